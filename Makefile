@@ -1,0 +1,64 @@
+# Every target installs what it needs into .venv; the work itself is done by the scripts in tools/.
+
+PYTHON ?= python3
+PIP_FLAGS ?=
+CHAPTERS ?=
+
+ifeq ($(OS),Windows_NT)
+  RUN := .venv/Scripts/python.exe
+else
+  RUN := .venv/bin/python
+endif
+
+# a Python named on the command line replaces another one in .venv; the default does not
+ifeq ($(origin PYTHON),file)
+  KEEP := --keep-python
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help setup book test lab site paper notebooks bench clean distclean
+
+help:
+	@echo "make book        run every chapter on this machine, build the website, say where it is"
+	@echo "make test        prove that all of it is true: lint, tests, notebooks twice, website"
+	@echo "make lab         JupyterLab on the chapters"
+	@echo "make site        build the website from the committed outputs; nothing is run"
+	@echo "make paper       run chapters at the papers' scale (hours); results to data/results/"
+	@echo "make notebooks   for authors: run chapters, store their outputs"
+	@echo "make bench       speed beside other packages"
+	@echo "make setup       only the environment .venv"
+	@echo "make clean       remove what was built; make distclean removes .venv as well"
+	@echo ""
+	@echo "PYTHON=python3.12      the Python to use (3.11 or newer)"
+	@echo "PIP_FLAGS='...'        passed on to pip install"
+	@echo "CHAPTERS='02 03'       some chapters only: notebooks, paper"
+
+setup:
+	@$(PYTHON) tools/bootstrap.py $(KEEP) --pip-flags='$(PIP_FLAGS)'
+
+book: setup
+	@$(RUN) tools/book.py
+
+site: setup
+	@$(RUN) tools/book.py --committed
+
+test: setup
+	@$(RUN) tools/check.py
+
+lab: setup
+	@$(RUN) -m jupyter lab notebooks
+
+paper: setup
+	@$(RUN) tools/paper.py $(CHAPTERS)
+
+notebooks: setup
+	@$(RUN) tools/notebooks.py $(CHAPTERS)
+
+bench: setup
+	@$(RUN) -m benchmarks
+
+clean:
+	rm -rf _build .pytest_cache .ruff_cache .hypothesis
+
+distclean: clean
+	rm -rf .venv fedlab_mini.egg-info

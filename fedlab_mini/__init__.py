@@ -1,0 +1,106 @@
+"""fedlab_mini: contribution evaluation in federated learning, one room per concept.
+
+``import fedlab_mini as fm`` gives every public name; the chapters of the book derive them.
+"""
+
+from .corrupt import (
+    backdoor,
+    delete_words,
+    flip_labels,
+    free_ride,
+    open_set,
+    relabel_as,
+    replay,
+    scale,
+    sign_flip,
+    swap_labels,
+)
+from .data import DataUnavailable, Dataset, load
+from .federation import Federation, federation
+from .game import Game, all_coalitions
+from .games import (
+    additive,
+    airport,
+    glove,
+    majority,
+    quadratic,
+    retraining_game,
+    round_game,
+)
+from .local import LocalSGD
+from .methods.fedavg import FedAvg
+from .metrics import contribution_index, detection_auc, fairness, removal_curves, spearman
+from .model import Model, cnn, logistic, mlp
+from .partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
+from .shapley import (
+    Estimate,
+    banzhaf,
+    exact,
+    guided,
+    kernel,
+    leave_one_out,
+    permutation,
+    truncated,
+)
+from .simulation import simulate
+from .training import Cost, History, Round, Server, local_updates, train
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Cost",
+    "DataUnavailable",
+    "Dataset",
+    "Estimate",
+    "FedAvg",
+    "Federation",
+    "Game",
+    "History",
+    "LocalSGD",
+    "Model",
+    "Round",
+    "Server",
+    "additive",
+    "airport",
+    "all_coalitions",
+    "backdoor",
+    "banzhaf",
+    "by_class",
+    "cnn",
+    "contribution_index",
+    "delete_words",
+    "detection_auc",
+    "dirichlet_labels",
+    "dirichlet_sizes",
+    "exact",
+    "fairness",
+    "federation",
+    "flip_labels",
+    "free_ride",
+    "glove",
+    "guided",
+    "iid",
+    "kernel",
+    "leave_one_out",
+    "load",
+    "local_updates",
+    "logistic",
+    "majority",
+    "mlp",
+    "open_set",
+    "permutation",
+    "quadratic",
+    "relabel_as",
+    "removal_curves",
+    "replay",
+    "retraining_game",
+    "round_game",
+    "scale",
+    "sign_flip",
+    "simulate",
+    "sorted_shards",
+    "spearman",
+    "swap_labels",
+    "train",
+    "truncated",
+]

@@ -1,0 +1,111 @@
+"""Command line: `python -m fedlab_mini.data list | verify [name ...] | fetch name [--to DIR]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from . import load
+from .fetch import fetch
+from .registry import CARDS, Card, card
+from .store import DataUnavailable, check, in_use, locate, roots
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; exit status 0 if all is well, 1 if a file is wrong or missing, 2 if misused."""
+    parser = argparse.ArgumentParser(prog="python -m fedlab_mini.data", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="every data set, and where it was found")
+    verify = commands.add_parser("verify", help="check the SHA-256 of every file that is there")
+    verify.add_argument("names", nargs="*", metavar="name", help="sets that must be there")
+    get = commands.add_parser("fetch", help="download a real data set")
+    get.add_argument("name")
+    get.add_argument("--to", metavar="DIR", help="folder to fill; default: the user's cache")
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "list":
+            return show()
+        if options.command == "verify":
+            return verify_sets(options.names)
+        return fetch_set(options.name, options.to)
+    except ValueError as error:
+        parser.error(str(error))
+    except DataUnavailable as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def show() -> int:
+    """Print a table of all sets and the search path."""
+    line = "{:15} {:>8} {:>8} {:>10}  {:34}  {}".format
+    print(line("name", "samples", "classes", "size", "licence", "where"))
+    for entry in CARDS.values():
+        size = sum(file.size for file in in_use(entry))
+        print(
+            line(
+                entry.name,
+                f"{entry.samples:,}",
+                len(entry.labels),
+                f"{size / 1e6:.1f} MB" if size else "-",
+                entry.licence,
+                where(entry),
+            )
+        )
+    print("\nsearched: " + "\n          ".join(map(str, roots())))
+    return 0
+
+
+def where(entry: Card) -> str:
+    """The folder in which a set was found (unchecked), "in the package" or "absent"."""
+    if not entry.files:
+        return "in the package"
+    places = [locate(file) for file in in_use(entry)]
+    return str(places[0].parent) if all(places) else "absent"
+
+
+def verify_sets(names: Sequence[str]) -> int:
+    """Check the named sets, or all; a set that is absent counts as wrong only if it was named."""
+    good = True
+    for entry in [card(name) for name in names] or list(CARDS.values()):
+        if not entry.files:
+            good &= _verify_content(entry)
+        elif all(locate(file) is None for file in in_use(entry)):
+            print(f"{entry.name}: absent")
+            good &= entry.name not in names
+        else:
+            good &= all([_verify_file(entry, number) for number in range(len(in_use(entry)))])
+    return 0 if good else 1
+
+
+def _verify_content(entry: Card) -> bool:
+    found = load(entry.name).sha256()
+    good = found == entry.content
+    print(f"{entry.name}: {'ok' if good else f'expected {entry.content}, found {found}'}")
+    return good
+
+
+def _verify_file(entry: Card, number: int) -> bool:
+    file = in_use(entry)[number]
+    path = locate(file)
+    if path is None:
+        print(f"{entry.name}: {file.path} is missing")
+        return False
+    try:
+        check(entry, file, path)
+    except DataUnavailable as error:
+        print(error)
+        return False
+    print(f"{entry.name}: {path} ok")
+    return True
+
+
+def fetch_set(name: str, to: str | None) -> int:
+    """Download a set with a progress bar and say where it lies."""
+    for path in fetch(name, to=to, progress=True):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

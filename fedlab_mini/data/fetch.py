@@ -1,0 +1,97 @@
+"""Fetch: download a data set, only when asked. Every byte is checked before it is put in place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pooch
+
+from .registry import Card, Download, File, card
+from .store import DataUnavailable, cache, check, sha256
+
+
+def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) -> list[Path]:
+    """Download the files of a data set that are not there yet, and return where they lie.
+
+    to        the folder to fill, in the layout of the search path; default: the user's cache
+    progress  show a bar
+    raises    ValueError for an unknown or an embedded set; `DataUnavailable` if the download fails,
+              if it has another hash than the registry, if the folder cannot be written, or if a file
+              with another hash is already there (it is left alone)
+    """
+    wanted = card(name)
+    if wanted.embedded:
+        raise ValueError(f"name: {name} is embedded; there is nothing to fetch")
+    target = cache() if to is None else Path(to).expanduser()
+    missing = [file for file in wanted.files if not _present(wanted, file, target / file.path)]
+    try:
+        for download in dict.fromkeys(file.download for file in missing):
+            files = [file for file in missing if file.download == download]
+            _fetch_files(wanted, download, files, target, progress)
+    except OSError as error:  # network errors of requests are OSErrors too
+        raise DataUnavailable(
+            f"{name}: could not be fetched to {target}: {error}\n"
+            "What was incomplete has been removed. Try again, or choose another folder with --to."
+        ) from error
+    return [target / file.path for file in wanted.files]
+
+
+def _present(card: Card, file: File, path: Path) -> bool:
+    if not os.path.lexists(path):
+        return False
+    check(card, file, path)
+    return True
+
+
+def _fetch_files(
+    card: Card, download: Download, files: list[File], target: Path, progress: bool
+) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target) as folder:
+        arrived = Path(folder) / "download"
+        pooch.HTTPDownloader(progressbar=progress)(download.url, str(arrived), None)
+        _check_arrived(card, download.url, arrived, download.sha256)
+        for file in files:
+            unpacked = Path(folder) / "member"
+            _unpack(arrived, file, unpacked)
+            _check_arrived(card, f"{download.url} ({file.path})", unpacked, file.sha256)
+            (target / file.path).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(unpacked, target / file.path)
+
+
+def _check_arrived(card: Card, what: str, path: Path, expected: str) -> None:
+    found = sha256(path)
+    if found != expected:
+        raise DataUnavailable(
+            f"{card.name}: {what} arrived damaged or has changed ({path.stat().st_size} bytes).\n"
+            f"  expected SHA-256  {expected}\n"
+            f"  found SHA-256     {found}\n"
+            "Nothing was kept. Try again; if it stays so, get the file elsewhere and set FEDLAB_DATA."
+        )
+
+
+def _unpack(arrived: Path, file: File, to: Path) -> None:
+    with _member(arrived, file) as stream, open(to, "wb") as out:
+        shutil.copyfileobj(stream, out)
+
+
+@contextmanager
+def _member(arrived: Path, file: File) -> Iterator[IO[bytes]]:
+    """The wanted file as a stream: the download itself, or a member of a zip or tar archive."""
+    if file.member is None:
+        with open(arrived, "rb") as stream:
+            yield stream
+    elif zipfile.is_zipfile(arrived):
+        with zipfile.ZipFile(arrived) as archive, archive.open(file.member) as stream:
+            yield stream
+    else:
+        with tarfile.open(arrived) as archive:
+            yield archive.extractfile(file.member)

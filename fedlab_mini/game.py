@@ -1,0 +1,176 @@
+"""Game: a worth for every coalition, a memoised set function on boolean matrices.
+
+Chapter 2 derives it. Below: checkpoint. Above: games (the games of the book), shapley (estimators).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import checkpoint as files
+
+DENSE = 20  # up to so many players the memo is a table of 2^n values
+
+
+class Game:
+    """A set function v on n players, evaluated once a coalition.
+
+    n          number of players
+    value      BoolTensor [C, n] of distinct coalitions -> Tensor [C]; more is better
+    shapley    the exact Shapley value [n] where a closed form is known
+    name       what the game is, for its repr and its files
+    client_epochs  training cost of one member of one coalition (0 for games without training)
+    checkpoint file that values are written to after every ``batch`` coalitions, and read from at first
+    batch      how many coalitions are handed to ``value`` at once; default: all
+
+    ``game(coalitions)`` gives float64 values [C]; ``game.evaluations`` counts distinct coalitions.
+    raises     TypeError for a matrix that is not boolean; ValueError for wrong shapes, n < 1, or a value
+               that is not finite
+    """
+
+    def __init__(
+        self,
+        n: int,
+        value: Callable[[Tensor], Tensor],
+        *,
+        shapley: Tensor | None = None,
+        name: str = "game",
+        client_epochs: float = 0.0,
+        checkpoint: str | os.PathLike | None = None,
+        batch: int | None = None,
+    ):
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ValueError(f"n: expected a whole number of players of at least 1, got {n!r}")
+        if not callable(value):
+            raise TypeError(f"value: expected a function of a coalition matrix, got {value!r}")
+        self.n, self.value, self.name = n, value, name
+        self.shapley = None if shapley is None else torch.as_tensor(shapley, dtype=torch.float64)
+        self.client_epochs, self.batch = client_epochs, batch
+        self._memo: np.ndarray | dict[int, float] = np.full(1 << n, np.nan) if n <= DENSE else {}
+        self._tallies: list[set[int]] = []
+        self.evaluations = 0
+        self.checkpoint = checkpoint
+        if checkpoint is not None and os.path.exists(checkpoint):
+            self.load(checkpoint)
+
+    def __repr__(self) -> str:
+        return f"Game({self.name}: {self.n} players, {self.evaluations} coalitions evaluated)"
+
+    def __call__(self, coalitions: Tensor) -> Tensor:
+        """Worth [C] of the coalitions [C, n]; each distinct one is computed once in the game's life."""
+        codes = encode(self._check(coalitions))
+        for tally in self._tallies:
+            tally.update(codes.tolist())
+        known = self._lookup(codes)
+        missing = np.isnan(known)
+        if missing.any():
+            self._compute(np.unique(codes[missing]))
+            known = self._lookup(codes)
+        return torch.from_numpy(known)
+
+    def all(self) -> Tensor:
+        """Worth of all 2^n coalitions, [2^n]; index = bit mask, bit i for player i."""
+        return self(all_coalitions(self.n))
+
+    @contextlib.contextmanager
+    def tally(self) -> Iterator[set[int]]:
+        """Collect the codes of the distinct coalitions asked for inside the ``with`` block."""
+        codes: set[int] = set()
+        self._tallies.append(codes)
+        try:
+            yield codes
+        finally:
+            self._tallies.remove(codes)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write all known values to ``path`` (npz), atomically."""
+        codes, values = self._known()
+        files.save(path, self._mark(), members=decode(codes, self.n).numpy(), values=values)
+
+    def load(self, path: str | os.PathLike) -> None:
+        """Read values saved by a game of the same name and size; ValueError if it was another game."""
+        saved = files.load(path, self._mark())
+        if saved is None:
+            raise FileNotFoundError(f"path: no file {path}")
+        self._remember(encode(torch.from_numpy(saved["members"])), saved["values"])
+
+    def _check(self, coalitions: Tensor) -> Tensor:
+        if not torch.is_tensor(coalitions) or coalitions.dtype != torch.bool:
+            kind = coalitions.dtype if torch.is_tensor(coalitions) else type(coalitions).__name__
+            raise TypeError(f"coalitions: expected a boolean tensor [C, {self.n}], got {kind}")
+        if coalitions.ndim != 2 or coalitions.shape[1] != self.n:
+            raise ValueError(
+                f"coalitions: expected shape [C, {self.n}], got {list(coalitions.shape)}"
+            )
+        return coalitions.cpu()
+
+    def _lookup(self, codes: np.ndarray) -> np.ndarray:
+        if isinstance(self._memo, dict):
+            return np.array([self._memo.get(c, math.nan) for c in codes.tolist()], dtype=np.float64)
+        return self._memo[codes.astype(np.int64)]
+
+    def _compute(self, codes: np.ndarray) -> None:
+        for low in range(0, len(codes), self.batch or len(codes)):
+            part = codes[low : low + (self.batch or len(codes))]
+            values = torch.as_tensor(self.value(decode(part, self.n))).detach().double().cpu()
+            if values.shape != (len(part),):
+                raise ValueError(
+                    f"value: expected {len(part)} values, got shape {list(values.shape)}"
+                )
+            if not torch.isfinite(values).all():
+                at = int((~torch.isfinite(values)).nonzero()[0])
+                members = decode(part[at : at + 1], self.n)[0].nonzero().flatten().tolist()
+                raise ValueError(f"value: gave {float(values[at])} for the coalition {members}")
+            self._remember(part, values.numpy())
+            if self.checkpoint is not None:
+                self.save(self.checkpoint)
+
+    def _remember(self, codes: np.ndarray, values: np.ndarray) -> None:
+        new = np.isnan(self._lookup(codes))
+        if isinstance(self._memo, dict):
+            self._memo.update(zip(codes.tolist(), values.tolist(), strict=True))
+        else:
+            self._memo[codes.astype(np.int64)] = values
+        self.evaluations += int(new.sum())
+
+    def _known(self) -> tuple[np.ndarray, np.ndarray]:
+        if isinstance(self._memo, dict):
+            return np.array(list(self._memo), dtype=object), np.array(list(self._memo.values()))
+        codes = np.flatnonzero(~np.isnan(self._memo))
+        return codes, self._memo[codes]
+
+    def _mark(self) -> str:
+        return files.fingerprint("game", self.name, self.n)
+
+
+def encode(coalitions: Tensor) -> np.ndarray:
+    """Bit masks of coalitions [C, n]: int64 up to 62 players, Python integers beyond."""
+    members = coalitions.numpy()
+    if members.shape[1] <= 62:
+        return members @ (np.int64(1) << np.arange(members.shape[1], dtype=np.int64))
+    packed = np.packbits(members, axis=1, bitorder="little")
+    return np.array([int.from_bytes(row.tobytes(), "little") for row in packed], dtype=object)
+
+
+def decode(codes: np.ndarray, n: int) -> Tensor:
+    """The coalitions [C, n] of bit masks; inverse of ``encode``."""
+    if n <= 62:
+        return torch.from_numpy((codes.astype(np.int64)[:, None] >> np.arange(n)) & 1 == 1)
+    width = (n + 7) // 8
+    rows = [np.frombuffer(int(c).to_bytes(width, "little"), dtype=np.uint8) for c in codes]
+    bits = np.unpackbits(np.stack(rows), axis=1, bitorder="little", count=n)
+    return torch.from_numpy(bits.astype(bool))
+
+
+def all_coalitions(n: int) -> Tensor:
+    """All subsets of n players, BoolTensor [2^n, n]; row index = bit mask (row 0 is empty)."""
+    if not 1 <= n <= 24:
+        raise ValueError(f"n: expected 1..24 players for 2^n coalitions, got {n}")
+    return decode(np.arange(1 << n), n)

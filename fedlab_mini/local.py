@@ -1,0 +1,229 @@
+"""Local training: what the clients of a round do, many of them in one stack.
+
+Chapter 1 derives the stacked step. A ``Plan`` fixes which samples form which minibatch; it depends on
+the seed, the round and the client only, so a client's minibatches are the same in every coalition.
+Below: model, federation. Above: training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, one_hot
+
+from .federation import Federation
+from .model import Model, one_thread
+from .streams import stream
+
+STACK = 5 << 20  # bytes of parameters trained in one stack: they stay in the cache
+
+
+@dataclass(frozen=True)
+class LocalSGD:
+    """Plain SGD on a client: ``epochs`` passes over its data in minibatches of ``batch`` samples.
+
+    epochs  passes a round; batch  samples a step (the last of a pass may be smaller); lr  step size
+    steps   if given, exactly this many steps a round instead of whole epochs
+    decay, decay_every  the step size is lr * decay ** ((t - 1) // decay_every) in round t = 1, 2, ...
+    raises  ValueError for values that are not positive
+    """
+
+    epochs: int = 1
+    batch: int = 32
+    lr: float = 0.1
+    steps: int | None = None
+    decay: float = 1.0
+    decay_every: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "decay_every", "steps"):
+            value = getattr(self, name)
+            if name == "steps" and value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
+        for name in ("lr", "decay"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name}: expected a positive number, got {value!r}")
+
+    def rate(self, t: int) -> float:
+        """Step size of round ``t`` (the first round is 1)."""
+        return self.lr * self.decay ** ((t - 1) // self.decay_every)
+
+    def passes(self, size: int) -> float:
+        """How often a client with ``size`` samples goes through its data in one round (client epochs)."""
+        if self.steps is None:
+            return float(self.epochs)
+        full, rest = divmod(self.steps, math.ceil(size / self.batch))
+        return full + min(1.0, rest * self.batch / size)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The minibatches of one round for E (client, prefix) entries, padded to whole blocks.
+
+    blocks  [S, batch]  sample indices, the steps of entry e in rows first[e] .. first[e] + steps[e] - 1
+    scale   [S, batch]  1 / (samples in the step) for a real sample, 0 for padding
+    first, steps  [E]   where an entry's steps begin, and how many they are
+    clients  [E]        whose samples they are; t, seed  the round and the seed they were drawn for
+    """
+
+    blocks: Tensor
+    scale: Tensor
+    first: Tensor
+    steps: Tensor
+    clients: Tensor
+    t: int
+    seed: int
+
+
+class Shuffles:
+    """Deals a round's minibatches; one fixed shuffle a client decides which samples a share means."""
+
+    def __init__(self, fed: Federation, local: LocalSGD, seed: int):
+        self.local, self.seed = local, seed
+        self.sizes = fed.sizes.numpy()
+        self.offsets = fed.offsets.numpy()[:-1]
+        self.owner = np.repeat(np.arange(fed.clients), self.sizes)
+        fixed = self._by_client(torch.randperm(len(self.owner), generator=stream(seed, "prefix")))
+        self.rank = np.empty(len(fixed), dtype=np.int64)  # place in the fixed shuffle
+        self.rank[fixed] = np.arange(len(fixed)) - self.offsets[self.owner[fixed]]
+
+    def _by_client(self, order: Tensor) -> np.ndarray:
+        """A random order of all samples, brought together client by client."""
+        order = order.numpy()
+        kind = np.uint16 if len(self.sizes) < 1 << 16 else np.int64  # radix sort where it can
+        return order[np.argsort(self.owner[order].astype(kind), kind="stable")]
+
+    def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
+        """Minibatches of round ``t`` for the entries (client, how many of its samples)."""
+        batch = self.local.batch
+        each = -(-counts // batch)  # steps of one pass
+        steps = (
+            each * self.local.epochs
+            if self.local.steps is None
+            else np.full_like(each, self.local.steps)
+        )
+        room = -(-steps // each) * each  # whole passes
+        first = np.cumsum(room) - room
+        blocks = np.repeat(self.offsets[clients], room * batch)  # padding: a sample of its own
+        filled = np.zeros(len(blocks), dtype=bool)
+        owned = self.sizes[clients]
+        entry = np.repeat(np.arange(len(clients)), owned)
+        place = np.arange(len(entry)) + np.repeat(
+            self.offsets[clients] - np.cumsum(owned) + owned, owned
+        )
+        start = np.cumsum(counts) - counts
+        within = np.arange(int(counts.sum())) - np.repeat(start, counts)
+        for epoch in range(int((room // each).max())):
+            generator = stream(self.seed, "minibatches", t, epoch)
+            order = self._by_client(torch.randperm(len(self.owner), generator=generator))[place]
+            used = self.rank[order] < counts[entry] if (counts < owned).any() else slice(None)
+            samples, who = order[used], entry[used]
+            fits = (epoch * each < room)[who]
+            target = ((first + epoch * each)[who] * batch + within)[fits]
+            blocks[target], filled[target] = samples[fits], True
+        filled = filled.reshape(-1, batch)
+        scale = filled / np.maximum(filled.sum(1, keepdims=True), 1)
+        arrays = (blocks.reshape(-1, batch), scale, first, steps, clients)
+        return Plan(*map(torch.from_numpy, arrays), t=t, seed=self.seed)
+
+
+def train_rows(
+    fed: Federation,
+    net: Model,
+    thetas: Tensor,
+    run: Tensor,
+    entry: Tensor,
+    plan: Plan,
+    lr: float,
+) -> Iterator[tuple[slice, Tensor]]:
+    """Train R rows, row r from ``thetas[run[r]]`` on the minibatches of ``plan`` entry ``entry[r]``.
+
+    thetas [B, P]; run, entry [R], entries with more steps first; lr step size
+    yields    (slice of rows, updates [rows, P]) stack by stack; the next stack overwrites the updates,
+              so memory is bounded by a stack, not by R
+    """
+    with one_thread():
+        if not net.layers:
+            for r, (b, e) in enumerate(zip(run.tolist(), entry.tolist(), strict=True)):
+                yield slice(r, r + 1), _general(net, fed, thetas[b], plan, e, lr)[None]
+            return
+        many = min(len(run), max(1, STACK // (net.P * thetas.element_size())))
+        stack = _Stack(net, fed, plan, thetas, many, lr)
+        for low in range(0, len(run), many):
+            rows = slice(low, low + many)
+            yield rows, stack.train(thetas, run[rows], entry[rows])
+
+
+class _Stack:
+    """Working memory in which up to ``many`` Linear/ReLU models are trained at once, again and again."""
+
+    def __init__(self, net: Model, fed: Federation, plan: Plan, like: Tensor, many: int, lr: float):
+        self.net, self.plan = net, plan
+        self.x, self.labels = fed.x.flatten(1), one_hot(fed.y, fed.classes).to(like)
+        self.blocks, self.scale = plan.blocks.to(like.device), (plan.scale * lr).to(like)
+        self.flat = like.new_empty(many, net.P)
+        self.parts = [like.new_empty(many, *shape) for shape in net.shapes.values()]
+        self.inputs = like.new_empty(many * plan.blocks.shape[1], self.x.shape[1])
+
+    @torch.no_grad()
+    def train(self, thetas: Tensor, run: Tensor, entry: Tensor) -> Tensor:
+        """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P]."""
+        flat = torch.index_select(thetas, 0, run.to(thetas.device), out=self.flat[: len(run)])
+        start = self.net.split(flat)
+        parts = [part[: len(run)].copy_(s) for part, s in zip(self.parts, start, strict=True)]
+        first, steps = self.plan.first[entry], self.plan.steps[entry]
+        active = (steps[:, None] > torch.arange(int(steps.max()))).sum(0).tolist()
+        for s, rows in enumerate(active):  # longer rows first: the active are a prefix
+            self._step([part[:rows] for part in parts], first[:rows] + s)
+        for part, s in zip(parts, start, strict=True):
+            torch.sub(part, s, out=s)  # views on flat: it now holds the updates
+        return flat
+
+    def _step(self, parts: list[Tensor], at: Tensor) -> None:
+        """One minibatch of every active row; a layer's gradient and step are one product, W -= g' h."""
+        weights, biases = parts[0::2], [bias[:, None, :] for bias in parts[1::2]]
+        rows, batch = len(at), self.blocks.shape[1]
+        index = self.blocks[at].flatten()  # [rows * b]
+        inputs = torch.index_select(self.x, 0, index, out=self.inputs[: len(index)])
+        h = [inputs.view(rows, batch, -1)]
+        for weight, bias in zip(weights, biases, strict=True):  # [R, out, in], [R, 1, out]
+            z = torch.baddbmm(bias, h[-1], weight.transpose(1, 2))  # [R, b, out]
+            h.append(z.relu_() if len(h) < len(weights) else z)
+        g = _softmax_(h.pop()).sub_(self.labels.index_select(0, index).view(rows, batch, -1))
+        g.mul_(self.scale[at][:, :, None])  # lr / samples, 0 for padding
+        for weight, bias, below in zip(weights[::-1], biases[::-1], h[::-1], strict=True):
+            back = None if below is h[0] else torch.bmm(g, weight).mul_(below.sign())
+            weight.baddbmm_(g.transpose(1, 2), below, alpha=-1)
+            bias.sub_(g.sum(1, keepdim=True))
+            g = back
+
+
+def _softmax_(z: Tensor) -> Tensor:
+    """In-place softmax over the last, short dimension: four vector operations beat the built-in there."""
+    z.sub_(z.amax(-1, keepdim=True)).exp_()
+    return z.div_(z.sum(-1, keepdim=True))
+
+
+def _general(net: Model, fed: Federation, start: Tensor, plan: Plan, e: int, lr: float) -> Tensor:
+    """The SGD steps of plan entry ``e`` with any module, by autograd; returns its update [P]."""
+    theta = start.clone().requires_grad_()
+    net.module.train()
+    with torch.random.fork_rng(devices=[], enabled=net.random):
+        if net.random:
+            noise = stream(plan.seed, "dropout", plan.t, int(plan.clients[e]))
+            torch.manual_seed(noise.initial_seed())
+        for at in range(int(plan.first[e]), int(plan.first[e] + plan.steps[e])):
+            index = plan.blocks[at][plan.scale[at] > 0].to(fed.x.device)
+            loss = cross_entropy(net.forward(theta, fed.x[index]), fed.y[index])
+            (gradient,) = torch.autograd.grad(loss, theta)
+            with torch.no_grad():
+                theta -= lr * gradient
+    return theta.detach() - start

@@ -1,0 +1,1 @@
+"""Contribution methods, one file a family; each strategy runs in ``training.train``."""

@@ -1,0 +1,72 @@
+"""FedAvg: the base of every strategy. Chapter 1 derives it.
+
+A strategy is the server's side of a round. Inherit and override ``select``, ``weights`` or ``aggregate``.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..streams import stream
+from ..training import Round, Server
+
+
+class FedAvg:
+    """Federated averaging: theta + sum_k (n_k / n) delta_k over the participants.
+
+    per_round  how many clients are drawn at random each round; None: all
+    weighting  "size" (n_k / n) or "uniform" (1 / m)
+
+    scores [K]   mean aggregation weight of every client over the rounds so far: contribution by size
+    applied [K]  the weights of the last round, 0 for absent clients
+    evaluations  models the server has evaluated
+    raises       ValueError naming the argument         source [McMahan et al. 2017, Algorithm 1]
+    """
+
+    def __init__(self, per_round: int | None = None, weighting: str = "size"):
+        if per_round is not None and (not isinstance(per_round, int) or per_round < 1):
+            raise ValueError(f"per_round: expected a whole number of at least 1, got {per_round!r}")
+        if weighting not in ("size", "uniform"):
+            raise ValueError(f'weighting: expected "size" or "uniform", got {weighting!r}')
+        self.per_round, self.weighting = per_round, weighting
+        self.evaluations = 0
+
+    def start(self, server: Server) -> None:
+        """Called once before the first round."""
+        if self.per_round is not None and self.per_round > server.clients:
+            raise ValueError(f"per_round: {self.per_round} of {server.clients} clients")
+        self.server = server
+        self.evaluations = 0
+        self.rounds = 0
+        self.total = torch.zeros(server.clients, dtype=torch.float64)
+        self.applied = torch.zeros(server.clients)
+
+    @property
+    def scores(self) -> Tensor:
+        """Contribution of every client so far, [K]."""
+        return self.total / max(self.rounds, 1)
+
+    def select(self, t: int) -> Tensor:
+        """Ids of the clients asked to take part in round ``t``."""
+        if self.per_round is None:
+            return torch.arange(self.server.clients)
+        order = torch.randperm(
+            self.server.clients, generator=stream(self.server.seed, "selection", t)
+        )
+        return order[: self.per_round].sort().values
+
+    def weights(self, round: Round) -> Tensor:
+        """Aggregation weights [m] of the round's participants."""
+        share = round.sizes.double() if self.weighting == "size" else torch.ones(len(round.clients))
+        return (share / share.sum()).to(round.updates)
+
+    def aggregate(self, round: Round) -> Tensor:
+        """The new global model [P]; records the weights that made it."""
+        weights = self.weights(round)
+        self.applied = self.applied.to(weights).index_copy(
+            0, round.clients.to(weights.device), weights
+        )
+        self.rounds += 1
+        self.total += self.applied.double().cpu()
+        return round.theta + weights @ round.updates

@@ -1,0 +1,229 @@
+"""Model: any ``nn.Module`` seen as a function of one flat parameter vector ``theta [P]``.
+
+Chapter 1 derives it. Stacks of Linear and ReLU layers are recognised and evaluated many at a time
+(``thetas [C, P]``); every other module takes the slower path, one parameter vector after another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from .streams import stream
+
+DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Small products run faster on one thread; the former number is restored afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class Images(nn.Module):
+    """Turns rows ``[N, d]`` into images ``[N, channels, height, width]``, stored channels last."""
+
+    def __init__(self, shape: Sequence[int]):
+        super().__init__()
+        self.shape = tuple(shape)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.reshape(len(x), *self.shape).contiguous(memory_format=torch.channels_last)
+
+
+class Model:
+    """An ``nn.Module`` as a function of ``theta``, the vector of all its P parameters.
+
+    module   any module that maps inputs [N, ...] to class scores [N, classes]
+    stacked  use the stacked path where the layers allow it (False forces the general path)
+
+    ``P`` parameters; ``layers`` the (inputs, outputs) of a Linear/ReLU stack, or None.
+    raises   TypeError if it is no module; ValueError if it has no parameters, or state beside them
+    """
+
+    def __init__(self, module: nn.Module, *, stacked: bool = True):
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"module: expected a torch.nn.Module, got {type(module).__name__}")
+        for name, part in module.named_modules():
+            if getattr(part, "track_running_stats", False):
+                raise ValueError(
+                    f"module: layer {name!r} ({type(part).__name__}) keeps running statistics "
+                    "outside its parameters; use GroupNorm or track_running_stats=False"
+                )
+        self.module = module
+        self.shapes = {name: p.shape for name, p in module.named_parameters()}
+        self.P = sum(shape.numel() for shape in self.shapes.values())
+        if self.P == 0:
+            raise ValueError("module: has no parameters to train")
+        self.layers = _linear_stack(module) if stacked else None
+        self.random = any(isinstance(part, DROPOUT) for part in module.modules())
+
+    def __repr__(self) -> str:
+        if self.layers:
+            widths = [self.layers[0][0], *(out for _, out in self.layers)]
+            return f"Model({'-'.join(map(str, widths))}, P={self.P})"
+        return f"Model({type(self.module).__name__}, P={self.P})"
+
+    def init(self, seed: int, *, dtype: torch.dtype = torch.float32, device=None) -> Tensor:
+        """Fresh parameters ``theta [P]`` from PyTorch's own initialisers, decided by the seed.
+
+        Layers without a ``reset_parameters`` method keep the values the module was given with.
+        """
+        number = stream(seed, "initial model").initial_seed()
+        before = self.theta()
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(number)
+            for part in self.module.modules():
+                if hasattr(part, "reset_parameters"):
+                    part.reset_parameters()
+            theta = self.theta()
+            for p, old in zip(self.module.parameters(), self.split(before), strict=True):
+                p.copy_(old)
+        return theta.to(dtype=dtype, device=device)
+
+    def theta(self) -> Tensor:
+        """The module's own parameters as one vector [P] (a trained module's, for instance)."""
+        return torch.cat([p.detach().flatten() for p in self.module.parameters()])
+
+    def split(self, theta: Tensor) -> list[Tensor]:
+        """Views on ``theta [..., P]``, one a parameter, each [..., *shape]."""
+        parts = theta.split([shape.numel() for shape in self.shapes.values()], dim=-1)
+        pairs = zip(parts, self.shapes.values(), strict=True)
+        return [part.unflatten(-1, shape) for part, shape in pairs]
+
+    def forward(self, theta: Tensor, x: Tensor) -> Tensor:
+        """Class scores [N, classes] of inputs ``x [N, ...]`` under ``theta [P]``."""
+        if self.layers:
+            x = x.flatten(1)
+        return functional_call(
+            self.module, dict(zip(self.shapes, self.split(theta), strict=True)), x
+        )
+
+    def check(self, x: Tensor, classes: int) -> None:
+        """Raise ValueError unless inputs like ``x`` give exactly ``classes`` scores."""
+        wanted = self.layers[0][0] if self.layers else None
+        if wanted is not None and x[:1].numel() != wanted:
+            raise ValueError(f"net: takes {wanted} inputs, the data have {x[:1].numel()}")
+        self.module.eval()
+        with torch.no_grad():
+            try:
+                theta = self.theta().to(x)
+                out = self.forward(theta, x[:1])
+            except RuntimeError as error:
+                raise ValueError(
+                    f"net: fails on data of shape {tuple(x.shape[1:])}: {error}"
+                ) from error
+        if out.shape != (1, classes):
+            raise ValueError(
+                f"net: gives outputs of shape {tuple(out.shape[1:])}, the data have {classes} classes"
+            )
+
+    @torch.no_grad()
+    def evaluate(self, thetas: Tensor, x: Tensor, y: Tensor, metric: str = "accuracy") -> Tensor:
+        """Accuracy (share correct) or mean cross-entropy of many models on the same samples.
+
+        thetas [C, P], x [N, ...], y [N]; metric "accuracy" or "loss"; returns [C] in float64
+        """
+        check_metric(metric)
+        if thetas.ndim != 2 or thetas.shape[1] != self.P:
+            raise ValueError(f"thetas: expected shape [C, {self.P}], got {list(thetas.shape)}")
+        with one_thread():
+            if self.layers:
+                return self._evaluate_stack(thetas, x.flatten(1), y, metric)
+            self.module.eval()
+            blocks = [
+                torch.cat([self.forward(theta, part) for part in x.split(256)]) for theta in thetas
+            ]
+            return torch.cat([measure(b.T[None], y, metric) for b in blocks])
+
+    def _evaluate_stack(self, thetas: Tensor, x: Tensor, y: Tensor, metric: str) -> Tensor:
+        width = max(out for _, out in self.layers)
+        many = max(1, CACHE // (width * len(x) * x.element_size()))
+        columns = x.T  # [d, N]
+        results = []
+        for chunk in thetas.split(many):
+            parts = self.split(chunk)
+            h = parts[0].flatten(0, 1) @ columns  # [c * out, N]
+            h = h.unflatten(0, (len(chunk), -1)).add_(parts[1][:, :, None])
+            for weight, bias in zip(parts[2::2], parts[3::2], strict=True):
+                h = torch.baddbmm(bias[:, :, None], weight, h.relu_())  # [c, out, N]
+            results.append(measure(h, y, metric))
+        return torch.cat(results)
+
+
+def check_metric(metric: str) -> None:
+    """Raise ValueError for anything but the two metrics."""
+    if metric not in ("accuracy", "loss"):
+        raise ValueError(f'metric: expected "accuracy" or "loss", got {metric!r}')
+
+
+def measure(scores: Tensor, y: Tensor, metric: str) -> Tensor:
+    """Accuracy or mean cross-entropy from class scores ``[C, classes, N]``; returns [C] float64."""
+    if metric == "accuracy":
+        return (scores.argmax(1) == y).double().mean(1)
+    own = scores.gather(1, y.expand(len(scores), 1, -1)).squeeze(1)  # [C, N]
+    return (scores.logsumexp(1) - own).double().mean(1)
+
+
+def _linear_stack(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
+    """The (in, out) of each Linear layer if the module is Linear-ReLU-...-Linear, else None."""
+    parts = list(module) if isinstance(module, nn.Sequential) else [module]
+    if parts and isinstance(parts[0], nn.Flatten) and parts[0].start_dim == 1:
+        parts = parts[1:]
+    linear, between = parts[0::2], parts[1::2]
+    fits = (
+        len(parts) % 2 == 1
+        and all(type(p) is nn.Linear and p.bias is not None for p in linear)
+        and all(type(p) is nn.ReLU for p in between)
+    )
+    return tuple((p.in_features, p.out_features) for p in linear) if fits else None
+
+
+def mlp(*widths: int) -> Model:
+    """A multilayer perceptron: ``mlp(64, 32, 10)`` has 64 inputs, 32 hidden ReLU units, 10 classes."""
+    if len(widths) < 2 or any(not isinstance(w, int) or w < 1 for w in widths):
+        raise ValueError(f"widths: expected at least two positive integers, got {widths}")
+    parts: list[nn.Module] = []
+    for inputs, outputs in zip(widths, widths[1:], strict=False):
+        parts += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return Model(nn.Sequential(*parts[:-1]))
+
+
+def logistic(inputs: int, classes: int) -> Model:
+    """Multinomial logistic regression: one Linear layer."""
+    return mlp(inputs, classes)
+
+
+def cnn(
+    shape: Sequence[int] = (1, 28, 28),
+    classes: int = 10,
+    *,
+    channels: Sequence[int] = (16, 32),
+    kernel: int = 5,
+    hidden: int = 256,
+) -> Model:
+    """A small convolutional network on rows of pixels: two (conv, ReLU, 2x2 max-pool), one hidden layer.
+
+    shape     (channels, height, width) of an image; the defaults fit MNIST as in FLDVE's experiments
+    channels  feature maps of the two convolutions; kernel  their side; hidden  units of the dense layer
+    raises    ValueError if the image is too small for two poolings
+    """
+    depth, height, width = shape
+    parts: list[nn.Module] = [Images(shape)]
+    for maps in channels:
+        parts += [nn.Conv2d(depth, maps, kernel, padding=kernel // 2), nn.ReLU(), nn.MaxPool2d(2)]
+        depth, height, width = maps, height // 2, width // 2
+    if height < 1 or width < 1:
+        raise ValueError(f"shape: {tuple(shape)} is too small for {len(channels)} poolings")
+    parts += [nn.Flatten(), nn.Linear(depth * height * width, hidden), nn.ReLU()]
+    return Model(nn.Sequential(*parts, nn.Linear(hidden, classes)))

@@ -1,0 +1,178 @@
+"""Simulation: many federated trainings at once, one a row of a participation tensor.
+
+Chapter 3 introduces it. Leave-one-out, exact Shapley by retraining, truncated Monte Carlo and removal
+curves are this one call with different tensors. Below: training, local. Above: games, metrics.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed, effective_n_jobs
+from torch import Tensor
+from tqdm import tqdm
+
+from . import checkpoint as files
+from .federation import Federation
+from .local import LocalSGD, Shuffles, train_rows
+from .model import Model, check_metric
+from .training import attack, begin, finite_rows, names, warn_unusable
+
+ROOM = 64 << 20  # bytes of global models and their steps that one block of runs may hold
+RUNS = 128  # and the most runs of a block: what is lost at worst when a simulation is killed
+
+
+def simulate(
+    fed: Federation,
+    net: Model,
+    participation: Tensor,
+    *,
+    local: LocalSGD | None = None,
+    seed: int = 0,
+    metric: str = "accuracy",
+    on: str = "validation",
+    theta: Tensor | None = None,
+    last: bool = False,
+    checkpoint: str | os.PathLike | None = None,
+    n_jobs: int | None = None,
+) -> Tensor:
+    """Many federated trainings at once: who takes part, when, with which share of the data.
+
+    participation [B, T, K]  share in [0, 1] (or bool) of its data that client k uses in round t of run b:
+                             the first ceil(share * n_k) samples of one fixed shuffle; 0: absent
+    metric, on   "accuracy" or "loss" on the server's "validation" or "test" samples
+    last         evaluate the final models only
+    checkpoint   file that finished blocks are written to; a killed run goes on from there
+    n_jobs       processes, through joblib; None: one, or what ``joblib.parallel_config`` says
+    returns      [B, T] float64 ([B, 1] with ``last``). Run b depends on its own participation alone
+    raises       ValueError or TypeError naming the argument
+    cost         sum of shares x epochs client epochs; memory: one block of runs, whatever B and K
+    """
+    local = local or LocalSGD()
+    check_metric(metric)
+    participation = check_participation(participation, fed.clients)
+    runs, rounds, _ = participation.shape
+    theta = begin(fed, net, rounds, seed, theta)
+    warn_unusable(fed)
+    size = min(RUNS, max(1, ROOM // (3 * net.P * theta.element_size())))
+    results = torch.full((runs, 1 if last else rounds), torch.nan, dtype=torch.float64)
+    mark = files.fingerprint(
+        "simulate", describe(fed, net, local, seed), theta, participation, metric, on, last, size
+    )
+    starts = list(range(0, runs, size))
+    done = 0
+    if checkpoint is not None and (saved := files.load(checkpoint, mark)):
+        done = int(saved["blocks"])
+        results = torch.from_numpy(saved["results"])
+    shuffles = Shuffles(fed, local, seed)
+    group, broken = effective_n_jobs(n_jobs), set()
+    bar = tqdm(total=len(starts), initial=done, desc="blocks of runs", disable=None)
+    while done < len(starts):
+        part = starts[done : done + group]
+        jobs = (
+            delayed(_block)(
+                fed, net, theta, participation[b : b + size], shuffles, metric, on, last
+            )
+            for b in part
+        )
+        for b, (values, bad) in zip(part, Parallel(n_jobs=n_jobs)(jobs), strict=True):
+            results[b : b + size] = values
+            broken |= bad
+        done += len(part)
+        bar.update(len(part))
+        if checkpoint is not None:
+            files.save(checkpoint, mark, results=results.numpy(), blocks=np.array(done))
+    bar.close()
+    if broken:
+        warnings.warn(
+            f"client {names(broken)} sent updates that are not finite in some runs; "
+            "they were left out of those rounds",
+            stacklevel=2,
+        )
+    return results
+
+
+def _block(
+    fed: Federation,
+    net: Model,
+    theta: Tensor,
+    participation: Tensor,
+    shuffles: Shuffles,
+    metric: str,
+    on: str,
+    last: bool,
+) -> tuple[Tensor, set[int]]:
+    """One block of runs, all rounds; returns values [b, T or 1] and the ids of broken clients."""
+    runs, rounds, _ = participation.shape
+    x, y = fed.server(on)
+    thetas = theta.expand(runs, -1).clone()
+    previous = torch.zeros_like(thetas)
+    values, broken = [], set()
+    for t in range(1, rounds + 1):
+        step, bad = _block_round(fed, net, thetas, participation[:, t - 1], shuffles, t, previous)
+        broken |= bad
+        thetas += step
+        previous = step
+        if not last or t == rounds:
+            values.append(net.evaluate(thetas, x, y, metric).cpu())
+    return torch.stack(values, 1), broken
+
+
+def _block_round(
+    fed: Federation,
+    net: Model,
+    thetas: Tensor,
+    shares: Tensor,
+    shuffles: Shuffles,
+    t: int,
+    previous: Tensor,
+) -> tuple[Tensor, set[int]]:
+    """The aggregated steps [b, P] of one round for all runs of a block, and broken clients' ids."""
+    counts = torch.ceil(shares.double() * fed.sizes - 1e-9).clamp_(max=fed.sizes).long()
+    counts[(shares > 0) & (counts == 0)] = 1
+    counts[:, sorted(fed.unusable)] = 0
+    step, total = torch.zeros_like(thetas), torch.zeros(len(thetas), dtype=thetas.dtype)
+    run, client = counts.nonzero(as_tuple=True)
+    if len(run) == 0:
+        return step, set()
+    used = counts[run, client]
+    entries, entry = torch.unique(torch.stack([client, used], 1), dim=0, return_inverse=True)
+    plan = shuffles.plan(t, *entries.numpy().T)
+    order = torch.from_numpy(np.lexsort((client, run, -plan.steps[entry])))
+    run, client, entry, used = run[order], client[order], entry[order], used[order].to(thetas.dtype)
+    broken: set[int] = set()
+    for rows, updates in train_rows(fed, net, thetas, run, entry, plan, shuffles.local.rate(t)):
+        who, where, weight = client[rows], run[rows], used[rows]
+        updates = attack(fed, updates, who, previous[where], shuffles.seed, t)
+        finite = finite_rows(updates)
+        if not finite.all():
+            broken |= set(who[~finite.cpu()].tolist())
+            updates = updates.where(finite[:, None], 0)
+            weight = weight * finite.cpu()
+        step.index_add_(0, where.to(step.device), updates.mul_(weight.to(updates)[:, None]))
+        total.index_add_(0, where, weight)
+    return step.div_(total.clamp(min=1)[:, None].to(step)), broken
+
+
+def check_participation(participation: Tensor, clients: int) -> Tensor:
+    """A participation tensor [B, T, K] of shares; TypeError or ValueError naming what is wrong."""
+    if not torch.is_tensor(participation):
+        raise TypeError(f"participation: expected a tensor, got {type(participation).__name__}")
+    if participation.ndim != 3 or participation.shape[2] != clients or 0 in participation.shape:
+        raise ValueError(
+            f"participation: expected shape [B, T, {clients}], got {list(participation.shape)}"
+        )
+    if not ((participation >= 0) & (participation <= 1)).all():
+        raise ValueError("participation: shares must lie in [0, 1]")
+    return participation.cpu()
+
+
+def describe(fed: Federation, net: Model, local: LocalSGD, seed: int) -> str:
+    """Fingerprint of everything a training depends on, for checkpoints."""
+    names = (repr(net.module), sorted(net.shapes.items()), sorted(fed.unusable), dict(fed.attacks))
+    return files.fingerprint(
+        *names, fed.x, fed.y, fed.sizes, *fed.validation, *fed.test, local, seed
+    )

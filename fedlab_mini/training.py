@@ -1,0 +1,267 @@
+"""Training: rounds of federated averaging under a strategy.
+
+Chapter 1 derives it. Below: local. Above: simulation (many trainings at once), games, methods.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from .federation import Federation
+from .local import LocalSGD, Shuffles, train_rows
+from .model import Model
+from .streams import stream
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a result cost: client epochs trained and models evaluated, beside seconds."""
+
+    client_epochs: float = 0.0
+    model_evaluations: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """What a strategy may know before round 1: K, the model, the server's validation set, a seed."""
+
+    clients: int
+    classes: int
+    net: Model
+    validation: tuple[Tensor, Tensor]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a strategy sees of round ``t`` (1, 2, ...): the m participants and nothing of their data.
+
+    theta [P]; clients [m] ids; sizes [m] samples used; updates [m, P] local minus global parameters.
+    The next round overwrites ``updates``: clone what you want to keep.
+    """
+
+    t: int
+    theta: Tensor
+    clients: Tensor
+    sizes: Tensor
+    updates: Tensor
+
+
+class Strategy(Protocol):
+    """The server's side of a round; ``methods.fedavg.FedAvg`` is the base to inherit from."""
+
+    scores: Tensor
+    applied: Tensor
+    evaluations: int
+
+    def start(self, server: Server) -> None: ...
+    def select(self, t: int) -> Tensor: ...
+    def aggregate(self, round: Round) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened: T rounds, K clients.
+
+    accuracy, loss [T + 1]  on the test set, index 0 before training
+    scores, weights [T, K]  contribution and aggregation weight of every client after / in each round
+    selected [T, K]         who was asked to take part
+    theta [P]               the final model; strategy: with its state; cost: see ``Cost``
+    """
+
+    accuracy: Tensor
+    loss: Tensor
+    scores: Tensor
+    weights: Tensor
+    selected: Tensor
+    theta: Tensor
+    strategy: Strategy
+    cost: Cost = field(default_factory=Cost)
+
+    def __repr__(self) -> str:
+        return (
+            f"History({len(self.scores)} rounds, {self.scores.shape[1]} clients, "
+            f"accuracy {self.accuracy[0]:.3f} -> {self.accuracy[-1]:.3f}, "
+            f"{self.cost.client_epochs:.0f} client epochs)"
+        )
+
+
+def train(
+    fed: Federation,
+    net: Model,
+    strategy: Strategy,
+    *,
+    rounds: int,
+    local: LocalSGD | None = None,
+    seed: int = 0,
+    theta: Tensor | None = None,
+) -> History:
+    """Train one federated model under a strategy.
+
+    theta    [P] where to start; default: ``net.init(seed)``
+    returns  a ``History``; same seed, same bytes
+    raises   ValueError or TypeError naming the argument. A client whose update is not finite is left
+             out of that round, with a warning that names it
+    """
+    local = local or LocalSGD()
+    theta = begin(fed, net, rounds, seed, theta)
+    began, shuffles, epochs = time.perf_counter(), Shuffles(fed, local, seed), 0.0
+    strategy.start(Server(fed.clients, fed.classes, net, fed.validation, seed))
+    warn_unusable(fed)
+    curve, rows = [_report(fed, net, theta)], []
+    previous = torch.zeros_like(theta)
+    room = theta.new_empty(
+        fed.clients, net.P
+    )  # touched once: new pages every round would cost more
+    for t in tqdm(range(1, rounds + 1), desc="rounds", disable=None):
+        chosen = check_clients(strategy.select(t), fed.clients)
+        ids = torch.tensor([k for k in chosen.tolist() if k not in fed.unusable], dtype=torch.long)
+        updates = _round_updates(fed, net, theta, ids, shuffles, t, previous, room[: len(ids)])
+        epochs += sum(local.passes(size) for size in fed.sizes[ids].tolist())
+        ids, updates = drop_broken(ids, updates, t)
+        strategy.applied = torch.zeros(fed.clients, dtype=theta.dtype, device=theta.device)
+        old = theta
+        if len(ids):
+            theta = strategy.aggregate(Round(t, theta, ids, fed.sizes[ids], updates))
+        previous = theta - old
+        asked = torch.zeros(fed.clients, dtype=torch.bool)
+        asked[chosen] = True
+        rows.append((strategy.scores.clone(), strategy.applied.clone(), asked))
+        curve.append(_report(fed, net, theta))
+    scores, weights, selected = (torch.stack(column) for column in zip(*rows, strict=True))
+    accuracy, loss = torch.tensor(curve, dtype=torch.float64).T
+    cost = Cost(epochs, strategy.evaluations, time.perf_counter() - began)
+    return History(accuracy, loss, scores, weights, selected, theta, strategy, cost)
+
+
+def local_updates(
+    fed: Federation,
+    net: Model,
+    theta: Tensor,
+    clients: Tensor | Sequence[int] | None = None,
+    *,
+    local: LocalSGD | None = None,
+    seed: int = 0,
+    t: int = 1,
+) -> Tensor:
+    """What the named clients send back in round ``t``: updates [m, P], one row a client.
+
+    theta [P]; clients: ids in the order of the rows, default all
+    raises     ValueError for unknown or repeated ids
+    """
+    if clients is None:
+        clients = range(fed.clients)
+    ids = check_clients(torch.as_tensor(list(clients), dtype=torch.long), fed.clients)
+    begin(fed, net, 1, seed, theta)
+    shuffles = Shuffles(fed, local or LocalSGD(), seed)
+    room = theta.new_empty(len(ids), net.P)
+    return _round_updates(fed, net, theta, ids, shuffles, t, torch.zeros_like(theta), room)
+
+
+def _round_updates(
+    fed: Federation,
+    net: Model,
+    theta: Tensor,
+    ids: Tensor,
+    shuffles: Shuffles,
+    t: int,
+    previous: Tensor,
+    updates: Tensor,
+) -> Tensor:
+    """Fill ``updates`` [m, P] with what the clients ``ids`` [m] send in round ``t``, attacks included."""
+    if len(ids) == 0:
+        return updates
+    plan = shuffles.plan(t, ids.numpy(), shuffles.sizes[ids.numpy()])
+    order = torch.argsort(plan.steps, descending=True, stable=True)
+    run = torch.zeros_like(order)
+    rate = shuffles.local.rate(t)
+    for rows, part in train_rows(fed, net, theta[None], run, order, plan, rate):
+        updates[order[rows]] = part
+    return attack(fed, updates, ids, previous.expand(len(ids), -1), shuffles.seed, t)
+
+
+def attack(
+    fed: Federation, updates: Tensor, ids: Tensor, previous: Tensor, seed: int, t: int
+) -> Tensor:
+    """Let the attackers among the clients ``ids`` [m] change their rows, in place; returns updates."""
+    for k, wrong in fed.attacks.items():
+        for row in (ids == k).nonzero().flatten().tolist():  # one stream a client and round
+            noise = stream(seed, "attack", t, k)
+            updates[row : row + 1] = wrong(updates[row : row + 1], previous[row : row + 1], noise)
+    return updates
+
+
+def drop_broken(ids: Tensor, updates: Tensor, t: int) -> tuple[Tensor, Tensor]:
+    """Leave out clients whose update is not finite, with a warning that names them."""
+    finite = finite_rows(updates).cpu()
+    if finite.all():
+        return ids, updates
+    bad = ids[~finite].tolist()
+    warnings.warn(
+        f"round {t}: client {names(bad)} sent an update that is not finite; it is left out",
+        stacklevel=3,
+    )
+    return ids[finite], updates[finite.to(updates.device)]
+
+
+def finite_rows(updates: Tensor) -> Tensor:
+    """Which rows [m] of updates [m, P] hold no NaN and no infinite value."""
+    if updates.numel() == 0:
+        return torch.ones(len(updates), dtype=torch.bool)
+    low, high = updates.aminmax(dim=1)
+    return torch.isfinite(low) & torch.isfinite(high)
+
+
+def check_clients(ids: Tensor, clients: int) -> Tensor:
+    """Client ids as a LongTensor; ValueError for unknown or repeated ones."""
+    ids = torch.as_tensor(ids, dtype=torch.long).cpu()
+    if ids.ndim != 1 or len(ids.unique()) != len(ids):
+        raise ValueError(f"clients: expected distinct client ids, got {ids.tolist()}")
+    if len(ids) and not (0 <= int(ids.min()) and int(ids.max()) < clients):
+        raise ValueError(f"clients: expected ids in 0..{clients - 1}, got {ids.tolist()}")
+    return ids
+
+
+def begin(fed: Federation, net: Model, rounds: int, seed: int, theta: Tensor | None) -> Tensor:
+    """Check what every training needs and return the model to start from."""
+    if not isinstance(fed, Federation):
+        raise TypeError(f"fed: expected a Federation, got {type(fed).__name__}")
+    if not isinstance(net, Model):
+        raise TypeError(f"net: expected fm.Model(module), got {type(net).__name__}")
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise ValueError(f"rounds: expected a whole number of at least 1, got {rounds!r}")
+    net.check(fed.x, fed.classes)
+    if theta is None:
+        return net.init(seed, dtype=fed.x.dtype, device=fed.x.device)
+    if theta.shape != (net.P,):
+        raise ValueError(f"theta: expected shape [{net.P}], got {list(theta.shape)}")
+    if not torch.isfinite(theta).all():
+        raise ValueError("theta: holds NaN or infinite values")
+    return theta.to(fed.x)
+
+
+def _report(fed: Federation, net: Model, theta: Tensor) -> tuple[float, float]:
+    return tuple(net.evaluate(theta[None], *fed.test, m).item() for m in ("accuracy", "loss"))
+
+
+def names(ids: Sequence[int] | set[int]) -> str:
+    """Client ids for a message: sorted, separated by commas."""
+    return ", ".join(map(str, sorted(ids)))
+
+
+def warn_unusable(fed: Federation) -> None:
+    """Name the clients whose data are not finite, once a training."""
+    if fed.unusable:
+        warnings.warn(
+            f"client {names(fed.unusable)} holds inputs that are not finite and takes no part",
+            stacklevel=3,
+        )

@@ -1,0 +1,110 @@
+"""Build the book. `python tools/book.py` runs every chapter here, then builds the site from that.
+
+    python tools/book.py               run chapters at `fast`, build _build/html
+    python tools/book.py --committed   run nothing, build _build/site from the committed outputs
+
+A chapter is run again only when its text, the package, the data or the requirements changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import build_site
+import chapters
+
+SCALE = "fast"
+RUNS = chapters.BUILD / SCALE
+
+
+def digest(files: Iterable[Path], *more: str) -> str:
+    """Hash of file names and contents, and of further strings."""
+    total = hashlib.sha256("\0".join(more).encode())
+    for path in sorted(files):
+        total.update(path.relative_to(chapters.ROOT).as_posix().encode() + b"\0")
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def files_below(*folders: str) -> list[Path]:
+    """Every file under some folders of the repository, without caches and hidden ones."""
+    return [
+        path
+        for folder in folders
+        for path in (chapters.ROOT / folder).rglob("*")
+        if path.is_file() and not any(p.startswith((".", "__pycache__")) for p in path.parts[-4:])
+    ]
+
+
+def chapter_key(source: Path) -> str:
+    """What a chapter's outputs depend on: its text, the package, the data, the versions."""
+    root = chapters.ROOT
+    shared = files_below("fedlab_mini", "data")
+    named = [source, root / "requirements.txt", root / "tools" / "chapters.py"]
+    return digest([*shared, *named], SCALE, sys.version)
+
+
+def is_current(target: Path, key: str) -> bool:
+    """True if `target` is the finished run of exactly these inputs."""
+    stamp = target.with_suffix(".key")
+    return target.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == key
+
+
+def run_chapters() -> list[Path]:
+    """Bring every chapter's run up to date; returns the executed notebooks."""
+    keys = {source: chapter_key(source) for source in chapters.sources()}
+    targets = {source: RUNS / f"{source.stem}.ipynb" for source in keys}
+    stale = [source for source in keys if not is_current(targets[source], keys[source])]
+    fresh = [source.stem for source in keys if source not in stale]
+    if fresh:
+        print(f"unchanged, not run again: {', '.join(fresh)}", flush=True)
+    jobs = [(source, RUNS / "raw" / f"{source.stem}.ipynb", {"scale": SCALE}) for source in stale]
+    start = time.perf_counter()
+    for source, notebook in chapters.run_all(jobs):
+        targets[source].with_suffix(".key").unlink(missing_ok=True)
+        chapters.write_atomic(targets[source], chapters.serialise(notebook))
+        chapters.write_atomic(targets[source].with_suffix(".key"), keys[source])
+        print(f"ran {source.stem}  ({time.perf_counter() - start:.0f} s)", flush=True)
+    return list(targets.values())
+
+
+def committed() -> list[Path]:
+    """The notebooks that stand in the repository."""
+    found = [source.with_suffix(".ipynb") for source in chapters.sources()]
+    missing = [path.name for path in found if not path.exists()]
+    if missing:
+        sys.exit(f"no stored outputs: {', '.join(missing)}. Run: make notebooks")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run the chapters and build the site.")
+    parser.add_argument("--committed", action="store_true", help="run nothing, use stored outputs")
+    stored = parser.parse_args().committed
+    chapters.use_own_settings()
+    try:
+        notebooks = committed() if stored else run_chapters()
+        target = chapters.BUILD / ("site" if stored else "html")
+        pages = files_below("book", "fedlab_mini")
+        config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]
+        tools = [Path(build_site.__file__), chapters.ROOT / "tools" / "docstrings.py"]
+        key = digest([*pages, *notebooks, *config, *tools], sys.version)
+        if is_current(target, key):
+            print("the site is up to date")
+        else:
+            start = time.perf_counter()
+            build_site.build(notebooks, target)
+            chapters.write_atomic(target.with_suffix(".key"), key)
+            print(f"built the site  ({time.perf_counter() - start:.0f} s)")
+    except (chapters.ChapterError, build_site.SiteError) as failed:
+        sys.exit(f"\n{failed}")
+    print(f"\nOpen in a browser: {(target / 'index.html').as_uri()}")
+
+
+if __name__ == "__main__":
+    main()

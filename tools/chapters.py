@@ -1,0 +1,202 @@
+"""A chapter is a MyST text `notebooks/NN_topic.md` and, beside it, the executed `.ipynb`.
+
+Everything the other tools need of chapters: find them, read them, run them with papermill, and write
+notebooks and texts in one canonical form, so that two runs of one source give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ROOT / "notebooks"
+BUILD = ROOT / "_build"
+WORKERS = 2
+KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
+JUPYTEXT_VERSION = re.compile(r"^ +jupytext_version: .*\n", re.MULTILINE)
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class ChapterError(RuntimeError):
+    """A chapter did not run to its end; the message names chapter, cell and error."""
+
+
+def sources(names: Iterable[str] = ()) -> list[Path]:
+    """Chapter texts in order; `names` ("02", "02_shapley_theory" or a path) picks some of them."""
+    found = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.md"))
+    wanted = [Path(name).stem for name in names]
+    for name in wanted:
+        if not any(path.stem.startswith(name) for path in found):
+            raise ValueError(f"no chapter {name!r}; there are: {', '.join(p.stem for p in found)}")
+    return [path for path in found if not wanted or path.stem.startswith(tuple(wanted))]
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write beside the target, then rename: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(part, path)
+
+
+def use_own_settings() -> None:
+    """Kernels started from here ignore the user's Jupyter, IPython and matplotlib settings."""
+    own = BUILD / "settings"
+    quiet = own / "ipython" / "profile_default" / "ipython_kernel_config.py"
+    write_atomic(quiet, "c.Application.log_level = 'ERROR'\n")
+    os.environ.pop("MPLBACKEND", None)  # the kernel's default, inline, is what the chapters use
+    os.environ.update(
+        IPYTHONDIR=str(own / "ipython"),
+        JUPYTER_CONFIG_DIR=str(own / "jupyter"),
+        JUPYTER_DATA_DIR=str(own / "jupyter-data"),
+        JUPYTER_PREFER_ENV_PATH="1",
+        MPLCONFIGDIR=str(own / "matplotlib"),
+        PYDEVD_DISABLE_FILE_VALIDATION="1",
+        TQDM_DISABLE="1",  # progress bars are for people, not for stored outputs
+    )
+    if not list((own / "matplotlib").glob("fontlist*")):
+        subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=True)
+
+
+def read_text(path: Path) -> NotebookNode:
+    """The notebook that a MyST text describes, without outputs."""
+    return jupytext.reads(path.read_text(encoding="utf-8"), fmt="md:myst")
+
+
+def canonical(notebook: NotebookNode) -> str:
+    """The one MyST text of a notebook; reading it back and writing it again changes nothing."""
+    bare = nbformat.v4.new_notebook(cells=notebook.cells, metadata={"kernelspec": KERNELSPEC})
+    return JUPYTEXT_VERSION.sub("", jupytext.writes(bare, fmt="md:myst"))
+
+
+def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
+    """Execute one chapter in `notebooks/` with papermill, keep the raw result at `target`.
+
+    Returns the notebook in stable form. Raises ChapterError at the first cell that fails.
+    """
+    import papermill
+
+    blank = target.with_name(f"{source.stem}.in.ipynb")
+    write_atomic(blank, nbformat.writes(nbformat.from_dict(with_ids(read_text(source)))))
+    try:
+        papermill.execute_notebook(
+            blank, target, parameters=parameters, kernel_name=KERNELSPEC["name"],
+            cwd=NOTEBOOKS, progress_bar=False,
+        )
+    except papermill.PapermillExecutionError as failed:
+        raise ChapterError(describe(source, target, failed)) from None
+    return stable(nbformat.read(target, as_version=4), source.stem)
+
+
+def describe(source: Path, target: Path, failed: Any) -> str:
+    """What a failed cell was and said, and where to look."""
+    where = f"notebooks/{source.name}, code cell {failed.exec_count}"
+    return (
+        f"{where}: {failed.ename}: {failed.evalue}\n\n{failed.source.strip()}\n\n"
+        f"The notebook as far as it got: {target}"
+    )
+
+
+def run_all(jobs: list[tuple[Path, Path, dict[str, Any]]]) -> Iterable[tuple[Path, NotebookNode]]:
+    """Run several chapters, two at a time; yields them in the order given."""
+    with ProcessPoolExecutor(max_workers=max(1, min(WORKERS, len(jobs)))) as pool:
+        futures = [pool.submit(run, *job) for job in jobs]
+        try:
+            for (source, _, _), future in zip(jobs, futures, strict=True):
+                yield source, future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def with_ids(notebook: NotebookNode) -> NotebookNode:
+    """The same notebook in format 4.5."""
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for index, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{index:03d}"
+    return notebook
+
+
+def stable(notebook: NotebookNode, stem: str) -> NotebookNode:
+    """Drop what changes from run to run: ids, times, versions, unused widget models."""
+    cells = [c for c in notebook.cells if "injected-parameters" not in c.metadata.get("tags", [])]
+    count = 0
+    for index, cell in enumerate(cells):
+        cell["id"] = f"{stem}-{index:03d}".replace("_", "-")
+        for noise in ("execution", "papermill", "collapsed"):
+            cell.metadata.pop(noise, None)
+        if not cell.metadata.get("tags", ["kept"]):
+            del cell.metadata["tags"]
+        if cell.cell_type == "code":
+            count += 1
+            number(cell, count)
+            cell.outputs = merge_streams(cell.outputs)
+    metadata = {"kernelspec": KERNELSPEC, "language_info": {"name": "python"}}
+    if "widgets" in notebook.metadata:
+        metadata["widgets"] = notebook.metadata.widgets
+    clean = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    return stable_widgets(clean, stem)
+
+
+def number(cell: NotebookNode, count: int) -> None:
+    """Give a code cell and its results the execution count of a fresh run from top to bottom."""
+    cell.execution_count = count
+    for output in cell.outputs:
+        if output.output_type == "execute_result":
+            output.execution_count = count
+
+
+def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Join neighbouring pieces of one stream: where a kernel cuts them depends on timing."""
+    merged: list[NotebookNode] = []
+    for output in outputs:
+        last = merged[-1] if merged else None
+        same = last and output.output_type == last.output_type == "stream"
+        if same and output.name == last.name:
+            last.text += output.text
+        else:
+            merged.append(output)
+    return merged
+
+
+def stable_widgets(notebook: NotebookNode, stem: str) -> NotebookNode:
+    """Keep the widget models that a displayed view reaches; name them by order of appearance."""
+    state = notebook.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
+    shown = [
+        output.data[WIDGET_VIEW]["model_id"]
+        for cell in notebook.cells if cell.cell_type == "code"
+        for output in cell.outputs if WIDGET_VIEW in output.get("data", {})
+    ]
+    order: list[str] = []
+    while shown:
+        model = shown.pop(0)
+        if model in state and model not in order:
+            order.append(model)
+            shown += re.findall(r"IPY_MODEL_([0-9a-f]{32})", json.dumps(state[model]))
+    if not order:
+        notebook.metadata.pop("widgets", None)
+        return notebook
+    notebook.metadata.widgets[WIDGET_STATE]["state"] = {model: state[model] for model in order}
+    text = nbformat.writes(notebook)
+    for index, model in enumerate(order):
+        text = text.replace(model, hashlib.sha256(f"{stem}/{index}".encode()).hexdigest()[:32])
+    return nbformat.reads(text, as_version=4)
+
+
+def serialise(notebook: NotebookNode) -> str:
+    """The bytes of an `.ipynb`, keys sorted, one newline at the end."""
+    return nbformat.writes(notebook, sort_keys=True).rstrip("\n") + "\n"
