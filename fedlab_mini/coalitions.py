@@ -6,11 +6,17 @@ what it puts out for each; and ReLU(c h) = c ReLU(h) for c > 0 lets the division
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
 import torch
 from torch import Tensor
 
+from .game import encode
 from .model import CACHE, Model, measure, one_thread
 
+ROOM = 16 << 20  # bytes of averaged later layers that are held at a time
+TABLE = 64  # half coalitions whose sums are tabulated
 BLOCK = 128  # samples at a time, so that a stack of hidden layers stays in the cache
 
 
@@ -69,23 +75,71 @@ def _stacked(
     y: Tensor,
     metric: str,
 ) -> Tensor:
-    x, models = x.flatten(1), theta + updates  # every member's whole model
-    head = sum(shape.numel() for shape in list(net.shapes.values())[:2])
+    models = theta + updates  # every member's whole model, [m, P]
     weight, bias = net.split(models)[:2]
-    tails, shapes = models[:, head:], list(net.shapes.values())[2:]
-    width, values = net.layers[0][1], []
-    first = [weight @ part.T + bias[:, :, None] for part in x.split(BLOCK)]  # [m, width, N] each
-    many = max(1, CACHE // (width * min(BLOCK, len(x)) * x.element_size()))
-    for w, t in zip(mask.split(many), total.split(many), strict=True):
-        mean = (w / t) @ tails
-        pieces = mean.split([shape.numel() for shape in shapes], 1)
-        later = [p.unflatten(1, shape) for p, shape in zip(pieces, shapes, strict=True)]
-        later[0] = later[0] / t[:, :, None]  # ReLU waited for its division
-        scores = []
-        for outputs in first:
-            h = (w @ outputs.flatten(1)).unflatten(1, (width, -1))  # [c, width, N], times t
-            for weight, bias in zip(later[0::2], later[1::2], strict=True):
-                h = torch.baddbmm(bias[:, :, None], weight, h.relu_())
-            scores.append(h)
-        values.append(measure(torch.cat(scores, 2), y, metric))
-    return torch.cat(values)
+    first = [weight @ part.T + bias[:, :, None] for part in x.flatten(1).split(BLOCK)]
+    result = torch.empty(len(mask), dtype=torch.float64, device=mask.device)
+    tail = net.P - weight[0].numel() - bias[0].numel()
+    many = max(1, ROOM // (tail * theta.element_size()))
+    for rows in _by_halves(mask).split(many):
+        later = _later_layers(net, models[:, -tail:], mask[rows], total[rows])
+        scores = [_scores(mask[rows], outputs, later) for outputs in first]
+        result[rows] = measure(torch.cat(scores, 2), y, metric)
+    return result
+
+
+def _half_codes(mask: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Bit masks [c] of the members in the lower and in the upper half of the players."""
+    members = (mask > 0).cpu()
+    half = mask.shape[1] // 2
+    return encode(members[:, :half]), encode(members[:, half:])
+
+
+def _by_halves(mask: Tensor) -> Tensor:
+    """An order of the coalitions: by the members in the upper half, then in the lower half."""
+    return torch.from_numpy(np.lexsort(_half_codes(mask))).to(mask.device)
+
+
+def _later_layers(net: Model, tails: Tensor, mask: Tensor, total: Tensor) -> list[Tensor]:
+    """Weights and biases of layer two and above, averaged in every coalition: [c, *shape] each."""
+    shapes = list(net.shapes.values())[2:]
+    pieces = ((mask / total) @ tails).split([shape.numel() for shape in shapes], 1)
+    later = [piece.unflatten(1, shape) for piece, shape in zip(pieces, shapes, strict=True)]
+    later[0] = later[0] / total[:, :, None]  # ReLU waited for its division
+    return later
+
+
+def _scores(mask: Tensor, first: Tensor, later: list[Tensor]) -> Tensor:
+    """Class scores [c, classes, N] from the members' first-layer outputs ``first [m, width, N]``."""
+    out = []
+    for rows, h in _hidden(mask, first.flatten(1)):
+        h = h.unflatten(1, first.shape[1:]).relu_()
+        for i, (weight, bias) in enumerate(zip(later[0::2], later[1::2], strict=True)):
+            h = torch.baddbmm(bias[rows][:, :, None], weight[rows], h.relu_() if i else h)
+        out.append(h)
+    return torch.cat(out)
+
+
+def _hidden(mask: Tensor, first: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """The sums ``mask @ first`` in stacks that fit the cache: (slice of rows, [c, width * N]).
+
+    A stack is overwritten by the next. A sum over a coalition is a sum over its lower half plus one over its upper half: where many
+    coalitions share their halves, two small tables and one addition replace the product.
+    """
+    half = mask.shape[1] // 2
+    low_codes, high_codes = _half_codes(mask)
+    _, lower, at = np.unique(low_codes, return_index=True, return_inverse=True)
+    _, upper, counts = np.unique(high_codes, return_index=True, return_counts=True)
+    if len(lower) > TABLE or len(lower) * len(upper) > 2 * len(mask):
+        many = max(1, CACHE // (first.shape[1] * first.element_size()))
+        for low in range(0, len(mask), many):
+            yield slice(low, low + many), mask[low : low + many] @ first
+        return
+    table, sums, low = mask[lower, :half] @ first[:half], mask[upper, half:] @ first[half:], 0
+    room = torch.empty_like(table)
+    for high, count in zip(sums, counts.tolist(), strict=True):
+        rows = slice(low, low + count)
+        whole = count == len(lower) and (np.diff(at[rows]) == 1).all()
+        part = table if whole else table[at[rows]]
+        yield rows, torch.add(part, high, out=room[:count])
+        low += count

@@ -35,7 +35,7 @@ class UpdateAttack:
 
 
 @dataclass(frozen=True)
-class flip_labels(DataCorruption):  # noqa: N801 - reads as a function: corrupt={3: flip_labels(0.4)}
+class flip_labels(DataCorruption):
     """Exactly round(share * n) labels become another class, each other class equally likely."""
 
     share: float
@@ -56,7 +56,7 @@ class flip_labels(DataCorruption):  # noqa: N801 - reads as a function: corrupt=
 
 
 @dataclass(frozen=True)
-class relabel_as(DataCorruption):  # noqa: N801
+class relabel_as(DataCorruption):
     """round(share * n) random samples get the label ``target``; some may have had it already."""
 
     target: int
@@ -75,7 +75,7 @@ class relabel_as(DataCorruption):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class open_set(DataCorruption):  # noqa: N801
+class open_set(DataCorruption):
     """All samples are replaced by samples of classes that the task does not have.
 
     foreign   a Dataset with the same number of features
@@ -131,7 +131,7 @@ class open_set(DataCorruption):  # noqa: N801
 
 
 @dataclass(frozen=True, init=False)
-class swap_labels(DataCorruption):  # noqa: N801
+class swap_labels(DataCorruption):
     """All labels a become b and all b become a, for each pair: ``swap_labels((2, 4), (1, 7))``."""
 
     pairs: tuple[tuple[int, int], ...] = field(default=())
@@ -160,7 +160,7 @@ class swap_labels(DataCorruption):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class delete_words(DataCorruption):  # noqa: N801
+class delete_words(DataCorruption):
     """round(messages * n) random messages each lose round(share * words) of their words, at random.
 
     form   "counts": x holds word counts; deleted words are no longer counted
@@ -194,7 +194,7 @@ class delete_words(DataCorruption):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class backdoor(DataCorruption):  # noqa: N801
+class backdoor(DataCorruption):
     """round(share * n) random images get a bright square in the lower right corner.
 
     target   the label they get; None leaves labels alone (a pixel-only backdoor)
@@ -236,7 +236,7 @@ class backdoor(DataCorruption):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class sign_flip(UpdateAttack):  # noqa: N801
+class sign_flip(UpdateAttack):
     """Sends the update backwards: ``-strength * update``."""
 
     strength: float = 1.0
@@ -252,7 +252,7 @@ class sign_flip(UpdateAttack):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class free_ride(UpdateAttack):  # noqa: N801
+class free_ride(UpdateAttack):
     """Trains nothing: sends Gaussian noise, of standard deviation ``noise`` in every parameter."""
 
     noise: float = 1e-3
@@ -269,7 +269,7 @@ class free_ride(UpdateAttack):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class scale(UpdateAttack):  # noqa: N801
+class scale(UpdateAttack):
     """Sends ``factor * update``: a large factor boosts, a small one hides."""
 
     factor: float
@@ -285,7 +285,7 @@ class scale(UpdateAttack):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class replay(UpdateAttack):  # noqa: N801
+class replay(UpdateAttack):
     """Trains nothing: sends the server's last step back; zeros in round 1."""
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
@@ -317,7 +317,7 @@ def _check_data(x: Tensor, y: Tensor, classes: int) -> None:
             f"x, y: expected x [n, d] and integer labels y [n], got {list(x.shape)} and "
             f"{list(y.shape)} of {y.dtype}"
         )
-    if len(y) and not (0 <= int(y.min()) and int(y.max()) < classes):
+    if len(y) and (int(y.min()) < 0 or int(y.max()) >= classes):
         raise ValueError(f"y: expected labels in 0..{classes - 1}")
 
 

@@ -168,11 +168,18 @@ def check_metric(metric: str) -> None:
 
 
 def measure(scores: Tensor, y: Tensor, metric: str) -> Tensor:
-    """Accuracy or mean cross-entropy from class scores ``[C, classes, N]``; returns [C] float64."""
-    if metric == "accuracy":
-        return (scores.argmax(1) == y).double().mean(1)
+    """Accuracy or mean cross-entropy from class scores ``[C, classes, N]``; returns [C] float64.
+
+    Accuracy is what ``argmax(1) == y`` gives, several times faster over a short middle dimension.
+    """
     own = scores.gather(1, y.expand(len(scores), 1, -1)).squeeze(1)  # [C, N]
-    return (scores.logsumexp(1) - own).double().mean(1)
+    if metric == "loss":
+        return (scores.logsumexp(1) - own).double().mean(1)
+    best = scores.amax(1)
+    hit = own == best
+    for c in range(scores.shape[1] - 1):  # equal scores: the first class wins, as in argmax
+        hit &= (scores[:, c] < best) | (y <= c)
+    return hit.double().mean(1)
 
 
 def _linear_stack(module: nn.Module) -> tuple[tuple[int, int], ...] | None:

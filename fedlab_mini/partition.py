@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 
 
 @dataclass(frozen=True)
-class iid:  # noqa: N801 - reads as a function: split=iid()
+class iid:
     """Samples shuffled and dealt evenly: client sizes differ by at most one."""
 
     def __call__(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
@@ -25,7 +25,7 @@ class iid:  # noqa: N801 - reads as a function: split=iid()
 
 
 @dataclass(frozen=True)
-class by_class:  # noqa: N801
+class by_class:
     """Client k holds c = classes_per_client classes: k*c, k*c+1, ..., counted round.
 
     A class held by several clients is shuffled and shared evenly among them.
@@ -72,7 +72,7 @@ class by_class:  # noqa: N801
 
 
 @dataclass(frozen=True)
-class sorted_shards:  # noqa: N801
+class sorted_shards:
     """Samples sorted by label and cut into equal shards, dealt at random to the clients.
 
     [McMahan et al. 2017, Section 3]: with two shards a client holds about two classes.
@@ -94,7 +94,7 @@ class sorted_shards:  # noqa: N801
 
 
 @dataclass(frozen=True)
-class dirichlet_labels:  # noqa: N801
+class dirichlet_labels:
     """Each class is cut among the clients in proportions drawn from Dirichlet(alpha, ..., alpha).
 
     alpha   small: few clients share a class; large: nearly iid
@@ -125,7 +125,7 @@ class dirichlet_labels:  # noqa: N801
 
 
 @dataclass(frozen=True)
-class dirichlet_sizes:  # noqa: N801
+class dirichlet_sizes:
     """Labels iid, sizes unequal: ``floor`` samples each, the rest in Dirichlet(alpha) proportions.
 
     [F-RCCE's setting: Dirichlet(0.5) sizes; the floor is ours, since the text states none]

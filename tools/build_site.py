@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,14 +56,16 @@ def jupyter_book(folder: Path, out: Path) -> None:
     """Run Jupyter Book on a staged folder; SiteError with its warnings when there are any."""
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
     command += ["build", str(folder), "--path-output", str(out), "-W", "--keep-going", "--quiet"]
-    done = subprocess.run(
-        command, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True,
-        encoding="utf-8", check=False,
-    )
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
-        log = (done.stdout + done.stderr).replace(f"{folder}{os.sep}", "")
-        lines = [x for x in log.splitlines() if "WARNING" in x or "ERROR" in x or "Error" in x]
-        raise SiteError("The site has warnings, and warnings are errors:\n" + ("\n".join(lines) or log))
+        raise SiteError("The site has warnings, and warnings are errors:\n" + complaint(done, folder))
+
+
+def complaint(done: subprocess.CompletedProcess[str], folder: Path) -> str:
+    """What the builder said, without colours, staging paths and its own banner."""
+    log = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr + done.stdout).replace(f"{folder}{os.sep}", "")
+    banner = ("Running Jupyter-Book", "Source Folder", "Config Path", "Output Path", "=====", "Building your book")
+    return "\n".join(x for x in log.splitlines() if x.strip() and not x.startswith(banner))
 
 
 def build(notebooks: Iterable[Path], target: Path) -> None:

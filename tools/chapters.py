@@ -57,7 +57,7 @@ def use_own_settings() -> None:
     """Kernels started from here ignore the user's Jupyter, IPython and matplotlib settings."""
     own = BUILD / "settings"
     quiet = own / "ipython" / "profile_default" / "ipython_kernel_config.py"
-    write_atomic(quiet, "c.Application.log_level = 'ERROR'\n")
+    write_atomic(quiet, "c.Application.log_level = 'CRITICAL'\n")
     os.environ.pop("MPLBACKEND", None)  # the kernel's default, inline, is what the chapters use
     os.environ.update(
         IPYTHONDIR=str(own / "ipython"),

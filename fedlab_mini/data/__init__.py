@@ -15,7 +15,7 @@ from .fetch import fetch
 from .registry import CARDS, Card, card
 from .sms import synthetic_sms
 from .store import DataUnavailable, roots
-from .text import sms, text_dataset
+from .text import read_sms, text_dataset
 
 __all__ = [
     "CARDS",
@@ -52,7 +52,7 @@ def load(
         raise ValueError(f"dtype: expected a floating-point torch.dtype, got {dtype!r}")
     part = _part(chosen, part)
     if chosen.shape is None:
-        messages = synthetic_sms() if name == "sms-synthetic" else sms(chosen)
+        messages = synthetic_sms() if name == "sms-synthetic" else read_sms(chosen)
         return text_dataset(
             messages,
             features=features or "bag-of-words",

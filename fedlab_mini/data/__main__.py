@@ -13,7 +13,7 @@ from .store import DataUnavailable, check, in_use, locate, roots
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; exit status 0 if all is well, 1 if a file is wrong or missing, 2 if misused."""
+    """Run one command; exit status 0: all is well, 1: a file is wrong or missing, 2: misused."""
     parser = argparse.ArgumentParser(prog="python -m fedlab_mini.data", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="every data set, and where it was found")
@@ -74,7 +74,8 @@ def verify_sets(names: Sequence[str]) -> int:
             print(f"{entry.name}: absent")
             good &= entry.name not in names
         else:
-            good &= all([_verify_file(entry, number) for number in range(len(in_use(entry)))])
+            results = [_verify_file(entry, number) for number in range(len(in_use(entry)))]
+            good &= all(results)
     return 0 if good else 1
 
 

@@ -23,9 +23,9 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
 
     to        the folder to fill, in the layout of the search path; default: the user's cache
     progress  show a bar
-    raises    ValueError for an unknown or an embedded set; `DataUnavailable` if the download fails,
-              if it has another hash than the registry, if the folder cannot be written, or if a file
-              with another hash is already there (it is left alone)
+    raises    ValueError for an unknown or an embedded set; `DataUnavailable` if the download fails
+              or has another hash than the registry, if the folder cannot be written, or if a
+              file with another hash is already there (it is left alone)
     """
     wanted = card(name)
     if wanted.embedded:
@@ -74,7 +74,7 @@ def _check_arrived(card: Card, what: str, path: Path, expected: str) -> None:
             f"{card.name}: {what} arrived damaged or has changed ({path.stat().st_size} bytes).\n"
             f"  expected SHA-256  {expected}\n"
             f"  found SHA-256     {found}\n"
-            "Nothing was kept. Try again; if it stays so, get the file elsewhere and set FEDLAB_DATA."
+            "Nothing was kept. Try again, or get the file elsewhere and set FEDLAB_DATA."
         )
 
 

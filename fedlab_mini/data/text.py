@@ -18,7 +18,7 @@ FORMS = {"bag-of-words": 500, "tokens": 1000}  # default size of the vocabulary
 LENGTH = 150  # word ids of a token row [F-RCCE, Section 4]
 
 
-def sms(card: Card) -> Messages:
+def read_sms(card: Card) -> Messages:
     """The SMS Spam Collection: a label, a tab, a text on each line.
 
     Read line by line and split at the first tab: a CSV reader takes a quotation mark in one message
@@ -71,7 +71,7 @@ def text_dataset(
 
 
 def frequent_words(texts: Sequence[str], size: int) -> list[str]:
-    """The most frequent words, most frequent first; of equally frequent ones the alphabet decides."""
+    """The most frequent words, most frequent first; equally frequent ones in alphabetical order."""
     analyse = CountVectorizer().build_analyzer()
     counts = Counter(word for text in texts for word in analyse(text))
     words = sorted(counts, key=lambda word: (-counts[word], word))[:size]

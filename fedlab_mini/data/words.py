@@ -83,85 +83,104 @@ SLOTS = {
     "who": """
         mate dear love mum dad babe honey buddy pal sis bro darling boss sweetie chum granny auntie
         uncle cuz champ sunshine petal captain professor neighbour""",
+    "det": """
+        the your my a this that our his her some any their another every its which each most
+        enough both whose half""",
+    "you": """
+        you u ya they we he she someone everyone everybody people anyone somebody nobody""",
+    "and": """
+        and or but then n plus while because cos if since unless until after before though""",
     "filler": """
         ok lol yeah yup hey haha hmm oh well yes no hi sure cool hello thanks sorry wow aww eh ah
         oops yay nah please nope cheers bless gosh blimey phew ooh ugh yikes hooray whoops alas""",
 }
 
 HAM = """
-    are you {ving} to {place} {when}
+    are {you} {ving} to {place} {when}
     i am {ving} {adv}
-    i will {verb} you {when}
-    do you want to {verb} {when}
-    can you {verb} the {noun} for me
-    did you {verb} the {noun}
+    i will {verb} {you} {when}
+    do {you} want to {verb} {when}
+    can {you} {verb} {det} {noun} for me
+    did {you} {verb} {det} {noun}
     i am at {place} {adv}
-    what are you {ving}
-    i have a {noun} {when}
-    {filler} i was {ving} and did not see it
-    see you {when}
-    call me when you get to {place}
+    what are {you} {ving}
+    i have {det} {noun} {when}
+    {filler} i was {ving} {and} did not see it
+    see {you} {when}
+    call me when {you} get to {place}
     it is {adv} {adj} here
-    how was your {noun} {who}
+    how was {det} {noun} {who}
     i do not know if i can {verb} {when}
-    my {noun} is {adv} {adj}
-    you are so {adj}
-    that is {adv} {adj} of you
-    let me know when you {verb}
+    {det} {noun} is {adv} {adj}
+    {you} are so {adj}
+    that is {adv} {adj} of {you}
+    let me know when {you} {verb}
     have a {adj} {noun} {who}
-    i {adv} forgot the {noun}
+    i {adv} forgot {det} {noun}
     we are {ving} at {place}
-    where are you {who}
-    he said the {noun} was {adj}
+    where are {you} {who}
+    he said {det} {noun} was {adj}
     she wants to {verb} with us {when}
-    what time do you {verb} {when}
-    i need to {verb} and {verb} first
-    no need to {verb} the {noun}
+    what time do {you} {verb} {when}
+    i need to {verb} {and} {verb} first
+    no need to {verb} {det} {noun}
     i think it is {adj} but not {adj}
-    tell me about the {noun} and the {noun}
-    have you got my {noun}
+    tell me about {det} {noun} {and} {det} {noun}
+    have {you} got {det} {noun}
     they are {ving} {adv}
-    i miss you {adv}
+    i miss {you} {adv}
     good morning {who}
-    good night and sleep well
-    hope your {noun} is {adj}
-    thanks for the {noun}
-    {filler} you can {verb} it {when}
-    i was thinking of you {when}
-    my {noun} and your {noun} are in the {noun}
+    good night {and} sleep well
+    hope {det} {noun} is {adj}
+    thanks for {det} {noun}
+    {filler} {you} can {verb} it {when}
+    i was thinking of {you} {when}
+    {det} {noun} {and} {det} {noun} are in {det} {noun}
     is it ok if we {verb} {when}
     do not {verb} without me
     there is a {adj} {noun} in {place}
-    u can {verb} my {noun} if u want
+    u can {verb} {det} {noun} if u want
     wat are u {ving} {when}
-    cant talk now but will {verb} {when}
+    no time now but will {verb} {when}
     im {ving} home from {place}
-    i got the {noun} you asked for
+    i got {det} {noun} {you} asked for
     we should {verb} more {noun} together
-    which {noun} do you like
-    so {adj} and so {adj}
-    why did you not {verb}
-    will be there {when} with the {noun}
-    just {ving} with a {noun} and some {noun}
-    you know i {adv} {verb} that {noun}
-    it was {adj} to see you and your {noun}
-    dont worry about the {noun}
-    i had {noun} and {noun} for {noun}
-    your {noun} looks {adj} {who}
-    got to {verb} the {noun} before it gets {adj}
+    which {noun} do {you} like
+    so {adj} {and} so {adj}
+    why did {you} not {verb}
+    will be there {when} with {det} {noun}
+    just {ving} with {det} {noun} {and} some {noun}
+    {you} know i {adv} {verb} that {noun}
+    it was {adj} to see {you} {and} {det} {noun}
+    dont worry about {det} {noun}
+    i had {noun} {and} {noun} for {noun}
+    {det} {noun} looks {adj} {who}
+    got to {verb} {det} {noun} before it gets {adj}
     {rare} {filler}
     {filler} {rare} then
     that {rare} {noun}
-    you {rare} me
+    {you} {rare} me
     i {adv} {rare}
-    {rare} and {rare}
+    {rare} {and} {rare}
     my {rare} {noun} is {adj}
     at {rare} with {rare}
     all {rare} now
-    the {noun} of the {rare}
+    {det} {noun} of the {rare}
     {rare} says {filler}
     with {rare} {when}
-    some {rare} for you
+    some {rare} for {you}
+    {adj} {noun} {adv} {ving} {noun}
+    {verb} {noun} {verb} {noun} {when}
+    {noun} {noun} {adj} {noun}
+    {ving} {noun} {ving} {noun} {adv}
+    {adv} {adj} {noun} {who}
+    {verb} {adj} {noun} {place}
+    {adj} {noun} needs {adj} {noun}
+    {adv} {verb} {adj} {noun} {when}
+    {noun} broken {verb} {noun} {filler}
+    {verb} {verb} {verb} {filler}
+    {noun} for {noun} {place}
+    {adj} {adj} {noun} {filler}
 """
 
 HAM_SHORT = """
@@ -193,8 +212,8 @@ SPAM_SLOTS = {
         free new latest guaranteed exclusive special weekly bonus final great top extra huge
         limited amazing private instant double luxury premium unbeatable sensational""",
     "product": """
-        ringtones logos games minutes texts calls tones pictures tariffs handsets videos jokes quizzes
-        credits messages horoscopes wallpapers polls tunes downloads puzzles previews""",
+        ringtones logos games minutes texts calls tones pictures tariffs handsets videos jokes
+        quizzes credits messages horoscopes wallpapers polls tunes downloads puzzles previews""",
     "act": """
         call text reply claim ring txt send visit collect dial order join win enter subscribe
         register upgrade redeem confirm activate""",
@@ -234,6 +253,9 @@ SPAM = """
     hi it is {rare} and i am {ving} {when}
     are you {adj} and {adj} then {act}
     for {adj} {noun} and {adj} {product}
+    {adj} {noun} {promo} {product}
+    {noun} {noun} {prize}
+    {verb} {noun} {act} {product}
 """
 
 SPAM_NUMBER = {
@@ -243,13 +265,4 @@ SPAM_NUMBER = {
     4: "{n} points|code {n}|£{n} prize|box {n}",
     5: "text to {n}|txt win to {n}|send it to {n}|reply to {n}",
     11: "call {n}|ring {n} now|call {n} from a landline|customer line {n}",
-}
-
-STOCK = {
-    "ham": ("Sorry cant talk now, will ring you back", "Ok thanks", "I am on my way home"),
-    "spam": (
-        "Your weekly bonus is ready, reply YES to collect it",
-        "Final notice: your free tones are waiting, reply STOP to end",
-        "You have been chosen for our prize draw, visit our website to enter",
-    ),
 }

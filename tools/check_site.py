@@ -1,0 +1,106 @@
+"""Check a built site without a browser: links, anchors, alternative texts, outside loads, size.
+
+    python tools/check_site.py _build/site
+
+Prints one line a fault and exits 1 if there is any. Links to other sites are not followed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
+PASSIVE_LINKS = {"canonical", "author", "index", "search", "next", "prev", "help", "copyright"}
+CSS_LOAD = re.compile(r"""(?:url\(|@import)\s*["']?\s*((?:https?:)?//[^"')\s]+)""")
+PAGE_LIMIT = 1_500_000
+SITE_LIMIT = 40_000_000
+
+
+@dataclass
+class Page(HTMLParser):
+    """What one HTML file defines and refers to."""
+
+    path: Path
+    ids: set[str] = field(default_factory=set)
+    links: list[str] = field(default_factory=list)
+    loads: list[str] = field(default_factory=list)
+    without_alt: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.feed(self.path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.ids |= {found[name] for name in ("id", "name") if name in found}
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        if tag == "img" and not found.get("alt", "").strip():
+            self.without_alt.append(found.get("src", "?"))
+        passive = tag == "link" and found.get("rel", "") in PASSIVE_LINKS
+        if tag in LOADS and LOADS[tag] in found and not passive:
+            self.loads.append(found[LOADS[tag]])
+
+
+def is_outside(address: str) -> bool:
+    """True for an address on another host."""
+    parts = urlsplit(address)
+    return bool(parts.netloc) or parts.scheme in ("http", "https")
+
+
+def broken(page: Page, address: str, pages: dict[Path, Page]) -> str | None:
+    """Why an address inside the site leads nowhere, or None."""
+    parts = urlsplit(address)
+    if is_outside(address) or parts.scheme in ("mailto", "data", "javascript", "blob"):
+        return None
+    target = (page.path.parent / unquote(parts.path)).resolve() if parts.path else page.path
+    if target.is_dir():
+        target = target / "index.html"
+    if not target.exists():
+        return f"leads to no file: {address}"
+    fragment = unquote(parts.fragment)
+    if fragment and target in pages and fragment not in pages[target].ids:
+        return f"leads to no anchor: {address}"
+    return None
+
+
+def faults(site: Path) -> list[str]:
+    """Every fault of a built site, one line each."""
+    site = site.resolve()
+    pages = {path: Page(path) for path in sorted(site.rglob("*.html")) if "_static" not in path.parts}
+    if not pages:
+        return [f"{site}: no pages; build the site first: make site"]
+    found: list[str] = []
+    for path, page in pages.items():
+        name = path.relative_to(site).as_posix()
+        found += [f"{name}: loads from outside: {x}" for x in page.loads if is_outside(x)]
+        found += [f"{name}: image without alternative text: {x}" for x in page.without_alt]
+        reasons = (broken(page, x, pages) for x in [*page.links, *page.loads])
+        found += [f"{name}: {reason}" for reason in reasons if reason]
+        if path.stat().st_size > PAGE_LIMIT:
+            found.append(f"{name}: page of {path.stat().st_size:,} bytes, limit {PAGE_LIMIT:,}")
+    for style in sorted(site.rglob("*.css")):
+        outside = CSS_LOAD.findall(style.read_text(encoding="utf-8"))
+        found += [f"{style.relative_to(site).as_posix()}: loads from outside: {x}" for x in outside]
+    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    if size > SITE_LIMIT:
+        found.append(f"site of {size:,} bytes, limit {SITE_LIMIT:,}")
+    return found
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("usage: python tools/check_site.py SITE")
+    found = faults(Path(sys.argv[1]))
+    for line in found:
+        print(line)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
