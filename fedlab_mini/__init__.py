@@ -15,7 +15,7 @@ from .corrupt import (
     sign_flip,
     swap_labels,
 )
-from .data import DataUnavailable, Dataset, load
+from .data import Dataset, DataUnavailable, load
 from .federation import Federation, federation
 from .game import Game, all_coalitions
 from .games import (

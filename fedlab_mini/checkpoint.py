@@ -16,7 +16,7 @@ import torch
 
 
 def fingerprint(*parts: object) -> str:
-    """SHA-256 over everything that decides a result: tensors by their bytes, the rest by its repr."""
+    """SHA-256 over all that decides a result: tensors by their bytes, the rest by its repr."""
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, torch.Tensor):
@@ -30,7 +30,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def save(path: str | os.PathLike, mark: str, **arrays: np.ndarray) -> None:
-    """Write the arrays and their mark to ``path``: whole or not at all, whenever it is interrupted."""
+    """Write the arrays and their mark to ``path``: whole or not at all."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
@@ -48,7 +48,7 @@ def save(path: str | os.PathLike, mark: str, **arrays: np.ndarray) -> None:
 def load(path: str | os.PathLike, mark: str) -> dict[str, np.ndarray] | None:
     """The arrays saved under the same mark; None if there is no file yet.
 
-    raises  ValueError if the file belongs to other work (another seed, data set, model, setting ...)
+    raises  ValueError if the file belongs to other work (another seed, data set, model ...)
     """
     path = Path(path)
     if not path.exists():

@@ -1,7 +1,8 @@
 """One round, all coalitions: the quality of theta + the mean update of every coalition.
 
-Chapter 2 uses it. The first layer is linear, so what it puts out for a mean of models is the mean of
-what it puts out for each; and ReLU(c h) = c ReLU(h) for c > 0 lets the division wait until layer two.
+Chapter 2 uses it. The first layer is linear, so what it puts out for a mean of models is the mean
+of what it puts out for each; and as ReLU(c h) = c ReLU(h) for c > 0, the division can wait until
+layer two.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def coalition_metric(
     y: Tensor,
     metric: str,
 ) -> Tensor:
-    """Metric [C] of the models theta + (sum_S w_k delta_k) / (sum_S w_k), theta itself for the empty S.
+    """Metric [C] of the models theta + (sum_S w_k delta_k) / (sum_S w_k); theta for the empty S.
 
     theta [P], updates [m, P], weights [m] > 0, coalitions [C, m] bool, x [N, ...], y [N]
     """
@@ -110,7 +111,7 @@ def _later_layers(net: Model, tails: Tensor, mask: Tensor, total: Tensor) -> lis
 
 
 def _scores(mask: Tensor, first: Tensor, later: list[Tensor]) -> Tensor:
-    """Class scores [c, classes, N] from the members' first-layer outputs ``first [m, width, N]``."""
+    """Class scores [c, classes, N] from the members' first-layer outputs [m, width, N]."""
     out = []
     for rows, h in _hidden(mask, first.flatten(1)):
         h = h.unflatten(1, first.shape[1:]).relu_()
@@ -123,8 +124,9 @@ def _scores(mask: Tensor, first: Tensor, later: list[Tensor]) -> Tensor:
 def _hidden(mask: Tensor, first: Tensor) -> Iterator[tuple[slice, Tensor]]:
     """The sums ``mask @ first`` in stacks that fit the cache: (slice of rows, [c, width * N]).
 
-    A stack is overwritten by the next. A sum over a coalition is a sum over its lower half plus one over its upper half: where many
-    coalitions share their halves, two small tables and one addition replace the product.
+    A stack is overwritten by the next. A sum over a coalition is a sum over its lower half plus one
+    over its upper half: where many coalitions share their halves, two small tables and one addition
+    replace the product.
     """
     half = mask.shape[1] // 2
     low_codes, high_codes = _half_codes(mask)

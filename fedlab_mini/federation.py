@@ -1,4 +1,4 @@
-"""Federation: who holds what. Stacked client data, the server's own samples, and what was corrupted.
+"""Federation: who holds what. Client data, the server's own samples, and what was corrupted.
 
 Chapter 1 introduces it. All client samples lie in one tensor, client after client, so that a
 minibatch of many clients is one gather.
@@ -25,11 +25,11 @@ Samples = tuple[Tensor, Tensor]
 class Federation:
     """The data of K clients and of the server.
 
-    x [n, ...], y [n]    all client samples, sorted by client; client k owns ``offsets[k]:offsets[k+1]``
+    x [n, ...], y [n]    all client samples; client k owns ``offsets[k]:offsets[k+1]``
     sizes [K]            samples a client holds, ``n_k``
-    validation, test     the server's samples (x, y): the first for decisions, the second for reports
+    validation, test     the server's samples (x, y): for decisions, and for reports
     classes              number of classes
-    truth                {client id: what was done to its data or updates}: ground truth, for judging only
+    truth                {client id: what was done to its data or updates}, for judging only
     attacks              {client id: the update attack it runs after local training}
     unusable             ids of clients whose data are not finite: they never take part
     """
@@ -98,8 +98,8 @@ class Federation:
         size = f"{low}" if low == high else f"{low}-{high}"
         bad = f", corrupted {sorted(self.corrupted)}" if self.truth else ""
         return (
-            f"Federation({self.name}: {self.clients} clients x {size} samples, {self.classes} classes, "
-            f"validation {len(self.validation[1])}, test {len(self.test[1])}{bad})"
+            f"Federation({self.name}: {self.clients} clients x {size} samples, "
+            f"{self.classes} classes, validation {len(self.validation[1])}, test {len(self.test[1])}{bad})"
         )
 
     @classmethod
@@ -117,9 +117,10 @@ class Federation:
         validation, test  the server's samples, in the same form
         classes           number of classes; by default the highest label + 1
 
-        Clients with NaN or infinite inputs stay in the federation, never take part, and are named in a
-        warning. raises  ValueError or TypeError naming the argument: no client, an empty client, shapes
-        that differ, labels that are no integers in range, server samples that are not finite
+        Clients with NaN or infinite inputs stay in the federation, never take part, and are named
+        in a warning.
+        raises  ValueError or TypeError naming the argument: no client, an empty client, shapes that
+                differ, labels that are no integers in range, server samples that are not finite
         """
         if len(datasets) < 1:
             raise ValueError("datasets: expected at least one client, got none")
@@ -138,8 +139,8 @@ class Federation:
             raise ValueError("datasets: the inputs of every client hold NaN or infinite values")
         if broken:
             warnings.warn(
-                f"datasets: client {', '.join(map(str, sorted(broken)))} holds NaN or infinite inputs "
-                "and is excluded from training",
+                f"datasets: client {', '.join(map(str, sorted(broken)))} holds NaN or infinite "
+                "inputs and is excluded from training",
                 stacklevel=2,
             )
         return cls(
@@ -167,9 +168,9 @@ def federation(
 ) -> Federation:
     """Deal a data set to clients and to the server, then corrupt whom you name.
 
-    split             how the clients' samples are dealt (a factory of ``partition``); default ``iid()``
+    split             how the clients' samples are dealt (see ``partition``); default ``iid()``
     corrupt           {client id: a data corruption, an update attack, or a list of them}
-    validation, test  how many samples the server keeps, drawn at random first; or a Dataset of its own
+    validation, test  how many random samples the server keeps; or a Dataset of its own
     samples           how many samples all clients hold together; default: all that are left
     raises            ValueError or TypeError naming the argument
     """
@@ -208,7 +209,8 @@ def _check_pair(label: str, pair: Samples, like: Samples) -> None:
         raise TypeError(f"{label}: inputs are {x.dtype}; expected one floating type for all")
     if x.shape[1:] != like[0].shape[1:]:
         raise ValueError(
-            f"{label}: inputs have shape {list(x.shape[1:])}, the first client's {list(like[0].shape[1:])}"
+            f"{label}: inputs have shape {list(x.shape[1:])}, "
+            f"the first client's {list(like[0].shape[1:])}"
         )
     if int(y.min()) < 0:
         raise ValueError(f"{label}: labels must be 0 or more, got {int(y.min())}")
@@ -262,7 +264,8 @@ def _corrupt(
                 pairs[k] = (x, y)
             else:
                 raise TypeError(
-                    f"corrupt[{k}]: expected a corruption such as fm.flip_labels(0.4), got {wrong!r}"
+                    f"corrupt[{k}]: expected a corruption such as fm.flip_labels(0.4), "
+                    f"got {wrong!r}"
                 )
         truth[k] = ", ".join(map(repr, wrongs))
     return pairs, truth, attacks

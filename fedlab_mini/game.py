@@ -27,12 +27,12 @@ class Game:
     shapley    the exact Shapley value [n] where a closed form is known
     name       what the game is, for its repr and its files
     client_epochs  training cost of one member of one coalition (0 for games without training)
-    checkpoint file that values are written to after every ``batch`` coalitions, and read from at first
+    checkpoint file that values are read from at first, and written to after every ``batch``
     batch      how many coalitions are handed to ``value`` at once; default: all
 
     ``game(coalitions)`` gives float64 values [C]; ``game.evaluations`` counts distinct coalitions.
-    raises     TypeError for a matrix that is not boolean; ValueError for wrong shapes, n < 1, or a value
-               that is not finite
+    raises     TypeError for a matrix that is not boolean; ValueError for wrong shapes, n < 1, or
+               a value that is not finite
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Game:
         return f"Game({self.name}: {self.n} players, {self.evaluations} coalitions evaluated)"
 
     def __call__(self, coalitions: Tensor) -> Tensor:
-        """Worth [C] of the coalitions [C, n]; each distinct one is computed once in the game's life."""
+        """Worth [C] of the coalitions [C, n]; each is computed once in the game's life."""
         codes = encode(self._check(coalitions))
         for tally in self._tallies:
             tally.update(codes.tolist())
@@ -95,7 +95,7 @@ class Game:
         files.save(path, self._mark(), members=decode(codes, self.n).numpy(), values=values)
 
     def load(self, path: str | os.PathLike) -> None:
-        """Read values saved by a game of the same name and size; ValueError if it was another game."""
+        """Read values saved by a game of this name and size; ValueError if it was another."""
         saved = files.load(path, self._mark())
         if saved is None:
             raise FileNotFoundError(f"path: no file {path}")

@@ -1,7 +1,7 @@
 """Games: the closed forms that test every estimator, and the two games of federated learning.
 
-Chapter 2 derives the closed forms, which carry their Shapley value as ``.shapley``, and the round game
-(players are one round's updates); chapter 3 the retraining game (players are clients).
+Chapter 2 derives the closed forms, which carry their Shapley value as ``.shapley``, and the round
+game (players are one round's updates); chapter 3 the retraining game (players are clients).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def glove(left: int, right: int) -> Game:
     n = left + right
 
     def share(own: int, other: int) -> float:
-        """Chance that fewer own than other gloves came before: then the newcomer completes a pair."""
+        """Chance that fewer own than other gloves came before: the newcomer completes a pair."""
         return sum(
             math.comb(own - 1, a)
             * math.comb(other, b)
@@ -53,7 +53,7 @@ def glove(left: int, right: int) -> Game:
 
 
 def airport(costs: Sequence[float] | Tensor) -> Game:
-    """v(S) = the longest runway S needs; every piece is shared by those who use it [Littlechild & Owen 1973]."""
+    """v(S) = the longest runway S needs; its users share every piece [Littlechild & Owen 1973]."""
     costs = _vector("costs", costs)
     if (costs < 0).any():
         raise ValueError("costs: expected numbers of at least 0")
@@ -66,7 +66,7 @@ def airport(costs: Sequence[float] | Tensor) -> Game:
 
 
 def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
-    """v(S) = 1 if the votes of S reach the quota; the Shapley value counts by dynamic programming."""
+    """v(S) = 1 if the votes of S reach the quota; its Shapley value by dynamic programming."""
     votes = [int(w) for w in weights]
     if not votes or min(votes) < 0 or any(int(w) != w for w in weights):
         raise ValueError(f"weights: expected whole numbers of at least 0, got {list(weights)}")
@@ -129,9 +129,9 @@ def round_game(
     metric: str = "accuracy",
     weights: Tensor | None = None,
 ) -> Game:
-    """The game of one round: players are its updates, v(S) the quality of theta + their weighted mean.
+    """The game of one round: its updates play, v(S) is the quality of theta + their weighted mean.
 
-    theta [P], updates [m, P], weights [m] > 0 (default: equal), renormalised inside every coalition;
+    theta [P], updates [m, P], weights [m] > 0 (default: equal), renormalised in every coalition;
     x, y the server's samples; metric "accuracy", or "loss" (v is then minus the mean cross-entropy)
     v(empty) is the quality of theta itself, so the values sum to the round's gain
     """
@@ -170,11 +170,11 @@ def retraining_game(
     checkpoint: str | os.PathLike | None = None,
     n_jobs: int | None = None,
 ) -> Game:
-    """The game of whole trainings: v(S) is the final quality when only the clients of S ever took part.
+    """The game of whole trainings: v(S) is the final quality when only the clients of S took part.
 
     metric  "accuracy", or "loss" (v is then minus the loss) on the server's ``on`` samples
     checkpoint  file for finished coalitions; a killed run goes on from there with the same bytes
-    v(empty) is the quality of the untrained model; cost: |S| x rounds x passes client epochs a coalition
+    v(empty) is the quality of the untrained model; cost: |S| x rounds x passes client epochs
     """
     check_metric(metric)
     local = local or LocalSGD()

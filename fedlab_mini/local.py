@@ -1,7 +1,7 @@
 """Local training: what the clients of a round do, many of them in one stack.
 
-Chapter 1 derives the stacked step. A ``Plan`` fixes which samples form which minibatch; it depends on
-the seed, the round and the client only, so a client's minibatches are the same in every coalition.
+Chapter 1 derives the stacked step. A ``Plan`` fixes which samples form which minibatch; it depends
+on the seed, the round and the client only: a client's minibatches are the same in every coalition.
 Below: model, federation. Above: training.
 """
 
@@ -29,7 +29,7 @@ class LocalSGD:
 
     epochs  passes a round; batch  samples a step (the last of a pass may be smaller); lr  step size
     steps   if given, exactly this many steps a round instead of whole epochs
-    decay, decay_every  the step size is lr * decay ** ((t - 1) // decay_every) in round t = 1, 2, ...
+    decay, decay_every  the step size of round t = 1, 2, ... is lr * decay ** ((t - 1) // decay_every)
     raises  ValueError for values that are not positive
     """
 
@@ -57,7 +57,7 @@ class LocalSGD:
         return self.lr * self.decay ** ((t - 1) // self.decay_every)
 
     def passes(self, size: int) -> float:
-        """How often a client with ``size`` samples goes through its data in one round (client epochs)."""
+        """How often a client with ``size`` samples goes through its data in a round."""
         if self.steps is None:
             return float(self.epochs)
         full, rest = divmod(self.steps, math.ceil(size / self.batch))
@@ -68,7 +68,7 @@ class LocalSGD:
 class Plan:
     """The minibatches of one round for E (client, prefix) entries, padded to whole blocks.
 
-    blocks  [S, batch]  sample indices, the steps of entry e in rows first[e] .. first[e] + steps[e] - 1
+    blocks  [S, batch]  sample indices; entry e owns the rows first[e] .. first[e] + steps[e] - 1
     scale   [S, batch]  1 / (samples in the step) for a real sample, 0 for padding
     first, steps  [E]   where an entry's steps begin, and how many they are
     clients  [E]        whose samples they are; t, seed  the round and the seed they were drawn for
@@ -84,7 +84,7 @@ class Plan:
 
 
 class Shuffles:
-    """Deals a round's minibatches; one fixed shuffle a client decides which samples a share means."""
+    """Deals a round's minibatches; one fixed shuffle decides which samples a share means."""
 
     def __init__(self, fed: Federation, local: LocalSGD, seed: int):
         self.local, self.seed = local, seed
@@ -144,11 +144,11 @@ def train_rows(
     plan: Plan,
     lr: float,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Train R rows, row r from ``thetas[run[r]]`` on the minibatches of ``plan`` entry ``entry[r]``.
+    """Train R rows, row r from ``thetas[run[r]]`` on the minibatches of entry ``entry[r]``.
 
     thetas [B, P]; run, entry [R], entries with more steps first; lr step size
-    yields    (slice of rows, updates [rows, P]) stack by stack; the next stack overwrites the updates,
-              so memory is bounded by a stack, not by R
+    yields    (slice of rows, updates [rows, P]) stack by stack; the next stack overwrites the
+              updates, so memory is bounded by a stack, not by R
     """
     with one_thread():
         if not net.layers:
@@ -163,7 +163,7 @@ def train_rows(
 
 
 class _Stack:
-    """Working memory in which up to ``many`` Linear/ReLU models are trained at once, again and again."""
+    """Working memory in which up to ``many`` Linear/ReLU models are trained at once."""
 
     def __init__(self, net: Model, fed: Federation, plan: Plan, like: Tensor, many: int, lr: float):
         self.net, self.plan = net, plan
@@ -188,7 +188,7 @@ class _Stack:
         return flat
 
     def _step(self, parts: list[Tensor], at: Tensor) -> None:
-        """One minibatch of every active row; a layer's gradient and step are one product, W -= g' h."""
+        """One minibatch of every active row; gradient and step are one product, W -= g' h."""
         weights, biases = parts[0::2], [bias[:, None, :] for bias in parts[1::2]]
         rows, batch = len(at), self.blocks.shape[1]
         index = self.blocks[at].flatten()  # [rows * b]
@@ -207,7 +207,7 @@ class _Stack:
 
 
 def _softmax_(z: Tensor) -> Tensor:
-    """In-place softmax over the last, short dimension: four vector operations beat the built-in there."""
+    """In-place softmax over the last, short dimension, where it beats the built-in."""
     z.sub_(z.amax(-1, keepdim=True)).exp_()
     return z.div_(z.sum(-1, keepdim=True))
 

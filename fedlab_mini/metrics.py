@@ -25,7 +25,7 @@ Scores = Tensor | Sequence[float]
 def contribution_index(v: Scores) -> Tensor:
     """CCI: negative values become 0, the rest is scaled to sum 1; equal shares if nothing is left.
 
-    v [K]; returns [K]                                                     [Shyn et al. 2021; chapter 7]
+    v [K]; returns [K]                                                  [Shyn et al. 2021; chapter 7]
     """
     positive = _scores("v", v).clamp(min=0)
     total = positive.sum()
@@ -33,7 +33,7 @@ def contribution_index(v: Scores) -> Tensor:
 
 
 def spearman(a: Scores, b: Scores) -> float:
-    """Rank correlation of two scores in [-1, 1], ties at their mean rank; 0 if either is constant."""
+    """Rank correlation of two scores in [-1, 1], ties at mean rank; 0 if either is constant."""
     a, b = _scores("a", a), _scores("b", b)
     if len(a) != len(b) or len(a) < 2:
         raise ValueError(
@@ -47,7 +47,7 @@ def spearman(a: Scores, b: Scores) -> float:
 def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
     """Chance that a random bad client scores below a random good one (ties count half).
 
-    scores [K], bad  ids of the bad clients (at least one bad, one good); 1 is perfect, 0.5 is guessing
+    scores [K], bad  ids of the bad clients, at least one bad, one good; 1 is perfect, .5 guessing
     """
     scores = _scores("scores", scores)
     wanted = set(bad)
@@ -59,7 +59,7 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
 
 
 def fairness(contributions: Scores, rewards: Scores) -> float:
-    """Pearson correlation of what clients gave and what they got, in [-1, 1]; 0 if either is constant.
+    """Pearson correlation of what clients gave and got, in [-1, 1]; 0 if either is constant.
 
     source  collaborative fairness [Lyu et al. 2020]
     """
@@ -96,10 +96,10 @@ def removal_curves(
     seed: int = 0,
     metric: str = "accuracy",
 ) -> RemovalCurves:
-    """Retrain from the start without the best or the worst clients: a good score makes the two part.
+    """Retrain without the best or without the worst clients: a good score makes the two part.
 
-    scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all trainings are one
-    ``simulate`` call of 2 F runs; judged on the server's test set
+    scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all trainings
+    are one ``simulate`` call of 2 F runs, judged on the server's test set
     """
     scores = _scores("scores", scores)
     if len(scores) != fed.clients:

@@ -125,7 +125,8 @@ class Model:
                 ) from error
         if out.shape != (1, classes):
             raise ValueError(
-                f"net: gives outputs of shape {tuple(out.shape[1:])}, the data have {classes} classes"
+                f"net: gives outputs of shape {tuple(out.shape[1:])}, "
+                f"the data have {classes} classes"
             )
 
     @torch.no_grad()
@@ -197,7 +198,7 @@ def _linear_stack(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
 
 
 def mlp(*widths: int) -> Model:
-    """A multilayer perceptron: ``mlp(64, 32, 10)`` has 64 inputs, 32 hidden ReLU units, 10 classes."""
+    """A multilayer perceptron: ``mlp(64, 32, 10)``: 64 inputs, 32 hidden ReLU units, 10 classes."""
     if len(widths) < 2 or any(not isinstance(w, int) or w < 1 for w in widths):
         raise ValueError(f"widths: expected at least two positive integers, got {widths}")
     parts: list[nn.Module] = []
@@ -219,10 +220,10 @@ def cnn(
     kernel: int = 5,
     hidden: int = 256,
 ) -> Model:
-    """A small convolutional network on rows of pixels: two (conv, ReLU, 2x2 max-pool), one hidden layer.
+    """A small convolutional network on rows of pixels: (conv, ReLU, 2x2 max-pool) twice, then dense.
 
-    shape     (channels, height, width) of an image; the defaults fit MNIST as in FLDVE's experiments
-    channels  feature maps of the two convolutions; kernel  their side; hidden  units of the dense layer
+    shape     (channels, height, width) of an image; the defaults fit MNIST as FLDVE uses it
+    channels  maps of the convolutions; kernel  their side; hidden  units of the dense layer
     raises    ValueError if the image is too small for two poolings
     """
     depth, height, width = shape

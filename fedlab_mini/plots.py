@@ -1,7 +1,7 @@
-"""Plots: figure functions of the book. Each returns a Matplotlib figure with ``caption`` and ``alt``.
+"""Plots: figure functions of the book. Each returns a figure with a ``caption`` and an ``alt``.
 
-Colours tell clients apart for colour-blind readers (Okabe and Ito's palette) and mean the same in every
-chapter: blue for sound clients, vermilion for corrupted ones, black for the exact value.
+The colours suit colour-blind readers (Okabe and Ito's palette) and mean the same in every chapter:
+vermilion for corrupted clients, black for the exact value.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def holdings(fed: Federation, *, title: str = "") -> Figure:
     return _done(
         figure,
         f"Samples of each class held by each of {fed.clients} clients.",
-        f"Grid of {fed.clients} clients by {fed.classes} classes; a client holds {low} to {high} samples "
-        f"of {mean:.1f} classes on average.",
+        f"Grid of {fed.clients} clients by {fed.classes} classes; a client holds {low} to {high} "
+        f"samples of {mean:.1f} classes on average.",
     )
 
 
@@ -114,7 +114,7 @@ def scores(
     ylabel: str = "contribution",
     title: str = "",
 ) -> Figure:
-    """Grouped bars: one group a client, one bar a method; corrupted clients are hatched and marked."""
+    """Grouped bars: a group a client, a bar a method; corrupted clients are hatched and marked."""
     bad, count = set(corrupted), len(next(iter(values.values())))
     figure, (axis,) = _figure()
     width = 0.8 / len(values)
@@ -169,12 +169,12 @@ def errors(
     return _done(
         figure,
         "Error of each estimator against its number of evaluations.",
-        f"Falling lines of error against evaluations on logarithmic axes; the lowest at the end is {best}.",
+        f"Error against evaluations, logarithmic axes; the lowest at the end is {best}.",
     )
 
 
 def removal(results: Mapping[str, object], *, title: str = "") -> Figure:
-    """Two panels: test accuracy without the highest-scored and without the lowest-scored clients."""
+    """Test accuracy without the highest-scored and without the lowest-scored clients."""
     figure, panels = _figure(7.6, 3.4, 2)
     panels[1].sharey(panels[0])
     for axis, side in zip(panels, ("highest", "lowest"), strict=True):
@@ -189,5 +189,5 @@ def removal(results: Mapping[str, object], *, title: str = "") -> Figure:
     return _done(
         figure,
         "Test accuracy after retraining without the best and without the worst clients.",
-        "Two panels of test accuracy against the number of removed clients, highest-scored and lowest-scored.",
+        "Two panels of test accuracy against the number of highest- and of lowest-scored clients removed.",
     )

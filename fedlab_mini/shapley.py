@@ -1,7 +1,7 @@
 """Shapley estimators: ``Game -> Estimate(values, stderr, evaluations)``.
 
-Chapter 2 derives each one. All of them ask the game for many coalitions at a time; what they count is
-the distinct coalitions they needed, as if nothing had been evaluated before.
+Chapter 2 derives each one. All of them ask the game for many coalitions at a time; what they count
+is the distinct coalitions they needed, as if nothing had been evaluated before.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _estimate(method: str, game: Game, run: Callable[[], tuple[Tensor, Tensor]])
 def exact(game: Game, *, by: str = "subsets") -> Estimate:
     """The Shapley value itself.
 
-    by      "subsets": 2^n evaluations and no more (n <= 24); "permutations": the same number from all n!
-            orders, to check the first (n <= 9)
+    by      "subsets": 2^n evaluations and no more (n <= 24); "permutations": the same value from
+            all n! orders, to check the first (n <= 9)
     raises  ValueError if n is too large: use ``permutation`` or ``kernel`` then
     source  [Shapley 1953]; chapter 2
     """
@@ -114,7 +114,7 @@ def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = F
 
 
 def truncated(game: Game, samples: int, tolerance: float, seed: int = 0) -> Estimate:
-    """Truncated Monte Carlo: an order is left as soon as |v(N) - v(S)| <= tolerance; the rest adds 0.
+    """Truncated Monte Carlo: leave an order once |v(N) - v(S)| <= tolerance; the rest adds 0.
 
     tolerance  in units of v; 0 truncates only where nothing is left to gain: biased where the worth
                passes v(N) on the way
@@ -133,7 +133,7 @@ def truncated(game: Game, samples: int, tolerance: float, seed: int = 0) -> Esti
 
 
 def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
-    """Random orders in sweeps of n: in every sweep each player leads once; truncated like ``truncated``.
+    """Random orders in sweeps of n: each player leads once a sweep; truncated as in ``truncated``.
 
     samples    number of orders (a last, incomplete sweep is allowed)
     source     [Liu et al. 2022, GTG-Shapley]; chapter 2
@@ -181,7 +181,7 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
 
 
 def leave_one_out(game: Game) -> Estimate:
-    """v(N) - v(N without i): n + 1 evaluations; not a Shapley value, and its sum is not the gain."""
+    """v(N) - v(N without i): n + 1 evaluations; its sum is not the gain."""
 
     def run() -> tuple[Tensor, Tensor]:
         n = game.n
@@ -194,7 +194,7 @@ def leave_one_out(game: Game) -> Estimate:
 def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     """Mean marginal contribution over all coalitions, each equally likely.
 
-    samples  None: exact, 2^n evaluations; else that many uniform coalitions, every one used for every
+    samples  None: exact, 2^n evaluations; else that many uniform coalitions, each used for every
              player (maximum sample reuse)
     source   [Banzhaf 1965; Wang & Jia 2023]; chapter 2
     """
@@ -280,7 +280,7 @@ def _stderr(samples: Tensor) -> Tensor:
 
 
 def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Distinct coalition pairs {S, complement} by the Shapley kernel, and how often each was drawn."""
+    """Distinct pairs {S, complement} by the Shapley kernel, and how often each was drawn."""
     sizes = torch.arange(1, n)
     chance = 1.0 / (sizes * (n - sizes)).double()
     seen: dict[int, int] = {}
@@ -305,7 +305,7 @@ def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tens
 def _least_squares(
     sets: Tensor, worth: Tensor, times: Tensor, gain: float
 ) -> tuple[Tensor, Tensor]:
-    """Fit worth(S) = sum of phi over S, subject to sum(phi) = gain; sandwich errors clustered by pair.
+    """Fit worth(S) = sum of phi over S with sum(phi) = gain; sandwich errors clustered by pair.
 
     sets [p, n], worth [2, p] of the sets and their complements, times [p] how often each was drawn
     """

@@ -1,7 +1,7 @@
 """Simulation: many federated trainings at once, one a row of a participation tensor.
 
-Chapter 3 introduces it. Leave-one-out, exact Shapley by retraining, truncated Monte Carlo and removal
-curves are this one call with different tensors. Below: training, local. Above: games, metrics.
+Chapter 3 introduces it. Leave-one-out, exact Shapley by retraining, truncated Monte Carlo and
+removal curves are this one call with different tensors. Below: training, local. Above: games, metrics.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def simulate(
 ) -> Tensor:
     """Many federated trainings at once: who takes part, when, with which share of the data.
 
-    participation [B, T, K]  share in [0, 1] (or bool) of its data that client k uses in round t of run b:
-                             the first ceil(share * n_k) samples of one fixed shuffle; 0: absent
+    participation [B, T, K]  share in [0, 1] (or bool) of its data that client k uses in round t of
+                             run b: the first ceil(share * n_k) of one fixed shuffle; 0: absent
     metric, on   "accuracy" or "loss" on the server's "validation" or "test" samples
     last         evaluate the final models only
     checkpoint   file that finished blocks are written to; a killed run goes on from there

@@ -1,7 +1,7 @@
 """Randomness: one independent stream of numbers for every purpose.
 
 Nothing in the package touches PyTorch's global generator. Whoever needs chance asks for a stream by
-(seed, purpose, index), so that two purposes never share numbers and the same seed gives the same bytes.
+(seed, purpose, index): two purposes never share numbers, and the same seed gives the same bytes.
 """
 
 from __future__ import annotations

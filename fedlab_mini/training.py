@@ -32,7 +32,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Server:
-    """What a strategy may know before round 1: K, the model, the server's validation set, a seed."""
+    """What a strategy may know before round 1: K, the model, the validation set, a seed."""
 
     clients: int
     classes: int
@@ -43,9 +43,9 @@ class Server:
 
 @dataclass(frozen=True)
 class Round:
-    """What a strategy sees of round ``t`` (1, 2, ...): the m participants and nothing of their data.
+    """What a strategy sees of round ``t`` (1, 2, ...): m participants, nothing of their data.
 
-    theta [P]; clients [m] ids; sizes [m] samples used; updates [m, P] local minus global parameters.
+    theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters.
     The next round overwrites ``updates``: clone what you want to keep.
     """
 
@@ -73,7 +73,7 @@ class History:
     """What happened: T rounds, K clients.
 
     accuracy, loss [T + 1]  on the test set, index 0 before training
-    scores, weights [T, K]  contribution and aggregation weight of every client after / in each round
+    scores, weights [T, K]  contribution after, and aggregation weight in, each round
     selected [T, K]         who was asked to take part
     theta [P]               the final model; strategy: with its state; cost: see ``Cost``
     """
@@ -109,8 +109,8 @@ def train(
 
     theta    [P] where to start; default: ``net.init(seed)``
     returns  a ``History``; same seed, same bytes
-    raises   ValueError or TypeError naming the argument. A client whose update is not finite is left
-             out of that round, with a warning that names it
+    raises   ValueError or TypeError naming the argument. A client whose update is not finite is
+             left out of that round, with a warning that names it
     """
     local = local or LocalSGD()
     theta = begin(fed, net, rounds, seed, theta)
@@ -177,7 +177,7 @@ def _round_updates(
     previous: Tensor,
     updates: Tensor,
 ) -> Tensor:
-    """Fill ``updates`` [m, P] with what the clients ``ids`` [m] send in round ``t``, attacks included."""
+    """Fill ``updates`` [m, P] with what the clients ``ids`` [m] send in round ``t``."""
     if len(ids) == 0:
         return updates
     plan = shuffles.plan(t, ids.numpy(), shuffles.sizes[ids.numpy()])
@@ -192,7 +192,7 @@ def _round_updates(
 def attack(
     fed: Federation, updates: Tensor, ids: Tensor, previous: Tensor, seed: int, t: int
 ) -> Tensor:
-    """Let the attackers among the clients ``ids`` [m] change their rows, in place; returns updates."""
+    """Let the attackers among the clients ``ids`` [m] change their rows, in place."""
     for k, wrong in fed.attacks.items():
         for row in (ids == k).nonzero().flatten().tolist():  # one stream a client and round
             noise = stream(seed, "attack", t, k)
@@ -226,7 +226,7 @@ def check_clients(ids: Tensor, clients: int) -> Tensor:
     ids = torch.as_tensor(ids, dtype=torch.long).cpu()
     if ids.ndim != 1 or len(ids.unique()) != len(ids):
         raise ValueError(f"clients: expected distinct client ids, got {ids.tolist()}")
-    if len(ids) and not (0 <= int(ids.min()) and int(ids.max()) < clients):
+    if len(ids) and not (int(ids.min()) >= 0 and int(ids.max()) < clients):
         raise ValueError(f"clients: expected ids in 0..{clients - 1}, got {ids.tolist()}")
     return ids
 

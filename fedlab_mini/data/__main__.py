@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def show() -> int:
     """Print a table of all sets and the search path."""
-    line = "{:15} {:>8} {:>8} {:>10}  {:34}  {}".format
+    line = "{:15} {:>8} {:>8} {:>10}  {:36}  {}".format
     print(line("name", "samples", "classes", "size", "licence", "where"))
     for entry in CARDS.values():
         size = sum(file.size for file in in_use(entry))

@@ -15,13 +15,14 @@ from typing import IO
 import pooch
 
 from .registry import Card, Download, File, card
-from .store import DataUnavailable, cache, check, sha256
+from .store import DataUnavailable, cache, check, in_use, locate, sha256
 
 
 def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) -> list[Path]:
     """Download the files of a data set that are not there yet, and return where they lie.
 
-    to        the folder to fill, in the layout of the search path; default: the user's cache
+    to        the folder to fill, in the layout of the search path; default: the user's cache, for
+              what the search path does not have yet
     progress  show a bar
     raises    ValueError for an unknown or an embedded set; `DataUnavailable` if the download fails
               or has another hash than the registry, if the folder cannot be written, or if a
@@ -31,7 +32,10 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
     if wanted.embedded:
         raise ValueError(f"name: {name} is embedded; there is nothing to fetch")
     target = cache() if to is None else Path(to).expanduser()
-    missing = [file for file in wanted.files if not _present(wanted, file, target / file.path)]
+    places = {file: target / file.path for file in wanted.files}
+    if to is None:  # what the search path has need not be downloaded
+        places = {file: locate(file) or target / file.path for file in in_use(wanted)}
+    missing = [file for file, path in places.items() if not _present(wanted, file, path)]
     try:
         for download in dict.fromkeys(file.download for file in missing):
             files = [file for file in missing if file.download == download]
@@ -41,7 +45,7 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
             f"{name}: could not be fetched to {target}: {error}\n"
             "What was incomplete has been removed. Try again, or choose another folder with --to."
         ) from error
-    return [target / file.path for file in wanted.files]
+    return list(places.values())
 
 
 def _present(card: Card, file: File, path: Path) -> bool:

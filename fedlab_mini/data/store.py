@@ -32,7 +32,7 @@ def roots() -> list[Path]:
     checkout = PACKAGE.parent
     if (checkout / "pyproject.toml").is_file():
         named += [checkout / "data", checkout.parent / "shared" / "data"]
-    return [*named, cache()]
+    return list(dict.fromkeys([*named, cache()]))
 
 
 def cache() -> Path:

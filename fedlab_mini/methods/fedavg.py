@@ -1,6 +1,6 @@
 """FedAvg: the base of every strategy. Chapter 1 derives it.
 
-A strategy is the server's side of a round. Inherit and override ``select``, ``weights`` or ``aggregate``.
+A strategy is the server's side of a round: override ``select``, ``weights`` or ``aggregate``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class FedAvg:
     per_round  how many clients are drawn at random each round; None: all
     weighting  "size" (n_k / n) or "uniform" (1 / m)
 
-    scores [K]   mean aggregation weight of every client over the rounds so far: contribution by size
+    scores [K]   mean aggregation weight of every client so far: contribution by size
     applied [K]  the weights of the last round, 0 for absent clients
     evaluations  models the server has evaluated
     raises       ValueError naming the argument         source [McMahan et al. 2017, Algorithm 1]
