@@ -181,9 +181,9 @@ class delete_words(DataCorruption):
     def __call__(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Corrupted:
         """See `DataCorruption`; ValueError if x does not hold whole numbers of at least 0."""
         _check_data(x, y, classes)
-        if (x < 0).any() or (x != x.round()).any():
+        if x.ndim != 2 or (x < 0).any() or (x != x.round()).any():
             raise ValueError(
-                "x: delete_words needs word counts or token ids, whole numbers of at least 0; "
+                "x: delete_words needs word counts or token ids [n, d], whole and at least 0; "
                 "delete words before scaling"
             )
         rows = _chosen(self.messages, y, generator)
@@ -312,9 +312,9 @@ def _check_class(name: str, label: int, classes: int) -> None:
 
 
 def _check_data(x: Tensor, y: Tensor, classes: int) -> None:
-    if y.ndim != 1 or y.is_floating_point() or x.ndim != 2 or len(x) != len(y):
+    if y.ndim != 1 or y.is_floating_point() or x.ndim < 2 or len(x) != len(y):
         raise ValueError(
-            f"x, y: expected x [n, d] and integer labels y [n], got {list(x.shape)} and "
+            f"x, y: expected x [n, ...] and integer labels y [n], got {list(x.shape)} and "
             f"{list(y.shape)} of {y.dtype}"
         )
     if len(y) and (int(y.min()) < 0 or int(y.max()) >= classes):

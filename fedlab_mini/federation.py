@@ -99,7 +99,8 @@ class Federation:
         bad = f", corrupted {sorted(self.corrupted)}" if self.truth else ""
         return (
             f"Federation({self.name}: {self.clients} clients x {size} samples, "
-            f"{self.classes} classes, validation {len(self.validation[1])}, test {len(self.test[1])}{bad})"
+            f"{self.classes} classes, "
+            f"validation {len(self.validation[1])}, test {len(self.test[1])}{bad})"
         )
 
     @classmethod

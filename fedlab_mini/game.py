@@ -87,7 +87,7 @@ class Game:
         try:
             yield codes
         finally:
-            self._tallies.remove(codes)
+            self._tallies = [tally for tally in self._tallies if tally is not codes]
 
     def save(self, path: str | os.PathLike) -> None:
         """Write all known values to ``path`` (npz), atomically."""

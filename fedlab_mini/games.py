@@ -49,7 +49,8 @@ def glove(left: int, right: int) -> Game:
 
     phi = [share(left, right)] * left + [share(right, left)] * right
     pairs = lambda s: torch.minimum(s[:, :left].sum(1), s[:, left:].sum(1)).double()  # noqa: E731
-    return Game(n, pairs, shapley=torch.tensor(phi), name=f"glove {left} left, {right} right")
+    phi = torch.tensor(phi, dtype=torch.float64)
+    return Game(n, pairs, shapley=phi, name=f"glove {left} left, {right} right")
 
 
 def airport(costs: Sequence[float] | Tensor) -> Game:

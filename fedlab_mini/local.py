@@ -29,7 +29,7 @@ class LocalSGD:
 
     epochs  passes a round; batch  samples a step (the last of a pass may be smaller); lr  step size
     steps   if given, exactly this many steps a round instead of whole epochs
-    decay, decay_every  the step size of round t = 1, 2, ... is lr * decay ** ((t - 1) // decay_every)
+    decay, decay_every  step size of round t = 1, 2, ...: lr * decay ** ((t - 1) // decay_every)
     raises  ValueError for values that are not positive
     """
 

@@ -25,7 +25,7 @@ Scores = Tensor | Sequence[float]
 def contribution_index(v: Scores) -> Tensor:
     """CCI: negative values become 0, the rest is scaled to sum 1; equal shares if nothing is left.
 
-    v [K]; returns [K]                                                  [Shyn et al. 2021; chapter 7]
+    v [K]; returns [K]                                                [Shyn et al. 2021; chapter 7]
     """
     positive = _scores("v", v).clamp(min=0)
     total = positive.sum()

@@ -7,6 +7,7 @@ Chapter 1 derives it. Stacks of Linear and ReLU layers are recognised and evalua
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -99,7 +100,7 @@ class Model:
         """Views on ``theta [..., P]``, one a parameter, each [..., *shape]."""
         parts = theta.split([shape.numel() for shape in self.shapes.values()], dim=-1)
         pairs = zip(parts, self.shapes.values(), strict=True)
-        return [part.unflatten(-1, shape) for part, shape in pairs]
+        return [part.view(part.shape[:-1] + shape) for part, shape in pairs]
 
     def forward(self, theta: Tensor, x: Tensor) -> Tensor:
         """Class scores [N, classes] of inputs ``x [N, ...]`` under ``theta [P]``."""
@@ -202,7 +203,7 @@ def mlp(*widths: int) -> Model:
     if len(widths) < 2 or any(not isinstance(w, int) or w < 1 for w in widths):
         raise ValueError(f"widths: expected at least two positive integers, got {widths}")
     parts: list[nn.Module] = []
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(widths):
         parts += [nn.Linear(inputs, outputs), nn.ReLU()]
     return Model(nn.Sequential(*parts[:-1]))
 
@@ -220,7 +221,7 @@ def cnn(
     kernel: int = 5,
     hidden: int = 256,
 ) -> Model:
-    """A small convolutional network on rows of pixels: (conv, ReLU, 2x2 max-pool) twice, then dense.
+    """A small convolutional network on rows of pixels: (conv, ReLU, max-pool) twice, then dense.
 
     shape     (channels, height, width) of an image; the defaults fit MNIST as FLDVE uses it
     channels  maps of the convolutions; kernel  their side; hidden  units of the dense layer

@@ -189,5 +189,5 @@ def removal(results: Mapping[str, object], *, title: str = "") -> Figure:
     return _done(
         figure,
         "Test accuracy after retraining without the best and without the worst clients.",
-        "Two panels of test accuracy against the number of highest- and of lowest-scored clients removed.",
+        "Two panels: test accuracy against the number of best, and of worst, clients removed.",
     )

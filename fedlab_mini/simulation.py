@@ -1,7 +1,7 @@
 """Simulation: many federated trainings at once, one a row of a participation tensor.
 
-Chapter 3 introduces it. Leave-one-out, exact Shapley by retraining, truncated Monte Carlo and
-removal curves are this one call with different tensors. Below: training, local. Above: games, metrics.
+Chapter 3 introduces it. Leave-one-out, exact Shapley by retraining, truncated Monte Carlo, removal
+curves are this one call with different tensors. Below: training, local. Above: games, metrics.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ def _block_round(
     previous: Tensor,
 ) -> tuple[Tensor, set[int]]:
     """The aggregated steps [b, P] of one round for all runs of a block, and broken clients' ids."""
-    counts = torch.ceil(shares.double() * fed.sizes - 1e-9).clamp_(max=fed.sizes).long()
+    rounding = 1 - 1e-7  # a tenth of ten samples is one, in float32 too
+    counts = torch.ceil(shares.double() * rounding * fed.sizes).clamp_(max=fed.sizes).long()
     counts[(shares > 0) & (counts == 0)] = 1
     counts[:, sorted(fed.unusable)] = 0
     step, total = torch.zeros_like(thetas), torch.zeros(len(thetas), dtype=thetas.dtype)

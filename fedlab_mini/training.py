@@ -161,7 +161,7 @@ def local_updates(
     if clients is None:
         clients = range(fed.clients)
     ids = check_clients(torch.as_tensor(list(clients), dtype=torch.long), fed.clients)
-    begin(fed, net, 1, seed, theta)
+    theta = begin(fed, net, 1, seed, theta)
     shuffles = Shuffles(fed, local or LocalSGD(), seed)
     room = theta.new_empty(len(ids), net.P)
     return _round_updates(fed, net, theta, ids, shuffles, t, torch.zeros_like(theta), room)

@@ -1,8 +1,8 @@
 """Make `.venv`, once: check the Python, install the pinned requirements and this package.
 
 Run by every make target, and by hand where there is no make: `python tools/bootstrap.py`. It needs
-nothing but the standard library, and is written so that an old Python can still read it and say what
-is missing. Nothing is redone unless requirements.txt, pyproject.toml or the chosen Python changed.
+nothing but the standard library, and an old Python (3.6) can still read it and say what is missing.
+Nothing is redone unless requirements.txt, pyproject.toml or the chosen Python changed.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
+THIS = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def venv_python(venv):
@@ -37,83 +38,101 @@ def fingerprint():
 def read_stamp(venv):
     """What the last complete set-up wrote, or an empty dict."""
     try:
-        return json.loads((venv / "setup.json").read_text(encoding="utf-8"))
+        stamp = json.loads((venv / "setup.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-
-
-def check_python():
-    """Exit with instructions when this Python cannot make the environment."""
-    if sys.version_info < OLDEST:
-        names = ["python3.%d" % minor for minor in range(OLDEST[1], 20)]
-        found = [name for name in names if shutil.which(name)]
-        advice = (
-            "One is installed: make book PYTHON=" + found[-1]
-            if found
-            else "Install one, then: make book PYTHON=python3.12"
-        )
-        sys.exit(
-            "This is Python %d.%d (%s); the book needs 3.11 or newer.\n%s"
-            % (sys.version_info[0], sys.version_info[1], sys.executable, advice)
-        )
-    try:
-        import ensurepip  # noqa: F401
-        import venv  # noqa: F401
-    except ImportError as missing:
-        sys.exit(
-            "This Python cannot make virtual environments (%s).\n"
-            "On Debian or Ubuntu: sudo apt install python3-venv   Then run the command again." % missing
-        )
-
-
-def create(venv):
-    """An empty environment; a half-made one is replaced."""
-    print("Making the environment %s with Python %d.%d" % ((venv.name,) + sys.version_info[:2]))
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
-
-
-def install(venv, flags):
-    """Pinned requirements, then this package in place (its own dependencies are among the pins)."""
-    pip = [str(venv_python(venv)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    print("Installing the pinned requirements (about 1.5 GB, a few minutes the first time)", flush=True)
-    subprocess.run(pip + flags + ["-r", str(ROOT / "requirements.txt")], check=True)
-    package = ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
-    subprocess.run(pip + flags + package, check=True)
+    return stamp if isinstance(stamp, dict) else {}
 
 
 def write_stamp(venv, stamp):
     """Recorded last and in one step, so that an interrupted set-up is started again."""
     part = venv / "setup.json.part"
     part.write_text(json.dumps(stamp), encoding="utf-8")
-    os.replace(str(part), str(venv / "setup.json"))
+    os.replace(part, venv / "setup.json")
+
+
+def newer_python():
+    """A command for a Python that is new enough, if one is on the path."""
+    for minor in range(19, OLDEST[1] - 1, -1):
+        name = f"python3.{minor}"
+        if shutil.which(name) and answers([name, "--version"]):
+            return name
+    return None
+
+
+def check_python():
+    """Exit with instructions when this Python cannot make the environment."""
+    if sys.version_info < OLDEST:
+        other = newer_python()
+        advice = "One is installed:" if other else "Install one, then:"
+        sys.exit(
+            f"This is Python {THIS} ({sys.executable}); the book needs 3.11 or newer.\n"
+            f"{advice} make book PYTHON={other or 'python3.12'}"
+        )
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError as missing:
+        sys.exit(
+            f"This Python cannot make virtual environments ({missing}).\n"
+            "On Debian or Ubuntu: sudo apt install python3-venv\nThen run the command again."
+        )
+
+
+def answers(command):
+    """True if a command can be started and ends well."""
+    try:
+        return (
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+            == 0
+        )
+    except OSError:
+        return False
+
+
+def create(venv):
+    """An empty environment; a half-made one is replaced."""
+    print(f"Making the environment {venv.name} with Python {THIS}", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+
+
+def install(venv, flags):
+    """Pinned requirements, then this package in place (its own dependencies are among the pins)."""
+    pip = [str(venv_python(venv)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    print("Installing the pinned requirements; the first time this takes minutes", flush=True)
+    subprocess.run([*pip, *flags, "-r", str(ROOT / "requirements.txt")], check=True)
+    package = ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
+    subprocess.run([*pip, *flags, *package], check=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv")
     parser.add_argument("--pip-flags", default="", help="passed on to pip install")
-    parser.add_argument("--keep-python", action="store_true", help="accept the Python already in .venv")
+    parser.add_argument(
+        "--keep-python",
+        action="store_true",
+        help="accept the Python that is already in the environment",
+    )
     args = parser.parse_args()
 
-    stamp = {"inputs": fingerprint(), "python": "%d.%d" % sys.version_info[:2], "root": str(ROOT)}
     old = read_stamp(args.venv)
-    if args.keep_python and old:
-        stamp["python"] = old.get("python")
-    if old == stamp and venv_python(args.venv).exists():
+    python = old.get("python", THIS) if args.keep_python else THIS
+    stamp = {"inputs": fingerprint(), "python": python, "root": str(ROOT)}
+    present = answers([str(venv_python(args.venv)), "--version"])
+    if present and old == stamp:
         return
-    check_python()
-    usable = subprocess.run(
-        [str(venv_python(args.venv)), "-m", "pip", "--version"], stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, check=False,
-    ).returncode == 0 if venv_python(args.venv).exists() else False
-    if not usable or old.get("python") != stamp["python"]:
+    anew = not present or old.get("python", python) != python
+    if anew or not answers([str(venv_python(args.venv)), "-m", "pip", "--version"]):
+        check_python()
         create(args.venv)
+        stamp["python"] = THIS
     try:
         install(args.venv, shlex.split(args.pip_flags))
     except subprocess.CalledProcessError as failed:
         sys.exit(
-            "pip stopped with an error (above). Check the network and the free disk space (3 GB), then\n"
-            "run the command again: what is already installed is kept. Exit status %d." % failed.returncode
+            "pip stopped with an error (above). Check the network and the free disk space (4 GB),\n"
+            f"then run the command again. Exit status {failed.returncode}."
         )
     write_stamp(args.venv, stamp)
 

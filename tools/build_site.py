@@ -17,6 +17,15 @@ from pathlib import Path
 
 import chapters
 
+BANNER = (
+    "Running Jupyter-Book",
+    "Source Folder",
+    "Config Path",
+    "Output Path",
+    "===",
+    "Building your",
+)
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2")
 
 
@@ -58,14 +67,14 @@ def jupyter_book(folder: Path, out: Path) -> None:
     command += ["build", str(folder), "--path-output", str(out), "-W", "--keep-going", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
-        raise SiteError("The site has warnings, and warnings are errors:\n" + complaint(done, folder))
+        said = complaint(done.stderr + done.stdout, folder)
+        raise SiteError(f"The site has warnings, and warnings are errors:\n{said}")
 
 
-def complaint(done: subprocess.CompletedProcess[str], folder: Path) -> str:
+def complaint(log: str, folder: Path) -> str:
     """What the builder said, without colours, staging paths and its own banner."""
-    log = re.sub(r"\x1b\[[0-9;]*m", "", done.stderr + done.stdout).replace(f"{folder}{os.sep}", "")
-    banner = ("Running Jupyter-Book", "Source Folder", "Config Path", "Output Path", "=====", "Building your book")
-    return "\n".join(x for x in log.splitlines() if x.strip() and not x.startswith(banner))
+    plain = COLOUR.sub("", log).replace(f"{folder}{os.sep}", "")
+    return "\n".join(x for x in plain.splitlines() if x.strip() and not x.startswith(BANNER))
 
 
 def build(notebooks: Iterable[Path], target: Path) -> None:

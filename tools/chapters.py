@@ -1,7 +1,7 @@
 """A chapter is a MyST text `notebooks/NN_topic.md` and, beside it, the executed `.ipynb`.
 
-Everything the other tools need of chapters: find them, read them, run them with papermill, and write
-notebooks and texts in one canonical form, so that two runs of one source give the same bytes.
+Everything the other tools need of chapters: find them, read them, run them with papermill, and
+write notebooks and texts in one canonical form, so that two runs of one source give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "_build"
 WORKERS = 2
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
+METADATA = {"kernelspec": KERNELSPEC, "language_info": {"name": "python"}}
 JUPYTEXT_VERSION = re.compile(r"^ +jupytext_version: .*\n", re.MULTILINE)
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -53,28 +54,37 @@ def write_atomic(path: Path, text: str) -> None:
     os.replace(part, path)
 
 
-def use_own_settings() -> None:
-    """Kernels started from here ignore the user's Jupyter, IPython and matplotlib settings."""
+def own_settings() -> dict[str, str]:
+    """An environment whose kernels ignore the user's Jupyter, IPython and matplotlib settings."""
     own = BUILD / "settings"
     quiet = own / "ipython" / "profile_default" / "ipython_kernel_config.py"
     write_atomic(quiet, "c.Application.log_level = 'CRITICAL'\n")
-    os.environ.pop("MPLBACKEND", None)  # the kernel's default, inline, is what the chapters use
-    os.environ.update(
-        IPYTHONDIR=str(own / "ipython"),
-        JUPYTER_CONFIG_DIR=str(own / "jupyter"),
-        JUPYTER_DATA_DIR=str(own / "jupyter-data"),
-        JUPYTER_PREFER_ENV_PATH="1",
-        MPLCONFIGDIR=str(own / "matplotlib"),
-        PYDEVD_DISABLE_FILE_VALIDATION="1",
-        TQDM_DISABLE="1",  # progress bars are for people, not for stored outputs
-    )
+    env = os.environ | {
+        "IPYTHONDIR": str(own / "ipython"),
+        "JUPYTER_CONFIG_DIR": str(own / "jupyter"),
+        "JUPYTER_DATA_DIR": str(own / "jupyter-data"),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "MPLCONFIGDIR": str(own / "matplotlib"),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "TQDM_DISABLE": "1",  # progress bars are for people, not for stored outputs
+    }
+    env.pop("MPLBACKEND", None)  # the kernel's default, inline, is what the chapters use
     if not list((own / "matplotlib").glob("fontlist*")):
-        subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=True)
+        fonts = [sys.executable, "-c", "import matplotlib.font_manager"]
+        subprocess.run(fonts, env=env, check=True)
+    return env
+
+
+def use_own_settings() -> None:
+    """Run this whole process, and the kernels it starts, in `own_settings`."""
+    os.environ.update(own_settings())
+    os.environ.pop("MPLBACKEND", None)
 
 
 def read_text(path: Path) -> NotebookNode:
     """The notebook that a MyST text describes, without outputs."""
-    return jupytext.reads(path.read_text(encoding="utf-8"), fmt="md:myst")
+    notebook = jupytext.reads(path.read_text(encoding="utf-8"), fmt="md:myst")
+    return with_ids(nbformat.v4.new_notebook(cells=notebook.cells, metadata=METADATA))
 
 
 def canonical(notebook: NotebookNode) -> str:
@@ -91,11 +101,15 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
     import papermill
 
     blank = target.with_name(f"{source.stem}.in.ipynb")
-    write_atomic(blank, nbformat.writes(nbformat.from_dict(with_ids(read_text(source)))))
+    write_atomic(blank, nbformat.writes(read_text(source)))
     try:
         papermill.execute_notebook(
-            blank, target, parameters=parameters, kernel_name=KERNELSPEC["name"],
-            cwd=NOTEBOOKS, progress_bar=False,
+            blank,
+            target,
+            parameters=parameters,
+            kernel_name=KERNELSPEC["name"],
+            cwd=NOTEBOOKS,
+            progress_bar=False,
         )
     except papermill.PapermillExecutionError as failed:
         raise ChapterError(describe(source, target, failed)) from None
@@ -145,10 +159,8 @@ def stable(notebook: NotebookNode, stem: str) -> NotebookNode:
             count += 1
             number(cell, count)
             cell.outputs = merge_streams(cell.outputs)
-    metadata = {"kernelspec": KERNELSPEC, "language_info": {"name": "python"}}
-    if "widgets" in notebook.metadata:
-        metadata["widgets"] = notebook.metadata.widgets
-    clean = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    kept = {key: notebook.metadata[key] for key in notebook.metadata if key == "widgets"}
+    clean = nbformat.v4.new_notebook(cells=cells, metadata={**METADATA, **kept})
     return stable_widgets(clean, stem)
 
 
@@ -178,8 +190,10 @@ def stable_widgets(notebook: NotebookNode, stem: str) -> NotebookNode:
     state = notebook.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
     shown = [
         output.data[WIDGET_VIEW]["model_id"]
-        for cell in notebook.cells if cell.cell_type == "code"
-        for output in cell.outputs if WIDGET_VIEW in output.get("data", {})
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if WIDGET_VIEW in output.get("data", {})
     ]
     order: list[str] = []
     while shown:

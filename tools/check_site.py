@@ -72,7 +72,8 @@ def broken(page: Page, address: str, pages: dict[Path, Page]) -> str | None:
 def faults(site: Path) -> list[str]:
     """Every fault of a built site, one line each."""
     site = site.resolve()
-    pages = {path: Page(path) for path in sorted(site.rglob("*.html")) if "_static" not in path.parts}
+    files = [path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts]
+    pages = {path: Page(path) for path in files}
     if not pages:
         return [f"{site}: no pages; build the site first: make site"]
     found: list[str] = []

@@ -20,9 +20,9 @@ def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[st
         body.pop(0)
     while body and not body[-1].strip():
         body.pop()
-    lines[:] = head + [""]
+    lines[:] = [*head, ""]
     if body:
-        lines += [".. code-block:: text", ""] + ["   " + line for line in body] + [""]
+        lines += [".. code-block:: text", "", *("   " + line for line in body), ""]
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -1,7 +1,7 @@
-"""For authors: run chapters and write the `.ipynb` with its outputs, and the `.md` in canonical form.
+"""For authors: run chapters, write the `.ipynb` with outputs and the `.md` in canonical form.
 
-    python tools/notebooks.py            every chapter
-    python tools/notebooks.py 02 03      some of them
+python tools/notebooks.py            every chapter
+python tools/notebooks.py 02 03      some of them
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
         for download in dict.fromkeys(file.download for file in missing):
             files = [file for file in missing if file.download == download]
             _fetch_files(wanted, download, files, target, progress)
-    except OSError as error:  # network errors of requests are OSErrors too
+    # network errors are OSErrors; an archive without the file raises KeyError
+    except (OSError, KeyError) as error:
         raise DataUnavailable(
             f"{name}: could not be fetched to {target}: {error}\n"
             "What was incomplete has been removed. Try again, or choose another folder with --to."

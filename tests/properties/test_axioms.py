@@ -1,0 +1,157 @@
+"""The axioms, on games that hypothesis draws: who should satisfy which, and who should not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from torch import Tensor
+
+import fedlab_mini as fm
+
+Estimator = Callable[[fm.Game], fm.Estimate]
+
+EXACT: dict[str, Estimator] = {
+    "subsets": fm.exact,
+    "permutations": lambda game: fm.exact(game, by="permutations"),
+    "kernel on all coalitions": lambda game: fm.kernel(game, 64),
+}
+ORDERS: dict[str, Estimator] = {  # efficient and null in every single order
+    "permutation": lambda game: fm.permutation(game, 3, 1),
+    "antithetic": lambda game: fm.permutation(game, 4, 1, antithetic=True),
+    "truncated": lambda game: fm.truncated(game, 3, 0.0, 1),
+    "guided": lambda game: fm.guided(game, 4, 0.0, 1),
+}
+KERNEL: dict[str, Estimator] = {"kernel": lambda game: fm.kernel(game, 2 * game.n + 2, 1)}
+BANZHAF: dict[str, Estimator] = {"Banzhaf": fm.banzhaf}
+LOO: dict[str, Estimator] = {"leave one out": fm.leave_one_out}
+SAME_COALITIONS = {  # what they evaluate depends on the seed only, so they are linear in the worths
+    "permutation": ORDERS["permutation"],
+    "antithetic": ORDERS["antithetic"],
+    "sampled Banzhaf": lambda game: fm.banzhaf(game, 40, 2),
+}
+
+
+def named(*groups: dict[str, Estimator]) -> pytest.MarkDecorator:
+    """Run the test for every estimator of the groups."""
+    merged = {name: f for group in groups for name, f in group.items()}
+    return pytest.mark.parametrize("estimate", merged.values(), ids=merged.keys())
+
+
+def tables(least: int = 1, most: int = 5) -> st.SearchStrategy[Tensor]:
+    """The worths [2^n] of a game with ``least`` to ``most`` players."""
+    worths = st.floats(-100, 100, allow_subnormal=False)
+    return (
+        st.integers(least, most)
+        .flatmap(lambda n: arrays(np.float64, 1 << n, elements=worths))
+        .map(torch.from_numpy)
+    )
+
+
+def players(table: Tensor) -> int:
+    """n, from the 2^n worths."""
+    return len(table).bit_length() - 1
+
+
+def relabelled(table: Tensor, order: Tensor) -> Tensor:
+    """The worths after player i is called ``order[i]``."""
+    members = fm.all_coalitions(players(table))
+    return table[(members[:, order] * (1 << torch.arange(len(order)))).sum(1)]
+
+
+def close(a: Tensor, b: Tensor) -> None:
+    """Equal to rounding, for worths up to some hundreds."""
+    torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+@named(EXACT, ORDERS, KERNEL)
+@given(table=tables())
+def test_efficiency(estimate, make_table_game, table):
+    values = estimate(make_table_game(table)).values
+    close(values.sum(), table[-1] - table[0])
+
+
+@named(EXACT, ORDERS, BANZHAF, LOO)
+@given(table=tables(), data=st.data())
+def test_null_player_gets_nothing(estimate, make_table_game, table, data):
+    null = data.draw(st.integers(0, players(table)), label="null player")
+    wider = table.view(-1, 1, 1 << null).expand(-1, 2, -1).reshape(-1)
+    close(estimate(make_table_game(wider)).values[null], torch.tensor(0.0, dtype=torch.float64))
+
+
+@named(EXACT, BANZHAF, LOO)
+@given(table=tables(least=2), data=st.data())
+def test_symmetric_players_get_the_same(estimate, make_table_game, table, data):
+    n = players(table)
+    i, j = data.draw(st.permutations(range(n)), label="order")[:2]
+    swap = torch.arange(n)
+    swap[[i, j]] = swap[[j, i]]
+    values = estimate(make_table_game(table + relabelled(table, swap))).values
+    close(values[i], values[j])
+
+
+@named(EXACT, BANZHAF, LOO, SAME_COALITIONS)
+@given(table=tables(), a=st.floats(-3, 3), b=st.floats(-3, 3))
+def test_linearity(estimate, make_table_game, table, a, b):
+    other = (table * 7.3 + 11).sin() * 50
+    first, second, both = (
+        estimate(make_table_game(t)).values for t in (table, other, a * table + b * other)
+    )
+    close(both, a * first + b * second)
+
+
+@given(table=tables(least=4))
+def test_kernel_is_linear_in_the_worths(make_table_game, table):
+    other = (table * 7.3 + 11).sin() * 50
+    first, second, both = (
+        fm.kernel(make_table_game(t), 2 * players(table) + 4, 3).values
+        for t in (table, other, table + other)
+    )
+    close(both, first + second)
+
+
+@named(EXACT, BANZHAF, LOO)
+@given(table=tables(), data=st.data())
+def test_values_follow_the_players_names(estimate, make_table_game, table, data):
+    order = torch.tensor(data.draw(st.permutations(range(players(table))), label="order"))
+    before = estimate(make_table_game(table)).values
+    after = estimate(make_table_game(relabelled(table, order))).values
+    close(after[order], before)
+
+
+@named(EXACT, BANZHAF, LOO, SAME_COALITIONS)
+@given(table=tables(), shift=st.floats(-50, 50))
+def test_a_constant_added_to_every_worth_changes_nothing(estimate, make_table_game, table, shift):
+    before, after = (estimate(make_table_game(t)).values for t in (table, table + shift))
+    torch.testing.assert_close(after, before, rtol=0, atol=1e-9)
+
+
+@given(table=tables())
+def test_both_exact_forms_agree(make_table_game, table):
+    game = make_table_game(table)
+    close(fm.exact(game).values, fm.exact(game, by="permutations").values)
+
+
+@given(w=arrays(np.float64, st.integers(1, 8), elements=st.floats(-10, 10)).map(torch.from_numpy))
+def test_additive_games_leave_nothing_to_estimate(w):
+    game = fm.additive(w)
+    every = [*EXACT.values(), *BANZHAF.values(), *LOO.values()]
+    every += [ORDERS["permutation"], ORDERS["antithetic"]]
+    for estimate in every[: None if len(w) <= 6 else 1]:
+        close(estimate(game).values, w)
+
+
+def test_banzhaf_and_leave_one_out_are_not_efficient():
+    unanimity = fm.majority([1, 1, 1], 3)
+    assert float(fm.banzhaf(unanimity).values.sum()) == 0.75
+    assert float(fm.leave_one_out(unanimity).values.sum()) == 3.0
+    assert float(unanimity.all()[-1]) == 1.0
+
+
+def test_leave_one_out_sees_nothing_where_any_two_suffice():
+    assert fm.leave_one_out(fm.majority([1, 1, 1], 2)).values.tolist() == [0, 0, 0]

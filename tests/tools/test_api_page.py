@@ -1,0 +1,13 @@
+"""The reference page lists every public name."""
+
+import re
+
+import chapters
+import fedlab_mini as fm
+
+
+def test_every_public_name_is_on_the_api_page():
+    page = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
+    directives = re.findall(r"(?::members:|auto\w+::) *(.*)", page)
+    listed = {name.split(".")[-1].strip() for line in directives for name in line.split(",")}
+    assert set(fm.__all__) - {"__version__"} <= listed

@@ -1,0 +1,107 @@
+"""The notebook lint finds each planted fault, and none in a sound chapter."""
+
+import pytest
+from nbformat.v4 import new_output
+
+import chapters
+import lint_notebooks
+
+SOUND = """# A chapter
+
+A sentence.
+
+```{code-cell}
+:tags: [parameters]
+
+scale = "fast"
+seed = 0
+```
+
+Another.
+
+```{code-cell}
+---
+mystnb:
+  figure:
+    caption: What is seen.
+    name: fig-x
+  image:
+    alt: A line.
+---
+draw()
+```
+"""
+FIGURE = new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
+
+FAULTS = {
+    "too long": ("draw()", "\n".join(["draw()"] * 31), "cell of 31 lines"),
+    "too wide": ("draw()", "draw()  # " + "x" * 80, "line of 90 columns"),
+    "semicolon": ("draw()", "draw();", "a semicolon"),
+    "no sentence": ("Another.\n\n", "", "no sentence before"),
+    "no parameters": (":tags: [parameters]\n\n", "", "0 cells are tagged"),
+    "other scale": ('"fast"', '"paper"', "must hold: scale"),
+    "no seed": ("seed = 0", "size = 0", "integer seed"),
+    "no alt text": ("    alt: A line.", "    width: 80%", "without mystnb.image.alt"),
+    "no caption": ("    caption: What is seen.\n", "", "without mystnb.figure.caption"),
+    "no name": ("    name: fig-x\n", "", "without mystnb.figure.name"),
+    "backticks": ("Another.", "```{prf:theorem}\nx\n```", "directive in backticks"),
+}
+
+
+def write(folder, text):
+    """A chapter with canonical text and a stored notebook in step."""
+    source = folder / "01_x.md"
+    source.write_text(text, encoding="utf-8")
+    notebook = chapters.with_ids(chapters.read_text(source))
+    source.write_text(chapters.canonical(notebook), encoding="utf-8")
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and "draw" in cell.source:
+            cell.outputs = [FIGURE]
+    stored = chapters.serialise(chapters.stable(notebook, source.stem))
+    source.with_suffix(".ipynb").write_text(stored, encoding="utf-8")
+    return source
+
+
+def test_sound_chapter_has_no_faults(tmp_path):
+    assert lint_notebooks.faults(write(tmp_path, SOUND)) == []
+
+
+@pytest.mark.parametrize(("old", "new", "fault"), FAULTS.values(), ids=FAULTS)
+def test_planted_fault_is_found(tmp_path, old, new, fault):
+    assert old in SOUND
+    found = lint_notebooks.faults(write(tmp_path, SOUND.replace(old, new)))
+    assert any(fault in line for line in found), found
+
+
+def test_text_changed_after_the_run_is_found(tmp_path):
+    source = write(tmp_path, SOUND)
+    text = source.read_text(encoding="utf-8")
+    source.write_text(text.replace("seed = 0", "seed = 1"), encoding="utf-8")
+    assert any("other cells than the text" in line for line in lint_notebooks.faults(source))
+
+
+def test_text_in_another_form_is_found(tmp_path):
+    source = write(tmp_path, SOUND)
+    source.write_text(source.read_text(encoding="utf-8") + "\n\n\n", encoding="utf-8")
+    assert any("canonical form" in line for line in lint_notebooks.faults(source))
+
+
+def test_notebook_saved_elsewhere_is_found(tmp_path):
+    source = write(tmp_path, SOUND)
+    stored = source.with_suffix(".ipynb")
+    stored.write_text(stored.read_text(encoding="utf-8").replace(" ", "  ", 1), encoding="utf-8")
+    assert any("saved by another program" in line for line in lint_notebooks.faults(source))
+
+
+def test_missing_notebook_is_found(tmp_path):
+    source = write(tmp_path, SOUND)
+    source.with_suffix(".ipynb").unlink()
+    assert any("missing" in line for line in lint_notebooks.faults(source))
+
+
+def test_stored_error_is_found(tmp_path):
+    source = write(tmp_path, SOUND)
+    notebook = chapters.with_ids(chapters.read_text(source))
+    notebook.cells[1].outputs = [new_output("error", ename="IndexError", evalue="x", traceback=[])]
+    found = lint_notebooks.output_faults(notebook.cells)
+    assert list(found) == ["a stored error: IndexError: x"]

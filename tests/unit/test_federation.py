@@ -1,0 +1,200 @@
+"""Federation: who holds what, from data sets of any origin or dealt from one, and its errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import fedlab_mini as fm
+
+
+def pair(n: int = 4, inputs: int = 3, label: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    """n samples of one class."""
+    return torch.ones(n, inputs), torch.full((n,), label)
+
+
+def build(*datasets, **changes) -> fm.Federation:
+    """A federation of the given clients, with a server that fits unless told otherwise."""
+    server = {"validation": pair(label=2), "test": pair(label=0)}
+    return fm.Federation.from_datasets(datasets or [pair()], **(server | changes))
+
+
+@pytest.fixture(scope="module")
+def digits() -> fm.Dataset:
+    """The embedded digits."""
+    return fm.load("digits")
+
+
+def test_clients_keep_their_samples_and_ids():
+    pairs = [(torch.full((n, 2), float(k)), torch.full((n,), k % 3)) for k, n in enumerate([5, 1, 3])]
+    fed = build(*pairs, validation=pair(inputs=2), test=pair(inputs=2))
+    assert (fed.clients, fed.classes) == (3, 3)
+    assert fed.sizes.tolist() == [5, 1, 3]
+    assert fed.offsets.tolist() == [0, 5, 6, 9]
+    for k, (x, y) in enumerate(pairs):
+        assert torch.equal(fed.client(k)[0], x)
+        assert torch.equal(fed.client(k)[1], y)
+    assert fed.label_counts.tolist() == [[5, 0, 0], [0, 1, 0], [0, 0, 3]]
+    assert fed.corrupted == set()
+    assert "3 clients x 1-5 samples" in repr(fed)
+
+
+def test_the_number_of_classes_comes_from_all_labels_or_from_the_caller():
+    assert build(pair(label=0)).classes == 3
+    assert build(test=pair(label=6)).classes == 7
+    assert build(classes=10).classes == 10
+    assert build(classes=10).label_counts.shape == (1, 10)
+
+
+def test_small_integer_labels_and_images_are_accepted():
+    x, y = torch.zeros(4, 1, 2, 2), torch.tensor([0, 1, 2, 1], dtype=torch.uint8)
+    fed = build((x, y), validation=(x, y), test=(x, y))
+    assert fed.y.dtype == torch.long
+    assert fed.x.shape == (4, 1, 2, 2)
+
+
+def test_another_type_keeps_everything_else():
+    fed = build(pair(), pair(2)).to(dtype=torch.float64)
+    assert {t.dtype for t in (fed.x, fed.validation[0], fed.test[0])} == {torch.float64}
+    assert {t.dtype for t in (fed.y, fed.validation[1], fed.test[1])} == {torch.long}
+    assert fed.sizes.tolist() == [4, 2]
+
+
+def test_server_samples_by_name():
+    fed = build()
+    assert fed.server("validation") is fed.validation
+    assert fed.server("test") is fed.test
+    with pytest.raises(ValueError, match='on: expected "validation" or "test"'):
+        fed.server("training")
+
+
+@pytest.mark.parametrize("k", [-1, 1, 99])
+def test_unknown_clients_are_refused(k):
+    with pytest.raises(ValueError, match="client id"):
+        build().client(k)
+
+
+NAN = (torch.tensor([[1.0, torch.nan, 0.0]]), torch.tensor([1]))
+INF = (torch.tensor([[1.0, -torch.inf, 0.0]]), torch.tensor([1]))
+BAD = [
+    (lambda: fm.Federation.from_datasets([], validation=pair(), test=pair()), ValueError, "datasets"),
+    (lambda: build(pair(), pair(0)), ValueError, r"datasets\[1\]"),
+    (lambda: build(pair(0)), ValueError, r"datasets\[0\]"),
+    (lambda: build(pair(), pair(inputs=2)), ValueError, r"datasets\[1\]"),
+    (lambda: build(pair(), (torch.ones(3, 3), torch.ones(2).long())), ValueError, r"datasets\[1\]"),
+    (lambda: build((torch.ones(3, 3), torch.ones(3))), ValueError, r"datasets\[0\]"),
+    (lambda: build((torch.ones(3, 3), torch.ones(3).bool())), ValueError, r"datasets\[0\]"),
+    (lambda: build((torch.ones(3, 3), torch.ones(3, 1).long())), ValueError, r"datasets\[0\]"),
+    (lambda: build((torch.ones(3, 3), -torch.ones(3).long())), ValueError, r"datasets\[0\]"),
+    (lambda: build((torch.ones(3, 3).long(), torch.ones(3).long())), TypeError, r"datasets\[0\]"),
+    (lambda: build(pair(), (pair()[0].double(), pair()[1])), TypeError, r"datasets\[1\]"),
+    (lambda: build("ab"), TypeError, r"datasets\[0\]"),
+    (lambda: build((1, 2)), TypeError, r"datasets\[0\]"),
+    (lambda: build(([[1.0]], [0])), TypeError, r"datasets\[0\]"),
+    (lambda: build(validation=pair(0)), ValueError, "validation"),
+    (lambda: build(test=pair(inputs=9)), ValueError, "test"),
+    (lambda: build(test=None), TypeError, "test"),
+    (lambda: build(validation=NAN), ValueError, "validation"),
+    (lambda: build(test=INF), ValueError, "test"),
+    (lambda: build(NAN, INF), ValueError, "datasets"),
+    (lambda: build(classes=2), ValueError, "classes"),
+    (lambda: build(classes=0), ValueError, "classes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "error", "name"), BAD)
+def test_what_does_not_fit_is_named(make, error, name):
+    with pytest.raises(error, match=rf"^{name}: "):
+        make()
+
+
+@pytest.mark.parametrize("broken", [NAN, INF], ids=["NaN", "infinite"])
+def test_a_client_with_broken_inputs_stays_but_is_named(broken):
+    with pytest.warns(UserWarning, match="client 1 holds NaN or infinite"):
+        fed = build(pair(), broken, pair(2))
+    assert (fed.clients, fed.unusable) == (3, frozenset({1}))
+
+
+def test_dealing_gives_every_sample_to_one_owner(digits):
+    fed = fm.federation(digits, clients=7, validation=100, test=200, seed=3)
+    parts = [fed.x, fed.validation[0], fed.test[0]]
+    assert [len(p) for p in parts] == [1797 - 300, 100, 200]
+    rows = torch.cat(parts)
+    assert torch.equal(rows.sum(0), digits.x.sum(0)) or torch.allclose(rows.sum(0), digits.x.sum(0))
+    assert len(rows.unique(dim=0)) == len(digits.x.unique(dim=0))
+    assert (fed.clients, fed.classes) == (7, 10)
+
+
+def test_dealing_is_decided_by_the_seed(digits):
+    one, same, other = (fm.federation(digits, seed=s) for s in (0, 0, 1))
+    assert torch.equal(one.x, same.x)
+    assert not torch.equal(one.test[0], other.test[0])
+
+
+def test_samples_limits_what_the_clients_hold(digits):
+    fed = fm.federation(digits, clients=4, samples=81)
+    assert int(fed.sizes.sum()) == 81
+
+
+def test_the_server_may_bring_its_own_samples(digits):
+    own = fm.Dataset(
+        x=digits.x[:5], y=digits.y[:5], classes=10, name="own", source="here", licence="CC0"
+    )
+    fed = fm.federation(digits, validation=own, test=30)
+    assert torch.equal(fed.validation[0], digits.x[:5])
+    assert int(fed.sizes.sum()) == 1797 - 30
+
+
+def test_corruption_reaches_only_the_named_client_and_is_recorded(digits):
+    clean = fm.federation(digits, clients=5, seed=2)
+    fed = fm.federation(
+        digits, clients=5, seed=2, corrupt={3: fm.flip_labels(1.0), 1: fm.sign_flip(), 0: []}
+    )
+    for k in (1, 2, 4):
+        assert torch.equal(fed.client(k)[1], clean.client(k)[1])
+    assert not (fed.client(3)[1] == clean.client(3)[1]).any()
+    assert torch.equal(fed.x, clean.x)
+    assert set(fed.attacks) == {1}
+    assert {1, 3} <= fed.corrupted
+    assert "flip_labels" in fed.truth[3]
+
+
+def test_several_corruptions_of_one_client_act_in_turn(digits):
+    wrongs = [fm.relabel_as(4, 1.0), fm.scale(3.0)]
+    fed = fm.federation(digits, clients=3, corrupt={2: wrongs})
+    assert set(fed.client(2)[1].tolist()) == {4}
+    assert fed.attacks[2] == fm.scale(3.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "name"),
+    [
+        ({"clients": 0}, ValueError, "clients"),
+        ({"clients": -3}, ValueError, "clients"),
+        ({"clients": 5000}, ValueError, "clients"),
+        ({"clients": "5"}, (TypeError, ValueError), "clients"),
+        ({"clients": 2.5}, (TypeError, ValueError), "clients"),
+        ({"validation": 0}, ValueError, "validation"),
+        ({"validation": 1797}, ValueError, "validation"),
+        ({"test": -1}, ValueError, "test"),
+        ({"test": 0.2}, TypeError, "test"),
+        ({"samples": 3}, ValueError, "samples"),
+        ({"samples": 99999}, ValueError, "samples"),
+        ({"split": "iid"}, TypeError, "split"),
+        ({"split": fm.iid}, TypeError, "split"),
+        ({"corrupt": {10: fm.flip_labels(0.1)}}, ValueError, "corrupt"),
+        ({"corrupt": {-1: fm.flip_labels(0.1)}}, ValueError, "corrupt"),
+        ({"corrupt": {"a": fm.flip_labels(0.1)}}, ValueError, "corrupt"),
+        ({"corrupt": {2: "flip"}}, TypeError, r"corrupt\[2\]"),
+        ({"corrupt": {2: fm.flip_labels}}, TypeError, r"corrupt\[2\]"),
+        ({"seed": "a"}, TypeError, "seed"),
+    ],
+)
+def test_bad_arguments_of_federation_are_named(digits, changes, error, name):
+    with pytest.raises(error, match=rf"^{name}: "):
+        fm.federation(digits, **changes)
+
+
+def test_only_datasets_are_dealt():
+    with pytest.raises(TypeError, match="data: expected a Dataset"):
+        fm.federation("digits")

@@ -1,0 +1,160 @@
+"""Game: a memoised set function that counts, checks and can be interrupted."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import fedlab_mini as fm
+from fedlab_mini.game import decode, encode
+
+
+class Counting:
+    """A value function that keeps every coalition it was asked for; stops with an error on demand."""
+
+    def __init__(self, fail_at: int | None = None):
+        self.asked: list[tuple[int, ...]] = []
+        self.calls, self.fail_at = 0, fail_at
+
+    def __call__(self, s: torch.Tensor) -> torch.Tensor:
+        if self.calls == self.fail_at:
+            raise KeyboardInterrupt
+        self.calls += 1
+        self.asked += [tuple(row.nonzero().flatten().tolist()) for row in s]
+        return (s * (torch.arange(s.shape[1]) + 1.0)).sum(1).sqrt()
+
+
+@pytest.mark.parametrize("n", [1, 3, 20, 21, 62, 63, 70])
+def test_values_come_in_the_order_asked(n):
+    game = fm.Game(n, Counting())
+    s = torch.rand(50, n, generator=torch.Generator().manual_seed(0)) < 0.5
+    wanted = (s * (torch.arange(n) + 1.0)).sum(1).sqrt().double()
+    assert torch.equal(game(s), wanted)
+    assert torch.equal(game(s.flip(0)), wanted.flip(0))
+    assert game(s).dtype == torch.float64
+
+
+@pytest.mark.parametrize("n", [4, 25, 65])
+def test_a_coalition_is_evaluated_once_in_the_games_life(n):
+    value = Counting()
+    game = fm.Game(n, value)
+    s = torch.rand(30, n, generator=torch.Generator().manual_seed(1)) < 0.5
+    for part in (s[:10], s[5:20], torch.cat([s, s])):
+        game(part)
+    distinct = {tuple(row.tolist()) for row in s}
+    assert len(value.asked) == len(set(value.asked)) == len(distinct) == game.evaluations
+
+
+def test_all_is_indexed_by_bit_mask():
+    game = fm.Game(3, lambda s: s.double() @ torch.tensor([1.0, 10, 100], dtype=torch.float64))
+    assert game.all().tolist() == [0, 1, 10, 11, 100, 101, 110, 111]
+    assert fm.all_coalitions(2).tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("n", [1, 7, 62, 63, 130])
+def test_codes_and_coalitions_are_inverse(n):
+    s = torch.rand(40, n, generator=torch.Generator().manual_seed(n)) < 0.5
+    s[0], s[1] = False, True
+    assert torch.equal(decode(encode(s), n), s)
+    assert int(encode(s)[1]) == 2**n - 1
+
+
+def test_batches_are_no_larger_than_asked():
+    sizes = []
+    game = fm.Game(5, lambda s: sizes.append(len(s)) or s.sum(1), batch=7)
+    game.all()
+    assert sizes == [7, 7, 7, 7, 4]
+
+
+def test_tallies_collect_what_was_asked_even_when_known_and_may_be_nested():
+    game = fm.additive([1, 2, 3])
+    empty, full = torch.zeros(1, 3).bool(), torch.ones(1, 3).bool()
+    game(full)
+    with game.tally() as outer:
+        with game.tally() as inner:
+            game(full)
+        game(empty)
+    game(torch.tensor([[True, False, False]]))
+    assert inner == {7}
+    assert outer == {0, 7}
+
+
+@pytest.mark.parametrize("n", [3, 22, 66])
+def test_save_and_load(tmp_path, n):
+    value, path = Counting(), tmp_path / "game.npz"
+    game = fm.Game(n, value, name="mine")
+    s = torch.rand(9, n, generator=torch.Generator().manual_seed(2)) < 0.5
+    wanted = game(s)
+    game.save(path)
+    fresh = fm.Game(n, Counting(fail_at=0), name="mine")
+    fresh.load(path)
+    assert torch.equal(fresh(s), wanted)
+    for other in (fm.Game(n, value, name="yours"), fm.Game(n + 1, value, name="mine")):
+        with pytest.raises(ValueError, match="other work"):
+            other.load(path)
+
+
+@pytest.mark.parametrize("n", [3, 22, 66])
+def test_a_game_without_values_can_be_saved(tmp_path, n):
+    fm.Game(n, Counting()).save(tmp_path / "empty")
+    game = fm.Game(n, Counting())
+    game.load(tmp_path / "empty")
+    assert game.evaluations == 0
+
+
+def test_load_without_a_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="path"):
+        fm.additive([1, 2]).load(tmp_path / "none")
+
+
+@pytest.mark.parametrize("fail_at", [0, 1, 3])
+def test_an_interrupted_game_goes_on_where_it_was(tmp_path, fail_at):
+    path = tmp_path / "c"
+    first = Counting(fail_at=fail_at)
+    with pytest.raises(KeyboardInterrupt):
+        fm.Game(5, first, checkpoint=path, batch=8).all()
+    second = Counting()
+    game = fm.Game(5, second, checkpoint=path, batch=8)
+    worths = game.all()
+    assert len(first.asked) == 8 * fail_at
+    assert sorted(first.asked + second.asked) == sorted(set(first.asked) | set(second.asked))
+    assert torch.equal(worths, fm.Game(5, Counting()).all())
+    assert len(first.asked) + len(second.asked) == 32
+
+
+@pytest.mark.parametrize(
+    ("coalitions", "error"),
+    [
+        (torch.ones(2, 3), TypeError),
+        (torch.ones(2, 3, dtype=torch.long), TypeError),
+        ([[True, False, True]], TypeError),
+        (torch.ones(3).bool(), ValueError),
+        (torch.ones(2, 4).bool(), ValueError),
+        (torch.ones(1, 2, 3).bool(), ValueError),
+    ],
+)
+def test_coalitions_must_be_a_boolean_matrix(coalitions, error):
+    with pytest.raises(error, match=r"coalitions: .*\[C, 3\]"):
+        fm.additive([1, 2, 3])(coalitions)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.0, "3", True])
+def test_the_number_of_players_must_make_sense(n):
+    with pytest.raises(ValueError, match="n: "):
+        fm.Game(n, lambda s: s.sum(1))
+
+
+def test_value_must_be_a_function_that_gives_one_finite_number_each():
+    with pytest.raises(TypeError, match="value"):
+        fm.Game(2, 3)
+    with pytest.raises(ValueError, match="value: expected 4 values"):
+        fm.Game(2, lambda s: s.double()).all()
+    for bad in (torch.nan, torch.inf):
+        pairs_fail = fm.Game(3, lambda s, bad=bad: torch.where(s.sum(1) == 2, bad, 1.0))
+        with pytest.raises(ValueError, match=r"value: gave (nan|inf) for the coalition \[0, 1\]"):
+            pairs_fail.all()
+
+
+def test_no_more_than_24_players_for_all_coalitions():
+    with pytest.raises(ValueError, match="n: "):
+        fm.all_coalitions(25)

@@ -1,0 +1,206 @@
+"""Model: a module as a function of theta, its initialisation, its evaluation, its errors."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from sklearn.metrics import log_loss
+from torch import nn
+
+import fedlab_mini as fm
+from fedlab_mini.model import Images, measure
+
+
+class Own(nn.Module):
+    """A user's module: names, shapes and a residual path that no stack recognises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(()))
+        self.norm = nn.LayerNorm(6)
+        self.body = nn.Linear(6, 6, bias=False)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(x + self.gain * torch.tanh(self.body(self.norm(x))))
+
+
+def small_cnn() -> fm.Model:
+    """A convolutional model on 6 x 5 images."""
+    return fm.cnn((1, 6, 5), 3, channels=(2, 3), kernel=3, hidden=7)
+
+
+MODELS = {
+    "logistic": lambda: fm.logistic(6, 3),
+    "mlp": lambda: fm.mlp(6, 8, 3),
+    "deep": lambda: fm.mlp(6, 8, 5, 3),
+    "general": lambda: fm.Model(fm.mlp(6, 8, 3).module, stacked=False),
+    "own": lambda: fm.Model(Own()),
+    "flatten": lambda: fm.Model(nn.Sequential(nn.Flatten(), nn.Linear(6, 3))),
+}
+every = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
+
+
+def draw(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Normal numbers in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("net", "layers", "P"),
+    [
+        (fm.mlp(64, 32, 10), ((64, 32), (32, 10)), 64 * 32 + 32 + 320 + 10),
+        (fm.mlp(784, 200, 200, 5), ((784, 200), (200, 200), (200, 5)), 157000 + 40200 + 1005),
+        (fm.logistic(6, 3), ((6, 3),), 21),
+        (fm.Model(nn.Linear(4, 2)), ((4, 2),), 10),
+        (fm.Model(nn.Sequential(nn.Linear(4, 2, bias=False))), None, 8),
+        (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))), None, 23),
+        (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.ReLU())), None, 15),
+        (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))), None, 23),
+        (fm.Model(fm.mlp(4, 2).module, stacked=False), None, 10),
+    ],
+)
+def test_which_modules_are_stacked_and_how_many_parameters_they_have(net, layers, P):
+    assert (net.layers, net.P) == (layers, P)
+    assert net.theta().shape == net.init(0).shape == (P,)
+
+
+@every
+def test_forward_is_the_module(make, plain):
+    net, x = make(), draw(9, 6)
+    theta = draw(net.P, seed=1)
+    torch.testing.assert_close(net.forward(theta, x), plain.module(net, theta)(x), rtol=0, atol=0)
+
+
+def test_split_gives_views_in_the_modules_order():
+    net = fm.mlp(3, 2, 2)
+    theta = torch.arange(net.P)
+    parts = net.split(theta)
+    assert [list(p.shape) for p in parts] == [[2, 3], [2], [2, 2], [2]]
+    assert parts[0].tolist() == [[0, 1, 2], [3, 4, 5]]
+    parts[1][0] = -5
+    assert int(theta[6]) == -5
+    assert [list(p.shape) for p in net.split(theta.expand(4, -1))][2] == [4, 2, 2]
+
+
+def test_init_is_pytorchs_own_and_decided_by_the_seed():
+    net = fm.mlp(64, 32, 10)
+    before = net.theta()
+    one, same, other = net.init(0), net.init(0), net.init(1)
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(net.theta(), before)
+    weight, bias = net.split(one)[:2]
+    bound = 1 / 8  # 1 / sqrt(64), as nn.Linear documents
+    assert 0.95 * bound < float(weight.abs().max()) <= bound
+    assert float(bias.abs().max()) <= bound
+    assert net.init(0, dtype=torch.float64).dtype == torch.float64
+
+
+def test_init_keeps_parameters_that_have_no_initialiser():
+    module = Own()
+    module.gain.data.fill_(7.0)
+    assert float(fm.Model(module).init(0)[0]) == 7.0
+
+
+@every
+@pytest.mark.parametrize("count", [1, 3])
+def test_evaluate_is_what_the_module_gives(make, plain, count):
+    net, x, y = make(), draw(300, 6), torch.arange(300) % 3
+    thetas = draw(count, net.P, seed=3)
+    wanted = [plain.judge(net, theta, (x, y)) for theta in thetas]
+    assert net.evaluate(thetas, x, y).tolist() == [a for a, _ in wanted]
+    assert net.evaluate(thetas, x, y, "loss").tolist() == pytest.approx([b for _, b in wanted])
+    assert net.evaluate(thetas.float(), x.float(), y).dtype == torch.float64
+
+
+def test_evaluate_many_models_in_chunks():
+    net, x, y = fm.mlp(6, 300, 3), draw(900, 6), torch.arange(900) % 3
+    thetas = draw(5, net.P, seed=3)
+    together = net.evaluate(thetas, x, y, "loss")  # more than one chunk
+    single = torch.cat([net.evaluate(theta[None], x, y, "loss") for theta in thetas])
+    torch.testing.assert_close(together, single, rtol=1e-12, atol=0)
+
+
+def test_measure_against_argmax_and_scikit_learn():
+    scores = draw(4, 5, 60).round()  # rounding makes ties
+    y = torch.arange(60) % 5
+    wanted = (scores.argmax(1) == y).double().mean(1)
+    assert torch.equal(measure(scores, y, "accuracy"), wanted)
+    tied = torch.zeros(1, 3, 6)
+    assert float(measure(tied, torch.tensor([0, 0, 0, 1, 2, 2]), "accuracy")) == 0.5
+    loss = [log_loss(y, s.softmax(0).T.numpy(), labels=range(5)) for s in scores]
+    assert measure(scores, y, "loss").tolist() == pytest.approx(loss)
+
+
+def test_a_cnns_shapes_and_size():
+    net = fm.cnn((3, 32, 32), 10, channels=(4, 8), kernel=5, hidden=16)
+    convolutions = (3 * 25 + 1) * 4 + (4 * 25 + 1) * 8
+    assert net.P == convolutions + (8 * 64 + 1) * 16 + 17 * 10
+    assert net.forward(net.init(0), torch.zeros(2, 3 * 32 * 32)).shape == (2, 10)
+    assert fm.cnn().forward(fm.cnn().init(0), torch.zeros(1, 784)).shape == (1, 10)
+    odd = small_cnn()
+    assert odd.forward(odd.init(0), torch.zeros(2, 30)).shape == (2, 3)
+
+
+def test_channels_last_changes_the_storage_not_the_result():
+    net = small_cnn()
+    images = net.module[0](draw(4, 30))
+    assert images.shape == (4, 1, 6, 5)
+    assert Images((2, 4, 4))(draw(3, 32)).is_contiguous(memory_format=torch.channels_last)
+    theta, x = net.init(2, dtype=torch.float64), draw(8, 30)
+    usual = copy.deepcopy(net.module)
+    usual[0] = nn.Unflatten(1, (1, 6, 5))
+    plainly = fm.Model(usual)
+    torch.testing.assert_close(
+        net.forward(theta, x), plainly.forward(theta, x), rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "name"),
+    [
+        (lambda: fm.mlp(6), ValueError, "widths"),
+        (lambda: fm.mlp(6, 0, 3), ValueError, "widths"),
+        (lambda: fm.mlp(6, 2.0), ValueError, "widths"),
+        (lambda: fm.logistic(6, -1), ValueError, "widths"),
+        (lambda: fm.cnn((1, 3, 3)), ValueError, "shape"),
+        (lambda: fm.Model(lambda x: x), TypeError, "module"),
+        (lambda: fm.Model(nn.Linear), TypeError, "module"),
+        (lambda: fm.Model(nn.ReLU()), ValueError, "module"),
+        (lambda: fm.Model(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))), ValueError, "module"),
+        (lambda: fm.mlp(2, 2).evaluate(torch.zeros(6), draw(1, 2), torch.tensor([0])), ValueError, "thetas"),
+        (lambda: fm.mlp(2, 2).evaluate(torch.zeros(1, 5), draw(1, 2), torch.tensor([0])), ValueError, "thetas"),
+        (lambda: fm.mlp(2, 2).evaluate(draw(1, 6), draw(1, 2), torch.tensor([0]), "f1"), ValueError, "metric"),
+        (lambda: fm.mlp(2, 2).init(0.5), TypeError, "seed"),
+    ],
+)  # fmt: skip
+def test_errors(make, error, name):
+    with pytest.raises(error, match=rf"^{name}: "):
+        make()
+
+
+@pytest.mark.parametrize(
+    "net",
+    [
+        fm.mlp(5, 3),
+        fm.mlp(6, 4),
+        fm.mlp(6, 2),
+        fm.cnn((1, 8, 8), 3),
+        fm.Model(nn.Sequential(nn.Linear(6, 3), nn.Unflatten(1, (3, 1)))),
+        fm.Model(nn.Linear(7, 3), stacked=False),
+    ],
+    ids=repr,
+)
+def test_a_model_that_does_not_fit_the_data_is_refused(make_fed, net):
+    fed = make_fed([4, 3])
+    for use in (
+        lambda: fm.train(fed, net, fm.FedAvg(), rounds=1),
+        lambda: fm.simulate(fed, net, torch.ones(1, 1, 2)),
+        lambda: fm.local_updates(fed, net, net.theta()),
+    ):
+        with pytest.raises(ValueError, match=r"^net: "):
+            use()

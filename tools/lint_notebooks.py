@@ -1,0 +1,135 @@
+"""Check the form of the chapters: canonical text, outputs in step, cells short, figures described.
+
+    python tools/lint_notebooks.py
+
+Prints one line a fault and exits 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+import chapters
+import paper
+
+LONG, LONGEST, WIDEST = 25, 30, 88
+BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{", re.MULTILINE)
+
+
+def form_faults(source: Path) -> Iterator[str]:
+    """The text is canonical; the stored notebook has the same cells and is in stable form."""
+    text, stored = source.read_text(encoding="utf-8"), source.with_suffix(".ipynb")
+    repair = f"run: make notebooks CHAPTERS={source.stem[:2]}"
+    if chapters.canonical(chapters.read_text(source)) != text:
+        yield f"{source.name}: not in canonical form; {repair}"
+    if not stored.exists():
+        yield f"{stored.name}: missing; {repair}"
+        return
+    notebook = nbformat.read(stored, as_version=4)
+    if chapters.canonical(notebook) != text:
+        yield f"{stored.name}: other cells than the text; {repair}"
+    stable = chapters.serialise(chapters.stable(notebook, source.stem))
+    if stable != stored.read_text(encoding="utf-8"):
+        yield f"{stored.name}: saved by another program; {repair}"
+
+
+def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
+    """Code cells: length, width, a sentence before each."""
+    long = 0
+    for index, cell in enumerate(cells):
+        if cell.cell_type != "code":
+            continue
+        lines = cell.source.splitlines()
+        long += len(lines) > LONG
+        first = lines[0] if lines else "(empty)"
+        if not lines:
+            yield "an empty code cell"
+        if len(lines) > LONGEST:
+            yield f"cell of {len(lines)} lines, at most {LONGEST}: {first}"
+        if lines and lines[-1].rstrip().endswith(";"):
+            yield f"a semicolon hides the last value from readers, not from the checks: {first}"
+        wide = [line for line in lines if len(line) > WIDEST]
+        if wide:
+            yield f"line of {len(wide[0])} columns, at most {WIDEST}: {wide[0].strip()}"
+        if index and cells[index - 1].cell_type == "code":
+            yield f"no sentence before the cell that starts with: {first}"
+    if long > 2:
+        yield f"{long} cells of more than {LONG} lines; two are the most"
+
+
+def text_faults(cells: list[NotebookNode]) -> Iterator[str]:
+    """Texts read well outside the site too: colon fences, no backtick directives."""
+    for cell in cells:
+        if cell.cell_type == "markdown" and BACKTICK_DIRECTIVE.search(cell.source):
+            yield "a directive in backticks; write it with colons (:::{name}), mathematics with $$"
+
+
+def parameter_faults(notebook: NotebookNode) -> Iterator[str]:
+    """One cell of declared parameters, with the scale that the site shows and a seed."""
+    tagged = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
+    if len(tagged) != 1:
+        yield f"{len(tagged)} cells are tagged `parameters`; there must be one"
+        return
+    declared = paper.parameters(notebook)
+    if declared.get("scale") != "fast":
+        yield 'the parameters cell must hold: scale = "fast"'
+    if not isinstance(declared.get("seed"), int):
+        yield "the parameters cell must hold an integer seed"
+
+
+def output_faults(cells: list[NotebookNode]) -> Iterator[str]:
+    """Stored outputs: no unannounced error, every figure with caption, name and alt text."""
+    for cell in cells:
+        for output in cell.get("outputs", []):
+            tags = cell.metadata.get("tags", [])
+            if output.output_type == "error" and "raises-exception" not in tags:
+                yield f"a stored error: {output.ename}: {output.evalue}"
+        shown = {kind for output in cell.get("outputs", []) for kind in output.get("data", {})}
+        if any(kind.startswith("image/") for kind in shown):
+            yield from figure_faults(cell)
+
+
+def figure_faults(cell: NotebookNode) -> Iterator[str]:
+    """What the metadata of a cell that shows a figure lacks."""
+    about = cell.metadata.get("mystnb", {})
+    wanted = {
+        "mystnb.image.alt": about.get("image", {}).get("alt"),
+        "mystnb.figure.caption": about.get("figure", {}).get("caption"),
+        "mystnb.figure.name": about.get("figure", {}).get("name"),
+    }
+    for key, value in wanted.items():
+        if not str(value or "").strip():
+            yield f"figure without {key} in the metadata of: {cell.source.splitlines()[0]}"
+
+
+def faults(source: Path) -> list[str]:
+    """Every fault of one chapter, one line each."""
+    text = chapters.read_text(source)
+    own = [*code_faults(text.cells), *text_faults(text.cells), *parameter_faults(text)]
+    stored = source.with_suffix(".ipynb")
+    if stored.exists():
+        own += output_faults(nbformat.read(stored, as_version=4).cells)
+    return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]
+
+
+def main() -> None:
+    sources = chapters.sources()
+    found = [fault for source in sources for fault in faults(source)]
+    texts = {source.stem for source in sources}
+    orphans = [p for p in chapters.NOTEBOOKS.glob("*.ipynb") if p.stem not in texts]
+    found += [f"{path.name}: no text {path.stem}.md beside it" for path in orphans]
+    if not sources:
+        found.append("notebooks/ holds no chapter NN_topic.md")
+    for line in found:
+        print(line)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
