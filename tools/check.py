@@ -98,7 +98,7 @@ STAGES = (
 
 
 def run(stage: Stage) -> bool:
-    """Run a stage's commands until one fails; those that start kernels, in settings of their own."""
+    """Run a stage's commands until one fails, kernels in settings of their own."""
     env = chapters.own_settings() if stage.kernels else None
     return all(
         subprocess.run(command, cwd=chapters.ROOT, env=env, check=False).returncode == 0

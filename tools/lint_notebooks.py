@@ -18,8 +18,8 @@ from nbformat import NotebookNode
 import chapters
 import paper
 
-LONG, LONGEST, WIDEST = 25, 30, 88
-BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{", re.MULTILINE)
+LONG, LONGEST, WIDEST = 25, 30, 100
+BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 
 
 def form_faults(source: Path) -> Iterator[str]:

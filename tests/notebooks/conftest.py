@@ -3,8 +3,9 @@
 import os
 from unittest import mock
 
-import chapters
 import pytest
+
+import chapters
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ FIGURE = new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": 
 
 FAULTS = {
     "too long": ("draw()", "\n".join(["draw()"] * 31), "cell of 31 lines"),
-    "too wide": ("draw()", "draw()  # " + "x" * 80, "line of 90 columns"),
+    "too wide": ("draw()", "draw()  # " + "x" * 100, "line of 110 columns"),
     "semicolon": ("draw()", "draw();", "a semicolon"),
     "no sentence": ("Another.\n\n", "", "no sentence before"),
     "no parameters": (":tags: [parameters]\n\n", "", "0 cells are tagged"),

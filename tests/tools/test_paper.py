@@ -2,7 +2,6 @@
 
 import pytest
 
-import chapters
 import paper
 
 CHAPTER = """# A chapter

@@ -1,0 +1,139 @@
+"""One FedAvg round: local training of all clients and their weighted mean.
+
+``fm.train`` against a plain per-client loop and against ``torch.func.vmap``; against FedLab, pfl
+and Flower where they are installed. Evaluation is switched off on all sides.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import cross_entropy
+
+import fedlab_mini as fm
+
+from .loop import PlainLoop, engine_order
+from .timing import Result, cpu, interleave, ratios
+from .worker import Worker, peers
+
+NAME = "engine"
+SAMPLES, BATCH, LR = 100, 20, 0.1
+WIDTHS = {(64, 32, 10): 15.0, (784, 200, 10): 2.0}  # and how many times less CPU is wanted
+CLIENTS = (1, 2, 5, 10, 100, 500)
+LOCAL = fm.LocalSGD(epochs=1, batch=BATCH, lr=LR)
+PEAK = 1024  # side of the square matrices whose product is taken as the processor's peak
+SHARE = 0.45
+
+
+def random_federation(clients: int, inputs: int, dtype: torch.dtype) -> fm.Federation:
+    """Random inputs and labels: the time of a step does not depend on what is learnt."""
+    generator = torch.Generator().manual_seed(clients)
+
+    def samples(n: int) -> tuple[Tensor, Tensor]:
+        x = torch.randn(n, inputs, generator=generator, dtype=dtype)
+        return x, torch.randint(0, 10, (n,), generator=generator)
+
+    datasets = [samples(SAMPLES) for _ in range(clients)]
+    return fm.Federation.from_datasets(datasets, validation=samples(1), test=samples(1), classes=10)
+
+
+def without_evaluation(widths: tuple[int, ...]) -> fm.Model:
+    """The MLP as ``train`` wants it, with an evaluation that costs nothing."""
+    net = fm.mlp(*widths)
+    net.evaluate = lambda thetas, x, y, metric: thetas.new_zeros(1)
+    return net
+
+
+def check_equal(widths: tuple[int, ...]) -> float:
+    """Largest difference from the loop after two rounds in float64, on the same minibatches."""
+    fed, net = random_federation(5, widths[0], torch.float64), fm.mlp(*widths)
+    theta = net.init(0, dtype=torch.float64)
+    loop = PlainLoop(fed, widths, batch=BATCH, lr=LR, order=engine_order(fed, LOCAL, 0))
+    other = loop.train(theta, 2)
+    mine = fm.train(fed, net, fm.FedAvg(), rounds=2, local=LOCAL, seed=0, theta=theta).theta
+    difference = float((mine - other).abs().max())
+    assert difference < 1e-9, f"engine and loop differ by {difference}"
+    return difference
+
+
+def vmap_round(loop: PlainLoop, fed: fm.Federation, start: list[Tensor]) -> list[Tensor]:
+    """The same round with all clients as one ``vmap(grad)``; equal client sizes."""
+    names = [name for name, _ in loop.model.named_parameters()]
+    x, y = fed.x.view(fed.clients, SAMPLES, -1), fed.y.view(fed.clients, SAMPLES)
+
+    def loss(parts: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(functional_call(loop.model, parts, inputs), labels)
+
+    slope = vmap(grad(loss))
+    stack = {n: p.expand(fed.clients, *p.shape).clone() for n, p in zip(names, start, strict=True)}
+    order = torch.rand(fed.clients, SAMPLES).argsort(1)
+    client = torch.arange(fed.clients)[:, None]
+    for at in order.split(BATCH, 1):
+        steps = slope(stack, x[client, at], y[client, at])
+        for name in names:
+            stack[name].sub_(steps[name], alpha=LR)
+    return [stack[name].mean(0) for name in names]
+
+
+def one_size(widths: tuple[int, ...], clients: int, repetitions: int) -> list[Result]:
+    """The engine against loop and vmap for one model and one number of clients."""
+    fed, net = random_federation(clients, widths[0], torch.float32), without_evaluation(widths)
+    loop, theta = PlainLoop(fed, widths, batch=BATCH, lr=LR), net.init(0)
+    rounds = 10 if clients <= 100 else 2
+
+    def stacked() -> None:
+        parts = loop.split(theta)
+        for _ in range(rounds):
+            parts = vmap_round(loop, fed, parts)
+
+    def calls() -> None:
+        weights = torch.full((clients,), 1 / clients)
+        for t in range(1, rounds + 1):
+            theta + weights @ fm.local_updates(fed, net, theta, local=LOCAL, t=t)
+
+    left, right = torch.randn(2, PEAK, PEAK)
+    sides = {
+        "train": cpu(lambda: fm.train(fed, net, fm.FedAvg(), rounds=rounds, local=LOCAL)),
+        "loop": cpu(lambda: loop.train(theta, rounds)),
+        "calls": cpu(calls),
+        "vmap": cpu(stacked),
+        "peak": cpu(lambda: left @ right),
+    }
+    seconds = interleave(sides, repetitions)
+    name = "-".join(map(str, widths))
+    what = f"{name}, {clients} clients"
+    wanted = WIDTHS[widths] if clients == 100 else 1.0
+    results = [
+        Result(NAME, f"{what}: loop / train", ratios(seconds["loop"], seconds["train"]), wanted),
+        Result(NAME, f"{what}: loop / local_updates", ratios(seconds["loop"], seconds["calls"]), 1),
+        Result(NAME, f"{what}: vmap / train", ratios(seconds["vmap"], seconds["train"])),
+    ]
+    if widths == (784, 200, 10) and clients == 100:
+        work = multiply_adds(widths) * clients * SAMPLES * rounds
+        speed = ratios([work / PEAK**3] * repetitions, seconds["train"])
+        share = tuple(s * p for s, p in zip(speed, seconds["peak"], strict=True))
+        results.append(Result(NAME, f"{what}: share of the matmul peak", share, SHARE, unit=""))
+    return results
+
+
+def multiply_adds(widths: tuple[int, ...]) -> int:
+    """Multiply-adds that one sample costs: forward, weight gradients, input gradients but one."""
+    layers = [a * b for a, b in zip(widths, widths[1:], strict=False)]
+    return 2 * sum(layers) + sum(layers[1:])
+
+
+def against_peers(widths: tuple[int, ...], repetitions: int) -> list[Result]:
+    """The engine against every installed package, 100 clients, in turns."""
+    clients, rounds = 100, 3
+    fed, net = random_federation(clients, widths[0], torch.float32), without_evaluation(widths)
+    mine = cpu(lambda: fm.train(fed, net, fm.FedAvg(), rounds=rounds, local=LOCAL))
+    results = []
+    for label, function in (("FedLab", "fedlab"), ("pfl", "pfl"), ("Flower", "flower")):
+        settings = dict(widths=widths, clients=clients, samples=SAMPLES, batch=BATCH, lr=LR)
+        with peers(label, f"benchmarks.peers:{function}", rounds=rounds, **settings) as other:
+            if isinstance(other, Worker):
+                seconds = interleave({"peer": other.seconds, "train": mine}, repetitions)
+                what = f"{'-'.join(map(str, widths))}, {clients} clients: {other.label} / train"
+                results.append(Result(NAME, what, ratios(seconds["peer"], seconds["train"])))
+    return results

@@ -1,0 +1,119 @@
+"""FedAvg against algebra by hand, its selection, its weights and its scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import fedlab_mini as fm
+from fedlab_mini.local import LocalSGD
+from fedlab_mini.training import Round, Server
+
+
+def started(clients: int, **options) -> fm.FedAvg:
+    """A strategy that has been introduced to ``clients`` clients."""
+    strategy, x = fm.FedAvg(**options), torch.zeros(1, 2)
+    strategy.start(Server(clients, 2, fm.mlp(2, 2), (x, torch.tensor([0])), seed=0))
+    return strategy
+
+
+def a_round(sizes, updates, clients=None, t=1) -> Round:
+    """A round with the given updates; theta is (1, 1)."""
+    updates = torch.tensor(updates, dtype=torch.float64)
+    clients = torch.tensor(clients if clients is not None else range(len(sizes)))
+    return Round(t, torch.ones(2, dtype=torch.float64), clients, torch.tensor(sizes), updates)
+
+
+def test_weights_are_shares_of_the_data():
+    strategy = started(2)
+    theta = strategy.aggregate(a_round([30, 10], [[4.0, 0.0], [0.0, 8.0]]))
+    assert theta.tolist() == [1 + 0.75 * 4, 1 + 0.25 * 8]
+    assert strategy.applied.tolist() == [0.75, 0.25]
+
+
+def test_uniform_weights_ignore_sizes():
+    strategy = started(2, weighting="uniform")
+    assert strategy.aggregate(a_round([30, 10], [[4.0, 0.0], [0.0, 8.0]])).tolist() == [3.0, 5.0]
+
+
+def test_weights_and_scores_belong_to_ids():
+    strategy = started(9)
+    strategy.aggregate(a_round([1, 2, 1], [[0.0, 0], [0, 0], [0, 0]], clients=[7, 2, 5]))
+    assert strategy.applied.tolist() == [0, 0, 0.5, 0, 0, 0.25, 0, 0.25, 0]
+    strategy.applied = torch.zeros(9)
+    strategy.aggregate(a_round([3, 1], [[0.0, 0], [0, 0]], clients=[5, 0], t=2))
+    assert strategy.scores.tolist() == [0.125, 0, 0.25, 0, 0, 0.5, 0, 0.125, 0]
+
+
+def test_one_round_by_hand():
+    """Two clients, one linear layer, one whole-batch step: every number written out in NumPy."""
+    rng = np.random.default_rng(0)
+    data = [(rng.normal(size=(n, 3)), rng.integers(0, 2, n)) for n in (4, 2)]
+    pairs = [(torch.tensor(x), torch.tensor(y)) for x, y in data]
+    fed = fm.Federation.from_datasets(pairs, validation=pairs[0], test=pairs[1], classes=2)
+    net = fm.logistic(3, 2)
+    theta = net.init(0, dtype=torch.float64)
+    history = fm.train(fed, net, fm.FedAvg(), rounds=1, local=LocalSGD(batch=10, lr=0.5))
+
+    W, b = theta[:6].view(2, 3).numpy(), theta[6:].numpy()
+    new_W, new_b = np.zeros((2, 3)), np.zeros(2)
+    for (x, y), share in zip(data, (4 / 6, 2 / 6), strict=True):
+        scores = x @ W.T + b
+        p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        error = (p - np.eye(2)[y]) / len(y)  # gradient of the mean cross-entropy
+        new_W += share * (W - 0.5 * error.T @ x)
+        new_b += share * (b - 0.5 * error.sum(0))
+    np.testing.assert_allclose(history.theta.numpy(), np.append(new_W, new_b), rtol=0, atol=1e-12)
+    assert history.weights.tolist() == [[pytest.approx(2 / 3), pytest.approx(1 / 3)]]
+
+
+def test_partial_participation_by_the_algebra(make_fed):
+    fed, net, local = make_fed((5, 9, 2, 14, 7)), fm.mlp(6, 4, 3), LocalSGD(batch=4)
+    history = fm.train(fed, net, fm.FedAvg(per_round=2), rounds=4, local=local, seed=3)
+    theta = net.init(3, dtype=torch.float64)
+    for t in range(1, 5):
+        ids = history.selected[t - 1].nonzero().flatten()
+        assert len(ids) == 2
+        share = fed.sizes[ids].double() / fed.sizes[ids].sum()
+        theta = theta + share @ fm.local_updates(fed, net, theta, ids, local=local, seed=3, t=t)
+        assert torch.allclose(history.weights[t - 1, ids], share)
+        assert float(history.weights[t - 1].sum()) == pytest.approx(1)
+    torch.testing.assert_close(history.theta, theta, rtol=0, atol=1e-12)
+    mean = history.weights.double().cumsum(0) / torch.arange(1, 5)[:, None]
+    torch.testing.assert_close(history.scores, mean)
+
+
+def test_selection_is_random_distinct_and_seeded(make_fed):
+    fed, net = make_fed([2] * 6), fm.logistic(6, 3)
+    runs = [fm.train(fed, net, fm.FedAvg(per_round=3), rounds=40, seed=s) for s in (0, 0, 1)]
+    assert torch.equal(runs[0].selected, runs[1].selected)
+    assert not torch.equal(runs[0].selected, runs[2].selected)
+    assert (runs[0].selected.sum(1) == 3).all()
+    assert int(runs[0].selected.sum(0).min()) > 8  # 20 expected
+
+
+def test_a_strategy_can_be_used_again(make_fed):
+    fed, net, strategy = make_fed([4, 3]), fm.logistic(6, 3), fm.FedAvg()
+    first = fm.train(fed, net, strategy, rounds=2)
+    second = fm.train(fed, net, strategy, rounds=2)
+    assert torch.equal(first.scores, second.scores)
+    assert torch.equal(first.theta, second.theta)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"per_round": 0}, "per_round"),
+        ({"per_round": 1.5}, "per_round"),
+        ({"weighting": "data"}, "weighting"),
+    ],
+)
+def test_bad_options_are_named(options, name):
+    with pytest.raises(ValueError, match=rf"^{name}: "):
+        fm.FedAvg(**options)
+
+
+def test_more_clients_a_round_than_there_are(make_fed):
+    with pytest.raises(ValueError, match="per_round: 3 of 2 clients"):
+        fm.train(make_fed([4, 3]), fm.logistic(6, 3), fm.FedAvg(per_round=3), rounds=1)

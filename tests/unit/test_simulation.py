@@ -1,0 +1,443 @@
+"""simulate(): many trainings at once, each as if it were alone; interruptions; errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import fedlab_mini as fm
+from fedlab_mini import simulation
+from fedlab_mini.corrupt import UpdateAttack
+from fedlab_mini.local import LocalSGD
+
+SIZES = (10, 1, 7, 22, 33)
+LOCAL = LocalSGD(epochs=2, batch=8, lr=0.2, decay=0.5)
+NETS = {
+    "logistic": lambda: fm.logistic(6, 3),
+    "mlp": lambda: fm.mlp(6, 8, 3),
+    "three layers": lambda: fm.mlp(6, 8, 5, 3),
+    "general": lambda: fm.Model(fm.mlp(6, 8, 3).module, stacked=False),
+    "cnn": lambda: fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
+}
+nets = pytest.mark.parametrize("make_net", NETS.values(), ids=NETS.keys())
+
+
+class Poison(UpdateAttack):
+    """Sends NaN."""
+
+    def __call__(self, updates, previous, generator):
+        return torch.full_like(updates, torch.nan)
+
+
+def shares(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Random shares, about a third of them 0 and a third of them 1."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.rand(*shape, generator=generator, dtype=torch.float64)
+    return (3 * drawn - 1).clamp(0, 1)
+
+
+# --- what it computes ----------------------------------------------------------------------------
+
+
+@nets
+def test_everybody_always_is_train(make_fed, make_net):
+    fed, net = make_fed(SIZES), make_net()
+    history = fm.train(fed, net, fm.FedAvg(), rounds=3, local=LOCAL, seed=4)
+    ones = torch.ones(2, 3, 5)
+    loss = fm.simulate(fed, net, ones, local=LOCAL, seed=4, metric="loss", on="test")
+    assert loss.shape == (2, 3)
+    torch.testing.assert_close(loss, history.loss[1:].expand(2, -1), rtol=0, atol=1e-9)
+    accuracy = fm.simulate(fed, net, ones.bool(), local=LOCAL, seed=4, on="test")
+    assert torch.equal(accuracy, history.accuracy[1:].expand(2, -1))
+
+
+@nets
+def test_masks_are_trainings_of_the_clients_that_take_part(make_fed, plain, make_net):
+    fed, net = make_fed(SIZES), make_net()
+    masks = torch.tensor([[1, 0, 1, 0, 1], [0, 1, 0, 0, 0], [0, 0, 0, 0, 1], [1, 1, 1, 1, 0]])
+    participation = masks[:, None].expand(-1, 2, -1).clone()
+    participation[3, 1] = torch.tensor([0, 1, 0, 1, 1])  # another coalition in round two
+    got = fm.simulate(fed, net, participation, local=LOCAL, seed=3, metric="loss")
+    for run, mask in enumerate(participation):
+        theta = plain.train(fed, net, 2, LOCAL, 3, shares=mask)
+        assert float(got[run, 1]) == pytest.approx(plain.judge(net, theta, fed.validation)[1], abs=1e-9)
+
+
+def test_shares_train_on_that_part_of_the_data(make_fed, plain):
+    fed, net = make_fed((10, 4, 8)), fm.mlp(6, 8, 3)
+    participation = torch.tensor([[[0.5, 0.25, 0.0], [1.0, 0.5, 0.125]]], dtype=torch.float64)
+    got = fm.simulate(fed, net, participation, local=LOCAL, seed=3, metric="loss")
+    theta = plain.train(fed, net, 2, LOCAL, 3, shares=participation[0])
+    assert float(got[0, 1]) == pytest.approx(plain.judge(net, theta, fed.validation)[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_shares_are_rounded_up_to_whole_samples(make_fed, monkeypatch, dtype):
+    fed, seen = make_fed((10, 100, 7, 1)), []
+    real = simulation.train_rows
+
+    def look(fed, net, thetas, run, entry, plan, lr):
+        used = (plan.scale > 0).sum(1)
+        ends = plan.first + plan.steps
+        spans = zip(plan.clients.tolist(), plan.first.tolist(), ends.tolist(), strict=True)
+        seen.append({k: int(used[low:high].sum()) for k, low, high in spans})
+        return real(fed, net, thetas, run, entry, plan, lr)
+
+    monkeypatch.setattr(simulation, "train_rows", look)
+    for row, wanted in [
+        ([0.1, 0.1, 0.1, 0.1], {0: 1, 1: 10, 2: 1, 3: 1}),
+        ([0.7, 0.07, 0.5, 1.0], {0: 7, 1: 7, 2: 4, 3: 1}),
+        ([0.3, 0.301, 3 / 7, 1e-6], {0: 3, 1: 31, 2: 3, 3: 1}),
+        ([1.0, 0.999, 0.0, 0.999], {0: 10, 1: 100, 3: 1}),
+        ([1e-9, 0.55, 0.9, 0.0], {0: 1, 1: 55, 2: 7}),
+    ]:
+        fm.simulate(fed, fm.logistic(6, 3), torch.tensor(row, dtype=dtype)[None, None])
+        assert seen.pop() == wanted
+
+
+def test_weights_are_the_samples_used(make_fed):
+    """Half of a client's data weighs half: by the algebra of one round."""
+    fed, net = make_fed((10, 30)), fm.logistic(6, 3)
+    theta, local = net.init(0, dtype=torch.float64), LocalSGD(batch=64)
+
+    def final(row: list[float]) -> float:
+        """Loss after a round with the given shares."""
+        return float(fm.simulate(fed, net, torch.tensor([[row]]), local=local, metric="loss"))
+
+    both = fm.local_updates(fed, net, theta, local=local)
+    mixed = theta + (10 * both[0] + 30 * both[1]) / 40
+    assert final([1, 1]) == pytest.approx(float(net.evaluate(mixed[None], *fed.validation, "loss")))
+    alone = theta + both[0]
+    assert final([1, 0]) == pytest.approx(float(net.evaluate(alone[None], *fed.validation, "loss")))
+
+
+def test_nobody_ever_is_the_untrained_model(make_fed):
+    fed, net = make_fed(SIZES), fm.mlp(6, 8, 3)
+    theta = net.init(5, dtype=torch.float64)
+    wanted = net.evaluate(theta[None], *fed.validation, "loss").expand(2, 3)
+    got = fm.simulate(fed, net, torch.zeros(2, 3, 5), seed=5, metric="loss")
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
+
+
+def test_where_it_starts_and_what_it_is_judged_on(make_fed):
+    fed, net = make_fed(SIZES), fm.mlp(6, 8, 3)
+    theta, nobody = net.init(9, dtype=torch.float64), torch.zeros(1, 1, 5)
+    for on in ("validation", "test"):
+        for metric in ("accuracy", "loss"):
+            got = fm.simulate(fed, net, nobody, theta=theta, on=on, metric=metric)
+            assert float(got) == pytest.approx(float(net.evaluate(theta[None], *fed.server(on), metric)))
+
+
+def test_last_gives_the_last_column(make_fed):
+    fed, net, p = make_fed(SIZES), fm.mlp(6, 8, 3), shares(4, 3, 5)
+    whole = fm.simulate(fed, net, p, metric="loss")
+    assert torch.equal(fm.simulate(fed, net, p, metric="loss", last=True), whole[:, -1:])
+
+
+# --- a run does not depend on its neighbours -----------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "widths", [(64, 32, 10), (16, 8, 4), (6, 8, 3), (6, 3), (6, 7, 5, 3)], ids=str
+)
+def test_a_run_has_the_same_bytes_in_any_company(make_fed, widths, dtype):
+    fed = make_fed(SIZES, inputs=widths[0], classes=widths[-1], dtype=dtype)
+    net, p = fm.mlp(*widths), shares(140, 2, 5)  # more than one block
+    together = fm.simulate(fed, net, p, metric="loss")
+    for rows in (slice(0, 1), slice(3, 5), slice(40, 140), slice(139, 140), slice(7, 140, 9)):
+        apart = fm.simulate(fed, net, p[rows], metric="loss")
+        assert torch.equal(apart, together[rows]), rows
+    assert torch.equal(fm.simulate(fed, net, p.flip(0), metric="loss"), together.flip(0))
+
+
+def test_two_processes_give_the_same_bytes(make_fed, monkeypatch):
+    monkeypatch.setattr(simulation, "RUNS", 8)
+    fed, net, p = make_fed(SIZES, inputs=16), fm.mlp(16, 8, 3), shares(40, 2, 5)
+    one = fm.simulate(fed, net, p, metric="loss")
+    assert torch.equal(fm.simulate(fed, net, p, metric="loss", n_jobs=2), one)
+
+
+def test_a_stack_of_any_size_gives_the_same(make_fed, monkeypatch):
+    fed, net, p = make_fed(SIZES, inputs=16), fm.mlp(16, 8, 3), shares(9, 2, 5)
+    wanted = fm.simulate(fed, net, p, metric="loss")
+    for stack in (1, 3 * net.P * 8, 17 * net.P * 8):
+        monkeypatch.setattr("fedlab_mini.local.STACK", stack)
+        torch.testing.assert_close(
+            fm.simulate(fed, net, p, metric="loss"), wanted, rtol=0, atol=1e-12
+        )
+
+
+# --- who is left out -----------------------------------------------------------------------------
+
+
+def test_a_client_with_nan_data_takes_no_part(make_fed):
+    clean, net, p = make_fed(SIZES), fm.mlp(6, 8, 3), shares(6, 2, 5)
+    pairs = [(x.clone(), y) for x, y in map(clean.client, range(5))]
+    pairs[2][0][0, 0] = torch.inf
+    server = {"validation": clean.validation, "test": clean.test}
+    with pytest.warns(UserWarning, match="client 2"):
+        fed = fm.Federation.from_datasets(pairs, **server, classes=3)
+    with pytest.warns(UserWarning, match="client 2 .* takes no part"):
+        got = fm.simulate(fed, net, p, metric="loss")
+    without = p.clone()
+    without[:, :, 2] = 0
+    wanted = fm.simulate(clean, net, without, metric="loss")
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
+
+
+def test_a_broken_update_is_left_out_of_its_round(make_fed):
+    clean, net, p = make_fed(SIZES), fm.mlp(6, 8, 3), shares(6, 2, 5)
+    fed = fm.Federation(**{**vars(clean), "attacks": {3: Poison()}})
+    with pytest.warns(UserWarning, match="client 3 sent updates that are not finite"):
+        got = fm.simulate(fed, net, p, metric="loss")
+    without = p.clone()
+    without[:, :, 3] = 0
+    wanted = fm.simulate(clean, net, without, metric="loss")
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "attack", [fm.sign_flip(), fm.scale(3.0), fm.free_ride(0.1), fm.replay()], ids=repr
+)
+def test_attackers_attack_as_in_train(make_fed, attack):
+    fed = fm.Federation(**{**vars(make_fed(SIZES)), "attacks": {3: attack, 0: fm.scale(0.5)}})
+    net = fm.mlp(6, 8, 3)
+    history = fm.train(fed, net, fm.FedAvg(), rounds=3, seed=2)
+    got = fm.simulate(fed, net, torch.ones(2, 3, 5), seed=2, metric="loss", on="test")
+    torch.testing.assert_close(got, history.loss[1:].expand(2, -1), rtol=0, atol=1e-9)
+
+
+# --- interruptions -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Small blocks of runs, and a list of how many runs each block that was computed had."""
+    monkeypatch.setattr(simulation, "RUNS", 4)
+    real, done = simulation._block, []
+
+    def count(fed, net, theta, participation, *rest):
+        if done and done[-1] == "stop":
+            raise KeyboardInterrupt
+        result = real(fed, net, theta, participation, *rest)
+        done.append(len(participation))
+        return result
+
+    monkeypatch.setattr(simulation, "_block", count)
+    return done
+
+
+@pytest.mark.parametrize("finished", [0, 1, 3])
+def test_an_interrupted_simulation_goes_on_without_redoing_blocks(
+    make_fed, tmp_path, monkeypatch, blocks, finished
+):
+    fed, net, p, path = make_fed(SIZES), fm.mlp(6, 8, 3), shares(18, 2, 5), tmp_path / "c.npz"
+    wanted = fm.simulate(fed, net, p, metric="loss", seed=1)
+    assert blocks == [4, 4, 4, 4, 2]
+    blocks.clear()
+    counting, calls = simulation._block, []
+
+    def stop(*arguments):
+        if len(calls) == finished:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return counting(*arguments)
+
+    monkeypatch.setattr(simulation, "_block", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fm.simulate(fed, net, p, metric="loss", seed=1, checkpoint=path)
+    assert path.exists() == (finished > 0)
+    monkeypatch.setattr(simulation, "_block", counting)
+    got = fm.simulate(fed, net, p, metric="loss", seed=1, checkpoint=path)
+    assert got.numpy().tobytes() == wanted.numpy().tobytes()
+    assert blocks == [4, 4, 4, 4, 2]  # every block once, over both attempts
+    blocks.clear()
+    again = fm.simulate(fed, net, p, metric="loss", seed=1, checkpoint=path)
+    assert again.numpy().tobytes() == wanted.numpy().tobytes()
+    assert blocks == []
+
+
+def test_a_checkpoint_of_other_work_is_refused(make_fed, tmp_path):
+    fed, net, p, path = make_fed(SIZES), fm.mlp(6, 8, 3), shares(3, 2, 5), tmp_path / "c.npz"
+    wanted = fm.simulate(fed, net, p, checkpoint=path)
+    np.load(path, allow_pickle=False).close()
+    attacked = fm.Federation(**{**vars(fed), "attacks": {1: fm.sign_flip()}})
+    other = [
+        ((fed, net, p), {"seed": 1}),
+        ((fed, net, p), {"metric": "loss"}),
+        ((fed, net, p), {"on": "test"}),
+        ((fed, net, p), {"last": True}),
+        ((fed, net, p), {"local": LOCAL}),
+        ((fed, net, p), {"theta": net.init(7)}),
+        ((fed, net, p * 0.5), {}),
+        ((fed, net, p[:2]), {}),
+        ((make_fed(SIZES, seed=1), net, p), {}),
+        ((make_fed(SIZES, dtype=torch.float32), net, p), {}),
+        ((attacked, net, p), {}),
+        ((fed, fm.mlp(6, 7, 3), p), {}),
+        ((fed, fm.Model(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))), p), {}),
+    ]
+    for arguments, changes in other:
+        with pytest.raises(ValueError, match=r"checkpoint: .* other work"):
+            fm.simulate(*arguments, checkpoint=path, **changes)
+    assert torch.equal(fm.simulate(fed, net, p, checkpoint=path), wanted)
+
+
+def test_an_attack_without_a_repr_does_not_stop_a_resumption(make_fed, tmp_path):
+    """Its default repr holds an address, which is another in every process."""
+    p, path = shares(3, 1, 5), tmp_path / "c.npz"
+    feds = [
+        fm.Federation(**{**vars(make_fed(SIZES)), "attacks": {1: Poison()}}) for _ in range(2)
+    ]
+    with pytest.warns(UserWarning, match="client 1"):
+        first = fm.simulate(feds[0], fm.logistic(6, 3), p, checkpoint=path)
+    assert torch.equal(fm.simulate(feds[1], fm.logistic(6, 3), p, checkpoint=path), first)
+
+
+KILLED = """
+import os, random, signal, sys, time
+import numpy as np, torch
+import fedlab_mini as fm
+from fedlab_mini import simulation
+simulation.RUNS = 2
+g = torch.Generator().manual_seed(0)
+draw = lambda n: (torch.randn(n, 16, generator=g), torch.randint(3, (n,), generator=g))
+fed = fm.Federation.from_datasets([draw(n) for n in (20, 7, 13, 1)] * 2, validation=draw(30), test=draw(30))
+p = torch.rand(120, 6, 8, generator=g)
+net = fm.mlp(16, 8, 3)
+
+def simulated(path):
+    return fm.simulate(fed, net, p, metric="loss", checkpoint=path)
+
+def played(path):
+    game = fm.retraining_game(fed, net, 12, metric="loss", checkpoint=path)
+    if game.batch is not None:
+        game.batch = 8
+    return game.all()
+
+def attempt(work, path, patience):
+    pid = os.fork()
+    if pid == 0:
+        np.save(path + ".result.npy", work(path).numpy())
+        os._exit(0)
+    def version():
+        return os.stat(path).st_ino if os.path.exists(path) else None
+    for _ in range(patience):
+        before = version()
+        while version() == before:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                assert status == 0
+                return True
+            time.sleep(0.0005)
+    time.sleep(random.random() * 0.01)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    with np.load(path, allow_pickle=False) as file:  # whole, whenever it was killed
+        assert {name: file[name].dtype for name in file.files}
+    return False
+
+torch.set_num_threads(1)
+random.seed(int(sys.argv[2]))
+work = {"simulate": simulated, "game": played}[sys.argv[1]]
+path = os.path.join(sys.argv[3], "c.npz")
+kills = 0
+while not attempt(work, path, random.randint(1, 7)):
+    kills += 1
+assert np.load(path + ".result.npy").tobytes() == work(None).numpy().tobytes()
+print(kills)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process; there is no fork here")
+@pytest.mark.parametrize("work", ["simulate", "game"])
+def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path, work):
+    arguments = [sys.executable, "-c", KILLED, work, "3", str(tmp_path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 3
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+MEMORY = textwrap.dedent("""
+    import resource, sys
+    import torch, fedlab_mini as fm
+    g = torch.Generator().manual_seed(0)
+    draw = lambda n: (torch.randn(n, 64, generator=g), torch.randint(10, (n,), generator=g))
+    fed = fm.Federation.from_datasets([draw(20)] * 30, validation=draw(100), test=draw(50))
+    unit = 1 if sys.platform == "darwin" else 1024
+    peaks = []
+    for runs in (128, 2048):
+        fm.simulate(fed, fm.mlp(64, 32, 10), torch.rand(runs, 1, 30, generator=g).round())
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit >> 20)
+    print(*peaks)
+""")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the resource module is not on Windows")
+def test_memory_is_bounded_by_a_block_of_runs():
+    """2,048 runs x 30 clients x 2,410 parameters in float32 would be 565 MiB."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True
+    )
+    few, many = map(int, done.stdout.split())
+    assert many - few < 40
+    assert many < 1024
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("participation", "error"),
+    [
+        ([[[1, 1]]], TypeError),
+        (None, TypeError),
+        (torch.ones(2), ValueError),
+        (torch.ones(1, 2), ValueError),
+        (torch.ones(1, 1, 3), ValueError),
+        (torch.ones(0, 1, 2), ValueError),
+        (torch.ones(1, 0, 2), ValueError),
+        (torch.full((1, 1, 2), 1.01), ValueError),
+        (torch.full((1, 1, 2), -0.01), ValueError),
+        (torch.full((1, 1, 2), torch.nan), ValueError),
+        (torch.full((1, 1, 2), torch.inf), ValueError),
+        (torch.full((1, 1, 2), 2), ValueError),
+    ],
+)
+def test_participation_must_be_shares(make_fed, participation, error):
+    with pytest.raises(error, match=r"^participation: "):
+        fm.simulate(make_fed((4, 5)), fm.logistic(6, 3), participation)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "name"),
+    [
+        ({"metric": "f1"}, ValueError, "metric"),
+        ({"on": "train"}, ValueError, "on"),
+        ({"seed": None}, TypeError, "seed"),
+        ({"theta": torch.zeros(2)}, ValueError, "theta"),
+        ({"theta": torch.full((21,), torch.inf)}, ValueError, "theta"),
+        ({"local": "sgd"}, TypeError, "local"),
+    ],
+)
+def test_bad_arguments_are_named(make_fed, changes, error, name):
+    with pytest.raises(error, match=rf"^{name}: "):
+        fm.simulate(make_fed((4, 5)), fm.logistic(6, 3), torch.ones(1, 1, 2), **changes)
+
+
+def test_arguments_of_the_wrong_kind_are_named(make_fed):
+    fed, net, p = make_fed((4, 5)), fm.logistic(6, 3), torch.ones(1, 1, 2)
+    with pytest.raises(TypeError, match="fed: expected a Federation"):
+        fm.simulate(None, net, p)
+    with pytest.raises(TypeError, match="net: expected fm.Model"):
+        fm.simulate(fed, net.module, p)
