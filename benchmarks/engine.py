@@ -15,7 +15,7 @@ import fedlab_mini as fm
 
 from .loop import PlainLoop, engine_order
 from .timing import Result, cpu, interleave, ratios
-from .worker import Worker, peers
+from .worker import Worker, python_with
 
 NAME = "engine"
 SAMPLES, BATCH, LR = 100, 20, 0.1
@@ -23,7 +23,13 @@ WIDTHS = {(64, 32, 10): 15.0, (784, 200, 10): 2.0}  # and how many times less CP
 CLIENTS = (1, 2, 5, 10, 100, 500)
 LOCAL = fm.LocalSGD(epochs=1, batch=BATCH, lr=LR)
 PEAK = 1024  # side of the square matrices whose product is taken as the processor's peak
-SHARE = 0.45
+SHARE = 0.45  # of that peak is wanted
+PEERS = (("FedLab", "fedlab", "fedlab"), ("pfl", "pfl", "pfl"), ("Flower", "flwr", "flwr[simulation] psutil"))
+
+
+def describe(widths: tuple[int, ...]) -> str:
+    """A model as its widths: 64-32-10."""
+    return "-".join(map(str, widths))
 
 
 def random_federation(clients: int, inputs: int, dtype: torch.dtype) -> fm.Federation:
@@ -101,8 +107,7 @@ def one_size(widths: tuple[int, ...], clients: int, repetitions: int) -> list[Re
         "peak": cpu(lambda: left @ right),
     }
     seconds = interleave(sides, repetitions)
-    name = "-".join(map(str, widths))
-    what = f"{name}, {clients} clients"
+    what = f"{describe(widths)}, {clients} clients"
     wanted = WIDTHS[widths] if clients == 100 else 1.0
     results = [
         Result(NAME, f"{what}: loop / train", ratios(seconds["loop"], seconds["train"]), wanted),
@@ -128,12 +133,24 @@ def against_peers(widths: tuple[int, ...], repetitions: int) -> list[Result]:
     clients, rounds = 100, 3
     fed, net = random_federation(clients, widths[0], torch.float32), without_evaluation(widths)
     mine = cpu(lambda: fm.train(fed, net, fm.FedAvg(), rounds=rounds, local=LOCAL))
+    settings = dict(clients=clients, samples=SAMPLES, batch=BATCH, lr=LR, rounds=rounds)
     results = []
-    for label, function in (("FedLab", "fedlab"), ("pfl", "pfl"), ("Flower", "flower")):
-        settings = dict(widths=widths, clients=clients, samples=SAMPLES, batch=BATCH, lr=LR)
-        with peers(label, f"benchmarks.peers:{function}", rounds=rounds, **settings) as other:
-            if isinstance(other, Worker):
+    for label, module, package in PEERS:
+        if python := python_with(module, package, "FEDLAB_PEERS_PYTHON"):
+            work = f"benchmarks.peers:{label.lower()}"
+            with Worker(python, work, widths=widths, **settings) as other:
                 seconds = interleave({"peer": other.seconds, "train": mine}, repetitions)
-                what = f"{'-'.join(map(str, widths))}, {clients} clients: {other.label} / train"
-                results.append(Result(NAME, what, ratios(seconds["peer"], seconds["train"])))
+            what = f"{describe(widths)}, {clients} clients: {label} / train"
+            results.append(Result(NAME, what, ratios(seconds["peer"], seconds["train"])))
+    return results
+
+
+def run(repetitions: int) -> list[Result]:
+    """All comparisons of the engine, after a check that engine and loop give the same models."""
+    results = []
+    for widths in WIDTHS:
+        print(f"{describe(widths)}: float64, 2 rounds, engine - loop: {check_equal(widths):.1e}")
+        for clients in CLIENTS:
+            results += one_size(widths, clients, repetitions)
+        results += against_peers(widths, repetitions)
     return results

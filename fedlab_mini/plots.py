@@ -85,7 +85,7 @@ def holdings(fed: Federation, *, title: str = "") -> Figure:
     counts = fed.label_counts
     figure, (axis,) = _figure(6.4, 0.9 + 0.28 * fed.classes)
     axis.grid(False)
-    image = axis.imshow(counts.T, cmap="Blues", aspect="auto", vmin=0)
+    image = axis.imshow(counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0)
     figure.colorbar(image, ax=axis, label="samples")
     axis.set(
         xlabel="client",
@@ -120,8 +120,9 @@ def scores(
     width = 0.8 / len(values)
     for j, ((label, v), colour) in enumerate(zip(values.items(), METHODS, strict=False)):
         at = [k + (j - (len(values) - 1) / 2) * width for k in range(count)]
-        error = None if stderr is None or label not in stderr else stderr[label]
-        bars = axis.bar(at, v, width, color=colour, label=label, yerr=error, capsize=2)
+        error = None if label not in (stderr or {}) else torch.as_tensor(stderr[label]).tolist()
+        heights = torch.as_tensor(v).tolist()
+        bars = axis.bar(at, heights, width, color=colour, label=label, yerr=error, capsize=2)
         for k in bad:
             bars[k].set_hatch("//")
     axis.axhline(0, color="0.3", linewidth=0.8)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 def static_page(folder: Path, widget) -> str:
     """Address of a page as the site writes it: view and state as JSON, and the host script."""
-    data = embed_data(views=[widget])
+    data = embed_data(views=[widget], drop_defaults=False)
     view = json.dumps(data["view_specs"][0])
     state = json.dumps(data["manager_state"]).replace("</", r"<\/")
     kind = "application/vnd.jupyter.widget"

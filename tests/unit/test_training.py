@@ -158,10 +158,11 @@ def test_divergence_of_one_client_is_its_own(make_fed):
     fed = fm.Federation.from_datasets(
         pairs, validation=clean.validation, test=clean.test, classes=3
     )
-    local = LocalSGD(epochs=5, batch=2, lr=1e200)
+    local = LocalSGD(epochs=5, batch=2)
     with pytest.warns(UserWarning, match="client 2 sent"):
-        updates = fm.train(fed, fm.mlp(6, 4, 3), Spy([[0, 2]]), rounds=1, local=local)
-    assert float(updates.weights[0, 2]) == 0
+        history = fm.train(fed, fm.mlp(6, 4, 3), Spy([[0, 2]]), rounds=1, local=local)
+    assert history.weights.tolist() == [[1, 0, 0]]
+    assert torch.isfinite(history.theta).all()
 
 
 def test_when_everybody_is_left_out_the_model_stays(make_fed):
@@ -172,8 +173,8 @@ def test_when_everybody_is_left_out_the_model_stays(make_fed):
 
 
 def test_finite_rows():
-    rows = torch.tensor([[0.0, 1], [torch.nan, 0], [0, torch.inf], [-torch.inf, 0], [1e308, 0]])
-    assert finite_rows(rows.double()).tolist() == [True, False, False, False, True]
+    rows = torch.tensor([[0.0, 1], [torch.nan, 0], [0, torch.inf], [-torch.inf, 0], [3e38, 0]])
+    assert finite_rows(rows).tolist() == [True, False, False, False, True]
     assert finite_rows(torch.zeros(0, 3)).tolist() == []
 
 
@@ -224,9 +225,6 @@ def test_free_riders_noise_is_seeded_by_client_and_round(make_fed):
 
 # --- errors --------------------------------------------------------------------------------------
 
-FINE = {"rounds": 1}
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "name"),
     [
@@ -243,7 +241,7 @@ FINE = {"rounds": 1}
 )
 def test_bad_arguments_are_named(make_fed, changes, error, name):
     with pytest.raises(error, match=rf"^{name}: "):
-        fm.train(make_fed((4, 5)), fm.logistic(6, 3), fm.FedAvg(), **(FINE | changes))
+        fm.train(make_fed((4, 5)), fm.logistic(6, 3), fm.FedAvg(), **({"rounds": 1} | changes))
 
 
 def test_arguments_of_the_wrong_kind_are_named(make_fed):

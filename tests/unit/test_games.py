@@ -1,0 +1,295 @@
+"""The two games of federated learning, and the arguments of all games."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import fedlab_mini as fm
+from fedlab_mini import games
+from fedlab_mini.local import LocalSGD
+
+SIZES = (9, 4, 20, 13)
+LOCAL = LocalSGD(epochs=2, batch=8, lr=0.3)
+NETS = {
+    "logistic": lambda: fm.logistic(6, 3),
+    "mlp": lambda: fm.mlp(6, 8, 3),
+    "three layers": lambda: fm.mlp(6, 8, 5, 3),
+    "cnn": lambda: fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
+}
+nets = pytest.mark.parametrize("make_net", NETS.values(), ids=NETS.keys())
+
+
+@pytest.fixture
+def a_round(make_fed):
+    """``a_round(net)``: (fed, theta, updates) of a first round."""
+
+    def make(net, sizes=SIZES):
+        fed = make_fed(sizes)
+        theta = net.init(0, dtype=torch.float64)
+        return fed, theta, fm.local_updates(fed, net, theta, local=LOCAL)
+
+    return make
+
+
+# --- the game of one round -----------------------------------------------------------------------
+
+
+@nets
+@pytest.mark.parametrize("weighted", [False, True])
+def test_round_game_is_averaging_loading_and_forwarding(a_round, plain, make_net, weighted):
+    net = make_net()
+    fed, theta, updates = a_round(net)
+    weights = fed.sizes.double() if weighted else torch.ones(4, dtype=torch.float64)
+    given = fed.sizes if weighted else None
+    accuracy, loss = (
+        fm.round_game(net, theta, updates, *fed.validation, metric=m, weights=given).all()
+        for m in ("accuracy", "loss")
+    )
+    for code, members in enumerate(fm.all_coalitions(4)):
+        share = members * weights
+        model = theta + (share / share.sum().clamp(min=1e-9)) @ updates
+        wanted = plain.judge(net, model, fed.validation)
+        assert float(accuracy[code]) == wanted[0]
+        assert float(loss[code]) == pytest.approx(-wanted[1], abs=1e-9)  # more is better
+
+
+@nets
+def test_round_values_sum_to_the_rounds_gain(a_round, make_net):
+    net = make_net()
+    fed, theta, updates = a_round(net)
+    for metric, sign in (("accuracy", 1), ("loss", -1)):
+        game = fm.round_game(net, theta, updates, *fed.test, metric=metric, weights=fed.sizes)
+        history = fm.train(fed, net, fm.FedAvg(), rounds=1, local=LOCAL)
+        gain = sign * (getattr(history, metric)[1] - getattr(history, metric)[0])
+        assert float(fm.exact(game).values.sum()) == pytest.approx(float(gain), abs=1e-9)
+        assert game.evaluations == 16
+
+
+def test_a_zero_update_alone_changes_nothing_and_equal_updates_earn_the_same(a_round):
+    net = fm.mlp(6, 8, 3)
+    fed, theta, updates = a_round(net)
+    twins = updates[[0, 1, 1, 2]].clone()
+    game = fm.round_game(net, theta, twins, *fed.validation, metric="loss")
+    values = fm.exact(game).values
+    assert float(values[1]) == pytest.approx(float(values[2]), abs=1e-12)
+    idle = fm.round_game(net, theta, torch.zeros_like(updates), *fed.validation)
+    assert fm.exact(idle).values.abs().max() < 1e-12
+
+
+def test_players_are_rows_and_permute_with_them(a_round):
+    net = fm.mlp(6, 8, 3)
+    fed, theta, updates = a_round(net)
+    order = [2, 0, 3, 1]
+    one = fm.exact(fm.round_game(net, theta, updates, *fed.test, metric="loss", weights=fed.sizes))
+    other = fm.exact(
+        fm.round_game(
+            net, theta, updates[order], *fed.test, metric="loss", weights=fed.sizes[order]
+        )
+    )
+    torch.testing.assert_close(other.values, one.values[order], rtol=0, atol=1e-12)
+
+
+def test_round_game_of_a_round_with_a_single_client(a_round):
+    net = fm.mlp(6, 8, 3)
+    fed, theta, updates = a_round(net, (9,))
+    game = fm.round_game(net, theta, updates, *fed.validation, metric="loss")
+    assert float(fm.exact(game).values) == pytest.approx(
+        float((game.all()[1] - game.all()[0])), abs=1e-15
+    )
+
+
+def test_a_changed_round_is_another_game(a_round):
+    net = fm.mlp(6, 8, 3)
+    fed, theta, updates = a_round(net)
+    build = lambda *a, **k: fm.round_game(net, *a, *fed.validation, **k).name  # noqa: E731
+    names = {
+        build(theta, updates),
+        build(theta + 1, updates),
+        build(theta, updates * 2),
+        build(theta, updates, metric="loss"),
+        build(theta, updates, weights=fed.sizes),
+    }
+    assert len(names) == 5
+    assert build(theta, updates) in names
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "name"),
+    [
+        ({"net": nn.Linear(6, 3)}, TypeError, "net"),
+        ({"theta": torch.zeros(5)}, ValueError, "theta"),
+        ({"updates": torch.zeros(4, 5)}, ValueError, "theta, updates"),
+        ({"updates": torch.zeros(83)}, ValueError, "theta, updates"),
+        ({"updates": torch.full((4, 83), torch.nan)}, ValueError, "updates"),
+        ({"theta": torch.full((83,), torch.inf)}, ValueError, "theta"),
+        ({"x": torch.full((40, 6), torch.nan)}, ValueError, "x"),
+        ({"x": torch.zeros(40, 5).double()}, ValueError, "net"),
+        ({"x": torch.zeros(39, 6).double()}, ValueError, "x, y"),
+        ({"y": torch.full((40,), 3)}, ValueError, "(net|y)"),
+        ({"y": torch.zeros(40)}, (TypeError, ValueError), "(y|x, y)"),
+        ({"metric": "f1"}, ValueError, "metric"),
+        ({"weights": torch.ones(3)}, ValueError, "weights"),
+        ({"weights": torch.tensor([1.0, 0, 1, 1])}, ValueError, "weights"),
+        ({"weights": torch.tensor([1.0, -1, 1, 1])}, ValueError, "weights"),
+        ({"weights": torch.tensor([1.0, torch.nan, 1, 1])}, ValueError, "weights"),
+    ],
+)
+def test_bad_arguments_of_round_game_are_named(a_round, changes, error, name):
+    net = fm.mlp(6, 8, 3)
+    fed, theta, updates = a_round(net)
+    x, y = fed.validation
+    arguments = {"net": net, "theta": theta, "updates": updates, "x": x, "y": y} | changes
+    with pytest.raises(error, match=rf"^{name}\b.*: "):
+        fm.round_game(**arguments).all()
+
+
+# --- the game of whole trainings -----------------------------------------------------------------
+
+
+@nets
+def test_retraining_game_is_a_loop_over_trainings(make_fed, plain, make_net):
+    fed, net = make_fed(SIZES), make_net()
+    accuracy, loss = (
+        fm.retraining_game(fed, net, 2, LOCAL, metric, 5).all() for metric in ("accuracy", "loss")
+    )
+    for code, members in enumerate(fm.all_coalitions(4)):
+        shares = members.double().expand(2, -1)
+        theta = plain.train(fed, net, 2, LOCAL, 5, shares=shares)
+        wanted = plain.judge(net, theta, fed.validation)
+        assert float(accuracy[code]) == wanted[0]
+        assert float(loss[code]) == pytest.approx(-wanted[1], abs=1e-9)
+
+
+def test_retraining_values_sum_to_the_gain_of_training(make_fed):
+    fed, net = make_fed(SIZES), fm.mlp(6, 8, 3)
+    game = fm.retraining_game(fed, net, 3, LOCAL, "loss", 2, on="test")
+    history = fm.train(fed, net, fm.FedAvg(), rounds=3, local=LOCAL, seed=2)
+    estimate = fm.exact(game)
+    gain = float(history.loss[0] - history.loss[-1])
+    assert float(estimate.values.sum()) == pytest.approx(gain, abs=1e-9)
+    assert estimate.evaluations == 16
+    assert estimate.client_epochs == 3 * 2 * 4 * 8  # rounds x epochs x members of all coalitions
+    assert fm.leave_one_out(game).client_epochs == 3 * 2 * (4 + 4 * 3)
+
+
+def test_harmful_clients_have_negative_values(make_fed):
+    fed = make_fed((40,) * 5, server=300)
+    y = fed.y.clone()
+    y[fed.offsets[3] : fed.offsets[4]] = (y[fed.offsets[3] : fed.offsets[4]] + 1) % 3
+    bad = fm.Federation(**{**vars(fed), "y": y, "truth": {3: "every label shifted"}})
+    game = fm.retraining_game(bad, fm.logistic(6, 3), 5, LocalSGD(batch=20, lr=0.5), "loss")
+    values = fm.exact(game).values
+    assert int(values.argmin()) == 3
+    assert float(values[3]) < 0
+    assert fm.detection_auc(values, bad.corrupted) == 1.0
+
+
+def test_two_processes_and_checkpoints_change_no_byte(make_fed, tmp_path, monkeypatch):
+    fed, net = make_fed((9, 4, 20, 13, 5, 6, 7, 3, 2)), fm.mlp(6, 8, 3)
+    build = lambda **k: fm.retraining_game(fed, net, 1, LOCAL, "loss", **k)  # noqa: E731
+    wanted = build().all().numpy().tobytes()
+    path = tmp_path / "game.npz"
+    assert build(checkpoint=path).all().numpy().tobytes() == wanted
+    monkeypatch.setattr(games, "simulate", None)  # all 512 are known: nothing is trained again
+    known = build(checkpoint=path)
+    assert known.all().numpy().tobytes() == wanted
+    assert known.evaluations == 512
+
+
+@pytest.mark.parametrize("finished", [1, 3])
+def test_an_interrupted_game_goes_on_without_redoing_coalitions(
+    make_fed, tmp_path, monkeypatch, finished
+):
+    fed, net, path = make_fed((3, 4, 2, 5, 3, 1, 2, 2, 4)), fm.mlp(6, 4, 3), tmp_path / "c.npz"
+    wanted = fm.retraining_game(fed, net, 1, metric="loss").all()
+    real, trained = games.simulate, []
+
+    def counted(fed, net, participation, **options):
+        if len(trained) == finished:
+            raise KeyboardInterrupt
+        trained.append(participation[:, 0])
+        return real(fed, net, participation, **options)
+
+    monkeypatch.setattr(games, "simulate", counted)
+    game = fm.retraining_game(fed, net, 1, metric="loss", checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):
+        game.all()
+    finished = math.inf
+    got = fm.retraining_game(fed, net, 1, metric="loss", checkpoint=path).all()
+    assert got.numpy().tobytes() == wanted.numpy().tobytes()
+    rows = torch.cat(trained)
+    assert len(rows) == len(rows.unique(dim=0)) == 512
+
+
+def test_a_checkpoint_of_another_game_is_refused(make_fed, tmp_path):
+    fed, net, path = make_fed(SIZES), fm.mlp(6, 8, 3), tmp_path / "c.npz"
+    fm.retraining_game(fed, net, 1, checkpoint=path).all()
+    for build in (
+        lambda: fm.retraining_game(fed, net, 2, checkpoint=path),
+        lambda: fm.retraining_game(fed, net, 1, LOCAL, checkpoint=path),
+        lambda: fm.retraining_game(fed, net, 1, metric="loss", checkpoint=path),
+        lambda: fm.retraining_game(fed, net, 1, seed=1, checkpoint=path),
+        lambda: fm.retraining_game(fed, net, 1, on="test", checkpoint=path),
+        lambda: fm.retraining_game(fed, fm.mlp(6, 3), 1, checkpoint=path),
+        lambda: fm.retraining_game(make_fed(SIZES, seed=1), net, 1, checkpoint=path),
+    ):
+        with pytest.raises(ValueError, match=r"checkpoint: .* other work"):
+            build()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "name"),
+    [
+        ({"fed": None}, TypeError, "fed"),
+        ({"net": nn.Linear(6, 3)}, TypeError, "net"),
+        ({"net": fm.mlp(6, 4)}, ValueError, "net"),
+        ({"rounds": 0}, ValueError, "rounds"),
+        ({"rounds": "3"}, (TypeError, ValueError), "rounds"),
+        ({"metric": "f1"}, ValueError, "metric"),
+        ({"on": "train"}, ValueError, "on"),
+        ({"seed": 0.5}, TypeError, "seed"),
+        ({"local": 3}, TypeError, "local"),
+    ],
+)
+def test_bad_arguments_of_retraining_game_are_named(make_fed, changes, error, name):
+    arguments = {"fed": make_fed(SIZES), "net": fm.mlp(6, 8, 3), "rounds": 1} | changes
+    with pytest.raises(error, match=rf"^{name}: "):
+        fm.retraining_game(**arguments).all()
+
+
+# --- closed forms: their arguments (their values are in tests/oracles) ----------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: fm.additive([]), "w"),
+        (lambda: fm.additive([1.0, math.nan]), "w"),
+        (lambda: fm.additive(torch.ones(2, 2)), "w"),
+        (lambda: fm.glove(0, 2), "left, right"),
+        (lambda: fm.glove(2, -1), "left, right"),
+        (lambda: fm.airport([1.0, -1.0]), "costs"),
+        (lambda: fm.airport([1.0, math.inf]), "costs"),
+        (lambda: fm.majority([], 1), "weights"),
+        (lambda: fm.majority([1, -1, 3], 2), "weights"),
+        (lambda: fm.majority([1.5, 2], 2), "weights"),
+        (lambda: fm.majority([1, 2], 0), "quota"),
+        (lambda: fm.majority([1, 2], 4), "quota"),
+        (lambda: fm.quadratic(*map(torch.ones, [(2, 3), 2, 3]), torch.ones(2, 2)), "updates"),
+        (lambda: fm.quadratic(*map(torch.ones, [3, 3, 1, (1, 1)])), "updates"),
+        (lambda: fm.quadratic(*map(torch.ones, [(2, 3), 2, 3]), torch.arange(9.0).view(3, 3)), "H"),
+        (
+            lambda: fm.quadratic(
+                torch.ones(2, 3), torch.ones(2), torch.full((3,), torch.nan), torch.eye(3)
+            ),
+            "g",
+        ),
+    ],
+)
+def test_bad_arguments_of_closed_forms_are_named(make, name):
+    with pytest.raises(ValueError, match=rf"^{name}\b.*: "):
+        make()

@@ -1,0 +1,150 @@
+"""Metrics against SciPy, scikit-learn, hand and the cases where they are undefined."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+import fedlab_mini as fm
+from fedlab_mini.local import LocalSGD
+
+RANDOM = [torch.randn(9, generator=torch.Generator().manual_seed(s)) for s in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("v", "index"),
+    [
+        ([1.0, 3.0], [0.25, 0.75]),
+        ([-5.0, 1.0, 1.0, 0.0], [0, 0.5, 0.5, 0]),
+        ([2.0], [1.0]),
+        ([-1.0, -2.0], [0.5, 0.5]),
+        ([0.0, 0.0, 0.0, 0.0], [0.25] * 4),
+    ],
+)
+def test_contribution_index(v, index):
+    assert fm.contribution_index(v).tolist() == index
+    assert fm.contribution_index(torch.tensor(v)).sum() == 1
+
+
+def test_contribution_index_leaves_its_argument():
+    v = torch.tensor([-1.0, 2.0], dtype=torch.float64)
+    fm.contribution_index(v)
+    assert v.tolist() == [-1, 2]
+
+
+@pytest.mark.parametrize("a", RANDOM)
+def test_rank_correlation_is_scipys(a):
+    b = (a + RANDOM[0].roll(1)).round()  # ties
+    assert fm.spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+
+
+def test_rank_correlation_by_hand():
+    assert fm.spearman([1, 2, 3], [10, 200, 3000]) == pytest.approx(1)
+    assert fm.spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert fm.spearman([1, 2, 3, 4], [1, 2, 4, 3]) == pytest.approx(0.8)  # 1 - 6 x 2 / 60
+    assert fm.spearman([1, 1, 1], [1, 2, 3]) == 0.0
+
+
+@pytest.mark.parametrize("scores", RANDOM)
+def test_detection_auc_is_scikit_learns(scores):
+    bad = {1, 4, 5}
+    rounded = scores.round()  # ties
+    wanted = roc_auc_score([k in bad for k in range(9)], -rounded)
+    assert fm.detection_auc(rounded, bad) == pytest.approx(wanted)
+
+
+def test_detection_auc_by_hand():
+    assert fm.detection_auc([0.1, 0.5, 0.9], {0}) == 1.0
+    assert fm.detection_auc([0.1, 0.5, 0.9], {2}) == 0.0
+    assert fm.detection_auc([0.1, 0.5, 0.9], [1]) == 0.5
+    assert fm.detection_auc([3.0, 3.0, 3.0], {0}) == 0.5
+    assert fm.detection_auc([-9.0, -1.0, -1.0, 0.0], {0, 1}) == 0.875  # 3 wins and a tie, of 4
+
+
+def test_fairness_is_the_linear_correlation():
+    a, b = RANDOM[0], RANDOM[1]
+    assert fm.fairness(a, b) == pytest.approx(stats.pearsonr(a, b).statistic, abs=1e-6)
+    assert fm.fairness([1, 2, 3], [2, 4, 6]) == pytest.approx(1)
+    assert fm.fairness([1, 2, 3], [5, 5, 5]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: fm.contribution_index([]), "v"),
+        (lambda: fm.contribution_index([1.0, math.nan]), "v"),
+        (lambda: fm.contribution_index(torch.ones(2, 2)), "v"),
+        (lambda: fm.spearman([1, 2], [1, 2, 3]), "a, b"),
+        (lambda: fm.spearman([1], [1]), "a, b"),
+        (lambda: fm.spearman([1, math.inf], [1, 2]), "a"),
+        (lambda: fm.detection_auc([1, 2], set()), "bad"),
+        (lambda: fm.detection_auc([1, 2], {0, 1}), "bad"),
+        (lambda: fm.detection_auc([1, 2], {2}), "bad"),
+        (lambda: fm.detection_auc([1, math.nan], {0}), "scores"),
+        (lambda: fm.fairness([1, 2], [1]), "contributions, rewards"),
+        (lambda: fm.fairness([1, 2], [math.nan, 1]), "rewards"),
+    ],
+)
+def test_bad_arguments_are_named(call, name):
+    with pytest.raises(ValueError, match=rf"^{name}: "):
+        call()
+
+
+LOCAL = LocalSGD(batch=8, lr=0.3)
+SCORES = [0.3, -1.0, 5.0, 0.2, 0.2]
+
+
+def test_removal_curves_are_trainings_without_the_best_and_the_worst(make_fed):
+    fed, net = make_fed((9, 4, 20, 13, 7)), fm.mlp(6, 8, 3)
+    curves = fm.removal_curves(
+        fed, net, SCORES, (0.0, 0.1, 0.2, 0.4, 0.8), rounds=2, local=LOCAL, seed=3
+    )
+    assert curves.removed.tolist() == [0, 0, 1, 2, 4]
+    assert curves.highest.shape == curves.lowest.shape == (5,)
+    whole = fm.train(fed, net, fm.FedAvg(), rounds=2, local=LOCAL, seed=3).accuracy[-1]
+    assert curves.highest[:2].tolist() == curves.lowest[:2].tolist() == [float(whole)] * 2
+
+    def without(*gone: int) -> float:
+        """Test accuracy of a training of the others."""
+        keep = torch.tensor([k not in gone for k in range(5)])
+        return float(
+            fm.simulate(
+                fed, net, keep.expand(1, 2, -1), local=LOCAL, seed=3, on="test", last=True
+            )
+        )
+
+    assert curves.highest[2:].tolist() == [without(2), without(2, 0), without(2, 0, 3, 4)]
+    assert curves.lowest[2:].tolist() == [without(1), without(1, 3), without(1, 3, 4, 0)]
+
+
+def test_good_scores_make_the_curves_part(make_fed):
+    fed = make_fed((30,) * 6, server=400)
+    y = fed.y.clone()
+    for k in (1, 4):
+        y[fed.offsets[k] : fed.offsets[k + 1]] = (y[fed.offsets[k] : fed.offsets[k + 1]] + 1) % 3
+    bad = fm.Federation(**{**vars(fed), "y": y})
+    truth = torch.tensor([float(k not in (1, 4)) for k in range(6)])
+    curves = fm.removal_curves(bad, fm.logistic(6, 3), truth, (0.0, 0.34), rounds=5, local=LOCAL)
+    assert float(curves.lowest[1]) > float(curves.highest[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"scores": [1, 2]}, "scores"),
+        ({"scores": [1, 2, math.nan]}, "scores"),
+        ({"fractions": [1.0]}, "fractions"),
+        ({"fractions": [-0.1]}, "fractions"),
+        ({"fractions": []}, "fractions"),
+        ({"rounds": 0}, "rounds"),
+        ({"metric": "f1"}, "metric"),
+    ],
+)
+def test_bad_arguments_of_removal_curves_are_named(make_fed, changes, name):
+    arguments = {"scores": [1, 2, 3], "fractions": [0.0], "rounds": 1} | changes
+    with pytest.raises(ValueError, match=rf"^{name}: "):
+        fm.removal_curves(make_fed((4, 5, 6)), fm.logistic(6, 3), **arguments)
