@@ -24,7 +24,9 @@ def real_round() -> tuple[fm.Federation, fm.Model, Tensor, Tensor]:
     """Ten clients with 100 images of the digits 0 to 4 each, and their second round's updates."""
     data = fm.load("mnist5k")
     kept = data.y < 5
-    data = dataclasses.replace(data, x=data.x[kept], y=data.y[kept], classes=5)
+    data = dataclasses.replace(
+        data, x=data.x[kept], y=data.y[kept], classes=5, labels=data.labels[:5]
+    )
     fed = fm.federation(
         data, clients=PLAYERS, samples=100 * PLAYERS, validation=SAMPLES, test=1, seed=0
     )

@@ -6,6 +6,8 @@ and Flower where they are installed. Evaluation is switched off on all sides.
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
@@ -24,7 +26,11 @@ CLIENTS = (1, 2, 5, 10, 100, 500)
 LOCAL = fm.LocalSGD(epochs=1, batch=BATCH, lr=LR)
 PEAK = 1024  # side of the square matrices whose product is taken as the processor's peak
 SHARE = 0.45  # of that peak is wanted
-PEERS = (("FedLab", "fedlab", "fedlab"), ("pfl", "pfl", "pfl"), ("Flower", "flwr", "flwr[simulation] psutil"))
+PEERS = (
+    ("FedLab", "fedlab", "fedlab"),
+    ("pfl", "pfl", "pfl"),
+    ("Flower", "flwr", "flwr[simulation] psutil"),
+)
 
 
 def describe(widths: tuple[int, ...]) -> str:
@@ -124,7 +130,7 @@ def one_size(widths: tuple[int, ...], clients: int, repetitions: int) -> list[Re
 
 def multiply_adds(widths: tuple[int, ...]) -> int:
     """Multiply-adds that one sample costs: forward, weight gradients, input gradients but one."""
-    layers = [a * b for a, b in zip(widths, widths[1:], strict=False)]
+    layers = [a * b for a, b in itertools.pairwise(widths)]
     return 2 * sum(layers) + sum(layers[1:])
 
 
@@ -133,12 +139,12 @@ def against_peers(widths: tuple[int, ...], repetitions: int) -> list[Result]:
     clients, rounds = 100, 3
     fed, net = random_federation(clients, widths[0], torch.float32), without_evaluation(widths)
     mine = cpu(lambda: fm.train(fed, net, fm.FedAvg(), rounds=rounds, local=LOCAL))
-    settings = dict(clients=clients, samples=SAMPLES, batch=BATCH, lr=LR, rounds=rounds)
+    settings = {"clients": clients, "samples": SAMPLES, "batch": BATCH, "lr": LR}
     results = []
     for label, module, package in PEERS:
         if python := python_with(module, package, "FEDLAB_PEERS_PYTHON"):
             work = f"benchmarks.peers:{label.lower()}"
-            with Worker(python, work, widths=widths, **settings) as other:
+            with Worker(python, work, widths=widths, rounds=rounds, **settings) as other:
                 seconds = interleave({"peer": other.seconds, "train": mine}, repetitions)
             what = f"{describe(widths)}, {clients} clients: {label} / train"
             results.append(Result(NAME, what, ratios(seconds["peer"], seconds["train"])))

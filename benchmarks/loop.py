@@ -6,6 +6,7 @@ optimiser for all clients, in-place copies. foreach=True and fused=True were tri
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -35,7 +36,7 @@ class PlainLoop:
         order: Order | None = None,
     ):
         parts: list[nn.Module] = []
-        for inputs, outputs in zip(widths, widths[1:], strict=False):
+        for inputs, outputs in itertools.pairwise(widths):
             parts += [nn.Linear(inputs, outputs, dtype=fed.x.dtype), nn.ReLU()]
         self.model = nn.Sequential(*parts[:-1])
         self.parameters = list(self.model.parameters())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 from collections.abc import Callable
 
@@ -19,7 +20,7 @@ Pair = tuple[Tensor, Tensor]
 
 def _mlp(widths: list[int]) -> nn.Sequential:
     parts: list[nn.Module] = []
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
+    for inputs, outputs in itertools.pairwise(widths):
         parts += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*parts[:-1])
 
@@ -66,13 +67,13 @@ def pfl(
 ) -> Callable[[], None]:
     """pfl's simulated backend: FederatedAveraging on user datasets of tensors."""
     from pfl.aggregate.simulate import SimulatedBackend
+    from pfl.aggregate.weighting import WeightByDatapoints
     from pfl.algorithm.base import NNAlgorithmParams
     from pfl.algorithm.federated_averaging import FederatedAveraging
     from pfl.data.dataset import Dataset
     from pfl.data.federated_dataset import FederatedDataset
     from pfl.data.sampling import get_user_sampler
     from pfl.hyperparam import NNTrainHyperParams
-    from pfl.aggregate.weighting import WeightByDatapoints
     from pfl.model.pytorch import PyTorchModel
 
     class Net(nn.Module):
@@ -105,7 +106,8 @@ def pfl(
     def repeat() -> None:
         net = Net()
         central = torch.optim.SGD(net.parameters(), lr=1.0)
-        FederatedAveraging().run(params, backend, PyTorchModel(net, torch.optim.SGD, central), local)
+        model = PyTorchModel(net, torch.optim.SGD, central)
+        FederatedAveraging().run(params, backend, model, local)
 
     return repeat
 
@@ -143,7 +145,7 @@ def flower(
         def aggregate_train(self, server_round, replies):
             replies = list(replies)
             failed = sum(reply.has_error() for reply in replies)
-            assert len(replies) == clients and not failed, f"{failed} of {len(replies)} failed"
+            assert (len(replies), failed) == (clients, 0), f"{failed} of {len(replies)} failed"
             aggregated = super().aggregate_train(server_round, replies)
             marks.append(_family_seconds())
             return aggregated

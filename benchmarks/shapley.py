@@ -88,10 +88,12 @@ def compare(label: str, python: str, n: int, target: float, repetitions: int) ->
 
         seconds = interleave({"theirs": theirs, "mine": cpu(mine)}, repetitions)
     assert found["mine"].evaluations == 1 << n, found["mine"].evaluations
-    difference = float(np.abs(found["mine"].values - answer["theirs"]["values"]).max())
+    difference = float(np.abs(found["mine"].values.numpy() - answer["theirs"]["values"]).max())
     assert difference < 1e-9, f"values differ by {difference}"
     asked = answer["theirs"]["evaluations"]
-    print(f"n = {n}: {1 << n:,} evaluations here, {asked:,} in {label}; same values: {difference:.0e}")
+    print(
+        f"n = {n}: {1 << n:,} evaluations here, {asked:,} in {label}; values {difference:.0e} apart"
+    )
     what = f"n = {n}: {label} / exact"
     return [Result(NAME, what, ratios(seconds["theirs"], seconds["mine"]), target)]
 

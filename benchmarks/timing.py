@@ -39,7 +39,7 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """"met" or "missed" by the median; empty without a target."""
+        """Whether the median meets the target: "met", "missed", or empty without a target."""
         if self.target is None:
             return ""
         within = self.median <= self.target if self.at_most else self.median >= self.target

@@ -47,7 +47,7 @@ class Worker:
     """
 
     def __init__(self, python: str, work: str, **settings: object):
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed in __exit__
         self.process = subprocess.Popen(
             [python, "-m", "benchmarks.worker", work, json.dumps(settings)],
             stdin=subprocess.PIPE,

@@ -14,9 +14,7 @@ from torch import Tensor, nn
 import fedlab_mini as fm
 from fedlab_mini.local import LocalSGD, Shuffles
 
-settings.register_profile(
-    "book", derandomize=True, deadline=None, max_examples=20, database=None
-)
+settings.register_profile("book", derandomize=True, deadline=None, max_examples=20, database=None)
 settings.load_profile("book")
 
 
@@ -70,7 +68,7 @@ def train_plainly(
     lr: float,
     setup: Callable[[nn.Module], object] = nn.Module.train,
 ) -> Tensor:
-    """One client's local training as a beginner writes it: module, autograd, optimiser; its update."""
+    """One client's training as a beginner writes it: module, autograd, optimiser; its update."""
     (x, y), module = samples, load_module(net, theta)
     setup(module)
     optimiser = torch.optim.SGD(module.parameters(), lr=lr)
@@ -101,7 +99,7 @@ def train_federation_plainly(
     seed: int,
     shares: Tensor | None = None,
 ) -> Tensor:
-    """Federated averaging client after client; shares [T, K] of the data (default all); final theta."""
+    """FedAvg client after client; shares [T, K] of the data (default: all); the final theta."""
     theta = net.init(seed, dtype=fed.x.dtype)
     for t in range(1, rounds + 1):
         total, step = 0, torch.zeros_like(theta)

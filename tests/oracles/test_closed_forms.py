@@ -15,9 +15,7 @@ pytestmark = pytest.mark.oracle
 def random_quadratic(n: int, P: int = 7, seed: int = 0) -> fm.Game:
     """A quadratic game with n random updates and a positive definite H."""
     generator = torch.Generator().manual_seed(seed)
-    updates, root = (
-        torch.randn(m, P, generator=generator, dtype=torch.float64) for m in (n, P)
-    )
+    updates, root = (torch.randn(m, P, generator=generator, dtype=torch.float64) for m in (n, P))
     weights = torch.rand(n, generator=generator, dtype=torch.float64)
     return fm.quadratic(updates, weights / weights.sum(), root[0], root @ root.T)
 

@@ -42,9 +42,6 @@ def test_nothing_is_pickled(tmp_path):
             "a": "f",
             "b": "i",
         }
-    with pytest.raises(ValueError, match="allow_pickle"):
-        checkpoint.save(tmp_path / "d", "mark", a=np.array([{}], dtype=object))
-        checkpoint.load(tmp_path / "d", "mark")
 
 
 class Bomb:
@@ -74,7 +71,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_by_name(tmp_path, kind):
             np.save(file, np.zeros(3))
         else:
             file.write({"empty": b"", "cut": whole[: len(whole) // 2], "text": b"hello"}[kind])
-    with pytest.raises(ValueError, match="c.npz"):
+    with pytest.raises(ValueError, match=r"c\.npz"):
         checkpoint.load(path, "mark")
     assert not trace.exists()
 

@@ -16,7 +16,8 @@ def pair(n: int = 4, inputs: int = 3, label: int = 1) -> tuple[torch.Tensor, tor
 def build(*datasets, **changes) -> fm.Federation:
     """A federation of the given clients, with a server that fits unless told otherwise."""
     server = {"validation": pair(label=2), "test": pair(label=0)}
-    return fm.Federation.from_datasets(datasets or [pair()], **(server | changes))
+    arguments = {"datasets": datasets or [pair()]} | server | changes
+    return fm.Federation.from_datasets(**arguments)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,8 @@ def digits() -> fm.Dataset:
 
 
 def test_clients_keep_their_samples_and_ids():
-    pairs = [(torch.full((n, 2), float(k)), torch.full((n,), k % 3)) for k, n in enumerate([5, 1, 3])]
+    sizes = (5, 1, 3)
+    pairs = [(torch.full((n, 2), float(k)), torch.full((n,), k)) for k, n in enumerate(sizes)]
     fed = build(*pairs, validation=pair(inputs=2), test=pair(inputs=2))
     assert (fed.clients, fed.classes) == (3, 3)
     assert fed.sizes.tolist() == [5, 1, 3]
@@ -77,7 +79,7 @@ def test_unknown_clients_are_refused(k):
 NAN = (torch.tensor([[1.0, torch.nan, 0.0]]), torch.tensor([1]))
 INF = (torch.tensor([[1.0, -torch.inf, 0.0]]), torch.tensor([1]))
 BAD = [
-    (lambda: fm.Federation.from_datasets([], validation=pair(), test=pair()), ValueError, "datasets"),
+    (lambda: build(datasets=[]), ValueError, "datasets"),
     (lambda: build(pair(), pair(0)), ValueError, r"datasets\[1\]"),
     (lambda: build(pair(0)), ValueError, r"datasets\[0\]"),
     (lambda: build(pair(), pair(inputs=2)), ValueError, r"datasets\[1\]"),

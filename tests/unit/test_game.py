@@ -10,7 +10,7 @@ from fedlab_mini.game import decode, encode
 
 
 class Counting:
-    """A value function that keeps every coalition it was asked for; stops with an error on demand."""
+    """A value function that keeps what it was asked for, and stops with an error on demand."""
 
     def __init__(self, fail_at: int | None = None):
         self.asked: list[tuple[int, ...]] = []

@@ -98,7 +98,7 @@ def test_round_game_of_a_round_with_a_single_client(a_round):
     fed, theta, updates = a_round(net, (9,))
     game = fm.round_game(net, theta, updates, *fed.validation, metric="loss")
     assert float(fm.exact(game).values) == pytest.approx(
-        float((game.all()[1] - game.all()[0])), abs=1e-15
+        float(game.all()[1] - game.all()[0]), abs=1e-15
     )
 
 

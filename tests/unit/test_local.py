@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -15,9 +17,12 @@ SIZES = (10, 1, 7, 32, 33)
 def batches(plan, e: int) -> list[list[int]]:
     """The sample indices of entry e, step by step."""
     first, steps = int(plan.first[e]), int(plan.steps[e])
-    return [
-        plan.blocks[at][plan.scale[at] > 0].tolist() for at in range(first, first + steps)
-    ]
+    return [plan.blocks[at][plan.scale[at] > 0].tolist() for at in range(first, first + steps)]
+
+
+def joined(steps: list[list[int]]) -> list[int]:
+    """The samples of several steps, one after another."""
+    return list(itertools.chain.from_iterable(steps))
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
@@ -33,7 +38,7 @@ def test_an_epoch_shows_every_sample_of_the_client_once(make_fed, epochs, batch)
         assert len(steps) == epochs * per_epoch
         for epoch in range(epochs):
             part = steps[epoch * per_epoch : (epoch + 1) * per_epoch]
-            assert sorted(sum(part, [])) == own
+            assert sorted(joined(part)) == own
             assert [len(b) for b in part[:-1]] == [batch] * (per_epoch - 1)
         assert len(plan.blocks[0]) == batch
 
@@ -43,7 +48,8 @@ def test_padding_has_no_weight_and_a_step_averages_over_its_samples(make_fed):
     plan = Shuffles(fed, LocalSGD(2, 8), 0).plan(1, np.arange(5), np.array(SIZES))
     used = plan.scale > 0
     assert torch.allclose(plan.scale.sum(1), torch.ones(len(used), dtype=torch.float64))
-    assert torch.allclose(plan.scale[used], (1 / used.sum(1)).double()[:, None].expand_as(used)[used])
+    share = (1 / used.sum(1).double())[:, None].expand_as(used)
+    assert torch.allclose(plan.scale[used], share[used])
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 9])
@@ -55,7 +61,7 @@ def test_steps_are_counted_exactly_and_begin_a_new_pass_when_one_ends(make_fed, 
     assert all(sorted(b) == [10, 11, 12] for b in short)
     assert len(short) == steps
     if steps >= 3:
-        assert sorted(sum(long[:3], [])) == list(range(10))
+        assert sorted(joined(long[:3])) == list(range(10))
 
 
 def test_minibatches_depend_on_seed_round_and_client_only(make_fed):
@@ -79,7 +85,7 @@ def test_a_share_is_a_prefix_of_one_fixed_shuffle(make_fed):
 
     def used(t: int, count: int) -> set[int]:
         plan = shuffles.plan(t, np.array([0]), np.array([count]))
-        shown = sum(batches(plan, 0), [])
+        shown = joined(batches(plan, 0))
         assert len(shown) == len(set(shown)) == count
         return set(shown)
 

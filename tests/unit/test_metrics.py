@@ -112,9 +112,7 @@ def test_removal_curves_are_trainings_without_the_best_and_the_worst(make_fed):
         """Test accuracy of a training of the others."""
         keep = torch.tensor([k not in gone for k in range(5)])
         return float(
-            fm.simulate(
-                fed, net, keep.expand(1, 2, -1), local=LOCAL, seed=3, on="test", last=True
-            )
+            fm.simulate(fed, net, keep.expand(1, 2, -1), local=LOCAL, seed=3, on="test", last=True)
         )
 
     assert curves.highest[2:].tolist() == [without(2), without(2, 0), without(2, 0, 3, 4)]

@@ -139,7 +139,8 @@ def test_measure_against_argmax_and_scikit_learn():
 def test_a_cnns_shapes_and_size():
     net = fm.cnn((3, 32, 32), 10, channels=(4, 8), kernel=5, hidden=16)
     convolutions = (3 * 25 + 1) * 4 + (4 * 25 + 1) * 8
-    assert net.P == convolutions + (8 * 64 + 1) * 16 + 17 * 10
+    dense = (8 * 64 + 1) * 16 + 17 * 10
+    assert convolutions + dense == net.P
     assert net.forward(net.init(0), torch.zeros(2, 3 * 32 * 32)).shape == (2, 10)
     assert fm.cnn().forward(fm.cnn().init(0), torch.zeros(1, 784)).shape == (1, 10)
     odd = small_cnn()
@@ -155,9 +156,10 @@ def test_channels_last_changes_the_storage_not_the_result():
     usual = copy.deepcopy(net.module)
     usual[0] = nn.Unflatten(1, (1, 6, 5))
     plainly = fm.Model(usual)
-    torch.testing.assert_close(
-        net.forward(theta, x), plainly.forward(theta, x), rtol=0, atol=1e-12
-    )
+    torch.testing.assert_close(net.forward(theta, x), plainly.forward(theta, x), rtol=0, atol=1e-12)
+
+
+SMALL, LABEL = fm.mlp(2, 2), torch.tensor([0])
 
 
 @pytest.mark.parametrize(
@@ -171,10 +173,10 @@ def test_channels_last_changes_the_storage_not_the_result():
         (lambda: fm.Model(lambda x: x), TypeError, "module"),
         (lambda: fm.Model(nn.Linear), TypeError, "module"),
         (lambda: fm.Model(nn.ReLU()), ValueError, "module"),
-        (lambda: fm.Model(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))), ValueError, "module"),
-        (lambda: fm.mlp(2, 2).evaluate(torch.zeros(6), draw(1, 2), torch.tensor([0])), ValueError, "thetas"),
-        (lambda: fm.mlp(2, 2).evaluate(torch.zeros(1, 5), draw(1, 2), torch.tensor([0])), ValueError, "thetas"),
-        (lambda: fm.mlp(2, 2).evaluate(draw(1, 6), draw(1, 2), torch.tensor([0]), "f1"), ValueError, "metric"),
+        (lambda: fm.Model(nn.Sequential(nn.BatchNorm1d(2))), ValueError, "module"),
+        (lambda: SMALL.evaluate(draw(6), draw(1, 2), LABEL), ValueError, "thetas"),
+        (lambda: SMALL.evaluate(draw(1, 5), draw(1, 2), LABEL), ValueError, "thetas"),
+        (lambda: SMALL.evaluate(draw(1, 6), draw(1, 2), LABEL, "f1"), ValueError, "metric"),
         (lambda: fm.mlp(2, 2).init(0.5), TypeError, "seed"),
     ],
 )  # fmt: skip

@@ -72,7 +72,8 @@ PROGRAM = """
 import hashlib, torch, fedlab_mini as fm
 g = torch.Generator().manual_seed(0)
 draw = lambda n: (torch.randn(n, 8, generator=g), torch.randint(3, (n,), generator=g))
-fed = fm.Federation.from_datasets([draw(n) for n in (20, 7, 13, 1)], validation=draw(30), test=draw(30))
+clients = [draw(n) for n in (20, 7, 13, 1)]
+fed = fm.Federation.from_datasets(clients, validation=draw(30), test=draw(30))
 out = []
 for net in (fm.mlp(8, 8, 3), fm.cnn((1, 2, 4), 3, channels=(2,), hidden=4)):
     hist = fm.train(fed, net, fm.FedAvg(per_round=3), rounds=3, seed=5)

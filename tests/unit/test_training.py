@@ -26,7 +26,8 @@ class Spy(fm.FedAvg):
         return torch.arange(5) if self.selections is None else torch.tensor(self.selections[t - 1])
 
     def aggregate(self, round):
-        self.seen.append((round.t, round.clients.tolist(), round.sizes.tolist(), round.updates.clone()))
+        ids, sizes = round.clients.tolist(), round.sizes.tolist()
+        self.seen.append((round.t, ids, sizes, round.updates.clone()))
         return super().aggregate(round)
 
 
@@ -166,7 +167,8 @@ def test_divergence_of_one_client_is_its_own(make_fed):
 
 
 def test_when_everybody_is_left_out_the_model_stays(make_fed):
-    fed, net = with_attacks(make_fed((4, 5)), {0: Poison(torch.nan), 1: Poison(torch.inf)}), fm.logistic(6, 3)
+    poison = {0: Poison(torch.nan), 1: Poison(torch.inf)}
+    fed, net = with_attacks(make_fed((4, 5)), poison), fm.logistic(6, 3)
     with pytest.warns(UserWarning, match="client 0, 1 sent"):
         history = fm.train(fed, net, fm.FedAvg(), rounds=1)
     assert torch.equal(history.theta, net.init(0, dtype=torch.float64))
@@ -196,7 +198,7 @@ def test_a_sound_training_warns_of_nothing(make_fed):
         (fm.free_ride(0.0), lambda honest, step: 0 * honest),
         (fm.replay(), lambda honest, step: step),
     ],
-    ids=repr,
+    ids=["sign flip", "scale", "free ride", "replay"],
 )
 def test_an_attack_changes_the_attackers_row_and_no_other(make_fed, attack, sent, stacked):
     clean, net = make_fed(SIZES), fm.Model(fm.mlp(6, 4, 3).module, stacked=stacked)
@@ -212,7 +214,8 @@ def test_an_attack_changes_the_attackers_row_and_no_other(make_fed, attack, sent
 
 
 def test_free_riders_noise_is_seeded_by_client_and_round(make_fed):
-    fed, net = with_attacks(make_fed(SIZES), {1: fm.free_ride(0.5), 4: fm.free_ride(0.5)}), fm.logistic(6, 3)
+    riders = {1: fm.free_ride(0.5), 4: fm.free_ride(0.5)}
+    fed, net = with_attacks(make_fed(SIZES), riders), fm.logistic(6, 3)
     theta = net.init(0, dtype=torch.float64)
     one, again = (fm.local_updates(fed, net, theta, t=1, seed=3) for _ in range(2))
     assert torch.equal(one, again)
@@ -224,6 +227,7 @@ def test_free_riders_noise_is_seeded_by_client_and_round(make_fed):
 
 
 # --- errors --------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize(
     ("changes", "error", "name"),
