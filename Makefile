@@ -3,6 +3,7 @@
 PYTHON ?= python3
 PIP_FLAGS ?=
 CHAPTERS ?=
+STAGES ?=
 
 ifeq ($(OS),Windows_NT)
   RUN := .venv/Scripts/python.exe
@@ -32,6 +33,7 @@ help:
 	@echo "PYTHON=python3.12      the Python to use (3.11 or newer)"
 	@echo "PIP_FLAGS='...'        passed on to pip install"
 	@echo "CHAPTERS='02 03'       some chapters only: notebooks, paper"
+	@echo "STAGES='lint unit'     some stages only: test (lint unit oracles outputs parameters site browser)"
 
 setup:
 	@$(PYTHON) tools/bootstrap.py $(KEEP) --pip-flags='$(PIP_FLAGS)'
@@ -43,7 +45,7 @@ site: setup
 	@$(RUN) tools/book.py --committed
 
 test: setup
-	@$(RUN) tools/check.py
+	@$(RUN) tools/check.py $(STAGES)
 
 lab: setup
 	@$(RUN) -m jupyter lab notebooks

@@ -16,6 +16,7 @@ from fedlab_mini.local import LocalSGD, Shuffles
 
 settings.register_profile("book", derandomize=True, deadline=None, max_examples=20, database=None)
 settings.load_profile("book")
+torch.set_num_threads(1)  # small tensors: a second thread only spins beside the other worker
 
 
 def random_federation(

@@ -64,12 +64,11 @@ def run_chapters() -> list[Path]:
     if fresh:
         print(f"unchanged, not run again: {', '.join(fresh)}", flush=True)
     jobs = [(source, RUNS / "raw" / f"{source.stem}.ipynb", {"scale": SCALE}) for source in stale]
-    start = time.perf_counter()
-    for source, notebook in chapters.run_all(jobs):
+    for source, notebook, seconds in chapters.run_all(jobs):
         targets[source].with_suffix(".key").unlink(missing_ok=True)
         chapters.write_atomic(targets[source], chapters.serialise(notebook))
         chapters.write_atomic(targets[source].with_suffix(".key"), keys[source])
-        print(f"ran {source.stem}  ({time.perf_counter() - start:.0f} s)", flush=True)
+        print(f"ran {source.stem}  ({seconds:.0f} s)", flush=True)
     return list(targets.values())
 
 
@@ -103,6 +102,8 @@ def main() -> None:
             print(f"built the site  ({time.perf_counter() - start:.0f} s)")
     except (chapters.ChapterError, build_site.SiteError) as failed:
         sys.exit(f"\n{failed}")
+    except KeyboardInterrupt:
+        sys.exit("\nstopped; the next run keeps what is finished")
     print(f"\nOpen in a browser: {(target / 'index.html').as_uri()}")
 
 

@@ -12,13 +12,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import jupytext
 import nbformat
+from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +30,7 @@ WORKERS = 2
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 METADATA = {"kernelspec": KERNELSPEC, "language_info": {"name": "python"}}
 JUPYTEXT_VERSION = re.compile(r"^ +jupytext_version: .*\n", re.MULTILINE)
+Job = tuple[Path, Path, dict[str, Any]]  # source, where the raw result goes, parameters
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -113,6 +116,8 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
         )
     except papermill.PapermillExecutionError as failed:
         raise ChapterError(describe(source, target, failed)) from None
+    except DeadKernelError:
+        raise ChapterError(f"notebooks/{source.name}: the kernel died; was memory short?") from None
     return stable(nbformat.read(target, as_version=4), source.stem)
 
 
@@ -125,16 +130,31 @@ def describe(source: Path, target: Path, failed: Any) -> str:
     )
 
 
-def run_all(jobs: list[tuple[Path, Path, dict[str, Any]]]) -> Iterable[tuple[Path, NotebookNode]]:
-    """Run several chapters, two at a time; yields them in the order given."""
+def timed(*job: Any) -> tuple[NotebookNode, float]:
+    """`run`, and how many seconds it took."""
+    start = time.perf_counter()
+    return run(*job), time.perf_counter() - start
+
+
+def run_all(jobs: list[Job]) -> Iterator[tuple[Path, NotebookNode, float]]:
+    """Run chapters, two at a time; yields source, notebook and seconds as they end.
+
+    Raises ChapterError when all have ended, if any failed.
+    """
+    failures: list[str] = []
     with ProcessPoolExecutor(max_workers=max(1, min(WORKERS, len(jobs)))) as pool:
-        futures = [pool.submit(run, *job) for job in jobs]
+        running = {pool.submit(timed, *job): job[0] for job in jobs}
         try:
-            for (source, _, _), future in zip(jobs, futures, strict=True):
-                yield source, future.result()
+            for done in as_completed(running):
+                if isinstance(done.exception(), ChapterError):
+                    failures.append(str(done.exception()))
+                else:
+                    yield running[done], *done.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    if failures:
+        raise ChapterError("\n\n".join(failures))
 
 
 def with_ids(notebook: NotebookNode) -> NotebookNode:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 
 import chapters
 
@@ -20,12 +19,11 @@ def main() -> None:
     chapters.use_own_settings()
     work = chapters.BUILD / "author"
     jobs = [(source, work / f"{source.stem}.ipynb", {}) for source in picked]
-    start = time.perf_counter()
     try:
-        for source, notebook in chapters.run_all(jobs):
+        for source, notebook, seconds in chapters.run_all(jobs):
             chapters.write_atomic(source.with_suffix(".ipynb"), chapters.serialise(notebook))
             chapters.write_atomic(source, chapters.canonical(notebook))
-            print(f"{source.stem}  written, {time.perf_counter() - start:.0f} s", flush=True)
+            print(f"{source.stem}  written, {seconds:.0f} s", flush=True)
     except chapters.ChapterError as failed:
         sys.exit(str(failed))
 

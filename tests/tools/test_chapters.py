@@ -140,6 +140,26 @@ def test_failed_cell_names_chapter_and_error(tmp_path, own_settings):
         assert part in str(caught.value)
 
 
+def test_failure_of_one_chapter_keeps_the_others(tmp_path, own_settings):
+    bad, good = tmp_path / "01_bad.md", tmp_path / "02_good.md"
+    bad.write_text(TEXT.replace("seed = 0", "seed = missing"), encoding="utf-8")
+    good.write_text(TEXT, encoding="utf-8")
+    jobs = [(source, tmp_path / f"{source.stem}.ipynb", {}) for source in (bad, good)]
+    ended = chapters.run_all(jobs)
+    source, notebook, seconds = next(ended)
+    assert (source, notebook.cells[-1].execution_count) == (good, 1)
+    assert seconds > 0
+    with pytest.raises(chapters.ChapterError, match=r"01_bad\.md, code cell 1: NameError"):
+        next(ended)
+
+
+def test_dead_kernel_is_named(tmp_path, own_settings):
+    source = tmp_path / "01_x.md"
+    source.write_text(TEXT.replace("seed = 0", "__import__('os')._exit(1)"), encoding="utf-8")
+    with pytest.raises(chapters.ChapterError, match=r"01_x\.md: the kernel died"):
+        chapters.run(source, tmp_path / "out.ipynb", {})
+
+
 def test_write_atomic_leaves_the_old_file_when_it_fails(tmp_path):
     target = tmp_path / "deep" / "x.json"
     chapters.write_atomic(target, "old")
