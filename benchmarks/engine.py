@@ -10,12 +10,10 @@ import itertools
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, vmap
-from torch.nn.functional import cross_entropy
 
 import fedlab_mini as fm
 
-from .loop import PlainLoop, engine_order
+from .loop import PlainLoop, Vmapped, engine_order
 from .timing import Result, cpu, interleave, ratios
 from .worker import Worker, python_with
 
@@ -69,35 +67,12 @@ def check_equal(widths: tuple[int, ...]) -> float:
     return difference
 
 
-def vmap_round(loop: PlainLoop, fed: fm.Federation, start: list[Tensor]) -> list[Tensor]:
-    """The same round with all clients as one ``vmap(grad)``; equal client sizes."""
-    names = [name for name, _ in loop.model.named_parameters()]
-    x, y = fed.x.view(fed.clients, SAMPLES, -1), fed.y.view(fed.clients, SAMPLES)
-
-    def loss(parts: dict[str, Tensor], inputs: Tensor, labels: Tensor) -> Tensor:
-        return cross_entropy(functional_call(loop.model, parts, inputs), labels)
-
-    slope = vmap(grad(loss))
-    stack = {n: p.expand(fed.clients, *p.shape).clone() for n, p in zip(names, start, strict=True)}
-    order = torch.rand(fed.clients, SAMPLES).argsort(1)
-    client = torch.arange(fed.clients)[:, None]
-    for at in order.split(BATCH, 1):
-        steps = slope(stack, x[client, at], y[client, at])
-        for name in names:
-            stack[name].sub_(steps[name], alpha=LR)
-    return [stack[name].mean(0) for name in names]
-
-
 def one_size(widths: tuple[int, ...], clients: int, repetitions: int) -> list[Result]:
     """The engine against loop and vmap for one model and one number of clients."""
     fed, net = random_federation(clients, widths[0], torch.float32), without_evaluation(widths)
     loop, theta = PlainLoop(fed, widths, batch=BATCH, lr=LR), net.init(0)
-    rounds = 10 if clients <= 100 else 2
-
-    def stacked() -> None:
-        parts = loop.split(theta)
-        for _ in range(rounds):
-            parts = vmap_round(loop, fed, parts)
+    stacked = Vmapped(loop, fed, samples=SAMPLES, batch=BATCH, lr=LR)
+    rounds, times = (10 if clients <= 100 else 2), max(1, 20 // clients)  # short runs are noisy
 
     def calls() -> None:
         weights = torch.full((clients,), 1 / clients)
@@ -105,25 +80,24 @@ def one_size(widths: tuple[int, ...], clients: int, repetitions: int) -> list[Re
             theta + weights @ fm.local_updates(fed, net, theta, local=LOCAL, t=t)
 
     left, right = torch.randn(2, PEAK, PEAK)
-    sides = {
-        "train": cpu(lambda: fm.train(fed, net, fm.FedAvg(), rounds=rounds, local=LOCAL)),
-        "loop": cpu(lambda: loop.train(theta, rounds)),
-        "calls": cpu(calls),
-        "vmap": cpu(stacked),
-        "peak": cpu(lambda: left @ right),
+    work = {
+        "train": lambda: fm.train(fed, net, fm.FedAvg(), rounds=rounds, local=LOCAL),
+        "loop": lambda: loop.train(theta, rounds),
+        "calls": calls,
+        "vmap": lambda: stacked.train(theta, rounds),
+        "peak": lambda: left @ right,
     }
-    seconds = interleave(sides, repetitions)
-    what = f"{describe(widths)}, {clients} clients"
+    seconds = interleave({name: cpu(side, times) for name, side in work.items()}, repetitions)
+    train, what = seconds["train"], f"{describe(widths)}, {clients} clients"
     wanted = WIDTHS[widths] if clients == 100 else 1.0
     results = [
-        Result(NAME, f"{what}: loop / train", ratios(seconds["loop"], seconds["train"]), wanted),
-        Result(NAME, f"{what}: loop / local_updates", ratios(seconds["loop"], seconds["calls"]), 1),
-        Result(NAME, f"{what}: vmap / train", ratios(seconds["vmap"], seconds["train"])),
+        Result(NAME, f"{what}: loop / train", ratios(seconds["loop"], train), wanted),
+        Result(NAME, f"{what}: loop / local_updates", ratios(seconds["loop"], seconds["calls"])),
+        Result(NAME, f"{what}: vmap / train", ratios(seconds["vmap"], train)),
     ]
     if widths == (784, 200, 10) and clients == 100:
-        work = multiply_adds(widths) * clients * SAMPLES * rounds
-        speed = ratios([work / PEAK**3] * repetitions, seconds["train"])
-        share = tuple(s * p for s, p in zip(speed, seconds["peak"], strict=True))
+        done = multiply_adds(widths) * clients * SAMPLES * rounds / PEAK**3
+        share = tuple(done * ratio for ratio in ratios(seconds["peak"], train))
         results.append(Result(NAME, f"{what}: share of the matmul peak", share, SHARE, unit=""))
     return results
 

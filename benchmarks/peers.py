@@ -152,7 +152,8 @@ def flower(
 
     @server.main()
     def main(grid, context):
-        strategy = Marked(fraction_evaluate=0.0)
+        everybody = {"min_train_nodes": clients, "min_available_nodes": clients}
+        strategy = Marked(fraction_evaluate=0.0, **everybody)
         start = ArrayRecord(_mlp(widths).state_dict())
         strategy.start(grid=grid, initial_arrays=start, num_rounds=rounds + 1)
 

@@ -10,9 +10,12 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
+
+UNREADABLE = (EOFError, KeyError, TypeError, ValueError, AttributeError)  # what numpy may raise
 
 
 def fingerprint(*parts: object) -> str:
@@ -48,14 +51,21 @@ def save(path: str | os.PathLike, mark: str, **arrays: np.ndarray) -> None:
 def load(path: str | os.PathLike, mark: str) -> dict[str, np.ndarray] | None:
     """The arrays saved under the same mark; None if there is no file yet.
 
-    raises  ValueError if the file belongs to other work (another seed, data set, model ...)
+    raises  ValueError if the file belongs to other work (another seed, data set, model ...),
+            or is not a checkpoint
     """
     path = Path(path)
     if not path.exists():
         return None
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {key: file[key] for key in file.files}
-    found = str(arrays.pop("fingerprint", "none"))
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        found = str(arrays.pop("fingerprint", "none"))
+    except (*UNREADABLE, OSError, BadZipFile) as error:
+        raise ValueError(
+            f"checkpoint: {path} is not a checkpoint ({type(error).__name__}: {error}); "
+            "give another path or delete the file"
+        ) from error
     if found != mark:
         raise ValueError(
             f"checkpoint: {path} belongs to other work (fingerprint {found[:12]}, "

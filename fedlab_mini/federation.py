@@ -177,8 +177,8 @@ def federation(
     """
     if not isinstance(data, Dataset):
         raise TypeError(f"data: expected a Dataset (see fm.load), got {type(data).__name__}")
-    if clients < 1:
-        raise ValueError(f"clients: expected at least 1, got {clients}")
+    if isinstance(clients, bool) or not isinstance(clients, int) or clients < 1:
+        raise ValueError(f"clients: expected a whole number of at least 1, got {clients!r}")
     order = torch.randperm(len(data), generator=stream(seed, "server samples"))
     kept: dict[str, Samples] = {}
     for label, wanted in (("validation", validation), ("test", test)):

@@ -163,6 +163,8 @@ def decode(codes: np.ndarray, n: int) -> Tensor:
     """The coalitions [C, n] of bit masks; inverse of ``encode``."""
     if n <= 62:
         return torch.from_numpy((codes.astype(np.int64)[:, None] >> np.arange(n)) & 1 == 1)
+    if len(codes) == 0:
+        return torch.zeros(0, n, dtype=torch.bool)
     width = (n + 7) // 8
     rows = [np.frombuffer(int(c).to_bytes(width, "little"), dtype=np.uint8) for c in codes]
     bits = np.unpackbits(np.stack(rows), axis=1, bitorder="little", count=n)

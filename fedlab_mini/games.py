@@ -21,6 +21,7 @@ from .game import Game
 from .local import LocalSGD
 from .model import Model, check_metric
 from .simulation import describe, simulate
+from .training import begin
 
 
 def additive(w: Sequence[float] | Tensor) -> Game:
@@ -102,12 +103,19 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
     updates, weights, g, H = (
         torch.as_tensor(a, dtype=torch.float64) for a in (updates, weights, g, H)
     )
+    if updates.ndim != 2 or g.ndim != 1:
+        raise ValueError(
+            f"updates, g: expected [n, P] and [P], got {list(updates.shape)}, {list(g.shape)}"
+        )
     n, P = updates.shape
     if weights.shape != (n,) or g.shape != (P,) or H.shape != (P, P):
         raise ValueError(
             f"updates [n, P], weights [n], g [P], H [P, P]: got {list(updates.shape)}, "
             f"{list(weights.shape)}, {list(g.shape)}, {list(H.shape)}"
         )
+    for label, tensor in (("updates", updates), ("weights", weights), ("g", g), ("H", H)):
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{label}: holds NaN or infinite values")
     if not torch.allclose(H, H.T):
         raise ValueError("H: expected a symmetric matrix")
     steps = weights[:, None] * updates
@@ -137,6 +145,8 @@ def round_game(
     v(empty) is the quality of theta itself, so the values sum to the round's gain
     """
     check_metric(metric)
+    if not isinstance(net, Model):
+        raise TypeError(f"net: expected fm.Model(module), got {type(net).__name__}")
     if updates.ndim != 2 or updates.shape[1] != net.P or theta.shape != (net.P,):
         raise ValueError(
             f"theta, updates: expected [{net.P}] and [m, {net.P}], got {list(theta.shape)}, "
@@ -145,6 +155,14 @@ def round_game(
     for label, tensor in (("theta", theta), ("updates", updates), ("x", x)):
         if not torch.isfinite(tensor).all():
             raise ValueError(f"{label}: holds NaN or infinite values")
+    if y.ndim != 1 or len(x) != len(y) or y.is_floating_point() or len(y) == 0:
+        raise ValueError(
+            f"x, y: expected inputs [N, ...] and integer labels [N], got {list(x.shape)} and "
+            f"{list(y.shape)} of {y.dtype}"
+        )
+    classes = net.outputs(x)
+    if not 0 <= int(y.min()) <= int(y.max()) < classes:
+        raise ValueError(f"y: expected labels in 0..{classes - 1}, got up to {int(y.max())}")
     m = len(updates)
     weights = torch.ones(m) if weights is None else torch.as_tensor(weights)
     if weights.shape != (m,) or not (torch.isfinite(weights) & (weights > 0)).all():
@@ -178,7 +196,8 @@ def retraining_game(
     v(empty) is the quality of the untrained model; cost: |S| x rounds x passes client epochs
     """
     check_metric(metric)
-    local = local or LocalSGD()
+    local = LocalSGD() if local is None else local
+    begin(fed, net, rounds, local, seed)
     sign = 1.0 if metric == "accuracy" else -1.0
 
     def value(coalitions: Tensor) -> Tensor:

@@ -49,7 +49,8 @@ class LocalSGD:
                 raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
         for name in ("lr", "decay"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and math.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: expected a positive number, got {value!r}")
 
     def rate(self, t: int) -> float:
@@ -216,10 +217,9 @@ def _general(net: Model, fed: Federation, start: Tensor, plan: Plan, e: int, lr:
     """The SGD steps of plan entry ``e`` with any module, by autograd; returns its update [P]."""
     theta = start.clone().requires_grad_()
     net.module.train()
-    with torch.random.fork_rng(devices=[], enabled=net.random):
-        if net.random:
-            noise = stream(plan.seed, "dropout", plan.t, int(plan.clients[e]))
-            torch.manual_seed(noise.initial_seed())
+    noise = stream(plan.seed, "dropout", plan.t, int(plan.clients[e]))
+    with torch.random.fork_rng(devices=[]):  # modules draw from the global generator
+        torch.manual_seed(noise.initial_seed())
         for at in range(int(plan.first[e]), int(plan.first[e] + plan.steps[e])):
             index = plan.blocks[at][plan.scale[at] > 0].to(fed.x.device)
             loss = cross_entropy(net.forward(theta, fed.x[index]), fed.y[index])

@@ -106,8 +106,10 @@ def removal_curves(
         raise ValueError(
             f"scores: expected one for each of {fed.clients} clients, got {len(scores)}"
         )
-    if any(not 0 <= f < 1 for f in fractions):
+    if len(fractions) == 0 or any(not 0 <= f < 1 for f in fractions):
         raise ValueError(f"fractions: expected numbers in [0, 1), got {list(fractions)}")
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise ValueError(f"rounds: expected a whole number of at least 1, got {rounds!r}")
     removed = torch.tensor([math.floor(f * fed.clients + 1e-9) for f in fractions])
     order = scores.argsort(stable=True)  # worst first
     keep = torch.ones(2, len(removed), fed.clients)

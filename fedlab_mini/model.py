@@ -16,7 +16,6 @@ from torch.func import functional_call
 
 from .streams import stream
 
-DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
 
 
@@ -49,7 +48,8 @@ class Model:
     stacked  use the stacked path where the layers allow it (False forces the general path)
 
     ``P`` parameters; ``layers`` the (inputs, outputs) of a Linear/ReLU stack, or None.
-    raises   TypeError if it is no module; ValueError if it has no parameters, or state beside them
+    raises   TypeError if it is no module; ValueError if it has no parameters, frozen ones, or state
+             beside them
     """
 
     def __init__(self, module: nn.Module, *, stacked: bool = True):
@@ -61,13 +61,15 @@ class Model:
                     f"module: layer {name!r} ({type(part).__name__}) keeps running statistics "
                     "outside its parameters; use GroupNorm or track_running_stats=False"
                 )
+        frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
+        if frozen:
+            raise ValueError(f"module: parameters {frozen} are frozen; theta trains all of them")
         self.module = module
         self.shapes = {name: p.shape for name, p in module.named_parameters()}
         self.P = sum(shape.numel() for shape in self.shapes.values())
         if self.P == 0:
             raise ValueError("module: has no parameters to train")
         self.layers = _linear_stack(module) if stacked else None
-        self.random = any(isinstance(part, DROPOUT) for part in module.modules())
 
     def __repr__(self) -> str:
         if self.layers:
@@ -110,8 +112,8 @@ class Model:
             self.module, dict(zip(self.shapes, self.split(theta), strict=True)), x
         )
 
-    def check(self, x: Tensor, classes: int) -> None:
-        """Raise ValueError unless inputs like ``x`` give exactly ``classes`` scores."""
+    def outputs(self, x: Tensor) -> int:
+        """How many scores an input like those of ``x`` gives; ValueError if it does not fit."""
         wanted = self.layers[0][0] if self.layers else None
         if wanted is not None and x[:1].numel() != wanted:
             raise ValueError(f"net: takes {wanted} inputs, the data have {x[:1].numel()}")
@@ -124,11 +126,14 @@ class Model:
                 raise ValueError(
                     f"net: fails on data of shape {tuple(x.shape[1:])}: {error}"
                 ) from error
-        if out.shape != (1, classes):
-            raise ValueError(
-                f"net: gives outputs of shape {tuple(out.shape[1:])}, "
-                f"the data have {classes} classes"
-            )
+        if out.ndim != 2 or len(out) != 1:
+            raise ValueError(f"net: one input gives shape {list(out.shape)}, expected [1, classes]")
+        return out.shape[1]
+
+    def check(self, x: Tensor, classes: int) -> None:
+        """Raise ValueError unless inputs like ``x`` give exactly ``classes`` scores."""
+        if (found := self.outputs(x)) != classes:
+            raise ValueError(f"net: gives {found} outputs, the data have {classes} classes")
 
     @torch.no_grad()
     def evaluate(self, thetas: Tensor, x: Tensor, y: Tensor, metric: str = "accuracy") -> Tensor:

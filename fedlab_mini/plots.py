@@ -6,7 +6,8 @@ vermilion for corrupted clients, black for the exact value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import torch
@@ -40,6 +41,13 @@ def _done(figure: Figure, caption: str, alt: str) -> Figure:
     return figure
 
 
+def styled(lines: Mapping[str, object]) -> Iterator[tuple[str, object, str, str]]:
+    """Each label and value with its colour and marker; both start again when they are used up."""
+    styles = itertools.cycle(zip(METHODS, MARKERS, strict=True))
+    for (label, value), (colour, marker) in zip(lines.items(), styles, strict=False):
+        yield label, value, colour, marker
+
+
 def curves(
     lines: Mapping[str, Tensor],
     *,
@@ -50,7 +58,7 @@ def curves(
 ) -> Figure:
     """One line a label: [T] values, or [seeds, T]: every seed thin, their mean thick."""
     figure, (axis,) = _figure()
-    for (label, values), colour, marker in zip(lines.items(), METHODS, MARKERS, strict=False):
+    for label, values, colour, marker in styled(lines):
         values = torch.as_tensor(values, dtype=torch.float64)
         values = values[None] if values.ndim == 1 else values
         at = list(range(values.shape[1])) if x is None else list(x)
@@ -118,7 +126,7 @@ def scores(
     bad, count = set(corrupted), len(next(iter(values.values())))
     figure, (axis,) = _figure()
     width = 0.8 / len(values)
-    for j, ((label, v), colour) in enumerate(zip(values.items(), METHODS, strict=False)):
+    for j, (label, v, colour, _) in enumerate(styled(values)):
         at = [k + (j - (len(values) - 1) / 2) * width for k in range(count)]
         error = None if label not in (stderr or {}) else torch.as_tensor(stderr[label]).tolist()
         heights = torch.as_tensor(v).tolist()
@@ -152,7 +160,7 @@ def errors(
 ) -> Figure:
     """Error of estimators against how many coalitions they evaluated, both axes logarithmic."""
     figure, (axis,) = _figure()
-    for (label, at), colour, marker in zip(evaluations.items(), METHODS, MARKERS, strict=False):
+    for label, at, colour, marker in styled(evaluations):
         axis.loglog(at, error[label], color=colour, marker=marker, markersize=5, label=label)
     if exact_at is not None:
         axis.axvline(exact_at, color=EXACT, linestyle="--", linewidth=1)
@@ -179,7 +187,7 @@ def removal(results: Mapping[str, object], *, title: str = "") -> Figure:
     figure, panels = _figure(7.6, 3.4, 2)
     panels[1].sharey(panels[0])
     for axis, side in zip(panels, ("highest", "lowest"), strict=True):
-        for (label, result), colour, marker in zip(results.items(), METHODS, MARKERS, strict=False):
+        for label, result, colour, marker in styled(results):
             axis.plot(
                 result.removed, getattr(result, side), color=colour, marker=marker, label=label
             )

@@ -1,4 +1,4 @@
-"""Results: numbers of the paper-scale runs, kept in ``data/results`` and shown beside the fast ones.
+"""Results: numbers of the paper-scale runs, kept in ``data/results``, beside the fast ones.
 
 ``make paper`` writes the files: one a chapter, with every number the chapter glues, its parameters,
 the package's version and the seconds it took.

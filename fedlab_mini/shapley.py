@@ -159,7 +159,7 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
 def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
     """Paired KernelSHAP: weighted least squares on sampled coalitions and their complements.
 
-    budget   the most distinct coalitions to evaluate, v(empty) and v(N) included (at least n + 3);
+    budget   the most distinct coalitions to evaluate, v(empty) and v(N) included (at least 2 n);
              2^n or more: all of them, and the exact value
     returns  values that sum to v(N) - v(empty); standard errors by the sandwich formula over pairs
     source   [Lundberg & Lee 2017; Covert & Lee 2021]; chapter 2
@@ -170,8 +170,8 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
         n = game.n
         if n < 3 or budget >= 1 << min(n, 62):
             return exact(game).values, torch.zeros(n, dtype=torch.float64)
-        if budget < n + 3:
-            raise ValueError(f"budget: expected at least n + 3 = {n + 3} evaluations, got {budget}")
+        if budget < 2 * n:
+            raise ValueError(f"budget: expected at least 2 n = {2 * n} evaluations, got {budget}")
         sets, times = _paired_sample(n, (budget - 2) // 2, stream(seed, "coalitions"))
         ends = game(torch.tensor([[False] * n, [True] * n]))
         worth = game(torch.cat([sets, ~sets])).view(2, -1) - ends[0]  # [2, pairs]
@@ -211,12 +211,14 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
             )
         v, member = game(sets), sets.double()
         inside, outside = member.sum(0), (1 - member).sum(0)
-        with_i, without = v @ member / inside, v @ (1 - member) / outside
+        with_i = v @ member / inside.clamp(min=1)
+        without = v @ (1 - member) / outside.clamp(min=1)
         if samples is None:
             return with_i - without, torch.zeros(n, dtype=torch.float64)
         spread = (member * (v[:, None] - with_i) ** 2).sum(0) / inside / (inside - 1)
         spread += ((1 - member) * (v[:, None] - without) ** 2).sum(0) / outside / (outside - 1)
-        return with_i - without, spread.sqrt()
+        seen = (inside > 0) & (outside > 0)  # else nothing is known: 0, with an error of NaN
+        return (with_i - without).where(seen, 0), spread.sqrt()
 
     return _estimate("Banzhaf", game, run)
 
@@ -321,5 +323,7 @@ def _least_squares(
     cover = torch.einsum("p,pi,pj->ij", times, pull, pull)
     stderr = torch.cat([cover.diagonal(), cover.sum()[None]]).clamp(min=0).sqrt()
     count = float(times.sum())
+    if len(sets) < n or torch.linalg.matrix_rank(bread, hermitian=True) < last:
+        stderr = torch.full_like(stderr, torch.nan)  # nothing is left over to judge the fit by
     stderr = stderr * math.sqrt(count / max(count - n + 1, 1.0))
     return torch.cat([beta, (gain - beta.sum())[None]]), stderr

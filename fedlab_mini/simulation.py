@@ -47,28 +47,33 @@ def simulate(
     last         evaluate the final models only
     checkpoint   file that finished blocks are written to; a killed run goes on from there
     n_jobs       processes, through joblib; None: one, or what ``joblib.parallel_config`` says
-    returns      [B, T] float64 ([B, 1] with ``last``). Run b depends on its own participation alone
+    returns      [B, T] float64 ([B, 1] with ``last``). Up to rounding, run b depends on its own
+                 participation alone; the same tensor gives the same bytes
     raises       ValueError or TypeError naming the argument
     cost         sum of shares x epochs client epochs; memory: one block of runs, whatever B and K
     """
-    local = local or LocalSGD()
+    local = LocalSGD() if local is None else local
     check_metric(metric)
+    theta = begin(fed, net, 1, local, seed, theta)
     participation = check_participation(participation, fed.clients)
     runs, rounds, _ = participation.shape
-    theta = begin(fed, net, rounds, seed, theta)
     warn_unusable(fed)
-    size = min(RUNS, max(1, ROOM // (3 * net.P * theta.element_size())))
+    room = 3 * net.P * theta.element_size()  # of one run: its model, its step, the step before
+    if ((participation > 0) & (participation < 1)).any():
+        room += 24 * len(fed.y) * local.epochs  # every share has minibatches of its own
+    size = min(RUNS, max(1, ROOM // room))
     results = torch.full((runs, 1 if last else rounds), torch.nan, dtype=torch.float64)
     mark = files.fingerprint(
         "simulate", describe(fed, net, local, seed), theta, participation, metric, on, last, size
     )
     starts = list(range(0, runs, size))
-    done = 0
+    done, broken = 0, set()
     if checkpoint is not None and (saved := files.load(checkpoint, mark)):
         done = int(saved["blocks"])
         results = torch.from_numpy(saved["results"])
+        broken = set(saved["broken"].tolist())
     shuffles = Shuffles(fed, local, seed)
-    group, broken = effective_n_jobs(n_jobs), set()
+    group = effective_n_jobs(n_jobs)
     bar = tqdm(total=len(starts), initial=done, desc="blocks of runs", disable=None)
     while done < len(starts):
         part = starts[done : done + group]
@@ -84,7 +89,13 @@ def simulate(
         done += len(part)
         bar.update(len(part))
         if checkpoint is not None:
-            files.save(checkpoint, mark, results=results.numpy(), blocks=np.array(done))
+            files.save(
+                checkpoint,
+                mark,
+                results=results.numpy(),
+                blocks=np.array(done),
+                broken=np.array(sorted(broken), dtype=np.int64),
+            )
     bar.close()
     if broken:
         warnings.warn(
@@ -173,7 +184,10 @@ def check_participation(participation: Tensor, clients: int) -> Tensor:
 
 def describe(fed: Federation, net: Model, local: LocalSGD, seed: int) -> str:
     """Fingerprint of everything a training depends on, for checkpoints."""
-    names = (repr(net.module), sorted(net.shapes.items()), sorted(fed.unusable), dict(fed.attacks))
+    attacks = [(k, type(a).__qualname__, vars(a)) for k, a in sorted(fed.attacks.items())]
+    state = [b for _, b in net.module.named_buffers()]
+    shapes, unusable = sorted(net.shapes.items()), sorted(fed.unusable)
+    names = (repr(net.module), net.layers, *state, shapes, unusable, attacks)
     return files.fingerprint(
         *names, fed.x, fed.y, fed.sizes, *fed.validation, *fed.test, local, seed
     )

@@ -112,8 +112,10 @@ def train(
     raises   ValueError or TypeError naming the argument. A client whose update is not finite is
              left out of that round, with a warning that names it
     """
-    local = local or LocalSGD()
-    theta = begin(fed, net, rounds, seed, theta)
+    local = LocalSGD() if local is None else local
+    theta = begin(fed, net, rounds, local, seed, theta)
+    if isinstance(strategy, type) or not hasattr(strategy, "aggregate"):
+        raise TypeError(f"strategy: expected one such as fm.FedAvg(), got {strategy!r}")
     began, shuffles, epochs = time.perf_counter(), Shuffles(fed, local, seed), 0.0
     strategy.start(Server(fed.clients, fed.classes, net, fed.validation, seed))
     warn_unusable(fed)
@@ -158,11 +160,10 @@ def local_updates(
     theta [P]; clients: ids in the order of the rows, default all
     raises     ValueError for unknown or repeated ids
     """
-    if clients is None:
-        clients = range(fed.clients)
-    ids = check_clients(torch.as_tensor(list(clients), dtype=torch.long), fed.clients)
-    theta = begin(fed, net, 1, seed, theta)
-    shuffles = Shuffles(fed, local or LocalSGD(), seed)
+    local = LocalSGD() if local is None else local
+    theta = begin(fed, net, 1, local, seed, theta)
+    ids = check_clients(range(fed.clients) if clients is None else clients, fed.clients)
+    shuffles = Shuffles(fed, local, seed)
     room = theta.new_empty(len(ids), net.P)
     return _round_updates(fed, net, theta, ids, shuffles, t, torch.zeros_like(theta), room)
 
@@ -221,9 +222,15 @@ def finite_rows(updates: Tensor) -> Tensor:
     return torch.isfinite(low) & torch.isfinite(high)
 
 
-def check_clients(ids: Tensor, clients: int) -> Tensor:
-    """Client ids as a LongTensor; ValueError for unknown or repeated ones."""
-    ids = torch.as_tensor(ids, dtype=torch.long).cpu()
+def check_clients(ids: Tensor | Sequence[int], clients: int) -> Tensor:
+    """Client ids as a LongTensor; ValueError or TypeError for unknown or repeated ones."""
+    try:
+        ids = torch.as_tensor(ids if torch.is_tensor(ids) else list(ids)).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"clients: expected client ids, got {ids!r}") from error
+    if ids.numel() and (ids.is_floating_point() or ids.dtype == torch.bool):
+        raise TypeError(f"clients: expected whole numbers, got {ids.dtype}")
+    ids = ids.long()
     if ids.ndim != 1 or len(ids.unique()) != len(ids):
         raise ValueError(f"clients: expected distinct client ids, got {ids.tolist()}")
     if len(ids) and not (int(ids.min()) >= 0 and int(ids.max()) < clients):
@@ -231,7 +238,14 @@ def check_clients(ids: Tensor, clients: int) -> Tensor:
     return ids
 
 
-def begin(fed: Federation, net: Model, rounds: int, seed: int, theta: Tensor | None) -> Tensor:
+def begin(
+    fed: Federation,
+    net: Model,
+    rounds: int,
+    local: LocalSGD,
+    seed: int,
+    theta: Tensor | None = None,
+) -> Tensor:
     """Check what every training needs and return the model to start from."""
     if not isinstance(fed, Federation):
         raise TypeError(f"fed: expected a Federation, got {type(fed).__name__}")
@@ -239,7 +253,11 @@ def begin(fed: Federation, net: Model, rounds: int, seed: int, theta: Tensor | N
         raise TypeError(f"net: expected fm.Model(module), got {type(net).__name__}")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise ValueError(f"rounds: expected a whole number of at least 1, got {rounds!r}")
+    if not isinstance(local, LocalSGD):
+        raise TypeError(f"local: expected an fm.LocalSGD(...), got {local!r}")
     net.check(fed.x, fed.classes)
+    if theta is not None and not torch.is_tensor(theta):
+        raise TypeError(f"theta: expected a tensor [{net.P}], got {type(theta).__name__}")
     if theta is None:
         return net.init(seed, dtype=fed.x.dtype, device=fed.x.device)
     if theta.shape != (net.P,):

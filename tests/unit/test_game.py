@@ -87,7 +87,9 @@ def test_save_and_load(tmp_path, n):
     wanted = game(s)
     game.save(path)
     fresh = fm.Game(n, Counting(fail_at=0), name="mine")
-    fresh.load(path)
+    for _ in range(2):  # what is known already is not counted again
+        fresh.load(path)
+        assert fresh.evaluations == game.evaluations
     assert torch.equal(fresh(s), wanted)
     for other in (fm.Game(n, value, name="yours"), fm.Game(n + 1, value, name="mine")):
         with pytest.raises(ValueError, match="other work"):

@@ -146,18 +146,20 @@ def test_last_gives_the_last_column(make_fed):
 # --- a run does not depend on its neighbours -----------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 @pytest.mark.parametrize(
     "widths", [(64, 32, 10), (16, 8, 4), (6, 8, 3), (6, 3), (6, 7, 5, 3)], ids=str
 )
-def test_a_run_has_the_same_bytes_in_any_company(make_fed, widths, dtype):
+def test_a_run_does_not_depend_on_its_company(make_fed, widths, dtype, atol):
     fed = make_fed(SIZES, inputs=widths[0], classes=widths[-1], dtype=dtype)
     net, p = fm.mlp(*widths), shares(140, 2, 5)  # more than one block
     together = fm.simulate(fed, net, p, metric="loss")
     for rows in (slice(0, 1), slice(3, 5), slice(40, 140), slice(139, 140), slice(7, 140, 9)):
         apart = fm.simulate(fed, net, p[rows], metric="loss")
-        assert torch.equal(apart, together[rows]), rows
-    assert torch.equal(fm.simulate(fed, net, p.flip(0), metric="loss"), together.flip(0))
+        torch.testing.assert_close(apart, together[rows], rtol=0, atol=atol)
+    turned = fm.simulate(fed, net, p.flip(0), metric="loss").flip(0)
+    torch.testing.assert_close(turned, together, rtol=0, atol=atol)
+    assert torch.equal(fm.simulate(fed, net, p, metric="loss"), together)
 
 
 def test_two_processes_give_the_same_bytes(make_fed, monkeypatch):
@@ -297,7 +299,8 @@ def test_an_attack_without_a_repr_does_not_stop_a_resumption(make_fed, tmp_path)
     feds = [fm.Federation(**{**vars(make_fed(SIZES)), "attacks": {1: Poison()}}) for _ in range(2)]
     with pytest.warns(UserWarning, match="client 1"):
         first = fm.simulate(feds[0], fm.logistic(6, 3), p, checkpoint=path)
-    assert torch.equal(fm.simulate(feds[1], fm.logistic(6, 3), p, checkpoint=path), first)
+    with pytest.warns(UserWarning, match="client 1"):  # from finished blocks, too
+        assert torch.equal(fm.simulate(feds[1], fm.logistic(6, 3), p, checkpoint=path), first)
 
 
 KILLED = """
