@@ -46,7 +46,8 @@ class PlainLoop:
         self.batch = batch
         self.data = [fed.client(k) for k in range(fed.clients)]
         self.sizes = fed.sizes.tolist()
-        self.order = order or (lambda t, k: torch.randperm(self.sizes[k]))
+        chance = torch.Generator().manual_seed(0)
+        self.order = order or (lambda t, k: torch.randperm(self.sizes[k], generator=chance))
 
     def split(self, theta: Tensor) -> list[Tensor]:
         """A flat theta [P] as the model's parameters."""
@@ -95,6 +96,7 @@ class Vmapped:
         self.names = [name for name, _ in loop.model.named_parameters()]
         self.many = max(1, STACK // sum(4 * p.numel() for p in loop.parameters))
         self.slope = vmap(grad(self.loss))
+        self.chance = torch.Generator().manual_seed(0)
 
     def loss(self, parts: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         """Mean cross-entropy of one client's minibatch."""
@@ -106,19 +108,21 @@ class Vmapped:
             n: p.expand(len(x), *p.shape).clone() for n, p in zip(self.names, start, strict=True)
         }
         client = torch.arange(len(x))[:, None]
-        for at in torch.rand(len(x), self.samples).argsort(1).split(self.batch, 1):
+        order = torch.rand(len(x), self.samples, generator=self.chance).argsort(1)
+        for at in order.split(self.batch, 1):
             steps = self.slope(parts, x[client, at], y[client, at])
             for name in self.names:
                 parts[name].sub_(steps[name], alpha=self.lr)
         return [parts[name].sum(0) for name in self.names]
 
-    def train(self, theta: Tensor, rounds: int) -> None:
-        """Some rounds of all clients from ``theta`` [P]."""
+    def train(self, theta: Tensor, rounds: int) -> Tensor:
+        """The final model [P] after some rounds of all clients from ``theta`` [P]."""
         start = self.loop.split(theta)
         for _ in range(rounds):
             pairs = zip(self.x.split(self.many), self.y.split(self.many), strict=True)
             sums = zip(*(self.stack(start, x, y) for x, y in pairs), strict=True)
             start = [sum(parts) / len(self.x) for parts in sums]
+        return torch.cat([p.flatten() for p in start])
 
 
 def engine_order(fed: fm.Federation, local: fm.LocalSGD, seed: int) -> Order:

@@ -7,6 +7,7 @@ is the child, which needs nothing but the standard library and what its work imp
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -37,13 +38,17 @@ def python_with(module: str, package: str, variable: str) -> str | None:
     return None
 
 
+class WorkerError(RuntimeError):
+    """A child process failed; the message holds its last words."""
+
+
 class Worker:
     """A child process that repeats one piece of work on demand; use it in a ``with`` block.
 
     python    interpreter; work  "module:function"; settings  its keyword arguments (JSON values)
     The function prepares and returns the work: a callable without arguments that gives None or a
     dict of JSON values. A "seconds" among them replaces the CPU seconds of the child.
-    raises    RuntimeError with the child's last words if it fails
+    raises    WorkerError if the child fails
     """
 
     def __init__(self, python: str, work: str, **settings: object):
@@ -62,7 +67,8 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # a child that died has been reported by run()
+            self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
         self.log.close()
@@ -78,7 +84,7 @@ class Worker:
         if not line:
             self.process.wait()
             self.log.seek(0)
-            raise RuntimeError("the worker failed:\n" + self.log.read()[-2000:])
+            raise WorkerError("the worker failed:\n" + self.log.read()[-2000:])
         return json.loads(line)
 
     def seconds(self) -> float:

@@ -1,0 +1,89 @@
+"""The benchmarks' own machinery: turns, medians, verdicts, workers; not what they measure."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+import fedlab_mini as fm
+from benchmarks import engine, timing
+from benchmarks.loop import PlainLoop, Vmapped
+from benchmarks.worker import Worker, WorkerError, python_with
+
+
+def test_sides_take_turns_and_the_first_turn_is_not_counted():
+    order: list[str] = []
+
+    def side(name, *seconds):
+        left = list(seconds)
+
+        def run():
+            order.append(name)
+            return left.pop(0)
+
+        return run
+
+    found = timing.interleave({"a": side("a", 9.0, 1.0, 2.0), "b": side("b", 9.0, 2.0, 8.0)}, 2)
+    assert order == ["a", "b"] * 3
+    assert timing.ratios(found["b"], found["a"]) == (2.0, 4.0)
+
+
+def test_the_median_decides_the_verdict():
+    assert timing.Result("b", "w", (1.0, 3.0, 9.0), 3.0).verdict == "met"
+    assert timing.Result("b", "w", (1.0, 2.0, 9.0), 3.0).verdict == "missed"
+    assert timing.Result("b", "w", (1.0, 4.0, 9.0), 3.0, at_most=True).verdict == "missed"
+    assert timing.Result("b", "w", (1.0,)).verdict == ""
+    row = timing.table([timing.Result("b", "w", (1.0, 3.0, 9.0), 3.0)]).splitlines()[-1]
+    assert row == "| b | w | at least 3 x | 3 (1-9) x | met |"
+
+
+def test_cpu_does_the_work_as_often_as_asked():
+    done: list[int] = []
+    assert timing.cpu(lambda: done.append(1), 3)() >= 0
+    assert len(done) == 3
+
+
+def test_multiply_adds_of_a_small_model_by_hand():
+    assert engine.multiply_adds((4, 3, 2)) == 2 * (12 + 6) + 6
+
+
+@pytest.mark.parametrize("widths", [(6, 4, 10), (6, 5, 4, 10)])
+def test_the_plain_loop_trains_the_engines_models(widths):
+    assert engine.check_equal(widths) < 1e-12
+
+
+def test_vmap_and_loop_agree_where_the_order_does_not_matter():
+    fed = engine.random_federation(3, 6, torch.float64)
+    loop = PlainLoop(fed, (6, 4, 10), batch=engine.SAMPLES, lr=0.1)
+    stacked = Vmapped(loop, fed, samples=engine.SAMPLES, batch=engine.SAMPLES, lr=0.1)
+    theta = fm.mlp(6, 4, 10).init(0, dtype=torch.float64)
+    assert torch.allclose(stacked.train(theta, 2), loop.train(theta, 2), rtol=0, atol=1e-12)
+
+
+def test_a_worker_answers_every_turn_with_its_own_cpu_seconds():
+    settings = {"widths": [4, 3, 2], "runs": 2, "clients": 2}
+    with Worker(sys.executable, "benchmarks.memory:simulation", **settings) as worker:
+        first, second = worker.run(), worker.run()
+    assert first["seconds"] > 0
+    assert first["added"] >= 0
+    assert second["stack"] == first["stack"] > 0
+
+
+def test_a_worker_that_fails_hands_over_its_last_words():
+    with (
+        Worker(sys.executable, "benchmarks.timing:nothing") as worker,
+        pytest.raises(WorkerError, match="has no attribute 'nothing'"),
+    ):
+        worker.run()
+
+
+def test_a_missing_package_is_named_with_the_way_to_install_it(capsys, monkeypatch):
+    monkeypatch.delenv("FEDLAB_NOWHERE", raising=False)
+    assert python_with("no_such_module", "no-such[extra]", "FEDLAB_NOWHERE") is None
+    said = capsys.readouterr().out
+    assert "not installed" in said
+    assert "pip install 'no-such[extra]'" in said
+    assert "FEDLAB_NOWHERE" in said
+    assert python_with("json", "json", "FEDLAB_NOWHERE") == sys.executable
