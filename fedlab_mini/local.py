@@ -89,6 +89,7 @@ class Shuffles:
 
     def __init__(self, fed: Federation, local: LocalSGD, seed: int):
         self.local, self.seed = local, seed
+        self.stack: _Stack | None = None  # working memory, kept from round to round
         self.sizes = fed.sizes.numpy()
         self.offsets = fed.offsets.numpy()[:-1]
         self.owner = np.repeat(np.arange(fed.clients), self.sizes)
@@ -144,48 +145,71 @@ def train_rows(
     entry: Tensor,
     plan: Plan,
     lr: float,
+    *,
+    out: Tensor | None = None,
+    shuffles: Shuffles | None = None,
 ) -> Iterator[tuple[slice, Tensor]]:
     """Train R rows, row r from ``thetas[run[r]]`` on the minibatches of entry ``entry[r]``.
 
     thetas [B, P]; run, entry [R], entries with more steps first; lr step size
-    yields    (slice of rows, updates [rows, P]) stack by stack; the next stack overwrites the
-              updates, so memory is bounded by a stack, not by R
+    out       [R, P] where the updates go; shuffles  whose working memory serves again
+    yields    (slice of rows, updates [rows, P]) stack by stack; without ``out`` the next stack
+              overwrites the updates, so memory is bounded by a stack, not by R
     """
     with one_thread():
         if not net.layers:
             for r, (b, e) in enumerate(zip(run.tolist(), entry.tolist(), strict=True)):
-                yield slice(r, r + 1), _general(net, fed, thetas[b], plan, e, lr)[None]
+                update = _general(net, fed, thetas[b], plan, e, lr)[None]
+                yield slice(r, r + 1), update if out is None else out[r : r + 1].copy_(update)
             return
         many = min(len(run), max(1, STACK // (net.P * thetas.element_size())))
-        stack = _Stack(net, fed, plan, thetas, many, lr)
+        stack = shuffles.stack if shuffles else None
+        if stack is None or stack.net is not net or len(stack.flat) < many:
+            stack = _Stack(net, fed, thetas, many, plan.blocks.shape[1])
+        if shuffles:
+            shuffles.stack = stack
+        stack.take(plan, lr)
         for low in range(0, len(run), many):
             rows = slice(low, low + many)
-            yield rows, stack.train(thetas, run[rows], entry[rows])
+            flat = None if out is None else out[rows]
+            yield rows, stack.train(thetas, run[rows], entry[rows], flat)
 
 
 class _Stack:
     """Working memory in which up to ``many`` Linear/ReLU models are trained at once."""
 
-    def __init__(self, net: Model, fed: Federation, plan: Plan, like: Tensor, many: int, lr: float):
-        self.net, self.plan = net, plan
+    def __init__(self, net: Model, fed: Federation, like: Tensor, many: int, batch: int):
+        self.net = net
         self.x, self.labels = fed.x.flatten(1), one_hot(fed.y, fed.classes).to(like)
-        self.blocks, self.scale = plan.blocks.to(like.device), (plan.scale * lr).to(like)
         self.flat = like.new_empty(many, net.P)
         self.parts = [like.new_empty(many, *shape) for shape in net.shapes.values()]
-        self.inputs = like.new_empty(many * plan.blocks.shape[1], self.x.shape[1])
+        self.inputs = like.new_empty(many * batch, self.x.shape[1])
+
+    def take(self, plan: Plan, lr: float) -> None:
+        """Go on with the minibatches of another round."""
+        self.plan = plan
+        self.blocks, self.scale = plan.blocks.to(self.x.device), (plan.scale * lr).to(self.flat)
 
     @torch.no_grad()
-    def train(self, thetas: Tensor, run: Tensor, entry: Tensor) -> Tensor:
-        """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P]."""
-        flat = torch.index_select(thetas, 0, run.to(thetas.device), out=self.flat[: len(run)])
-        start = self.net.split(flat)
+    def train(self, thetas: Tensor, run: Tensor, entry: Tensor, flat: Tensor | None) -> Tensor:
+        """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P].
+
+        flat    [rows, P] where the updates go; None: to memory that the next call overwrites
+        """
+        flat = self.flat[: len(run)] if flat is None else flat
+        if len(thetas) > 1:
+            thetas = torch.index_select(thetas, 0, run.to(thetas.device), out=flat)
+        start = self.net.split(thetas)  # one row for all, or one each
         parts = [part[: len(run)].copy_(s) for part, s in zip(self.parts, start, strict=True)]
         first, steps = self.plan.first[entry], self.plan.steps[entry]
         active = (steps[:, None] > torch.arange(int(steps.max()))).sum(0).tolist()
+        trained = parts
         for s, rows in enumerate(active):  # longer rows first: the active are a prefix
-            self._step([part[:rows] for part in parts], first[:rows] + s)
-        for part, s in zip(parts, start, strict=True):
-            torch.sub(part, s, out=s)  # views on flat: it now holds the updates
+            if rows < len(first):
+                trained, first = [part[:rows] for part in trained], first[:rows]
+            self._step(trained, first + s)
+        for part, s, update in zip(parts, start, self.net.split(flat), strict=True):
+            torch.sub(part, s, out=update)
         return flat
 
     def _step(self, parts: list[Tensor], at: Tensor) -> None:

@@ -134,7 +134,8 @@ def train(
         old = theta
         if len(ids):
             theta = strategy.aggregate(Round(t, theta, ids, fed.sizes[ids], updates))
-        previous = theta - old
+        if fed.attacks:
+            previous = theta - old
         asked = torch.zeros(fed.clients, dtype=torch.bool)
         asked[chosen] = True
         rows.append((strategy.scores.clone(), strategy.applied.clone(), asked))
@@ -184,9 +185,13 @@ def _round_updates(
     plan = shuffles.plan(t, ids.numpy(), shuffles.sizes[ids.numpy()])
     order = torch.argsort(plan.steps, descending=True, stable=True)
     run = torch.zeros_like(order)
+    ordered = torch.equal(order, torch.arange(len(order)))  # then rows need no second copy
+    out = updates if ordered else None
     rate = shuffles.local.rate(t)
-    for rows, part in train_rows(fed, net, theta[None], run, order, plan, rate):
-        updates[order[rows]] = part
+    given = (fed, net, theta[None], run, order, plan, rate)
+    for rows, part in train_rows(*given, out=out, shuffles=shuffles):
+        if not ordered:
+            updates[order[rows]] = part
     return attack(fed, updates, ids, previous.expand(len(ids), -1), shuffles.seed, t)
 
 
@@ -218,8 +223,10 @@ def finite_rows(updates: Tensor) -> Tensor:
     """Which rows [m] of updates [m, P] hold no NaN and no infinite value."""
     if updates.numel() == 0:
         return torch.ones(len(updates), dtype=torch.bool)
-    low, high = updates.aminmax(dim=1)
-    return torch.isfinite(low) & torch.isfinite(high)
+    finite = torch.isfinite(updates.sum(1))  # a finite sum has finite terms: one fast pass
+    if not finite.all():  # a sum may overflow: look again at every value
+        finite = torch.isfinite(updates.amin(1)) & torch.isfinite(updates.amax(1))
+    return finite
 
 
 def check_clients(ids: Tensor | Sequence[int], clients: int) -> Tensor:
