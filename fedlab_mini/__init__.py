@@ -31,11 +31,12 @@ from .local import LocalSGD
 from .methods.cgsv import CGSV, cosine_game, cosines
 from .methods.fedavg import FedAvg
 from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
+from .methods.sfedavg import LabelStandardisation, SFedAvg, class_relevance
 from .metrics import contribution_index, detection_auc, fairness, removal_curves, spearman
 from .model import Model, cnn, logistic, mlp
 from .partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
 from .rounds import Cost, History, Round, Server
-from .scenarios import noisy_digits, spam
+from .scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
 from .shapley import (
     Estimate,
     banzhaf,
@@ -64,9 +65,11 @@ __all__ = [
     "Federation",
     "Game",
     "History",
+    "LabelStandardisation",
     "LocalSGD",
     "Model",
     "Round",
+    "SFedAvg",
     "Server",
     "additive",
     "airport",
@@ -74,6 +77,7 @@ __all__ = [
     "backdoor",
     "banzhaf",
     "by_class",
+    "class_relevance",
     "cnn",
     "contribution_index",
     "cosine_game",
@@ -90,6 +94,7 @@ __all__ = [
     "glove",
     "guided",
     "iid",
+    "irrelevant_digits",
     "kernel",
     "leave_one_out",
     "load",
@@ -109,6 +114,7 @@ __all__ = [
     "scale",
     "sign_flip",
     "simulate",
+    "skewed_digits",
     "sorted_shards",
     "spam",
     "spearman",

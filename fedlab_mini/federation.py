@@ -7,7 +7,7 @@ minibatch of many clients is one gather.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .corrupt import DataCorruption, UpdateAttack
 from .data import Dataset
-from .partition import iid
+from .partition import Split, iid
 from .streams import stream
 
 Samples = tuple[Tensor, Tensor]
@@ -166,7 +166,7 @@ def federation(
     data: Dataset,
     *,
     clients: int = 10,
-    split: Callable[[Tensor, int, torch.Generator], list[Tensor]] | None = None,
+    split: Split | None = None,
     corrupt: Mapping[int, object] | None = None,
     validation: int | Dataset = 360,
     test: int | Dataset = 360,

@@ -6,11 +6,13 @@ disjoint, together all samples, no client empty, ascending. It sees labels only,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
+
+Split = Callable[[Tensor, int, Generator], list[Tensor]]
 
 
 @dataclass(frozen=True)

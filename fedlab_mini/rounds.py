@@ -55,8 +55,25 @@ class Round:
     missing: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
 
 
+class Message(Protocol):
+    """What a server asks of some clients beside training; each answers from its own data.
+
+    ``answer`` is run by the client: with the model it is sent, its samples, its labels as they were
+    at first and as they are now. It returns its new labels [n]; the server hears who changed any.
+    """
+
+    clients: Tensor
+
+    def answer(
+        self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor
+    ) -> Tensor: ...
+
+
 class Strategy(Protocol):
-    """The server's side of a round; ``methods.fedavg.FedAvg`` is the base to inherit from."""
+    """The server's side of a round; ``methods.fedavg.FedAvg`` is the base to inherit from.
+
+    ``message`` and ``hear`` are the only channel beside training.
+    """
 
     scores: Tensor
     applied: Tensor
@@ -65,6 +82,8 @@ class Strategy(Protocol):
     def start(self, server: Server) -> None: ...
     def select(self, t: int) -> Tensor: ...
     def aggregate(self, round: Round) -> Tensor: ...
+    def message(self, t: int) -> Message | None: ...
+    def hear(self, clients: Tensor) -> None: ...
     def state_dict(self) -> dict[str, Tensor]: ...
     def load_state_dict(self, state: dict[str, Tensor]) -> None: ...
 
@@ -77,6 +96,8 @@ class History:
     scores, weights [T, K]  contribution after, and aggregation weight in, each round
     selected [T, K]         who was asked to take part
     theta [P]               the final model; strategy: with its state; cost: see ``Cost``
+    labels [n]              all clients' labels at the end; they differ from the federation's only
+                            where a strategy's message made clients rename theirs
     """
 
     accuracy: Tensor
@@ -87,6 +108,7 @@ class History:
     theta: Tensor
     strategy: Strategy
     cost: Cost = field(default_factory=Cost)
+    labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
 
     def __repr__(self) -> str:
         return (
@@ -103,6 +125,7 @@ class Log:
     theta: Tensor
     previous: Tensor  # the server's last step, for attackers that replay it
     curve: list[tuple[float, float]]
+    labels: Tensor  # of all client samples, as the clients now have them
     rows: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
     epochs: float = 0.0
     seconds: float = 0.0  # of earlier, interrupted calls
@@ -118,11 +141,12 @@ class Log:
         scores, weights, selected = self.columns()
         accuracy, loss = torch.tensor(self.curve, dtype=torch.float64).T
         cost = Cost(self.epochs, strategy.evaluations, self.seconds + seconds)
-        return History(accuracy, loss, scores, weights, selected, self.theta, strategy, cost)
+        made = (self.theta, strategy, cost, self.labels)
+        return History(accuracy, loss, scores, weights, selected, *made)
 
     def save(self, path: str | os.PathLike, mark: str, strategy: Strategy, seconds: float) -> None:
         arrays = dict(zip(COLUMNS, self.columns(), strict=True))
-        arrays |= {"theta": self.theta, "previous": self.previous}
+        arrays |= {"theta": self.theta, "previous": self.previous, "labels": self.labels}
         arrays |= {f"strategy.{name}": part for name, part in strategy.state_dict().items()}
         arrays |= {"curve": torch.tensor(self.curve, dtype=torch.float64)}
         arrays |= {"spent": torch.tensor([self.epochs, self.seconds + seconds]).double()}
@@ -131,7 +155,12 @@ class Log:
 
 
 def resume(
-    path: str | os.PathLike | None, mark: str, strategy: Strategy, rounds: int, theta: Tensor
+    path: str | os.PathLike | None,
+    mark: str,
+    strategy: Strategy,
+    rounds: int,
+    theta: Tensor,
+    labels: Tensor,
 ) -> Log | None:
     """The training that ``path`` holds, with its strategy's state restored; None if there is none.
 
@@ -148,6 +177,6 @@ def resume(
     )
     rows = list(zip(*(part[name].unbind() for name in COLUMNS), strict=True))
     curve = [tuple(pair) for pair in part["curve"].tolist()]
-    return Log(
-        part["theta"].to(theta), part["previous"].to(theta), curve, rows, *part["spent"].tolist()
-    )
+    models = (part["theta"].to(theta), part["previous"].to(theta))
+    labels = part["labels"].to(labels)
+    return Log(*models, curve, labels, rows, *part["spent"].tolist())

@@ -10,13 +10,122 @@ from dataclasses import replace
 
 import torch
 
-from .corrupt import DataCorruption, flip_labels, relabel_as
+from .corrupt import DataCorruption, flip_labels, open_set, relabel_as
 from .data import Dataset, load
 from .federation import Federation, check_deal, federation
-from .partition import dirichlet_sizes
+from .partition import Split, by_class, dirichlet_sizes, iid, sorted_shards
 from .streams import stream
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5)  # label noise of FLDVE's second set
+SKEWS = {"iid": iid(), "weak": by_class(5), "strong": by_class(2)}  # FedCCEA's three splits
+
+
+def irrelevant_digits(
+    data: str | Dataset = "digits",
+    relevant: int = 6,
+    irrelevant: int = 4,
+    *,
+    split: Split | None = None,
+    corrupt: DataCorruption | None = None,
+    validation: int | None = None,
+    test: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+) -> Federation:
+    """S-FedAvg's setting: the task is the even digits; some clients hold odd ones, named as even.
+
+    relevant, irrelevant  how many clients hold even digits, and how many hold odd ones under the
+               names of one random bijection odd -> even; which ids they get: by the seed
+    split      how each group's samples are dealt; default ``sorted_shards(1)``, the paper's: a
+               client holds one or two classes
+    corrupt    what is done to one relevant client, chosen by the seed: ``swap_labels((1, 2))`` is
+               the paper's client that has 2 and 4 in exchange (classes 0..4 are 0, 2, 4, 6, 8)
+    validation, test  numbers of even digits the server keeps; by default the paper's 1,000 and
+               4,000 where there are 14,000 or more, else a fifth each
+    returns    5 classes; ``truth`` and ``noise`` name the irrelevant clients and the corrupted one
+    raises     ValueError naming the argument       [Nagalapatti & Narayanam 2021, Experiments]
+    """
+    data = load(data, dtype=dtype) if isinstance(data, str) else data
+    check_deal(data, relevant + irrelevant)
+    for name, count, least in (("relevant", relevant, 1), ("irrelevant", irrelevant, 0)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+            raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}")
+    if data.classes != 10:
+        raise ValueError(f"data: expected the ten digits, got {data.classes} classes")
+    split = sorted_shards(1) if split is None else split
+    own, odd = data.only_classes(range(0, 10, 2)), data.only_classes(range(1, 10, 2))
+    kept = (1_000, 4_000) if len(own) >= 14_000 else (len(own) // 5, len(own) // 5)
+    order = torch.randperm(relevant + irrelevant, generator=stream(seed, "who is irrelevant"))
+    order = order.tolist()
+    good = federation(
+        own,
+        clients=relevant,
+        split=split,
+        corrupt={} if corrupt is None else {0: corrupt},
+        validation=kept[0] if validation is None else validation,
+        test=kept[1] if test is None else test,
+        seed=seed,
+    )
+    names = torch.randperm(5, generator=stream(seed, "odd to even"))
+    pairs = [good.client(k) for k in range(relevant)]
+    if irrelevant:
+        groups = split(names[odd.y], irrelevant, stream(seed, "irrelevant split"))
+        pairs += [(odd.x[group], names[odd.y[group]]) for group in groups]
+    truth = {order[k]: what for k, what in good.truth.items()}
+    truth |= dict.fromkeys(order[relevant:], repr(open_set(odd, names.tolist())))
+    noise = torch.ones(len(pairs), dtype=torch.float64)
+    noise[order[:relevant]] = good.noise
+    placed = [pairs[order.index(k)] for k in range(len(pairs))]
+    fed = Federation.from_datasets(
+        placed, validation=good.validation, test=good.test, classes=5, name=data.name
+    )
+    return replace(fed, truth=truth, noise=noise)
+
+
+def skewed_digits(
+    data: str | Dataset = "digits",
+    skew: str = "strong",
+    *,
+    clients: int = 20,
+    noise: float = 0.0,
+    corrupt: DataCorruption | None = None,
+    share: float = 0.2,
+    samples: int | None = None,
+    validation: int | Dataset | None = None,
+    test: int | Dataset | None = None,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+) -> Federation:
+    """FedCCEA's setting: clients with all, half or two of the classes, a fifth of them corrupted.
+
+    skew       "iid"; "weak": five classes a client; "strong": two classes a client
+    noise      share of wrong labels at the corrupted clients, as `flip_labels` makes them
+    corrupt    another corruption instead, e.g. `backdoor`
+    share      how many of the clients are corrupted, rounded; which ones: by the seed
+    samples, validation, test  numbers of samples; by default all that the server leaves, and a
+               fifth of the data each for validation and test, at most 5,000
+    raises     ValueError naming the argument                          [FedCCEA, Section 4.1]
+    """
+    data = load(data, dtype=dtype) if isinstance(data, str) else data
+    check_deal(data, clients)
+    if skew not in SKEWS:
+        raise ValueError(f"skew: expected one of {', '.join(SKEWS)}, got {skew!r}")
+    if not 0 <= share <= 1:
+        raise ValueError(f"share: expected a number in [0, 1], got {share!r}")
+    wrong = flip_labels(noise) if corrupt is None else corrupt
+    order = torch.randperm(clients, generator=stream(seed, "who is noisy"))
+    count = round(share * clients) if corrupt is not None or noise > 0 else 0
+    mine = min(len(data) // 5, 5_000)
+    return federation(
+        data,
+        clients=clients,
+        split=SKEWS[skew],
+        corrupt=dict.fromkeys(sorted(order[:count].tolist()), wrong),
+        samples=samples,
+        validation=mine if validation is None else validation,
+        test=mine if test is None else test,
+        seed=seed,
+    )
 
 
 def noisy_digits(

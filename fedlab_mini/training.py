@@ -9,6 +9,7 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from . import checkpoint as files
 from .federation import Federation
 from .local import LocalSGD, Shuffles, train_rows
 from .model import Model
-from .rounds import History, Log, Round, Server, Strategy, resume
+from .rounds import History, Log, Message, Round, Server, Strategy, resume
 from .streams import stream
 
 
@@ -58,8 +59,10 @@ def train(
         kind = type(strategy)
         label = kind.__qualname__ if kind.__repr__ is object.__repr__ else repr(strategy)
         mark = files.fingerprint("train", describe(fed, net, local, seed), label, theta)
-    log = resume(checkpoint, mark, strategy, rounds, theta)
-    log = log or Log(theta, torch.zeros_like(theta), [_report(fed, net, theta)])
+    original = fed.y
+    log = resume(checkpoint, mark, strategy, rounds, theta, original)
+    log = log or Log(theta, torch.zeros_like(theta), [_report(fed, net, theta)], original)
+    fed = replace(fed, y=log.labels)
     spent = time.perf_counter() - began
     room = theta.new_empty(fed.clients, net.P)  # touched once: new pages every round would cost
     for t in tqdm(range(log.done + 1, rounds + 1), desc="rounds", disable=None):
@@ -77,6 +80,11 @@ def train(
             log.theta = strategy.aggregate(this)
         if fed.attacks:
             log.previous = log.theta - old
+        if (message := strategy.message(t)) is not None:
+            log.labels, changed = _answers(message, fed, net, log.theta, original)
+            if len(changed):
+                strategy.hear(changed)
+                fed, shuffles.stack = replace(fed, y=log.labels), None
         asked = torch.zeros(fed.clients, dtype=torch.bool)
         asked[chosen] = True
         log.rows.append((strategy.scores.clone(), strategy.applied.clone(), asked))
@@ -85,6 +93,25 @@ def train(
         if checkpoint is not None and (t % every == 0 or t == rounds):
             log.save(checkpoint, mark, strategy, spent)
     return log.history(strategy, spent)
+
+
+def _answers(
+    message: Message, fed: Federation, net: Model, theta: Tensor, original: Tensor
+) -> tuple[Tensor, Tensor]:
+    """All client labels [n] after the clients asked have answered, and the ids that changed any."""
+    labels, changed = fed.y.clone(), []
+    for k in check_clients(message.clients, fed.clients).tolist():
+        if k in fed.unusable:
+            continue
+        own = slice(*fed.offsets[k : k + 2].tolist())
+        answer = message.answer(net, theta, fed.x[own], original[own], fed.y[own])
+        fits = answer.shape == original[own].shape and 0 <= answer.min()
+        if not (fits and answer.max() < fed.classes):
+            raise ValueError(f"message: client {k} was given labels that are no classes")
+        if not torch.equal(answer, fed.y[own]):
+            labels[own] = answer
+            changed.append(k)
+    return labels, torch.tensor(changed, dtype=torch.long)
 
 
 def local_updates(

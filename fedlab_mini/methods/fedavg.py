@@ -10,7 +10,7 @@ import inspect
 import torch
 from torch import Tensor
 
-from ..rounds import Round, Server
+from ..rounds import Message, Round, Server
 from ..streams import stream
 
 
@@ -78,6 +78,13 @@ class FedAvg:
         weights = self.weights(round)
         self.record(round, weights, weights)
         return round.theta + weights @ round.updates
+
+    def message(self, t: int) -> Message | None:
+        """What clients are asked beside training, after round ``t``; None: nothing."""
+        return None
+
+    def hear(self, clients: Tensor) -> None:
+        """Ids of the clients that changed something on a message; nothing else comes back."""
 
     def record(self, round: Round, weights: Tensor, scores: Tensor) -> None:
         """Note the weights [m] applied in a round, and what it adds to its clients' scores [m]."""
