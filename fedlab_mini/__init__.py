@@ -30,6 +30,7 @@ from .games import (
 from .local import LocalSGD
 from .methods.cgsv import CGSV, cosine_game, cosines
 from .methods.fedavg import FedAvg
+from .methods.fedccea import AAM, FedCCEAResult, fedccea, fit_aam, simulator
 from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
 from .methods.sfedavg import LabelStandardisation, SFedAvg, class_relevance
 from .metrics import contribution_index, detection_auc, fairness, removal_curves, spearman
@@ -53,6 +54,7 @@ from .training import local_updates, train
 __version__ = "0.1.0"
 
 __all__ = [
+    "AAM",
     "CGSV",
     "FLDVE",
     "FRCCE",
@@ -62,6 +64,7 @@ __all__ = [
     "Dataset",
     "Estimate",
     "FedAvg",
+    "FedCCEAResult",
     "Federation",
     "Game",
     "History",
@@ -88,7 +91,9 @@ __all__ = [
     "dirichlet_sizes",
     "exact",
     "fairness",
+    "fedccea",
     "federation",
+    "fit_aam",
     "flip_labels",
     "free_ride",
     "glove",
@@ -114,6 +119,7 @@ __all__ = [
     "scale",
     "sign_flip",
     "simulate",
+    "simulator",
     "skewed_digits",
     "sorted_shards",
     "spam",

@@ -142,10 +142,7 @@ def _block_round(
     previous: Tensor,
 ) -> tuple[Tensor, set[int]]:
     """The aggregated steps [b, P] of one round for all runs of a block, and broken clients' ids."""
-    rounding = 1 - 1e-7  # a tenth of ten samples is one, in float32 too
-    counts = torch.ceil(shares.double() * rounding * fed.sizes).clamp_(max=fed.sizes).long()
-    counts[(shares > 0) & (counts == 0)] = 1
-    counts[:, sorted(fed.unusable)] = 0
+    counts = samples_used(fed, shares)
     step, total = torch.zeros_like(thetas), torch.zeros(len(thetas), dtype=thetas.dtype)
     run, client = counts.nonzero(as_tuple=True)
     if len(run) == 0:
@@ -167,6 +164,15 @@ def _block_round(
         step.index_add_(0, where.to(step.device), updates.mul_(weight.to(updates)[:, None]))
         total.index_add_(0, where, weight)
     return step.div_(total.clamp(min=1)[:, None].to(step)), broken
+
+
+def samples_used(fed: Federation, shares: Tensor) -> Tensor:
+    """How many samples [..., K] the clients use at these shares [..., K]: rounded up, 0 for 0."""
+    rounding = 1 - 1e-7  # a tenth of ten samples is one, in float32 too
+    counts = torch.ceil(shares.double() * rounding * fed.sizes).clamp_(max=fed.sizes).long()
+    counts[(shares > 0) & (counts == 0)] = 1
+    counts[..., sorted(fed.unusable)] = 0
+    return counts
 
 
 def check_participation(participation: Tensor, clients: int) -> Tensor:

@@ -105,7 +105,7 @@ def _answers(
             continue
         own = slice(*fed.offsets[k : k + 2].tolist())
         answer = message.answer(net, theta, fed.x[own], original[own], fed.y[own])
-        fits = answer.shape == original[own].shape and 0 <= answer.min()
+        fits = answer.shape == original[own].shape and answer.min() >= 0
         if not (fits and answer.max() < fed.classes):
             raise ValueError(f"message: client {k} was given labels that are no classes")
         if not torch.equal(answer, fed.y[own]):

@@ -1,0 +1,411 @@
+"""FedCCEA: contribution learned from simulated data sizes. Chapter 7 derives it.
+
+A simulator trains many times on random shares of the clients' data; an accuracy approximation model
+(AAM) is fitted to what came out; its first layer holds a quality for every client. Below:
+simulation, metrics.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam  # the function: the class takes seconds to import on first use
+
+from ..federation import Federation
+from ..local import LocalSGD
+from ..metrics import contribution_index
+from ..model import Model, one_thread
+from ..rounds import Cost
+from ..simulation import samples_used, simulate
+from ..streams import stream
+
+NODES = 10  # of the AAM's hidden layer
+ADAM = {"amsgrad": False, "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
+
+
+@dataclass(frozen=True)
+class Simulations:
+    """What the simulator saw: S trainings of R rounds with K clients.
+
+    sizes [S, R, K]     samples used, in units of the clients' mean size |D|
+    accuracy [S, R]     of the global model after each round
+    full [K]            the clients' whole sizes in the same unit; cost: see ``Cost``
+    """
+
+    sizes: Tensor
+    accuracy: Tensor
+    full: Tensor
+    cost: Cost = field(default_factory=Cost)
+
+
+@dataclass(frozen=True)
+class AAM:
+    """Accuracy approximation models, F of them at once: sizes [S, R, K] -> accuracy [F, S, R].
+
+    omega [F, K]        quality, the weights that all rounds share: X_r = sum_k x_{r,k} omega_k
+    w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F]  the layers above
+    form      "linear" (as printed: the sigmoid sits on X_r, H linear nodes, one output) or "hidden"
+              (the H nodes are sigmoids of the X_r)
+    neutral   the sigmoid is 2 sigmoid(X) - 1, which is 0 for rounds that are still to come
+    """
+
+    omega: Tensor
+    w1: Tensor
+    b1: Tensor
+    w2: Tensor
+    b2: Tensor
+    form: str = "linear"
+    neutral: bool = False
+
+    def __call__(self, sizes: Tensor) -> Tensor:
+        """Approximated accuracy [F, S, R] after every round; sizes [S, R, K] or [F, S, R, K].
+
+        Round r is seen with the sizes of rounds 1..r and zeros for the rounds to come.
+        """
+        x = (sizes @ self.omega[:, None, :, None])[..., 0]  # X [F, S, R]
+        if self.form == "hidden":
+            h = (x[..., None] * self.w1.transpose(1, 2)[:, None]).cumsum(2)  # [F, S, R, H]
+            h = self._squash(h + self.b1[:, None, None])
+            return (h * self.w2[:, None, None]).sum(-1) + self.b2[:, None, None]
+        a, c = self.collapsed()
+        return ((self._squash(x) - self._rest) * a[:, None]).cumsum(2) + c[:, None, None]
+
+    def collapsed(self) -> tuple[Tensor, Tensor]:
+        """a [F, R] and c [F] with accuracy_r = c + sum_{r' <= r} a_r' (sigmoid(X_r') - 1/2).
+
+        Linear nodes above the sigmoid are one linear map; a padded round adds sigmoid(0) = 1/2
+        """
+        if self.form != "linear":
+            raise ValueError("form: only the linear nodes collapse, not sigmoid ones")
+        a = (self.w2[:, :, None] * self.w1).sum(1)
+        return a, (self.w2 * self.b1).sum(1) + self.b2 + self._rest * a.sum(1)
+
+    def slope(self, sizes: Tensor) -> Tensor:
+        """d accuracy_R / d x_{r,k} = omega_k times this, averaged over r and simulations: [F]."""
+        with torch.enable_grad():
+            sizes = sizes.expand(len(self.omega), *sizes.shape[-3:]).clone().requires_grad_()
+            (gradient,) = torch.autograd.grad(self(sizes)[..., -1].sum(), sizes)  # [F, S, R, K]
+        best = self.omega.argmax(1)  # any client with omega > 0 gives the same factor
+        rows = torch.arange(len(best))
+        quality = self.omega[rows, best]
+        moved = gradient.mean((1, 2))[rows, best]
+        return torch.where(quality > 0, moved / torch.where(quality > 0, quality, 1), 0)
+
+    @property
+    def _rest(self) -> float:
+        return 0.0 if self.neutral else 0.5  # what a padded round puts out
+
+    def _squash(self, x: Tensor) -> Tensor:
+        return 2 * x.sigmoid() - 1 if self.neutral else x.sigmoid()
+
+
+@dataclass(frozen=True)
+class Fit:
+    """F fitted AAMs.
+
+    model            the AAMs;  loss [steps // every, F]  mean squared error on the samples fitted
+    omega [steps // every, F, K]  the qualities on the way, after every ``every`` steps
+    """
+
+    model: AAM
+    loss: Tensor
+    omega: Tensor
+    every: int
+
+
+@dataclass(frozen=True)
+class FedCCEAResult:
+    """What FedCCEA says of K clients.
+
+    quality [K]       omega, the AAM's shared weights; their scale means nothing by itself
+    contribution [K]  v_k = x_k omega_k, with client k's whole data (`for_sizes`: with any sizes)
+    index [K]         CCI: ``contribution`` without negative values, sum 1
+    slope             accuracy after the last round gained by one |D| more samples, in one round, of
+                      a client with omega = 1: slope * quality is in units of accuracy
+    fit_error         root mean squared error of an AAM on a fifth of the simulations that it was
+                      not fitted to (NaN with fewer than five)
+    mean_error        the same of the mean learning curve, which knows no client
+    trace             omega [steps // every, K] on the way;  simulations, fit, cost
+    """
+
+    quality: Tensor
+    contribution: Tensor
+    index: Tensor
+    slope: float
+    fit_error: float
+    mean_error: float
+    trace: Tensor
+    simulations: Simulations
+    fit: Fit
+    cost: Cost
+
+    def for_sizes(self, sizes: Tensor) -> Tensor:
+        """Contribution [..., K] of clients that used ``sizes`` [..., K] (in units of |D|)."""
+        return sizes.to(self.quality) * self.quality
+
+
+def fedccea(
+    fed: Federation,
+    net: Model,
+    simulations: int = 100,
+    rounds: int = 10,
+    local: LocalSGD | None = None,
+    seed: int = 0,
+    *,
+    form: str = "linear",
+    neutral: bool = False,
+    nonnegative: bool = False,
+    steps: int = 1500,
+    lr: float = 0.01,
+    metric: str = "accuracy",
+    on: str = "validation",
+    checkpoint: str | os.PathLike | None = None,
+    n_jobs: int | None = None,
+) -> FedCCEAResult:
+    """Contribution by data quality, learned from what random data sizes did to the accuracy.
+
+    simulations, rounds  S trainings of R rounds; in each round every client uses a random share
+                         of its data, uniform in (0, 1)
+    form, neutral        the AAM, see `AAM`;  nonnegative, steps, lr: how it is fitted, `fit_aam`
+    metric, on           what is approximated, and the server's samples it is measured on
+    checkpoint, n_jobs   of the simulator, see `simulate`; the fit takes a second
+    cost                 about simulations x rounds x K / 2 x epochs client epochs
+    raises               ValueError or TypeError naming the argument
+    source               [Shyn et al. 2021, Algorithms 1 and 2; chapter 7]
+    """
+    began = time.perf_counter()
+    runs = simulator(
+        fed,
+        net,
+        simulations,
+        rounds,
+        local,
+        seed,
+        metric=metric,
+        on=on,
+        checkpoint=checkpoint,
+        n_jobs=n_jobs,
+    )
+    held = simulations // 5
+    used = torch.ones(2, simulations)
+    used[1, simulations - held :] = 0  # the second AAM never sees the last fifth
+    fit = fit_aam(
+        runs.sizes,
+        runs.accuracy,
+        used=used if held else used[:1],
+        form=form,
+        neutral=neutral,
+        nonnegative=nonnegative,
+        steps=steps,
+        lr=lr,
+        seed=seed,
+    )
+    fit_error = mean_error = math.nan
+    if held:
+        truth, curve = runs.accuracy[-held:], runs.accuracy[:-held].mean(0)
+        fit_error = float((fit.model(runs.sizes[-held:])[1] - truth).square().mean().sqrt())
+        mean_error = float((curve - truth).square().mean().sqrt())
+    quality = fit.model.omega[0]
+    contribution = runs.full * quality
+    spent = time.perf_counter() - began
+    return FedCCEAResult(
+        quality=quality,
+        contribution=contribution,
+        index=contribution_index(contribution),
+        slope=float(fit.model.slope(runs.sizes)[0]),
+        fit_error=fit_error,
+        mean_error=mean_error,
+        trace=fit.omega[:, 0],
+        simulations=runs,
+        fit=fit,
+        cost=Cost(runs.cost.client_epochs, runs.cost.model_evaluations, spent),
+    )
+
+
+def simulator(
+    fed: Federation,
+    net: Model,
+    simulations: int,
+    rounds: int,
+    local: LocalSGD | None = None,
+    seed: int = 0,
+    *,
+    metric: str = "accuracy",
+    on: str = "validation",
+    checkpoint: str | os.PathLike | None = None,
+    n_jobs: int | None = None,
+) -> Simulations:
+    """FedCCEA's first phase: S trainings with random data sizes, as one participation tensor.
+
+    Simulation s draws its shares from a stream of its own: S = 50 are the first 50 of S = 100.
+    """
+    began = time.perf_counter()
+    for name, value in (("simulations", simulations), ("rounds", rounds)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
+    local = LocalSGD() if local is None else local
+    if not isinstance(fed, Federation):
+        raise TypeError(f"fed: expected a Federation, got {type(fed).__name__}")
+    shares = torch.stack(
+        [
+            torch.rand(
+                rounds, fed.clients, generator=stream(seed, "shares", s), dtype=torch.float64
+            )
+            for s in range(simulations)
+        ]
+    ).clamp_(min=1e-12)
+    accuracy = simulate(
+        fed,
+        net,
+        shares,
+        local=local,
+        seed=seed,
+        metric=metric,
+        on=on,
+        checkpoint=checkpoint,
+        n_jobs=n_jobs,
+    )
+    used = samples_used(fed, shares).double()
+    epochs = sum(
+        local.passes(int(n)) * float(n) / float(size) if n else 0.0
+        for size, column in zip(fed.sizes, used.flatten(0, 1).T, strict=True)
+        for n in column
+    )
+    mean = fed.sizes.double().mean()
+    cost = Cost(epochs, simulations * rounds, time.perf_counter() - began)
+    return Simulations(used / mean, accuracy, fed.sizes.double() / mean, cost)
+
+
+def fit_aam(
+    sizes: Tensor,
+    accuracy: Tensor,
+    *,
+    used: Tensor | None = None,
+    starts: int = 1,
+    start: str = "equal",
+    form: str = "linear",
+    neutral: bool = False,
+    nonnegative: bool = False,
+    steps: int = 1500,
+    lr: float = 0.01,
+    every: int = 50,
+    seed: int = 0,
+) -> Fit:
+    """Fit AAMs by Adam on the mean squared error of all rounds, all fits in one stack.
+
+    sizes [S, R, K] or [F, S, R, K], accuracy [S, R] or [F, S, R]: one data set, or one each
+    used [F, S]   which simulations a fit sees; default all
+    starts        how many fits of one data set, from different starts
+    start         omega begins "equal" (1 / K) or "random" (uniform in [0, 2 / K))
+    nonnegative   all weights above omega stay >= 0 too, so that more data never lowers the guess
+    steps, lr     of Adam;  every: how often loss and omega are noted
+    omega stays >= 0: (omega, a) and (-omega, -a) are the same model, and this picks one of them
+    raises        ValueError naming the argument
+    """
+    sizes, accuracy, used = _check_fit(sizes, accuracy, used, starts)
+    if form not in ("linear", "hidden"):
+        raise ValueError(f'form: expected "linear" or "hidden", got {form!r}')
+    if start not in ("equal", "random"):
+        raise ValueError(f'start: expected "equal" or "random", got {start!r}')
+    for name, value in (("steps", steps), ("every", every)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
+    fits, (rounds, clients) = len(used), sizes.shape[-2:]
+    parts = _first_weights(fits, rounds, clients, accuracy, start, seed)
+    moments = [[torch.zeros_like(part) for part in parts] for _ in range(2)]
+    counts = [torch.zeros(()) for _ in parts]
+    weight = used / (used.sum(1, keepdim=True) * rounds)  # of a squared error: [F, S]
+    losses, omegas = [], []
+    with one_thread():
+        for step in range(1, steps + 1):
+            for part in parts:
+                part.requires_grad_()
+            error = (AAM(*parts, form, neutral)(sizes) - accuracy).square()
+            loss = (error * weight[:, :, None]).sum((1, 2))
+            gradients = list(torch.autograd.grad(loss.sum(), parts))
+            parts = [part.detach() for part in parts]
+            adam(
+                parts,
+                gradients,
+                *moments,
+                [],
+                counts,
+                fused=True,
+                maximize=False,
+                **ADAM,
+                lr=lr,
+            )
+            for part in parts if nonnegative else parts[:1]:
+                part.clamp_(min=0)
+            if step % every == 0:
+                losses.append(loss.detach())
+                omegas.append(parts[0].clone())
+    width = (0, fits), (0, fits, clients)
+    loss, omega = (
+        torch.stack(found) if found else accuracy.new_empty(empty)
+        for found, empty in zip((losses, omegas), width, strict=True)
+    )
+    return Fit(AAM(*parts, form, neutral), loss, omega, every)
+
+
+def _first_weights(
+    fits: int,
+    rounds: int,
+    clients: int,
+    accuracy: Tensor,
+    start: str,
+    seed: int,
+) -> list[Tensor]:
+    """omega [F, K], w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F] to begin with.
+
+    The layers above begin as PyTorch begins linear layers, in absolute value: where more data seems
+    to lower the accuracy at first, the clamp drives every omega to 0, and X = 0 learns nothing. The
+    last bias begins at the mean accuracy; fit f draws from a stream of its own.
+    """
+
+    def draw(f: int, name: str, *shape: int) -> Tensor:
+        return torch.rand(*shape, generator=stream(seed, name, f), dtype=torch.float64)
+
+    w1, b1, w2 = (
+        torch.stack([draw(f, name, *shape) for f in range(fits)]) * 2 - 1
+        for name, shape in (("w1", (NODES, rounds)), ("b1", (NODES,)), ("w2", (NODES,)))
+    )
+    omega = torch.full((fits, clients), 1 / clients, dtype=torch.float64)
+    if start == "random":
+        omega = torch.stack([draw(f, "omega", clients) for f in range(fits)]) * 2 / clients
+    parts = [omega, w1 / math.sqrt(rounds), b1 / math.sqrt(rounds), w2 / math.sqrt(NODES)]
+    parts.append(accuracy.mean((-2, -1)).double().expand(fits).clone())
+    parts[1:4] = [part.abs() for part in parts[1:4]]
+    return [part.to(accuracy).contiguous() for part in parts]
+
+
+def _check_fit(
+    sizes: Tensor, accuracy: Tensor, used: Tensor | None, starts: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    for name, tensor, dims in (("sizes", sizes, (3, 4)), ("accuracy", accuracy, (2, 3))):
+        if not torch.is_tensor(tensor) or tensor.ndim not in dims or 0 in tensor.shape:
+            shape = list(tensor.shape) if torch.is_tensor(tensor) else type(tensor).__name__
+            raise ValueError(f"{name}: expected [S, R, K] sizes and [S, R] accuracy, got {shape}")
+        if not torch.isfinite(tensor).all():
+            raise ValueError(f"{name}: holds NaN or infinite values")
+    if sizes.shape[:-1] != accuracy.shape:
+        raise ValueError(
+            f"accuracy: expected {list(sizes.shape[:-1])} to fit the sizes, "
+            f"got {list(accuracy.shape)}"
+        )
+    if isinstance(starts, bool) or not isinstance(starts, int) or starts < 1:
+        raise ValueError(f"starts: expected a whole number of at least 1, got {starts!r}")
+    fits = len(sizes) if sizes.ndim == 4 else starts if used is None else len(used)
+    if used is None:
+        used = torch.ones(fits, accuracy.shape[-2])
+    if used.shape != (fits, accuracy.shape[-2]) or not (used.sum(1) > 0).all():
+        raise ValueError(
+            f"used: expected [{fits}, {accuracy.shape[-2]}], at least one simulation a fit"
+        )
+    kind = torch.float64
+    return sizes.to(kind), accuracy.to(kind), used.to(kind)
