@@ -55,8 +55,12 @@ def curves(
     xlabel: str = "round",
     ylabel: str = "test accuracy",
     title: str = "",
+    log: bool = False,
 ) -> Figure:
-    """One line a label: [T] values, or [seeds, T]: every seed thin, their mean thick."""
+    """One line a label: [T] values, or [seeds, T]: every seed thin, their mean thick.
+
+    log  both axes are logarithmic
+    """
     figure, (axis,) = _figure()
     for label, values, colour, marker in styled(lines):
         values = torch.as_tensor(values, dtype=torch.float64)
@@ -74,7 +78,9 @@ def curves(
             markevery=max(1, len(at) // 8),
         )
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
-    if x is None:
+    if log:
+        axis.set(xscale="log", yscale="log")
+    elif x is None:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.legend(frameon=False)
     ends = ", ".join(
@@ -202,10 +208,13 @@ def removal(results: Mapping[str, object], *, title: str = "") -> Figure:
     )
 
 
-def confusion(tables: Mapping[str, Tensor], *, title: str = "") -> Figure:
+def confusion(
+    tables: Mapping[str, Tensor], *, rows: str = "true class", title: str = ""
+) -> Figure:
     """Confusion matrices side by side: ``tables[label]`` [classes, classes], row = true class.
 
-    Each row is scaled to shares; the diagonal holds the recall of every class
+    Each row is scaled to shares; the diagonal holds the recall of every class. ``rows`` names what
+    the rows are where they are not true classes, e.g. a client's labels
     """
     figure, panels = _figure(1.6 + 3.2 * len(tables), 3.6, len(tables))
     for axis, (label, table) in zip(panels, tables.items(), strict=True):
@@ -214,7 +223,7 @@ def confusion(tables: Mapping[str, Tensor], *, title: str = "") -> Figure:
         image = axis.imshow(share.numpy(), cmap="Blues", vmin=0, vmax=1)
         axis.grid(False)
         ticks = range(len(table))
-        axis.set(xlabel="predicted class", ylabel="true class", title=label)
+        axis.set(xlabel="predicted class", ylabel=rows, title=label)
         axis.set_xticks(ticks)
         axis.set_yticks(ticks)
     figure.colorbar(image, ax=panels, label="share of the true class")
@@ -225,6 +234,6 @@ def confusion(tables: Mapping[str, Tensor], *, title: str = "") -> Figure:
     )
     return _done(
         figure,
-        "Confusion matrices: true class against predicted class.",
+        f"Confusion matrices: {rows} against predicted class.",
         f"Confusion matrices; share of right predictions: {hit}.",
     )

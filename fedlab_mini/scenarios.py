@@ -38,8 +38,9 @@ def irrelevant_digits(
                names of one random bijection odd -> even; which ids they get: by the seed
     split      how each group's samples are dealt; default ``sorted_shards(1)``, the paper's: a
                client holds one or two classes
-    corrupt    what is done to one relevant client, chosen by the seed: ``swap_labels((1, 2))`` is
-               the paper's client that has 2 and 4 in exchange (classes 0..4 are 0, 2, 4, 6, 8)
+    corrupt    what is done to one relevant client, chosen by the seed among those it changes:
+               ``swap_labels((1, 2))`` is the paper's client that has 2 and 4 in exchange (classes
+               0..4 are 0, 2, 4, 6, 8)
     validation, test  numbers of even digits the server keeps; by default the paper's 1,000 and
                4,000 where there are 14,000 or more, else a fifth each
     returns    5 classes; ``truth`` and ``noise`` name the irrelevant clients and the corrupted one
@@ -57,15 +58,18 @@ def irrelevant_digits(
     kept = (1_000, 4_000) if len(own) >= 14_000 else (len(own) // 5, len(own) // 5)
     order = torch.randperm(relevant + irrelevant, generator=stream(seed, "who is irrelevant"))
     order = order.tolist()
-    good = federation(
-        own,
-        clients=relevant,
-        split=split,
-        corrupt={} if corrupt is None else {0: corrupt},
-        validation=kept[0] if validation is None else validation,
-        test=kept[1] if test is None else test,
-        seed=seed,
-    )
+    for k in range(relevant):  # the first whom the corruption changes; all can be changed by most
+        good = federation(
+            own,
+            clients=relevant,
+            split=split,
+            corrupt={} if corrupt is None else {k: corrupt},
+            validation=kept[0] if validation is None else validation,
+            test=kept[1] if test is None else test,
+            seed=seed,
+        )
+        if corrupt is None or good.noise[k] > 0:
+            break
     names = torch.randperm(5, generator=stream(seed, "odd to even"))
     pairs = [good.client(k) for k in range(relevant)]
     if irrelevant:

@@ -228,8 +228,10 @@ class LabelStandardisation(SFedAvg):
     groups        a client's label groups are those of its "original" labels, or of its "current"
                   ones (as printed), which merges what a half repair has mixed
     literal       margin None, spread .02, current groups, and all that it means for `SFedAvg`
-    other arguments, scores: see `SFedAvg`; suspects are the clients with phi below the mean
+    other arguments, scores: see `SFedAvg`
 
+    Suspects are the clients with phi below the mean and, unless literal, whoever has renamed
+    something before: a repair may be half done, and forgiven already.
     stable_at     the first stable round (0: none yet); corrections [K] how often a client renamed
     raises        ValueError naming the argument    source [Nagalapatti & Narayanam 2021; chapter 9]
     """
@@ -306,9 +308,11 @@ class LabelStandardisation(SFedAvg):
         if not self.stable_at and self.recent.max() - self.recent.min() <= self.spread:
             self.stable_at = round.t
         if self.stable_at and (not self.once or self.stable_at == round.t):
-            suspects = (self.phi < self.phi.mean()).nonzero().flatten()
+            suspects = self.phi < self.phi.mean()
+            if not self.literal:
+                suspects |= self.corrections > 0
             right = self._right(predicted, y)
-            self.note = Inspection(suspects, right, self.margin, self.groups)
+            self.note = Inspection(suspects.nonzero().flatten(), right, self.margin, self.groups)
         return theta
 
     def _right(self, predicted: Tensor, y: Tensor) -> Tensor:

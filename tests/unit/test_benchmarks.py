@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from benchmarks import engine, strategies, timing
+from benchmarks import engine, fedccea, strategies, timing
 from benchmarks.loop import PlainLoop, Vmapped
 from benchmarks.worker import Worker, WorkerError, python_with
 
@@ -114,6 +114,46 @@ def test_a_strategys_cost_is_an_upper_limit(messages):
         "leave one out, 1 rounds: 30 / 10 clients": None,
     }
     assert all(r.at_most and min(r.values) > 0 for r in (*found, *grown))
+
+
+@pytest.mark.parametrize("widths", [(6, 4, 10), (6, 5, 4, 10)])
+def test_the_plain_loop_simulates_what_the_simulator_does(widths):
+    assert fedccea.check_equal(widths, 40, 100, simulations=4) == 8
+
+
+def test_the_loop_uses_the_first_samples_of_every_client(monkeypatch):
+    fed = fedccea.random_federation((6, 10), 9, 5)
+    loop, seen = fedccea.SimulatorLoop(fed, (6, 10)), []
+    real = loop.client
+
+    def client(t, k):
+        seen.append((t, k, sorted(loop.order(t, k).tolist())))
+        return real(t, k)
+
+    monkeypatch.setattr(loop, "client", client)
+    chance = torch.Generator().manual_seed(0)
+    counts = torch.randint(1, 10, (2, 3, fedccea.CLIENTS), generator=chance)
+    curves = loop.simulate(fm.logistic(6, 10).init(0), counts)
+    assert curves.shape == (2, 3)
+    wanted = [
+        (t + 1, k, list(range(int(counts[s, t, k]))))
+        for s in range(2)
+        for t in range(3)
+        for k in range(fedccea.CLIENTS)
+    ]
+    assert seen == wanted
+
+
+def test_the_simulator_and_its_fits_have_targets():
+    found = fedccea.simulations(1, (6, 10), 9, 5, count=2, rounds=1, target=3.0)
+    assert found.what == "6-10, 20 clients x 9 samples: loop / simulator"
+    assert found.target == 3.0
+    fits = fedccea.fits(1, simulations=4, rounds=3, starts=2, steps=2)
+    assert [(r.what, r.target) for r in fits] == [
+        ("fit_aam, linear, 2 starts: one by one / in one stack", fedccea.FITS),
+        ("fit_aam, hidden, 2 starts: one by one / in one stack", None),
+    ]
+    assert min(*found.values, *(value for r in fits for value in r.values)) > 0
 
 
 def test_a_worker_answers_every_turn_with_its_own_cpu_seconds():

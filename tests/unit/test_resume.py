@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,18 @@ MAKES: dict[str, Callable[..., fm.FedAvg]] = {
     "FRCCE together": functools.partial(fm.FRCCE, inputs="all", empty="redraw"),
     "FLDVE": fm.FLDVE,
     "DVRLRemoval": fm.DVRLRemoval,
+    "SFedAvg": functools.partial(fm.SFedAvg, 3),
+    "SFedAvg orders": functools.partial(fm.SFedAvg, 4, exact=False, permutations=3),
+    "SFedAvg literal": functools.partial(fm.SFedAvg, 3, literal=True),
+    "SFedAvg loss": functools.partial(fm.SFedAvg, 3, metric="loss", empty="zero"),
+    "SFedAvg by class": functools.partial(fm.SFedAvg, 2, by_class=True),
+    "SFedAvg uniform": functools.partial(fm.SFedAvg, 2, temperature=math.inf),
+    "LabelStandardisation": functools.partial(
+        fm.LabelStandardisation, 3, window=2, spread=1, margin=0.3
+    ),
+    "LabelStandardisation once": functools.partial(
+        fm.LabelStandardisation, 3, window=3, spread=1, once=True, groups="current"
+    ),
 }
 every = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES.keys())
 
@@ -67,7 +80,7 @@ def run(fed: fm.Federation, strategy, rounds: int = 6, **options) -> fm.History:
 
 def assert_same(one: fm.History, other: fm.History) -> None:
     """Two histories are equal to the last bit, seconds aside; so are their strategies."""
-    for name in ("theta", "scores", "weights", "selected", "accuracy", "loss"):
+    for name in ("theta", "scores", "weights", "selected", "accuracy", "loss", "labels"):
         a, b = getattr(one, name), getattr(other, name)
         assert a.dtype == b.dtype, name
         assert a.numpy().tobytes() == b.numpy().tobytes(), name
@@ -229,6 +242,74 @@ def test_decaying_step_sizes_go_on_where_they_were(make_fed, path):
     assert_same(whole, run(fed, fm.CGSV(), checkpoint=path, local=local))
 
 
+# --- labels that changed -------------------------------------------------------------------------
+
+
+def swapped(seed: int = 1) -> fm.Federation:
+    """Four clients with even digits; one has 2 and 4 in exchange."""
+    wrong = fm.swap_labels((1, 2))
+    return fm.irrelevant_digits(relevant=4, irrelevant=0, split=fm.iid(), corrupt=wrong, seed=seed)
+
+
+def repairing(groups: str = "original") -> fm.LabelStandardisation:
+    """The strategy that has the exchange undone, in two steps."""
+    return fm.LabelStandardisation(3, groups=groups)
+
+
+def long_run(fed: fm.Federation, strategy, rounds: int, **options) -> fm.History:
+    """A training that is long enough for repairs."""
+    return fm.train(fed, fm.mlp(64, 16, 5), strategy, rounds=rounds, seed=1, **options)
+
+
+def repairs(fed: fm.Federation, rounds: int) -> list[int]:
+    """The rounds in which labels changed."""
+    strategy, found, now = repairing(), [], []
+    aggregate, hear = strategy.aggregate, strategy.hear
+    strategy.aggregate = lambda this: (now.append(this.t), aggregate(this))[1]
+    strategy.hear = lambda ids: (found.append(now[-1]), hear(ids))[1]
+    long_run(fed, strategy, rounds)
+    return found
+
+
+def test_a_training_goes_on_with_the_labels_it_had(path):
+    """Stopped before, between and after the two halves of a repair."""
+    fed = swapped()
+    clean = fm.irrelevant_digits(relevant=4, irrelevant=0, split=fm.iid(), seed=1)
+    rounds = repairs(fed, 40)
+    assert len(rounds) == 2
+    whole = long_run(fed, repairing(), 40)
+    assert torch.equal(whole.labels, clean.y)
+    for last in (rounds[0], rounds[0] + 1, rounds[1], rounds[1] + 1, 40):
+        path.unlink(missing_ok=True)
+        with pytest.raises(Interrupted):
+            long_run(fed, stop_at(repairing(), last), 40, checkpoint=path, every=1)
+        assert_same(whole, long_run(fed, repairing(), 40, checkpoint=path, every=1))
+    again = long_run(fed, repairing(), 40, checkpoint=path)  # read from the file
+    assert_same(whole, again)
+    assert torch.equal(again.labels, clean.y)
+
+
+def test_the_labels_on_disk_are_those_of_the_clients(path):
+    """After the first half of the repair, the labels are neither the first nor the true ones."""
+    fed, first = swapped(), repairs(swapped(), 40)[0]
+    half = long_run(fed, repairing(), first, checkpoint=path)
+    assert not torch.equal(half.labels, fed.y)
+    assert torch.equal(half.labels, long_run(fed, repairing(), first, checkpoint=path).labels)
+    longer = long_run(fed, repairing(), 40, checkpoint=path)
+    assert_same(long_run(fed, repairing(), 40), longer)
+    changed = (longer.labels != fed.y) & (half.labels == fed.y)
+    assert changed.any()  # the second half was repaired by the first labels' groups
+
+
+def test_a_checkpoint_belongs_to_the_labels_a_training_began_with(path):
+    fed = swapped()
+    history = long_run(fed, repairing(), 40, checkpoint=path)
+    assert not torch.equal(history.labels, fed.y)
+    repaired = fm.Federation(**{**vars(fed), "y": history.labels})
+    with pytest.raises(ValueError, match=r"^checkpoint: .* belongs to other work"):
+        long_run(repaired, repairing(), 40, checkpoint=path)
+
+
 # --- strategies of one's own ---------------------------------------------------------------------
 
 
@@ -328,6 +409,36 @@ def test_a_checkpoint_of_other_settings_is_refused(make_fed, path, one, other):
     run(fed, one, 1, checkpoint=path)
     with pytest.raises(ValueError, match=r"^checkpoint: .* belongs to other work"):
         run(fed, other, 1, checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"m": 2},
+        {"alpha": 0.5},
+        {"beta": 0.5},
+        {"permutations": 9},
+        {"temperature": 1.0},
+        {"metric": "loss"},
+        {"empty": "zero"},
+        {"exact": True},
+        {"by_class": True},
+        {"weighting": "size"},
+        {"literal": True},
+        {"margin": 0.1},
+        {"spread": 0.1},
+        {"window": 4},
+        {"once": True},
+        {"accuracy": "precision"},
+        {"groups": "current"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_a_checkpoint_of_other_relevances_is_refused(make_fed, path, options):
+    fed = make_fed(SIZES[:3])
+    run(fed, fm.LabelStandardisation(3), 1, checkpoint=path)
+    with pytest.raises(ValueError, match=r"^checkpoint: .* belongs to other work"):
+        run(fed, fm.LabelStandardisation(**({"m": 3} | options)), 1, checkpoint=path)
 
 
 def test_fewer_rounds_than_it_holds_are_refused(make_fed, path):

@@ -150,6 +150,309 @@ def test_bad_arguments_of_noisy_digits_are_named(changes, name):
         fm.noisy_digits(**changes)
 
 
+# --- irrelevant digits ---------------------------------------------------------------------------
+
+EVEN = {0: 0, 2: 1, 4: 2, 6: 3, 8: 4}  # the classes of the task
+
+
+def digit_of(fed: fm.Federation, data: fm.Dataset) -> list[Tensor]:
+    """The true digit behind every sample of each client, found by its inputs."""
+    table: dict[tuple, set[int]] = {}
+    for row, digit in zip(data.x.tolist(), data.y.tolist(), strict=True):
+        table.setdefault(tuple(row), set()).add(digit)
+    assert all(len(digits) == 1 for digits in table.values())  # no image under two names
+    return [
+        torch.tensor([next(iter(table[tuple(row)])) for row in fed.client(k)[0].tolist()])
+        for k in range(fed.clients)
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_irrelevant_clients_hold_odd_digits_under_even_names(seed):
+    fed, digits = fm.irrelevant_digits(seed=seed), fm.load("digits")
+    assert fed.clients == 10
+    assert fed.classes == 5
+    assert len(fed.corrupted) == 4
+    names: dict[int, set[int]] = {}
+    for k, true in enumerate(digit_of(fed, digits)):
+        given = fed.client(k)[1]
+        if k in fed.corrupted:
+            assert (true % 2 == 1).all()
+            for digit, label in zip(true.tolist(), given.tolist(), strict=True):
+                names.setdefault(digit, set()).add(label)
+            assert fed.truth[k].startswith("open_set(")
+            assert float(fed.noise[k]) == 1
+        else:
+            assert given.tolist() == [EVEN[d] for d in true.tolist()]
+            assert float(fed.noise[k]) == 0
+    assert set(names) == {1, 3, 5, 7, 9}  # one bijection, the same for all of them
+    assert all(len(labels) == 1 for labels in names.values())
+    assert set().union(*names.values()) == set(range(5))
+    mapping = [names[odd].pop() for odd in (1, 3, 5, 7, 9)]
+    told = next(fed.truth[k] for k in fed.corrupted)
+    assert f"mapping={tuple(mapping)}" in told
+
+
+def test_every_digit_is_dealt_once_and_the_server_keeps_even_ones():
+    data = made_up(1000)
+    fed = fm.irrelevant_digits(data, seed=3)
+    kept = torch.cat([fed.x, fed.validation[0], fed.test[0]])
+    assert sorted(kept.flatten().tolist()) == sorted(data.x.flatten().tolist())
+    even, odd = int((data.y % 2 == 0).sum()), int((data.y % 2 == 1).sum())
+    assert len(fed.validation[1]) == len(fed.test[1]) == even // 5
+    for x, y in (fed.validation, fed.test):
+        assert y.tolist() == [EVEN[int(data.y[int(i)])] for i in x.flatten().tolist()]
+    bad = sorted(fed.corrupted)
+    assert int(fed.sizes[bad].sum()) == odd
+    good = sorted(set(range(10)) - fed.corrupted)
+    assert int(fed.sizes[good].sum()) == even - 2 * (even // 5)
+    for ids in (bad, good):
+        assert int(fed.sizes[ids].max() - fed.sizes[ids].min()) <= 1
+
+
+def test_the_papers_split_gives_one_or_two_classes():
+    fed = fm.irrelevant_digits(seed=2)
+    held = (fed.label_counts > 0).sum(1)
+    assert int(held.max()) <= 3
+    assert float(held.double().mean()) < 2.5
+    even = fm.irrelevant_digits(seed=2, split=fm.iid())
+    assert ((even.label_counts > 0).sum(1) == 5).all()
+    assert even.corrupted == fed.corrupted
+
+
+def test_the_seed_decides_who_is_irrelevant_and_by_what_names():
+    data = made_up(600)
+    feds = [fm.irrelevant_digits(data, seed=seed) for seed in range(15)]
+    assert set().union(*(fed.corrupted for fed in feds)) == set(range(10))
+    assert len({frozenset(fed.corrupted) for fed in feds}) > 10
+    assert len({fed.truth[min(fed.corrupted)].split("mapping=")[1] for fed in feds}) > 8
+    one, same = (fm.irrelevant_digits(data, seed=4) for _ in range(2))
+    assert torch.equal(one.x, same.x)
+    assert torch.equal(one.y, same.y)
+    assert one.truth == same.truth
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_relevant_client_may_be_corrupted(seed):
+    wrong = fm.swap_labels((1, 2))
+    fed = fm.irrelevant_digits(seed=seed, corrupt=wrong, split=fm.iid())
+    clean = fm.irrelevant_digits(seed=seed, split=fm.iid())
+    assert torch.equal(fed.x, clean.x)
+    (k,) = fed.corrupted - clean.corrupted
+    assert clean.corrupted < fed.corrupted
+    assert fed.truth[k] == repr(wrong)
+    before, after = clean.client(k)[1], fed.client(k)[1]
+    table = torch.tensor([0, 2, 1, 3, 4])
+    assert torch.equal(after, table[before])
+    assert float(fed.noise[k]) == pytest.approx(float((after != before).double().mean()))
+    assert torch.equal(shares_wrong(fed, clean).nonzero().flatten(), torch.tensor([k]))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_corruption_goes_to_a_client_that_it_changes(seed):
+    """Of six clients with a class or two, not all hold digits 2 or 4."""
+    wrong = fm.swap_labels((1, 2))
+    fed, clean = (fm.irrelevant_digits(seed=seed, corrupt=c) for c in (wrong, None))
+    (k,) = (k for k, text in fed.truth.items() if text == repr(wrong))
+    assert k not in clean.corrupted
+    assert float(fed.noise[k]) > 0
+    assert torch.equal(shares_wrong(fed, clean).nonzero().flatten(), torch.tensor([k]))
+    held = clean.label_counts[k] > 0
+    assert held[1] or held[2]
+
+
+def test_a_corruption_that_changes_nobody_is_named_all_the_same():
+    wrong = fm.flip_labels(0.0)
+    fed = fm.irrelevant_digits(corrupt=wrong)
+    (k,) = (k for k, text in fed.truth.items() if text == repr(wrong))
+    assert float(fed.noise[k]) == 0
+    assert torch.equal(fed.y, fm.irrelevant_digits().y)
+
+
+def test_the_seed_decides_which_client_is_corrupted():
+    data, wrong = made_up(600), fm.flip_labels(1.0)
+    feds = [fm.irrelevant_digits(data, corrupt=wrong, seed=seed) for seed in range(20)]
+    ids = {k for fed in feds for k, text in fed.truth.items() if text == repr(wrong)}
+    assert len(ids) > 5
+
+
+def test_without_irrelevant_clients_all_hold_even_digits():
+    fed = fm.irrelevant_digits(relevant=10, irrelevant=0)
+    assert fed.corrupted == set()
+    assert not fed.noise.any()
+    assert all((true % 2 == 0).all() for true in digit_of(fed, fm.load("digits")))
+
+
+def test_the_papers_server_where_there_is_enough():
+    fed = fm.irrelevant_digits(made_up(29_000, seed=1))
+    assert len(fed.validation[1]) == 1_000
+    assert len(fed.test[1]) == 4_000
+    few = fm.irrelevant_digits(made_up(27_000, seed=1))
+    assert len(few.validation[1]) == len(few.test[1]) < 2_800
+
+
+def test_sizes_of_the_irrelevant_digits_server():
+    fed = fm.irrelevant_digits(made_up(600), validation=31, test=40, relevant=3, irrelevant=2)
+    assert (len(fed.validation[1]), len(fed.test[1]), fed.clients) == (31, 40, 5)
+    assert fm.irrelevant_digits(dtype=torch.float64).x.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"relevant": 0}, "relevant"),
+        ({"relevant": -1}, "relevant"),
+        ({"irrelevant": -1}, "irrelevant"),
+        ({"relevant": 5000}, "clients"),
+        ({"irrelevant": 5000}, "clients"),
+        ({"data": made_up(100, classes=9)}, "data"),
+        ({"data": 3}, "data"),
+        ({"split": "iid"}, "split"),
+        ({"corrupt": "flip"}, r"corrupt\[0\]"),
+        ({"corrupt": fm.swap_labels((1, 7))}, "pairs"),
+        ({"validation": 0}, "validation"),
+        ({"test": 99_999}, "test"),
+        ({"seed": 0.5}, "seed"),
+    ],
+    ids=[
+        "relevant=0", "relevant=-1", "irrelevant=-1", "relevant=5000", "irrelevant=5000",
+        "data of nine classes", "data=3", "split", "corrupt", "swap", "validation", "test", "seed",
+    ],
+)  # fmt: skip
+def test_bad_arguments_of_irrelevant_digits_are_named(changes, name):
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}: "):
+        fm.irrelevant_digits(**changes)
+
+
+@pytest.mark.xfail(reason="the sum of the two is looked at first, under the name clients")
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"relevant": 2.5}, "relevant"),
+        ({"relevant": "6"}, "relevant"),
+        ({"irrelevant": None}, "irrelevant"),
+        ({"relevant": 0, "irrelevant": 0}, "relevant"),
+        ({"relevant": 3, "irrelevant": -3}, "irrelevant"),
+    ],
+    ids=["fraction", "text", "none", "nobody", "negative"],
+)
+def test_counts_of_the_wrong_kind_are_named(changes, name):
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}: "):
+        fm.irrelevant_digits(**changes)
+
+
+@pytest.mark.xfail(reason="the attack is named in truth and dropped from attacks")
+def test_an_attack_on_a_relevant_client_is_kept_or_refused():
+    try:
+        fed = fm.irrelevant_digits(corrupt=fm.sign_flip())
+    except (TypeError, ValueError):
+        return
+    (k,) = (k for k, text in fed.truth.items() if not text.startswith("open_set"))
+    assert isinstance(fed.attacks[k], fm.sign_flip)
+
+
+# --- skewed digits -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("skew", "classes"), [("iid", 10), ("weak", 5), ("strong", 2)])
+def test_skew_says_how_many_classes_a_client_holds(skew, classes):
+    fed = fm.skewed_digits(skew=skew)
+    assert fed.clients == 20
+    assert ((fed.label_counts > 0).sum(1) == classes).all()
+    assert len(fed.validation[1]) == len(fed.test[1]) == 1797 // 5
+    assert int(fed.sizes.sum()) == 1797 - 2 * (1797 // 5)
+    assert fed.corrupted == set()
+    assert not fed.noise.any()
+
+
+@pytest.mark.parametrize("skew", ["iid", "weak", "strong"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fifth_of_the_skewed_clients_is_noisy(skew, seed):
+    fed, clean = (fm.skewed_digits(skew=skew, noise=noise, seed=seed) for noise in (0.4, 0.0))
+    assert len(fed.corrupted) == 4
+    assert set(fed.truth.values()) == {repr(fm.flip_labels(0.4))}
+    assert torch.equal(fed.x, clean.x)
+    assert torch.equal(fed.noise, shares_wrong(fed, clean))
+    for k in range(20):
+        size = int(fed.sizes[k])
+        wanted = round(0.4 * size) if k in fed.corrupted else 0
+        assert round(float(fed.noise[k]) * size) == wanted
+
+
+def test_the_seed_decides_which_skewed_clients_are_noisy():
+    bad = [frozenset(fm.skewed_digits(noise=0.4, seed=s).corrupted) for s in (0, 1, 2, 3, 0)]
+    assert bad[0] == bad[4]
+    assert len(set(bad)) == 4
+    levels = [fm.skewed_digits(noise=noise, seed=1).corrupted for noise in (0.1, 1.0)]
+    assert levels[0] == levels[1]
+
+
+@pytest.mark.parametrize(("share", "count"), [(0, 0), (0.12, 1), (0.13, 1), (0.5, 5), (1, 10)])
+def test_share_counts_skewed_clients(share, count):
+    assert len(fm.skewed_digits(clients=10, noise=0.3, share=share).corrupted) == count
+    assert fm.skewed_digits(clients=10, share=share).corrupted == set()
+
+
+def test_another_corruption_of_skewed_clients():
+    trigger = fm.backdoor(0, 0.5, fm.load("digits").shape)
+    fed = fm.skewed_digits(corrupt=trigger, seed=2)
+    assert len(fed.corrupted) == 4
+    assert set(fed.truth.values()) == {repr(trigger)}
+    assert fed.corrupted == fm.skewed_digits(noise=0.4, seed=2).corrupted
+    fed = fm.skewed_digits(corrupt=fm.sign_flip(), seed=2)
+    assert set(fed.attacks) == fed.corrupted
+
+
+def test_sizes_of_ones_own_for_skewed_digits():
+    fed = fm.skewed_digits(
+        made_up(900), "iid", clients=3, samples=90, validation=50, test=made_up(7)
+    )
+    assert fed.sizes.tolist() == [30] * 3
+    assert (len(fed.validation[1]), len(fed.test[1])) == (50, 7)
+    assert fm.skewed_digits(dtype=torch.float64).x.dtype == torch.float64
+
+
+def test_a_large_server_keeps_five_thousand():
+    fed = fm.skewed_digits(made_up(26_000), "weak")
+    assert len(fed.validation[1]) == len(fed.test[1]) == 5_000
+    assert int(fed.sizes.sum()) == 16_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"skew": "some"}, "skew"),
+        ({"skew": None}, "skew"),
+        ({"clients": 0}, "clients"),
+        ({"clients": 2.0}, "clients"),
+        ({"clients": 5000}, "clients"),
+        ({"clients": 3}, "classes_per_client"),
+        ({"share": -0.1}, "share"),
+        ({"share": 1.1}, "share"),
+        ({"share": float("nan")}, "share"),
+        ({"samples": 4}, "samples"),
+        ({"validation": 0}, "validation"),
+        ({"test": 1797}, "test"),
+        ({"corrupt": "flip"}, r"corrupt\[\d+\]"),
+        ({"seed": 0.5}, "seed"),
+        ({"data": 3}, "data"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_of_skewed_digits_are_named(changes, name):
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}: "):
+        fm.skewed_digits(**changes)
+
+
+@pytest.mark.xfail(reason="flip_labels complains of its own share; a text fails in a comparison")
+@pytest.mark.parametrize(
+    "noise", [-0.1, 1.1, float("nan"), "much"], ids=["negative", "above 1", "nan", "text"]
+)
+def test_noise_that_is_no_share_is_named(noise):
+    with pytest.raises((TypeError, ValueError), match=r"^noise: "):
+        fm.skewed_digits(noise=noise)
+
+
 # --- spam ----------------------------------------------------------------------------------------
 
 

@@ -103,6 +103,35 @@ def test_shares_are_rounded_up_to_whole_samples(make_fed, monkeypatch, dtype):
         assert seen.pop() == wanted
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_fraction_of_the_data_is_a_whole_number_of_samples(make_fed, dtype):
+    sizes = torch.tensor([1, 2, 3, 7, 10, 49, 100, 641])
+    fed = make_fed(sizes.tolist())
+    for n in sizes.tolist():
+        wanted = torch.arange(n + 1)
+        shares = (wanted.double() / n).to(dtype)
+        used = simulation.samples_used(fed, shares[:, None].expand(-1, len(sizes)))
+        assert torch.equal(used[:, sizes == n][:, 0], wanted)
+        assert ((used > 0) == (shares > 0)[:, None]).all()
+        assert (used <= sizes).all()
+        assert (used[1:] >= used[:-1]).all()
+        between = (wanted[:-1].double() + 0.5) / n
+        used = simulation.samples_used(fed, between.to(dtype)[:, None].expand(-1, len(sizes)))
+        assert torch.equal(used[:, sizes == n][:, 0], wanted[1:])
+
+
+def test_samples_used_keep_the_shape_of_the_shares(make_fed):
+    fed = make_fed((4, 1, 6))
+    assert simulation.samples_used(fed, torch.tensor([True, False, True])).tolist() == [4, 0, 6]
+    assert simulation.samples_used(fed, torch.tensor([0, 1, 1])).tolist() == [0, 1, 6]
+    used = simulation.samples_used(fed, torch.full((2, 5, 3), 0.5))
+    assert used.shape == (2, 5, 3)
+    assert used.dtype == torch.long
+    assert used[1, 4].tolist() == [2, 1, 3]
+    bad = fm.Federation(**{**vars(fed), "unusable": frozenset({1, 2})})
+    assert simulation.samples_used(bad, torch.full((2, 3), 0.5)).tolist() == [[2, 0, 0]] * 2
+
+
 def test_weights_are_the_samples_used(make_fed):
     """Half of a client's data weighs half: by the algebra of one round."""
     fed, net = make_fed((10, 30)), fm.logistic(6, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -37,7 +38,25 @@ LEARNED: dict[str, Callable[..., fm.FRCCE]] = {
     "DVRLRemoval": fm.DVRLRemoval,
 }
 TOGETHER = {"FRCCE together": functools.partial(fm.FRCCE, inputs="all")}
-ALL = LINEAR | LEARNED | TOGETHER
+EXACT: dict[str, Callable[..., fm.SFedAvg]] = {  # for six clients or fewer
+    "SFedAvg": functools.partial(fm.SFedAvg, m=None),
+    "SFedAvg loss": functools.partial(fm.SFedAvg, m=None, metric="loss"),
+    "SFedAvg by class": functools.partial(fm.SFedAvg, m=None, by_class=True),
+    "SFedAvg uniform": functools.partial(
+        fm.SFedAvg, m=None, temperature=math.inf, weighting="size"
+    ),
+    "SFedAvg zero": functools.partial(fm.SFedAvg, m=None, empty="zero"),
+    "LabelStandardisation": functools.partial(fm.LabelStandardisation, m=None),
+}
+SAMPLED: dict[str, Callable[..., fm.SFedAvg]] = {
+    "SFedAvg orders": functools.partial(fm.SFedAvg, m=None, exact=False, permutations=3),
+    "SFedAvg literal": functools.partial(fm.SFedAvg, m=None, literal=True),
+    "LabelStandardisation literal": functools.partial(
+        fm.LabelStandardisation, m=None, literal=True, window=2
+    ),
+}
+RELEVANCE = EXACT | SAMPLED
+ALL = LINEAR | LEARNED | TOGETHER | RELEVANCE
 LOCAL = LocalSGD(batch=4)
 
 
@@ -45,6 +64,17 @@ def every(*groups: dict[str, Callable[..., fm.FedAvg]]) -> pytest.MarkDecorator:
     """Run the test for each strategy of the groups; it gets ``make``."""
     merged = functools.reduce(dict.__or__, groups)
     return pytest.mark.parametrize("make", merged.values(), ids=merged.keys())
+
+
+def asking(make: Callable[..., fm.FedAvg], count: int) -> fm.FedAvg:
+    """The strategy with ``count`` clients a round, by the name it has for that."""
+    kind = make.func if isinstance(make, functools.partial) else make
+    return make(**{"m" if issubclass(kind, fm.SFedAvg) else "per_round": count})
+
+
+def unheard(make: Callable[..., fm.FedAvg], clients: int) -> float:
+    """The score of a client that nobody has asked yet: 0, or a relevance of 1 / K."""
+    return 1 / clients if isinstance(make(), fm.SFedAvg) else 0.0
 
 
 def choosing(strategy: fm.FedAvg, timetable: Callable[[int], Iterable[int]]) -> fm.FedAvg:
@@ -118,7 +148,7 @@ def test_scores_belong_to_ids_whatever_the_selection(make_fed, make):
     history = fm.train(fed, net, choosing(make(), lambda t: [1, 4, 6]), rounds=4, local=LOCAL)
     assert history.scores.shape == history.weights.shape == (4, 7)
     outside = [0, 2, 3, 5]
-    assert not history.scores[:, outside].any()
+    assert (history.scores[:, outside] == unheard(make, 7)).all()
     assert not history.weights[:, outside].any()
     assert (history.scores[:, [1, 4, 6]] != 0).any(0).all()
     assert history.selected[:, [1, 4, 6]].all()
@@ -143,13 +173,13 @@ def test_ids_are_only_names(make):
 @every(ALL)
 def test_partial_participation(make_fed, make):
     fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
-    history = fm.train(fed, net, make(per_round=3), rounds=4, local=LOCAL, seed=1)
+    history = fm.train(fed, net, asking(make, 3), rounds=4, local=LOCAL, seed=1)
     check_finite(history)
     assert (history.selected.sum(1) == 3).all()
     assert not history.weights[~history.selected].any()
     seen = history.selected.cumsum(0) > 0
-    assert not history.scores[~seen].any()
-    assert history.scores[seen].any()
+    assert (history.scores[~seen] == unheard(make, 7)).all()
+    assert (history.scores[seen] != unheard(make, 7)).any()
     sums = history.weights.double().sum(1)
     assert ((sums - 1).abs() < 1e-6).logical_or(sums == 0).all()
 
@@ -162,7 +192,7 @@ def test_late_joiners(make_fed, make):
     fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
     history = fm.train(fed, net, choosing(make(), timetable), rounds=4, local=LOCAL)
     check_finite(history)
-    assert not history.scores[:2, 5:].any()
+    assert (history.scores[:2, 5:] == unheard(make, 7)).all()
     assert (history.scores[3, 5:] != 0).all()
 
 
@@ -172,7 +202,7 @@ def test_nobody_is_asked_now_and_then(make_fed, make):
     strategy = choosing(make(), lambda t: [] if t % 2 else [5, 0, 3])
     history = fm.train(fed, net, strategy, rounds=3, local=LOCAL)
     check_finite(history)
-    assert not history.scores[0].any()
+    assert (history.scores[0] == unheard(make, 7)).all()
     assert history.loss[1] == history.loss[0]
     assert torch.equal(history.scores[2], history.scores[1])
 
@@ -220,7 +250,10 @@ def test_a_client_that_sends_nan_is_left_out(make_fed, make):
         history = fm.train(fed, net, make(), rounds=3, local=LOCAL)
     check_finite(history)
     assert not history.weights[:, 3].any()
-    assert not history.scores[:, 3].any()
+    if isinstance(make(), fm.SFedAvg):  # the lowest value of every round
+        assert (history.scores[:, 3] <= history.scores.amin(1)).all()
+    else:
+        assert not history.scores[:, 3].any()
     assert history.selected[:, 3].all()
     assert not torch.equal(history.theta, net.init(0, dtype=torch.float64))
 
@@ -256,7 +289,7 @@ def test_one_boosted_update_does_not_ruin_the_model(make, seed):
 # --- symmetry ------------------------------------------------------------------------------------
 
 
-@every(LINEAR, LEARNED)
+@every(LINEAR, LEARNED, EXACT)
 def test_identical_clients_have_identical_scores(make):
     """Clients 1 and 5 send the same; what is drawn may differ, what the policy says may not."""
     strategy = started(make(), 6)
@@ -269,7 +302,23 @@ def test_identical_clients_have_identical_scores(make):
         torch.testing.assert_close(strategy.omega[1], strategy.omega[5], rtol=0, atol=1e-10)
 
 
-@every(LINEAR, LEARNED)
+@every(RELEVANCE)
+def test_values_belong_to_ids_however_many_clients_there_are(make):
+    """As above; relevances start at 1 / K, so what is compared is the rounds' values."""
+    few, many = started(make(), 3), started(make(), 7)
+    ids = [1, 4, 6]
+    for t in range(1, 6):
+        updates = 0.3 * numbers(3, 26, seed=t)
+        one = few.aggregate(a_round(range(3), t, updates, [5, 9, 2]))
+        other = many.aggregate(a_round(ids, t, updates, [5, 9, 2]))
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+        torch.testing.assert_close(few.values, many.values[ids], rtol=0, atol=1e-12)
+        torch.testing.assert_close(few.applied, many.applied[ids], rtol=0, atol=1e-12)
+        start = 0.75**t * (1 / 3 - 1 / 7)  # what is left of the different starts
+        torch.testing.assert_close(few.scores - start, many.scores[ids], rtol=0, atol=1e-12)
+
+
+@every(LINEAR, LEARNED, RELEVANCE)
 def test_renamed_clients_keep_their_scores(make):
     """Client k of one training is called pi(k) in another one: the scores move with the names."""
     rename = torch.tensor([3, 0, 4, 1, 5, 2])
@@ -284,7 +333,7 @@ def test_renamed_clients_keep_their_scores(make):
         torch.testing.assert_close(one.applied, other.applied[rename], rtol=0, atol=1e-12)
 
 
-@every(LINEAR)
+@every(LINEAR, EXACT)
 def test_the_order_of_the_rows_does_not_matter(make):
     one, other = started(make(), 6), started(make(), 6)
     for t, ids in enumerate([[0, 1, 2, 3, 4], [5, 2, 0], [1, 3, 4, 5], [0, 5, 2, 1]], 1):
@@ -335,7 +384,7 @@ def test_a_restored_strategy_goes_on_to_the_last_bit(make):
         assert same_bytes(one.scores, other.scores)
         assert same_bytes(one.applied, other.applied)
     assert one.evaluations == other.evaluations
-    assert all(torch.equal(state[name], copy[name]) for name in copy)  # a snapshot, not a view
+    assert all(same_bytes(state[name], copy[name]) for name in copy)  # a snapshot, not a view
     for name, part in one.state_dict().items():
         assert same_bytes(part, other.state_dict()[name]), name
 
@@ -348,6 +397,7 @@ def test_a_state_of_another_number_of_clients_is_refused(make):
 
 
 STATES = ["FedAvg", "CGSV", "FRCCE", "FRCCE by size", "FRCCE together", "FLDVE"]
+STATES += ["SFedAvg", "SFedAvg by class", "LabelStandardisation"]
 
 
 @pytest.mark.parametrize("mine", STATES)
@@ -361,7 +411,7 @@ def test_a_state_of_another_strategy_is_refused(mine, given):
             strategy.load_state_dict(state)
 
 
-@every(LEARNED | {"CGSV": fm.CGSV})
+@every(LEARNED | {"CGSV": fm.CGSV} | RELEVANCE)
 def test_a_state_with_a_part_missing_is_refused(make):
     strategy = started(make(), 4)
     state = strategy.state_dict()
@@ -384,7 +434,11 @@ def test_same_seed_same_bytes_also_with_a_used_strategy(make_fed, make):
     assert first.scores.dtype == torch.float64
 
 
-@pytest.mark.parametrize("make", [fm.FedAvg, fm.CGSV, fm.FRCCE])
+@pytest.mark.parametrize(
+    "make",
+    [fm.FedAvg, fm.CGSV, fm.FRCCE, RELEVANCE["SFedAvg"], RELEVANCE["SFedAvg orders"]],
+    ids=["FedAvg", "CGSV", "FRCCE", "SFedAvg", "SFedAvg orders"],
+)
 def test_training_leaves_the_global_generator_alone(make_fed, make):
     fed, net = make_fed(SIZES[:3]), fm.logistic(6, 3)
     before = torch.get_rng_state()
@@ -397,7 +451,7 @@ def test_a_repr_tells_settings_apart(make):
     strategy = make()
     assert repr(strategy).startswith(f"{type(strategy).__name__}(")
     assert repr(strategy) == repr(make())
-    assert repr(strategy) != repr(make(per_round=2))
+    assert repr(strategy) != repr(asking(make, 2))
 
 
 def test_coins_belong_to_ids_not_to_places():

@@ -1,0 +1,357 @@
+"""The AAM as plain PyTorch writes it: padded inputs, nn.Linear layers, torch.optim.Adam."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fedlab_mini as fm
+from fedlab_mini.methods import fedccea as module
+from fedlab_mini.streams import stream
+
+NODES = 10
+FORMS = [(form, neutral) for form in ("linear", "hidden") for neutral in (False, True)]
+every_form = pytest.mark.parametrize(("form", "neutral"), FORMS)
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    """Uniform numbers in (0, 1), float64."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(*shape, generator=generator, dtype=torch.float64)
+
+
+def random_parts(fits: int, rounds: int, clients: int, seed: int = 0) -> list[Tensor]:
+    """omega, w1, b1, w2, b2 of random AAMs, of either sign."""
+    shapes = ((fits, clients), (fits, NODES, rounds), (fits, NODES), (fits, NODES), (fits,))
+    return [3 * drawn(*shape, seed=9 * seed + i) - 1.5 for i, shape in enumerate(shapes)]
+
+
+def padded(sizes: Tensor) -> Tensor:
+    """Every round of every simulation [S, R, K] as an input of its own [S * R, R, K]."""
+    simulations, rounds, clients = sizes.shape
+    rows = []
+    for s in range(simulations):
+        for r in range(rounds):
+            row = torch.zeros(rounds, clients, dtype=sizes.dtype)
+            row[: r + 1] = sizes[s, : r + 1]
+            rows.append(row)
+    return torch.stack(rows)
+
+
+class PlainAAM(nn.Module):
+    """One AAM in plain PyTorch: padded inputs [N, R, K] -> accuracy [N]."""
+
+    def __init__(self, model: fm.AAM, f: int):
+        super().__init__()
+        clients, rounds = model.omega.shape[1], model.w1.shape[2]
+        self.form, self.neutral = model.form, model.neutral
+        self.quality = nn.Linear(clients, 1, bias=False)
+        self.first, self.last = nn.Linear(rounds, NODES), nn.Linear(NODES, 1)
+        self.double()
+        with torch.no_grad():
+            self.quality.weight.copy_(model.omega[f][None])
+            self.first.weight.copy_(model.w1[f])
+            self.first.bias.copy_(model.b1[f])
+            self.last.weight.copy_(model.w2[f][None])
+            self.last.bias.copy_(model.b2[f][None])
+
+    def squash(self, z: Tensor) -> Tensor:
+        return 2 * torch.sigmoid(z) - 1 if self.neutral else torch.sigmoid(z)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        x = self.quality(rows)[:, :, 0]  # X [N, R]
+        if self.form == "linear":
+            return self.last(self.first(self.squash(x)))[:, 0]
+        return self.last(self.squash(self.first(x)))[:, 0]
+
+    def parts(self) -> list[Tensor]:
+        """omega [K], w1 [H, R], b1 [H], w2 [H], b2 []."""
+        return [
+            self.quality.weight.detach()[0],
+            self.first.weight.detach(),
+            self.first.bias.detach(),
+            self.last.weight.detach()[0],
+            self.last.bias.detach()[0],
+        ]
+
+
+def fit_plainly(
+    plain: PlainAAM,
+    sizes: Tensor,
+    accuracy: Tensor,
+    steps: int,
+    lr: float,
+    nonnegative: bool = False,
+) -> list[float]:
+    """Adam on the mean squared error, omega clamped after every step; the loss of every step."""
+    rows, targets = padded(sizes), accuracy.flatten()
+    optimiser, losses = torch.optim.Adam(plain.parameters(), lr=lr), []
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss = nn.functional.mse_loss(plain(rows), targets)
+        loss.backward()
+        optimiser.step()
+        with torch.no_grad():
+            for part in plain.parameters() if nonnegative else [plain.quality.weight]:
+                part.clamp_(min=0)
+        losses.append(loss.item())
+    return losses
+
+
+def start_of(sizes: Tensor, accuracy: Tensor, **options) -> fm.AAM:
+    """The AAMs before the first step: a step too small to change anything."""
+    return fm.fit_aam(sizes, accuracy, steps=1, lr=1e-300, **options).model
+
+
+def close(model: fm.AAM, f: int, plain: PlainAAM, atol: float) -> None:
+    """All weights of fit ``f`` are those of the plain module."""
+    found = (model.omega, model.w1, model.b1, model.w2, model.b2)
+    for mine, other in zip(found, plain.parts(), strict=True):
+        torch.testing.assert_close(mine[f], other, rtol=0, atol=atol)
+
+
+def curves(sizes: Tensor, quality: Tensor, seed: int = 0) -> Tensor:
+    """Accuracies [S, R] that grow with the rounds and with sizes @ quality, and a little noise."""
+    x = (sizes @ quality).cumsum(1)
+    return 0.2 + 0.6 * (1 - torch.exp(-x)) + 0.02 * drawn(*x.shape, seed=seed + 1)
+
+
+# --- the function --------------------------------------------------------------------------------
+
+
+@every_form
+@pytest.mark.parametrize("shape", [(1, 1, 1), (4, 1, 3), (1, 5, 2), (3, 6, 4)])
+def test_the_aam_is_linear_layers_on_padded_inputs(form, neutral, shape):
+    sizes = 2 * drawn(*shape)
+    model = fm.AAM(*random_parts(3, *shape[1:]), form, neutral)
+    found = model(sizes)
+    assert found.shape == (3, *shape[:2])
+    for f in range(3):
+        wanted = PlainAAM(model, f)(padded(sizes)).detach().view(shape[:2])
+        torch.testing.assert_close(found[f], wanted, rtol=0, atol=1e-10)
+
+
+@every_form
+def test_each_aam_may_have_sizes_of_its_own(form, neutral):
+    sizes = drawn(3, 5, 4, 2)
+    model = fm.AAM(*random_parts(3, 4, 2), form, neutral)
+    found = model(sizes)
+    for f in range(3):
+        wanted = PlainAAM(model, f)(padded(sizes[f])).detach().view(5, 4)
+        torch.testing.assert_close(found[f], wanted, rtol=0, atol=1e-10)
+
+
+@every_form
+def test_a_round_knows_nothing_of_the_rounds_to_come(form, neutral):
+    sizes, model = drawn(2, 5, 3), fm.AAM(*random_parts(2, 5, 3), form, neutral)
+    changed = sizes.clone()
+    changed[:, 3:] = drawn(2, 2, 3, seed=5)
+    assert torch.equal(model(sizes)[..., :3], model(changed)[..., :3])
+    assert not torch.isclose(model(sizes)[..., 3:], model(changed)[..., 3:]).any()
+
+
+@every_form
+def test_gradients_by_finite_differences(form, neutral):
+    sizes = drawn(3, 4, 2)
+    inputs = [p.requires_grad_() for p in (*random_parts(2, 4, 2), sizes)]
+    assert torch.autograd.gradcheck(lambda *p: fm.AAM(*p[:-1], form, neutral)(p[-1]), inputs)
+
+
+# --- linear nodes collapse -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neutral", [False, True])
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_linear_nodes_collapse_to_one_number_a_round(dtype, atol, neutral):
+    sizes = 2 * drawn(6, 5, 3)
+    model = fm.AAM(*random_parts(2, 5, 3), "linear", neutral)
+    cast = fm.AAM(*(p.to(dtype) for p in random_parts(2, 5, 3)), "linear", neutral)
+    a, c = cast.collapsed()
+    assert a.shape == (2, 5)
+    assert c.shape == (2,)
+    for f in range(2):
+        whole = PlainAAM(model, f)(padded(sizes)).detach().view(6, 5)
+        for s in range(6):
+            guess = float(c[f])
+            for r in range(5):
+                x = float(sizes[s, r].to(dtype) @ cast.omega[f])
+                centred = 1 / (1 + math.exp(-x)) - 0.5
+                guess += float(a[f, r]) * centred * (2 if neutral else 1)
+                assert guess == pytest.approx(float(whole[s, r]), abs=atol)
+
+
+def test_the_identity_by_hand():
+    """R = 2, one client, omega = 1, w1 all 1, w2 all 1/10: a = (1, 1), b1 = 1, b2 = .25."""
+    one = torch.ones(1, 1, dtype=torch.float64)
+    wide, tens = one.expand(1, NODES), one.expand(1, NODES) / 10
+    model = fm.AAM(one, one.expand(1, NODES, 2), wide, tens, 0.25 * one[0])
+    a, c = model.collapsed()
+    assert a[0].tolist() == pytest.approx([1, 1])
+    assert float(c) == pytest.approx(1 + 0.25 + 0.5 + 0.5)  # two padded rounds of 1/2 each
+    nothing = model(torch.zeros(1, 2, 1, dtype=torch.float64))[0, 0]
+    assert nothing.tolist() == pytest.approx([2.25, 2.25])
+    found = model(torch.tensor([[[math.log(3)], [0.0]]], dtype=torch.float64))[0, 0]
+    assert found.tolist() == pytest.approx([2.5, 2.5])  # sigmoid(log 3) = 3/4
+
+
+@pytest.mark.parametrize("neutral", [False, True])
+def test_padding_adds_half_a_weight_unless_neutral(neutral):
+    """Cut off the last rounds of the plain layers: what is missing is what padding had added."""
+    model = fm.AAM(*random_parts(1, 5, 3), "linear", neutral)
+    sizes, a = drawn(4, 5, 3), model.collapsed()[0][0]
+    short = fm.AAM(model.omega, model.w1[:, :, :2], model.b1, model.w2, model.b2, neutral=neutral)
+    added = model(sizes)[0, :, :2] - short(sizes[:, :2])[0]
+    wanted = 0.0 if neutral else float(a[2:].sum()) / 2
+    torch.testing.assert_close(added, torch.full_like(added, wanted), rtol=0, atol=1e-12)
+
+
+def test_sigmoid_nodes_do_not_collapse():
+    with pytest.raises(ValueError, match=r"^form: "):
+        fm.AAM(*random_parts(1, 3, 2), "hidden").collapsed()
+
+
+@pytest.mark.parametrize("neutral", [False, True])
+def test_omega_and_a_may_change_sign_together(neutral):
+    omega, w1, b1, w2, b2 = random_parts(2, 5, 3)
+    model, sizes = fm.AAM(omega, w1, b1, w2, b2, "linear", neutral), drawn(6, 5, 3)
+    a, c = model.collapsed()
+    b2 = b2 if neutral else b2 + a.sum(1)  # sigmoid(-X) = 1 - sigmoid(X)
+    twin = fm.AAM(-omega, -w1, b1, w2, b2, "linear", neutral)
+    torch.testing.assert_close(twin.collapsed()[0], -a, rtol=0, atol=1e-12)
+    torch.testing.assert_close(twin.collapsed()[1], c, rtol=0, atol=1e-12)
+    torch.testing.assert_close(twin(sizes), model(sizes), rtol=0, atol=1e-12)
+    assert not torch.isclose(fm.AAM(-omega, w1, b1, w2, b2)(sizes), model(sizes)).any()
+
+
+# --- slope ---------------------------------------------------------------------------------------
+
+
+@every_form
+@pytest.mark.parametrize("own", [False, True], ids=["shared sizes", "own sizes"])
+def test_slope_times_quality_is_what_one_more_unit_brings(form, neutral, own):
+    omega, *above = random_parts(2, 4, 3)
+    omega = omega.abs()
+    omega[0, 1] = 0
+    model = fm.AAM(omega, *above, form, neutral)
+    sizes, h = drawn(*((2,) if own else ()), 5, 4, 3), 1e-5
+    last, slope = (lambda x: model(x)[..., -1].mean(1)), model.slope(sizes)
+    assert slope.shape == (2,)
+    for k in range(3):
+        gained = torch.zeros(2, dtype=torch.float64)
+        for r in range(4):
+            more = torch.zeros_like(sizes)
+            more[..., r, k] = h
+            gained += (last(sizes + more) - last(sizes - more)) / (2 * h) / 4
+        torch.testing.assert_close(slope * omega[:, k], gained, rtol=0, atol=1e-8)
+
+
+def test_without_any_quality_there_is_no_slope():
+    omega, *above = random_parts(2, 4, 3)
+    omega = omega.abs()
+    omega[1] = 0
+    slope = fm.AAM(omega, *above).slope(drawn(5, 4, 3))
+    assert float(slope[0]) != 0
+    assert float(slope[1]) == 0
+    assert float(fm.AAM(omega, *above)(torch.zeros(1, 4, 3).double()).std()) > 0  # two models
+
+
+# --- fitting -------------------------------------------------------------------------------------
+
+
+@every_form
+@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 40])
+def test_a_stack_of_fits_is_plain_adam_on_each(form, neutral, nonnegative, steps):
+    sizes = 2 * drawn(7, 4, 3)
+    accuracy = curves(sizes, torch.tensor([0.5, 0.2, -0.4], dtype=torch.float64))
+    options = {"form": form, "neutral": neutral, "start": "random", "starts": 3, "seed": 5}
+    options |= {"nonnegative": nonnegative}
+    start = start_of(sizes, accuracy, **options)
+    fit = fm.fit_aam(sizes, accuracy, steps=steps, lr=0.05, every=1, **options)
+    for f in range(3):
+        plain = PlainAAM(start, f)
+        losses = fit_plainly(plain, sizes, accuracy, steps, 0.05, nonnegative)
+        close(fit.model, f, plain, 1e-9)
+        assert fit.loss[:, f].tolist() == pytest.approx(losses, abs=1e-9)
+        assert torch.equal(fit.omega[-1, f], fit.model.omega[f])
+
+
+def test_used_is_the_mean_over_the_simulations_it_names():
+    sizes = 2 * drawn(8, 3, 2)
+    accuracy = curves(sizes, torch.tensor([0.5, 0.1], dtype=torch.float64))
+    used = torch.ones(3, 8)
+    used[1, 5:], used[2, [0, 3, 4]] = 0, 0
+    start = start_of(sizes, accuracy, used=used)
+    fit = fm.fit_aam(sizes, accuracy, used=used, steps=30, every=1)
+    for f in range(3):
+        seen, plain = used[f].bool(), PlainAAM(start, f)
+        losses = fit_plainly(plain, sizes[seen], accuracy[seen], 30, 0.01)
+        close(fit.model, f, plain, 1e-9)
+        assert fit.loss[:, f].tolist() == pytest.approx(losses, abs=1e-9)
+
+
+def test_the_clamp_works_where_more_data_lowers_the_accuracy():
+    sizes = 2 * drawn(20, 3, 3)
+    quality = torch.tensor([0.8, -0.8, 0.4], dtype=torch.float64)
+    accuracy = 0.5 + 0.1 * (sizes @ quality).cumsum(1)
+    start = start_of(sizes, accuracy)
+    fit = fm.fit_aam(sizes, accuracy, steps=200, lr=0.05, every=1)
+    plain = PlainAAM(start, 0)
+    fit_plainly(plain, sizes, accuracy, 200, 0.05)
+    close(fit.model, 0, plain, 1e-9)
+    assert float(fit.omega.min()) == 0
+    assert float(fit.model.omega[0, 1]) == 0
+    assert float(fit.model.omega[0, [0, 2]].min()) > 0
+
+
+def test_fits_in_one_stack_are_those_done_one_by_one(monkeypatch):
+    sizes = 2 * drawn(3, 6, 4, 2)  # a data set for each
+    quality = torch.tensor([0.5, 0.1], dtype=torch.float64)
+    accuracy = torch.stack([curves(x, quality, seed=f) for f, x in enumerate(sizes)])
+    options = {"start": "random", "form": "hidden", "steps": 60, "every": 20, "seed": 3}
+    together = fm.fit_aam(sizes, accuracy, **options)
+    for f in range(3):
+
+        def drawn_for(seed: int, name: str, _: int, f: int = f) -> torch.Generator:
+            return stream(seed, name, f)
+
+        monkeypatch.setattr(module, "stream", drawn_for)
+        alone = fm.fit_aam(sizes[f], accuracy[f], **options)
+        close(together.model, f, PlainAAM(alone.model, 0), 1e-9)
+        torch.testing.assert_close(together.omega[:, f], alone.omega[:, 0], rtol=0, atol=1e-9)
+        torch.testing.assert_close(together.loss[:, f], alone.loss[:, 0], rtol=0, atol=1e-9)
+
+
+# --- recovery ------------------------------------------------------------------------------------
+
+
+def known(form: str, neutral: bool) -> fm.AAM:
+    """An AAM with five different qualities whose accuracy rises with every one of them."""
+    omega, w1, b1, w2, _ = (p.abs() for p in random_parts(1, 4, 5, seed=2))
+    omega = torch.tensor([[0.9, 0.15, 0.6, 0.0, 0.35]], dtype=torch.float64)
+    b2 = torch.tensor([0.1], dtype=torch.float64)
+    return fm.AAM(omega, w1 / 4, b1 / 10, w2 / 4, b2, form, neutral)
+
+
+@every_form
+def test_a_known_quality_is_found_again(form, neutral):
+    truth, sizes = known(form, neutral), 2 * drawn(60, 4, 5)
+    fit = fm.fit_aam(
+        sizes, truth(sizes)[0], form=form, neutral=neutral, steps=1000, lr=0.05, every=500
+    )
+    assert float(fit.loss[-1]) < 1e-4  # the accuracies' standard deviation is .2 or more
+    found = fit.model.omega[0]
+    assert found.argsort().tolist() == truth.omega[0].argsort().tolist()
+    wanted = fm.contribution_index(truth.omega[0])
+    torch.testing.assert_close(fm.contribution_index(found), wanted, rtol=0, atol=0.005)
+
+
+def test_slope_times_quality_is_found_again_whatever_the_scale():
+    truth, sizes = known("linear", True), 2 * drawn(60, 4, 5)
+    fit = fm.fit_aam(sizes, truth(sizes)[0], neutral=True, steps=1000, lr=0.05)
+    wanted = truth.slope(sizes) * truth.omega[0]
+    found = fit.model.slope(sizes) * fit.model.omega[0]
+    torch.testing.assert_close(found, wanted, rtol=0.01, atol=1e-5)

@@ -1,0 +1,454 @@
+"""S-FedAvg against plain enumeration: its game, Algorithm 2, relevance, and who is drawn."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+import fedlab_mini as fm
+from fedlab_mini.methods.sfedavg import printed
+from fedlab_mini.rounds import Round, Server
+
+NET = fm.mlp(4, 5, 3)  # P = 43
+CLASSES = 3
+
+
+def numbers(*shape: int, seed: int) -> Tensor:
+    """Gaussian numbers in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def samples(n: int = 50, seed: int = 1) -> tuple[Tensor, Tensor]:
+    """Validation samples of unequally frequent classes."""
+    x = numbers(n, 4, seed=seed)
+    return x, (x[:, 0] > 0).long() + (x[:, 0] + x[:, 1] > 0.8).long()
+
+
+def started(strategy: fm.SFedAvg, clients: int, seed: int = 0, validation=None) -> fm.SFedAvg:
+    """The strategy after its introduction."""
+    strategy.start(Server(clients, CLASSES, NET, validation or samples(), seed))
+    return strategy
+
+
+def a_round(ids: Iterable[int], t: int = 1, missing: Iterable[int] = ()) -> Round:
+    """A round with random updates of unequal sizes."""
+    ids = torch.tensor(list(ids))
+    updates = 0.6 * numbers(len(ids), NET.P, seed=7 * t)
+    absent = torch.tensor(list(missing), dtype=torch.long)
+    return Round(t, 0.5 * numbers(NET.P, seed=t), ids, 5 + 3 * ids, updates, absent)
+
+
+Worth = Callable[[frozenset[int]], float]
+
+
+def plain_worth(plain, this: Round, part: tuple[Tensor, Tensor], **options) -> Worth:
+    """v(S) of one coalition: average its rows, load the model, count what it gets right."""
+    by_size, metric = options.get("weighting") == "size", options.get("metric", "accuracy")
+    known: dict[frozenset[int], float] = {}
+
+    def worth(members: frozenset[int]) -> float:
+        if not members and options.get("empty") == "zero":
+            return 0.0
+        if members not in known:
+            theta, rows = this.theta.clone(), sorted(members)
+            total = sum(float(this.sizes[i]) if by_size else 1.0 for i in rows)
+            for i in rows:
+                theta += (float(this.sizes[i]) if by_size else 1.0) / total * this.updates[i]
+            accuracy, loss = plain.judge(NET, theta, part)
+            known[members] = accuracy if metric == "accuracy" else -loss
+        return known[members]
+
+    return worth
+
+
+def by_orders(worth: Worth, m: int) -> Tensor:
+    """Shapley values [m]: the mean marginal contribution over all m! orders, one by one."""
+    total, orders = torch.zeros(m, dtype=torch.float64), list(itertools.permutations(range(m)))
+    for order in orders:
+        for place, i in enumerate(order):
+            before = frozenset(order[:place])
+            total[i] += worth(before | {i}) - worth(before)
+    return total / len(orders)
+
+
+# --- the round game ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+@pytest.mark.parametrize("weighting", ["uniform", "size"])
+@pytest.mark.parametrize("empty", ["theta", "zero"])
+@pytest.mark.parametrize("m", [1, 2, 5])
+def test_exact_values_are_those_of_plain_enumeration(plain, m, empty, weighting, metric):
+    options = {"empty": empty, "weighting": weighting, "metric": metric}
+    strategy, this = started(fm.SFedAvg(None, exact=True, **options), 8), a_round([6, 1, 3, 7, 0])
+    this = Round(1, this.theta, this.clients[:m], this.sizes[:m], this.updates[:m])
+    worth = plain_worth(plain, this, samples(), **options)
+    strategy.aggregate(this)
+    torch.testing.assert_close(
+        strategy.values[this.clients], by_orders(worth, m), rtol=0, atol=1e-9
+    )
+    gain = worth(frozenset(range(m))) - worth(frozenset())
+    assert float(strategy.values.sum()) == pytest.approx(gain, abs=1e-6)
+    absent = [k for k in range(8) if k not in this.clients.tolist()]
+    assert not strategy.values[absent].any()
+    assert strategy.evaluations == 2**m  # the empty coalition is one of them
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+@pytest.mark.parametrize("m", [1, 3, 4])
+def test_zero_for_nobody_hands_everybody_the_same_share_of_the_model(plain, m, metric):
+    this, found = a_round(range(m), 3), {}
+    for empty in ("theta", "zero"):
+        strategy = started(fm.SFedAvg(None, empty=empty, metric=metric, exact=True), 6)
+        strategy.aggregate(this)
+        found[empty] = strategy.values[:m]
+    accuracy, loss = plain.judge(NET, this.theta, samples())
+    share = (accuracy if metric == "accuracy" else -loss) / m
+    assert share != 0
+    wanted = torch.full((m,), share, dtype=torch.float64)
+    torch.testing.assert_close(found["zero"] - found["theta"], wanted, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("m", range(1, 10))
+def test_values_are_exact_wherever_that_asks_for_no_more_coalitions(m):
+    """R orders of m clients pass through R (m - 1) coalitions between the empty and the full."""
+    for permutations in (1, 3, 10):
+        chosen = started(fm.SFedAvg(None, permutations=permutations, metric="loss"), m)
+        exact = started(fm.SFedAvg(None, exact=True, metric="loss"), m)
+        orders = fm.SFedAvg(None, permutations=permutations, exact=False, metric="loss")
+        orders = started(orders, m)
+        this = a_round(range(m), 2)
+        for strategy in (chosen, exact, orders):
+            strategy.aggregate(this)
+        wanted = exact if 2**m <= permutations * (m - 1) + 2 else orders
+        assert torch.equal(chosen.values, wanted.values)
+        assert exact.evaluations == 2**m
+        assert orders.evaluations <= permutations * (m - 1) + 2
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+def test_sampled_orders_are_unbiased_and_share_out_the_whole_gain(plain, metric):
+    """The same round at 400 times t: the mean is near the exact values, each sum is the gain."""
+    this = a_round([4, 0, 2, 5])
+    worth = plain_worth(plain, this, samples(), metric=metric)
+    exact, gain = by_orders(worth, 4), worth(frozenset(range(4))) - worth(frozenset())
+    strategy, found = (
+        started(fm.SFedAvg(None, permutations=2, exact=False, metric=metric), 6),
+        [],
+    )
+    for t in range(1, 401):
+        again = Round(t, this.theta, this.clients, this.sizes, this.updates)
+        strategy.aggregate(again)
+        found.append(strategy.values[this.clients])
+        assert float(found[-1].sum()) == pytest.approx(gain, abs=1e-9)
+    found = torch.stack(found)
+    error = found.std(0) / math.sqrt(len(found))
+    assert (error > 0).all()
+    assert ((found.mean(0) - exact).abs() < 4 * error).all()
+    best = 12 if metric == "loss" else 4
+    assert len(found.round(decimals=9).unique(dim=0)) >= best  # orders differ from round to round
+
+
+# --- Algorithm 2, as printed ---------------------------------------------------------------------
+
+
+def algorithm_2(worth: Worth, order: tuple[int, ...]) -> Tensor:
+    """The loop of Algorithm 2 for one permutation; clients and places are counted from 1."""
+    n, sv = len(order), []
+    place = {client + 1: at + 1 for at, client in enumerate(order)}  # p(j)
+    for i in range(1, n + 1):
+        members = {j for j in range(1, n + 1) if place[j] <= i}  # p(j) <= i
+        with_i = frozenset(j - 1 for j in members | {i})
+        sv.append(worth(with_i) - worth(frozenset(j - 1 for j in members)))
+    return torch.tensor(sv, dtype=torch.float64)
+
+
+def table(n: int, seed: int) -> Worth:
+    """A worth drawn at random for each coalition."""
+    values = numbers(1 << n, seed=seed).tolist()
+    return lambda members: values[sum(1 << i for i in members)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_printed_values_of_one_order_are_algorithm_2(make_game, n):
+    game, worth = make_game(n, 3), table(n, 3)
+    known = [algorithm_2(worth, order) for order in itertools.permutations(range(n))]
+    seen = set()
+    for seed in range(60 * n):
+        found = printed(game, 1, seed)
+        near = [k for k, v in enumerate(known) if torch.allclose(found, v, rtol=0, atol=1e-12)]
+        assert near
+        seen.add(near[0])
+    distinct = len({tuple(v.round(decimals=9).tolist()) for v in known})
+    assert len(seen) == distinct  # every order turns up
+
+
+def test_printed_values_of_three_orders_are_a_mean(make_game):
+    game, worth = make_game(3, 5), table(3, 5)
+    known = [algorithm_2(worth, order) for order in itertools.permutations(range(3))]
+    means = torch.stack([sum(c) / 3 for c in itertools.product(known, repeat=3)])
+    alone = torch.stack(known)
+    mixed = 0
+    for seed in range(20):
+        found = printed(game, 3, seed)
+        assert float((means - found).abs().amax(1).min()) < 1e-12
+        mixed += float((alone - found).abs().amax(1).min()) > 1e-9
+    assert mixed > 10  # three orders, not one order three times
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_printed_values_go_to_the_mean_of_algorithm_2_over_all_orders(make_game, n):
+    worth = table(n, 8)
+    all_ = torch.stack([algorithm_2(worth, p) for p in itertools.permutations(range(n))])
+    found, spread = printed(make_game(n, 8), 20_000, 1), all_.std(0) / math.sqrt(20_000)
+    assert ((found - all_.mean(0)).abs() <= 4.5 * spread + 1e-12).all()
+    exact = by_orders(worth, n)
+    assert float((all_.mean(0) - exact).abs().max()) > 0.05  # these are no Shapley values
+
+
+def test_the_last_of_the_list_earns_nothing_and_nobody_asks_for_the_empty_coalition():
+    asked = []
+
+    def worth(coalitions: Tensor) -> Tensor:
+        asked.append(coalitions)
+        return coalitions.double() @ torch.tensor([1.0, 2, 4, 8]).double()
+
+    values = printed(fm.Game(4, worth), 300, 0)
+    assert float(values[3]) == 0
+    assert torch.cat(asked).any(1).all()
+    # of an additive game, client i gains where it stands later than place i: a share (n - i) / n
+    wanted = torch.tensor([3 / 4 * 1, 2 / 4 * 2, 1 / 4 * 4, 0], dtype=torch.float64)
+    torch.testing.assert_close(values, wanted, rtol=0, atol=0.5)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_literal_rounds_use_algorithm_2(plain, m):
+    this = a_round([1, 4, 5, 6][:m], 2)
+    worth = plain_worth(plain, this, samples(), metric="loss")
+    known = torch.stack([algorithm_2(worth, p) for p in itertools.permutations(range(m))])
+    seen = set()
+    for seed in range(25):
+        make = fm.SFedAvg(None, permutations=1, literal=True, metric="loss")
+        strategy = started(make, 8, seed)
+        strategy.aggregate(this)
+        near = (known - strategy.values[this.clients]).abs().amax(1)
+        assert float(near.min()) < 1e-9
+        seen.add(tuple(strategy.values.round(decimals=9).tolist()))
+        assert float(strategy.values[this.clients[-1]]) == 0
+    assert len(seen) >= m
+
+
+# --- relevance -----------------------------------------------------------------------------------
+
+TIMETABLE = ([0, 3, 5], [3], [1, 2, 3, 5], [5, 0], [3, 5], [0, 1, 3, 5], [2], [5])
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.75, 0.25), (1, 1), (0, 0.5), (0.9, 0), (0.3, 2)])
+@pytest.mark.parametrize("by_class", [False, True], ids=["all", "by_class"])
+def test_relevance_is_the_expansion_over_a_clients_own_rounds(plain, alpha, beta, by_class):
+    """phi_k = alpha^r phi_0 + beta sum over its rounds s = 1..r of alpha^(r - s) sv_s."""
+    options = {"metric": "loss", "exact": True, "by_class": by_class}
+    strategy = started(fm.SFedAvg(None, alpha, beta, **options), 7)
+    x, y = samples()
+    parts = [(x, y)] + [(x[y == c], y[y == c]) for c in range(CLASSES) if by_class]
+    earned: list[dict[int, list[float]]] = [{k: [] for k in range(7)} for _ in parts]
+    for t, ids in enumerate(TIMETABLE, 1):
+        before, this = strategy.scores.clone(), a_round(ids, t)
+        strategy.aggregate(this)
+        absent = [k for k in range(7) if k not in ids]
+        assert torch.equal(strategy.scores[absent], before[absent])
+        for part, own in zip(parts, earned, strict=True):
+            values = by_orders(plain_worth(plain, this, part, metric="loss"), len(ids))
+            for k, value in zip(ids, values.tolist(), strict=True):
+                own[k].append(value)
+    columns = [strategy.scores, *(strategy.class_scores.T if by_class else ())]
+    for phi, own in zip(columns, earned, strict=True):
+        for k, values in own.items():
+            r = len(values)
+            wanted = alpha**r / 7 + beta * sum(
+                alpha ** (r - s) * value for s, value in enumerate(values, 1)
+            )
+            assert float(phi[k]) == pytest.approx(wanted, abs=1e-7)
+    assert float(strategy.scores[4]) == 1 / 7
+    assert float(strategy.scores[6]) == 1 / 7
+
+
+# --- classes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+@pytest.mark.parametrize("empty", ["theta", "zero"])
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "orders"])
+def test_values_are_the_class_frequency_weighted_mean_of_class_values(plain, exact, empty, metric):
+    """The worth on all samples is a weighted sum of the worths on each class: values are linear."""
+    options = {"metric": metric, "empty": empty, "exact": exact, "permutations": 3}
+    whole = started(fm.SFedAvg(None, **options), 6)
+    split = started(fm.SFedAvg(None, 0, 1, by_class=True, **options), 6)
+    this, (x, y) = a_round([5, 1, 2, 0]), samples()
+    for strategy in (whole, split):
+        strategy.aggregate(this)
+    torch.testing.assert_close(split.values, whole.values, rtol=0, atol=1e-7)
+    shares = [float((y == c).double().mean()) for c in range(CLASSES)]
+    assert len(set(shares)) == CLASSES
+    own = split.class_scores[this.clients]  # alpha 0, beta 1: the class values themselves
+    mean = sum(share * own[:, c] for c, share in enumerate(shares))
+    torch.testing.assert_close(mean, whole.values[this.clients], rtol=0, atol=1e-9)
+    if exact:
+        for c in range(CLASSES):
+            part = x[y == c], y[y == c]
+            wanted = by_orders(plain_worth(plain, this, part, metric=metric, empty=empty), 4)
+            torch.testing.assert_close(own[:, c], wanted, rtol=0, atol=1e-9)
+        assert split.evaluations == CLASSES * whole.evaluations == CLASSES * 16
+
+
+@pytest.mark.xfail(reason="the shares of the classes are computed in single precision")
+def test_class_shares_are_as_precise_as_the_values():
+    whole, split = (
+        started(fm.SFedAvg(None, metric="loss", by_class=by_class), 4) for by_class in (False, True)
+    )
+    for strategy in (whole, split):
+        strategy.aggregate(a_round(range(4)))
+    torch.testing.assert_close(split.values, whole.values, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+def test_a_class_without_validation_samples_earns_nothing(metric):
+    x, y = samples()
+    some = y != 1
+    validation = x[some], y[some]
+    one = started(fm.SFedAvg(None, by_class=True, metric=metric), 5, validation=validation)
+    two = started(fm.SFedAvg(None, metric=metric), 5, validation=validation)
+    for strategy in (one, two):
+        strategy.aggregate(a_round([0, 2, 4]))
+    torch.testing.assert_close(one.values, two.values, rtol=0, atol=1e-7)
+    assert torch.isfinite(one.class_scores).all()
+    wanted = torch.tensor([0.75, 1, 0.75, 1, 0.75], dtype=torch.float64) / 5
+    torch.testing.assert_close(one.class_scores[:, 1], wanted, rtol=0, atol=1e-12)
+    assert (one.class_scores[[0, 2, 4]][:, [0, 2]] != 0.75 / 5).any()
+
+
+# --- who is drawn --------------------------------------------------------------------------------
+
+
+def set_chances(p: list[float], m: int) -> dict[tuple[int, ...], float]:
+    """Chance of every set of m clients: one after another by p, without replacement."""
+    chances: Counter[tuple[int, ...]] = Counter()
+    for order in itertools.permutations(range(len(p)), m):
+        chance, left = 1.0, 1.0
+        for k in order:
+            chance, left = chance * p[k] / left, left - p[k]
+        chances[tuple(sorted(order))] += chance
+    return dict(chances)
+
+
+PHI = {
+    "equal": ([0.2] * 5, 1.0),
+    "near": ([0.1, 0.3, -0.2, 0.25], 0.5),
+    "far": ([0.02, 0.05, -0.01, 0.06, 0.0], 0.02),
+    "printed": ([0.3, 0.1, 0.1, -0.4], 1.0),
+}
+
+
+@pytest.mark.parametrize("case", PHI)
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_clients_are_drawn_as_by_successive_sampling(case, m):
+    phi, temperature = PHI[case]
+    weights = [math.exp(value / temperature) for value in phi]
+    p = [w / sum(weights) for w in weights]
+    chances = set_chances(p, m)
+    assert sum(chances.values()) == pytest.approx(1)
+    strategy = started(fm.SFedAvg(m, temperature=temperature), len(phi), seed=11)
+    strategy.phi = torch.tensor(phi, dtype=torch.float64)
+    assert strategy.probabilities.tolist() == pytest.approx(p)
+    draws = 3000
+    found = Counter(tuple(strategy.select(t).tolist()) for t in range(1, draws + 1))
+    assert set(found) <= set(chances)
+    sets = list(chances)
+    test = stats.chisquare([found[s] for s in sets], [draws * chances[s] for s in sets])
+    assert test.pvalue > 1e-3
+    for k in range(len(phi)):
+        inside = sum(chance for s, chance in chances.items() if k in s)
+        share = sum(count for s, count in found.items() if k in s) / draws
+        assert abs(share - inside) < 4 * math.sqrt(inside * (1 - inside) / draws)
+
+
+def test_two_near_misses_would_be_seen():
+    """Inclusion by m p, and sets by products of p, differ by more than the bounds above allow."""
+    phi, temperature = PHI["far"]
+    weights = [math.exp(value / temperature) for value in phi]
+    p = [w / sum(weights) for w in weights]
+    chances = set_chances(p, 2)
+    inside = [sum(c for s, c in chances.items() if k in s) for k in range(5)]
+    assert max(abs(a - 2 * b) for a, b in zip(inside, p, strict=True)) > 4 * math.sqrt(0.25 / 3000)
+    products = {s: p[s[0]] * p[s[1]] for s in chances}
+    total = sum(products.values())
+    distance = sum((c - products[s] / total) ** 2 / c for s, c in chances.items())
+    assert 3000 * distance > stats.chi2.isf(1e-3, len(chances) - 1)
+
+
+def test_an_infinite_temperature_draws_all_sets_alike():
+    strategy = started(fm.SFedAvg(2, temperature=math.inf), 5, seed=2)
+    strategy.phi = torch.tensor([5.0, -3, 0, 1e3, -1e3], dtype=torch.float64)
+    torch.testing.assert_close(strategy.probabilities, torch.full((5,), 0.2).double())
+    found = Counter(tuple(strategy.select(t).tolist()) for t in range(3000))
+    assert len(found) == 10
+    assert stats.chisquare(list(found.values())).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-12, 1e-4])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
+def test_a_tiny_temperature_takes_the_best_and_nothing_underflows(temperature, scale):
+    strategy = started(fm.SFedAvg(3, temperature=temperature), 6)
+    strategy.phi = scale * torch.tensor([-3.0, 7, 2, -8, 6, 1], dtype=torch.float64)
+    for t in range(1, 30):
+        if scale / temperature > 1e3:
+            assert strategy.select(t).tolist() == [1, 2, 4]
+        assert len(strategy.select(t).unique()) == 3
+    chances = strategy.probabilities
+    assert torch.isfinite(chances).all()
+    assert float(chances.sum()) == pytest.approx(1)
+
+
+@pytest.mark.xfail(reason="noise of order 1 is lost beside phi / temperature above 1e16")
+def test_equal_relevances_are_drawn_alike_at_any_temperature():
+    strategy = started(fm.SFedAvg(1, temperature=1e-300), 4)
+    found = Counter(int(strategy.select(t)) for t in range(1200))
+    assert stats.chisquare([found[k] for k in range(4)]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("t", range(1, 9))
+def test_a_clients_luck_is_its_own(t):
+    """Who is chosen stays so if it rises, who is not if it falls; nobody else's fate changes."""
+    strategy = started(fm.SFedAvg(3, temperature=0.5), 9, seed=4)
+    phi = numbers(9, seed=9)
+    strategy.phi = phi.clone()
+    chosen = strategy.select(t).tolist()
+    for k in range(9):
+        strategy.phi = phi.clone()
+        strategy.phi[k] += 50.0 if k in chosen else -50.0
+        assert strategy.select(t).tolist() == chosen
+        strategy.phi[k] = 1e4 if k not in chosen else -1e4  # now the other way round
+        now = strategy.select(t).tolist()
+        assert (k in now) == (k not in chosen)
+        assert len(set(now) & set(chosen)) == 2
+
+
+def test_renamed_clients_are_drawn_by_their_own_relevance():
+    """The frequencies move with the names, the single draws need not."""
+    phi, rename = torch.tensor([0.5, -0.5, 0.1, 0.9], dtype=torch.float64), [2, 0, 3, 1]
+    shares = []
+    for relevance in (phi, phi[torch.tensor(rename).argsort()]):
+        strategy = started(fm.SFedAvg(1, temperature=0.7), 4, seed=6)
+        strategy.phi = relevance
+        found = Counter(int(strategy.select(t)) for t in range(2000))
+        shares.append([found[k] / 2000 for k in range(4)])
+    for k in range(4):
+        assert abs(shares[0][k] - shares[1][rename[k]]) < 4 * math.sqrt(2 * 0.25 / 2000)

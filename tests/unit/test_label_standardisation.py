@@ -1,0 +1,621 @@
+"""Label standardisation: when the server asks, whom, what comes back, and what it then forgives."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
+from fractions import Fraction
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fedlab_mini as fm
+from fedlab_mini.corrupt import UpdateAttack
+from fedlab_mini.local import LocalSGD
+from fedlab_mini.methods.sfedavg import Inspection
+from fedlab_mini.model import Model
+from fedlab_mini.rounds import Round, Server
+
+SIZES = (9, 4, 20, 13, 7)
+LOCAL = LocalSGD(batch=4)
+RULER = fm.logistic(1, 2)  # says 1 where x + b > 0
+
+
+def measuring(strategy: fm.LabelStandardisation, N: int, clients: int = 4):
+    """The strategy as the server of N samples x = 1..N, all of class 0."""
+    x = torch.arange(1, N + 1, dtype=torch.float64)[:, None]
+    strategy.start(Server(clients, 2, RULER, (x, torch.zeros(N, dtype=torch.long)), 0))
+    return strategy
+
+
+def a_round(t: int, right: int, clients=(0,)) -> Round:
+    """A round after which the model is right about the first ``right`` samples."""
+    theta = torch.zeros(4, dtype=torch.float64)
+    target = torch.tensor([0, 1, 0, -right - 0.5], dtype=torch.float64)
+    ids = torch.tensor(clients)
+    return Round(t, theta, ids, torch.ones_like(ids), (target - theta).repeat(len(ids), 1))
+
+
+def signals(strategy: fm.LabelStandardisation, curve: list[int], N: int) -> list[bool]:
+    """In which of the rounds the server sends a message, if its accuracy goes like that."""
+    measuring(strategy, N)
+    sent = []
+    for t, right in enumerate(curve, 1):
+        strategy.select(t)
+        strategy.aggregate(a_round(t, right))
+        assert float(strategy.recent[-1]) == right / N
+        sent.append(strategy.message(t) is not None)
+    return sent
+
+
+def first_stable(curve: list[int], N: int, window: int, spread: Fraction) -> int:
+    """The first round whose last ``window`` accuracies differ by no more than spread; 0: none."""
+    for t in range(window, len(curve) + 1):
+        last = curve[t - window : t]
+        if Fraction(max(last) - min(last), N) <= spread:
+            return t
+    return 0
+
+
+# --- when ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+@pytest.mark.parametrize("spread", ["0", "1/20", "3/10", "1"])
+@pytest.mark.parametrize("once", [False, True], ids=["repeated", "once"])
+def test_the_server_asks_from_the_first_stable_round_on(window, spread, once):
+    """Also where the model is unstable later; accuracies are multiples of 1 / 64."""
+    spread = Fraction(spread)
+    for seed in range(6):
+        generator = torch.Generator().manual_seed(seed)
+        curve = torch.randint(1, 12 << seed % 3, (14,), generator=generator).cumsum(0) % 65
+        curve = curve.tolist() if seed % 2 else sorted(curve.tolist())
+        strategy = fm.LabelStandardisation(1, window=window, spread=float(spread), once=once)
+        sent, at = signals(strategy, curve, 64), first_stable(curve, 64, window, spread)
+        assert strategy.stable_at == at
+        if once:
+            assert sent == [t == at for t in range(1, 15)]
+        else:
+            assert sent == [0 < at <= t for t in range(1, 15)]
+
+
+def test_window_and_spread_by_hand():
+    """Of 64: 40 and 44 differ by 4 = 1/16; five in a row are needed, four are not enough."""
+    curve = [10, 40, 44, 42, 41, 43, 60, 0]
+    strategy = fm.LabelStandardisation(1, spread=1 / 16)
+    assert signals(strategy, curve, 64) == [False] * 5 + [True] * 3
+    assert strategy.stable_at == 6
+    narrow = fm.LabelStandardisation(1, spread=3 / 64)
+    assert not any(signals(narrow, curve, 64))
+    assert narrow.stable_at == 0
+    wide = fm.LabelStandardisation(1, spread=1)
+    assert signals(wide, curve, 64) == [False] * 4 + [True] * 4
+
+
+@pytest.mark.xfail(reason="a difference of two floats may exceed the spread that it equals")
+def test_accuracies_that_differ_by_exactly_the_spread_are_stable():
+    wrong = []
+    for low, spread in itertools.product(range(50, 98), ("1/50", "1/20")):
+        high = low + int(100 * Fraction(spread))
+        strategy = fm.LabelStandardisation(1, window=2, spread=float(Fraction(spread)))
+        if not signals(strategy, [low, high], 100)[1]:
+            wrong.append((low, high))
+    assert wrong == []
+
+
+def test_defaults_are_ours_and_the_text_as_printed():
+    ours, printed = fm.LabelStandardisation(), fm.LabelStandardisation(literal=True)
+    wanted = [(0.05, 0.05, "original", 5, False), (None, 0.02, "current", 5, False)]
+    for strategy, values in zip((ours, printed), wanted, strict=True):
+        found = (strategy.margin, strategy.spread, strategy.groups, strategy.window, strategy.once)
+        assert found == values
+    assert ours.temperature == 0.02
+    assert printed.temperature == 1
+    assert fm.LabelStandardisation(literal=True, spread=0.05).spread == 0.05
+    assert ours.accuracy == "recall"
+
+
+def test_a_message_is_for_its_round_only():
+    strategy = measuring(fm.LabelStandardisation(1, window=1, spread=1), 8)
+    strategy.select(1)
+    strategy.aggregate(a_round(1, 4))
+    assert strategy.message(1) is not None
+    strategy.select(2)  # and nobody sends anything usable: there is no round to aggregate
+    assert strategy.message(2) is None
+
+
+@pytest.mark.xfail(reason="only select() takes the last message back")
+def test_a_subclass_with_a_selection_of_its_own_asks_once(make_fed):
+    class Everybody(fm.LabelStandardisation):
+        def select(self, t):
+            return torch.arange(self.server.clients)
+
+    assert signals(Everybody(None, window=1, spread=1, once=True), [4, 4, 4], 8) == [True, 0, 0]
+
+
+# --- whom, and what for --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("literal", "corrected", "wanted"),
+    [
+        (False, [], [1, 2, 3]),
+        (False, [0, 3], [0, 1, 2, 3]),
+        (True, [], [1, 2, 3]),
+        (True, [0, 3], [1, 2, 3]),
+    ],
+    ids=["nobody renamed", "two renamed", "literal", "literal, two renamed"],
+)
+def test_suspects_are_below_the_mean_relevance_or_have_renamed_before(literal, corrected, wanted):
+    make = fm.LabelStandardisation(None, window=1, spread=1, literal=literal)
+    strategy = measuring(make, 64, clients=5)
+    strategy.phi = torch.tensor([0.3, -0.2, 0.1, 0.05, 0.5], dtype=torch.float64)
+    strategy.corrections[corrected] = 2
+    strategy.select(1)
+    theta = torch.zeros(4, dtype=torch.float64)
+    still = torch.zeros(1, 4, dtype=torch.float64)
+    strategy.aggregate(Round(1, theta, torch.tensor([4]), torch.ones(1).long(), still))
+    assert strategy.phi.tolist() == pytest.approx([0.3, -0.2, 0.1, 0.05, 0.375])  # mean .125
+    assert strategy.message(1).clients.tolist() == wanted
+
+
+def test_nobody_is_suspected_where_all_are_alike():
+    strategy = measuring(fm.LabelStandardisation(4, window=1, spread=1), 8)
+    strategy.select(1)
+    strategy.aggregate(a_round(1, 5, clients=[0, 1, 2, 3]))
+    alike = strategy.phi.unique()
+    assert len(alike) == 1 or float(alike.max() - alike.min()) < 1e-12
+    if len(alike) == 1:
+        assert strategy.message(1).clients.tolist() == []
+
+
+def test_who_repaired_gets_the_mean_relevance():
+    strategy = measuring(fm.LabelStandardisation(None), 8, clients=5)
+    phi = torch.tensor([0.4, -0.6, 0.1, -0.2, 0.5], dtype=torch.float64)
+    strategy.phi = phi.clone()
+    strategy.hear(torch.tensor([1, 3]))
+    wanted = phi.clone()
+    wanted[[1, 3]] = phi.mean()
+    torch.testing.assert_close(strategy.scores, wanted, rtol=0, atol=1e-12)
+    assert strategy.corrections.tolist() == [0, 1, 0, 1, 0]
+    strategy.hear(torch.tensor([3]))
+    assert strategy.corrections.tolist() == [0, 1, 0, 2, 0]
+    assert float(strategy.scores[3]) == pytest.approx(float(wanted.mean()))
+
+
+def test_the_start_forgets_everything():
+    strategy = fm.LabelStandardisation(1, window=1, spread=1)
+    signals(strategy, [3, 4], 8)
+    strategy.hear(torch.tensor([0]))
+    measuring(strategy, 8)
+    assert strategy.message(0) is None
+    assert strategy.stable_at == 0
+    assert not strategy.corrections.any()
+    assert strategy.recent.isnan().all()
+
+
+# --- the channel ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Order:
+    """A message that renames labels by a function of the old ones, and notes what it was given."""
+
+    clients: Tensor | list[int]
+    rename: Callable[[Tensor], Tensor]
+    given: list[tuple] = field(default_factory=list)
+
+    def answer(self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor) -> Tensor:
+        self.given.append((net, theta.clone(), x.clone(), original.clone(), y.clone()))
+        return self.rename(y.clone())
+
+
+class Ordering(fm.FedAvg):
+    """FedAvg that sends orders after the rounds named, and notes what it hears."""
+
+    def __init__(self, orders: dict[int, Order]):
+        super().__init__()
+        self.orders, self.heard = orders, []
+
+    def message(self, t):
+        return self.orders.get(t)
+
+    def hear(self, clients):
+        self.heard.append(clients.tolist())
+
+
+def shifted(y: Tensor) -> Tensor:
+    """Labels 0, 1, 2 become 1, 2, 0."""
+    return (y + 1) % 3
+
+
+def run(fed: fm.Federation, strategy, rounds: int = 4, net=None, **options) -> fm.History:
+    """A short training of a small network."""
+    net = fm.mlp(6, 4, 3) if net is None else net
+    return fm.train(fed, net, strategy, rounds=rounds, **({"local": LOCAL, "seed": 3} | options))
+
+
+def test_clients_get_the_new_model_and_their_own_samples(make_fed):
+    fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
+    orders = {1: Order([3, 0], shifted), 3: Order(torch.tensor([3]), shifted)}
+    run(fed, Ordering(orders), net=net)
+    for t, ids in ((1, [3, 0]), (3, [3])):
+        theta = run(fed, Ordering({1: Order([3, 0], shifted)}), t).theta
+        for k, (model, sent, x, original, y) in zip(ids, orders[t].given, strict=True):
+            assert model is net
+            assert torch.equal(sent, theta)
+            assert torch.equal(x, fed.client(k)[0])
+            assert torch.equal(original, fed.client(k)[1])
+            assert torch.equal(y, original if t == 1 else shifted(original))
+
+
+@pytest.mark.parametrize("stacked", [True, False], ids=["stacked", "general"])
+def test_the_next_round_trains_on_the_new_labels(make_fed, stacked):
+    """Before, in and after: the same as training on the federation with these labels."""
+    fed, net = make_fed(SIZES), fm.Model(fm.mlp(6, 4, 3).module, stacked=stacked)
+    history = run(fed, Ordering({2: Order([1, 4], shifted)}), 4, net)
+    theta = run(fed, fm.FedAvg(), 2, net).theta
+    labels = fed.y.clone()
+    for k in (1, 4):
+        own = slice(*fed.offsets[k : k + 2].tolist())
+        labels[own] = shifted(labels[own])
+    now = fm.Federation(**{**vars(fed), "y": labels})
+    for t in (3, 4):
+        updates = fm.local_updates(now, net, theta, local=LOCAL, seed=3, t=t)
+        theta = theta + (now.sizes.double() / now.sizes.sum()) @ updates
+    torch.testing.assert_close(history.theta, theta, rtol=0, atol=1e-9)
+    assert torch.equal(history.labels, labels)
+    assert not torch.equal(run(fed, fm.FedAvg(), 4, net).theta, history.theta)
+
+
+def test_only_those_who_changed_something_are_heard(make_fed):
+    fed = make_fed(SIZES)
+
+    def ones(y):
+        return torch.ones_like(y)
+
+    strategy = Ordering({1: Order([4, 2, 0], ones), 2: Order([0, 2], ones), 3: Order([], ones)})
+    before = fed.y.clone()
+    history = run(fed, strategy)
+    assert strategy.heard == [[4, 2, 0]]
+    assert torch.equal(fed.y, before)  # the federation given is left alone
+    for k in range(5):
+        own = slice(*fed.offsets[k : k + 2].tolist())
+        wanted = ones(before[own]) if k in (0, 2, 4) else before[own]
+        assert torch.equal(history.labels[own], wanted)
+
+
+def test_labels_may_be_changed_back(make_fed):
+    fed = make_fed(SIZES)
+    strategy = Ordering({t: Order([1], shifted) for t in (1, 2, 3)})
+    history = run(fed, strategy)
+    assert strategy.heard == [[1]] * 3
+    assert torch.equal(history.labels, fed.y)
+
+
+@pytest.mark.parametrize(
+    "make", [fm.FedAvg, fm.CGSV, lambda: Ordering({})], ids=["FedAvg", "CGSV", "no orders"]
+)
+def test_labels_stay_where_there_is_no_message(make_fed, make):
+    fed = make_fed(SIZES)
+    assert torch.equal(run(fed, make(), 2).labels, fed.y)
+
+
+def test_a_message_reaches_clients_that_did_not_take_part(make_fed):
+    fed = make_fed(SIZES)
+
+    class Few(Ordering):
+        def select(self, t):
+            return torch.tensor([0, 1] if t != 2 else [], dtype=torch.long)
+
+    strategy = Few({2: Order([4], shifted)})  # a round without anybody
+    history = run(fed, strategy)
+    assert strategy.heard == [[4]]
+    assert not torch.equal(history.labels, fed.y)
+
+
+def test_a_client_that_cannot_take_part_does_not_answer(make_fed):
+    clean = make_fed(SIZES)
+    pairs = [(x.clone(), y) for x, y in map(clean.client, range(5))]
+    pairs[2][0][0, 0] = torch.nan
+    server = {"validation": clean.validation, "test": clean.test}
+    with pytest.warns(UserWarning, match="client 2 holds"):
+        fed = fm.Federation.from_datasets(pairs, **server, classes=3)
+    order = Order([2, 3], shifted)
+    strategy = Ordering({1: order})
+    with pytest.warns(UserWarning, match="client 2 holds"):
+        history = run(fed, strategy, 2)
+    assert strategy.heard == [[3]]
+    assert len(order.given) == 1
+    own = slice(*fed.offsets[2:4].tolist())
+    assert torch.equal(history.labels[own], fed.y[own])
+
+
+class Poison(UpdateAttack):
+    """Sends NaN."""
+
+    def __call__(self, updates, previous, generator):
+        return torch.full_like(updates, torch.nan)
+
+
+@pytest.mark.parametrize(
+    "attack", [fm.sign_flip(), fm.replay(), Poison()], ids=lambda a: type(a).__name__
+)
+def test_attackers_answer_about_their_data(make_fed, attack):
+    """An attack is on updates: the labels behind it are asked for and renamed like any other."""
+    attack = {1: attack}
+    fed = fm.Federation(**{**vars(make_fed(SIZES)), "attacks": attack})
+    strategy = Ordering({1: Order([1, 3], shifted)})
+    if isinstance(attack[1], Poison):
+        with pytest.warns(UserWarning, match="client 1 sent"):
+            history = run(fed, strategy)
+    else:
+        history = run(fed, strategy)
+    assert strategy.heard == [[1, 3]]
+    for k in (1, 3):
+        own = slice(*fed.offsets[k : k + 2].tolist())
+        assert torch.equal(history.labels[own], shifted(fed.y[own]))
+    assert torch.isfinite(history.theta).all()
+
+
+INVALID = {
+    "too large": lambda y: y + 3,
+    "one too large": lambda y: torch.cat([y[:-1], torch.tensor([3])]),
+    "negative": lambda y: y - 3,
+    "one negative": lambda y: torch.cat([torch.tensor([-1]), y[1:]]),
+    "too few": lambda y: y[1:],
+    "too many": lambda y: torch.cat([y, y]),
+    "a column": lambda y: y[:, None],
+}
+
+
+@pytest.mark.parametrize("rename", INVALID.values(), ids=INVALID)
+def test_answers_that_are_no_labels_are_refused(make_fed, rename):
+    strategy = Ordering({2: Order([0, 2], lambda y: y if len(y) == 9 else rename(y))})
+    with pytest.raises(ValueError, match=r"^message: client 2 was given labels"):
+        run(make_fed(SIZES), strategy)
+
+
+@pytest.mark.xfail(reason="the type of an answer is not checked: 0.6 becomes 0, a list fails late")
+@pytest.mark.parametrize(
+    "rename", [lambda y: y + 0.6 * (y < 2), lambda y: y.tolist()], ids=["fractions", "a list"]
+)
+def test_answers_of_another_type_are_refused(make_fed, rename):
+    strategy = Ordering({2: Order([0, 2], rename)})
+    with pytest.raises((TypeError, ValueError), match=r"^message: client 0"):
+        run(make_fed(SIZES), strategy)
+
+
+@pytest.mark.xfail(reason="a client's answer works on the federation's own labels")
+def test_an_answer_that_writes_into_its_argument_spoils_nothing(make_fed):
+    class InPlace(Order):
+        def answer(self, net, theta, x, original, y):
+            return y.fill_(1)
+
+    fed = make_fed(SIZES)
+    before, strategy = fed.y.clone(), Ordering({1: InPlace([2], shifted)})
+    run(fed, strategy, 2)
+    assert torch.equal(fed.y, before)
+    assert strategy.heard == [[2]]
+
+
+@pytest.mark.parametrize("ids", [[5], [-1], [1, 1], [0.5]], ids=str)
+def test_a_message_to_nobody_known_is_refused(make_fed, ids):
+    strategy = Ordering({1: Order(ids, shifted)})
+    with pytest.raises((TypeError, ValueError), match=r"^clients: "):
+        run(make_fed(SIZES), strategy)
+
+
+# --- in training ---------------------------------------------------------------------------------
+
+
+def swapped(seed: int = 0, pair=(1, 2), **options) -> tuple[fm.Federation, Tensor, int]:
+    """IID even digits, one relevant client with two labels in exchange; the truth; its id."""
+    given = {"split": fm.iid(), "seed": seed, "relevant": 4, "irrelevant": 0} | options
+    clean = fm.irrelevant_digits(**given)
+    fed = fm.irrelevant_digits(corrupt=fm.swap_labels(pair), **given)
+    (k,) = (k for k, text in fed.truth.items() if text.startswith("swap"))
+    return fed, clean.y, k
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_exchange_is_found_and_undone(seed):
+    fed, truth, k = swapped(seed)
+    assert not torch.equal(fed.y, truth)
+    strategy = fm.LabelStandardisation(3)
+    history = fm.train(fed, fm.mlp(64, 16, 5), strategy, rounds=40, seed=seed)
+    assert torch.equal(history.labels, truth)
+    assert strategy.corrections.nonzero().flatten().tolist() == [k]
+    assert int(strategy.corrections[k]) in (1, 2)  # the two groups at once, or one after the other
+    assert strategy.stable_at >= 5
+
+
+def test_the_relevance_of_who_repaired_jumps_to_the_mean():
+    fed, _, k = swapped(0)
+    strategy, found = fm.LabelStandardisation(3), []
+    hear = strategy.hear
+
+    def noting(clients: Tensor) -> None:
+        before = strategy.scores.clone()
+        hear(clients)
+        found.append((clients.tolist(), before, strategy.scores.clone()))
+
+    strategy.hear = noting
+    history = fm.train(fed, fm.mlp(64, 16, 5), strategy, rounds=40)
+    ids, before, after = found[0]
+    assert ids == [k]
+    assert float(before[k]) < float(before.mean())
+    assert float(after[k]) == pytest.approx(float(before.mean()))
+    others = [j for j in range(4) if j != k]
+    assert torch.equal(after[others], before[others])
+    assert (history.scores == after).all(1).any()  # it is what the history shows of that round
+
+
+def test_a_healthy_federation_is_left_alone():
+    fed = fm.irrelevant_digits(relevant=5, irrelevant=0, split=fm.iid(), seed=4)
+    history = fm.train(fed, fm.mlp(64, 16, 5), fm.LabelStandardisation(3), rounds=30)
+    assert history.strategy.stable_at
+    assert not history.strategy.corrections.any()
+    assert torch.equal(history.labels, fed.y)
+
+
+def test_without_messages_it_is_sfedavg(make_fed):
+    """Never stable: the same bytes, and one model more evaluated a round."""
+    fed = make_fed(SIZES)
+    one = run(fed, fm.SFedAvg(3), 5)
+    other = run(fed, fm.LabelStandardisation(3, window=6), 5)
+    assert torch.equal(one.theta, other.theta)
+    assert torch.equal(one.scores, other.scores)
+    assert torch.equal(one.selected, other.selected)
+    assert other.cost.model_evaluations == one.cost.model_evaluations + 5
+
+
+def reachable(thing: object, seen: set[int]) -> list[Tensor]:
+    """All tensors that can be reached from an object."""
+    if id(thing) in seen or isinstance(thing, nn.Module | str | int | float | type):
+        return []
+    seen.add(id(thing))
+    if torch.is_tensor(thing):
+        return [thing]
+    if isinstance(thing, dict):
+        parts = list(thing.values())
+    elif isinstance(thing, list | tuple | set | frozenset):
+        parts = list(thing)
+    elif is_dataclass(thing):
+        parts = [getattr(thing, f.name) for f in fields(thing)]
+    else:
+        parts = list(getattr(thing, "__dict__", {}).values())
+    return [tensor for part in parts for tensor in reachable(part, seen)]
+
+
+def test_the_strategy_never_gets_hold_of_client_data():
+    """Neither by arguments nor by what it keeps; the message alone travels, and ids come back."""
+    fed, truth, k = swapped(1)
+    calls: list[tuple[str, tuple]] = []
+
+    class Watched(fm.LabelStandardisation):
+        pass
+
+    def watch(name: str) -> None:
+        def method(self, *given):
+            found = getattr(fm.LabelStandardisation, name)(self, *given)
+            calls.append((name, given))
+            if name == "message" and found is not None:
+                assert type(found) is Inspection
+                assert {f.name for f in fields(found)} == {"clients", "right", "margin", "groups"}
+                assert found.right.shape == (5,)
+            return found
+
+        setattr(Watched, name, method)
+
+    for name in ("start", "select", "aggregate", "message", "hear"):
+        watch(name)
+    strategy = Watched(3)
+    history = fm.train(fed, fm.mlp(64, 16, 5), strategy, rounds=40, seed=1)
+    assert torch.equal(history.labels, truth)
+    heard = [given for name, given in calls if name == "hear"]
+    assert heard
+    for (ids,) in heard:  # one argument
+        assert ids.dtype == torch.long
+        assert ids.tolist() == [k]
+    held = reachable(strategy, set()) + reachable(calls, set())
+    server = {part.data_ptr() for part in (*fed.validation, *fed.test)}
+    data = [fed.x, fed.y, history.labels]
+    storages = {part.untyped_storage().data_ptr() for part in data}
+    rows = {tuple(row) for row in fed.x[:50].tolist()}
+    for tensor in held:
+        assert tensor.untyped_storage().data_ptr() not in storages
+        if tensor.data_ptr() not in server and tensor.ndim and tensor.shape[-1] == 64:
+            assert not rows & {tuple(row) for row in tensor.reshape(-1, 64).tolist()}
+    lengths = {len(fed.y), *fed.sizes.tolist()}
+    labels = [t for t in held if t.dtype == torch.long and t.ndim == 1 and len(t) in lengths]
+    assert all(t.data_ptr() in server for t in labels)
+
+
+def test_half_repairs_finish_with_original_groups_and_never_with_current_ones():
+    """Label 2 of client 0 is 4 in truth and 4 is 2; a first repair has merged the two."""
+    truth = torch.tensor([2] * 6 + [4] * 8)
+    original = torch.where(truth == 2, 4, 2)
+    net = fm.logistic(5, 5)
+    theta = torch.cat([torch.eye(5).flatten(), torch.zeros(5)])
+    x = nn.functional.one_hot(truth, 5).float()
+    ends = {}
+    for groups in ("original", "current"):
+        rule, y = Inspection(torch.tensor([0]), torch.full((5,), 0.9), 0.05, groups), original
+        y = torch.where(original == 2, 4, y)  # only the group of 2 was renamed in the first round
+        for _ in range(5):
+            y = rule.answer(net, theta, x, original, y)
+        ends[groups] = y
+    assert torch.equal(ends["original"], truth)
+    assert not torch.equal(ends["current"], truth)
+
+
+@pytest.mark.xfail(reason="the client does not put the model into evaluation mode")
+def test_an_answer_knows_no_dropout():
+    """A client that starts from a module in training mode, as a fresh one is."""
+    module = nn.Sequential(nn.Dropout(0.9), nn.Linear(5, 5, bias=False))
+    net, theta = fm.Model(module), torch.eye(5).flatten()
+    net.module.train()
+    y = torch.arange(5).repeat_interleave(8)
+    x = nn.functional.one_hot(y, 5).float()
+    rule = Inspection(torch.tensor([0]), torch.zeros(5))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        assert torch.equal(rule.answer(net, theta, x, y, y), y)
+
+
+# --- arguments -----------------------------------------------------------------------------------
+
+BAD = [
+    ({"margin": -0.1}, "margin"),
+    ({"margin": 1.1}, "margin"),
+    ({"margin": math.nan}, "margin"),
+    ({"spread": -0.1}, "spread"),
+    ({"spread": 2}, "spread"),
+    ({"spread": math.nan}, "spread"),
+    ({"window": 0}, "window"),
+    ({"window": 2.0}, "window"),
+    ({"window": True}, "window"),
+    ({"window": "5"}, "window"),
+    ({"accuracy": "f1"}, "accuracy"),
+    ({"accuracy": None}, "accuracy"),
+    ({"groups": "all"}, "groups"),
+    ({"groups": ""}, "groups"),
+]
+
+
+@pytest.mark.parametrize(("options", "name"), BAD, ids=[str(options) for options, _ in BAD])
+def test_bad_options_are_named(options, name):
+    with pytest.raises(ValueError, match=rf"^{name}: "):
+        fm.LabelStandardisation(**options)
+
+
+@pytest.mark.xfail(reason="a comparison fails before the argument is named")
+@pytest.mark.parametrize("name", ["margin", "spread"])
+def test_options_of_the_wrong_type_are_named(name):
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}: "):
+        fm.LabelStandardisation(**{name: "wide"})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"margin": None},
+        {"margin": 0.1},
+        {"spread": 0.1},
+        {"window": 4},
+        {"once": True},
+        {"accuracy": "precision"},
+        {"groups": "current"},
+        {"literal": True},
+        {"m": 4},
+    ],
+    ids=str,
+)
+def test_a_repr_tells_settings_apart(options):
+    one, other = fm.LabelStandardisation(), fm.LabelStandardisation(**options)
+    assert repr(one) == repr(fm.LabelStandardisation())
+    assert repr(one) != repr(other)
