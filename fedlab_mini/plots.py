@@ -208,9 +208,7 @@ def removal(results: Mapping[str, object], *, title: str = "") -> Figure:
     )
 
 
-def confusion(
-    tables: Mapping[str, Tensor], *, rows: str = "true class", title: str = ""
-) -> Figure:
+def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: str = "") -> Figure:
     """Confusion matrices side by side: ``tables[label]`` [classes, classes], row = true class.
 
     Each row is scaled to shares; the diagonal holds the recall of every class. ``rows`` names what

@@ -155,7 +155,8 @@ def _block_round(
     broken: set[int] = set()
     for rows, updates in train_rows(fed, net, thetas, run, entry, plan, shuffles.local.rate(t)):
         who, where, weight = client[rows], run[rows], used[rows]
-        updates = attack(fed, updates, who, previous[where], shuffles.seed, t)
+        if fed.attacks:
+            updates = attack(fed, updates, who, previous[where], shuffles.seed, t)
         finite = finite_rows(updates)
         if not finite.all():
             broken |= set(who[~finite.cpu()].tolist())
@@ -170,6 +171,7 @@ def samples_used(fed: Federation, shares: Tensor) -> Tensor:
     """How many samples [..., K] the clients use at these shares [..., K]: rounded up, 0 for 0."""
     rounding = 1 - 1e-7  # a tenth of ten samples is one, in float32 too
     counts = torch.ceil(shares.double() * rounding * fed.sizes).clamp_(max=fed.sizes).long()
+    counts = torch.where(shares >= 1, fed.sizes, counts)
     counts[(shares > 0) & (counts == 0)] = 1
     counts[..., sorted(fed.unusable)] = 0
     return counts

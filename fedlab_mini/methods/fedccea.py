@@ -67,7 +67,7 @@ class AAM:
 
         Round r is seen with the sizes of rounds 1..r and zeros for the rounds to come.
         """
-        x = (sizes @ self.omega[:, None, :, None])[..., 0]  # X [F, S, R]
+        x = weighted(sizes, self.omega)  # X [F, S, R]
         if self.form == "hidden":
             h = (x[..., None] * self.w1.transpose(1, 2)[:, None]).cumsum(2)  # [F, S, R, H]
             h = self._squash(h + self.b1[:, None, None])
@@ -104,12 +104,22 @@ class AAM:
         return 2 * x.sigmoid() - 1 if self.neutral else x.sigmoid()
 
 
+def weighted(sizes: Tensor, omega: Tensor) -> Tensor:
+    """X [F, S, R] = sum_k x_k omega_k; sizes [S, R, K], the same for all F, or [F, S, R, K]."""
+    if sizes.ndim == 3:
+        table = sizes.flatten(0, 1) @ omega.T  # one product for all fits
+        return table.T.reshape(len(omega), *sizes.shape[:2])
+    return torch.bmm(sizes.flatten(1, 2), omega[:, :, None]).view(sizes.shape[:3])
+
+
 @dataclass(frozen=True)
 class Fit:
     """F fitted AAMs.
 
-    model            the AAMs;  loss [steps // every, F]  mean squared error on the samples fitted
-    omega [steps // every, F, K]  the qualities on the way, after every ``every`` steps
+    model            the AAMs
+    loss [steps // every, F]      mean squared error on the samples fitted, before every
+                                  ``every``-th step
+    omega [steps // every, F, K]  the qualities after it
     """
 
     model: AAM
@@ -172,13 +182,15 @@ def fedccea(
     simulations, rounds  S trainings of R rounds; in each round every client uses a random share
                          of its data, uniform in (0, 1)
     form, neutral        the AAM, see `AAM`;  nonnegative, steps, lr: how it is fitted, `fit_aam`
-    metric, on           what is approximated, and the server's samples it is measured on
+    metric, on           what is approximated (of a loss, minus it), and the server's samples it is
+                         measured on
     checkpoint, n_jobs   of the simulator, see `simulate`; the fit takes a second
     cost                 about simulations x rounds x K / 2 x epochs client epochs
     raises               ValueError or TypeError naming the argument
     source               [Shyn et al. 2021, Algorithms 1 and 2; chapter 7]
     """
     began = time.perf_counter()
+    _check_options(form, "equal", steps, 1, lr)
     runs = simulator(
         fed,
         net,
@@ -194,9 +206,10 @@ def fedccea(
     held = simulations // 5
     used = torch.ones(2, simulations)
     used[1, simulations - held :] = 0  # the second AAM never sees the last fifth
+    found = runs.accuracy if metric == "accuracy" else -runs.accuracy  # more is better
     fit = fit_aam(
         runs.sizes,
-        runs.accuracy,
+        found,
         used=used if held else used[:1],
         form=form,
         neutral=neutral,
@@ -207,7 +220,7 @@ def fedccea(
     )
     fit_error = mean_error = math.nan
     if held:
-        truth, curve = runs.accuracy[-held:], runs.accuracy[:-held].mean(0)
+        truth, curve = found[-held:], found[:-held].mean(0)
         fit_error = float((fit.model(runs.sizes[-held:])[1] - truth).square().mean().sqrt())
         mean_error = float((curve - truth).square().mean().sqrt())
     quality = fit.model.omega[0]
@@ -299,36 +312,26 @@ def fit_aam(
     """Fit AAMs by Adam on the mean squared error of all rounds, all fits in one stack.
 
     sizes [S, R, K] or [F, S, R, K], accuracy [S, R] or [F, S, R]: one data set, or one each
-    used [F, S]   which simulations a fit sees; default all
+    used [F, S]   which simulations each of F fits sees, 0 or a weight; default all
     starts        how many fits of one data set, from different starts
     start         omega begins "equal" (1 / K) or "random" (uniform in [0, 2 / K))
-    nonnegative   all weights above omega stay >= 0 too, so that more data never lowers the guess
+    nonnegative   the weights above omega stay >= 0 too: more data never lowers the guess
     steps, lr     of Adam;  every: how often loss and omega are noted
     omega stays >= 0: (omega, a) and (-omega, -a) are the same model, and this picks one of them
     raises        ValueError naming the argument
     """
+    _check_options(form, start, steps, every, lr)
     sizes, accuracy, used = _check_fit(sizes, accuracy, used, starts)
-    if form not in ("linear", "hidden"):
-        raise ValueError(f'form: expected "linear" or "hidden", got {form!r}')
-    if start not in ("equal", "random"):
-        raise ValueError(f'start: expected "equal" or "random", got {start!r}')
-    for name, value in (("steps", steps), ("every", every)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
-    fits, (rounds, clients) = len(used), sizes.shape[-2:]
-    parts = _first_weights(fits, rounds, clients, accuracy, start, seed)
+    weight = used / (used.sum(1, keepdim=True) * sizes.shape[-2])  # of a squared error: [F, S]
+    level = (accuracy * weight[:, :, None]).sum((1, 2))
+    parts = _first_weights(sizes, level, start, seed)
     moments = [[torch.zeros_like(part) for part in parts] for _ in range(2)]
     counts = [torch.zeros(()) for _ in parts]
-    weight = used / (used.sum(1, keepdim=True) * rounds)  # of a squared error: [F, S]
+    slopes = _linear_slopes if form == "linear" else _hidden_slopes
     losses, omegas = [], []
     with one_thread():
         for step in range(1, steps + 1):
-            for part in parts:
-                part.requires_grad_()
-            error = (AAM(*parts, form, neutral)(sizes) - accuracy).square()
-            loss = (error * weight[:, :, None]).sum((1, 2))
-            gradients = list(torch.autograd.grad(loss.sum(), parts))
-            parts = [part.detach() for part in parts]
+            loss, gradients = slopes(parts, sizes, accuracy, weight, neutral)
             adam(
                 parts,
                 gradients,
@@ -340,48 +343,91 @@ def fit_aam(
                 **ADAM,
                 lr=lr,
             )
-            for part in parts if nonnegative else parts[:1]:
+            for part in (parts[0], parts[1], parts[3]) if nonnegative else parts[:1]:
                 part.clamp_(min=0)
             if step % every == 0:
-                losses.append(loss.detach())
+                losses.append(loss)
                 omegas.append(parts[0].clone())
-    width = (0, fits), (0, fits, clients)
+    fits, clients = parts[0].shape
     loss, omega = (
         torch.stack(found) if found else accuracy.new_empty(empty)
-        for found, empty in zip((losses, omegas), width, strict=True)
+        for found, empty in ((losses, (0, fits)), (omegas, (0, fits, clients)))
     )
     return Fit(AAM(*parts, form, neutral), loss, omega, every)
 
 
-def _first_weights(
-    fits: int,
-    rounds: int,
-    clients: int,
-    accuracy: Tensor,
-    start: str,
-    seed: int,
-) -> list[Tensor]:
+def _linear_slopes(
+    parts: list[Tensor], sizes: Tensor, accuracy: Tensor, weight: Tensor, neutral: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """Loss [F] of the linear form and its derivatives, from the collapsed line (chapter 7)."""
+    omega, w1, b1, w2, _ = parts
+    model = AAM(*parts, "linear", neutral)
+    (a, c), scale, rest = model.collapsed(), 2.0 if neutral else 1.0, model._rest
+    s = weighted(sizes, omega).sigmoid_()
+    z = (s - 0.5).mul_(scale)  # what a round adds, in units of a
+    error = (z * a[:, None]).cumsum(2).add_(c[:, None, None]).sub_(accuracy)
+    d = error * (2 * weight[:, :, None])  # by the guess after round r
+    loss, by_c = (error * d).sum((1, 2)) / 2, d.sum((1, 2))
+    later = d.flip(2).cumsum(2).flip(2)  # round r' moves all guesses from r' on
+    by_a = (later * z).sum(1) + rest * by_c[:, None]
+    by_x = later.mul_(a[:, None]).mul_(s).mul_(1 - s).mul_(scale)
+    if sizes.ndim == 3:
+        by_omega = by_x.flatten(1) @ sizes.flatten(0, 1)
+    else:
+        by_omega = torch.bmm(by_x.flatten(1)[:, None], sizes.flatten(1, 2))[:, 0]
+    by_w2 = (w1 * by_a[:, None]).sum(2) + b1 * by_c[:, None]
+    return loss, [by_omega, w2[:, :, None] * by_a[:, None], w2 * by_c[:, None], by_w2, by_c]
+
+
+def _hidden_slopes(
+    parts: list[Tensor], sizes: Tensor, accuracy: Tensor, weight: Tensor, neutral: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """Loss [F] of the hidden form and its derivatives, by autograd."""
+    given = [part.detach().requires_grad_() for part in parts]
+    error = (AAM(*given, "hidden", neutral)(sizes) - accuracy).square()
+    loss = (error * weight[:, :, None]).sum((1, 2))
+    found = torch.autograd.grad(loss.sum(), given)
+    return loss.detach(), [part.contiguous() for part in found]  # fused Adam goes by memory order
+
+
+def _first_weights(sizes: Tensor, level: Tensor, start: str, seed: int) -> list[Tensor]:
     """omega [F, K], w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F] to begin with.
 
     The layers above begin as PyTorch begins linear layers, in absolute value: where more data seems
     to lower the accuracy at first, the clamp drives every omega to 0, and X = 0 learns nothing. The
-    last bias begins at the mean accuracy; fit f draws from a stream of its own.
+    last bias begins at ``level`` [F], the mean accuracy; a client that never took part has omega 0.
+    Fit f draws from a stream of its own.
     """
+    fits, (rounds, clients) = len(level), sizes.shape[-2:]
 
-    def draw(f: int, name: str, *shape: int) -> Tensor:
-        return torch.rand(*shape, generator=stream(seed, name, f), dtype=torch.float64)
+    def draw(name: str, *shape: int) -> Tensor:
+        rows = [
+            torch.rand(*shape, generator=stream(seed, name, f), dtype=torch.float64)
+            for f in range(fits)
+        ]
+        return torch.stack(rows).to(level)
 
     w1, b1, w2 = (
-        torch.stack([draw(f, name, *shape) for f in range(fits)]) * 2 - 1
+        (2 * draw(name, *shape) - 1).abs()
         for name, shape in (("w1", (NODES, rounds)), ("b1", (NODES,)), ("w2", (NODES,)))
     )
-    omega = torch.full((fits, clients), 1 / clients, dtype=torch.float64)
+    omega = level.new_full((fits, clients), 1 / clients)
     if start == "random":
-        omega = torch.stack([draw(f, "omega", clients) for f in range(fits)]) * 2 / clients
-    parts = [omega, w1 / math.sqrt(rounds), b1 / math.sqrt(rounds), w2 / math.sqrt(NODES)]
-    parts.append(accuracy.mean((-2, -1)).double().expand(fits).clone())
-    parts[1:4] = [part.abs() for part in parts[1:4]]
-    return [part.to(accuracy).contiguous() for part in parts]
+        omega = draw("omega", clients) * 2 / clients
+    omega = omega * (sizes > 0).flatten(-3, -2).any(-2)
+    return [omega, w1 / math.sqrt(rounds), b1 / math.sqrt(rounds), w2 / math.sqrt(NODES), level]
+
+
+def _check_options(form: str, start: str, steps: int, every: int, lr: float) -> None:
+    if form not in ("linear", "hidden"):
+        raise ValueError(f'form: expected "linear" or "hidden", got {form!r}')
+    if start not in ("equal", "random"):
+        raise ValueError(f'start: expected "equal" or "random", got {start!r}')
+    for name, value in (("steps", steps), ("every", every)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
+    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
+        raise ValueError(f"lr: expected a number above 0, got {lr!r}")
 
 
 def _check_fit(
@@ -400,12 +446,15 @@ def _check_fit(
         )
     if isinstance(starts, bool) or not isinstance(starts, int) or starts < 1:
         raise ValueError(f"starts: expected a whole number of at least 1, got {starts!r}")
-    fits = len(sizes) if sizes.ndim == 4 else starts if used is None else len(used)
+    if starts > 1 and (sizes.ndim == 4 or used is not None):
+        raise ValueError("starts: many starts are for one data set, without `used`")
+    fits = len(sizes) if sizes.ndim == 4 else starts
     if used is None:
         used = torch.ones(fits, accuracy.shape[-2])
-    if used.shape != (fits, accuracy.shape[-2]) or not (used.sum(1) > 0).all():
-        raise ValueError(
-            f"used: expected [{fits}, {accuracy.shape[-2]}], at least one simulation a fit"
-        )
+    if not torch.is_tensor(used) or used.ndim != 2 or used.shape[1] != accuracy.shape[-2]:
+        raise ValueError(f"used: expected a tensor [F, {accuracy.shape[-2]}], got {used!r}")
+    fits = len(used) if sizes.ndim == 3 else fits
+    if len(used) != fits or not (used >= 0).all() or not (used.sum(1) > 0).all():
+        raise ValueError(f"used: expected {fits} rows of weights >= 0, none of them all zero")
     kind = torch.float64
     return sizes.to(kind), accuracy.to(kind), used.to(kind)

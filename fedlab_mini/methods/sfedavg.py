@@ -73,15 +73,15 @@ class SFedAvg(FedAvg):
                 f"permutations: expected a whole number of at least 1, got {permutations!r}"
             )
         temperature = (1.0 if literal else 0.02) if temperature is None else temperature
-        for name, value, low in (
-            ("alpha", alpha, 0),
-            ("beta", beta, 0),
-            ("temperature", temperature, 1e-300),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= low:
-                raise ValueError(f"{name}: expected a number above 0, got {value!r}")
-        if alpha > 1 or math.isinf(beta):
-            raise ValueError(f"alpha, beta: expected alpha in [0, 1], got {alpha!r}, {beta!r}")
+        for name, value in (("alpha", alpha), ("beta", beta), ("temperature", temperature)):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"{name}: expected a number, got {value!r}")
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"alpha: expected a number in [0, 1], got {alpha!r}")
+        if not 0 <= beta < math.inf:
+            raise ValueError(f"beta: expected a number of at least 0, got {beta!r}")
+        if not temperature > 0:
+            raise ValueError(f"temperature: expected a number above 0, got {temperature!r}")
         check_metric(metric)
         if empty not in ("theta", "zero"):
             raise ValueError(f'empty: expected "theta" or "zero", got {empty!r}')

@@ -95,7 +95,8 @@ def fit_plainly(
         loss.backward()
         optimiser.step()
         with torch.no_grad():
-            for part in plain.parameters() if nonnegative else [plain.quality.weight]:
+            above = [plain.first.weight, plain.last.weight] if nonnegative else []
+            for part in [plain.quality.weight, *above]:
                 part.clamp_(min=0)
         losses.append(loss.item())
     return losses

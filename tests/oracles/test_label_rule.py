@@ -193,6 +193,13 @@ def test_a_repaired_client_is_left_alone():
         assert answered(rule, truth, original, truth) == truth
 
 
+def test_a_wrong_repair_is_taken_back():
+    """A group that was renamed by mistake may get its first label again."""
+    truth, now = [4, 4, 2, 2], [2, 2, 2, 2]
+    assert answered(message(groups="original"), truth, truth, now) == truth
+    assert answered(message(0.9 * PERFECT, None), truth, truth, now) == truth
+
+
 def test_the_majority_names_the_group():
     rule = message([0.3] * CLASSES)
     assert answered(rule, [1, 1, 3, 3, 3, 0], [2] * 6) == [3] * 6
