@@ -320,7 +320,7 @@ class LabelStandardisation(SFedAvg):
         classes = self.server.classes
         of = y if self.accuracy == "recall" else predicted
         hits = torch.bincount(of[predicted == y].cpu(), minlength=classes).double()
-        total = torch.bincount(of.cpu(), minlength=classes)
+        total = torch.bincount(of.cpu(), minlength=classes).double()
         return torch.where(total > 0, hits / total, math.inf)
 
     def message(self, t: int) -> Inspection | None:
@@ -373,7 +373,8 @@ class Inspection:
             group = keys == key
             votes = torch.bincount(predicted[group].cpu(), minlength=len(self.right))
             label = int(votes.argmax())
-            if label != int(y[group][0]) and self.accept(label, float(votes[label] / votes.sum())):
+            share = int(votes[label]) / int(votes.sum())
+            if label != int(y[group][0]) and self.accept(label, share):
                 renamed[group] = label
         return renamed
 

@@ -150,8 +150,9 @@ def test_the_simulator_and_its_fits_have_targets():
     assert found.target == 3.0
     fits = fedccea.fits(1, simulations=4, rounds=3, starts=2, steps=2)
     assert [(r.what, r.target) for r in fits] == [
-        ("fit_aam, linear, 2 starts: one by one / in one stack", fedccea.FITS),
-        ("fit_aam, hidden, 2 starts: one by one / in one stack", None),
+        ("AAM, linear, 2 starts: torch.optim one by one / in one stack", fedccea.FITS),
+        ("AAM, linear, 2 starts: fit_aam one by one / in one stack", None),
+        ("AAM, hidden, 2 starts: fit_aam one by one / in one stack", None),
     ]
     assert min(*found.values, *(value for r in fits for value in r.values)) > 0
 
