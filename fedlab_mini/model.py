@@ -136,6 +136,12 @@ class Model:
             raise ValueError(f"net: gives {found} outputs, the data have {classes} classes")
 
     @torch.no_grad()
+    def predict(self, theta: Tensor, x: Tensor) -> Tensor:
+        """The likeliest class [N] of inputs ``x [N, ...]`` under ``theta [P]``."""
+        self.module.eval()
+        return self.forward(theta, x).argmax(1)
+
+    @torch.no_grad()
     def evaluate(self, thetas: Tensor, x: Tensor, y: Tensor, metric: str = "accuracy") -> Tensor:
         """Accuracy (share correct) or mean cross-entropy of many models on the same samples.
 

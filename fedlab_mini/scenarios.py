@@ -47,10 +47,10 @@ def irrelevant_digits(
     raises     ValueError naming the argument       [Nagalapatti & Narayanam 2021, Experiments]
     """
     data = load(data, dtype=dtype) if isinstance(data, str) else data
-    check_deal(data, relevant + irrelevant)
     for name, count, least in (("relevant", relevant, 1), ("irrelevant", irrelevant, 0)):
         if isinstance(count, bool) or not isinstance(count, int) or count < least:
             raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}")
+    check_deal(data, relevant + irrelevant)
     if data.classes != 10:
         raise ValueError(f"data: expected the ten digits, got {data.classes} classes")
     split = sorted_shards(1) if split is None else split
@@ -68,7 +68,7 @@ def irrelevant_digits(
             test=kept[1] if test is None else test,
             seed=seed,
         )
-        if corrupt is None or good.noise[k] > 0:
+        if corrupt is None or good.attacks or good.noise[k] > 0:
             break
     names = torch.randperm(5, generator=stream(seed, "odd to even"))
     pairs = [good.client(k) for k in range(relevant)]
@@ -83,7 +83,8 @@ def irrelevant_digits(
     fed = Federation.from_datasets(
         placed, validation=good.validation, test=good.test, classes=5, name=data.name
     )
-    return replace(fed, truth=truth, noise=noise)
+    attacks = {order[k]: attack for k, attack in good.attacks.items()}
+    return replace(fed, truth=truth, noise=noise, attacks=attacks)
 
 
 def skewed_digits(
@@ -112,6 +113,8 @@ def skewed_digits(
     """
     data = load(data, dtype=dtype) if isinstance(data, str) else data
     check_deal(data, clients)
+    if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 <= noise <= 1:
+        raise ValueError(f"noise: expected a number in [0, 1], got {noise!r}")
     if skew not in SKEWS:
         raise ValueError(f"skew: expected one of {', '.join(SKEWS)}, got {skew!r}")
     if not 0 <= share <= 1:

@@ -80,7 +80,8 @@ def train(
             log.theta = strategy.aggregate(this)
         if fed.attacks:
             log.previous = log.theta - old
-        if (message := strategy.message(t)) is not None:
+        ask = getattr(strategy, "message", None)
+        if ask is not None and (message := ask(t)) is not None:
             log.labels, changed = _answers(message, fed, net, log.theta, original)
             if len(changed):
                 strategy.hear(changed)
@@ -104,7 +105,11 @@ def _answers(
         if k in fed.unusable:
             continue
         own = slice(*fed.offsets[k : k + 2].tolist())
-        answer = message.answer(net, theta, fed.x[own], original[own], fed.y[own])
+        given = (fed.x[own], original[own].clone(), fed.y[own].clone())
+        answer = message.answer(net, theta, *given)
+        if not torch.is_tensor(answer) or answer.dtype != torch.long:
+            kind = answer.dtype if torch.is_tensor(answer) else type(answer).__name__
+            raise TypeError(f"message: client {k} answered {kind}, expected whole labels [n]")
         fits = answer.shape == original[own].shape and answer.min() >= 0
         if not (fits and answer.max() < fed.classes):
             raise ValueError(f"message: client {k} was given labels that are no classes")

@@ -120,7 +120,9 @@ class SFedAvg(FedAvg):
         clients = self.server.clients
         chance = stream(self.server.seed, "selection", t)
         noise = torch.rand(clients, generator=chance, dtype=torch.float64)
-        keys = self.phi / self.temperature - (-noise.clamp(min=1e-300).log()).log()
+        keys = (self.phi - self.phi.max()) / self.temperature - (
+            -noise.clamp(min=1e-300).log()
+        ).log()
         return keys.topk(clients if self.m is None else self.m).indices.sort().values
 
     def aggregate(self, round: Round) -> Tensor:
@@ -129,8 +131,8 @@ class SFedAvg(FedAvg):
         x, y = self.server.validation
         if self.by_class:
             own = torch.stack([self._values(round, weights, *part) for part in self._classes(x, y)])
-            share = torch.bincount(y.cpu(), minlength=len(own)) / len(y)
-            values = share.to(own) @ own  # a mean over samples: the linearity of the Shapley value
+            share = torch.bincount(y.cpu(), minlength=len(own)).double() / len(y)
+            values = share @ own  # a mean over samples: the linearity of the Shapley value
             self._learn(self.class_scores, round, own.T)
         else:
             values = self._values(round, weights, x, y)
@@ -273,7 +275,9 @@ class LabelStandardisation(SFedAvg):
         spread = (0.02 if literal else 0.05) if spread is None else spread
         groups = ("current" if literal else "original") if groups is None else groups
         for name, value in (("margin", margin), ("spread", spread)):
-            if value is not None and not 0 <= value <= 1:
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
                 raise ValueError(f"{name}: expected a number in [0, 1], got {value!r}")
         if isinstance(window, bool) or not isinstance(window, int) or window < 1:
             raise ValueError(f"window: expected a whole number of at least 1, got {window!r}")
@@ -291,21 +295,15 @@ class LabelStandardisation(SFedAvg):
         self.corrections = torch.zeros(server.clients, dtype=torch.long)
         self.stable_at, self.note = 0, None
 
-    def select(self, t: int) -> Tensor:
-        """See `SFedAvg.select`."""
-        self.note = None
-        return super().select(t)
-
     def aggregate(self, round: Round) -> Tensor:
         """The new global model [P]; then the server looks whether it is stable, and whom to ask."""
         theta = super().aggregate(round)
         x, y = self.server.validation
-        with torch.no_grad():
-            predicted = self.server.net.forward(theta, x).argmax(1)
+        predicted = self.server.net.predict(theta, x)
         self.evaluations += 1
         accuracy = (predicted == y).double().mean().cpu()
         self.recent = torch.cat([self.recent[1:], accuracy[None]])
-        if not self.stable_at and self.recent.max() - self.recent.min() <= self.spread:
+        if not self.stable_at and self.recent.max() - self.recent.min() <= self.spread + 1e-12:
             self.stable_at = round.t
         if self.stable_at and (not self.once or self.stable_at == round.t):
             suspects = self.phi < self.phi.mean()
@@ -325,7 +323,8 @@ class LabelStandardisation(SFedAvg):
 
     def message(self, t: int) -> Inspection | None:
         """What the suspects are asked after round ``t``; None: nothing."""
-        return self.note
+        note, self.note = self.note, None
+        return note
 
     def hear(self, clients: Tensor) -> None:
         """The ids of the clients that say they have renamed labels: their penalty is lifted."""
@@ -365,8 +364,7 @@ class Inspection:
         theta [P]; x [n, ...]; original [n] labels as they were at first; y [n] as they are now
         All groups are decided on before any is renamed, so that an exchange is undone at once.
         """
-        with torch.no_grad():
-            predicted = net.forward(theta, x).argmax(1)
+        predicted = net.predict(theta, x)
         keys = original if self.groups == "original" else y
         renamed = y.clone()
         for key in keys.unique():

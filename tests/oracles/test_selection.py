@@ -309,7 +309,6 @@ def test_values_are_the_class_frequency_weighted_mean_of_class_values(plain, exa
         assert split.evaluations == CLASSES * whole.evaluations == CLASSES * 16
 
 
-@pytest.mark.xfail(reason="the shares of the classes are computed in single precision")
 def test_class_shares_are_as_precise_as_the_values():
     whole, split = (
         started(fm.SFedAvg(None, metric="loss", by_class=by_class), 4) for by_class in (False, True)
@@ -417,7 +416,6 @@ def test_a_tiny_temperature_takes_the_best_and_nothing_underflows(temperature, s
     assert float(chances.sum()) == pytest.approx(1)
 
 
-@pytest.mark.xfail(reason="noise of order 1 is lost beside phi / temperature above 1e16")
 def test_equal_relevances_are_drawn_alike_at_any_temperature():
     strategy = started(fm.SFedAvg(1, temperature=1e-300), 4)
     found = Counter(int(strategy.select(t)) for t in range(1200))

@@ -324,7 +324,6 @@ def test_bad_arguments_of_irrelevant_digits_are_named(changes, name):
         fm.irrelevant_digits(**changes)
 
 
-@pytest.mark.xfail(reason="the sum of the two is looked at first, under the name clients")
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
@@ -341,7 +340,6 @@ def test_counts_of_the_wrong_kind_are_named(changes, name):
         fm.irrelevant_digits(**changes)
 
 
-@pytest.mark.xfail(reason="the attack is named in truth and dropped from attacks")
 def test_an_attack_on_a_relevant_client_is_kept_or_refused():
     try:
         fed = fm.irrelevant_digits(corrupt=fm.sign_flip())
@@ -444,7 +442,6 @@ def test_bad_arguments_of_skewed_digits_are_named(changes, name):
         fm.skewed_digits(**changes)
 
 
-@pytest.mark.xfail(reason="flip_labels complains of its own share; a text fails in a comparison")
 @pytest.mark.parametrize(
     "noise", [-0.1, 1.1, float("nan"), "much"], ids=["negative", "above 1", "nan", "text"]
 )

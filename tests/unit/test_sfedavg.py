@@ -339,7 +339,7 @@ BAD = [
     ({"alpha": True}, "alpha"),
     ({"beta": -0.1}, "beta"),
     ({"beta": math.nan}, "beta"),
-    ({"beta": math.inf}, "alpha, beta"),
+    ({"beta": math.inf}, "beta"),
     ({"beta": None}, "beta"),
     ({"permutations": 0}, "permutations"),
     ({"permutations": 1.5}, "permutations"),
@@ -360,7 +360,7 @@ BAD = [
 @pytest.mark.parametrize("make", [fm.SFedAvg, fm.LabelStandardisation])
 @pytest.mark.parametrize(("options", "name"), BAD, ids=[str(options) for options, _ in BAD])
 def test_bad_options_are_named(make, options, name):
-    with pytest.raises(ValueError, match=rf"^({name}|alpha, beta): "):
+    with pytest.raises(ValueError, match=rf"^{name}: "):
         make(**options)
 
 
