@@ -19,6 +19,7 @@ import chapters
 
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 TWO = ("-n", "2", "--dist", "loadscope")
+EACH = ("-n", "2", "--dist", "load")  # the tests of one file on both cores
 SITE = "_build/site"
 
 
@@ -79,7 +80,7 @@ STAGES = (
     ),
     Stage(
         "parameters",
-        ((*PYTEST, *TWO, "tests/notebooks"),),
+        ((*PYTEST, *EACH, "tests/notebooks"),),
         "A chapter's own checks fail away from its committed seed and sizes "
         "(tests/notebooks/other_parameters.toml): the claim is too strong, or the code is wrong.",
         kernels=True,
@@ -91,7 +92,7 @@ STAGES = (
     ),
     Stage(
         "browser",
-        (tool("pytest", "tests/site"),),
+        ((*PYTEST, *EACH, "tests/site"),),
         f"Open {SITE}/index.html and look at the page named above.",
     ),
 )
