@@ -224,7 +224,7 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
         axis.set(xlabel="predicted class", ylabel=rows, title=label)
         axis.set_xticks(ticks)
         axis.set_yticks(ticks)
-    figure.colorbar(image, ax=panels, label="share of the true class")
+    figure.colorbar(image, ax=panels, label=f"share of the {rows}")
     figure.suptitle(title)
     hit = ", ".join(
         f"{label} {float(torch.as_tensor(t).diagonal().sum() / torch.as_tensor(t).sum()):.2f}"
