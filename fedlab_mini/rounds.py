@@ -72,7 +72,8 @@ class Message(Protocol):
 class Strategy(Protocol):
     """The server's side of a round; ``methods.fedavg.FedAvg`` is the base to inherit from.
 
-    ``message`` and ``hear`` are the only channel beside training.
+    ``message`` and ``hear`` are the only channel beside training; who has nothing to say may lack
+    both.
     """
 
     scores: Tensor
