@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 import torch
@@ -58,6 +58,7 @@ SAMPLED: dict[str, Callable[..., fm.SFedAvg]] = {
 RELEVANCE = EXACT | SAMPLED
 ALL = LINEAR | LEARNED | TOGETHER | RELEVANCE
 LOCAL = LocalSGD(batch=4)
+NAMES = [1, 4, 6]  # ids of three clients of seven
 
 
 def every(*groups: dict[str, Callable[..., fm.FedAvg]]) -> pytest.MarkDecorator:
@@ -156,18 +157,23 @@ def test_scores_belong_to_ids_whatever_the_selection(make_fed, make):
     check_finite(history)
 
 
+def same_rounds(few: fm.FedAvg, many: fm.FedAvg) -> Iterator[int]:
+    """Five rounds of clients 0, 1, 2 with one strategy, of NAMES with the other; gives t."""
+    for t in range(1, 6):
+        updates = 0.3 * numbers(3, 26, seed=t)
+        one = few.aggregate(a_round(range(3), t, updates, [5, 9, 2]))
+        other = many.aggregate(a_round(NAMES, t, updates, [5, 9, 2]))
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+        torch.testing.assert_close(few.applied, many.applied[NAMES], rtol=0, atol=1e-12)
+        yield t
+
+
 @every(LINEAR, LEARNED)
 def test_ids_are_only_names(make):
     """The rounds of clients 0, 1, 2 of three, and the same rounds of 1, 4, 6 of seven."""
     few, many = (with_coins_by_place(started(make(), n)) for n in (3, 7))
-    ids = [1, 4, 6]
-    for t in range(1, 6):
-        updates = 0.3 * numbers(3, 26, seed=t)
-        one = few.aggregate(a_round(range(3), t, updates, [5, 9, 2]))
-        other = many.aggregate(a_round(ids, t, updates, [5, 9, 2]))
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
-        torch.testing.assert_close(few.scores, many.scores[ids], rtol=0, atol=1e-12)
-        torch.testing.assert_close(few.applied, many.applied[ids], rtol=0, atol=1e-12)
+    for _ in same_rounds(few, many):
+        torch.testing.assert_close(few.scores, many.scores[NAMES], rtol=0, atol=1e-12)
 
 
 @every(ALL)
@@ -306,16 +312,10 @@ def test_identical_clients_have_identical_scores(make):
 def test_values_belong_to_ids_however_many_clients_there_are(make):
     """As above; relevances start at 1 / K, so what is compared is the rounds' values."""
     few, many = started(make(), 3), started(make(), 7)
-    ids = [1, 4, 6]
-    for t in range(1, 6):
-        updates = 0.3 * numbers(3, 26, seed=t)
-        one = few.aggregate(a_round(range(3), t, updates, [5, 9, 2]))
-        other = many.aggregate(a_round(ids, t, updates, [5, 9, 2]))
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
-        torch.testing.assert_close(few.values, many.values[ids], rtol=0, atol=1e-12)
-        torch.testing.assert_close(few.applied, many.applied[ids], rtol=0, atol=1e-12)
+    for t in same_rounds(few, many):
+        torch.testing.assert_close(few.values, many.values[NAMES], rtol=0, atol=1e-12)
         start = 0.75**t * (1 / 3 - 1 / 7)  # what is left of the different starts
-        torch.testing.assert_close(few.scores - start, many.scores[ids], rtol=0, atol=1e-12)
+        torch.testing.assert_close(few.scores - start, many.scores[NAMES], rtol=0, atol=1e-12)
 
 
 @every(LINEAR, LEARNED, RELEVANCE)
