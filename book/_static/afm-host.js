@@ -2,7 +2,9 @@
  *
  * A notebook stores each widget as JSON: its state, its program (an ES module in `_esm`) and its style
  * (`_css`). This host reads them, gives every program a model with get, set, on, off and save_changes, and
- * lets it draw beside the place where the notebook showed it. No other library, no request.
+ * lets it draw beside the place where the notebook showed it. The table that stands there for readers
+ * without scripts is then hidden. `element.model` lets other scripts of the page read and set its numbers.
+ * No other library, no request.
  */
 (() => {
   "use strict";
@@ -60,7 +62,9 @@
       try {
         if (!loaded.has(id)) loaded.set(id, load(states[id].state));
         const { model, program } = await loaded.get(id);
+        el.model = model;
         await program.render?.({ model, el });
+        for (const table of script.parentElement.querySelectorAll(".widget-table")) table.hidden = true;
       } catch (error) {
         el.textContent = "This interactive figure could not start in your browser.";
         console.error(error);

@@ -1,9 +1,27 @@
 """Widgets: figures that a reader can change. The browser computes, Python checks; no server needed.
 
-Each is one ES module with a style sheet beside it. It works in JupyterLab and, with the state that
-the notebook stores, on the book's site.
+Each is one ES module, built from the pieces in ``static/``. It works in JupyterLab and, with the
+state that the notebook stores, on the book's site.
 """
 
-from .explorer import ShapleyExplorer
+from .aam import AAMExplorer
+from .cosine import CosineExplorer
+from .labelrule import LabelRuleExplorer
+from .partition import PartitionExplorer
+from .policy import PolicyExplorer
+from .quiz import Quiz
+from .replay import RoundReplay
+from .shapley import ShapleyExplorer
+from .temperature import TemperatureExplorer
 
-__all__ = ["ShapleyExplorer"]
+__all__ = [
+    "AAMExplorer",
+    "CosineExplorer",
+    "LabelRuleExplorer",
+    "PartitionExplorer",
+    "PolicyExplorer",
+    "Quiz",
+    "RoundReplay",
+    "ShapleyExplorer",
+    "TemperatureExplorer",
+]

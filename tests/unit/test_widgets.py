@@ -1,55 +1,355 @@
-"""Widgets as Python sees them: checked values, Shapley values, stable text, a fallback."""
+"""Widgets as Python sees them: numbers by other means, stable text, a fallback, checked values."""
 
+import itertools
+import math
+import re
+
+import numpy as np
 import pytest
 import torch
+from scipy.stats import gamma
 
 import fedlab_mini as fm
-from fedlab_mini.widgets import ShapleyExplorer
+from fedlab_mini import widgets
+from fedlab_mini.widgets import (
+    AAMExplorer,
+    CosineExplorer,
+    LabelRuleExplorer,
+    PartitionExplorer,
+    PolicyExplorer,
+    Quiz,
+    RoundReplay,
+    ShapleyExplorer,
+    TemperatureExplorer,
+)
+from fedlab_mini.widgets.base import STATIC, program, style, tables, uniforms
 
 WORTH = [0, 60, 60, 60, 30, 84, 84, 90]
+LOSSES = [1.0, 0.4, 1.6, 0.8]
+QUESTION = {
+    "text": "1 < 2?",
+    "choices": [
+        {"text": "yes", "right": True, "why": "Count."},
+        {"text": "no", "right": False, "why": "Count <again>."},
+    ],
+}
 
 
-def test_phi_is_the_shapley_value():
-    assert ShapleyExplorer(WORTH).phi == pytest.approx([31, 31, 28])
+@pytest.fixture(scope="module")
+def history():
+    fed = fm.federation(fm.load("digits"), clients=3, samples=120, seed=0)
+    local = fm.LocalSGD(epochs=1, batch=20, lr=0.1)
+    return fm.train(fed, fm.logistic(64, 10), fm.CGSV(), rounds=3, local=local, seed=0)
 
 
-def test_phi_follows_the_values(make_table_game):
+def model(form="linear", neutral=False):
+    generator = torch.Generator().manual_seed(0)
+    parts = [torch.rand(*s, generator=generator) for s in ((2, 3), (2, 4, 5), (2, 4), (2, 4), (2,))]
+    return fm.AAM(*[part.double() for part in parts], form=form, neutral=neutral)
+
+
+@pytest.fixture
+def every(history):
+    return [
+        ShapleyExplorer(WORTH),
+        PartitionExplorer([40, 50, 60]),
+        RoundReplay(history, corrupted=[1]),
+        CosineExplorer([[1, 0], [0, 1], [0.5, 0.5]]),
+        PolicyExplorer(LOSSES),
+        AAMExplorer(model(), [1, 2, 3]),
+        TemperatureExplorer([0.2, 0.1, 0.0], drawn=2),
+        LabelRuleExplorer(),
+        Quiz([QUESTION]),
+    ]
+
+
+def test_printed_form_is_stable_and_a_table_stands_in(every):
+    for widget in every:
+        assert (
+            repr(widget)
+            == f"<{type(widget).__name__}: open it in JupyterLab or on the book's site>"
+        )
+        data, _ = widget._repr_mimebundle_()
+        assert data["text/plain"] == repr(widget)
+        assert "application/vnd.jupyter.widget-view+json" in data
+        assert re.search(r"<(table|ol)>", data["text/html"])
+
+
+def test_fallback_holds_every_number_and_escapes_names(every):
+    for widget in every[:-1]:
+        html = widget.fallback()
+        for row in widget.numbers().values():
+            assert all(f"<td>{value:.4g}</td>" in html for value in row.values())
+    assert "&lt;b&gt;" in tables({"<b>": {"<b>": 1.0}})[0]
+    assert "<b>" not in tables({"<b>": {"<b>": 1.0}})[0]
+    assert "Count &lt;again&gt;." in Quiz([QUESTION]).fallback()
+
+
+def test_programs_are_whole_small_and_ask_for_nothing():
+    for name in widgets.__all__:
+        text = getattr(widgets, name)._esm
+        assert text.count("export default") == 1
+        assert "import " not in text
+        assert "/*" not in text
+        assert "http" not in text.replace("http://www.w3.org", "")
+    host = STATIC.parents[2] / "book" / "_static" / "afm-host.js"
+    heaviest = max(len(getattr(widgets, name)._esm.encode()) for name in widgets.__all__)
+    both = heaviest + len(Quiz._esm.encode()) + host.stat().st_size
+    assert both < 20_000, f"a page's widget scripts weigh {both} bytes"
+    assert program("random").startswith("function uniforms")
+
+
+def test_generator_is_park_and_millers():
+    state = 1
+    for _ in range(10_000):  # the check that its authors give
+        state = state * 48271 % 2147483647
+    assert state == 399268537
+    drawn = uniforms(0, 9_992)
+    assert drawn[-1] == 399268537 / 2147483647
+    assert 0.49 < sum(drawn) / len(drawn) < 0.51
+
+
+# Shapley
+
+
+def test_phi_is_the_shapley_value_and_follows(make_table_game):
     explorer = ShapleyExplorer(WORTH)
+    assert explorer.phi == pytest.approx([31, 31, 28])
     table = torch.rand(8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     table[0] = 0
     explorer.values = table.tolist()
     assert explorer.phi == pytest.approx(fm.exact(make_table_game(table)).values.tolist())
+    assert list(explorer.numbers()["share"].values()) == pytest.approx(explorer.phi)
 
 
-def test_representation_is_stable_and_says_where_it_works():
-    first, second = ShapleyExplorer(WORTH), ShapleyExplorer(WORTH)
-    assert repr(first) == repr(second)
-    assert "JupyterLab" in repr(first)
-    shown = [explorer._repr_mimebundle_()[0] for explorer in (first, second)]
-    assert shown[0]["text/plain"] == shown[1]["text/plain"]
-    assert shown[0]["text/html"] == shown[1]["text/html"]
-    assert "application/vnd.jupyter.widget-view+json" in shown[0]
+def test_fewer_orders_give_their_mean():
+    explorer = ShapleyExplorer(WORTH)
+    explorer.orders = 1
+    assert explorer.numbers()["share"] == {"A": 60, "B": 0, "C": 30}
+    explorer.orders = 2  # with A, C, B as well
+    assert explorer.numbers()["share"] == pytest.approx({"A": 60, "B": 3, "C": 27})
 
 
-def test_fallback_holds_the_numbers_and_escapes_the_names():
-    data, _ = ShapleyExplorer([0, 1, 2, 4], names=["<b>", "B"])._repr_mimebundle_()
-    assert "<b>" not in data["text/html"]
-    assert "&lt;b&gt;B" in data["text/html"]
-    assert "<td>1.50</td><td>2.50</td>" in data["text/html"]
+# Partition
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"values": [0, 1, 2]}, "values: expected 8 finite numbers"),
-        ({"values": [0, 1, 2, float("nan")], "names": "AB"}, "values: expected 4 finite"),
-        ({"values": [1, 1, 1, 1], "names": "AB"}, "empty coalition is worth 0, got 1.0"),
-        ({"values": [0, 1], "names": "A"}, "names: expected 2 to 4 players, got 1"),
-        ({"values": [0] * 32, "names": "ABCDE"}, "names: expected 2 to 4 players, got 5"),
-        ({"values": WORTH, "highest": 80}, "highest: expected a number above 0 and all values"),
-        ({"values": [0] * 8}, "highest: expected a number above 0"),
-    ],
-)
-def test_bad_input_is_named(arguments, message):
+def test_counts_are_whole_and_complete_and_follow_alpha():
+    explorer = PartitionExplorer([178, 182, 177], alpha=0.05, clients=12, seed=3)
+    concentration = []
+    for explorer.alpha in (0.05, 0.2, 1.0, 5.0, 100.0):
+        counts = explorer.counts()
+        assert counts.sum(1).tolist() == explorer.totals
+        assert counts.min() >= 0
+        concentration.append(((counts / counts.sum(1, keepdims=True)) ** 2).sum(1).mean())
+    assert concentration == sorted(concentration, reverse=True)
+    assert concentration[-1] < 1.3 / 12
+
+
+def test_shares_are_dirichlet():
+    """Over all draws, the first client's share has the mean and variance of its Beta."""
+    shares = []
+    for seed in range(20):
+        counts = PartitionExplorer([10**6] * 12, alpha=0.5, clients=4, seed=seed).counts()
+        shares.extend(counts[:, 0] / 10**6)
+    assert np.mean(shares) == pytest.approx(1 / 4, abs=4 * math.sqrt(1 / 16 / len(shares)))
+    assert np.var(shares) == pytest.approx(0.25 * 0.75 / 3, rel=0.35)
+
+
+def test_gamma_quantiles_are_scipys():
+    explorer = PartitionExplorer([10**8, 10**8], alpha=0.7, clients=3)
+    u = np.array(uniforms(0, 24)).reshape(2, 12)[:, :3]
+    x = gamma.ppf(u, 0.7)
+    shares = explorer.counts() / 10**8
+    assert shares == pytest.approx(x / x.sum(1, keepdims=True), abs=1e-7)
+
+
+# Replay
+
+
+def test_replay_shows_the_history(history):
+    replay = RoundReplay(history, corrupted=[1])
+    replay.round = 2
+    replay.shown = [True, False, True]
+    numbers = replay.numbers()
+    assert list(numbers["score"].values()) == pytest.approx(history.scores[1].tolist(), abs=1e-5)
+    assert "client 1 (corrupted)" in numbers["weight"]
+    kept = history.weights[1, [0, 2]]
+    assert numbers["value"]["weight of the shown"] == pytest.approx(float(kept.sum()), abs=1e-4)
+    assert sum(numbers["share of the shown"].values()) == pytest.approx(1)
+    assert numbers["value"]["test accuracy"] == pytest.approx(float(history.accuracy[2]), abs=1e-5)
+    replay.round = 0
+    assert set(replay.numbers()["weight"].values()) == {0.0}
+
+
+# Cosine
+
+
+def test_cosines_of_three_arrows():
+    numbers = CosineExplorer([[2, 0], [0, 1], [0, 3]]).numbers()
+    root = 5**0.5
+    assert list(numbers["cosine ψ"].values()) == pytest.approx([1 / root, 2 / root, 2 / root])
+    assert numbers["value"]["length of the mean U"] == pytest.approx(root / 3)
+    assert sum(numbers["exact Shapley"].values()) == pytest.approx(1)
+
+
+def test_arrows_that_cancel_have_no_direction():
+    numbers = CosineExplorer([[1, 0], [-1, 0]]).numbers()
+    assert set(numbers["cosine ψ"].values()) == {0.0}
+    assert all(math.isnan(x) for x in numbers["ψ, scaled to sum 1"].values())
+
+
+# Policy
+
+
+def test_policy_learns_and_the_printed_sign_unlearns():
+    explorer = PolicyExplorer(LOSSES)
+    ends = {}
+    for explorer.sign in (1, -1):
+        ends[explorer.sign] = list(explorer.numbers()["probability"].values())
+    assert ends[1][0] > 0.9
+    assert ends[1][1] < 0.1
+    assert ends[-1][0] < 0.1
+    assert ends[-1][1] > 0.9
+
+
+def test_expected_loss_is_the_mean_of_many_draws():
+    explorer = PolicyExplorer(LOSSES, steps=3)
+    omega = explorer.path()[-1]
+    draws = torch.rand(40_000, 2, generator=torch.Generator().manual_seed(0)) < omega
+    losses = torch.tensor(LOSSES)[draws.long() @ torch.tensor([1, 2])]
+    expected = explorer.numbers()["loss"]["of these probabilities"]
+    assert abs(losses.mean() - expected) < 4.5 * losses.std() / 200
+
+
+def test_first_step_is_reinforce():
+    explorer = PolicyExplorer(LOSSES, rate=0.3, steps=1)
+    selected = [u < 0.5 for u in uniforms(0, 2)]
+    loss = LOSSES[selected[0] + 2 * selected[1]]
+    for explorer.baseline, b in (("none", 0.0), ("moving", 1.0), ("aggregate", 0.8)):
+        step = [0.3 * (b - loss) * (s - 0.5) * any(selected) for s in selected]
+        expected = [1 / (1 + math.exp(-x)) for x in step]
+        assert explorer.path()[-1].tolist() == pytest.approx(expected)
+
+
+def test_policy_takes_a_game():
+    game = fm.additive(torch.tensor([1.0, -2.0]))
+    assert PolicyExplorer(game).losses == [0.0, -1.0, 2.0, 1.0]
+
+
+# AAM
+
+
+@pytest.mark.parametrize("neutral", [False, True])
+def test_prediction_is_the_models(neutral):
+    aam = model(neutral=neutral)
+    explorer = AAMExplorer(aam, [0.5, 1.0, 1.5])
+    explorer.shares = [1.0, 0.4, 0.0]
+    sizes = torch.tensor([0.5, 0.4, 0.0]).double()
+    truth = float(aam(sizes.expand(1, 5, 3))[0, 0, -1])
+    assert explorer.numbers()["accuracy"]["with these sizes"] == pytest.approx(truth)
+    value = sizes * aam.omega[0]
+    index = list(explorer.numbers()["index"].values())
+    assert index == pytest.approx(fm.contribution_index(value).tolist())
+
+
+# Temperature
+
+
+def test_inclusion_is_the_sum_over_all_orders():
+    phi = [0.2, 0.15, 0.0, -0.05, 0.1]
+    explorer = TemperatureExplorer(phi, irrelevant=[2, 3], temperature=0.1, drawn=3)
+    p = (torch.tensor(phi).double() / 0.1).softmax(0).tolist()
+    found = [0.0] * 5
+    for order in itertools.permutations(range(5), 3):
+        chance, left = 1.0, 1.0
+        for k in order:
+            chance, left = chance * p[k] / left, left - p[k]
+        for k in order:
+            found[k] += chance
+    numbers = explorer.numbers()
+    assert list(numbers["among those drawn"].values()) == pytest.approx(found)
+    assert numbers["value"]["irrelevant clients expected"] == pytest.approx(found[2] + found[3])
+
+
+def test_a_very_low_temperature_takes_the_best():
+    explorer = TemperatureExplorer([0.3, 0.2, 0.1], temperature=1e-5, drawn=2)
+    assert list(explorer.numbers()["among those drawn"].values()) == pytest.approx([1, 1, 0])
+
+
+# Label rule
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_chance_of_renaming_is_that_of_many_draws(strict):
+    explorer = LabelRuleExplorer(group=12, server=30, recall=0.9, margin=0.1, strict=strict)
+    chance = np.random.default_rng(0)
+    share = chance.binomial(12, 0.7, 50_000) / 12
+    right = chance.binomial(30, 0.9, 50_000) / 30
+    hits = share > right + 1e-9 if strict else share >= right - 0.1 - 1e-9
+    assert explorer.chance(0.7) == pytest.approx(hits.mean(), abs=0.012)
+
+
+# Quiz
+
+
+def test_quiz_reads_a_file(tmp_path):
+    path = tmp_path / "quiz.toml"
+    path.write_text(
+        '[[question]]\ntext = "1 < 2?"\n'
+        '[[question.choice]]\ntext = "yes"\nright = true\nwhy = "Count."\n'
+        '[[question.choice]]\ntext = "no"\nright = false\nwhy = "Count <again>."\n',
+        encoding="utf-8",
+    )
+    assert Quiz.load(path).questions == [QUESTION]
+
+
+# One visual language
+
+
+def test_client_colours_are_those_of_the_figures():
+    from fedlab_mini import plots
+
+    sheet = style("kit")
+    for k, colour in enumerate(plots.CLIENTS):
+        assert f"--client-{k}: {colour.lower()}" in sheet
+    assert f"--corrupted: {plots.CORRUPTED.lower()}" in sheet
+
+
+BAD = [
+    (lambda: ShapleyExplorer([0, 1, 2]), "values: expected 8 finite numbers"),
+    (lambda: ShapleyExplorer([0, 1, 2, math.nan], names="AB"), "values: expected 4 finite"),
+    (lambda: ShapleyExplorer([1] * 4, names="AB"), "empty coalition is worth 0, got 1.0"),
+    (lambda: ShapleyExplorer([0, 1], names="A"), "names: expected 2 to 4 players, got 1"),
+    (lambda: ShapleyExplorer(WORTH, highest=80), "highest: expected a number above 0 and all"),
+    (lambda: ShapleyExplorer([0] * 8), "highest: expected a number above 0"),
+    (lambda: PartitionExplorer([5]), "totals: expected 2 to 12 classes"),
+    (lambda: PartitionExplorer([5, 0]), "totals: expected an integer from 1"),
+    (lambda: PartitionExplorer([5, 5], alpha=0), "alpha: expected a number from 0.05 to 100"),
+    (lambda: PartitionExplorer([5, 5], clients=13), "clients: expected an integer from 2 to 12"),
+    (lambda: CosineExplorer([[1, 0]]), "updates: expected 2 to 6 rows of 2 numbers"),
+    (lambda: CosineExplorer([[1, 0], [0, 0]]), "updates: .* no update of length 0"),
+    (lambda: PolicyExplorer([1, 2, 3]), r"losses: expected 2\^n finite numbers"),
+    (lambda: PolicyExplorer(LOSSES, rate=0), "rate: expected a finite number above 0"),
+    (lambda: PolicyExplorer(LOSSES, corrupted=[2]), "corrupted: expected an integer from 0 to 1"),
+    (lambda: AAMExplorer(model("hidden"), [1, 1, 1]), 'model: expected form "linear"'),
+    (lambda: AAMExplorer(model(), [1, 1]), "full: expected 3 finite sizes"),
+    (lambda: TemperatureExplorer([0.1]), "relevance: expected 2 to 12 finite numbers"),
+    (lambda: TemperatureExplorer([0, 1], temperature=0), "temperature: expected a number above 0"),
+    (lambda: TemperatureExplorer([0, 1], drawn=3), "drawn: expected an integer from 1 to 2"),
+    (lambda: LabelRuleExplorer(recall=0.2), "recall: expected a number from 0.5 to 1"),
+    (lambda: LabelRuleExplorer(group=0), "group: expected an integer from 1 to 200"),
+    (lambda: Quiz([]), "questions: expected at least one"),
+    (lambda: Quiz([{"text": "?"}]), "question 1 lacks 'choices'"),
+    (lambda: Quiz([{**QUESTION, "choices": QUESTION["choices"][1:] * 2}]), "one of them right"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), BAD)
+def test_bad_input_is_named(make, message):
     with pytest.raises(ValueError, match=message):
-        ShapleyExplorer(**arguments)
+        make()
+
+
+def test_replay_wants_ids_of_clients(history):
+    with pytest.raises(ValueError, match="corrupted: expected client ids from 0 to 2"):
+        RoundReplay(history, corrupted=[3])

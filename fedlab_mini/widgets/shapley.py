@@ -5,23 +5,19 @@ Chapter 2 shows it.
 
 from __future__ import annotations
 
-import html
+import itertools
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-import anywidget
 import torch
 import traitlets
 
-from ..game import Game, all_coalitions
+from ..game import Game
 from ..shapley import exact
+from .base import Explorer, Numbers, program
 
-HERE = Path(__file__).parent
 
-
-class ShapleyExplorer(anywidget.AnyWidget):
+class ShapleyExplorer(Explorer):
     """A small game to play with: a slider a coalition, a row an order, a bar a player.
 
     values   [2^n]  worth of every coalition, index = bit mask (first player 1, second 2, third 4);
@@ -29,17 +25,16 @@ class ShapleyExplorer(anywidget.AnyWidget):
     names    [n]    names of the players, 2 to 4 of them
     highest         upper end of the sliders; default: the largest worth. The lower end is 0, or
                     the lowest worth if that is negative
-    phi      [n]    the Shapley value, computed anew in Python whenever ``values`` change
+    orders          how many of the n! orders count; all of them give the Shapley value ``phi`` [n]
     raises   ValueError for 2^n numbers that are missing, not finite, or above ``highest``
     """
 
-    _esm = HERE / "shapley_explorer.js"
-    _css = HERE / "shapley_explorer.css"
+    _esm = program("kit", "shapley")
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     values = traitlets.List(traitlets.Float()).tag(sync=True)
+    orders = traitlets.Int().tag(sync=True)
     lowest = traitlets.Float().tag(sync=True)
     highest = traitlets.Float().tag(sync=True)
-    phi = traitlets.List(traitlets.Float()).tag(sync=True)
 
     def __init__(
         self,
@@ -60,35 +55,36 @@ class ShapleyExplorer(anywidget.AnyWidget):
             raise ValueError(f"values: the empty coalition is worth 0, got {worth[0]}")
         if not max(worth) <= top < math.inf or top <= 0:
             raise ValueError(f"highest: expected a number above 0 and all values, got {top}")
-        super().__init__(names=names, values=worth, lowest=min(worth), highest=top)
-
-    @traitlets.observe("values")
-    def _recompute(self, change: dict[str, Any]) -> None:
-        table = torch.tensor(change["new"], dtype=torch.float64)
-        n = len(table).bit_length() - 1
-        bits = 1 << torch.arange(n)
-        self.phi = exact(Game(n, lambda sets: table[(sets * bits).sum(1)])).values.tolist()
-
-    def __repr__(self) -> str:
-        return "<ShapleyExplorer: open it in JupyterLab or on the book's site>"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        data, metadata = super()._repr_mimebundle_(**kwargs)
-        return {**data, "text/plain": repr(self), "text/html": self._table()}, metadata
-
-    def _table(self) -> str:
-        """The same numbers as plain tables, for viewers that run no widgets."""
-        coalitions = all_coalitions(len(self.names)).tolist()[1:]
-        sets = [
-            "".join(name for name, inside in zip(self.names, row, strict=True) if inside)
-            for row in coalitions
-        ]
-        return _html_table("worth", sets, self.values[1:]) + _html_table(
-            "Shapley value", self.names, self.phi
+        super().__init__(
+            names=names,
+            values=worth,
+            orders=math.factorial(len(names)),
+            lowest=min(worth),
+            highest=top,
         )
 
+    @property
+    def phi(self) -> list[float]:
+        """The Shapley value [n] of the game as it is now."""
+        table = torch.tensor(self.values, dtype=torch.float64)
+        n = len(self.names)
+        bits = 1 << torch.arange(n)
+        return exact(Game(n, lambda sets: table[(sets * bits).sum(1)])).values.tolist()
 
-def _html_table(title: str, heads: Sequence[str], numbers: Sequence[float]) -> str:
-    cells = "".join(f"<th>{html.escape(head)}</th>" for head in heads)
-    row = "".join(f"<td>{number:.2f}</td>" for number in numbers)
-    return f"<table><tr><th></th>{cells}</tr><tr><th>{title}</th>{row}</tr></table>"
+    def numbers(self) -> Numbers:
+        players = range(len(self.names))
+        rows: dict[str, list[float]] = {}
+        for order in itertools.permutations(players):
+            masks = list(itertools.accumulate((1 << i for i in order), initial=0))
+            steps = [self.values[b] - self.values[a] for a, b in itertools.pairwise(masks)]
+            by_player = dict(zip(order, steps, strict=True))
+            rows[", ".join(self.names[i] for i in order)] = [by_player[i] for i in players]
+        counted = list(rows.values())[: self.orders]
+        complete = len(counted) == len(rows)
+        share = self.phi if complete else torch.tensor(counted).double().mean(0).tolist()
+        rows["mean"] = share
+        found = {
+            name: {order: values[i] for order, values in rows.items()}
+            for i, name in enumerate(self.names)
+        }
+        return {**found, "share": dict(zip(self.names, share, strict=True))}

@@ -1,0 +1,108 @@
+"""PolicyExplorer: change the reward's sign, the baseline, the step size; watch the probabilities.
+
+Chapter 5 shows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import torch
+import traitlets
+
+from ..game import Game, all_coalitions
+from .base import Explorer, Numbers, client_names, program, uniforms, whole
+
+LONGEST = 400
+
+
+class PolicyExplorer(Explorer):
+    """REINFORCE on one round: a coin a client, one draw a step, every choice of the rule open.
+
+    losses     [2^n]  validation loss of the model with each selection, index = bit mask; or a
+                      `Game` of n players, whose worth is minus the loss; 2 to 8 clients
+    corrupted         ids to be marked
+    sign       1: the reward is how much the loss falls (ours); -1: how much it rises (as printed)
+    baseline   "none", "moving" (average of 20 steps) or "aggregate" (loss of everybody together)
+    rate       step size; seed which run; steps 0 ... 400
+    raises     ValueError naming the argument
+
+    Each client's probability is the sigmoid of one number; a selection of nobody teaches nothing.
+    """
+
+    _esm = program("kit", "random", "policy")
+    losses = traitlets.List(traitlets.Float()).tag(sync=True)
+    names = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    corrupted = traitlets.List(traitlets.Int()).tag(sync=True)
+    longest = traitlets.Int(LONGEST).tag(sync=True)
+    sign = traitlets.Enum([1, -1], 1).tag(sync=True)
+    baseline = traitlets.Enum(["none", "moving", "aggregate"], "aggregate").tag(sync=True)
+    rate = traitlets.Float().tag(sync=True)
+    seed = traitlets.Int().tag(sync=True)
+    steps = traitlets.Int(LONGEST).tag(sync=True)
+
+    def __init__(
+        self,
+        losses: Sequence[float] | Game,
+        *,
+        corrupted: Iterable[int] = (),
+        rate: float = 1.0,
+        seed: int = 0,
+        steps: int = LONGEST,
+    ):
+        table = [float(x) for x in (_losses(losses) if isinstance(losses, Game) else losses)]
+        n = len(table).bit_length() - 1
+        if not 2 <= n <= 8 or len(table) != 1 << n or not all(map(math.isfinite, table)):
+            raise ValueError(
+                f"losses: expected 2^n finite numbers for 2 to 8 clients, got {len(table)}"
+            )
+        if not 0 < rate < math.inf:
+            raise ValueError(f"rate: expected a finite number above 0, got {rate!r}")
+        marked = {whole("corrupted", int(k), 0, n - 1) for k in corrupted}
+        super().__init__(
+            losses=table,
+            names=client_names(n, marked, "corrupted"),
+            corrupted=sorted(marked),
+            rate=float(rate),
+            seed=whole("seed", seed, 0, 19),
+            steps=whole("steps", steps, 0, LONGEST),
+        )
+
+    def path(self) -> torch.Tensor:
+        """Probabilities [steps + 1, n] before each step and after the last."""
+        n = len(self.names)
+        coins = torch.tensor(uniforms(self.seed, n * self.longest)).double().view(-1, n)
+        bits = 1 << torch.arange(n)
+        logits, moving = torch.zeros(n, dtype=torch.float64), self.losses[0]
+        path = [logits.sigmoid()]
+        for coin in coins[: self.steps]:
+            selected = coin < path[-1]
+            loss = self.losses[int((selected * bits).sum())]
+            base = {"none": 0.0, "moving": moving, "aggregate": self.losses[-1]}[self.baseline]
+            reward = self.sign * (base - loss) if selected.any() else 0.0
+            moving += (loss - moving) / 20
+            logits = logits + self.rate * reward * (selected.double() - path[-1])
+            path.append(logits.sigmoid())
+        return torch.stack(path)
+
+    def numbers(self) -> Numbers:
+        omega = self.path()[-1]
+        everyone = all_coalitions(len(omega))
+        losses = torch.tensor(self.losses, dtype=torch.float64)
+
+        def expected(p: torch.Tensor) -> float:
+            return float(torch.where(everyone, p, 1 - p).prod(1) @ losses)
+
+        facts = {
+            "of these probabilities": expected(omega),
+            "of one half each": expected(torch.full_like(omega, 0.5)),
+            "of everybody": self.losses[-1],
+        }
+        return {"probability": dict(zip(self.names, omega.tolist(), strict=True)), "loss": facts}
+
+
+def _losses(game: Game) -> list[float]:
+    """Minus the worth of every coalition, index = bit mask."""
+    sets = all_coalitions(game.n)
+    return [-float(v) for v in game(sets)]

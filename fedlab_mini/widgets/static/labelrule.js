@@ -1,0 +1,53 @@
+/* The rule that renames a group of labels: how often is it right, how often does it do harm? */
+
+/* Chances of 0 ... n successes. */
+function binomial(n, p) {
+  if (p <= 0 || p >= 1) return Array.from({ length: n + 1 }, (_, k) => (k === (p >= 1 ? n : 0) ? 1 : 0));
+  const logs = [0];
+  for (let k = 1; k <= n; k++) logs.push(logs[k - 1] + Math.log(k));
+  return logs.map((_, k) => Math.exp(logs[n] - logs[k] - logs[n - k] + k * Math.log(p) + (n - k) * Math.log(1 - p)));
+}
+
+/* Chance that a group is renamed, when the model sees the class in it with chance q. */
+function accept({ group, server, recall, margin, strict }, q) {
+  const seen = binomial(group, q);
+  const known = binomial(server, recall);
+  const tails = seen.slice(); // chance of k or more
+  for (let k = group - 1; k >= 0; k--) tails[k] += tails[k + 1];
+  return total(known.map((chance, j) => {
+    const right = j / server;
+    const enough = (k) => (strict ? k / group > right + 1e-12 : k / group >= right - margin - 1e-12);
+    let k = Math.max(0, Math.floor(group * (right - (strict ? 0 : margin))) - 2);
+    while (k <= group && !enough(k)) k++;
+    return k > group ? 0 : chance * tails[k];
+  }));
+}
+
+function build(ui) {
+  const { model } = ui;
+  ui.group("w-controls", () => {
+    ui.slider({ key: "group", label: "samples in the group", min: 1, max: 200 });
+    ui.slider({ key: "server", label: "server's samples", min: 1, max: 200 });
+    ui.slider({ key: "recall", label: "recall of the class", min: 0.5, max: 1, step: 0.01, digits: 2 });
+    ui.slider({ key: "fraction", label: "fraction of a wrong group that looks like it", min: 0, max: 1, step: 0.01, digits: 2 });
+    ui.slider({ key: "margin", label: "margin", min: 0, max: 0.5, step: 0.01, digits: 2 });
+  });
+  ui.group("w-checks", () => ui.toggle({ key: "strict", label: "strict rule as printed: share above recall, no margin" }));
+  const plot = ui.chart("Chance of renaming", "margin: chance of renaming", { low: 0, high: 1 });
+  ui.legend([["the group is truly this class", "var(--client-0)"], ["it only looks like it", "var(--corrupted)", true]]);
+  const show = ui.table("Chance that the group is renamed", ["a right repair", "a false repair"], [{ name: "chance", digits: 3, bar: true }], { head: "" });
+  const say = ui.status();
+  ui.reset();
+  const margins = Array.from({ length: 51 }, (_, i) => i / 100);
+  return () => {
+    const rule = Object.fromEntries(["group", "server", "recall", "margin", "strict"].map((key) => [key, model.get(key)]));
+    const [right, wrong] = [rule.recall, model.get("fraction")].map((q) => accept(rule, q));
+    show("chance", [right, wrong], 1);
+    const along = (q) => margins.map((margin) => accept({ ...rule, margin, strict: false }, q));
+    plot([{ y: along(rule.recall), colour: "var(--client-0)", name: "right repair" }, { y: along(model.get("fraction")), colour: "var(--corrupted)", dash: "6 3", name: "false repair" }],
+      rule.strict ? undefined : rule.margin / 0.5, margins);
+    say(`${rule.strict ? "The strict rule" : `With a margin of ${format(rule.margin)} the rule`} repairs a right group with chance ${format(right)} and a wrong one with chance ${format(wrong)}.`);
+  };
+}
+
+export default { render: (context) => board(context, "label-rule-explorer", build) };

@@ -1,0 +1,61 @@
+/* A policy that learns by trial and error whom to select; every choice of the rule can be changed. */
+
+/* Expected loss when every client is selected by its own coin. */
+const expected = (losses, omega) => total(losses.map((loss, mask) =>
+  loss * omega.reduce((p, w, k) => p * ((mask >> k) & 1 ? w : 1 - w), 1)));
+
+/* Probabilities before each step and after the last: [steps + 1][n]. */
+function learn(losses, n, steps, { sign, baseline, rate, seed }) {
+  const next = uniforms(seed);
+  const logits = new Array(n).fill(0);
+  const path = [logits.map(sigmoid)];
+  let moving = losses[0];
+  for (let t = 0; t < steps; t++) {
+    const omega = path[t];
+    const chosen = omega.map((w) => (next() < w ? 1 : 0));
+    const mask = total(chosen.map((c, k) => c << k));
+    const loss = losses[mask];
+    const b = { none: 0, moving, aggregate: losses.at(-1) }[baseline];
+    const reward = mask ? sign * (b - loss) : 0; // nobody selected: nothing is learned
+    moving += (loss - moving) / 20;
+    omega.forEach((w, k) => { logits[k] += rate * reward * (chosen[k] - w); });
+    path.push(logits.map(sigmoid));
+  }
+  return path;
+}
+
+function build(ui) {
+  const { model } = ui;
+  const losses = model.get("losses");
+  const names = model.get("names");
+  const marked = new Set(model.get("corrupted"));
+  const last = model.get("longest");
+  ui.group("w-controls", () => {
+    ui.choice({ key: "sign", label: "reward", options: [[1, "loss falls (ours)"], [-1, "loss rises (as printed)"]] });
+    ui.choice({ key: "baseline", label: "baseline", options: [["none", "none"], ["moving", "moving average"], ["aggregate", "loss of everybody"]] });
+    ui.slider({ key: "rate", label: "learning rate", min: 0.001, max: 100, step: 0.05, log: true });
+    ui.slider({ key: "seed", label: "run", min: 0, max: 19 });
+    ui.slider({ key: "steps", label: "steps", min: 0, max: last });
+  });
+  const plot = ui.chart("Selection probability", "step: probability to be selected", { low: 0, high: 1 });
+  const show = ui.table("After these steps", names, [{ name: "probability", digits: 3, bar: true }], { tint: colour });
+  const facts = ui.table("Expected validation loss", ["of these probabilities", "of one half each", "of everybody"], [{ name: "loss", digits: 4 }], { head: "" });
+  const say = ui.status();
+  ui.play("steps", last, 60);
+  ui.reset();
+  return () => {
+    const rule = Object.fromEntries(["sign", "baseline", "rate", "seed"].map((key) => [key, model.get(key)]));
+    const path = learn(losses, names.length, last, rule);
+    const steps = Math.min(model.get("steps"), last);
+    const omega = path[steps];
+    show("probability", omega, 1);
+    const now = expected(losses, omega);
+    const half = expected(losses, omega.map(() => 0.5));
+    facts("loss", [now, half, losses.at(-1)]);
+    plot(names.map((name, k) => ({ y: path.map((row) => row[k]), colour: colour(k), dash: marked.has(k) ? "6 3" : undefined, name })), steps / last);
+    const best = omega.indexOf(Math.max(...omega));
+    say(`After ${steps} steps the expected loss is ${format(now, 4)}, ${now < half ? "lower" : "not lower"} than at the start; most likely to be selected: ${names[best]}.`);
+  };
+}
+
+export default { render: (context) => board(context, "policy-explorer", build) };
