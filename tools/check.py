@@ -46,8 +46,14 @@ def script(name: str, *words: str) -> tuple[str, ...]:
 STAGES = (
     Stage(
         "lint",
-        (tool("ruff", "check", "."), script("lint_notebooks"), tool("codespell_lib")),
+        (
+            tool("ruff", "check", "."),
+            script("lint_notebooks"),
+            script("labs", "--check"),
+            tool("codespell_lib"),
+        ),
         "ruff: `ruff check --fix .` repairs much. Notebooks: edit the .md, then `make notebooks`. "
+        "Typed results and claims: CONTRIBUTING.md, 'What the lint asks of a text'. "
         "Spelling: correct the word, or add it to [tool.codespell] in pyproject.toml.",
     ),
     Stage(
@@ -82,7 +88,8 @@ STAGES = (
         "parameters",
         ((*PYTEST, *EACH, "tests/notebooks"),),
         "A chapter's own checks fail away from its committed seed and sizes "
-        "(tests/notebooks/other_parameters.toml): the claim is too strong, or the code is wrong.",
+        "(tests/notebooks/other_parameters.toml): the claim is too strong, or the code is wrong; or "
+        "a lab's solution fails its checks, or its untouched copy passes one (notebooks/labs/).",
         kernels=True,
     ),
     Stage(

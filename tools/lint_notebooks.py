@@ -1,8 +1,10 @@
-"""Check the form of the chapters: canonical text, outputs in step, cells short, figures described.
+"""Check the chapters and pages of the book, and print one line a fault; exits 1 if there is any.
 
     python tools/lint_notebooks.py
 
-Prints one line a fault and exits 1 if there is any.
+Here: the form of a chapter, which is canonical text, outputs in step, short cells, described
+figures. In files of their own: typed results and unchecked claims (`lint_claims.py`), images
+without alt text and axes without labels (`lint_figures.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import nbformat
 from nbformat import NotebookNode
 
 import chapters
+import lint_claims
+import lint_figures
 import paper
 
 LONG, LONGEST, WIDEST = 25, 30, 100
@@ -108,14 +112,32 @@ def figure_faults(cell: NotebookNode) -> Iterator[str]:
             yield f"figure without {key} in the metadata of: {cell.source.splitlines()[0]}"
 
 
+def reading_faults(cells: list[NotebookNode], code: bool) -> Iterator[str]:
+    """What chapters and pages without code have in common: claims, numbers, images."""
+    yield from lint_claims.claim_faults(cells, code)
+    yield from lint_figures.image_faults(cells)
+
+
+def page_faults(page: Path) -> list[str]:
+    """Every fault of a page without code."""
+    cells = chapters.read_text(page).cells
+    return [f"{page.name}: {fault}" for fault in reading_faults(cells, code=False)]
+
+
 def faults(source: Path) -> list[str]:
     """Every fault of one chapter, one line each."""
     text = chapters.read_text(source)
     own = [*code_faults(text.cells), *text_faults(text.cells), *parameter_faults(text)]
+    own += [*lint_figures.axis_faults(text.cells), *reading_faults(text.cells, code=True)]
     stored = source.with_suffix(".ipynb")
     if stored.exists():
         own += output_faults(nbformat.read(stored, as_version=4).cells)
     return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]
+
+
+def pages() -> list[Path]:
+    """The pages of the book that hold no code."""
+    return sorted((chapters.ROOT / "book").glob("*.md"))
 
 
 def main() -> None:
@@ -124,6 +146,7 @@ def main() -> None:
     texts = {source.stem for source in sources}
     orphans = [p for p in chapters.NOTEBOOKS.glob("*.ipynb") if p.stem not in texts]
     found += [f"{path.name}: no text {path.stem}.md beside it" for path in orphans]
+    found += [fault for page in pages() for fault in page_faults(page)]
     if not sources:
         found.append("notebooks/ holds no chapter NN_topic.md")
     for line in found:

@@ -44,6 +44,10 @@ FAULTS = {
     "no alt text": ("    alt: A line.", "    width: 80%", "without mystnb.image.alt"),
     "no caption": ("    caption: What is seen.\n", "", "without mystnb.figure.caption"),
     "no name": ("    name: fig-x\n", "", "without mystnb.figure.name"),
+    "typed result": ("A sentence.", "## One\n\nThe accuracy is 0.93.", "a typed result, 0.93"),
+    "no check": ("Another.", "## One\n\nOurs beats theirs.", "a claim (beats)"),
+    "no image text": ("A sentence.", "![](a.png)", "no alt text"),
+    "no label": ("draw()", "plt.plot(draw())", "has no x and no y label"),
     "backticks": ("Another.", "```{prf:theorem}\nx\n```", "directive in backticks"),
 }
 
@@ -71,6 +75,16 @@ def test_planted_fault_is_found(tmp_path, old, new, fault):
     assert old in SOUND
     found = lint_notebooks.faults(write(tmp_path, SOUND.replace(old, new)))
     assert any(fault in line for line in found), found
+
+
+def test_a_page_of_the_book_is_read_as_well(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\nThe accuracy is 0.93.\n\n![](a.png)\n", encoding="utf-8")
+    typed, blind = lint_notebooks.page_faults(page)
+    assert typed.startswith("page.md: a typed result")
+    assert blind.startswith("page.md: no alt text")
+    page.write_text("# A page\n\nOurs beats theirs.\n", encoding="utf-8")
+    assert lint_notebooks.page_faults(page) == []
 
 
 def test_text_changed_after_the_run_is_found(tmp_path):
