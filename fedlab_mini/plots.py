@@ -1,13 +1,17 @@
 """Plots: figure functions of the book. Each returns a figure with a ``caption`` and an ``alt``.
 
-The colours suit colour-blind readers (Okabe and Ito's palette) and mean the same in every chapter:
-vermilion for corrupted clients, black for the exact value.
+A method has one colour and one marker, and a client one colour, in every chapter. Vermilion means
+corrupted clients and noise, black the exact value, grey whatever is no method. All pairs of methods
+stay apart with normal sight, deuteranopia and protanopia; marker and line style say it once more.
+The tables stand here because only the figures read them.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import torch
@@ -17,9 +21,99 @@ from torch import Tensor
 
 from .federation import Federation
 
-SOUND, CORRUPTED, EXACT = "#0072B2", "#D55E00", "#000000"
-METHODS = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#D55E00", "#999999")
-MARKERS = "osD^vPX"
+EXACT, CORRUPTED = "#000000", "#D55E00"
+SETTINGS = ("#5A5F6E", "#AFAAA0", "#85807B")  # greys; sound clients have the first
+CLIENTS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"),
+    *("#8C564B", "#6A3D9A", "#7F7F7F", "#B2DF8A", "#000000"),
+)
+METHODS = {
+    "FedAvg": ("#0072B2", "o"),
+    "exact": (EXACT, "s"),
+    "leave-one-out": ("#E69F00", "D"),
+    "truncated": ("#009E73", "^"),
+    "permutation": ("#B41EA5", "v"),
+    "guided": ("#5A0096", "<"),
+    "kernel": ("#0078FF", ">"),
+    "Banzhaf": ("#4B2D5A", "p"),
+    "CGSV": ("#CC79A7", "P"),
+    "F-RCCE": ("#691E78", "8"),
+    "FLDVE": ("#3C4BC3", "v"),
+    "removal": ("#874B00", "d"),
+    "FedCCEA": ("#56B4E9", "h"),
+    "S-FedAvg": ("#78003C", "*"),
+    "label standardisation": ("#A5B469", ">"),
+    "uniform": ("#3C693C", "H"),
+    "random": ("#3C3C0F", "p"),
+    "own loss": ("#2DC3D2", "<"),
+    "oracle": ("#6996FF", "|"),
+}
+ALIASES = {
+    "Shapley": "exact",
+    "LOO": "leave-one-out",
+    "TMC": "truncated",
+    "orders": "permutation",
+    "AAM": "FedCCEA",
+}
+ROLES = {"corrupted": (CORRUPTED, "X"), "sound": (SETTINGS[0], "o")}
+BAD = (
+    *("corrupted", "corruption", "noisy", "noise", "irrelevant"),
+    *("exchanged", "wrong", "flipped", "scaled"),
+)
+GOOD = ("sound", "healthy", "relevant", "no corruption", "no noise")
+WORDS = (
+    {**{name: name for name in METHODS}, **ALIASES},
+    dict.fromkeys(BAD, "corrupted"),
+    dict.fromkeys(GOOD, "sound"),
+)
+MARKERS, LINES = "sD^v<>dohp8H*P", ("-", "--", "-.", ":")
+
+
+class Style(NamedTuple):
+    """How a label is drawn."""
+
+    colour: str
+    marker: str
+    line: str = "-"
+
+
+def client_colour(k: int) -> str:
+    """The colour of client ``k``; every tenth client has the same."""
+    return CLIENTS[k % len(CLIENTS)]
+
+
+def _named(label: str) -> str | None:
+    """The method that a label names as a whole word, else the role of clients, else None."""
+    apart = r"(?<![\w-])(?<!\bno )(?<!\bwithout )({})(?![\w-])"
+    for words in WORDS:
+        found = {word: re.search(apart.format(word), label, re.I) for word in words}
+        at = [(hit.start(), -len(word), words[word]) for word, hit in found.items() if hit]
+        if at:
+            return min(at)[2]
+    return None
+
+
+def styles(labels: Iterable[str]) -> dict[str, Style]:
+    """The style of each label of a figure.
+
+    A label that names a method, or corrupted or sound clients, has the colour of what it names.
+    The bare name, or else the first such label, has the marker too, and a solid line; the others
+    take other markers and lines. All other labels are grey
+    """
+    labels, bare = [*dict.fromkeys(labels)], {word.lower() for word in WORDS[0]}
+    groups: dict[str | None, list[str]] = {}
+    for label in sorted(labels, key=lambda label: label.lower() not in bare):
+        groups.setdefault(_named(label), []).append(label)
+    fixed = {name: style for name, style in (METHODS | ROLES).items() if name in groups}
+    used = {marker for _, marker in fixed.values()}
+    free = itertools.cycle([marker for marker in MARKERS if marker not in used] or MARKERS)
+    greys = SETTINGS[1:] + SETTINGS[:1] if "sound" in groups else SETTINGS
+    made = {}
+    for name, members in groups.items():
+        for i, (label, line) in enumerate(zip(members, itertools.cycle(LINES), strict=False)):
+            colour, marker = fixed.get(name, (greys[i % len(greys)], None))
+            made[label] = Style(colour, marker if marker and i == 0 else next(free), line)
+    return {label: made[label] for label in labels}
 
 
 def _figure(
@@ -41,11 +135,25 @@ def _done(figure: Figure, caption: str, alt: str) -> Figure:
     return figure
 
 
-def styled(lines: Mapping[str, object]) -> Iterator[tuple[str, object, str, str]]:
-    """Each label and value with its colour and marker; both start again when they are used up."""
-    styles = itertools.cycle(zip(METHODS, MARKERS, strict=True))
-    for (label, value), (colour, marker) in zip(lines.items(), styles, strict=False):
-        yield label, value, colour, marker
+def _legend(figure: Figure, axis: plt.Axes) -> None:
+    """The labels: in the picture, or beside it where they are many."""
+    handles, labels = axis.get_legend_handles_labels()
+    if len(labels) <= 8:
+        axis.legend(frameon=False, fontsize=10 if len(labels) <= 4 else 8)
+    else:
+        figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=8)
+
+
+def _client_axis(axis: plt.Axes, count: int, bad: Collection[int]) -> None:
+    """Ticks for clients; the corrupted ones are marked in word and in vermilion."""
+    mark = "corrupted" if count <= 12 else "×"
+    names = [f"{k}\n{mark}" if k in bad else str(k) for k in range(count)]
+    meet = any(k + 1 in bad for k in bad)  # the words of neighbours would touch
+    size = 5 if count > 12 else 7 if meet and count > 8 else 9
+    axis.set_xticks(range(count), names, fontsize=size)
+    for k in bad:
+        axis.get_xticklabels()[k].set_color(CORRUPTED)
+    axis.set_xlabel("client" if count <= 12 or not bad else "client (×: corrupted)")
 
 
 def curves(
@@ -62,19 +170,20 @@ def curves(
     log  both axes are logarithmic
     """
     figure, (axis,) = _figure()
-    for label, values, colour, marker in styled(lines):
-        values = torch.as_tensor(values, dtype=torch.float64)
+    for label, (colour, marker, line) in styles(lines).items():
+        values = torch.as_tensor(lines[label], dtype=torch.float64)
         values = values[None] if values.ndim == 1 else values
         at = list(range(values.shape[1])) if x is None else list(x)
         if len(values) > 1:
-            axis.plot(at, values.T, color=colour, alpha=0.3, linewidth=0.8)
+            axis.plot(at, values.T, line, color=colour, alpha=0.3, linewidth=0.8)
         axis.plot(
             at,
             values.mean(0),
+            line,
             color=colour,
             label=label,
             marker=marker,
-            markersize=4,
+            markersize=5,
             markevery=max(1, len(at) // 8),
         )
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
@@ -82,7 +191,7 @@ def curves(
         axis.set(xscale="log", yscale="log")
     elif x is None:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.legend(frameon=False)
+    _legend(figure, axis)
     ends = ", ".join(
         f"{label} {float(torch.as_tensor(v, dtype=torch.float64)[..., -1].mean()):.2f}"
         for label, v in lines.items()
@@ -94,6 +203,45 @@ def curves(
     )
 
 
+def by_client(
+    values: Tensor,
+    *,
+    corrupted: Iterable[int] | Mapping[int, str] = (),
+    xlabel: str = "round",
+    ylabel: str = "contribution",
+    title: str = "",
+) -> Figure:
+    """One line a client in its colour; corrupted clients are dashed, marked and named.
+
+    values [T, K]  one column a client
+    corrupted      their ids, or {id: what is wrong with it}
+    """
+    values = torch.as_tensor(values, dtype=torch.float64)
+    marks = corrupted if isinstance(corrupted, Mapping) else dict.fromkeys(corrupted, "corrupted")
+    kinds = list(dict.fromkeys(marks.values()))  # each with a marker and a line style
+    figure, (axis,) = _figure()
+    points = {"markersize": 6, "markevery": max(1, len(values) // 8)}
+    for k, line in enumerate(values.T):
+        look = {"color": client_colour(k), "marker": MARKERS[k % len(MARKERS)], "linewidth": 1.2}
+        if k in marks:
+            i = kinds.index(marks[k]) % 3
+            look |= {"marker": "XP*"[i], "linestyle": LINES[i + 1], "linewidth": 2, "zorder": 3}
+            look |= {"markerfacecolor": CORRUPTED, "markeredgecolor": CORRUPTED}
+        axis.plot(line, label=f"{k} {marks.get(k, '')}".strip(), **look, **points)
+    axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    columns = 1 + (values.shape[1] - 1) // 12
+    figure.legend(title="client", loc="outside right upper", frameon=False, ncols=columns)
+    for k in marks:
+        figure.legends[0].get_texts()[k].set_color(CORRUPTED)
+    named = "; ".join(f"client {k} is {mark}" for k, mark in marks.items()) or "none is corrupted"
+    return _done(
+        figure,
+        f"{ylabel.capitalize()} of {values.shape[1]} clients against {xlabel}.",
+        f"One line of {ylabel} a client against {xlabel}, {values.shape[1]} clients; {named}.",
+    )
+
+
 def holdings(fed: Federation, *, title: str = "") -> Figure:
     """Who holds what: a grid of clients by classes, darker where a client holds more samples."""
     counts = fed.label_counts
@@ -101,15 +249,8 @@ def holdings(fed: Federation, *, title: str = "") -> Figure:
     axis.grid(False)
     image = axis.imshow(counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0)
     figure.colorbar(image, ax=axis, label="samples")
-    axis.set(
-        xlabel="client",
-        ylabel="class",
-        title=title,
-        xticks=range(fed.clients),
-        yticks=range(fed.classes),
-    )
-    for k in fed.corrupted:
-        axis.get_xticklabels()[k].set_color(CORRUPTED)
+    axis.set(ylabel="class", title=title, yticks=range(fed.classes))
+    _client_axis(axis, fed.clients, fed.corrupted)
     low, high = int(fed.sizes.min()), int(fed.sizes.max())
     mean = float((counts > 0).sum(1).double().mean())
     return _done(
@@ -128,25 +269,26 @@ def scores(
     ylabel: str = "contribution",
     title: str = "",
 ) -> Figure:
-    """Grouped bars: a group a client, a bar a method; corrupted clients are hatched and marked."""
+    """Grouped bars: a group a client, a bar a method; corrupted clients are hatched and marked.
+
+    The bars of a single method have the colours of the clients
+    """
     bad, count = set(corrupted), len(next(iter(values.values())))
     figure, (axis,) = _figure()
     width = 0.8 / len(values)
-    for j, (label, v, colour, _) in enumerate(styled(values)):
+    for j, (label, style) in enumerate(styles(values).items()):
         at = [k + (j - (len(values) - 1) / 2) * width for k in range(count)]
         error = None if label not in (stderr or {}) else torch.as_tensor(stderr[label]).tolist()
-        heights = torch.as_tensor(v).tolist()
+        heights = torch.as_tensor(values[label]).tolist()
+        colour = style.colour if len(values) > 1 else [client_colour(k) for k in range(count)]
         bars = axis.bar(at, heights, width, color=colour, label=label, yerr=error, capsize=2)
         for k in bad:
-            bars[k].set_hatch("//")
+            bars[k].set(hatch="//", edgecolor=CORRUPTED, linewidth=1.5)
     axis.axhline(0, color="0.3", linewidth=0.8)
-    names = [f"{k}\ncorrupted" if k in bad else str(k) for k in range(count)]
-    axis.set_xticks(range(count), names)
-    for k in bad:
-        axis.get_xticklabels()[k].set_color(CORRUPTED)
-    axis.set(xlabel="client", ylabel=ylabel, title=title)
+    _client_axis(axis, count, bad)
+    axis.set(ylabel=ylabel, title=title)
     if len(values) > 1:
-        axis.legend(frameon=False)
+        _legend(figure, axis)
     worst = {label: int(torch.as_tensor(v).argmin()) for label, v in values.items()}
     lowest = "; ".join(f"{label}: lowest is client {k}" for label, k in worst.items())
     return _done(
@@ -166,8 +308,9 @@ def errors(
 ) -> Figure:
     """Error of estimators against how many coalitions they evaluated, both axes logarithmic."""
     figure, (axis,) = _figure()
-    for label, at, colour, marker in styled(evaluations):
-        axis.loglog(at, error[label], color=colour, marker=marker, markersize=5, label=label)
+    for label, (colour, marker, line) in styles(evaluations).items():
+        look = {"color": colour, "marker": marker, "markersize": 5, "linestyle": line}
+        axis.loglog(evaluations[label], error[label], label=label, **look)
     if exact_at is not None:
         axis.axvline(exact_at, color=EXACT, linestyle="--", linewidth=1)
         axis.annotate(
@@ -179,7 +322,7 @@ def errors(
             fontsize=8,
         )
     axis.set(xlabel="coalitions evaluated", ylabel=ylabel, title=title)
-    axis.legend(frameon=False, fontsize=8)
+    _legend(figure, axis)
     best = min(error, key=lambda label: float(torch.as_tensor(error[label])[-1]))
     return _done(
         figure,
@@ -193,13 +336,13 @@ def removal(results: Mapping[str, object], *, title: str = "") -> Figure:
     figure, panels = _figure(7.6, 3.4, 2)
     panels[1].sharey(panels[0])
     for axis, side in zip(panels, ("highest", "lowest"), strict=True):
-        for label, result, colour, marker in styled(results):
-            axis.plot(
-                result.removed, getattr(result, side), color=colour, marker=marker, label=label
-            )
+        for label, (colour, marker, line) in styles(results).items():
+            result = results[label]
+            look = {"color": colour, "marker": marker, "linestyle": line}
+            axis.plot(result.removed, getattr(result, side), label=label, **look)
         axis.set(xlabel=f"{side}-scored clients removed", ylabel="test accuracy")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panels[0].legend(frameon=False)
+    _legend(figure, panels[0])
     figure.suptitle(title)
     return _done(
         figure,

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import re
+from pathlib import Path
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 import torch
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import fedlab_mini as fm
@@ -13,6 +19,7 @@ from fedlab_mini import plots
 
 LINES = {"one": torch.linspace(0, 1, 5), "two": torch.linspace(1, 0.25, 5)}
 RUNS = {"one": torch.rand(3, 5, generator=torch.Generator().manual_seed(0))}
+ROOT = Path(__file__).parents[2]
 CURVES = fm.metrics.RemovalCurves(
     torch.tensor([0, 1, 2]), torch.tensor([0.9, 0.5, 0.3]), torch.tensor([0.9, 0.9, 0.8])
 )
@@ -49,6 +56,8 @@ FIGURES = {
         exact_at=1024,
     ),
     "removal": lambda make_fed: plots.removal({"exact": CURVES, "random": CURVES}),
+    "by_client": lambda make_fed: plots.by_client(torch.eye(4)[:, :3], corrupted={1: "noisy"}),
+    "confusion": lambda make_fed: plots.confusion({"one": torch.eye(3), "two": torch.ones(3, 3)}),
 }
 every = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES.keys())
 
@@ -61,11 +70,23 @@ def test_a_figure_says_what_it_shows(make_fed, draw):
     assert len(figure.alt) > 40
     assert figure.caption.endswith(".")
     assert figure.alt.endswith(".")
-    own = [axis for axis in figure.axes if axis.get_label() != "<colorbar>"]
-    for axis in own:
-        assert axis.get_xlabel()
-        assert axis.get_ylabel()
     figure.canvas.draw()
+
+
+@every
+def test_every_visible_axis_is_labelled(make_fed, draw):
+    for axis in (axis for axis in draw(make_fed).axes if axis.get_visible() and axis.axison):
+        if axis.get_label() == "<colorbar>":
+            assert axis.get_xlabel() or axis.get_ylabel()
+        else:
+            assert axis.get_xlabel()
+            assert axis.get_ylabel()
+
+
+def test_every_figure_function_is_drawn_above():
+    makers = [f for f in vars(plots).values() if inspect.isfunction(f) and f.__name__[0] != "_"]
+    figures = {f.__name__ for f in makers if f.__annotations__.get("return") == "Figure"}
+    assert figures == {name.split(" of ")[0] for name in FIGURES}
 
 
 @every
@@ -126,3 +147,273 @@ def test_errors_are_drawn_on_logarithmic_axes_with_the_exact_count():
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
     assert [text.get_text() for text in axis.texts] == ["exact: 64"]
     assert "lowest at the end is plain" in figure.alt
+
+
+# Colours, markers and lines
+
+MAIN = [
+    *("FedAvg", "CGSV", "F-RCCE", "FLDVE", "removal", "FedCCEA", "S-FedAvg"),
+    *("label standardisation", "exact", "leave-one-out", "truncated"),
+]
+BOOK = {  # the labels of the figures that chapters draw with these functions
+    "fig-splits": ["IID", "Dirichlet 1", "Dirichlet 0.1"],
+    "fig-wrongs": ["no corruption", "wrong labels", "sign flipped", "scaled by 20"],
+    "fig-round-values": ["exact Shapley", "leave-one-out"],
+    "fig-errors": ["orders", "orders in pairs", "truncated", "guided", "kernel"],
+    "fig-retraining": ["exact Shapley", "truncated", "leave-one-out"],
+    "fig-removal": ["exact Shapley", "leave-one-out"],
+    "fig-bill": ["leave-one-out", "truncated, K orders", "exact"],
+    "fig-ladder": ["CGSV, ours", "CGSV, as printed"],
+    "fig-overshoot": ["CGSV, median length of the updates", "CGSV, length 1, as printed"],
+    "fig-sign": ["sound, ours", "corrupted, ours", "sound, printed sign"],
+    "fig-weights": ["noisy", "others", "noisy, literal"],
+    "fig-index": ["FedCCEA"],
+    "fig-fit": ["AAM", "AAM, clients shuffled", "mean learning curve"],
+    "fig-stopping": ["Gini of the index", "share of zeros", "rank correlation with the end"],
+    "fig-skewed-index": ["FedCCEA", "TMC", "LOO", "exact"],
+    "fig-removal-fedccea": ["FedCCEA", "TMC", "LOO", "exact"],
+    "fig-cost-fedccea": ["FedCCEA, S = 1", "FedCCEA, S = 100", "TMC, one pass"],
+    "fig-irrelevant": ["10 relevant", "6 relevant, 4 irrelevant"],
+    "fig-temperature": ["FedAvg", "S-FedAvg, T = 1", "S-FedAvg, T = 0.02"],
+    "fig-margin": ["truly L", "70 % look like L"],
+}
+TOGETHER = {**BOOK, "all methods of chapters": MAIN, "all estimators": [*plots.METHODS][1:8]}
+SIGHT = {  # Machado, Oliveira and Fernandes 2009, severity 1, for linear RGB
+    "normal": torch.eye(3).double(),
+    "deuteranopia": torch.tensor(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ).double(),
+    "protanopia": torch.tensor(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ).double(),
+}
+TO_XYZ = torch.tensor(
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
+).double()
+sights = pytest.mark.parametrize("sight", SIGHT)
+
+
+def lab(colour: str, sight: str = "normal") -> torch.Tensor:
+    """CIELAB coordinates of an sRGB colour, as seen."""
+    rgb = torch.tensor([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]).double()
+    linear = torch.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    xyz = TO_XYZ @ (SIGHT[sight] @ linear).clamp(0, 1) / TO_XYZ.sum(1)
+    f = torch.where(xyz > 216 / 24389, xyz ** (1 / 3), (24389 / 27 * xyz + 16) / 116)
+    return torch.stack([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def distance(a: str, b: str, sight: str) -> float:
+    return float((lab(a, sight) - lab(b, sight)).norm())
+
+
+def drawn(figure: Figure, panel: int = 0) -> dict[str, tuple]:
+    """Label -> colour, marker, line style of the lines of a panel."""
+    return {
+        line.get_label(): (line.get_color(), line.get_marker(), line.get_linestyle())
+        for line in figure.axes[panel].get_lines()
+        if not line.get_label().startswith("_")
+    }
+
+
+def test_the_distance_is_that_of_cielab():
+    assert lab("#FFFFFF").tolist() == pytest.approx([100, 0, 0], abs=0.01)
+    assert lab("#FF0000").tolist() == pytest.approx([53.24, 80.09, 67.20], abs=0.02)
+    red_and_green = ("#C04000", "#6B7000")
+    assert distance(*red_and_green, "normal") > 3 * distance(*red_and_green, "deuteranopia")
+
+
+@sights
+def test_methods_differ_for_every_sight(sight):
+    for (a, (one, _)), (b, (other, _)) in itertools.combinations(plots.METHODS.items(), 2):
+        assert distance(one, other, sight) >= 12, f"{a} and {b} look alike"
+    for name, (colour, _) in plots.METHODS.items():
+        for other in (plots.CORRUPTED, plots.SETTINGS[0]):
+            assert distance(colour, other, sight) >= 15, f"{name} looks like {other}"
+
+
+@sights
+@pytest.mark.parametrize("figure", TOGETHER)
+def test_what_stands_in_one_figure_differs(figure, sight):
+    styles = plots.styles(TOGETHER[figure])
+    for (a, one), (b, other) in itertools.combinations(styles.items(), 2):
+        assert one.marker != other.marker, f"{a} and {b} have one marker"
+        if one.colour == other.colour:
+            assert one.line != other.line, f"{a} and {b} have one colour and one line"
+        else:
+            assert distance(one.colour, other.colour, sight) >= 15, f"{a} and {b} look alike"
+
+
+def test_the_figures_of_the_book_are_known():
+    text = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("notebooks/[0-9]*.md"))
+    cells = re.findall(r"^```{code-cell}$(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    shown = [cell for cell in cells if re.search(r"plots\.(curves|scores|errors|removal)\(", cell)]
+    named = {re.search(r"name: (fig-[\w-]+)", cell)[1] for cell in shown}
+    assert named == set(BOOK), "write the labels of every figure of the chapters into BOOK"
+
+
+def test_a_method_has_its_style_whatever_else_is_drawn():
+    others = ["IID", "corrupted", "sound", *MAIN]
+    for name, (colour, marker) in plots.METHODS.items():
+        for labels in ([name], [*others, name], [name, *others], [f"{name}, old", name]):
+            assert plots.styles(labels)[name] == plots.Style(colour, marker, "-")
+
+
+def test_a_method_has_its_colour_in_every_function():
+    colour, marker = plots.METHODS["exact"]
+    own, values = {"kernel": [1, 2], "exact": [1, 2]}, torch.tensor([0.1, 0.2])
+    figures = [
+        plots.curves(dict.fromkeys(own, values)),
+        plots.errors(own, dict.fromkeys(own, values)),
+        plots.removal({"random": CURVES, "exact": CURVES}),
+    ]
+    assert [drawn(figure)["exact"] for figure in figures] == 3 * [(colour, marker, "-")]
+    assert drawn(figures[2], panel=1)["exact"] == (colour, marker, "-")
+    bars = plots.scores({"kernel": values, "exact": values}).axes[0].containers
+    (exact,) = (group for group in bars if group.get_label() == "exact")
+    assert {to_hex(bar.get_facecolor()).upper() for bar in exact} == {colour}
+
+
+@pytest.mark.parametrize(
+    ("label", "method"),
+    [
+        ("CGSV, ours", "CGSV"),
+        ("FedAvg without noise", "FedAvg"),
+        ("S-FedAvg, T = 1", "S-FedAvg"),
+        ("exact Shapley", "exact"),
+        ("TMC", "truncated"),
+        ("truncated, K orders", "truncated"),
+        ("orders in pairs", "permutation"),
+        ("guided orders", "guided"),
+        ("AAM, clients shuffled", "FedCCEA"),
+    ],
+)
+def test_a_label_takes_the_style_of_the_method_it_names(label, method):
+    assert plots.styles([label])[label][:2] == plots.METHODS[method]
+
+
+def test_a_second_label_of_a_method_is_a_variant():
+    labels = ["CGSV, ours", "CGSV, as printed", "CGSV, 1", "CGSV, 2", "CGSV, 3", "CGSV"]
+    styles = plots.styles(labels)
+    assert [*styles] == labels
+    assert {style.colour for style in styles.values()} == {plots.METHODS["CGSV"][0]}
+    assert len({style.marker for style in styles.values()}) == len(labels)
+    assert styles["CGSV"].line == "-"
+    assert styles["CGSV, ours"].line != "-"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 14])
+def test_other_labels_are_grey(count):
+    other = ["S-FedAvgs", "unexact", "without CGSV", *map(str, range(count))]
+    styles = plots.styles([*other, *MAIN, "sound"])
+    taken = {colour for colour, _ in plots.METHODS.values()} | {*plots.CLIENTS, plots.CORRUPTED}
+    assert not taken & set(plots.SETTINGS)
+    assert {styles[label].colour for label in other} <= set(plots.SETTINGS)
+    alone = plots.styles(map(str, range(count)))
+    assert len({style.marker for style in alone.values()}) == count
+    assert alone["0"].colour == plots.SETTINGS[0] == styles["sound"].colour
+    assert styles[other[0]].colour != plots.SETTINGS[0]
+
+
+@pytest.mark.parametrize(
+    ("label", "colour"),
+    [
+        ("corrupted, ours", plots.CORRUPTED),
+        ("80 % noise", plots.CORRUPTED),
+        ("6 relevant, 4 irrelevant", plots.CORRUPTED),
+        ("10 relevant", plots.SETTINGS[0]),
+        ("no corruption", plots.SETTINGS[0]),
+        ("without noise", plots.SETTINGS[0]),
+        ("CGSV, 80 % noise", plots.METHODS["CGSV"][0]),
+    ],
+)
+def test_vermilion_means_corrupted(label, colour):
+    assert plots.styles([label])[label].colour == colour
+
+
+def test_vermilion_is_nobodys_own():
+    assert plots.CORRUPTED not in {colour for colour, _ in plots.METHODS.values()}
+    assert plots.CORRUPTED not in plots.CLIENTS
+
+
+def test_a_client_has_its_colour():
+    assert [plots.client_colour(k) for k in range(12)] == [*plots.CLIENTS, *plots.CLIENTS[:2]]
+    assert len(set(plots.CLIENTS)) == 10
+    bars = plots.scores({"FedCCEA": torch.ones(12)}, corrupted={4}).axes[0].containers[0]
+    shown = [to_hex(bar.get_facecolor()).upper() for bar in bars]
+    assert shown == [plots.client_colour(k) for k in range(12)]
+    figure = plots.by_client(torch.ones(6, 12), corrupted={4: "noisy"})
+    assert [line.get_color() for line in figure.axes[0].get_lines()] == shown
+
+
+def test_corrupted_clients_are_told_apart_without_colour_too():
+    figure = plots.by_client(torch.ones(6, 4), corrupted={2: "noisy", 3: "late", 1: "noisy"})
+    lines = drawn(figure)
+    assert [*lines] == ["0", "1 noisy", "2 noisy", "3 late"]
+    assert lines["0"][2] == "-"
+    assert "-" not in {lines[label][2] for label in ("1 noisy", "2 noisy", "3 late")}
+    assert lines["1 noisy"][1:] == lines["2 noisy"][1:] != lines["3 late"][1:]
+    assert figure.axes[0].get_lines()[1].get_markerfacecolor() == plots.CORRUPTED
+    assert "client 3 is late" in figure.alt
+    bar = plots.scores({"a": torch.ones(3)}, corrupted={1}).axes[0].containers[0][1]
+    assert bar.get_hatch()
+    assert to_hex(bar.get_edgecolor()).upper() == plots.CORRUPTED
+
+
+def test_holdings_mark_the_corrupted_in_words(make_fed):
+    ticks = plots.holdings(corrupted_federation(make_fed)).axes[0].get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == ["0", "1\ncorrupted", "2"]
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_every_function_draws_one_and_many(make_fed, count):
+    labels = [f"line {i}" for i in range(count)]
+    values = torch.rand(7, 20, generator=torch.Generator().manual_seed(0))
+    figures = [
+        plots.curves(dict.fromkeys(labels, values)),
+        plots.scores(dict.fromkeys(labels, values[0])),
+        plots.scores({"exact": values[0, :count]}, corrupted={0}),
+        plots.errors(dict.fromkeys(labels, (1, 2)), dict.fromkeys(labels, values[0, :2])),
+        plots.removal(dict.fromkeys(labels, CURVES)),
+        plots.by_client(values[:, :count], corrupted={count - 1}),
+        plots.confusion(dict.fromkeys(labels, torch.eye(2))),
+        plots.holdings(make_fed([3] * count)),
+    ]
+    for figure in figures:
+        figure.canvas.draw()
+        legends = [*figure.legends, *(a.get_legend() for a in figure.axes if a.get_legend())]
+        assert sum(len(legend.get_texts()) for legend in legends) in (0, count)
+
+
+def test_the_notation_page_shows_the_table():
+    words = "circle square diamond thin_diamond star triangle_up triangle_down triangle_left "
+    words += "triangle_right pentagon octagon upright_hexagon flat_hexagon plus bar"
+    names = [word.replace("_", " ") for word in words.split()]
+    shapes = dict(zip(names, "osDd*^v<>p8hHP|", strict=True))
+    page = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
+    row = re.compile(r"^\| ([\w -]+) \| [\w ]+ \| `(#\w{6})` \| ([\w ]+) \|$", re.MULTILINE)
+    shown = {name: (colour, shapes[shape]) for name, colour, shape in row.findall(page)}
+    assert shown == plots.METHODS
+    row = re.compile(r"^\| (\d) \| [\w ]+ \| `(#\w{6})` \|$", re.MULTILINE)
+    assert [colour for _, colour in sorted(row.findall(page))] == list(plots.CLIENTS)
+    for colour in (plots.CORRUPTED, *plots.SETTINGS):
+        assert f"`{colour}`" in page
+
+
+def test_widgets_show_clients_in_the_same_colours():
+    style = (ROOT / "fedlab_mini" / "widgets" / "static" / "kit.css").read_text(encoding="utf-8")
+    light = style.split("data-theme")[0].upper()
+    for k, colour in enumerate(plots.CLIENTS):
+        assert f"--CLIENT-{k}: {colour};" in light
+    assert f"--CORRUPTED: {plots.CORRUPTED};" in light
