@@ -64,7 +64,8 @@
         const { model, program } = await loaded.get(id);
         el.model = model;
         await program.render?.({ model, el });
-        for (const table of script.parentElement.querySelectorAll(".widget-table")) table.hidden = true;
+        const cell = script.closest(".cell_output") ?? script.parentElement;
+        for (const table of cell.querySelectorAll(".widget-table")) (table.closest(".output") ?? table).hidden = true;
       } catch (error) {
         el.textContent = "This interactive figure could not start in your browser.";
         console.error(error);

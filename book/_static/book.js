@@ -9,3 +9,63 @@ document.addEventListener("DOMContentLoaded", () => {
 
 /* From disk a browser may not read other pages, so search shows titles without excerpts there. */
 if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+
+/* The picture of a federation moves by itself, unless the reader wants less motion; the button always works. */
+document.addEventListener("DOMContentLoaded", () => {
+  const figure = document.querySelector("figure.federation");
+  const button = figure?.querySelector("button");
+  if (!button) return;
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
+  const set = (state) => {
+    figure.dataset.state = state;
+    button.firstElementChild.textContent = state === "playing" ? "Pause" : "Play";
+  };
+  const start = () => set(calm.matches ? "still" : "playing");
+  button.addEventListener("click", () => set(figure.dataset.state === "playing" ? "paused" : "playing"));
+  calm.addEventListener("change", start);
+  button.hidden = false;
+  start();
+});
+
+/* A link to a glossary term shows the definition that the page carries with it. It stays while pointer or
+   focus is on the link, or the pointer on the box; Escape puts it away. */
+document.addEventListener("DOMContentLoaded", () => {
+  const box = Object.assign(document.createElement("div"), { id: "term-definition", className: "term-definition", hidden: true });
+  box.setAttribute("role", "tooltip");
+  let shown = null, timer = 0;
+
+  const hide = () => {
+    clearTimeout(timer);
+    shown?.removeAttribute("aria-describedby");
+    shown = null;
+    box.hidden = true;
+  };
+  const show = (link) => {
+    hide();
+    shown = link;
+    box.textContent = link.dataset.definition;
+    box.style.left = box.style.top = "0";
+    box.hidden = false;
+    link.setAttribute("aria-describedby", box.id);
+    const at = link.getClientRects()[0], { width, height } = box.getBoundingClientRect();
+    const room = document.documentElement.clientWidth - width - 8;
+    const below = at.bottom + height <= innerHeight || at.top < height;
+    box.style.left = `${scrollX + Math.max(8, Math.min(at.left, room))}px`;
+    box.style.top = `${scrollY + (below ? at.bottom : at.top - height)}px`;
+  };
+  const soon = (act, delay) => { timer = setTimeout(act, delay); };
+  const term = (event) => event.target.closest?.("a[data-definition]");
+
+  document.body.append(box);
+  document.addEventListener("pointerover", (event) => {
+    if (event.pointerType === "touch") return;
+    const link = term(event);
+    clearTimeout(timer);
+    if (link && link !== shown) soon(() => show(link), 150);
+    else if (!link && !box.contains(event.target) && shown !== document.activeElement) soon(hide, 250);
+  });
+  document.addEventListener("focusin", (event) => { if (term(event)) show(term(event)); });
+  document.addEventListener("focusout", (event) => { if (term(event) === shown) hide(); });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+  addEventListener("pagehide", hide);
+});
