@@ -17,15 +17,16 @@ ifeq ($(origin PYTHON),file)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab site paper notebooks bench clean distclean
+.PHONY: help setup book test lab site paper notebooks labs bench clean distclean
 
 help:
 	@echo "make book        run every chapter on this machine, build the website, say where it is"
 	@echo "make test        prove that all of it is true: lint, tests, notebooks twice, website"
 	@echo "make lab         JupyterLab on the chapters"
-	@echo "make site        build the website from the committed outputs; nothing is run"
+	@echo "make site        build the website from the committed outputs, with PDFs and a zip; nothing is run"
 	@echo "make paper       run chapters at the papers' scale (hours); results to data/results/"
 	@echo "make notebooks   for authors: run chapters, store their outputs"
+	@echo "make labs        for authors: write the students' copies of the labs, solutions to _build/labs"
 	@echo "make bench       speed beside other packages"
 	@echo "make setup       only the environment .venv"
 	@echo "make clean       remove what was built; make distclean removes .venv as well"
@@ -34,6 +35,8 @@ help:
 	@echo "PIP_FLAGS='...'        passed on to pip install"
 	@echo "CHAPTERS='02 03'       some chapters only: notebooks, paper"
 	@echo "STAGES='lint unit'     some stages only: test (lint unit oracles outputs parameters site browser)"
+	@echo "FEDLAB_CHROMIUM=...    the Chromium or Chrome that prints the PDFs, if it is not found"
+	@echo "FEDLAB_REPOSITORY=...  public address of the repository: pages get buttons that lead there"
 
 setup:
 	@$(PYTHON) tools/bootstrap.py $(KEEP) --pip-flags='$(PIP_FLAGS)'
@@ -55,6 +58,9 @@ paper: setup
 
 notebooks: setup
 	@$(RUN) tools/notebooks.py $(CHAPTERS)
+
+labs: setup
+	@$(RUN) tools/labs.py
 
 bench: setup
 	@$(RUN) -m benchmarks

@@ -1,7 +1,8 @@
 """Build the book. `python tools/book.py` runs every chapter here, then builds the site from that.
 
     python tools/book.py               run chapters at `fast`, build _build/html
-    python tools/book.py --committed   run nothing, build _build/site from the committed outputs
+    python tools/book.py --committed   run nothing, build _build/site from the committed outputs,
+                                       with PDFs and a zip of it all
 
 A chapter is run again only when its text, the package, the data or the requirements changed.
 """
@@ -17,9 +18,23 @@ from pathlib import Path
 
 import build_site
 import chapters
+import downloads
+import launch
+import pdf
 
 SCALE = "fast"
 RUNS = chapters.BUILD / SCALE
+SITE_TOOLS = (
+    "build_site",
+    "chapters",
+    "docstrings",
+    "downloads",
+    "glossary_terms",
+    "icons",
+    "labs",
+    "launch",
+    "pdf",
+)
 
 
 def digest(files: Iterable[Path], *more: str) -> str:
@@ -44,7 +59,7 @@ def files_below(*folders: str) -> list[Path]:
 def chapter_key(source: Path) -> str:
     """What a chapter's outputs depend on: its text, the package, the data, the versions."""
     root = chapters.ROOT
-    shared = files_below("fedlab_mini", "data")
+    shared = files_below("fedlab_mini", "data", "notebooks/quizzes")
     named = [source, root / "requirements.txt", root / "tools" / "chapters.py"]
     return digest([*shared, *named], SCALE, sys.version)
 
@@ -89,18 +104,21 @@ def main() -> None:
     try:
         notebooks = committed() if stored else run_chapters()
         target = chapters.BUILD / ("site" if stored else "html")
-        pages = files_below("book", "fedlab_mini")
+        pages = files_below("book", "fedlab_mini", "notebooks/labs/student")
         config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]
-        tools = [Path(build_site.__file__), chapters.ROOT / "tools" / "docstrings.py"]
-        key = digest([*pages, *notebooks, *config, *tools], sys.version)
+        repository, browser = launch.address(), downloads.browser() if stored else None
+        tools = [p for name in SITE_TOOLS for p in (chapters.ROOT / "tools").glob(f"{name}.*")]
+        settings = (sys.version, str(repository), str(browser))
+        key = digest([*pages, *notebooks, *config, *tools], *settings)
         if is_current(target, key):
             print("the site is up to date")
         else:
             start = time.perf_counter()
-            build_site.build(notebooks, target)
+            beside = {"repository": repository, "browser": browser, "whole": stored}
+            build_site.build(notebooks, target, **beside)
             chapters.write_atomic(target.with_suffix(".key"), key)
             print(f"built the site  ({time.perf_counter() - start:.0f} s)")
-    except (chapters.ChapterError, build_site.SiteError) as failed:
+    except (chapters.ChapterError, build_site.SiteError, pdf.PrintError, ValueError) as failed:
         sys.exit(f"\n{failed}")
     except KeyboardInterrupt:
         sys.exit("\nstopped; the next run keeps what is finished")

@@ -19,6 +19,8 @@ PASSIVE_LINKS = {"canonical", "author", "index", "search", "next", "prev", "help
 CSS_LOAD = re.compile(r"""(?:url\(|@import)\s*["']?\s*((?:https?:)?//[^"')\s]+)""")
 PAGE_LIMIT = 1_500_000
 SITE_LIMIT = 40_000_000
+DOWNLOADS_LIMIT = 80_000_000
+DOWNLOADS = (".pdf", ".zip")
 
 
 @dataclass
@@ -88,9 +90,13 @@ def faults(site: Path) -> list[str]:
     for style in sorted(site.rglob("*.css")):
         outside = CSS_LOAD.findall(style.read_text(encoding="utf-8"))
         found += [f"{style.relative_to(site).as_posix()}: loads from outside: {x}" for x in outside]
-    size = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    kept = [path for path in site.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in kept if path.suffix not in DOWNLOADS)
     if size > SITE_LIMIT:
         found.append(f"site of {size:,} bytes, limit {SITE_LIMIT:,}")
+    offered = sum(path.stat().st_size for path in kept if path.suffix in DOWNLOADS)
+    if offered > DOWNLOADS_LIMIT:
+        found.append(f"downloads of {offered:,} bytes, limit {DOWNLOADS_LIMIT:,}")
     return found
 
 

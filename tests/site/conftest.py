@@ -1,30 +1,18 @@
 """A real browser on the built site, opened from disk, with every other address refused."""
 
 import os
-import shutil
+import re
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from playwright.sync_api import sync_playwright
 
+import chromium
+
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-]
-
-
-def chromium() -> str | None:
-    """Path of a Chromium or Chrome on this machine; FEDLAB_CHROMIUM names one."""
-    named = os.environ.get("FEDLAB_CHROMIUM")
-    return named or next(filter(None, map(shutil.which, [*NAMES, MAC])), None)
+OUTSIDE = re.compile("^(?!file:|data:|blob:)")
 
 
 @pytest.fixture(scope="session")
@@ -38,20 +26,23 @@ def site() -> Path:
 
 @pytest.fixture(scope="session")
 def browser():
-    path = chromium()
-    if path is None and os.environ.get("FEDLAB_REQUIRE_BROWSER") == "1":
+    path = chromium.find()
+    if path is None and chromium.is_required():
         pytest.fail("no Chromium; install it or name one in FEDLAB_CHROMIUM")
     if path is None:
         pytest.skip("no Chromium on this machine; name one in FEDLAB_CHROMIUM")
     with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=path, args=QUIET)
+        started = driver.chromium.launch(executable_path=path, args=chromium.QUIET)
         yield started
         started.close()
 
 
 @pytest.fixture
 def open_page(browser):
-    """A function that opens an address and gives the page; its faults gather in `page.faults`."""
+    """A function that opens an address and gives the page, its scripts done.
+
+    Its faults gather in `page.faults`, the files that it loads in `page.files`.
+    """
     contexts = []
 
     def open_one(address: str, *, width: int = 1280, scheme: str = "light"):
@@ -60,21 +51,25 @@ def open_page(browser):
         )
         contexts.append(context)
         page = context.new_page()
-        page.faults = faults = []
+        page.faults, page.files = faults, files = [], set()
 
-        def guard(route):
-            if route.request.url.startswith(("file:", "data:", "blob:")):
-                route.continue_()
-            else:
-                faults.append(f"request to another machine: {route.request.url}")
-                route.abort()
+        def refuse(route):
+            faults.append(f"request to another machine: {route.request.url}")
+            route.abort()
 
-        context.route("**/*", guard)
+        def note(request):
+            if request.url.startswith("file:"):
+                files.add(Path(url2pathname(urlsplit(request.url).path)))
+
+        def hear(said):
+            if said.type == "error":
+                where = said.location["url"]
+                faults.append(f"console: {said.text}" + (f" ({where})" if where else ""))
+
+        context.route(OUTSIDE, refuse)
+        page.on("request", note)
         page.on("pageerror", lambda error: faults.append(f"script error: {error}"))
-        page.on(
-            "console",
-            lambda said: faults.append(f"console: {said.text}") if said.type == "error" else None,
-        )
+        page.on("console", hear)
         page.goto(address)
         page.wait_for_function(
             "async () => { await window.MathJax?.startup?.promise; return true; }"

@@ -21,7 +21,7 @@ HOMES = {
     "08_sfedavg": widgets.TemperatureExplorer,
     "09_label_standardisation": widgets.LabelRuleExplorer,
 }
-MOVES, STATES = 30, 20
+STATES, MOVES = 22, 70  # so many different settings, after at most so many moves
 KEYS = ("ArrowRight", "ArrowLeft", "ArrowUp", "PageUp", "PageDown", "Home", "End")
 READ = """(keys) => { const board = document.querySelector(".fedlab-widget");
   const model = board.parentElement.model;
@@ -88,12 +88,14 @@ def test_numbers_follow_hand_and_keyboard_as_in_python(open_page, site, chapter)
     assert differences(page, cls) == []
     states, left = {json.dumps(start["state"])}, set(range(len(controls)))
     for step in range(MOVES):
+        if len(states) > STATES and not left:
+            break
         k = chance.choice(sorted(left or range(len(controls))))
         left.discard(k)
         move(page, controls[k], chance, pointer=step % 2 == 1)
         assert differences(page, cls) == [], f"after move {step}"
         states.add(json.dumps(page.evaluate(READ, settings(cls))["state"]))
-    assert len(states) >= STATES
+    assert len(states) > STATES, "the controls hardly change anything"
     board.get_by_role("button", name="Reset").press("Enter")
     assert page.evaluate(READ, settings(cls)) == start
     assert page.faults == []

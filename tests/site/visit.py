@@ -1,0 +1,255 @@
+"""One visit to a page of the site: at a desk and on a phone, light and dark.
+
+`visit` gives every fault that a reader, a phone or a screen reader would meet, one line each. The
+page is opened once and unfolded; its colours follow the system, its width the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Error, Page
+
+DESK, PHONE = 1280, 390
+LOOKS = (("dark", PHONE), ("light", PHONE), ("light", DESK), ("dark", DESK))  # the fewest changes
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+PAGE_BYTES = 2_500_000
+PROGRAM_BYTES = 20_000
+HOST = "afm-host.js"
+PATIENCE = 5_000  # ms
+
+NOT_OURS = [[".search-button-field"]]  # the theme's: its label is not its visible text
+RULES = [
+    {"id": "color-contrast", "selector": "[data-contrast]"},  # see MARK
+    # docutils gives every reference this role: deprecated, yet read as an item of the list it is in
+    {"id": "aria-deprecated-role", "selector": "[role]:not(.citation[role=doc-biblioentry])"},
+    {"id": "aria-required-children", "selector": "[role]:not(.citation-list[role=list])"},
+]
+
+IMAGES = """() => [...document.querySelectorAll("article img")].filter(i => !i.naturalWidth)
+  .map(i => `image missing: ${i.src}`)"""
+
+FORMULAS = r"""() => {
+  const all = [...document.querySelectorAll("article .math")], found = [];
+  const drawn = all.filter(e => e.querySelector("mjx-container")).length;
+  if (drawn < all.length) found.push(`${all.length} formulas, ${drawn} of them drawn`);
+  for (const e of document.querySelectorAll("mjx-merror")) {
+    found.push(`formula error: ${e.innerText}`);
+  }
+  for (const e of document.querySelectorAll("mjx-container:not(:has(mjx-assistive-mml math))")) {
+    found.push(`formula that no screen reader reads: ${e.parentElement.outerHTML.slice(0, 90)}`);
+  }
+  for (const article of document.querySelectorAll("article")) {
+    const copy = article.cloneNode(true);
+    copy.querySelectorAll("pre, code, script, mjx-container").forEach(e => e.remove());
+    for (const [hit] of copy.textContent.matchAll(/\$\$|\\\(|\\\[|\\begin\{/g)) {
+      found.push(`raw formula: ${hit}`);
+    }
+  }
+  return found;
+}"""
+
+HEADING = """() => [...document.querySelectorAll("main h1")]
+  .some(h => h.checkVisibility() && h.innerText.trim())"""
+
+DRAWN = """() => [...document.querySelectorAll(
+  'script[type="application/vnd.jupyter.widget-view+json"]'
+)].every(view => view.nextElementSibling?.matches("div:not(:empty)"))"""
+
+PROGRAMS = """() => [...document.querySelectorAll(
+  'script[type="application/vnd.jupyter.widget-state+json"]'
+)].flatMap(s => Object.values(JSON.parse(s.textContent).state).map(m => m.state._esm ?? ""))"""
+
+UNFOLD = """() => {
+  for (const e of document.querySelectorAll("article details")) e.open = true;
+  const folded = document.querySelectorAll("article .toggle-hidden button.toggle-button");
+  for (const e of folded) e.click();
+}"""
+
+# Formulas hold no text that axe could see, so their contrast is taken here. `light` is WCAG's
+# luminance of paints laid on each other.
+INK = """scheme => {
+  const brush = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const light = (...paints) => {
+    for (const paint of paints) { brush.fillStyle = paint; brush.fillRect(0, 0, 1, 1); }
+    const [r, g, b] = [...brush.getImageData(0, 0, 1, 1).data].map(x => x / 255)
+      .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paint = e => getComputedStyle(e).backgroundColor;
+  const ground = e => e ? [...ground(e.parentElement), paint(e)] : ["#fff"];
+  const known = new Map();
+  const contrast = e => {
+    const ink = getComputedStyle(e).color, under = ground(e), key = [ink, ...under].join();
+    if (!known.has(key)) {
+      const [low, high] = [light(...under), light(...under, ink)].sort((a, b) => a - b);
+      known.set(key, (high + 0.05) / (low + 0.05));
+    }
+    return known.get(key);
+  };
+  const found = [];
+  const paper = light(...ground(document.body)), text = document.querySelector("article p");
+  if ((scheme === "dark") !== (paper < 0.05)) found.push(`paper of luminance ${paper.toFixed(2)}`);
+  if (text && contrast(text) < 7) found.push(`text of contrast ${contrast(text).toFixed(1)}`);
+  for (const e of document.querySelectorAll("mjx-container, mjx-container [style]")) {
+    if (contrast(e) < 4.5) found.push(`formula of contrast ${contrast(e).toFixed(1)}`);
+  }
+  for (const image of document.querySelectorAll("article div.cell_output img")) {
+    if (light(...ground(image)) <= 0.9) found.push(`figure not on white paper: ${image.src}`);
+  }
+  return found.map(fault => `${fault} [${scheme}]`);
+}"""
+
+# What is too wide is named by its innermost boxes.
+WIDE = """width => {
+  const needed = document.documentElement.scrollWidth;
+  if (needed <= width) return [];
+  const wide = [...document.querySelectorAll("body *")].filter(
+    e => e.getBoundingClientRect().right > width + 1 && e.checkVisibility());
+  const ends = wide.filter(e => !wide.some(other => other !== e && e.contains(other)));
+  const names = ends.slice(0, 3).map(e => e.outerHTML.slice(0, 90)).join(" ");
+  return [`${width} px wide, needs ${needed}: ${names}`];
+}"""
+
+# Most of a page's elements are parts of formulas and coloured words of code. Axe needs none of the
+# former (hidden from it, or MathML) and one of each class of the latter; the rest go, their room
+# and text stay. Formulas that scroll remain, as the keyboard must reach them.
+# Axe parses every colour anew, 80,000 times on a long page: here it remembers them.
+THIN = """rules => {
+  const scrolls = e => e && e.scrollWidth > e.clientWidth;
+  for (const e of document.querySelectorAll("mjx-container")) {
+    const drawing = e.querySelector(":scope > mjx-math");
+    if (!drawing || scrolls(e) || scrolls(e.closest("div.math"))) continue;
+    const { width, height } = drawing.getBoundingClientRect();
+    drawing.style.cssText += `; display: inline-block; width: ${width}px; height: ${height}px`;
+    drawing.replaceChildren();
+    e.querySelector(":scope > mjx-assistive-mml")?.remove();
+  }
+  const kept = new Set();
+  for (const e of document.querySelectorAll("article span[class]")) {
+    if (e.children.length || e.attributes.length > 1) continue;
+    let kind = "";
+    for (let a = e; a; a = a.parentElement) {
+      kind += `${a.localName} ${a.className} ${a.style.cssText};`;
+    }
+    if (kept.has(kind)) e.replaceWith(...e.childNodes); else kept.add(kind);
+  }
+  const Colour = axe.commons.color.Color.prototype, parse = Colour.parseString, known = new Map();
+  Colour.parseString = function (text) {
+    if (known.has(text)) [this.r, this.g, this.b, this.alpha] = known.get(text);
+    else { parse.call(this, text); known.set(text, [this.r, this.g, this.b, this.alpha]); }
+    return this;
+  };
+  axe.configure({ rules });
+}"""
+
+# Contrast is a matter of style: of all texts with one ink, size, weight and ground, axe is shown
+# one. A ground is every painted or placed box around the text.
+MARK = """() => {
+  const seen = new Set(), plain = "rgba(0, 0, 0, 0) none 1 none normal";
+  let placed = 0;
+  const walk = (element, ground) => {
+    element.removeAttribute("data-contrast");
+    const s = getComputedStyle(element);
+    if (s.display === "none") return;
+    const own = [s.backgroundColor, s.backgroundImage, s.opacity, s.filter, s.mixBlendMode];
+    if (own.join(" ") !== plain) ground += `|${own}`;
+    if (["absolute", "fixed", "sticky"].includes(s.position)) ground += `|placed ${placed++}`;
+    if ([...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())) {
+      const ink = [s.color, s.webkitTextFillColor, s.textShadow, s.visibility];
+      const style = [...ink, s.fontSize, s.fontWeight, ground].join(" ");
+      if (!seen.has(style)) { seen.add(style); element.setAttribute("data-contrast", ""); }
+    }
+    for (const child of element.children) walk(child, ground);
+  };
+  walk(document.documentElement, "");
+}"""
+
+AXE = """([exclude, options]) => axe.run({ exclude }, options).then(({ violations }) =>
+  violations.flatMap(({ id, nodes }) => nodes.map(({ target, html, any, all, none }) => {
+    const text = html.replace(' data-contrast=""', "").slice(0, 100);
+    const why = [...any, ...all, ...none].map(check => check.message)[0] ?? "";
+    return `axe ${id}: ${target.join(" ")}: ${text}: ${why}`.replace(/\\s+/g, " ");
+  })))"""
+
+
+def visit(page: Page) -> list[str]:
+    """Every fault of a page opened by `open_page`; none for a sound one."""
+    found = [*page.evaluate(IMAGES), *page.evaluate(FORMULAS), *widgets(page), *weight(page.files)]
+    if not page.evaluate(HEADING):
+        found.append("no heading of the page to see")
+    page.evaluate(UNFOLD)
+    for scheme in ("light", "dark"):
+        found += [*wear(page, scheme, DESK), *page.evaluate(INK, scheme)]
+    found += [*wear(page, "dark", PHONE), *page.evaluate(WIDE, PHONE), *barriers(page)]
+    return list(dict.fromkeys([*page.faults, *found]))
+
+
+def report(page: str, found: list[str], most: int = 30) -> str:
+    """The faults of a page as a list to read."""
+    more = [f"and {len(found) - most} more"] if len(found) > most else []
+    return "\n  - ".join([f"{page}, {len(found)} faults:", *found[:most], *more])
+
+
+def widgets(page: Page) -> list[str]:
+    """Widgets that do not draw, and programs that weigh too much; payload does not count."""
+    found = [] if settles(page, DRAWN) else ["a widget does not draw"]
+    host = sum(path.stat().st_size for path in page.files if path.name == HOST)
+    total = host + sum(len(text.encode()) for text in set(page.evaluate(PROGRAMS)))
+    if total > PROGRAM_BYTES:
+        found.append(f"widget programs of {total:,} bytes, limit {PROGRAM_BYTES:,}")
+    return found
+
+
+def weight(files: Iterable[Path]) -> list[str]:
+    """What a first visit loads, when it is too much."""
+    sizes = {path: path.stat().st_size for path in files if path.is_file()}
+    if (total := sum(sizes.values())) <= PAGE_BYTES:
+        return []
+    heavy = sorted(sizes, key=sizes.__getitem__, reverse=True)[:3]
+    names = ", ".join(f"{path.name} {sizes[path]:,}" for path in heavy)
+    return [f"loads {total:,} bytes, limit {PAGE_BYTES:,}: {names}"]
+
+
+def barriers(page: Page) -> list[str]:
+    """What axe finds in each look, with the looks. The page is not the same afterwards."""
+    page.evaluate(axe_program())
+    page.evaluate(THIN, RULES)
+    only = {"type": "tag", "values": TAGS}
+    options = {"runOnly": only, "resultTypes": ["violations"], "preload": False}
+    seen: dict[str, list[str]] = {}
+    for scheme, width in LOOKS:
+        wear(page, scheme, width)
+        page.evaluate(MARK)
+        for fault in page.evaluate(AXE, [NOT_OURS, options]):
+            seen.setdefault(fault, []).append(f"{scheme} {width}")
+    return [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]
+
+
+def wear(page: Page, scheme: str, width: int) -> list[str]:
+    """Give the page a look, as the reader's system would, and let the theme's scripts follow."""
+    page.emulate_media(color_scheme=scheme)
+    if page.viewport_size["width"] != width:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(400)  # the theme makes what scrolls focusable, 300 ms after a change
+    follows = settles(page, "s => (document.documentElement.dataset.theme ?? s) === s", scheme)
+    page.evaluate("() => document.getAnimations().forEach(a => { try { a.finish(); } catch {} })")
+    return [] if follows else ["does not follow the system's colour scheme"]
+
+
+def settles(page: Page, condition: str, arg: object = None) -> bool:
+    """Wait until a condition holds; False if it does not within the time."""
+    try:
+        page.wait_for_function(condition, arg=arg, timeout=PATIENCE)
+    except Error:
+        return False
+    return True
+
+
+@cache
+def axe_program() -> str:
+    """The program text of axe-core."""
+    return Axe().axe_script
