@@ -88,7 +88,7 @@ STAGES = (
         "parameters",
         ((*PYTEST, *EACH, "tests/notebooks"),),
         "A chapter's own checks fail away from its committed seed and sizes "
-        "(tests/notebooks/other_parameters.toml): the claim is too strong, or the code is wrong; or "
+        "(tests/notebooks/other_parameters.toml): the claim is too strong or the code is wrong; or "
         "a lab's solution fails its checks, or its untouched copy passes one (notebooks/labs/).",
         kernels=True,
     ),

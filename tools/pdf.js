@@ -5,11 +5,13 @@ async () => {
   // Nothing stays folded; a quiz gives way to its questions with their answers.
   for (const box of all("details")) box.open = true;
   for (const box of all(".toggle-hidden")) box.classList.remove("toggle-hidden");
-  for (const table of all(".widget-table").filter((table) => table.querySelector("details"))) {
-    table.hidden = false;
-    const view = table.closest(".cell_output").querySelector('script[type$="widget-view+json"]');
-    view.nextElementSibling.style.display = "none";
+  for (const answers of all(".widget-table").filter((table) => table.querySelector("details"))) {
+    const cell = answers.closest(".cell_output");
+    for (let box = answers; box !== cell; box = box.parentElement) box.hidden = false;
+    cell.querySelector('script[type$="widget-view+json"]').nextElementSibling.style.display = "none";
   }
+  const folded = all("details, details p, .solution p").filter((part) => !part.checkVisibility());
+  if (folded.length) throw new Error(`stays folded: ${folded[0].outerHTML}`);
 
   // A screen reader gets a formula's TeX. The browser keeps a tag only if something is painted in it.
   for (const formula of window.MathJax?.startup?.document?.math ?? []) {

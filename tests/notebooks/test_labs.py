@@ -2,10 +2,11 @@
 
 import json
 
-import labs
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+import labs
 
 pytestmark = pytest.mark.usefixtures("own_settings")
 SOURCES = labs.sources()

@@ -103,14 +103,19 @@ INK = """scheme => {
   return found.map(fault => `${fault} [${scheme}]`);
 }"""
 
-# What is too wide is named by its innermost boxes.
+# What is too wide is named by its innermost boxes; a box that scrolls by itself may hold wide ones.
 WIDE = """width => {
   const needed = document.documentElement.scrollWidth;
   if (needed <= width) return [];
-  const wide = [...document.querySelectorAll("body *")].filter(
-    e => e.getBoundingClientRect().right > width + 1 && e.checkVisibility());
-  const ends = wide.filter(e => !wide.some(other => other !== e && e.contains(other)));
-  const names = ends.slice(0, 3).map(e => e.outerHTML.slice(0, 90)).join(" ");
+  const wide = [];
+  const walk = e => {
+    const clips = e !== document.body && getComputedStyle(e).overflowX !== "visible";
+    if (!clips) for (const child of e.children) walk(child);
+    if (e.getBoundingClientRect().right <= width + 1 || !e.checkVisibility()) return;
+    if (!wide.some(inner => e.contains(inner))) wide.push(e);
+  };
+  walk(document.body);
+  const names = wide.slice(0, 3).map(e => e.outerHTML.slice(0, 90)).join(" ");
   return [`${width} px wide, needs ${needed}: ${names}`];
 }"""
 
@@ -170,9 +175,10 @@ MARK = """() => {
 
 AXE = """([exclude, options]) => axe.run({ exclude }, options).then(({ violations }) =>
   violations.flatMap(({ id, nodes }) => nodes.map(({ target, html, any, all, none }) => {
-    const text = html.replace(' data-contrast=""', "").slice(0, 100);
     const why = [...any, ...all, ...none].map(check => check.message)[0] ?? "";
-    return `axe ${id}: ${target.join(" ")}: ${text}: ${why}`.replace(/\\s+/g, " ");
+    const text = html.replace(' data-contrast=""', "").slice(0, 100);
+    const line = `axe ${id}: ${target.join(" ")}: ${text}: ${why}`;
+    return line.replaceAll('[data-contrast=""]', "").replace(/\\s+/g, " ");
   })))"""
 
 

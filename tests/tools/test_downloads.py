@@ -20,7 +20,7 @@ CHAPTER = """<body><article class="bd-article"><h1>x</h1>
 <table><tr><td><div style="width: 2000px">wide</div></td></tr></table>
 <div class="cell_output"><script type="application/vnd.jupyter.widget-view+json">{}</script>
 <div id="quiz">?</div>
-<div><div class="widget-table" hidden><details>answer</details></div></div></div>
+<div hidden><div class="widget-table" hidden><details>answer</details></div></div></div>
 </article></body></html>"""
 STYLE = ".a {color: #111} .b {color: #933} .toggle-hidden > :not(summary) {display: none}"
 
@@ -240,4 +240,13 @@ def test_a_page_that_never_draws_its_figures_is_named(site, tmp_path, monkeypatc
     page.write_text(page.read_text(encoding="utf-8").replace(">?<", "><"), encoding="utf-8")
     monkeypatch.setattr(pdf, "PATIENCE", 300)
     with pytest.raises(pdf.PrintError, match=r"01_one\.html did not print"):
+        pdf.print_pages(site, [page], chromium.find(), tmp_path / "store")
+
+
+@needs_browser
+def test_what_stays_folded_on_paper_is_a_fault(site, tmp_path):
+    page = site / "notebooks" / "01_one.html"
+    text = page.read_text(encoding="utf-8").replace("</style>", "details {display: none}</style>")
+    page.write_text(text, encoding="utf-8")
+    with pytest.raises(pdf.PrintError, match="stays folded"):
         pdf.print_pages(site, [page], chromium.find(), tmp_path / "store")
