@@ -99,14 +99,16 @@ def committed() -> list[Path]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run the chapters and build the site.")
     parser.add_argument("--committed", action="store_true", help="run nothing, use stored outputs")
-    stored = parser.parse_args().committed
+    parser.add_argument("--without-pdf", action="store_true", help="print no chapters")
+    args = parser.parse_args()
+    stored, printed = args.committed, args.committed and not args.without_pdf
     chapters.use_own_settings()
     try:
         notebooks = committed() if stored else run_chapters()
         target = chapters.BUILD / ("site" if stored else "html")
         pages = files_below("book", "fedlab_mini", "notebooks/labs/student")
         config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]
-        repository, browser = launch.address(), downloads.browser() if stored else None
+        repository, browser = launch.address(), downloads.browser() if printed else None
         tools = [p for name in SITE_TOOLS for p in (chapters.ROOT / "tools").glob(f"{name}.*")]
         settings = (sys.version, str(repository), str(browser))
         key = digest([*pages, *notebooks, *config, *tools], *settings)

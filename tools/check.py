@@ -94,7 +94,7 @@ STAGES = (
     ),
     Stage(
         "site",
-        (script("book", "--committed"), script("check_site", SITE)),
+        (script("book", "--committed", "--without-pdf"), script("check_site", SITE)),
         "Repair the pages named above; `make site` builds them again.",
     ),
     Stage(
