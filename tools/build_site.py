@@ -34,7 +34,15 @@ BANNER = (
 )
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 EXTENSIONS = ("docstrings.py", "glossary_terms.py")
-MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2")
+MATHJAX = (  # without its menu, which is a third of the usual bundle
+    "startup.js",
+    "core.js",
+    "input/tex.js",
+    "output/chtml.js",
+    "output/chtml/fonts/tex.js",
+    "output/chtml/fonts/woff-v2",
+    "a11y/assistive-mml.js",
+)
 
 
 class SiteError(RuntimeError):
@@ -44,13 +52,14 @@ class SiteError(RuntimeError):
 def vendor_mathjax(target: Path) -> None:
     """Copy MathJax's program and fonts out of the wheel `sphinx-mathjax-offline`."""
     files = importlib.metadata.files("sphinx-mathjax-offline") or []
-    program = next((f for f in files if f.name == MATHJAX[0]), None)
+    program = next((f for f in files if f.name == "tex-chtml.js"), None)
     if program is None:
         raise SiteError("sphinx-mathjax-offline holds no tex-chtml.js; run: make setup")
     home = Path(program.locate()).parent
-    target.mkdir(parents=True)
-    shutil.copy(home / MATHJAX[0], target / MATHJAX[0])
-    shutil.copytree(home / MATHJAX[1], target / MATHJAX[1])
+    for name in MATHJAX:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (home / name).is_dir() else shutil.copy
+        copy(home / name, target / name)
 
 
 def with_tables(notebook: NotebookNode) -> NotebookNode:

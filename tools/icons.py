@@ -17,6 +17,11 @@ ICON = re.compile(
 )
 
 
+#: .fa-name:before,.fa-other:before{content:"\\code"}
+RULE = re.compile(r'(?:\.fa-[\w-]+:before,?)+\{content:"\\[0-9a-f]+"\}')
+STYLES = Path("_static", "styles", "pydata-sphinx-theme.css")
+
+
 def used(site: Path) -> set[str]:
     """Names of icons in pages, scripts and style sheets, without the program itself."""
     files = [*site.rglob("*.html"), *site.rglob("*.js"), *(site / "_static").glob("*.css")]
@@ -37,11 +42,17 @@ def trimmed(program: str, names: set[str]) -> str:
     return ICON.sub(keep, program)
 
 
+def pruned(styles: str, names: set[str]) -> str:
+    """A style sheet without the rules of icons that are not in ``names``."""
+    return RULE.sub(lambda rule: rule[0] if names & set(USED.findall(rule[0])) else "", styles)
+
+
 def trim(site: Path) -> None:
     """Shorten the icon program of a built site, and drop the maps that only its authors need."""
-    path = site / PROGRAM
-    if path.exists():
-        program = path.read_text(encoding="utf-8")
-        path.write_text(trimmed(program, used(site)), encoding="utf-8", newline="\n")
-    for source_map in site.rglob("*.js.map"):
+    names = used(site)
+    for path, shorten in ((site / PROGRAM, trimmed), (site / STYLES, pruned)):
+        if path.exists():
+            text = shorten(path.read_text(encoding="utf-8"), names)
+            path.write_text(text, encoding="utf-8", newline="\n")
+    for source_map in [*site.rglob("*.js.map"), *site.rglob("*.css.map")]:
         source_map.unlink()

@@ -47,12 +47,11 @@ def title(page: Path) -> tuple[str, str]:
 
 def key(site: Path, page: Path) -> str:
     """Hash of all that a print depends on: page, its figures, scripts and styles, these tools."""
-    text = page.read_bytes()
-    figures = {site / name for name in FIGURE.findall(text.decode())}
+    figures = {site / name for name in FIGURE.findall(page.read_text(encoding="utf-8"))}
     static = [path for path in (site / "_static").rglob("*") if path.suffix in (".js", ".css")]
     own = (Path(__file__), STYLE, PREPARE)
-    total = hashlib.sha256(b"".join([text, *(path.read_bytes() for path in own)]))
-    for path in sorted(path for path in [*figures, *static] if path.is_file()):
+    total = hashlib.sha256(b"".join(path.read_bytes() for path in own))
+    for path in sorted(path for path in [page, *figures, *static] if path.is_file()):
         total.update(path.relative_to(site).as_posix().encode() + path.read_bytes())
     return total.hexdigest()
 
@@ -127,7 +126,8 @@ def print_pages(site: Path, pages: Sequence[Path], browser: str, store: Path = P
     if stale:
         asyncio.run(print_all(browser, list(stale.items())))
     for page, part in stale.items():
-        part.replace(stored[page])
+        if part.exists():  # two pages of one content share a print
+            part.replace(stored[page])
     for page, path in stored.items():
         place(site, page).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place(site, page))

@@ -69,3 +69,18 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
   addEventListener("pagehide", hide);
 });
+
+/* Formulas that stand alone, and those that are wider than their place, scroll sideways by keyboard, too. */
+(() => {
+  const reach = () => {
+    for (const formula of document.querySelectorAll("mjx-container")) {
+      if (formula.hasAttribute("display") || formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
+    }
+  };
+  addEventListener("load", async () => {
+    await window.MathJax?.startup?.promise;
+    await document.fonts.ready; // letters change the width
+    for (const wait of [0, 200, 1000, 3000]) setTimeout(reach, wait);
+  });
+  addEventListener("resize", reach);
+})();

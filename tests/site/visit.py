@@ -13,8 +13,8 @@ from pathlib import Path
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Error, Page
 
-DESK, PHONE = 1280, 390
-LOOKS = (("dark", PHONE), ("light", PHONE), ("light", DESK), ("dark", DESK))  # the fewest changes
+DESK, PHONE, HEIGHT = 1280, 390, 900
+LOOKS = (("light", PHONE), ("dark", PHONE), ("dark", DESK), ("light", DESK))
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 PAGE_BYTES = 2_500_000
 PROGRAM_BYTES = 20_000
@@ -100,7 +100,7 @@ INK = """scheme => {
   for (const image of document.querySelectorAll("article div.cell_output img")) {
     if (light(...ground(image)) <= 0.9) found.push(`figure not on white paper: ${image.src}`);
   }
-  return found.map(fault => `${fault} [${scheme}]`);
+  return found;
 }"""
 
 # What is too wide is named by its innermost boxes; a box that scrolls by itself may hold wide ones.
@@ -121,20 +121,18 @@ WIDE = """width => {
 
 # Most of a page's elements are parts of formulas and coloured words of code. Axe needs none of the
 # former (hidden from it, or MathML) and one of each class of the latter; the rest go, their room
-# and text stay. Formulas that scroll remain, as the keyboard must reach them.
+# and text stay. Formulas that scroll remain, as the keyboard must reach them, and coloured ones.
 # Axe parses every colour anew, 80,000 times on a long page: here it remembers them.
 THIN = """rules => {
   const scrolls = e => e && e.scrollWidth > e.clientWidth;
   for (const e of document.querySelectorAll("mjx-container")) {
-    const drawing = e.querySelector(":scope > mjx-math");
-    if (!drawing || scrolls(e) || scrolls(e.closest("div.math"))) continue;
-    const { width, height } = drawing.getBoundingClientRect();
-    drawing.style.cssText += `; display: inline-block; width: ${width}px; height: ${height}px`;
-    drawing.replaceChildren();
-    e.querySelector(":scope > mjx-assistive-mml")?.remove();
+    if (scrolls(e) || scrolls(e.closest("div.math")) || e.querySelector("[style*=color]")) continue;
+    const { width, height } = e.getBoundingClientRect();
+    e.style.cssText += `; display: inline-block; width: ${width}px; height: ${height}px`;
+    e.replaceChildren();
   }
-  const kept = new Set();
-  for (const e of document.querySelectorAll("article span[class]")) {
+  const kept = new Set(), words = document.querySelectorAll("article :is(span, em)[class]");
+  for (const e of [...words].reverse()) {  // inner ones first
     if (e.children.length || e.attributes.length > 1) continue;
     let kind = "";
     for (let a = e; a; a = a.parentElement) {
@@ -173,6 +171,19 @@ MARK = """() => {
   walk(document.documentElement, "");
 }"""
 
+# Transitions come to their end; scrolled up, the theme's button to go there covers no text.
+SETTLE = """() => {
+  scrollTo({ top: 0, behavior: "instant" });
+  for (const a of document.getAnimations()) try { a.finish(); } catch { /* it never ends */ }
+  return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())));
+}"""
+
+# 300 ms after a change of width the theme lets the keyboard reach what scrolls, by this rule.
+REACHABLE = """() => [...document.querySelectorAll(
+  "pre, .cell_output > .output, .jp-RenderedHTMLCommon, .pst-scrollable-table-container"
+)].every(e => e.tabIndex === 0
+  || e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight)"""
+
 AXE = """([exclude, options]) => axe.run({ exclude }, options).then(({ violations }) =>
   violations.flatMap(({ id, nodes }) => nodes.map(({ target, html, any, all, none }) => {
     const why = [...any, ...all, ...none].map(check => check.message)[0] ?? "";
@@ -188,9 +199,15 @@ def visit(page: Page) -> list[str]:
     if not page.evaluate(HEADING):
         found.append("no heading of the page to see")
     page.evaluate(UNFOLD)
-    for scheme in ("light", "dark"):
-        found += [*wear(page, scheme, DESK), *page.evaluate(INK, scheme)]
-    found += [*wear(page, "dark", PHONE), *page.evaluate(WIDE, PHONE), *barriers(page)]
+    page.set_viewport_size({"width": PHONE, "height": HEIGHT})
+    found += page.evaluate(WIDE, PHONE)
+    page.evaluate(axe_program())
+    page.evaluate(THIN, RULES)
+    seen: dict[str, list[str]] = {}
+    for scheme, width in LOOKS:
+        for fault in [*wear(page, scheme, width), *look(page, scheme)]:
+            seen.setdefault(fault, []).append(f"{scheme} {width}")
+    found += [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]
     return list(dict.fromkeys([*page.faults, *found]))
 
 
@@ -220,30 +237,22 @@ def weight(files: Iterable[Path]) -> list[str]:
     return [f"loads {total:,} bytes, limit {PAGE_BYTES:,}: {names}"]
 
 
-def barriers(page: Page) -> list[str]:
-    """What axe finds in each look, with the looks. The page is not the same afterwards."""
-    page.evaluate(axe_program())
-    page.evaluate(THIN, RULES)
-    only = {"type": "tag", "values": TAGS}
-    options = {"runOnly": only, "resultTypes": ["violations"], "preload": False}
-    seen: dict[str, list[str]] = {}
-    for scheme, width in LOOKS:
-        wear(page, scheme, width)
-        page.evaluate(MARK)
-        for fault in page.evaluate(AXE, [NOT_OURS, options]):
-            seen.setdefault(fault, []).append(f"{scheme} {width}")
-    return [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]
-
-
 def wear(page: Page, scheme: str, width: int) -> list[str]:
     """Give the page a look, as the reader's system would, and let the theme's scripts follow."""
     page.emulate_media(color_scheme=scheme)
-    if page.viewport_size["width"] != width:
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(400)  # the theme makes what scrolls focusable, 300 ms after a change
+    page.set_viewport_size({"width": width, "height": HEIGHT})
     follows = settles(page, "s => (document.documentElement.dataset.theme ?? s) === s", scheme)
-    page.evaluate("() => document.getAnimations().forEach(a => { try { a.finish(); } catch {} })")
+    settles(page, REACHABLE)
+    page.evaluate(SETTLE)
     return [] if follows else ["does not follow the system's colour scheme"]
+
+
+def look(page: Page, scheme: str) -> list[str]:
+    """What is wrong with the page in its present look."""
+    page.evaluate(MARK)
+    only = {"type": "tag", "values": TAGS}
+    options = {"runOnly": only, "resultTypes": ["violations"], "preload": False}
+    return [*page.evaluate(INK, scheme), *page.evaluate(AXE, [NOT_OURS, options])]
 
 
 def settles(page: Page, condition: str, arg: object = None) -> bool:

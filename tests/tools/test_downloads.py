@@ -11,18 +11,6 @@ import downloads
 import pdf
 
 HEAD = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{}</title></head>'
-CHAPTER = """<body><article class="bd-article"><h1>x</h1>
-<details><summary>1.</summary>deep</details>
-<div class="admonition dropdown solution toggle-hidden"><p class="hidden">wanted</p></div>
-<pre><span class="a">one</span> <span class="b">two</span> <span class="a">three</span></pre>
-<a id="out" href="other.html">away</a> <a id="in" href="#here">here</a>
-<a id="web" href="https://e.org/">web</a>
-<table><tr><td><div style="width: 2000px">wide</div></td></tr></table>
-<div class="cell_output"><script type="application/vnd.jupyter.widget-view+json">{}</script>
-<div id="quiz">?</div>
-<div hidden><div class="widget-table" hidden><details>answer</details></div></div></div>
-</article></body></html>"""
-STYLE = ".a {color: #111} .b {color: #933} .toggle-hidden > :not(summary) {display: none}"
 
 
 @pytest.fixture
@@ -32,8 +20,7 @@ def site(tmp_path):
     for name, title in (("01_one", "1. One &amp; all"), ("02_two", "2. Two")):
         page = folder / "notebooks" / f"{name}.html"
         page.parent.mkdir(parents=True, exist_ok=True)
-        head = HEAD.format(f"{title} &#8212; The book")
-        page.write_text(f"{head}<style>{STYLE}</style>{CHAPTER}", encoding="utf-8")
+        page.write_text(HEAD.format(f"{title} &#8212; The book"), encoding="utf-8")
         stored = folder / "_sources" / "notebooks" / f"{name}.ipynb"
         stored.parent.mkdir(parents=True, exist_ok=True)
         stored.write_text("{}" * 100, encoding="utf-8")
@@ -186,67 +173,3 @@ def test_print_is_stale_exactly_when_something_on_it_changed(site):
 
 def test_titles_are_taken_from_the_page(site):
     assert pdf.title(site / "notebooks" / "01_one.html") == ("1. One &amp; all", "The book")
-
-
-needs_browser = pytest.mark.skipif(
-    chromium.find() is None and not chromium.is_required(),
-    reason="no Chromium on this machine; name one in FEDLAB_CHROMIUM",
-)
-
-
-@needs_browser
-def test_chapters_are_printed_once(site, tmp_path):
-    pages, store = list(downloads.notebooks(site)), tmp_path / "store"
-    assert pdf.print_pages(site, pages, chromium.find(), store) == 2
-    for page in pages:
-        printed = pdf.place(site, page).read_bytes()
-        assert printed.startswith(b"%PDF-")
-        assert b"/MarkInfo <</Type /MarkInfo\n/Marked true" in printed
-        assert b"/Lang (en)" in printed
-        assert b"/URI (https://e.org/)" in printed
-        assert b"file:" not in printed
-    assert pdf.print_pages(site, pages, chromium.find(), store) == 0
-    pages[0].write_text(pages[0].read_text(encoding="utf-8") + "<!-- -->", encoding="utf-8")
-    assert pdf.print_pages(site, pages, chromium.find(), store) == 1
-    assert len(list(store.iterdir())) == 2
-
-
-@needs_browser
-def test_a_page_is_made_fit_for_paper(site):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=chromium.find(), args=chromium.QUIET)
-        page = started.new_page(viewport={"width": pdf.WIDTH, "height": pdf.HEIGHT})
-        page.goto((site / "notebooks" / "01_one.html").as_uri())
-        assert not page.locator("text=wanted").is_visible()
-        page.add_style_tag(path=pdf.STYLE)
-        page.evaluate(pdf.PREPARE.read_text(encoding="utf-8"))
-        for text in ("wanted", "deep", "answer", "away"):
-            assert page.locator(f"text={text}").first.is_visible()
-        assert not page.locator("#quiz").is_visible()
-        links = {
-            name: page.locator(f"#{name}").get_attribute("href") for name in ("out", "in", "web")
-        }
-        assert links == {"out": None, "in": "#here", "web": "https://e.org/"}
-        assert page.locator("pre").inner_html() == 'one <span class="b">two</span> three'
-        assert page.evaluate("document.documentElement.scrollWidth") <= pdf.WIDTH
-        started.close()
-
-
-@needs_browser
-def test_a_page_that_never_draws_its_figures_is_named(site, tmp_path, monkeypatch):
-    page = site / "notebooks" / "01_one.html"
-    page.write_text(page.read_text(encoding="utf-8").replace(">?<", "><"), encoding="utf-8")
-    monkeypatch.setattr(pdf, "PATIENCE", 300)
-    with pytest.raises(pdf.PrintError, match=r"01_one\.html did not print"):
-        pdf.print_pages(site, [page], chromium.find(), tmp_path / "store")
-
-
-@needs_browser
-def test_what_stays_folded_on_paper_is_a_fault(site, tmp_path):
-    page = site / "notebooks" / "01_one.html"
-    text = page.read_text(encoding="utf-8").replace("</style>", "details {display: none}</style>")
-    page.write_text(text, encoding="utf-8")
-    with pytest.raises(pdf.PrintError, match="stays folded"):
-        pdf.print_pages(site, [page], chromium.find(), tmp_path / "store")

@@ -29,3 +29,9 @@ def test_a_site_is_trimmed_by_what_its_pages_name(tmp_path):
     assert '"circle-half":[512' in text
     assert "house" not in text
     assert not program.with_suffix(".js.map").exists()
+
+
+def test_rules_of_unused_icons_go():
+    gone = r'.fa-gone:before{content:"\f1"}'
+    kept = r'.a{b:c}.fa-home:before,.fa-house:before{content:"\f015"}'
+    assert icons.pruned(f"{kept}{gone}.d{{}}", {"house"}) == f"{kept}.d{{}}"
