@@ -78,6 +78,7 @@ STAGES = (
                 "--nbval-current-env",
                 "--nbval-sanitize-with",
                 "tests/notebooks/sanitize.cfg",
+                "--ignore=notebooks/labs",  # they have checks of their own
                 "notebooks",
             ),
         ),

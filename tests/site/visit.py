@@ -157,7 +157,7 @@ MARK = """() => {
   const walk = (element, ground) => {
     element.removeAttribute("data-contrast");
     const s = getComputedStyle(element);
-    if (s.display === "none") return;
+    if (s.display === "none" || element.localName === "title") return;
     const own = [s.backgroundColor, s.backgroundImage, s.opacity, s.filter, s.mixBlendMode];
     if (own.join(" ") !== plain) ground += `|${own}`;
     if (["absolute", "fixed", "sticky"].includes(s.position)) ground += `|placed ${placed++}`;
