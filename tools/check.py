@@ -19,7 +19,7 @@ import chapters
 
 PYTEST = (sys.executable, "-m", "pytest", "-q")
 TWO = ("-n", "2", "--dist", "loadscope")
-EACH = ("-n", "2", "--dist", "load")  # the tests of one file on both cores
+EACH = ("-n", "2", "--dist", "loadgroup")  # the tests of one file on both cores
 SITE = "_build/site"
 
 

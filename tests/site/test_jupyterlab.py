@@ -39,7 +39,7 @@ one = torch.ones(1, 1)
 model = fm.AAM(torch.ones(1, 3), torch.ones(1, 1, 4), 0 * one, one, 0 * one[0])
 made = {}"""
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("one JupyterLab for all")]
 
 
 @pytest.fixture(scope="module")
