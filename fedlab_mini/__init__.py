@@ -33,7 +33,7 @@ from .methods.fedavg import FedAvg
 from .methods.fedccea import AAM, FedCCEAResult, fedccea, fit_aam, simulator
 from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
 from .methods.sfedavg import LabelStandardisation, SFedAvg, class_relevance
-from .metrics import contribution_index, detection_auc, fairness, removal_curves, spearman
+from .metrics import contribution_index, detection_auc, fairness, spearman
 from .model import Model, cnn, logistic, mlp
 from .partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
 from .rounds import Cost, History, Round, Server
@@ -48,7 +48,7 @@ from .shapley import (
     permutation,
     truncated,
 )
-from .simulation import simulate
+from .simulation import removal_curves, simulate
 from .training import local_updates, train
 
 __version__ = "0.1.0"

@@ -21,7 +21,7 @@ from .game import Game
 from .local import LocalSGD
 from .model import Model, check_metric
 from .simulation import simulate
-from .training import begin, describe
+from .start import begin, describe
 
 
 def additive(w: Sequence[float] | Tensor) -> Game:

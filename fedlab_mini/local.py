@@ -265,3 +265,51 @@ def _general(net: Model, fed: Federation, start: Tensor, plan: Plan, e: int, lr:
             with torch.no_grad():
                 theta -= lr * gradient
     return theta.detach() - start
+
+
+def round_updates(
+    fed: Federation,
+    net: Model,
+    theta: Tensor,
+    ids: Tensor,
+    shuffles: Shuffles,
+    t: int,
+    previous: Tensor,
+    updates: Tensor,
+) -> Tensor:
+    """Fill ``updates`` [m, P] with what the clients ``ids`` [m] send in round ``t``."""
+    if len(ids) == 0:
+        return updates
+    sizes = shuffles.sizes[ids.numpy()]
+    plan = shuffles.plan(t, ids.numpy(), sizes)
+    order = torch.from_numpy(np.lexsort((-sizes, -plan.steps)))  # stable
+    run = torch.zeros_like(order)
+    ordered = torch.equal(order, torch.arange(len(order)))  # then rows need no second copy
+    out = updates if ordered else None
+    rate = shuffles.local.rate(t)
+    given = (fed, net, theta[None], run, order, plan, rate)
+    for rows, part in train_rows(*given, out=out, shuffles=shuffles):
+        if not ordered:
+            updates[order[rows]] = part
+    return attack(fed, updates, ids, previous.expand(len(ids), -1), shuffles.seed, t)
+
+
+def attack(
+    fed: Federation, updates: Tensor, ids: Tensor, previous: Tensor, seed: int, t: int
+) -> Tensor:
+    """Let the attackers among the clients ``ids`` [m] change their rows, in place."""
+    for k, wrong in fed.attacks.items():
+        for row in (ids == k).nonzero().flatten().tolist():  # one stream a client and round
+            noise = stream(seed, "attack", t, k)
+            updates[row : row + 1] = wrong(updates[row : row + 1], previous[row : row + 1], noise)
+    return updates
+
+
+def finite_rows(updates: Tensor) -> Tensor:
+    """Which rows [m] of updates [m, P] hold no NaN and no infinite value."""
+    if updates.numel() == 0:
+        return torch.ones(len(updates), dtype=torch.bool)
+    finite = torch.isfinite(updates.sum(1))  # a finite sum has finite terms: one fast pass
+    if not finite.all():  # a sum may overflow: look again at every value
+        finite = torch.isfinite(updates.amin(1)) & torch.isfinite(updates.amax(1))
+    return finite

@@ -6,8 +6,11 @@ curves are this one call with different tensors. Below: training, local. Above: 
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,9 +20,10 @@ from tqdm import tqdm
 
 from . import checkpoint as files
 from .federation import Federation
-from .local import LocalSGD, Shuffles, train_rows
+from .local import LocalSGD, Shuffles, attack, finite_rows, train_rows
+from .metrics import Scores, as_scores
 from .model import Model, check_metric
-from .training import attack, begin, describe, finite_rows, names, warn_unusable
+from .start import begin, describe, names, warn_unusable
 
 ROOM = 64 << 20  # bytes of global models and their steps that one block of runs may hold
 RUNS = 128  # and the most runs of a block: what is lost at worst when a simulation is killed
@@ -188,3 +192,54 @@ def check_participation(participation: Tensor, clients: int) -> Tensor:
     if not ((participation >= 0) & (participation <= 1)).all():
         raise ValueError("participation: shares must lie in [0, 1]")
     return participation.cpu()
+
+
+@dataclass(frozen=True)
+class RemovalCurves:
+    """Quality after retraining without the highest- and without the lowest-scored clients.
+
+    removed [F] numbers of clients; highest, lowest [F] the metric on the test set
+    """
+
+    removed: Tensor
+    highest: Tensor
+    lowest: Tensor
+
+
+def removal_curves(
+    fed: Federation,
+    net: Model,
+    scores: Scores,
+    fractions: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    *,
+    rounds: int,
+    local: LocalSGD | None = None,
+    seed: int = 0,
+    metric: str = "accuracy",
+) -> RemovalCurves:
+    """Retrain without the best or without the worst clients: a good score makes the two part.
+
+    scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all trainings
+    are one ``simulate`` call of 2 F runs, judged on the server's test set
+    """
+    scores = as_scores("scores", scores)
+    if len(scores) != fed.clients:
+        raise ValueError(
+            f"scores: expected one for each of {fed.clients} clients, got {len(scores)}"
+        )
+    if len(fractions) == 0 or any(not 0 <= f < 1 for f in fractions):
+        raise ValueError(f"fractions: expected numbers in [0, 1), got {list(fractions)}")
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise ValueError(f"rounds: expected a whole number of at least 1, got {rounds!r}")
+    removed = torch.tensor([math.floor(f * fed.clients + 1e-9) for f in fractions])
+    order = scores.argsort(stable=True)  # worst first
+    keep = torch.ones(2, len(removed), fed.clients)
+    for j, r in enumerate(removed.tolist()):
+        keep[0, j, order[fed.clients - r :]] = 0
+        keep[1, j, order[:r]] = 0
+    participation = keep.flatten(0, 1)[:, None].expand(-1, rounds, -1)
+    final = simulate(
+        fed, net, participation, local=local, seed=seed, metric=metric, on="test", last=True
+    )
+    highest, lowest = final.view(2, -1)
+    return RemovalCurves(removed, highest, lowest)

@@ -11,17 +11,16 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from . import checkpoint as files
 from .federation import Federation
-from .local import LocalSGD, Shuffles, train_rows
+from .local import LocalSGD, Shuffles, finite_rows, round_updates
 from .model import Model
 from .rounds import History, Log, Message, Round, Server, Strategy, resume
-from .streams import stream
+from .start import begin, check_clients, describe, names, warn_unusable
 
 
 def train(
@@ -68,7 +67,7 @@ def train(
     for t in tqdm(range(log.done + 1, rounds + 1), desc="rounds", disable=None):
         chosen = check_clients(strategy.select(t), fed.clients)
         ids = torch.tensor([k for k in chosen.tolist() if k not in fed.unusable], dtype=torch.long)
-        updates = _round_updates(
+        updates = round_updates(
             fed, net, log.theta, ids, shuffles, t, log.previous, room[: len(ids)]
         )
         log.epochs += sum(local.passes(size) for size in fed.sizes[ids].tolist())
@@ -139,45 +138,7 @@ def local_updates(
     ids = check_clients(range(fed.clients) if clients is None else clients, fed.clients)
     shuffles = Shuffles(fed, local, seed)
     room = theta.new_empty(len(ids), net.P)
-    return _round_updates(fed, net, theta, ids, shuffles, t, torch.zeros_like(theta), room)
-
-
-def _round_updates(
-    fed: Federation,
-    net: Model,
-    theta: Tensor,
-    ids: Tensor,
-    shuffles: Shuffles,
-    t: int,
-    previous: Tensor,
-    updates: Tensor,
-) -> Tensor:
-    """Fill ``updates`` [m, P] with what the clients ``ids`` [m] send in round ``t``."""
-    if len(ids) == 0:
-        return updates
-    sizes = shuffles.sizes[ids.numpy()]
-    plan = shuffles.plan(t, ids.numpy(), sizes)
-    order = torch.from_numpy(np.lexsort((-sizes, -plan.steps)))  # stable
-    run = torch.zeros_like(order)
-    ordered = torch.equal(order, torch.arange(len(order)))  # then rows need no second copy
-    out = updates if ordered else None
-    rate = shuffles.local.rate(t)
-    given = (fed, net, theta[None], run, order, plan, rate)
-    for rows, part in train_rows(*given, out=out, shuffles=shuffles):
-        if not ordered:
-            updates[order[rows]] = part
-    return attack(fed, updates, ids, previous.expand(len(ids), -1), shuffles.seed, t)
-
-
-def attack(
-    fed: Federation, updates: Tensor, ids: Tensor, previous: Tensor, seed: int, t: int
-) -> Tensor:
-    """Let the attackers among the clients ``ids`` [m] change their rows, in place."""
-    for k, wrong in fed.attacks.items():
-        for row in (ids == k).nonzero().flatten().tolist():  # one stream a client and round
-            noise = stream(seed, "attack", t, k)
-            updates[row : row + 1] = wrong(updates[row : row + 1], previous[row : row + 1], noise)
-    return updates
+    return round_updates(fed, net, theta, ids, shuffles, t, torch.zeros_like(theta), room)
 
 
 def drop_broken(ids: Tensor, updates: Tensor, t: int) -> tuple[Tensor, Tensor]:
@@ -193,85 +154,5 @@ def drop_broken(ids: Tensor, updates: Tensor, t: int) -> tuple[Tensor, Tensor]:
     return ids[finite], updates[finite.to(updates.device)]
 
 
-def finite_rows(updates: Tensor) -> Tensor:
-    """Which rows [m] of updates [m, P] hold no NaN and no infinite value."""
-    if updates.numel() == 0:
-        return torch.ones(len(updates), dtype=torch.bool)
-    finite = torch.isfinite(updates.sum(1))  # a finite sum has finite terms: one fast pass
-    if not finite.all():  # a sum may overflow: look again at every value
-        finite = torch.isfinite(updates.amin(1)) & torch.isfinite(updates.amax(1))
-    return finite
-
-
-def check_clients(ids: Tensor | Sequence[int], clients: int) -> Tensor:
-    """Client ids as a LongTensor; ValueError or TypeError for unknown or repeated ones."""
-    try:
-        ids = torch.as_tensor(ids if torch.is_tensor(ids) else list(ids)).cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"clients: expected client ids, got {ids!r}") from error
-    if ids.numel() and (ids.is_floating_point() or ids.dtype == torch.bool):
-        raise TypeError(f"clients: expected whole numbers, got {ids.dtype}")
-    ids = ids.long()
-    if ids.ndim != 1 or len(ids.unique()) != len(ids):
-        raise ValueError(f"clients: expected distinct client ids, got {ids.tolist()}")
-    if len(ids) and not (int(ids.min()) >= 0 and int(ids.max()) < clients):
-        raise ValueError(f"clients: expected ids in 0..{clients - 1}, got {ids.tolist()}")
-    return ids
-
-
-def begin(
-    fed: Federation,
-    net: Model,
-    rounds: int,
-    local: LocalSGD,
-    seed: int,
-    theta: Tensor | None = None,
-) -> Tensor:
-    """Check what every training needs and return the model to start from."""
-    if not isinstance(fed, Federation):
-        raise TypeError(f"fed: expected a Federation, got {type(fed).__name__}")
-    if not isinstance(net, Model):
-        raise TypeError(f"net: expected fm.Model(module), got {type(net).__name__}")
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise ValueError(f"rounds: expected a whole number of at least 1, got {rounds!r}")
-    if not isinstance(local, LocalSGD):
-        raise TypeError(f"local: expected an fm.LocalSGD(...), got {local!r}")
-    net.check(fed.x, fed.classes)
-    if theta is not None and not torch.is_tensor(theta):
-        raise TypeError(f"theta: expected a tensor [{net.P}], got {type(theta).__name__}")
-    if theta is None:
-        return net.init(seed, dtype=fed.x.dtype, device=fed.x.device)
-    if theta.shape != (net.P,):
-        raise ValueError(f"theta: expected shape [{net.P}], got {list(theta.shape)}")
-    if not torch.isfinite(theta).all():
-        raise ValueError("theta: holds NaN or infinite values")
-    return theta.to(fed.x)
-
-
 def _report(fed: Federation, net: Model, theta: Tensor) -> tuple[float, float]:
     return tuple(net.evaluate(theta[None], *fed.test, m).item() for m in ("accuracy", "loss"))
-
-
-def names(ids: Sequence[int] | set[int]) -> str:
-    """Client ids for a message: sorted, separated by commas."""
-    return ", ".join(map(str, sorted(ids)))
-
-
-def warn_unusable(fed: Federation) -> None:
-    """Name the clients whose data are not finite, once a training."""
-    if fed.unusable:
-        warnings.warn(
-            f"client {names(fed.unusable)} holds inputs that are not finite and takes no part",
-            stacklevel=3,
-        )
-
-
-def describe(fed: Federation, net: Model, local: LocalSGD, seed: int) -> str:
-    """Fingerprint of everything a training depends on, for checkpoints."""
-    attacks = [(k, type(a).__qualname__, vars(a)) for k, a in sorted(fed.attacks.items())]
-    state = [b for _, b in net.module.named_buffers()]
-    shapes, unusable = sorted(net.shapes.items()), sorted(fed.unusable)
-    names = (repr(net.module), net.layers, *state, shapes, unusable, attacks)
-    return files.fingerprint(
-        *names, fed.x, fed.y, fed.sizes, *fed.validation, *fed.test, local, seed
-    )

@@ -8,7 +8,7 @@ import torch
 
 import fedlab_mini as fm
 from fedlab_mini.local import LocalSGD
-from fedlab_mini.training import Round, Server
+from fedlab_mini.rounds import Round, Server
 
 
 def started(clients: int, **options) -> fm.FedAvg:

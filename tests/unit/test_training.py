@@ -9,8 +9,7 @@ import torch
 
 import fedlab_mini as fm
 from fedlab_mini.corrupt import UpdateAttack
-from fedlab_mini.local import LocalSGD
-from fedlab_mini.training import finite_rows
+from fedlab_mini.local import LocalSGD, finite_rows
 
 SIZES = (9, 4, 20, 13, 7)
 
