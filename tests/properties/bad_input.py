@@ -1,0 +1,347 @@
+"""Bad input for every parameter of every public name, made from its signature, and a judge.
+
+A call is known to work; one argument at a time is replaced by each of ``VALUES``. What comes of it
+must be one clear refusal, a TypeError or ValueError that starts with the argument's name, or a
+sound result from a value of the annotated kind. Everything else is a fault.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+import numbers
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import fedlab_mini as fm
+
+# what a user may hand over by mistake; made anew for every case
+VALUES: dict[str, Callable[[], Any]] = {
+    "None": lambda: None,
+    "True": lambda: True,
+    "0": lambda: 0,
+    "-1": lambda: -1,
+    "2": lambda: 2,
+    "1.5": lambda: 1.5,
+    "-0.5": lambda: -0.5,
+    "1e-320": lambda: 1e-320,
+    "1e300": lambda: 1e300,
+    "10**400": lambda: 10**400,
+    "nan": lambda: math.nan,
+    "inf": lambda: math.inf,
+    "-inf": lambda: -math.inf,
+    "1j": lambda: 1j,
+    "'0.5'": lambda: "0.5",
+    "''": lambda: "",
+    "b'x'": lambda: b"x",
+    "[]": list,
+    "[1.5, 2]": lambda: [1.5, 2],
+    "[nan]": lambda: [math.nan],
+    "['a']": lambda: ["a"],
+    "[[1], [1, 2]]": lambda: [[1], [1, 2]],
+    "[None]": lambda: [None],
+    "()": lambda: (),
+    "{}": dict,
+    "{0: []}": lambda: {0: []},
+    "{'a': 1}": lambda: {"a": 1},
+    "set()": lambda: set(),
+    "object": lambda: object(),
+    "function": lambda: lambda *given: None,
+    "type": lambda: int,
+    "generator": lambda: (i for i in range(3)),
+    "numpy 3": lambda: np.int64(3),
+    "numpy 0.25": lambda: np.float32(0.25),
+    "numpy nan": lambda: np.float64("nan"),
+    "numpy True": lambda: np.True_,
+    "numpy words": lambda: np.array(["a", "b"]),
+    "numpy objects": lambda: np.array([None, object()]),
+    "numpy [3, 4]": lambda: np.ones((3, 4)),
+    "numpy dates": lambda: np.array(["2020-01-01"], dtype="datetime64[D]"),
+    "tensor 2.5": lambda: torch.tensor(2.5),
+    "tensor [0]": lambda: torch.empty(0),
+    "tensor [3] of nan": lambda: torch.full((3,), math.nan),
+    "tensor [3, 4] of inf": lambda: torch.full((3, 4), math.inf),
+    "tensor [2, 2, 2]": lambda: torch.ones(2, 2, 2),
+    "tensor of complex": lambda: torch.ones(3, dtype=torch.complex64),
+    "tensor of bool": lambda: torch.ones(3, 3, dtype=torch.bool),
+    "tensor of int8": lambda: torch.full((3,), -7, dtype=torch.int8),
+    "tensor of half": lambda: torch.ones(3, dtype=torch.float16),
+    "sparse tensor": lambda: torch.eye(3).to_sparse(),
+    "meta tensor": lambda: torch.ones(3, device="meta"),
+    "float dtype": lambda: torch.float64,
+    "int dtype": lambda: torch.int64,
+    "module": lambda: torch.nn.Linear(4, 3),
+    "LSTM": lambda: torch.nn.LSTM(4, 3),
+}
+
+# what a call leaves behind, made by the package itself: nobody is asked to build one by hand
+RECORDS = {"AAM", "Cost", "DataUnavailable", "Estimate", "FedCCEAResult", "History"}
+# recorded rounds of somebody's system are checked where they are used, by the strategy
+GIVEN = {"Round", "Server"}
+
+
+def samples(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """n samples of four features and three classes, every class among them."""
+    chance = torch.Generator().manual_seed(seed)
+    return torch.rand(n, 4, generator=chance), torch.arange(n) % 3
+
+
+def small() -> fm.Federation:
+    """Three clients with six samples each."""
+    parts = [samples(6, k) for k in range(3)]
+    return fm.Federation.from_datasets(parts, validation=samples(9, 3), test=samples(9, 4))
+
+
+DATA = fm.Dataset(*samples(60), classes=3)
+DIGITS = fm.load("digits").subset(torch.arange(300))
+NET = fm.mlp(4, 3)
+LOCAL = fm.LocalSGD(batch=3)
+THETA = NET.init(0)
+UPDATES = torch.rand(3, NET.P, generator=torch.Generator().manual_seed(1))
+
+
+def trained(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A strategy is judged by a short training under it."""
+    return lambda **given: fm.train(small(), NET, make(**given), rounds=2, local=LOCAL)
+
+
+def dealt(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A split is judged by the federation that it deals."""
+    return lambda **given: fm.federation(DATA, clients=3, split=make(**given), validation=9, test=9)
+
+
+def spoilt(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A corruption or attack is judged by a training in which a client has it."""
+
+    def call(**given: Any) -> Any:
+        wrong = {1: make(**given)}
+        fed = fm.federation(DATA, clients=3, corrupt=wrong, validation=9, test=9)
+        return fed, fm.train(fed, NET, fm.FedAvg(), rounds=2, local=LOCAL)
+
+    return call
+
+
+def valued(estimator: Callable[..., Any]) -> Callable[..., Any]:
+    """An estimator as it is."""
+    return estimator
+
+
+def played(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A game is judged by its exact values."""
+    return lambda **given: fm.exact(make(**given))
+
+
+def seen(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A model is judged by what it says of four features, or of a small picture."""
+
+    def call(**given: Any) -> Any:
+        net = make(**given)
+        first = net.layers[0][0] if net.layers else 64 if make is fm.cnn else 4
+        return net.forward(net.init(0), torch.ones(2, first))
+
+    return call
+
+
+def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]]:
+    """For every public name: what is called, whose signature is read, arguments that work."""
+    found: dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]] = {}
+
+    def add(public: str, call: Callable[..., Any], **given: Any) -> None:
+        target: Any = fm
+        for part in public.split("."):
+            target = getattr(target, part)
+        found[public] = (call, target, given)
+
+    game = fm.additive([1.0, 2.0, 3.0])
+    for name in ("FedAvg", "CGSV", "FRCCE", "FLDVE", "DVRLRemoval"):
+        add(name, trained(getattr(fm, name)))
+    for name in ("SFedAvg", "LabelStandardisation"):
+        add(name, trained(getattr(fm, name)), m=2)
+    for name in ("iid", "dirichlet_labels", "dirichlet_sizes", "by_class", "sorted_shards"):
+        add(name, dealt(getattr(fm, name)))
+    add("free_ride", spoilt(fm.free_ride))
+    add("replay", spoilt(fm.replay))
+    add("sign_flip", spoilt(fm.sign_flip))
+    add("scale", spoilt(fm.scale), factor=2.0)
+    add("flip_labels", spoilt(fm.flip_labels), share=0.5)
+    add("relabel_as", spoilt(fm.relabel_as), target=1)
+    add("delete_words", spoilt(fm.delete_words), share=0.5)
+    add("backdoor", spoilt(fm.backdoor), target=1, share=0.5, shape=(1, 2, 2), size=1)
+    add("open_set", spoilt(fm.open_set), foreign=fm.Dataset(*samples(12, 5), classes=3))
+    add("swap_labels", spoilt(lambda pairs: fm.swap_labels(*pairs)), pairs=[(0, 1)])
+    for name in ("exact", "leave_one_out", "alone", "banzhaf"):
+        if hasattr(fm, name):
+            add(name, valued(getattr(fm, name)), game=game)
+    for name in ("permutation", "guided"):
+        add(name, valued(getattr(fm, name)), game=game, samples=6)
+    add("truncated", fm.truncated, game=game, samples=6, tolerance=0.0)
+    add("kernel", fm.kernel, game=fm.additive([1.0, 2.0, 3.0, 4.0]), budget=10)
+    add("additive", played(fm.additive), w=[1.0, 2.0])
+    add("airport", played(fm.airport), costs=[1.0, 2.0])
+    add("glove", played(fm.glove), left=1, right=2)
+    add("majority", played(fm.majority), weights=[2, 1, 1], quota=3)
+    add("quadratic", played(fm.quadratic), updates=torch.ones(3, 2), weights=torch.ones(3),
+        g=torch.ones(2), H=torch.eye(2))  # fmt: skip
+    add("Game", played(fm.Game), n=2, value=lambda s: s.sum(1))
+    add("all_coalitions", fm.all_coalitions, n=3)
+    round_ = {"net": NET, "theta": THETA, "updates": UPDATES}
+    add("round_game", played(fm.round_game), **round_, x=samples(9)[0], y=samples(9)[1])
+    add("cosine_game", played(fm.cosine_game), updates=UPDATES)
+    add("cosines", fm.cosines, updates=UPDATES, step=UPDATES.sum(0))
+    training = {"fed": small(), "net": NET, "local": LOCAL}
+    add("retraining_game", played(fm.retraining_game), **training, rounds=1)
+    add("train", fm.train, **training, strategy=fm.FedAvg(), rounds=1)
+    add("local_updates", fm.local_updates, **training, theta=THETA)
+    add("simulate", fm.simulate, **training, participation=torch.ones(2, 1, 3))
+    add("simulator", fm.simulator, **training, simulations=2, rounds=1)
+    add("fedccea", fm.fedccea, **training, simulations=5, rounds=1, steps=3)
+    add("fit_aam", fm.fit_aam, sizes=torch.ones(4, 2, 3), accuracy=torch.rand(4, 2), steps=3)
+    add("removal_curves", fm.removal_curves, **training, scores=[1.0, 2, 3], rounds=1)
+    add("class_relevance", fm.class_relevance, source=small(), net=NET, rounds=1, m=2, local=LOCAL)
+    for name in ("spearman", "kendall"):
+        if hasattr(fm, name):
+            add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
+    add("fairness", fm.fairness, contributions=[1.0, 2, 3], rewards=[1.0, 3, 2])
+    add("detection_auc", fm.detection_auc, scores=[1.0, 2, 3], bad=[0])
+    add("contribution_index", fm.contribution_index, v=[1.0, 2, 3])
+    add("mlp", seen(lambda widths: fm.mlp(*widths)), widths=[4, 3])
+    add("logistic", seen(fm.logistic), inputs=4, classes=3)
+    add("cnn", seen(fm.cnn), shape=(1, 8, 8), channels=(2, 2), kernel=3, hidden=4)
+    add("Model", seen(fm.Model), module=torch.nn.Linear(4, 3))
+    add("LocalSGD", lambda **given: fm.train(
+        small(), NET, fm.FedAvg(), rounds=2, local=fm.LocalSGD(**given)))  # fmt: skip
+    add("Dataset", fm.Dataset, x=samples(6)[0], y=samples(6)[1], classes=3)
+    add("Dataset.subset", DATA.subset, index=[0, 1])
+    add("Dataset.only_classes", DATA.only_classes, classes=[0, 1])
+    add("Dataset.to", lambda **given: DATA.to(**given))
+    fed = small()
+    parts = {name: getattr(fed, name) for name in ("x", "y", "sizes", "validation", "test")}
+    add("Federation", fm.Federation, **parts, classes=3)
+    add("Federation.from_datasets", fm.Federation.from_datasets,
+        datasets=[samples(6)], validation=samples(6), test=samples(6))  # fmt: skip
+    add("Federation.client", fed.client, k=1)
+    add("Federation.server", fed.server, part="test")
+    add("Federation.to", fed.to)
+    add("federation", fm.federation, data=DATA, clients=3, validation=9, test=9)
+    add("load", fm.load, name="digits")
+    add("noisy_digits", fm.noisy_digits, data=DIGITS, samples=100, validation=50, test=50)
+    add("skewed_digits", fm.skewed_digits, data=DIGITS, clients=3, validation=50, test=50)
+    add("irrelevant_digits", fm.irrelevant_digits, data=DIGITS, relevant=2, irrelevant=1,
+        validation=30, test=30)  # fmt: skip
+    add("spam", fm.spam, data=DATA_OF_WORDS, clients=3, validation=9, test=9)
+    return found
+
+
+DATA_OF_WORDS = fm.Dataset(
+    torch.ones(60, 4), torch.arange(60) % 2, 2, labels=("ham", "spam"),
+    vocabulary=("a", "b", "c", "d"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One argument of one public name replaced by one value."""
+
+    name: str
+    argument: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"fm.{self.name}({self.argument}={self.value})"
+
+
+def parameters(name: str) -> dict[str, str]:
+    """{parameter: annotation} of a public name, ``self`` left out."""
+    _, target, _ = CALLS[name]
+    found = inspect.signature(target).parameters.values()
+    return {p.name: str(p.annotation) for p in found if p.name != "self"}
+
+
+def cases() -> Iterator[Case]:
+    """All cases, in a fixed order."""
+    for name in CALLS:
+        for argument, value in itertools.product(parameters(name), VALUES):
+            yield Case(name, argument, value)
+
+
+def judge(case: Case) -> str:
+    """ "refused", "sound", or what is wrong."""
+    call, _, given = CALLS[case.name]
+    value = VALUES[case.value]()
+    try:
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+            warnings.simplefilter("ignore")
+            if case.argument == "checkpoint" and isinstance(value, str) and value:
+                value = str(Path(folder) / value)
+            result = call(**(given | {case.argument: value}))
+    except (TypeError, ValueError, fm.DataUnavailable) as error:
+        return refusal(case, error)
+    except Exception as error:
+        return f"raw {type(error).__name__}: {str(error)[:90]}"
+    if not fits(parameters(case.name)[case.argument], value):
+        return "accepted, though not of the annotated kind"
+    return "sound" if sound(result) else "accepted with a meaningless result"
+
+
+def refusal(case: Case, error: Exception) -> str:
+    """A clear refusal names one of the call's arguments first; most name the very one."""
+    names = {*parameters(case.name), *CALLS[case.name][2]} | {"g", "on", "messages"}
+    found = re.match(r"[A-Za-z_]+", str(error))
+    own = re.match(r"[A-Za-z_, ]+(\[\d+\])?( \[[^\]]*\])?: ", str(error))
+    if found and own and found[0] in names:
+        return "refused"
+    return f"unclear {type(error).__name__}: {str(error)[:90]}"
+
+
+def fits(annotation: str, value: Any) -> bool:
+    """Is the value of the annotated kind? Numbers and arrays may be NumPy's."""
+    if value is None:
+        return "None" in annotation
+    if isinstance(value, bool | np.bool_):
+        return "bool" in annotation
+    if isinstance(value, numbers.Number):
+        whole = isinstance(value, numbers.Integral)
+        return "float" in annotation or ("int" in annotation and whole)
+    if isinstance(value, str):
+        return "str" in annotation or "PathLike" in annotation
+    if isinstance(value, torch.dtype):
+        return "dtype" in annotation
+    if isinstance(value, Mapping):
+        return "Mapping" in annotation
+    if callable(value) and not isinstance(value, type):
+        return any(kind in annotation for kind in ("Callable", "Split", "Module"))
+    arrays = ("Tensor", "Sequence", "Scores", "Samples", "Iterable", "tuple", "int", "Array")
+    listed = isinstance(value, Sequence | np.ndarray | torch.Tensor | set)
+    return listed and any(kind in annotation for kind in arrays)
+
+
+def sound(result: Any) -> bool:
+    """Every number of a result is finite; unknown standard errors may be NaN."""
+    if isinstance(result, torch.Tensor):
+        return bool(torch.isfinite(result).all())
+    if isinstance(result, float):
+        return math.isfinite(result)
+    if isinstance(result, fm.Estimate):
+        return sound(result.values)
+    if isinstance(result, fm.FedCCEAResult):
+        return sound(result.index)
+    if is_dataclass(result) and not isinstance(result, type):
+        return all(sound(getattr(result, f.name)) for f in fields(result) if f.name != "strategy")
+    if isinstance(result, tuple | list):
+        return all(map(sound, result))
+    return True
+
+
+CALLS = calls()
+
+# accepted although the annotation does not say so, and harmless
+HARMLESS: set[Case] = set()

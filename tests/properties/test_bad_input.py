@@ -1,0 +1,57 @@
+"""Bad input is refused in one clear sentence, whatever it is and wherever it is given.
+
+A sample of the cases runs in every test run; all of them with FEDLAB_ALL_CASES=1.
+"""
+
+import itertools
+import os
+
+import bad_input
+import pytest
+
+import fedlab_mini as fm
+
+EVERY = 1 if os.environ.get("FEDLAB_ALL_CASES") else 9  # with 9, each value meets each kind of name
+PLENTY = 2500
+
+
+def test_every_public_name_is_tried():
+    tried = {name.partition(".")[0] for name in bad_input.CALLS}
+    assert tried == set(fm.__all__) - bad_input.RECORDS - bad_input.GIVEN
+
+
+def test_there_are_plenty_of_cases():
+    assert sum(1 for _ in bad_input.cases()) >= PLENTY
+
+
+@pytest.mark.parametrize("name", bad_input.CALLS)
+def test_the_call_itself_works(name):
+    call, _, given = bad_input.CALLS[name]
+    assert bad_input.sound(call(**given))
+
+
+@pytest.mark.parametrize("name", bad_input.CALLS)
+def test_bad_input_is_refused_clearly(name):
+    mine = [case for case in bad_input.cases() if case.name == name]
+    start = sum(map(ord, name)) % EVERY
+    faults = {}
+    for case in itertools.islice(mine, start, None, EVERY):
+        verdict = bad_input.judge(case)
+        if verdict not in ("refused", "sound") and case not in bad_input.HARMLESS:
+            faults[str(case)] = verdict
+    assert not faults, "\n".join(f"{case}: {verdict}" for case, verdict in faults.items())
+
+
+def test_the_judge_finds_faults(monkeypatch):
+    def careless(n):
+        return 1 / n if n else float("nan")
+
+    monkeypatch.setattr(fm, "all_coalitions", careless)
+    monkeypatch.setitem(bad_input.CALLS, "all_coalitions", (careless, careless, {"n": 3}))
+
+    def verdict(value):
+        return bad_input.judge(bad_input.Case("all_coalitions", "n", value))
+
+    assert verdict("'0.5'").startswith("unclear TypeError")
+    assert verdict("0") == "accepted, though not of the annotated kind"
+    assert verdict("10**400") == "raw OverflowError: integer division result too large for a float"
