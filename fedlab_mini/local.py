@@ -140,7 +140,7 @@ class _Stack:
 
 
 def _views(parts: list[Tensor]) -> list[tuple[Tensor, ...]]:
-    """Of every layer: weight [R, out, in], turned [R, in, out], bias [R, out, 1] and [R, 1, out]."""
+    """Of every layer: weight [R, out, in] and turned, bias [R, out, 1] and [R, 1, out]."""
     pairs = zip(parts[0::2], parts[1::2], strict=True)
     return [(w, w.transpose(1, 2), b[:, :, None], b[:, None, :]) for w, b in pairs]
 

@@ -238,8 +238,9 @@ def mlp(*widths: int) -> Model:
     if len(widths) < 2:
         raise ValueError(f"widths: expected at least inputs and classes, got {widths}")
     parts: list[nn.Module] = []
-    for inputs, outputs in itertools.pairwise(whole("widths", width) for width in widths):
-        parts += [nn.Linear(inputs, outputs), nn.ReLU()]
+    with LOCK:  # layers begin with numbers from the global generator
+        for inputs, outputs in itertools.pairwise(whole("widths", width) for width in widths):
+            parts += [nn.Linear(inputs, outputs), nn.ReLU()]
     return Model(nn.Sequential(*parts[:-1]))
 
 
@@ -264,13 +265,14 @@ def cnn(
     """
     depth, height, width = wholes("shape", shape, [3], 1).tolist()
     kernel, hidden = whole("kernel", kernel), whole("hidden", hidden)
-    even = 1 - kernel % 2  # an even kernel adds a row and a column
+    classes, even = whole("classes", classes), 1 - kernel % 2  # an even kernel adds a row, a column
     parts: list[nn.Module] = [Images((depth, height, width))]
-    for maps in wholes("channels", channels, ["layers"], 1).tolist():
-        parts += [nn.Conv2d(depth, maps, kernel, padding=kernel // 2), nn.ReLU(), nn.MaxPool2d(2)]
-        depth, height, width = maps, (height + even) // 2, (width + even) // 2
-    if height < 1 or width < 1:
-        raise ValueError(f"shape: {tuple(shape)} is too small for {len(channels)} poolings")
-    parts += [nn.Flatten(), nn.Linear(depth * height * width, hidden), nn.ReLU()]
-    return Model(nn.Sequential(*parts, nn.Linear(hidden, whole("classes", classes))))
-
+    with LOCK:
+        for maps in wholes("channels", channels, ["layers"], 1).tolist():
+            convolution = nn.Conv2d(depth, maps, kernel, padding=kernel // 2)
+            parts += [convolution, nn.ReLU(), nn.MaxPool2d(2)]
+            depth, height, width = maps, (height + even) // 2, (width + even) // 2
+        if height < 1 or width < 1:
+            raise ValueError(f"shape: {tuple(shape)} is too small for {len(channels)} poolings")
+        parts += [nn.Flatten(), nn.Linear(depth * height * width, hidden), nn.ReLU()]
+        return Model(nn.Sequential(*parts, nn.Linear(hidden, classes)))
