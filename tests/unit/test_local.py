@@ -274,12 +274,12 @@ flushes = pytest.mark.skipif(
 @pytest.mark.parametrize("stacked", [True, False])
 def test_denormals_count_as_zero_while_clients_train_and_models_are_judged(make_fed, stacked):
     """A tiny weight would cost some processors a hundred usual ones; here it is no weight."""
-    fed, net = make_fed((4, 5)), fm.Model(fm.logistic(6, 3).module, stacked=stacked)
-    tiny, nothing = torch.full((21,), 1e-310, dtype=torch.float64), torch.zeros(21)
-    sent = [fm.local_updates(fed, net, theta) for theta in (tiny, nothing)]
-    assert torch.equal(*sent)
-    huge = fed.test[0].sign() * 1e308  # times 1e-310 this is .01, unless the weight counts as 0
-    loss = net.evaluate(tiny[None], huge, fed.test[1], "loss")
+    plain, net = make_fed((4, 5)), fm.Model(fm.logistic(6, 3).module, stacked=stacked)
+    fed = fm.Federation(**{**vars(plain), "x": plain.x.sign() * 1e300})  # times 1e-310: 1e-10
+    theta = torch.zeros(net.P, dtype=torch.float64)
+    theta[:6] = 1e-310
+    assert torch.equal(*(fm.local_updates(fed, net, start) for start in (theta, theta * 0)))
+    loss = net.evaluate(theta[None], fed.x, fed.y, "loss")
     assert float(loss) == pytest.approx(np.log(3), abs=1e-12)
     assert not flushing()
 
