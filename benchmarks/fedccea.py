@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
-from fedlab_mini.local import Shuffles
+from fedlab_mini import plain
 from fedlab_mini.methods.fedccea import Simulations
 
 from .engine import describe
@@ -90,18 +90,12 @@ def check_equal(widths: tuple[int, ...], samples: int, server: int, simulations:
     fed, net = random_federation(widths, samples, server, torch.float64), fm.mlp(*widths)
     local = replace(LOCAL, epochs=1, lr=0.1)
     runs = fm.simulator(fed, net, simulations, 2, local)
-    loop, shuffles = SimulatorLoop(fed, widths, 1), Shuffles(fed, local, 0)
+    loop = SimulatorLoop(fed, widths, 1)
     loop.optimiser.param_groups[0]["lr"] = local.lr
-
-    def order(t: int, k: int) -> Tensor:
-        """The samples that the engine uses, in its order."""
-        plan = shuffles.plan(t, torch.tensor([k]).numpy(), torch.tensor([loop.sizes[k]]).numpy())
-        return plan.blocks[plan.scale > 0] - int(fed.offsets[k])
-
-    loop.order = order
-    plain = loop.simulate(net.init(0, dtype=torch.float64), counted(runs, fed))
-    assert torch.equal(plain, runs.accuracy), f"{plain} by the loop, {runs.accuracy} by simulator"
-    return plain.numel()
+    loop.order = lambda t, k: torch.cat(plain.batches(fed, local, 0, t, k, loop.sizes[k]))
+    found = loop.simulate(net.init(0, dtype=torch.float64), counted(runs, fed))
+    assert torch.equal(found, runs.accuracy), f"{found} by the loop, {runs.accuracy} by simulator"
+    return found.numel()
 
 
 def simulations(

@@ -16,7 +16,8 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
 import fedlab_mini as fm
-from fedlab_mini.local import STACK, Shuffles
+from fedlab_mini import plain
+from fedlab_mini.local import STACK
 
 Order = Callable[[int, int], Tensor]  # (round, client) -> the order of the client's samples
 
@@ -127,11 +128,4 @@ class Vmapped:
 
 def engine_order(fed: fm.Federation, local: fm.LocalSGD, seed: int) -> Order:
     """The orders that the engine draws, so that loop and engine can be compared exactly."""
-    shuffles = Shuffles(fed, local, seed)
-
-    def order(t: int, k: int) -> Tensor:
-        sizes = shuffles.sizes[k : k + 1]
-        plan = shuffles.plan(t, torch.tensor([k]).numpy(), sizes)
-        return plan.blocks[plan.scale > 0] - int(fed.offsets[k])
-
-    return order
+    return lambda t, k: torch.cat(plain.batches(fed, local, seed, t, k))

@@ -1,140 +1,28 @@
 """Local training: what the clients of a round do, many of them in one stack.
 
-Chapter 1 derives the stacked step. A ``Plan`` fixes which samples form which minibatch; it depends
-on the seed, the round and the client only: a client's minibatches are the same in every coalition.
-Below: model, federation. Above: training.
+Chapter 1 derives the stacked step; ``plain.py`` is its readable twin, one client after another.
+Below: minibatches, model. Above: training and simulation.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import cross_entropy
 
+from .checks import reals
 from .federation import Federation
-from .model import Model, one_thread
+from .minibatches import LocalSGD, Plan, Shuffles
+from .model import LOCK, Model, no_denormals, one_thread
 from .streams import stream
 
+__all__ = ["LocalSGD", "Plan", "Shuffles", "attack", "finite_rows", "round_updates", "train_rows"]
+
 STACK = 5 << 20  # bytes of parameters trained in one stack: they stay in the cache
-
-
-@dataclass(frozen=True)
-class LocalSGD:
-    """Plain SGD on a client: ``epochs`` passes over its data in minibatches of ``batch`` samples.
-
-    epochs  passes a round; batch  samples a step (the last of a pass may be smaller); lr  step size
-    steps   if given, exactly this many steps a round instead of whole epochs
-    decay, decay_every  step size of round t = 1, 2, ...: lr * decay ** ((t - 1) // decay_every)
-    raises  ValueError for values that are not positive
-    """
-
-    epochs: int = 1
-    batch: int = 32
-    lr: float = 0.1
-    steps: int | None = None
-    decay: float = 1.0
-    decay_every: int = 1
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "decay_every", "steps"):
-            value = getattr(self, name)
-            if name == "steps" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
-        for name in ("lr", "decay"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and math.isfinite(value) and value > 0):
-                raise ValueError(f"{name}: expected a positive number, got {value!r}")
-
-    def rate(self, t: int) -> float:
-        """Step size of round ``t`` (the first round is 1)."""
-        return self.lr * self.decay ** ((t - 1) // self.decay_every)
-
-    def passes(self, size: int) -> float:
-        """How often a client with ``size`` samples goes through its data in a round."""
-        if self.steps is None:
-            return float(self.epochs)
-        full, rest = divmod(self.steps, math.ceil(size / self.batch))
-        return full + min(1.0, rest * self.batch / size)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The minibatches of one round for E (client, prefix) entries, padded to whole blocks.
-
-    blocks  [S, batch]  sample indices; entry e owns the rows first[e] .. first[e] + steps[e] - 1
-    scale   [S, batch]  1 / (samples in the step) for a real sample, 0 for padding
-    first, steps  [E]   where an entry's steps begin, and how many they are
-    clients  [E]        whose samples they are; t, seed  the round and the seed they were drawn for
-    """
-
-    blocks: Tensor
-    scale: Tensor
-    first: Tensor
-    steps: Tensor
-    clients: Tensor
-    t: int
-    seed: int
-
-
-class Shuffles:
-    """Deals a round's minibatches; one fixed shuffle decides which samples a share means."""
-
-    def __init__(self, fed: Federation, local: LocalSGD, seed: int):
-        self.local, self.seed = local, seed
-        self.stack: _Stack | None = None  # working memory, kept from round to round
-        self.sizes = fed.sizes.numpy()
-        self.offsets = fed.offsets.numpy()[:-1]
-        self.owner = np.repeat(np.arange(fed.clients), self.sizes)
-        fixed = self._by_client(torch.randperm(len(self.owner), generator=stream(seed, "prefix")))
-        self.rank = np.empty(len(fixed), dtype=np.int64)  # place in the fixed shuffle
-        self.rank[fixed] = np.arange(len(fixed)) - self.offsets[self.owner[fixed]]
-
-    def _by_client(self, order: Tensor) -> np.ndarray:
-        """A random order of all samples, brought together client by client."""
-        order = order.numpy()
-        kind = np.uint16 if len(self.sizes) < 1 << 16 else np.int64  # radix sort where it can
-        return order[np.argsort(self.owner[order].astype(kind), kind="stable")]
-
-    def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
-        """Minibatches of round ``t`` for the entries (client, how many of its samples)."""
-        batch = self.local.batch
-        each = -(-counts // batch)  # steps of one pass
-        steps = (
-            each * self.local.epochs
-            if self.local.steps is None
-            else np.full_like(each, self.local.steps)
-        )
-        room = -(-steps // each) * each  # whole passes
-        first = np.cumsum(room) - room
-        blocks = np.repeat(self.offsets[clients], room * batch)  # padding: a sample of its own
-        filled = np.zeros(len(blocks), dtype=bool)
-        owned = self.sizes[clients]
-        entry = np.repeat(np.arange(len(clients)), owned)
-        place = np.arange(len(entry)) + np.repeat(
-            self.offsets[clients] - np.cumsum(owned) + owned, owned
-        )
-        start = np.cumsum(counts) - counts
-        within = np.arange(int(counts.sum())) - np.repeat(start, counts)
-        for epoch in range(int((room // each).max())):
-            generator = stream(self.seed, "minibatches", t, epoch)
-            order = self._by_client(torch.randperm(len(self.owner), generator=generator))[place]
-            used = self.rank[order] < counts[entry] if (counts < owned).any() else slice(None)
-            samples, who = order[used], entry[used]
-            fits = (epoch * each < room)[who]
-            target = ((first + epoch * each)[who] * batch + within)[fits]
-            blocks[target], filled[target] = samples[fits], True
-        filled = filled.reshape(-1, batch)
-        scale = filled / np.maximum(filled.sum(1, keepdims=True), 1)
-        arrays = (blocks.reshape(-1, batch), scale, first, steps, clients)
-        return Plan(*map(torch.from_numpy, arrays), t=t, seed=self.seed)
+TABLE = 1 << 20  # minibatch places whose tables are made at a time: all steps of most stacks
 
 
 def train_rows(
@@ -156,7 +44,7 @@ def train_rows(
     yields    (slice of rows, updates [rows, P]) stack by stack; without ``out`` the next stack
               overwrites the updates, so memory is bounded by a stack, not by R
     """
-    with one_thread():
+    with one_thread(), no_denormals():
         if not net.layers:
             for r, (b, e) in enumerate(zip(run.tolist(), entry.tolist(), strict=True)):
                 update = _general(net, fed, thetas[b], plan, e, lr)[None]
@@ -176,20 +64,23 @@ def train_rows(
 
 
 class _Stack:
-    """Working memory in which up to ``many`` Linear/ReLU models are trained at once."""
+    """Working memory in which up to ``many`` Linear/ReLU models are trained at once.
+
+    Gradient and step are one product, W -= g' h. Hidden layers lie sample by sample, [R, b, out];
+    the class scores lie class by class, [R, classes, b]: products and softmax are faster so.
+    """
 
     def __init__(self, net: Model, fed: Federation, like: Tensor, many: int, batch: int):
-        self.net = net
-        self.x, self.labels = fed.x.flatten(1), one_hot(fed.y, fed.classes).to(like)
+        self.net, self.x, self.y = net, fed.x.flatten(1), fed.y
         self.flat = like.new_empty(many, net.P)
         self.parts = [like.new_empty(many, *shape) for shape in net.shapes.values()]
         self.inputs = like.new_empty(many * batch, self.x.shape[1])
 
     def take(self, plan: Plan, lr: float) -> None:
         """Go on with the minibatches of another round."""
-        self.plan = plan
-        self.blocks, self.scale = plan.blocks.to(self.x.device), (plan.scale * lr).to(self.flat)
-        self.fill = (plan.scale > 0).sum(1).numpy()  # real samples of every block
+        self.plan, self.blocks = plan, plan.blocks.to(self.x.device)
+        real = torch.arange(plan.blocks.shape[1]) < plan.fill[:, None]
+        self.scale = (real / plan.fill[:, None].double() * lr).to(self.flat)  # 0 for padding
 
     @torch.no_grad()
     def train(self, thetas: Tensor, run: Tensor, entry: Tensor, flat: Tensor | None) -> Tensor:
@@ -202,32 +93,66 @@ class _Stack:
             thetas = torch.index_select(thetas, 0, run.to(thetas.device), out=flat)
         start = self.net.split(thetas)  # one row for all, or one each
         parts = [part[: len(run)].copy_(s) for part, s in zip(self.parts, start, strict=True)]
-        first, steps = self.plan.first[entry], self.plan.steps[entry]
-        active = (steps[:, None] > torch.arange(int(steps.max()))).sum(0).tolist()
-        for s, rows in enumerate(active):  # longer rows first: the active are a prefix
-            for low, high, width in alike(self.fill[first[:rows].numpy() + s]):
-                self._step([part[low:high] for part in parts], first[low:high] + s, width)
+        views: dict[tuple[int, int], list[tuple[Tensor, ...]]] = {}
+        for low, high, tables in self._steps(self.plan.first[entry], self.plan.steps[entry]):
+            if (low, high) not in views:
+                views[low, high] = _views([part[low:high] for part in parts])
+            self._step(views[low, high], *tables)
         for part, s, update in zip(parts, start, self.net.split(flat), strict=True):
             torch.sub(part, s, out=update)
         return flat
 
-    def _step(self, parts: list[Tensor], at: Tensor, batch: int) -> None:
-        """One minibatch of some rows; gradient and step are one product, W -= g' h."""
-        weights, biases = parts[0::2], [bias[:, None, :] for bias in parts[1::2]]
-        rows = len(at)
-        index = self.blocks[:, :batch][at].flatten()  # [rows * b]
+    def _steps(self, first: Tensor, steps: Tensor) -> Iterator[tuple[int, int, list[Tensor]]]:
+        """Which rows (low, high) step next, and their index, labels and scale, each [rows, b]."""
+        rows, batch = len(first), self.blocks.shape[1]
+        window = max(1, TABLE // (rows * batch))
+        for s in torch.arange(int(steps[0])).split(window):  # longer rows first
+            at = first + torch.minimum(s[:, None], steps - 1)  # [s, R]; who is done steps no more
+            cuts = runs(self.plan.fill[at].numpy(), (steps > s[:, None]).sum(1).tolist())
+            at = at.flatten().to(self.x.device)
+            index = self.blocks.index_select(0, at)  # [s * R, batch]
+            labels = self.y.index_select(0, index.flatten())
+            scale = self.scale.index_select(0, at)
+            tables = [table.view(len(s), rows, batch).unbind() for table in (index, labels, scale)]
+            for own, *step in zip(cuts, *tables, strict=True):
+                for low, high, width in own:
+                    whole = high - low == rows and width == batch
+                    yield low, high, step if whole else [t[low:high, :width] for t in step]
+
+    def _step(self, layers: list, index: Tensor, labels: Tensor, scale: Tensor) -> None:
+        """One minibatch of some rows."""
+        rows, batch = index.shape
+        index, scale = index.reshape(-1), scale[:, None]
         inputs = torch.index_select(self.x, 0, index, out=self.inputs[: len(index)])
         h = [inputs.view(rows, batch, -1)]
-        for weight, bias in zip(weights, biases, strict=True):  # [R, out, in], [R, 1, out]
-            z = torch.baddbmm(bias, h[-1], weight.transpose(1, 2))  # [R, b, out]
-            h.append(z.relu_() if len(h) < len(weights) else z)
-        g = _softmax_(h.pop()).sub_(self.labels.index_select(0, index).view(rows, batch, -1))
-        g.mul_(self.scale[:, :batch][at][:, :, None])  # lr / samples, 0 for padding
-        for weight, bias, below in zip(weights[::-1], biases[::-1], h[::-1], strict=True):
-            back = None if below is h[0] else torch.bmm(g, weight).mul_(below.sign())
-            weight.baddbmm_(g.transpose(1, 2), below, alpha=-1)
-            bias.sub_(g.sum(1, keepdim=True))
-            g = back
+        *hidden, (weight, _, bias, _) = layers
+        for _, turned, _, row in hidden:
+            h.append(torch.baddbmm(row, h[-1], turned).relu_())  # [R, b, out]
+        g = torch.baddbmm(bias, weight, h[-1].transpose(1, 2)).softmax(1)  # [R, classes, b]
+        g.mul_(scale).scatter_add_(1, labels[:, None], -scale)
+        for (weight, _, bias, _), below in zip(layers[::-1], h[::-1], strict=True):
+            back = None if below is h[0] else torch.bmm(g.transpose(1, 2), weight)
+            weight.baddbmm_(g, below, alpha=-1)
+            bias.sub_(g.sum(2, keepdim=True))
+            if back is not None:
+                torch.ops.aten.threshold_backward.grad_input(back, below, 0, grad_input=back)
+                g = back.transpose(1, 2)
+
+
+def _views(parts: list[Tensor]) -> list[tuple[Tensor, ...]]:
+    """Of every layer: weight [R, out, in] and turned, bias [R, out, 1] and [R, 1, out]."""
+    pairs = zip(parts[0::2], parts[1::2], strict=True)
+    return [(w, w.transpose(1, 2), b[:, :, None], b[:, None, :]) for w, b in pairs]
+
+
+def runs(fill: np.ndarray, active: list[int]) -> list[list[tuple[int, int, int]]]:
+    """Of every step the runs of rows (low, high, width) that take it together.
+
+    fill [s, R]  samples of each row's minibatch; active [s]  how many rows, from the first, take it
+    """
+    if (fill == fill[0, 0]).all():
+        return [[(0, many, int(fill[0, 0]))] for many in active]
+    return [alike(row[:many]) for row, many in zip(fill, active, strict=True)]
 
 
 def alike(fill: np.ndarray, least: int = 16, grain: int = 8) -> list[tuple[int, int, int]]:
@@ -245,21 +170,15 @@ def alike(fill: np.ndarray, least: int = 16, grain: int = 8) -> list[tuple[int, 
     return runs
 
 
-def _softmax_(z: Tensor) -> Tensor:
-    """In-place softmax over the last, short dimension, where it beats the built-in."""
-    z.sub_(z.amax(-1, keepdim=True)).exp_()
-    return z.div_(z.sum(-1, keepdim=True))
-
-
 def _general(net: Model, fed: Federation, start: Tensor, plan: Plan, e: int, lr: float) -> Tensor:
     """The SGD steps of plan entry ``e`` with any module, by autograd; returns its update [P]."""
     theta = start.clone().requires_grad_()
-    net.module.train()
     noise = stream(plan.seed, "dropout", plan.t, int(plan.clients[e]))
-    with torch.random.fork_rng(devices=[]):  # modules draw from the global generator
-        torch.manual_seed(noise.initial_seed())
-        for at in range(int(plan.first[e]), int(plan.first[e] + plan.steps[e])):
-            index = plan.blocks[at][plan.scale[at] > 0].to(fed.x.device)
+    with LOCK, torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.manual_seed(noise.initial_seed())  # modules draw from the global generator
+        net.module.train()
+        for index in plan.batches(e):
+            index = index.to(fed.x.device)
             loss = cross_entropy(net.forward(theta, fed.x[index]), fed.y[index])
             (gradient,) = torch.autograd.grad(loss, theta)
             with torch.no_grad():
@@ -278,6 +197,7 @@ def round_updates(
     updates: Tensor,
 ) -> Tensor:
     """Fill ``updates`` [m, P] with what the clients ``ids`` [m] send in round ``t``."""
+    rate = shuffles.local.rate(t)
     if len(ids) == 0:
         return updates
     sizes = shuffles.sizes[ids.numpy()]
@@ -286,7 +206,6 @@ def round_updates(
     run = torch.zeros_like(order)
     ordered = torch.equal(order, torch.arange(len(order)))  # then rows need no second copy
     out = updates if ordered else None
-    rate = shuffles.local.rate(t)
     given = (fed, net, theta[None], run, order, plan, rate)
     for rows, part in train_rows(*given, out=out, shuffles=shuffles):
         if not ordered:
@@ -300,8 +219,10 @@ def attack(
     """Let the attackers among the clients ``ids`` [m] change their rows, in place."""
     for k, wrong in fed.attacks.items():
         for row in (ids == k).nonzero().flatten().tolist():  # one stream a client and round
-            noise = stream(seed, "attack", t, k)
-            updates[row : row + 1] = wrong(updates[row : row + 1], previous[row : row + 1], noise)
+            own = slice(row, row + 1)
+            sent = wrong(updates[own], previous[own], stream(seed, "attack", t, k))
+            name, shape = f"attack of client {k}", list(updates[own].shape)
+            updates[own] = reals(name, sent, shape, dtype=updates.dtype, finite=False)
     return updates
 
 

@@ -7,16 +7,22 @@ Chapter 1 derives it. Stacks of Linear and ReLU layers are recognised and evalua
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
+import threading
 from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from .checks import choice, instance, reals, whole, wholes
 from .streams import stream
 
 CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
+DENORMAL = 5e-324
+LOCK = threading.RLock()  # a module's parameters and mode are shared, its chance is global: one
+# thread at a time calls modules; stacks of Linear and ReLU layers need none of it
 
 
 @contextlib.contextmanager
@@ -28,6 +34,20 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def no_denormals() -> Iterator[None]:
+    """Numbers too small for full precision count as 0: each would cost a hundred usual ones.
+
+    Holds for this thread; restored afterwards.
+    """
+    before = DENORMAL * 1.0 == 0  # there is no other way to ask
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
 
 
 class Images(nn.Module):
@@ -49,22 +69,22 @@ class Model:
 
     ``P`` parameters; ``layers`` the (inputs, outputs) of a Linear/ReLU stack, or None.
     raises   TypeError if it is no module; ValueError if it has no parameters, frozen ones, or state
-             beside them
+             beside them. Threads may share a model; all but stacks then take turns
     """
 
     def __init__(self, module: nn.Module, *, stacked: bool = True):
-        if not isinstance(module, nn.Module):
-            raise TypeError(f"module: expected a torch.nn.Module, got {type(module).__name__}")
+        self.module = instance("module", module, nn.Module, "a torch.nn.Module")
         for name, part in module.named_modules():
-            if getattr(part, "track_running_stats", False):
+            norm = isinstance(part, nn.modules.batchnorm._BatchNorm)
+            if norm or getattr(part, "track_running_stats", False):
                 raise ValueError(
-                    f"module: layer {name!r} ({type(part).__name__}) keeps running statistics "
-                    "outside its parameters; use GroupNorm or track_running_stats=False"
+                    f"module: layer {name!r} ({type(part).__name__}) mixes the samples of a batch "
+                    "or keeps statistics of them; use GroupNorm or LayerNorm"
                 )
-        frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
-        if frozen:
-            raise ValueError(f"module: parameters {frozen} are frozen; theta trains all of them")
-        self.module = module
+        for name, p in module.named_parameters():
+            if not (p.requires_grad and p.is_floating_point()):
+                why = "of " + str(p.dtype) if p.requires_grad else "frozen"
+                raise ValueError(f"module: parameter {name!r} is {why}; theta trains all, as reals")
         self.shapes = {name: p.shape for name, p in module.named_parameters()}
         self.P = sum(shape.numel() for shape in self.shapes.values())
         if self.P == 0:
@@ -83,16 +103,17 @@ class Model:
         Layers without a ``reset_parameters`` method keep the values the module was given with.
         """
         number = stream(seed, "initial model").initial_seed()
-        before = self.theta()
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(number)
-            for part in self.module.modules():
-                if hasattr(part, "reset_parameters"):
-                    part.reset_parameters()
-            theta = self.theta()
-            for p, old in zip(self.module.parameters(), self.split(before), strict=True):
-                p.copy_(old)
-        return theta.to(dtype=dtype, device=device)
+        with LOCK:
+            fresh = copy.deepcopy(self.module).float()  # in float64 other numbers would be drawn
+            given = [p.detach().clone() for p in fresh.parameters()]
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(number)
+                for part in fresh.modules():
+                    if hasattr(part, "reset_parameters"):
+                        part.reset_parameters()
+            parts = zip(fresh.parameters(), given, self.module.parameters(), strict=True)
+            drawn = [own if torch.equal(new, old) else new for new, old, own in parts]
+        return torch.cat([p.detach().flatten() for p in drawn]).to(dtype=dtype, device=device)
 
     def theta(self) -> Tensor:
         """The module's own parameters as one vector [P] (a trained module's, for instance)."""
@@ -108,26 +129,26 @@ class Model:
         """Class scores [N, classes] of inputs ``x [N, ...]`` under ``theta [P]``."""
         if self.layers:
             x = x.flatten(1)
-        return functional_call(
-            self.module, dict(zip(self.shapes, self.split(theta), strict=True)), x
-        )
+        with LOCK:
+            parts = dict(zip(self.shapes, self.split(theta), strict=True))
+            return functional_call(self.module, parts, x)
 
     def outputs(self, x: Tensor) -> int:
         """How many scores an input like those of ``x`` gives; ValueError if it does not fit."""
         wanted = self.layers[0][0] if self.layers else None
         if wanted is not None and x[:1].numel() != wanted:
             raise ValueError(f"net: takes {wanted} inputs, the data have {x[:1].numel()}")
-        self.module.eval()
-        with torch.no_grad():
+        with LOCK, torch.no_grad():
+            self.module.eval()
             try:
-                theta = self.theta().to(x)
-                out = self.forward(theta, x[:1])
-            except RuntimeError as error:
+                out = self.forward(self.theta().to(x), x[:1])
+            except Exception as error:  # a module may fail in any way
                 raise ValueError(
                     f"net: fails on data of shape {tuple(x.shape[1:])}: {error}"
                 ) from error
-        if out.ndim != 2 or len(out) != 1:
-            raise ValueError(f"net: one input gives shape {list(out.shape)}, expected [1, classes]")
+        if not torch.is_tensor(out) or out.ndim != 2 or len(out) != 1:
+            gives = f"shape {list(out.shape)}" if torch.is_tensor(out) else type(out).__name__
+            raise ValueError(f"net: one input gives {gives}, expected [1, classes]")
         return out.shape[1]
 
     def check(self, x: Tensor, classes: int) -> None:
@@ -138,8 +159,11 @@ class Model:
     @torch.no_grad()
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
         """The likeliest class [N] of inputs ``x [N, ...]`` under ``theta [P]``."""
-        self.module.eval()
-        return self.forward(theta, x).argmax(1)
+        x = reals("x", x, ["N", "..."], finite=False)
+        theta = reals("theta", theta, [self.P], dtype=x.dtype, finite=False).to(x.device)
+        with LOCK:
+            self.module.eval()
+            return self.forward(theta, x).argmax(1)
 
     @torch.no_grad()
     def evaluate(self, thetas: Tensor, x: Tensor, y: Tensor, metric: str = "accuracy") -> Tensor:
@@ -148,16 +172,17 @@ class Model:
         thetas [C, P], x [N, ...], y [N]; metric "accuracy" or "loss"; returns [C] in float64
         """
         check_metric(metric)
-        if thetas.ndim != 2 or thetas.shape[1] != self.P:
-            raise ValueError(f"thetas: expected shape [C, {self.P}], got {list(thetas.shape)}")
-        with one_thread():
+        x = reals("x", x, ["N", "..."], finite=False)
+        thetas = reals("thetas", thetas, ["C", self.P], dtype=x.dtype, finite=False).to(x.device)
+        y = wholes("y", y, [len(x)], 0, self.layers[-1][1] - 1 if self.layers else None)
+        y = y.to(x.device)
+        with one_thread(), no_denormals():
             if self.layers:
                 return self._evaluate_stack(thetas, x.flatten(1), y, metric)
-            self.module.eval()
-            blocks = [
-                torch.cat([self.forward(theta, part) for part in x.split(256)]) for theta in thetas
-            ]
-            return torch.cat([measure(b.T[None], y, metric) for b in blocks])
+            with LOCK:
+                self.module.eval()
+                scores = (torch.cat([self.forward(t, p) for p in x.split(256)]) for t in thetas)
+                return torch.cat([measure(s.T[None], y, metric) for s in scores])
 
     def _evaluate_stack(self, thetas: Tensor, x: Tensor, y: Tensor, metric: str) -> Tensor:
         width = max(out for _, out in self.layers)
@@ -175,9 +200,8 @@ class Model:
 
 
 def check_metric(metric: str) -> None:
-    """Raise ValueError for anything but the two metrics."""
-    if metric not in ("accuracy", "loss"):
-        raise ValueError(f'metric: expected "accuracy" or "loss", got {metric!r}')
+    """Refuse anything but the two metrics."""
+    choice("metric", metric, ("accuracy", "loss"))
 
 
 def measure(scores: Tensor, y: Tensor, metric: str) -> Tensor:
@@ -211,11 +235,12 @@ def _linear_stack(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
 
 def mlp(*widths: int) -> Model:
     """A multilayer perceptron: ``mlp(64, 32, 10)``: 64 inputs, 32 hidden ReLU units, 10 classes."""
-    if len(widths) < 2 or any(not isinstance(w, int) or w < 1 for w in widths):
-        raise ValueError(f"widths: expected at least two positive integers, got {widths}")
+    if len(widths) < 2:
+        raise ValueError(f"widths: expected at least inputs and classes, got {widths}")
     parts: list[nn.Module] = []
-    for inputs, outputs in itertools.pairwise(widths):
-        parts += [nn.Linear(inputs, outputs), nn.ReLU()]
+    with LOCK:  # layers begin with numbers from the global generator
+        for inputs, outputs in itertools.pairwise(whole("widths", width) for width in widths):
+            parts += [nn.Linear(inputs, outputs), nn.ReLU()]
     return Model(nn.Sequential(*parts[:-1]))
 
 
@@ -238,12 +263,16 @@ def cnn(
     channels  maps of the convolutions; kernel  their side; hidden  units of the dense layer
     raises    ValueError if the image is too small for two poolings
     """
-    depth, height, width = shape
-    parts: list[nn.Module] = [Images(shape)]
-    for maps in channels:
-        parts += [nn.Conv2d(depth, maps, kernel, padding=kernel // 2), nn.ReLU(), nn.MaxPool2d(2)]
-        depth, height, width = maps, height // 2, width // 2
-    if height < 1 or width < 1:
-        raise ValueError(f"shape: {tuple(shape)} is too small for {len(channels)} poolings")
-    parts += [nn.Flatten(), nn.Linear(depth * height * width, hidden), nn.ReLU()]
-    return Model(nn.Sequential(*parts, nn.Linear(hidden, classes)))
+    depth, height, width = wholes("shape", shape, [3], 1).tolist()
+    kernel, hidden = whole("kernel", kernel), whole("hidden", hidden)
+    classes, even = whole("classes", classes), 1 - kernel % 2  # an even kernel adds a row, a column
+    parts: list[nn.Module] = [Images((depth, height, width))]
+    with LOCK:
+        for maps in wholes("channels", channels, ["layers"], 1).tolist():
+            convolution = nn.Conv2d(depth, maps, kernel, padding=kernel // 2)
+            parts += [convolution, nn.ReLU(), nn.MaxPool2d(2)]
+            depth, height, width = maps, (height + even) // 2, (width + even) // 2
+        if height < 1 or width < 1:
+            raise ValueError(f"shape: {tuple(shape)} is too small for {len(channels)} poolings")
+        parts += [nn.Flatten(), nn.Linear(depth * height * width, hidden), nn.ReLU()]
+        return Model(nn.Sequential(*parts, nn.Linear(hidden, classes)))

@@ -6,6 +6,7 @@ curves are this one call with different tensors. Below: training, local. Above: 
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import warnings
@@ -19,6 +20,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from . import checkpoint as files
+from .checks import array, choice, flag, instance, number, reals, whole
 from .federation import Federation
 from .local import LocalSGD, Shuffles, attack, finite_rows, train_rows
 from .metrics import Scores, as_scores
@@ -57,10 +59,13 @@ def simulate(
     cost         sum of shares x epochs client epochs; memory: one block of runs, whatever B and K
     """
     local = LocalSGD() if local is None else local
+    instance("fed", fed, Federation, "an fm.Federation")
     check_metric(metric)
-    theta = begin(fed, net, 1, local, seed, theta)
+    choice("on", on, ("validation", "test"))
+    last = flag("last", last)
     participation = check_participation(participation, fed.clients)
     runs, rounds, _ = participation.shape
+    theta = begin(fed, net, rounds, local, seed, theta)
     warn_unusable(fed)
     room = 3 * net.P * theta.element_size()  # of one run: its model, its step, the step before
     if ((participation > 0) & (participation < 1)).any():
@@ -122,6 +127,7 @@ def _block(
 ) -> tuple[Tensor, set[int]]:
     """One block of runs, all rounds; returns values [b, T or 1] and the ids of broken clients."""
     runs, rounds, _ = participation.shape
+    shuffles = copy.copy(shuffles)  # blocks may run in threads: each has working memory of its own
     x, y = fed.server(on)
     thetas = theta.expand(runs, -1).clone()
     previous = torch.zeros_like(thetas)
@@ -157,7 +163,8 @@ def _block_round(
     order = torch.from_numpy(np.lexsort((client, run, -used, -plan.steps[entry])))
     run, client, entry, used = run[order], client[order], entry[order], used[order].to(thetas.dtype)
     broken: set[int] = set()
-    for rows, updates in train_rows(fed, net, thetas, run, entry, plan, shuffles.local.rate(t)):
+    given = (fed, net, thetas, run, entry, plan, shuffles.local.rate(t))
+    for rows, updates in train_rows(*given, shuffles=shuffles):
         who, where, weight = client[rows], run[rows], used[rows]
         if fed.attacks:
             updates = attack(fed, updates, who, previous[where], shuffles.seed, t)
@@ -183,15 +190,10 @@ def samples_used(fed: Federation, shares: Tensor) -> Tensor:
 
 def check_participation(participation: Tensor, clients: int) -> Tensor:
     """A participation tensor [B, T, K] of shares; TypeError or ValueError naming what is wrong."""
-    if not torch.is_tensor(participation):
-        raise TypeError(f"participation: expected a tensor, got {type(participation).__name__}")
-    if participation.ndim != 3 or participation.shape[2] != clients or 0 in participation.shape:
-        raise ValueError(
-            f"participation: expected shape [B, T, {clients}], got {list(participation.shape)}"
-        )
-    if not ((participation >= 0) & (participation <= 1)).all():
+    found = array("participation", participation, ["B", "T", clients])
+    if not ((found >= 0) & (found <= 1)).all():
         raise ValueError("participation: shares must lie in [0, 1]")
-    return participation.cpu()
+    return found.cpu()
 
 
 @dataclass(frozen=True)
@@ -222,16 +224,16 @@ def removal_curves(
     scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all trainings
     are one ``simulate`` call of 2 F runs, judged on the server's test set
     """
+    instance("fed", fed, Federation, "an fm.Federation")
     scores = as_scores("scores", scores)
     if len(scores) != fed.clients:
         raise ValueError(
             f"scores: expected one for each of {fed.clients} clients, got {len(scores)}"
         )
-    if len(fractions) == 0 or any(not 0 <= f < 1 for f in fractions):
-        raise ValueError(f"fractions: expected numbers in [0, 1), got {list(fractions)}")
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise ValueError(f"rounds: expected a whole number of at least 1, got {rounds!r}")
-    removed = torch.tensor([math.floor(f * fed.clients + 1e-9) for f in fractions])
+    shares = reals("fractions", fractions, ["F"], dtype=torch.float64).tolist()
+    shares = [number("fractions", share, 0, 1, ends="[)") for share in shares]
+    rounds = whole("rounds", rounds)
+    removed = torch.tensor([math.floor(f * fed.clients + 1e-9) for f in shares])
     order = scores.argsort(stable=True)  # worst first
     keep = torch.ones(2, len(removed), fed.clients)
     for j, r in enumerate(removed.tolist()):

@@ -63,10 +63,12 @@ def train(
     log = log or Log(theta, torch.zeros_like(theta), [_report(fed, net, theta)], original)
     fed = replace(fed, y=log.labels)
     spent = time.perf_counter() - began
-    room = theta.new_empty(fed.clients, net.P)  # touched once: new pages every round would cost
+    room = theta.new_empty(0, net.P)  # kept: new pages every round would cost
     for t in tqdm(range(log.done + 1, rounds + 1), desc="rounds", disable=None):
         chosen = check_clients(strategy.select(t), fed.clients)
         ids = torch.tensor([k for k in chosen.tolist() if k not in fed.unusable], dtype=torch.long)
+        if len(ids) > len(room):
+            room = theta.new_empty(len(ids), net.P)
         updates = round_updates(
             fed, net, log.theta, ids, shuffles, t, log.previous, room[: len(ids)]
         )

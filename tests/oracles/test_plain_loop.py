@@ -128,11 +128,9 @@ def test_dropout_draws_from_its_own_stream(make_fed, plain):
     for k in (2, 7):
         noise = stream(4, "dropout", 2, k).initial_seed()
         with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(noise)
             batches = plain.batches(fed, local, 4, 2, k)
-            wanted = plain.update(
-                net, theta, fed.client(k), batches, local.lr,
-                setup=lambda module, noise=noise: (module.train(), torch.manual_seed(noise)),
-            )  # fmt: skip
+            wanted = plain.update(net, theta, fed.client(k), batches, local.lr)
         close(updates[k], wanted)
     still = fm.Model(net.module).evaluate(theta[None], *fed.test, "loss")
     assert float(still) == pytest.approx(plain.judge(net, theta, fed.test)[1])  # no dropout here

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
+from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.local import LocalSGD, Shuffles, train_rows
 
 SIZES = (10, 1, 7, 32, 33)
@@ -16,8 +17,7 @@ SIZES = (10, 1, 7, 32, 33)
 
 def batches(plan, e: int) -> list[list[int]]:
     """The sample indices of entry e, step by step."""
-    first, steps = int(plan.first[e]), int(plan.steps[e])
-    return [plan.blocks[at][plan.scale[at] > 0].tolist() for at in range(first, first + steps)]
+    return [samples.tolist() for samples in plan.batches(e)]
 
 
 def joined(steps: list[list[int]]) -> list[int]:
@@ -43,13 +43,31 @@ def test_an_epoch_shows_every_sample_of_the_client_once(make_fed, epochs, batch)
         assert len(plan.blocks[0]) == batch
 
 
-def test_padding_has_no_weight_and_a_step_averages_over_its_samples(make_fed):
+def test_padding_is_a_sample_of_the_client_itself(make_fed):
     fed = make_fed(SIZES)
     plan = Shuffles(fed, LocalSGD(2, 8), 0).plan(1, np.arange(5), np.array(SIZES))
-    used = plan.scale > 0
-    assert torch.allclose(plan.scale.sum(1), torch.ones(len(used), dtype=torch.float64))
-    share = (1 / used.sum(1).double())[:, None].expand_as(used)
-    assert torch.allclose(plan.scale[used], share[used])
+    for e in range(5):
+        own = plan.blocks[int(plan.first[e]) :][: int(plan.steps[e])]
+        assert (own >= fed.offsets[e]).all()
+        assert (own < fed.offsets[e + 1]).all()
+    assert plan.fill.tolist() == [8, 2] * 2 + [1] * 2 + [7] * 2 + [8] * 8 + [8, 8, 8, 8, 1] * 2
+
+
+def test_a_plan_does_not_depend_on_the_plans_before(make_fed):
+    """What entries share is kept from round to round; another set of entries starts anew."""
+    fed, local = make_fed(SIZES), LocalSGD(batch=4, steps=3)
+    kept = Shuffles(fed, local, 7)
+    for t, clients, counts in [
+        (1, [0, 1, 2], [10, 1, 7]),
+        (2, [0, 1, 2], [10, 1, 7]),
+        (3, [0, 1, 2], [9, 1, 7]),
+        (4, [2, 0, 3], [7, 10, 32]),
+        (2, [0, 1, 2], [10, 1, 7]),
+    ]:
+        entries = np.array(clients), np.array(counts)
+        one, fresh = kept.plan(t, *entries), Shuffles(fed, local, 7).plan(t, *entries)
+        for name in ("blocks", "fill", "first", "steps", "clients"):
+            assert torch.equal(getattr(one, name), getattr(fresh, name))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 9])
@@ -135,25 +153,54 @@ def test_client_epochs_count_passes_over_the_data(local, size, passes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "name"),
+    ("changes", "error"),
     [
-        ({"epochs": 0}, "epochs"),
-        ({"epochs": 1.5}, "epochs"),
-        ({"epochs": True}, "epochs"),
-        ({"batch": -1}, "batch"),
-        ({"steps": 0}, "steps"),
-        ({"decay_every": 0}, "decay_every"),
-        ({"lr": 0.0}, "lr"),
-        ({"lr": -1.0}, "lr"),
-        ({"lr": float("nan")}, "lr"),
-        ({"lr": float("inf")}, "lr"),
-        ({"lr": "0.1"}, "lr"),
-        ({"decay": 0.0}, "decay"),
+        ({"epochs": 0}, ValueError),
+        ({"epochs": 1.5}, TypeError),
+        ({"epochs": True}, TypeError),
+        ({"batch": -1}, ValueError),
+        ({"steps": 0}, ValueError),
+        ({"decay_every": 0}, ValueError),
+        ({"lr": 0.0}, ValueError),
+        ({"lr": -1.0}, ValueError),
+        ({"lr": float("nan")}, ValueError),
+        ({"lr": float("inf")}, ValueError),
+        ({"lr": "0.1"}, TypeError),
+        ({"decay": 0.0}, ValueError),
+        ({"decay": None}, TypeError),
     ],
 )
-def test_bad_settings_are_named(changes, name):
-    with pytest.raises((ValueError, TypeError), match=rf"^{name}: "):
+def test_bad_settings_are_named(changes, error):
+    with pytest.raises(error, match=rf"^{next(iter(changes))}: "):
         LocalSGD(**changes)
+
+
+def test_numpy_numbers_are_numbers():
+    given = LocalSGD(np.int64(2), np.uint8(8), np.float32(0.5), np.int32(3), np.float64(0.5))
+    assert given == LocalSGD(2, 8, 0.5, 3, 0.5)
+    assert repr(given) == repr(LocalSGD(2, 8, 0.5, 3, 0.5))
+
+
+def test_a_step_size_that_overflows_is_refused_before_training(make_fed):
+    fed, net, local = make_fed((4, 5)), fm.logistic(6, 3), LocalSGD(decay=10.0)
+    assert local.rate(300) == pytest.approx(1e298)
+    for use in (
+        lambda: local.rate(400),
+        lambda: fm.train(fed, net, fm.FedAvg(), rounds=400, local=local),
+        lambda: fm.simulate(fed, net, torch.zeros(1, 400, 2), local=local),
+    ):
+        with pytest.raises(ValueError, match=r"^decay: 10 makes the step size of round 400"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("t", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (np.nan, TypeError)]
+)
+def test_a_round_is_a_whole_number_from_one(make_fed, t, error):
+    fed, net = make_fed((4, 5)), fm.logistic(6, 3)
+    for clients in (None, []):
+        with pytest.raises(error, match=r"^t: "):
+            fm.local_updates(fed, net, net.init(0), clients, t=t)
 
 
 def test_rows_come_in_stacks_that_are_overwritten(make_fed, monkeypatch):
@@ -171,3 +218,101 @@ def test_rows_come_in_stacks_that_are_overwritten(make_fed, monkeypatch):
     assert len(addresses) == 1
     wanted = fm.local_updates(fed, net, theta, local=local)
     torch.testing.assert_close(torch.stack([seen[k] for k in range(5)]), wanted, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("steps", [2, 30])
+def test_tables_of_a_few_steps_at_a_time_give_the_same_bytes(make_fed, monkeypatch, steps):
+    fed, net, local = make_fed(SIZES), fm.mlp(6, 4, 3), LocalSGD(batch=4, steps=steps)
+    theta = net.init(0, dtype=torch.float64)
+    wanted = fm.local_updates(fed, net, theta, local=local)
+    for places in (1, 5 * 4 * 3):
+        monkeypatch.setattr("fedlab_mini.local.TABLE", places)
+        assert torch.equal(fm.local_updates(fed, net, theta, local=local), wanted)
+
+
+class Sends(UpdateAttack):
+    """An attack of a user, which returns what it was made with."""
+
+    def __init__(self, what):
+        self.what = what
+
+    def __call__(self, updates, previous, generator):
+        return self.what
+
+
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [(None, TypeError), (1.0, ValueError), (torch.ones(2, 21), ValueError), ("no", TypeError)],
+    ids=str,
+)
+def test_an_attack_that_sends_no_update_is_refused_by_name(make_fed, what, error):
+    fed = fm.Federation(**{**vars(make_fed((4, 5))), "attacks": {1: Sends(what)}})
+    with pytest.raises(error, match=r"^attack of client 1: expected an array \[1, 21\]"):
+        fm.train(fed, fm.logistic(6, 3), fm.FedAvg(), rounds=1)
+
+
+def test_an_attack_may_send_numpy_and_another_type(make_fed):
+    attack = Sends(np.ones((1, 21), dtype=np.float32))
+    fed = fm.Federation(**{**vars(make_fed((4, 5))), "attacks": {1: attack}})
+    updates = fm.local_updates(fed, fm.logistic(6, 3), fm.logistic(6, 3).init(0))
+    assert updates.dtype == torch.float64
+    assert (updates[1] == 1).all()
+    assert (updates[0] != 1).all()
+
+
+def flushing() -> bool:
+    """Whether this thread counts denormal numbers as 0."""
+    return bool(torch.tensor(1e-310, dtype=torch.float64) * 2 == 0)
+
+
+flushes = pytest.mark.skipif(
+    not torch.set_flush_denormal(False), reason="the processor cannot flush denormals"
+)
+
+
+@flushes
+@pytest.mark.parametrize("stacked", [True, False])
+def test_denormals_count_as_zero_while_clients_train_and_models_are_judged(make_fed, stacked):
+    """A tiny weight would cost some processors a hundred usual ones; here it is no weight."""
+    plain, net = make_fed((4, 5)), fm.Model(fm.logistic(6, 3).module, stacked=stacked)
+    fed = fm.Federation(**{**vars(plain), "x": plain.x.sign() * 1e300})  # times 1e-310: 1e-10
+    theta = torch.zeros(net.P, dtype=torch.float64)
+    theta[:6] = 1e-310
+    assert torch.equal(*(fm.local_updates(fed, net, start) for start in (theta, theta * 0)))
+    loss = net.evaluate(theta[None], fed.x, fed.y, "loss")
+    assert float(loss) == pytest.approx(np.log(3), abs=1e-12)
+    assert not flushing()
+
+
+@flushes
+@pytest.mark.parametrize("before", [False, True])
+def test_denormals_are_as_they_were_after_training(make_fed, before):
+    fed, net = make_fed((4, 5)), fm.logistic(6, 3)
+    poisoned = fm.Federation(**{**vars(fed), "attacks": {1: Sends(None)}})
+    torch.set_flush_denormal(before)
+    try:
+        fm.train(fed, net, fm.FedAvg(), rounds=1)
+        assert flushing() == before
+        with pytest.raises(TypeError, match="attack of client 1"):
+            fm.simulate(poisoned, net, torch.ones(1, 1, 2))
+        assert flushing() == before
+    finally:
+        torch.set_flush_denormal(False)
+
+
+class Few(fm.FedAvg):
+    """Asks few clients, and notes how much memory their updates lie in."""
+
+    def select(self, t):
+        return torch.arange(t)
+
+    def aggregate(self, round):
+        self.held = round.updates.untyped_storage().nbytes()
+        return super().aggregate(round)
+
+
+def test_memory_is_that_of_the_clients_that_take_part(make_fed):
+    """m x P: 10,000 clients with 500,000 parameters, ten a round, would be 20 GB as K x P."""
+    fed, net, strategy = make_fed([2] * 500), fm.mlp(6, 50, 3), Few()
+    fm.train(fed, net, strategy, rounds=3)
+    assert strategy.held == 3 * net.P * 8

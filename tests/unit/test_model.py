@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -100,10 +102,29 @@ def test_init_is_pytorchs_own_and_decided_by_the_seed():
     assert net.init(0, dtype=torch.float64).dtype == torch.float64
 
 
-def test_init_keeps_parameters_that_have_no_initialiser():
-    module = Own()
-    module.gain.data.fill_(7.0)
-    assert float(fm.Model(module).init(0)[0]) == 7.0
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_init_keeps_parameters_that_have_no_initialiser(dtype):
+    module = Own().to(dtype)
+    module.gain.data.fill_(0.1)
+    assert float(fm.Model(module).init(0, dtype=dtype)[0]) == float(torch.tensor(0.1, dtype=dtype))
+
+
+def test_init_does_not_depend_on_the_modules_or_the_default_type():
+    def made():
+        return [fm.mlp(6, 8, 3), small_cnn(), fm.Model(Own())]
+
+    wanted = [net.init(4) for net in made()]
+    torch.set_default_dtype(torch.float64)
+    try:
+        doubles = made()
+        found = [net.init(4) for net in doubles]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other, net in zip(wanted, found, doubles, strict=True):
+        assert net.theta().dtype == torch.float64
+        assert other.dtype == torch.float32
+        assert torch.equal(one, other)
+        assert torch.equal(net.init(4, dtype=torch.float64), one.double())
 
 
 @every
@@ -123,6 +144,76 @@ def test_evaluate_many_models_in_chunks():
     together = net.evaluate(thetas, x, y, "loss")  # more than one chunk
     single = torch.cat([net.evaluate(theta[None], x, y, "loss") for theta in thetas])
     torch.testing.assert_close(together, single, rtol=1e-12, atol=0)
+
+
+@every
+def test_arrays_of_numpy_and_mixed_types_are_taken(make):
+    net, x, y = make(), draw(30, 6), torch.arange(30) % 3
+    thetas = draw(2, net.P, seed=3).float()
+    wanted = net.evaluate(thetas, x.float(), y, "loss")
+    given = (thetas.numpy(), x.float().numpy(), y.numpy().astype("int32"))
+    assert torch.equal(net.evaluate(*given, "loss"), wanted)
+    torch.testing.assert_close(net.evaluate(thetas, x, y, "loss"), wanted, rtol=1e-5, atol=0)
+    assert torch.equal(net.predict(thetas[0].numpy(), x.numpy()), net.predict(thetas[0], x))
+
+
+@pytest.mark.parametrize("inputs", [6, 784])
+def test_bytes_do_not_depend_on_the_number_of_threads(make_fed, inputs):
+    """Wide products are summed in another order by two threads; so everything runs on one."""
+    fed = make_fed([40] * 6, inputs=inputs, classes=10, dtype=torch.float32, server=500)
+    net = fm.mlp(inputs, 300, 10)
+
+    def results(threads):
+        torch.set_num_threads(threads)
+        theta = net.init(0)
+        updates = fm.local_updates(fed, net, theta)
+        loss = net.evaluate(theta + updates, *fed.test, "loss")
+        runs = fm.simulate(fed, net, torch.ones(2, 2, 6), metric="loss")
+        assert torch.get_num_threads() == threads
+        return updates, loss, runs, fm.train(fed, net, fm.FedAvg(), rounds=2).theta
+
+    try:
+        for one, other in zip(results(1), results(4), strict=True):
+            assert torch.equal(one, other)
+    finally:
+        torch.set_num_threads(1)
+
+
+class Dropped(nn.Module):
+    """Dropout as a layer between general ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 3))
+
+    def forward(self, x):
+        time.sleep(0)  # another thread may come in between
+        return self.body(x)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_threads_may_share_a_model(make_fed, shared):
+    """Parameters, training mode and the global generator are one thread's at a time."""
+    fed, one = make_fed([20] * 3), fm.Model(Dropped())
+    nets = [one if shared else fm.Model(Dropped()) for _ in range(12)]
+
+    def work(seed):
+        fm.mlp(6, 8, 3)  # draws from the global generator
+        return fm.train(fed, nets[seed], fm.FedAvg(), rounds=2, seed=seed).loss
+
+    wanted = [work(seed) for seed in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(12)))
+    assert all(map(torch.equal, wanted, found))
+
+
+def test_threads_may_ask_one_model_for_scores():
+    net, x = fm.Model(Own()), draw(40, 6)
+    thetas = draw(200, net.P, seed=2)
+    wanted = [net.forward(theta, x) for theta in thetas]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda theta: net.forward(theta, x), thetas))
+    assert all(map(torch.equal, wanted, found))
 
 
 def test_measure_against_argmax_and_scikit_learn():
@@ -167,16 +258,31 @@ SMALL, LABEL = fm.mlp(2, 2), torch.tensor([0])
     [
         (lambda: fm.mlp(6), ValueError, "widths"),
         (lambda: fm.mlp(6, 0, 3), ValueError, "widths"),
-        (lambda: fm.mlp(6, 2.0), ValueError, "widths"),
+        (lambda: fm.mlp(6, 2.0), TypeError, "widths"),
         (lambda: fm.logistic(6, -1), ValueError, "widths"),
         (lambda: fm.cnn((1, 3, 3)), ValueError, "shape"),
+        (lambda: fm.cnn((1, 28)), ValueError, "shape"),
+        (lambda: fm.cnn(hidden=0), ValueError, "hidden"),
+        (lambda: fm.cnn(kernel=2.5), TypeError, "kernel"),
+        (lambda: fm.cnn(channels=(4, 0)), ValueError, "channels"),
+        (lambda: fm.cnn(classes=True), TypeError, "classes"),
         (lambda: fm.Model(lambda x: x), TypeError, "module"),
         (lambda: fm.Model(nn.Linear), TypeError, "module"),
         (lambda: fm.Model(nn.ReLU()), ValueError, "module"),
         (lambda: fm.Model(nn.Sequential(nn.BatchNorm1d(2))), ValueError, "module"),
+        (lambda: fm.Model(nn.BatchNorm1d(2, track_running_stats=False)), ValueError, "module"),
+        (lambda: fm.Model(nn.InstanceNorm1d(2, track_running_stats=True)), ValueError, "module"),
+        (lambda: fm.Model(nn.Linear(2, 2, dtype=torch.complex64)), ValueError, "module"),
         (lambda: SMALL.evaluate(draw(6), draw(1, 2), LABEL), ValueError, "thetas"),
         (lambda: SMALL.evaluate(draw(1, 5), draw(1, 2), LABEL), ValueError, "thetas"),
         (lambda: SMALL.evaluate(draw(1, 6), draw(1, 2), LABEL, "f1"), ValueError, "metric"),
+        (lambda: SMALL.evaluate(draw(1, 6) + 1j, draw(1, 2), LABEL), TypeError, "thetas"),
+        (lambda: SMALL.evaluate(None, draw(1, 2), LABEL), TypeError, "thetas"),
+        (lambda: SMALL.evaluate(draw(1, 6), draw(1, 2), LABEL + 2), ValueError, "y"),
+        (lambda: SMALL.evaluate(draw(1, 6), draw(2, 2), LABEL), ValueError, "y"),
+        (lambda: SMALL.evaluate(draw(1, 6), draw(1, 2), [0.5]), TypeError, "y"),
+        (lambda: SMALL.predict(draw(5), draw(1, 2)), ValueError, "theta"),
+        (lambda: SMALL.predict(draw(6), "x"), TypeError, "x"),
         (lambda: fm.mlp(2, 2).init(0.5), TypeError, "seed"),
     ],
 )  # fmt: skip
@@ -194,6 +300,8 @@ def test_errors(make, error, name):
         fm.cnn((1, 8, 8), 3),
         fm.Model(nn.Sequential(nn.Linear(6, 3), nn.Unflatten(1, (3, 1)))),
         fm.Model(nn.Linear(7, 3), stacked=False),
+        fm.Model(nn.LSTM(6, 3)),
+        fm.Model(nn.Sequential(nn.Linear(6, 3), nn.Unflatten(2, (3, 1)))),
     ],
     ids=repr,
 )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -84,12 +85,10 @@ def test_shares_are_rounded_up_to_whole_samples(make_fed, monkeypatch, dtype):
     fed, seen = make_fed((10, 100, 7, 1)), []
     real = simulation.train_rows
 
-    def look(fed, net, thetas, run, entry, plan, lr):
-        used = (plan.scale > 0).sum(1)
-        ends = plan.first + plan.steps
-        spans = zip(plan.clients.tolist(), plan.first.tolist(), ends.tolist(), strict=True)
-        seen.append({k: int(used[low:high].sum()) for k, low, high in spans})
-        return real(fed, net, thetas, run, entry, plan, lr)
+    def look(fed, net, thetas, run, entry, plan, lr, **memory):
+        used = {k: sum(map(len, plan.batches(e))) for e, k in enumerate(plan.clients.tolist())}
+        seen.append(used)
+        return real(fed, net, thetas, run, entry, plan, lr, **memory)
 
     monkeypatch.setattr(simulation, "train_rows", look)
     for row, wanted in [
@@ -191,11 +190,16 @@ def test_a_run_does_not_depend_on_its_company(make_fed, widths, dtype, atol):
     assert torch.equal(fm.simulate(fed, net, p, metric="loss"), together)
 
 
-def test_two_processes_give_the_same_bytes(make_fed, monkeypatch):
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+@pytest.mark.parametrize("stacked", [True, False])
+def test_jobs_side_by_side_give_the_same_bytes(make_fed, monkeypatch, backend, stacked):
     monkeypatch.setattr(simulation, "RUNS", 8)
-    fed, net, p = make_fed(SIZES, inputs=16), fm.mlp(16, 8, 3), shares(40, 2, 5)
+    layers = fm.mlp(16, 8, 3).module
+    net = fm.Model(layers if stacked else nn.Sequential(*layers, nn.Dropout(0.5)))
+    fed, p = make_fed(SIZES, inputs=16), shares(40 if stacked else 24, 2, 5)
     one = fm.simulate(fed, net, p, metric="loss")
-    assert torch.equal(fm.simulate(fed, net, p, metric="loss", n_jobs=2), one)
+    with joblib.parallel_config(backend, n_jobs=4 if backend == "threading" else 2):
+        assert torch.equal(fm.simulate(fed, net, p, metric="loss"), one)
 
 
 def test_a_stack_of_any_size_gives_the_same(make_fed, monkeypatch):
@@ -438,8 +442,9 @@ def test_memory_is_bounded_by_a_block_of_runs():
 @pytest.mark.parametrize(
     ("participation", "error"),
     [
-        ([[[1, 1]]], TypeError),
+        ("[[[1, 1]]]", TypeError),
         (None, TypeError),
+        (torch.ones(1, 1, 2) + 0j, TypeError),
         (torch.ones(2), ValueError),
         (torch.ones(1, 2), ValueError),
         (torch.ones(1, 1, 3), ValueError),
@@ -457,6 +462,17 @@ def test_participation_must_be_shares(make_fed, participation, error):
         fm.simulate(make_fed((4, 5)), fm.logistic(6, 3), participation)
 
 
+def test_participation_may_be_of_numpy_or_lists(make_fed):
+    fed, net, p = make_fed((4, 5)), fm.logistic(6, 3), shares(3, 2, 2)
+    wanted = fm.simulate(fed, net, p)
+    assert torch.equal(fm.simulate(fed, net, p.numpy()), wanted)
+    assert torch.equal(fm.simulate(fed, net, p.tolist()), wanted)
+    theta = np.zeros(21, dtype=np.int64)  # whole numbers are numbers
+    assert torch.equal(
+        fm.simulate(fed, net, p, theta=theta), fm.simulate(fed, net, p, theta=torch.zeros(21))
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "name"),
     [
@@ -465,6 +481,9 @@ def test_participation_must_be_shares(make_fed, participation, error):
         ({"seed": None}, TypeError, "seed"),
         ({"theta": torch.zeros(2)}, ValueError, "theta"),
         ({"theta": torch.full((21,), torch.inf)}, ValueError, "theta"),
+        ({"theta": torch.zeros(21, dtype=torch.complex64)}, TypeError, "theta"),
+        ({"theta": "zeros"}, TypeError, "theta"),
+        ({"last": "yes"}, TypeError, "last"),
         ({"local": "sgd"}, TypeError, "local"),
     ],
 )
@@ -475,7 +494,7 @@ def test_bad_arguments_are_named(make_fed, changes, error, name):
 
 def test_arguments_of_the_wrong_kind_are_named(make_fed):
     fed, net, p = make_fed((4, 5)), fm.logistic(6, 3), torch.ones(1, 1, 2)
-    with pytest.raises(TypeError, match="fed: expected a Federation"):
+    with pytest.raises(TypeError, match=r"fed: expected an fm\.Federation"):
         fm.simulate(None, net, p)
     with pytest.raises(TypeError, match=r"net: expected fm\.Model"):
         fm.simulate(fed, net.module, p)
