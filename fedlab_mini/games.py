@@ -218,11 +218,12 @@ def retraining_game(
         )
 
     epochs = rounds * float(np.mean([local.passes(int(size)) for size in fed.sizes]))
-    mark = files.fingerprint(describe(fed, net, local, seed), net.theta(), rounds, metric, on)[:12]
+    mark = files.fingerprint(describe(fed, net, local, seed), rounds, metric, on)
     return Game(
         fed.clients,
         value,
-        name=f"retraining {mark}",
+        name=f"retraining {mark[:12]}",
+        mark=mark,
         client_epochs=epochs,
         checkpoint=checkpoint,
         batch=None if checkpoint is None else 128,
