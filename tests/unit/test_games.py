@@ -122,15 +122,26 @@ def test_a_changed_round_is_another_game(a_round):
     [
         ({"net": nn.Linear(6, 3)}, TypeError, "net"),
         ({"theta": torch.zeros(5)}, ValueError, "theta"),
-        ({"updates": torch.zeros(4, 5)}, ValueError, "theta, updates"),
-        ({"updates": torch.zeros(83)}, ValueError, "theta, updates"),
+        ({"updates": torch.zeros(4, 5)}, ValueError, "updates"),
+        ({"updates": torch.zeros(83)}, ValueError, "updates"),
+        ({"updates": torch.zeros(0, 83)}, ValueError, "updates"),
+        ({"updates": None}, TypeError, "updates"),
+        ({"updates": torch.zeros(4, 83, dtype=torch.complex64)}, TypeError, "updates"),
+        ({"theta": "theta"}, TypeError, "theta"),
         ({"updates": torch.full((4, 83), torch.nan)}, ValueError, "updates"),
         ({"theta": torch.full((83,), torch.inf)}, ValueError, "theta"),
         ({"x": torch.full((40, 6), torch.nan)}, ValueError, "x"),
         ({"x": torch.zeros(40, 5).double()}, ValueError, "net"),
-        ({"x": torch.zeros(39, 6).double()}, ValueError, "x, y"),
-        ({"y": torch.full((40,), 3)}, ValueError, "(net|y)"),
-        ({"y": torch.zeros(40)}, (TypeError, ValueError), "(y|x, y)"),
+        ({"x": torch.zeros(39, 6).double()}, ValueError, "y"),
+        ({"x": None}, TypeError, "x"),
+        ({"y": torch.full((40,), 3)}, ValueError, "y"),
+        ({"y": torch.full((40,), -1)}, ValueError, "y"),
+        ({"y": torch.zeros(40)}, TypeError, "y"),
+        ({"y": None}, TypeError, "y"),
+        ({"absent": "gone"}, ValueError, "absent"),
+        ({"absent": True}, TypeError, "absent"),
+        ({"weights": "1234"}, TypeError, "weights"),
+        ({"weights": [1e-60, 1, 1, 1], "dtype": torch.float32}, ValueError, "weights"),
         ({"metric": "f1"}, ValueError, "metric"),
         ({"weights": torch.ones(3)}, ValueError, "weights"),
         ({"weights": torch.tensor([1.0, 0, 1, 1])}, ValueError, "weights"),
@@ -143,6 +154,9 @@ def test_bad_arguments_of_round_game_are_named(a_round, changes, error, name):
     fed, theta, updates = a_round(net)
     x, y = fed.validation
     arguments = {"net": net, "theta": theta, "updates": updates, "x": x, "y": y} | changes
+    kind = arguments.pop("dtype", torch.float64)
+    if kind == torch.float32:
+        arguments |= {name: arguments[name].to(kind) for name in ("theta", "updates", "x")}
     with pytest.raises(error, match=rf"^{name}\b.*: "):
         fm.round_game(**arguments).all()
 
@@ -267,11 +281,15 @@ def test_bad_arguments_of_retraining_game_are_named(make_fed, changes, error, na
 @pytest.mark.parametrize(
     ("make", "name"),
     [
+        (lambda: fm.additive("123"), "w"),
+        (lambda: fm.additive(None), "w"),
+        (lambda: fm.glove(1.5, 2), "left"),
+        (lambda: fm.majority([1, 2], 1.5), "quota"),
         (lambda: fm.additive([]), "w"),
         (lambda: fm.additive([1.0, math.nan]), "w"),
         (lambda: fm.additive(torch.ones(2, 2)), "w"),
-        (lambda: fm.glove(0, 2), "left, right"),
-        (lambda: fm.glove(2, -1), "left, right"),
+        (lambda: fm.glove(0, 2), "left"),
+        (lambda: fm.glove(2, -1), "right"),
         (lambda: fm.airport([1.0, -1.0]), "costs"),
         (lambda: fm.airport([1.0, math.inf]), "costs"),
         (lambda: fm.majority([], 1), "weights"),
@@ -279,7 +297,7 @@ def test_bad_arguments_of_retraining_game_are_named(make_fed, changes, error, na
         (lambda: fm.majority([1.5, 2], 2), "weights"),
         (lambda: fm.majority([1, 2], 0), "quota"),
         (lambda: fm.majority([1, 2], 4), "quota"),
-        (lambda: fm.quadratic(*map(torch.ones, [(2, 3), 2, 3]), torch.ones(2, 2)), "updates"),
+        (lambda: fm.quadratic(*map(torch.ones, [(2, 3), 2, 3]), torch.ones(2, 2)), "H"),
         (lambda: fm.quadratic(*map(torch.ones, [3, 3, 1, (1, 1)])), "updates"),
         (lambda: fm.quadratic(*map(torch.ones, [(2, 3), 2, 3]), torch.arange(9.0).view(3, 3)), "H"),
         (
@@ -291,5 +309,5 @@ def test_bad_arguments_of_retraining_game_are_named(make_fed, changes, error, na
     ],
 )
 def test_bad_arguments_of_closed_forms_are_named(make, name):
-    with pytest.raises(ValueError, match=rf"^{name}\b.*: "):
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}\b.*: "):
         make()
