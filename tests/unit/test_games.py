@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -40,18 +42,22 @@ def a_round(make_fed):
 
 @nets
 @pytest.mark.parametrize("weighted", [False, True])
-def test_round_game_is_averaging_loading_and_forwarding(a_round, plain, make_net, weighted):
+@pytest.mark.parametrize("absent", ["left out", "silent"])
+def test_round_game_is_averaging_loading_and_forwarding(a_round, plain, make_net, weighted, absent):
     net = make_net()
     fed, theta, updates = a_round(net)
     weights = fed.sizes.double() if weighted else torch.ones(4, dtype=torch.float64)
     given = fed.sizes if weighted else None
     accuracy, loss = (
-        fm.round_game(net, theta, updates, *fed.validation, metric=m, weights=given).all()
+        fm.round_game(
+            net, theta, updates, *fed.validation, metric=m, weights=given, absent=absent
+        ).all()
         for m in ("accuracy", "loss")
     )
     for code, members in enumerate(fm.all_coalitions(4)):
         share = members * weights
-        model = theta + (share / share.sum().clamp(min=1e-9)) @ updates
+        total = share.sum().clamp(min=1e-9) if absent == "left out" else weights.sum()
+        model = theta + (share / total) @ updates
         wanted = plain.judge(net, model, fed.validation)
         assert float(accuracy[code]) == wanted[0]
         assert float(loss[code]) == pytest.approx(-wanted[1], abs=1e-9)  # more is better
@@ -61,9 +67,15 @@ def test_round_game_is_averaging_loading_and_forwarding(a_round, plain, make_net
 def test_round_values_sum_to_the_rounds_gain(a_round, make_net):
     net = make_net()
     fed, theta, updates = a_round(net)
-    for metric, sign in (("accuracy", 1), ("loss", -1)):
-        game = fm.round_game(net, theta, updates, *fed.test, metric=metric, weights=fed.sizes)
-        history = fm.train(fed, net, fm.FedAvg(), rounds=1, local=LOCAL)
+    history = fm.train(fed, net, fm.FedAvg(), rounds=1, local=LOCAL)
+    for metric, sign, absent in (
+        ("accuracy", 1, "left out"),
+        ("loss", -1, "left out"),
+        ("loss", -1, "silent"),
+    ):
+        game = fm.round_game(
+            net, theta, updates, *fed.test, metric=metric, weights=fed.sizes, absent=absent
+        )
         gain = sign * (getattr(history, metric)[1] - getattr(history, metric)[0])
         assert float(fm.exact(game).values.sum()) == pytest.approx(float(gain), abs=1e-9)
         assert game.evaluations == 16
@@ -78,6 +90,97 @@ def test_a_zero_update_alone_changes_nothing_and_equal_updates_earn_the_same(a_r
     assert float(values[1]) == pytest.approx(float(values[2]), abs=1e-12)
     idle = fm.round_game(net, theta, torch.zeros_like(updates), *fed.validation)
     assert fm.exact(idle).values.abs().max() < 1e-12
+
+
+@nets
+def test_a_zero_update_earns_nothing_if_the_absent_are_silent(a_round, make_net):
+    net = make_net()
+    fed, theta, updates = a_round(net)
+    updates[2] = 0
+    build = functools.partial(fm.round_game, net, theta, updates, *fed.test, metric="loss")
+    silent = build(weights=fed.sizes, absent="silent")
+    some = fm.permutation(silent, 2)  # so that coalitions are asked for at different times
+    assert float(some.values[2]) == float(fm.exact(silent).values[2]) == 0
+    assert float(fm.leave_one_out(silent).values[2]) == float(fm.alone(silent).values[2]) == 0
+    assert abs(float(fm.exact(build(weights=fed.sizes)).values[2])) > 1e-3
+    nobody = fm.round_game(net, theta, 0 * updates, *fed.test, metric="loss", absent="silent")
+    assert fm.exact(nobody).values.tolist() == [0.0] * 4
+
+
+class Bowl(nn.Module):
+    """Two scores whose cross-entropy, for class 0, is 5 + g.theta + theta'H theta / 2."""
+
+    def __init__(self, g, H):
+        super().__init__()
+        self.p = nn.Parameter(torch.zeros(len(g), dtype=torch.float64))
+        self.g, self.H = g, H
+
+    def forward(self, x):
+        q = 5 + self.p @ self.g + self.p @ self.H @ self.p / 2
+        return torch.stack([torch.zeros_like(q), torch.log(torch.expm1(q))]).expand(len(x), 2)
+
+
+@pytest.fixture
+def bowl():
+    """``bowl(updates, weights, absent)``: (the round game on a quadratic loss, fm.quadratic)."""
+    generator = torch.Generator().manual_seed(8)
+    theta, g, root = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64) / 3
+        for shape in ((3,), (3,), (3, 3))
+    )
+    H = root @ root.T
+    net, x, y = fm.Model(Bowl(g, H)), torch.zeros(2, 1).double(), torch.zeros(2).long()
+
+    def make(updates, weights, absent):
+        game = fm.round_game(
+            net, theta, updates, x, y, metric="loss", weights=weights, absent=absent
+        )
+        return game, fm.quadratic(updates, weights / weights.sum(), g + H @ theta, H)
+
+    return make
+
+
+UPDATES = torch.tensor([[1.0, 0, 2], [-1, 0.5, 0], [0, 1, 1], [0.5, -1, 0.3]]).double()
+WEIGHTS = torch.tensor([3.0, 1, 2, 4]).double()
+
+
+def test_on_a_quadratic_loss_the_silent_round_game_is_the_closed_form(bowl):
+    for absent, holds in (("silent", True), ("left out", False)):
+        game, closed = bowl(UPDATES, WEIGHTS, absent)
+        worths = game.all() - game.all()[0]
+        assert torch.allclose(worths, closed.all(), rtol=0, atol=1e-12) == holds
+        assert torch.allclose(fm.exact(game).values, closed.shapley, rtol=0, atol=1e-12) == holds
+        assert float(fm.exact(game).values.sum()) == pytest.approx(float(closed.shapley.sum()))
+
+
+def test_on_a_quadratic_loss_splitting_changes_nothing_if_the_absent_are_silent(bowl):
+    rows, part = torch.tensor([0, 0, 1, 2, 3]), torch.tensor([0.3, 0.7, 1, 1, 1]).double()
+    for absent, holds in (("silent", True), ("left out", False)):
+        whole = fm.exact(bowl(UPDATES, WEIGHTS, absent)[0]).values
+        split = fm.exact(bowl(UPDATES[rows], WEIGHTS[rows] * part, absent)[0]).values
+        merged = torch.zeros(4, dtype=torch.float64).index_add(0, rows, split)
+        assert torch.allclose(merged, whole, rtol=0, atol=1e-12) == holds
+
+
+def test_a_round_may_come_in_numpy_and_in_several_types(a_round):
+    net = fm.mlp(6, 8, 3)
+    fed, theta, updates = a_round(net)
+    x, y = fed.validation
+    wanted = fm.exact(fm.round_game(net, theta, updates.float(), x, y, metric="loss")).values
+    found = fm.exact(
+        fm.round_game(
+            net,
+            theta.numpy(),
+            updates.float().numpy(),
+            x.numpy(),
+            y.numpy().astype(np.int32),
+            metric="loss",
+            weights=np.full(4, 2, dtype=np.float32),
+        )
+    ).values
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    other = fm.round_game(net, theta.float(), updates, x.float(), y.tolist(), weights=[1, 1, 1, 1])
+    assert other.all().isfinite().all()
 
 
 def test_players_are_rows_and_permute_with_them(a_round):
@@ -112,8 +215,9 @@ def test_a_changed_round_is_another_game(a_round):
         build(theta, updates * 2),
         build(theta, updates, metric="loss"),
         build(theta, updates, weights=fed.sizes),
+        build(theta, updates, absent="silent"),
     }
-    assert len(names) == 5
+    assert len(names) == 6
     assert build(theta, updates) in names
 
 

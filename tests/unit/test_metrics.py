@@ -57,10 +57,8 @@ def test_rank_correlation_by_hand():
 @pytest.mark.parametrize("a", RANDOM)
 def test_kendall_counts_pairs(a):
     b = (a + RANDOM[0].roll(1)).round()  # ties
-    signs = [(s[:, None] - s).sign() for s in (a, b)]
-    wanted = (signs[0] * signs[1]).sum() / (
-        signs[0].square().sum() * signs[1].square().sum()
-    ).sqrt()
+    one, other = ((s[:, None] - s).sign() for s in (a, b))
+    wanted = (one * other).sum() / (one.square().sum() * other.square().sum()).sqrt()
     assert fm.kendall(a, b) == pytest.approx(float(wanted), abs=1e-6)
 
 
