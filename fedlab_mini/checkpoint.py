@@ -138,8 +138,8 @@ def save(path: str | os.PathLike, mark: str, **arrays: np.ndarray) -> None:
     """
     path = _target(path)
     if path.exists():
-        _check(path, mark, _read(path, ["fingerprint"]))
-    _write(path, path, {"fingerprint": np.array(mark), **arrays})
+        _read(path, mark, whole=False)
+    _write(path, path, {"fingerprint": np.array([mark, *arrays]), **arrays})
 
 
 def load(path: str | os.PathLike, mark: str) -> dict[str, np.ndarray] | None:
@@ -149,12 +149,7 @@ def load(path: str | os.PathLike, mark: str) -> dict[str, np.ndarray] | None:
             or is not a checkpoint
     """
     path = _target(path)
-    if not path.exists():
-        return None
-    arrays = _read(path)
-    _check(path, mark, arrays)
-    del arrays["fingerprint"]
-    return arrays
+    return _read(path, mark) if path.exists() else None
 
 
 def begin(path: str | os.PathLike, mark: str) -> dict[str, np.ndarray] | None:
@@ -182,26 +177,22 @@ def _target(path: str | os.PathLike) -> Path:
     return target
 
 
-def _read(path: Path, names: list[str] | None = None) -> dict[str, np.ndarray]:
+def _read(path: Path, mark: str, *, whole: bool = True) -> dict[str, np.ndarray]:
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
-            return {name: file[name] for name in names or file.files}
-    except KeyError:
-        return {}
+            found, *names = file["fingerprint"].tolist()
+            arrays = {name: file[name] for name in names if whole and found == mark}
     except Exception as error:  # a damaged zip raises a dozen kinds
         raise ValueError(
             f"checkpoint: {path} is not a checkpoint ({type(error).__name__}: {error}); "
             "give another path or delete the file"
         ) from error
-
-
-def _check(path: Path, mark: str, arrays: dict[str, np.ndarray]) -> None:
-    found = str(arrays.get("fingerprint", "none"))
     if found != mark:
         raise ValueError(
             f"checkpoint: {path} belongs to other work (fingerprint {found[:12]}, "
             f"expected {mark[:12]}); give another path or delete the file"
         )
+    return arrays
 
 
 def _write(path: Path, to: Path | None, arrays: dict[str, np.ndarray]) -> None:
