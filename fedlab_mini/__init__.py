@@ -33,13 +33,14 @@ from .methods.fedavg import FedAvg
 from .methods.fedccea import AAM, FedCCEAResult, fedccea, fit_aam, simulator
 from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
 from .methods.sfedavg import LabelStandardisation, SFedAvg, class_relevance
-from .metrics import contribution_index, detection_auc, fairness, spearman
+from .metrics import contribution_index, detection_auc, fairness, kendall, spearman
 from .model import Model, cnn, logistic, mlp
 from .partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
 from .rounds import Cost, History, Round, Server
 from .scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
 from .shapley import (
     Estimate,
+    alone,
     banzhaf,
     exact,
     guided,
@@ -77,6 +78,7 @@ __all__ = [
     "additive",
     "airport",
     "all_coalitions",
+    "alone",
     "backdoor",
     "banzhaf",
     "by_class",
@@ -100,6 +102,7 @@ __all__ = [
     "guided",
     "iid",
     "irrelevant_digits",
+    "kendall",
     "kernel",
     "leave_one_out",
     "load",

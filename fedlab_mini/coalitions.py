@@ -1,4 +1,4 @@
-"""One round, all coalitions: the quality of theta + the mean update of every coalition.
+"""One round, all coalitions: the quality of theta + the weighted updates of every coalition.
 
 Chapter 2 uses it. The first layer is linear, so what it puts out for a mean of models is the mean
 of what it puts out for each; and as ReLU(c h) = c ReLU(h) for c > 0, the division can wait until
@@ -31,24 +31,35 @@ def coalition_metric(
     x: Tensor,
     y: Tensor,
     metric: str,
+    absent: str = "left out",
 ) -> Tensor:
-    """Metric [C] of the models theta + (sum_S w_k delta_k) / (sum_S w_k); theta for the empty S.
+    """Metric [C] of theta + the weighted updates of every coalition; of theta for the empty one.
 
     theta [P], updates [m, P], weights [m] > 0, coalitions [C, m] bool, x [N, ...], y [N]
+    absent  "left out": the weights of a coalition are divided by their sum; "silent": by the sum
+            over all m, so that who is absent adds nothing (and neither does a zero update: to the
+            last bit)
     """
     mask = coalitions.to(updates) * weights  # [C, m]
-    total = mask.sum(1, keepdim=True)
-    empty = total[:, 0] == 0
+    if absent == "silent":
+        mask /= weights.sum()
+        if not (moved := updates.any(1)).all():  # rows that differ by zeros are one row
+            mask, back = (mask * moved).unique(dim=0, return_inverse=True)
+        else:
+            back = slice(None)
+        total = torch.ones_like(mask[:, :1])
+    else:
+        total, back = mask.sum(1, keepdim=True), slice(None)
+    full = mask.any(1)
     result = torch.empty(len(mask), dtype=torch.float64)
-    if empty.any():
-        result[empty.cpu()] = net.evaluate(theta[None], x, y, metric).cpu()
-    full = ~empty
+    if not full.all():
+        result[~full.cpu()] = net.evaluate(theta[None], x, y, metric).cpu()
     if full.any():
         play = _stacked if net.layers and len(net.layers) > 1 else _one_by_one
         with one_thread():
-            values = play(net, theta, updates, mask[full], total[full], x, y, metric)
-        result[full.cpu()] = values.cpu()
-    return result
+            found = play(net, theta, updates, mask[full], total[full], x, y, metric, absent)
+        result[full.cpu()] = found.cpu()
+    return result[back]
 
 
 def _one_by_one(
@@ -60,6 +71,7 @@ def _one_by_one(
     x: Tensor,
     y: Tensor,
     metric: str,
+    absent: str,
 ) -> Tensor:
     many = max(1, CACHE // (net.P * theta.element_size()))
     parts = zip(mask.split(many), total.split(many), strict=True)
@@ -75,8 +87,13 @@ def _stacked(
     x: Tensor,
     y: Tensor,
     metric: str,
+    absent: str,
 ) -> Tensor:
-    models = theta + updates  # every member's whole model, [m, P]
+    if absent == "silent":  # theta is a player that is always there, with a weight of 1
+        models = torch.cat([theta[None], updates])
+        mask = torch.cat([total, mask], 1)
+    else:
+        models = theta + updates  # every member's whole model, [m, P]
     weight, bias = net.split(models)[:2]
     first = [weight @ part.T + bias[:, :, None] for part in x.flatten(1).split(BLOCK)]
     result = torch.empty(len(mask), dtype=torch.float64, device=mask.device)

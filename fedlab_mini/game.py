@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from . import checkpoint as files
+from . import checks
 
 DENSE = 20  # up to so many players the memo is a table of 2^n values
 
@@ -29,6 +30,8 @@ class Game:
     client_epochs  training cost of one member of one coalition (0 for games without training)
     checkpoint file that values are read from at first, and written to after every ``batch``
     batch      how many coalitions are handed to ``value`` at once; default: all
+    mark       what tells the game from others in its files; default: a fingerprint of ``value``,
+               taken now: of its code and of all that it refers to
 
     ``game(coalitions)`` gives float64 values [C]; ``game.evaluations`` counts distinct coalitions.
     raises     TypeError for a matrix that is not boolean; ValueError for wrong shapes, n < 1, or
@@ -45,20 +48,24 @@ class Game:
         client_epochs: float = 0.0,
         checkpoint: str | os.PathLike | None = None,
         batch: int | None = None,
+        mark: str | None = None,
     ):
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"n: expected a whole number of players of at least 1, got {n!r}")
-        if not callable(value):
-            raise TypeError(f"value: expected a function of a coalition matrix, got {value!r}")
-        self.n, self.value, self.name = n, value, name
-        self.shapley = None if shapley is None else torch.as_tensor(shapley, dtype=torch.float64)
-        self.client_epochs, self.batch = client_epochs, batch
+        self.n = n = checks.whole("n", n)
+        such_as = "a function of a coalition matrix"
+        self.value = checks.instance("value", value, Callable, such_as)  # type: ignore[type-abstract]
+        self.name = checks.instance("name", name, str, "a text")
+        self.shapley = (
+            None if shapley is None else checks.reals("shapley", shapley, [n], dtype=torch.float64)
+        )
+        self.client_epochs = checks.number("client_epochs", client_epochs, 0)
+        self.batch = None if batch is None else checks.whole("batch", batch)
         self._memo: np.ndarray | dict[int, float] = np.full(1 << n, np.nan) if n <= DENSE else {}
         self._tallies: list[set[int]] = []
         self.evaluations = 0
+        self._mark = files.fingerprint("game", name, n, value if mark is None else mark)
         self.checkpoint = checkpoint
-        if checkpoint is not None and os.path.exists(checkpoint):
-            self.load(checkpoint)
+        if checkpoint is not None:
+            self._take(files.begin(checkpoint, self._mark))
 
     def __repr__(self) -> str:
         return f"Game({self.name}: {self.n} players, {self.evaluations} coalitions evaluated)"
@@ -92,24 +99,24 @@ class Game:
     def save(self, path: str | os.PathLike) -> None:
         """Write all known values to ``path`` (npz), atomically."""
         codes, values = self._known()
-        files.save(path, self._mark(), members=decode(codes, self.n).numpy(), values=values)
+        files.save(path, self._mark, members=decode(codes, self.n).numpy(), values=values)
 
     def load(self, path: str | os.PathLike) -> None:
-        """Read values saved by a game of this name and size; ValueError if it was another."""
-        saved = files.load(path, self._mark())
-        if saved is None:
+        """Read values that this very game has saved; ValueError if it was another."""
+        if (saved := files.load(path, self._mark)) is None:
             raise FileNotFoundError(f"path: no file {path}")
-        self._remember(encode(torch.from_numpy(saved["members"])), saved["values"])
+        self._take(saved)
+
+    def _take(self, saved: dict[str, np.ndarray] | None) -> None:
+        if saved is not None:
+            self._remember(encode(torch.from_numpy(saved["members"])), saved["values"])
 
     def _check(self, coalitions: Tensor) -> Tensor:
-        if not torch.is_tensor(coalitions) or coalitions.dtype != torch.bool:
-            kind = coalitions.dtype if torch.is_tensor(coalitions) else type(coalitions).__name__
-            raise TypeError(f"coalitions: expected a boolean tensor [C, {self.n}], got {kind}")
-        if coalitions.ndim != 2 or coalitions.shape[1] != self.n:
-            raise ValueError(
-                f"coalitions: expected shape [C, {self.n}], got {list(coalitions.shape)}"
-            )
-        return coalitions.cpu()
+        found = checks.array("coalitions", coalitions, ["C", self.n])
+        if found.dtype != torch.bool:
+            shown = checks.shown(coalitions)
+            raise TypeError(f"coalitions: expected a boolean matrix [C, {self.n}], got {shown}")
+        return found.cpu()
 
     def _lookup(self, codes: np.ndarray) -> np.ndarray:
         if isinstance(self._memo, dict):
@@ -119,11 +126,8 @@ class Game:
     def _compute(self, codes: np.ndarray) -> None:
         for low in range(0, len(codes), self.batch or len(codes)):
             part = codes[low : low + (self.batch or len(codes))]
-            values = torch.as_tensor(self.value(decode(part, self.n))).detach().double().cpu()
-            if values.shape != (len(part),):
-                raise ValueError(
-                    f"value: expected {len(part)} values, got shape {list(values.shape)}"
-                )
+            given = self.value(decode(part, self.n))
+            values = checks.array("value", given, [len(part)]).double().cpu()
             if not torch.isfinite(values).all():
                 at = int((~torch.isfinite(values)).nonzero()[0])
                 members = decode(part[at : at + 1], self.n)[0].nonzero().flatten().tolist()
@@ -145,9 +149,6 @@ class Game:
             return np.array(list(self._memo), dtype=object), np.array(list(self._memo.values()))
         codes = np.flatnonzero(~np.isnan(self._memo))
         return codes, self._memo[codes]
-
-    def _mark(self) -> str:
-        return files.fingerprint("game", self.name, self.n)
 
 
 def encode(coalitions: Tensor) -> np.ndarray:
@@ -173,6 +174,4 @@ def decode(codes: np.ndarray, n: int) -> Tensor:
 
 def all_coalitions(n: int) -> Tensor:
     """All subsets of n players, BoolTensor [2^n, n]; row index = bit mask (row 0 is empty)."""
-    if not 1 <= n <= 24:
-        raise ValueError(f"n: expected 1..24 players for 2^n coalitions, got {n}")
-    return decode(np.arange(1 << n), n)
+    return decode(np.arange(1 << checks.whole("n", n, high=24)), n)

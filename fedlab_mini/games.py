@@ -6,6 +6,7 @@ game (players are one round's updates); chapter 3 the retraining game (players a
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ import torch
 from torch import Tensor
 
 from . import checkpoint as files
+from . import checks
+from .checks import shown
 from .coalitions import coalition_metric
 from .federation import Federation
 from .game import Game
@@ -32,8 +35,7 @@ def additive(w: Sequence[float] | Tensor) -> Game:
 
 def glove(left: int, right: int) -> Game:
     """Players 0..left-1 own a left glove, the others a right one; a pair is worth 1."""
-    if left < 1 or right < 1:
-        raise ValueError(f"left, right: expected at least one glove each, got {left}, {right}")
+    left, right = checks.whole("left", left), checks.whole("right", right)
     n = left + right
 
     def share(own: int, other: int) -> float:
@@ -69,12 +71,8 @@ def airport(costs: Sequence[float] | Tensor) -> Game:
 
 def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
     """v(S) = 1 if the votes of S reach the quota; its Shapley value by dynamic programming."""
-    votes = [int(w) for w in weights]
-    if not votes or min(votes) < 0 or any(int(w) != w for w in weights):
-        raise ValueError(f"weights: expected whole numbers of at least 0, got {list(weights)}")
-    if not 0 < quota <= sum(votes):
-        raise ValueError(f"quota: expected 1..{sum(votes)}, got {quota}")
-    n = len(votes)
+    votes = checks.wholes("weights", weights, ["n"]).tolist()
+    n, quota = len(votes), checks.whole("quota", quota, high=sum(votes))
     phi = []
     for i in range(n):
         ways = [[0] * (quota) for _ in range(n)]  # ways[s][u]: coalitions of s others with u votes
@@ -100,22 +98,11 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
     updates [n, P], weights [n], g [P], H [P, P] symmetric; Shapley value
     phi_i = -w_i delta_i.(g + H U / 2) with U = sum_j w_j delta_j
     """
-    updates, weights, g, H = (
-        torch.as_tensor(a, dtype=torch.float64) for a in (updates, weights, g, H)
-    )
-    if updates.ndim != 2 or g.ndim != 1:
-        raise ValueError(
-            f"updates, g: expected [n, P] and [P], got {list(updates.shape)}, {list(g.shape)}"
-        )
+    updates = checks.reals("updates", updates, ["n", "P"], dtype=torch.float64)
     n, P = updates.shape
-    if weights.shape != (n,) or g.shape != (P,) or H.shape != (P, P):
-        raise ValueError(
-            f"updates [n, P], weights [n], g [P], H [P, P]: got {list(updates.shape)}, "
-            f"{list(weights.shape)}, {list(g.shape)}, {list(H.shape)}"
-        )
-    for label, tensor in (("updates", updates), ("weights", weights), ("g", g), ("H", H)):
-        if not torch.isfinite(tensor).all():
-            raise ValueError(f"{label}: holds NaN or infinite values")
+    weights = checks.reals("weights", weights, [n], dtype=torch.float64)
+    g = checks.reals("g", g, [P], dtype=torch.float64)
+    H = checks.reals("H", H, [P, P], dtype=torch.float64)
     if not torch.allclose(H, H.T):
         raise ValueError("H: expected a symmetric matrix")
     steps = weights[:, None] * updates
@@ -137,44 +124,46 @@ def round_game(
     *,
     metric: str = "accuracy",
     weights: Tensor | None = None,
+    absent: str = "left out",
 ) -> Game:
-    """The game of one round: its updates play, v(S) is the quality of theta + their weighted mean.
+    """The game of one round: its updates play, v(S) is the quality of theta + their sum.
 
-    theta [P], updates [m, P], weights [m] > 0 (default: equal), renormalised in every coalition;
-    x, y the server's samples; metric "accuracy", or "loss" (v is then minus the mean cross-entropy)
+    theta [P], updates [m, P], weights [m] > 0 (default: equal); x, y the server's samples
+    metric  "accuracy", or "loss" (v is then minus the mean cross-entropy)
+    absent  what becomes of the weights w_i of a coalition: "left out", they are divided by their
+            sum, as FedAvg would have done without the others; "silent", by the sum over all m: the
+            others sent zeros. Silent, a zero update earns exactly 0 and nobody gains by splitting
+            where the quality is quadratic; left out, neither holds
     v(empty) is the quality of theta itself, so the values sum to the round's gain
+    raises  TypeError or ValueError naming the argument; float types are widened to a common one
     """
     check_metric(metric)
-    if not isinstance(net, Model):
-        raise TypeError(f"net: expected fm.Model(module), got {type(net).__name__}")
-    if updates.ndim != 2 or updates.shape[1] != net.P or theta.shape != (net.P,):
-        raise ValueError(
-            f"theta, updates: expected [{net.P}] and [m, {net.P}], got {list(theta.shape)}, "
-            f"{list(updates.shape)}"
-        )
-    for label, tensor in (("theta", theta), ("updates", updates), ("x", x)):
-        if not torch.isfinite(tensor).all():
-            raise ValueError(f"{label}: holds NaN or infinite values")
-    if y.ndim != 1 or len(x) != len(y) or y.is_floating_point() or len(y) == 0:
-        raise ValueError(
-            f"x, y: expected inputs [N, ...] and integer labels [N], got {list(x.shape)} and "
-            f"{list(y.shape)} of {y.dtype}"
-        )
-    classes = net.outputs(x)
-    if not 0 <= int(y.min()) <= int(y.max()) < classes:
-        raise ValueError(f"y: expected labels in 0..{classes - 1}, got up to {int(y.max())}")
-    m = len(updates)
-    weights = torch.ones(m) if weights is None else torch.as_tensor(weights)
-    if weights.shape != (m,) or not (torch.isfinite(weights) & (weights > 0)).all():
-        raise ValueError(f"weights: expected {m} positive numbers, got {weights.tolist()}")
+    checks.choice("absent", absent, ("left out", "silent"))
+    checks.instance("net", net, Model, "fm.Model(module)")
+    theta = checks.reals("theta", theta, [net.P])
+    updates = checks.reals("updates", updates, ["m", net.P])
+    m, x = len(updates), checks.array("x", x, ["N", "..."])
+    if x.is_floating_point():
+        x = checks.reals("x", x, ["N", "..."])
+    kinds = [part.dtype for part in (theta, updates, x) if part.is_floating_point()]
+    kind = functools.reduce(torch.promote_types, kinds)
+    theta, updates = theta.to(kind), updates.to(kind)
+    x = x.to(kind) if x.is_floating_point() else x
+    y = checks.wholes("y", y, [len(x)], high=net.outputs(x) - 1)
+    given = [1.0] * m if weights is None else weights
+    weights = checks.reals("weights", given, [m], dtype=kind).to(updates)
+    if not (weights > 0).all():
+        raise ValueError(f"weights: expected {m} positive numbers, got {shown(weights.tolist())}")
     sign = 1.0 if metric == "accuracy" else -1.0
-    weights = weights.to(updates)
-    name = "round " + files.fingerprint(repr(net), theta, updates, x, y, metric, weights)[:12]
-    return Game(
-        m,
-        lambda s: sign * coalition_metric(net, theta, updates, weights, s, x, y, metric),
-        name=name,
-    )
+
+    def value(s: Tensor) -> Tensor:
+        return sign * coalition_metric(net, theta, updates, weights, s, x, y, metric, absent)
+
+    mark = files.fingerprint("round", net, theta, updates, x, y, metric, weights, absent)
+    if absent == "silent":  # coalitions that differ by zeros are evaluated once, whenever asked for
+        moved, inner = updates.any(1).cpu(), Game(m, value, mark=mark)
+        value = lambda s: inner(s & moved)  # noqa: E731
+    return Game(m, value, name=f"round {mark[:12]}", mark=mark)
 
 
 def retraining_game(
@@ -198,6 +187,7 @@ def retraining_game(
     check_metric(metric)
     local = LocalSGD() if local is None else local
     begin(fed, net, rounds, local, seed)
+    fed.server(on)
     sign = 1.0 if metric == "accuracy" else -1.0
 
     def value(coalitions: Tensor) -> Tensor:
@@ -218,11 +208,12 @@ def retraining_game(
         )
 
     epochs = rounds * float(np.mean([local.passes(int(size)) for size in fed.sizes]))
-    mark = files.fingerprint(describe(fed, net, local, seed), net.theta(), rounds, metric, on)[:12]
+    mark = files.fingerprint(describe(fed, net, local, seed), rounds, metric, on)
     return Game(
         fed.clients,
         value,
-        name=f"retraining {mark}",
+        name=f"retraining {mark[:12]}",
+        mark=mark,
         client_epochs=epochs,
         checkpoint=checkpoint,
         batch=None if checkpoint is None else 128,
@@ -230,7 +221,4 @@ def retraining_game(
 
 
 def _vector(label: str, values: Sequence[float] | Tensor) -> Tensor:
-    vector = torch.as_tensor(values, dtype=torch.float64)
-    if vector.ndim != 1 or len(vector) == 0 or not torch.isfinite(vector).all():
-        raise ValueError(f"{label}: expected a list of finite numbers, got {values}")
-    return vector
+    return checks.reals(label, values, ["n"], dtype=torch.float64)

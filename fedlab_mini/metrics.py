@@ -5,12 +5,14 @@ All scores are indexed by client id, higher meaning a larger contribution.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
+
+from . import checks
 
 Scores = Tensor | Sequence[float]
 
@@ -27,14 +29,16 @@ def contribution_index(v: Scores) -> Tensor:
 
 def spearman(a: Scores, b: Scores) -> float:
     """Rank correlation of two scores in [-1, 1], ties at mean rank; 0 if either is constant."""
-    a, b = as_scores("a", a), as_scores("b", b)
-    if len(a) != len(b) or len(a) < 2:
-        raise ValueError(
-            f"a, b: expected two scores of one length of at least 2, got {len(a)}, {len(b)}"
-        )
-    if a.min() == a.max() or b.min() == b.max():
-        return 0.0
-    return float(stats.spearmanr(a, b).statistic)
+    return _correlation(stats.spearmanr, a=a, b=b)
+
+
+def kendall(a: Scores, b: Scores) -> float:
+    """Kendall's tau-b: pairs ranked alike minus pairs ranked the other way, as a share in [-1, 1].
+
+    Pairs tied in one score are taken out of that score's half of the share; 0 if either is constant
+    source  [Kendall 1945]
+    """
+    return _correlation(stats.kendalltau, a=a, b=b)
 
 
 def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
@@ -43,11 +47,9 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
     scores [K], bad  ids of the bad clients, at least one bad, one good; 1 is perfect, .5 guessing
     """
     scores = as_scores("scores", scores)
-    wanted = set(bad)
-    if not wanted or not wanted < set(range(len(scores))):
-        raise ValueError(
-            f"bad: expected some but not all ids of 0..{len(scores) - 1}, got {sorted(wanted)}"
-        )
+    wanted = checks.distinct_ids("bad", bad, len(scores)).tolist()
+    if not 0 < len(wanted) < len(scores):
+        raise ValueError(f"bad: expected some of {len(scores)} ids but not all, got {wanted}")
     return float(roc_auc_score([k in wanted for k in range(len(scores))], (-scores).tolist()))
 
 
@@ -56,20 +58,20 @@ def fairness(contributions: Scores, rewards: Scores) -> float:
 
     source  collaborative fairness [Lyu et al. 2020]
     """
-    a, b = as_scores("contributions", contributions), as_scores("rewards", rewards)
+    return _correlation(stats.pearsonr, contributions=contributions, rewards=rewards)
+
+
+def _correlation(statistic: Callable, **scores: Scores) -> float:
+    a, b = (as_scores(label, values) for label, values in scores.items())
     if len(a) != len(b) or len(a) < 2:
         raise ValueError(
-            f"contributions, rewards: expected one length of at least 2, got {len(a)}, {len(b)}"
+            f"{', '.join(scores)}: expected one length of at least 2, got {len(a)}, {len(b)}"
         )
     if a.min() == a.max() or b.min() == b.max():
         return 0.0
-    return float(stats.pearsonr(a, b).statistic)
+    return float(statistic(a.numpy(), b.numpy()).statistic)
 
 
 def as_scores(label: str, values: Scores) -> Tensor:
-    scores = torch.as_tensor(values, dtype=torch.float64).detach().cpu()
-    if scores.ndim != 1 or len(scores) == 0:
-        raise ValueError(f"{label}: expected one number a client, got shape {list(scores.shape)}")
-    if not torch.isfinite(scores).all():
-        raise ValueError(f"{label}: holds NaN or infinite values")
-    return scores
+    """One finite number a client, [K] in float64 on the CPU."""
+    return checks.reals(label, values, ["K"], dtype=torch.float64).cpu()

@@ -97,6 +97,12 @@ class Model:
             return f"Model({'-'.join(map(str, widths))}, P={self.P})"
         return f"Model({type(self.module).__name__}, P={self.P})"
 
+    def __fingerprint__(self) -> tuple[object, ...]:
+        """For checkpoints: the module as ``init`` leaves it, not as it happens to be."""
+        module = copy.deepcopy(self.module).train()
+        nn.utils.vector_to_parameters(self.init(0).to(self.theta()), module.parameters())
+        return bool(self.layers), module
+
     def init(self, seed: int, *, dtype: torch.dtype = torch.float32, device=None) -> Tensor:
         """Fresh parameters ``theta [P]`` from PyTorch's own initialisers, decided by the seed.
 

@@ -167,7 +167,7 @@ def resume(
 
     ValueError if it belongs to other work or is longer than asked for.
     """
-    saved = None if path is None else files.load(path, mark)
+    saved = None if path is None else files.begin(path, mark)
     if saved is None:
         return None
     part = {name: torch.from_numpy(array) for name, array in saved.items()}

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from . import checks
 from .game import Game, all_coalitions, decode, encode
 from .streams import stream
 
@@ -44,8 +45,7 @@ class Estimate:
 
 
 def _estimate(method: str, game: Game, run: Callable[[], tuple[Tensor, Tensor]]) -> Estimate:
-    if not isinstance(game, Game):
-        raise TypeError(f"game: expected a Game, got {type(game).__name__}")
+    checks.instance("game", game, Game, "a Game")
     with game.tally() as codes:
         values, stderr = run()
     members = sum(int(code).bit_count() for code in codes)
@@ -60,9 +60,7 @@ def exact(game: Game, *, by: str = "subsets") -> Estimate:
     raises  ValueError if n is too large: use ``permutation`` or ``kernel`` then
     source  [Shapley 1953]; chapter 2
     """
-    if by not in ("subsets", "permutations"):
-        raise ValueError(f'by: expected "subsets" or "permutations", got {by!r}')
-    most = 24 if by == "subsets" else 9
+    most = 24 if checks.choice("by", by, ("subsets", "permutations")) == "subsets" else 9
     if isinstance(game, Game) and game.n > most:
         raise ValueError(
             f"game: exact values by {by} need n <= {most}, got {game.n}; "
@@ -99,7 +97,8 @@ def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = F
     returns     unbiased values; standard errors from the spread of orders (of pairs)
     source      [Castro et al. 2009; Mitchell et al. 2022]; chapter 2
     """
-    _at_least("samples", samples, 2 if antithetic else 1)
+    pairs = checks.flag("antithetic", antithetic)
+    samples = checks.whole("samples", samples, 2 if pairs else 1)
     if antithetic and samples % 2:
         raise ValueError(f"samples: antithetic pairs need an even number, got {samples}")
 
@@ -113,33 +112,38 @@ def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = F
     return _estimate("antithetic permutations" if antithetic else "permutations", game, run)
 
 
-def truncated(game: Game, samples: int, tolerance: float, seed: int = 0) -> Estimate:
+def truncated(
+    game: Game, samples: int, tolerance: float = 0.0, seed: int = 0, *, burn_in: int = 0
+) -> Estimate:
     """Truncated Monte Carlo: leave an order once |v(N) - v(S)| <= tolerance; the rest adds 0.
 
-    tolerance  in units of v; 0 truncates only where nothing is left to gain: biased where the worth
-               passes v(N) on the way
-    source     [Ghorbani & Zou 2019, Algorithm 1]; chapter 3
+    tolerance  in units of v; 0 truncates nothing. With ``burn_in``, a share of the largest
+               |v(N) - v(S)| on the orders of the burn-in
+    burn_in    so many first orders are followed to their end, and later ones are left only at
+               places from which on all of these stayed within the tolerance. Without it a worth
+               that passes v(N) on its way is taken for one that has settled: values are biased, and
+               their standard errors do not tell (a game whose gain is 0: all values 0)
+    source     [Ghorbani & Zou 2019, Algorithm 1], which has no burn-in; chapter 3
     """
-    _at_least("samples", samples, 1)
-    _not_negative("tolerance", tolerance)
+    samples, options = _truncation(samples, tolerance, burn_in)
 
     def run() -> tuple[Tensor, Tensor]:
-        found = _truncated_marginals(
-            game, _orders(game.n, samples, stream(seed, "orders")), tolerance
-        )
+        orders = _orders(game.n, samples, stream(seed, "orders"))
+        found = _truncated_marginals(game, orders, *options)
         return found.mean(0), _stderr(found)
 
     return _estimate("truncated permutations", game, run)
 
 
-def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
+def guided(
+    game: Game, samples: int, tolerance: float = 0.0, seed: int = 0, *, burn_in: int = 0
+) -> Estimate:
     """Random orders in sweeps of n: each player leads once a sweep; truncated as in ``truncated``.
 
     samples    number of orders (a last, incomplete sweep is allowed)
     source     [Liu et al. 2022, GTG-Shapley]; chapter 2
     """
-    _at_least("samples", samples, 1)
-    _not_negative("tolerance", tolerance)
+    samples, options = _truncation(samples, tolerance, burn_in)
 
     def run() -> tuple[Tensor, Tensor]:
         n, generator = game.n, stream(seed, "guided orders")
@@ -147,7 +151,7 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
         leaders = _orders(n, sweeps, generator).flatten()[:samples]  # each player once a sweep
         orders = _orders(n, samples, generator)
         rest = orders[orders != leaders[:, None]].view(samples, n - 1)
-        found = _truncated_marginals(game, torch.cat([leaders[:, None], rest], 1), tolerance)
+        found = _truncated_marginals(game, torch.cat([leaders[:, None], rest], 1), *options)
         whole = samples // n
         if whole >= 2:
             return found.mean(0), _stderr(found[: whole * n].view(whole, n, n).mean(1))
@@ -164,7 +168,7 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
     returns  values that sum to v(N) - v(empty); standard errors by the sandwich formula over pairs
     source   [Lundberg & Lee 2017; Covert & Lee 2021]; chapter 2
     """
-    _at_least("budget", budget, 4)
+    budget = checks.whole("budget", budget, 4)
 
     def run() -> tuple[Tensor, Tensor]:
         n = game.n
@@ -191,6 +195,17 @@ def leave_one_out(game: Game) -> Estimate:
     return _estimate("leave one out", game, run)
 
 
+def alone(game: Game) -> Estimate:
+    """v({i}) - v(empty): n + 1 evaluations; its sum is not the gain."""
+
+    def run() -> tuple[Tensor, Tensor]:
+        n = game.n
+        v = game(torch.cat([torch.zeros(1, n, dtype=torch.bool), torch.eye(n, dtype=torch.bool)]))
+        return v[1:] - v[0], torch.zeros(n, dtype=torch.float64)
+
+    return _estimate("alone", game, run)
+
+
 def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     """Mean marginal contribution over all coalitions, each equally likely.
 
@@ -199,7 +214,7 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     source   [Banzhaf 1965; Wang & Jia 2023]; chapter 2
     """
     if samples is not None:
-        _at_least("samples", samples, 2)
+        samples = checks.whole("samples", samples, 2)
 
     def run() -> tuple[Tensor, Tensor]:
         n = game.n
@@ -223,14 +238,9 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     return _estimate("Banzhaf", game, run)
 
 
-def _at_least(label: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{label}: expected a whole number of at least {least}, got {value!r}")
-
-
-def _not_negative(label: str, value: float) -> None:
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{label}: expected a number of at least 0, got {value!r}")
+def _truncation(samples: int, tolerance: float, burn_in: int) -> tuple[int, tuple[float, int]]:
+    found = checks.number("tolerance", tolerance, 0), checks.whole("burn_in", burn_in, 0)
+    return checks.whole("samples", samples), found
 
 
 def _orders(n: int, samples: int, generator: torch.Generator) -> Tensor:
@@ -256,22 +266,32 @@ def _all_marginals(game: Game, orders: Tensor) -> Tensor:
     return torch.cat([_marginals(game, part) for part in orders.split(many)])
 
 
-def _truncated_marginals(game: Game, orders: Tensor, tolerance: float) -> Tensor:
+def _truncated_marginals(game: Game, orders: Tensor, tolerance: float, burn_in: int) -> Tensor:
+    if tolerance == 0 or burn_in >= len(orders):
+        return _all_marginals(game, orders)
+    head, orders = orders[:burn_in], orders[burn_in:]
+    done, settled = torch.zeros(0, game.n, dtype=torch.float64), 0
+    if burn_in:
+        done = _all_marginals(game, head)
+        to_come = done.gather(1, head).flip(1).cumsum(1).flip(1)  # v(N) - v(S) at every place
+        away = to_come.abs().amax(0)
+        tolerance *= float(away.max())
+        settled = int(((away > tolerance) * torch.arange(1, game.n + 1)).max())
     samples, n = orders.shape
     ends = game(torch.tensor([[False] * n, [True] * n]))
     before = ends[0].expand(samples).clone()
     found = torch.zeros(samples, n, dtype=torch.float64)
     rank = orders.argsort(1)
-    alive = (ends[1] - before).abs() > tolerance  # orders still worth following
+    alive = torch.ones(samples, dtype=torch.bool)  # orders still worth following
     for place in range(n):
+        alive &= ((ends[1] - before).abs() > tolerance) | (place < settled)
         rows = alive.nonzero().flatten()
         if len(rows) == 0:
             break
         now = game(rank[rows] <= place)
         found[rows, orders[rows, place]] = now - before[rows]
         before[rows] = now
-        alive[rows] = (ends[1] - now).abs() > tolerance
-    return found
+    return torch.cat([done, found])
 
 
 def _stderr(samples: Tensor) -> Tensor:

@@ -77,7 +77,7 @@ def simulate(
     )
     starts = list(range(0, runs, size))
     done, broken = 0, set()
-    if checkpoint is not None and (saved := files.load(checkpoint, mark)):
+    if checkpoint is not None and (saved := files.begin(checkpoint, mark)):
         done = int(saved["blocks"])
         results = torch.from_numpy(saved["results"])
         broken = set(saved["broken"].tolist())

@@ -57,10 +57,6 @@ def warn_unusable(fed: Federation) -> None:
 
 def describe(fed: Federation, net: Model, local: LocalSGD, seed: int) -> str:
     """Fingerprint of everything a training depends on, for checkpoints."""
-    attacks = [(k, type(a).__qualname__, vars(a)) for k, a in sorted(fed.attacks.items())]
-    state = [b for _, b in net.module.named_buffers()]
-    shapes, unusable = sorted(net.shapes.items()), sorted(fed.unusable)
-    names = (repr(net.module), net.layers, *state, shapes, unusable, attacks)
-    return files.fingerprint(
-        *names, fed.x, fed.y, fed.sizes, *fed.validation, *fed.test, local, seed
-    )
+    attacks, unusable = sorted(fed.attacks.items()), sorted(fed.unusable)
+    data = (fed.x, fed.y, fed.sizes, fed.validation, fed.test, unusable)
+    return files.fingerprint(net, attacks, *data, local, seed)

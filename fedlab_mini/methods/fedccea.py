@@ -7,6 +7,7 @@ simulation, metrics.
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import time
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam  # the function: the class takes seconds to import on first use
 
+from .. import checks
 from ..federation import Federation
 from ..local import LocalSGD
 from ..metrics import contribution_index
@@ -24,8 +26,10 @@ from ..rounds import Cost
 from ..simulation import samples_used, simulate
 from ..streams import stream
 
+PRINTED = {"on": "test", "steps": None, "lr": None, "start": None, "nonnegative": None}
 NODES = 10  # of the AAM's hidden layer
-ADAM = {"amsgrad": False, "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
+ADAM = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
+ADAM |= {"amsgrad": False, "maximize": False, "fused": True}
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,15 @@ class FedCCEAResult:
     fit: Fit
     cost: Cost
 
+    @staticmethod
+    def departures() -> list[tuple[str, object, object]]:
+        """Paper versus code: (choice, as printed, ours), ours being what the functions default to.
+
+        A printed value of None: the text does not say.
+        """
+        ours = inspect.signature(fit_aam).parameters | inspect.signature(fedccea).parameters
+        return [(name, printed, ours[name].default) for name, printed in PRINTED.items()]
+
     def for_sizes(self, sizes: Tensor) -> Tensor:
         """Contribution [..., K] of clients that used ``sizes`` [..., K] (in units of |D|)."""
         return sizes.to(self.quality) * self.quality
@@ -190,34 +203,16 @@ def fedccea(
     source               [Shyn et al. 2021, Algorithms 1 and 2; chapter 7]
     """
     began = time.perf_counter()
-    _check_options(form, "equal", steps, 1, lr)
-    runs = simulator(
-        fed,
-        net,
-        simulations,
-        rounds,
-        local,
-        seed,
-        metric=metric,
-        on=on,
-        checkpoint=checkpoint,
-        n_jobs=n_jobs,
-    )
+    shape = {"form": form, "neutral": neutral, "nonnegative": nonnegative}
+    _check_options(**shape, steps=steps, lr=lr)
+    asked = {"metric": metric, "on": on, "checkpoint": checkpoint, "n_jobs": n_jobs}
+    runs = simulator(fed, net, simulations, rounds, local, seed, **asked)
     held = simulations // 5
     used = torch.ones(2, simulations)
     used[1, simulations - held :] = 0  # the second AAM never sees the last fifth
     found = runs.accuracy if metric == "accuracy" else -runs.accuracy  # more is better
-    fit = fit_aam(
-        runs.sizes,
-        found,
-        used=used if held else used[:1],
-        form=form,
-        neutral=neutral,
-        nonnegative=nonnegative,
-        steps=steps,
-        lr=lr,
-        seed=seed,
-    )
+    used = used if held else used[:1]
+    fit = fit_aam(runs.sizes, found, used=used, steps=steps, lr=lr, seed=seed, **shape)
     fit_error = mean_error = math.nan
     if held:
         truth, curve = found[-held:], found[:-held].mean(0)
@@ -258,31 +253,15 @@ def simulator(
     Simulation s draws its shares from a stream of its own: S = 50 are the first 50 of S = 100.
     """
     began = time.perf_counter()
-    for name, value in (("simulations", simulations), ("rounds", rounds)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
+    simulations = checks.whole("simulations", simulations)
+    rounds = checks.whole("rounds", rounds)
+    checks.instance("fed", fed, Federation, "a Federation")
     local = LocalSGD() if local is None else local
-    if not isinstance(fed, Federation):
-        raise TypeError(f"fed: expected a Federation, got {type(fed).__name__}")
-    shares = torch.stack(
-        [
-            torch.rand(
-                rounds, fed.clients, generator=stream(seed, "shares", s), dtype=torch.float64
-            )
-            for s in range(simulations)
-        ]
-    ).clamp_(min=1e-12)
-    accuracy = simulate(
-        fed,
-        net,
-        shares,
-        local=local,
-        seed=seed,
-        metric=metric,
-        on=on,
-        checkpoint=checkpoint,
-        n_jobs=n_jobs,
-    )
+    size, streams = (rounds, fed.clients), (stream(seed, "shares", s) for s in range(simulations))
+    shares = torch.stack([torch.rand(size, generator=g, dtype=torch.float64) for g in streams])
+    shares.clamp_(min=1e-12)
+    asked = {"metric": metric, "on": on, "checkpoint": checkpoint, "n_jobs": n_jobs}
+    accuracy = simulate(fed, net, shares, local=local, seed=seed, **asked)
     used = samples_used(fed, shares).double()
     epochs = sum(
         local.passes(int(n)) * float(n) / float(size) if n else 0.0
@@ -318,9 +297,9 @@ def fit_aam(
     nonnegative   the weights above omega stay >= 0 too: more data never lowers the guess
     steps, lr     of Adam;  every: how often loss and omega are noted
     omega stays >= 0: (omega, a) and (-omega, -a) are the same model, and this picks one of them
-    raises        ValueError naming the argument
+    raises        ValueError or TypeError naming the argument
     """
-    _check_options(form, start, steps, every, lr)
+    _check_options(form, neutral, nonnegative, steps, lr, start, every)
     sizes, accuracy, used = _check_fit(sizes, accuracy, used, starts)
     weight = used / (used.sum(1, keepdim=True) * sizes.shape[-2])  # of a squared error: [F, S]
     level = (accuracy * weight[:, :, None]).sum((1, 2))
@@ -332,17 +311,7 @@ def fit_aam(
     with one_thread():
         for step in range(1, steps + 1):
             loss, gradients = slopes(parts, sizes, accuracy, weight, neutral)
-            adam(
-                parts,
-                gradients,
-                *moments,
-                [],
-                counts,
-                fused=True,
-                maximize=False,
-                **ADAM,
-                lr=lr,
-            )
+            adam(parts, gradients, *moments, [], counts, lr=lr, **ADAM)
             for part in (parts[0], parts[1], parts[3]) if nonnegative else parts[:1]:
                 part.clamp_(min=0)
             if step % every == 0:
@@ -401,10 +370,8 @@ def _first_weights(sizes: Tensor, level: Tensor, start: str, seed: int) -> list[
     fits, (rounds, clients) = len(level), sizes.shape[-2:]
 
     def draw(name: str, *shape: int) -> Tensor:
-        rows = [
-            torch.rand(*shape, generator=stream(seed, name, f), dtype=torch.float64)
-            for f in range(fits)
-        ]
+        streams = (stream(seed, name, f) for f in range(fits))
+        rows = [torch.rand(shape, generator=g, dtype=torch.float64) for g in streams]
         return torch.stack(rows).to(level)
 
     w1, b1, w2 = (
@@ -418,43 +385,38 @@ def _first_weights(sizes: Tensor, level: Tensor, start: str, seed: int) -> list[
     return [omega, w1 / math.sqrt(rounds), b1 / math.sqrt(rounds), w2 / math.sqrt(NODES), level]
 
 
-def _check_options(form: str, start: str, steps: int, every: int, lr: float) -> None:
-    if form not in ("linear", "hidden"):
-        raise ValueError(f'form: expected "linear" or "hidden", got {form!r}')
-    if start not in ("equal", "random"):
-        raise ValueError(f'start: expected "equal" or "random", got {start!r}')
-    for name, value in (("steps", steps), ("every", every)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
-    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
-        raise ValueError(f"lr: expected a number above 0, got {lr!r}")
+def _check_options(
+    form: str,
+    neutral: bool,
+    nonnegative: bool,
+    steps: int,
+    lr: float,
+    start: str = "equal",
+    every: int = 1,
+) -> None:
+    checks.choice("form", form, ("linear", "hidden"))
+    checks.choice("start", start, ("equal", "random"))
+    checks.flag("neutral", neutral)
+    checks.flag("nonnegative", nonnegative)
+    checks.whole("steps", steps)
+    checks.whole("every", every)
+    checks.number("lr", lr, 0, ends="(]")
 
 
 def _check_fit(
     sizes: Tensor, accuracy: Tensor, used: Tensor | None, starts: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    for name, tensor, dims in (("sizes", sizes, (3, 4)), ("accuracy", accuracy, (2, 3))):
-        if not torch.is_tensor(tensor) or tensor.ndim not in dims or 0 in tensor.shape:
-            shape = list(tensor.shape) if torch.is_tensor(tensor) else type(tensor).__name__
-            raise ValueError(f"{name}: expected [S, R, K] sizes and [S, R] accuracy, got {shape}")
-        if not torch.isfinite(tensor).all():
-            raise ValueError(f"{name}: holds NaN or infinite values")
-    if sizes.shape[:-1] != accuracy.shape:
-        raise ValueError(
-            f"accuracy: expected {list(sizes.shape[:-1])} to fit the sizes, "
-            f"got {list(accuracy.shape)}"
-        )
-    if isinstance(starts, bool) or not isinstance(starts, int) or starts < 1:
-        raise ValueError(f"starts: expected a whole number of at least 1, got {starts!r}")
-    if starts > 1 and (sizes.ndim == 4 or used is not None):
+    several, kind = getattr(sizes, "ndim", 3) == 4, torch.float64
+    dims = ["F", "S", "R", "K"] if several else ["S", "R", "K"]
+    sizes = checks.reals("sizes", sizes, dims, dtype=kind)
+    accuracy = checks.reals("accuracy", accuracy, sizes.shape[:-1], dtype=kind)
+    starts = checks.whole("starts", starts)
+    if starts > 1 and (several or used is not None):
         raise ValueError("starts: many starts are for one data set, without `used`")
-    fits = len(sizes) if sizes.ndim == 4 else starts
     if used is None:
-        used = torch.ones(fits, accuracy.shape[-2])
-    if not torch.is_tensor(used) or used.ndim != 2 or used.shape[1] != accuracy.shape[-2]:
-        raise ValueError(f"used: expected a tensor [F, {accuracy.shape[-2]}], got {used!r}")
-    fits = len(used) if sizes.ndim == 3 else fits
-    if len(used) != fits or not (used >= 0).all() or not (used.sum(1) > 0).all():
-        raise ValueError(f"used: expected {fits} rows of weights >= 0, none of them all zero")
-    kind = torch.float64
-    return sizes.to(kind), accuracy.to(kind), used.to(kind)
+        used = torch.ones(len(sizes) if several else starts, accuracy.shape[-2])
+    fits = len(sizes) if several else "F"
+    used = checks.array("used", used, [fits, accuracy.shape[-2]]).to(kind)
+    if not ((used >= 0).all() and torch.isfinite(used).all() and (used.sum(1) > 0).all()):
+        raise ValueError("used: expected rows of finite weights >= 0, none of them all zero")
+    return sizes, accuracy, used

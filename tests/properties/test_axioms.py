@@ -29,10 +29,9 @@ ORDERS: dict[str, Estimator] = {  # efficient and null in every single order
 }
 KERNEL: dict[str, Estimator] = {"kernel": lambda game: fm.kernel(game, 2 * game.n + 2, 1)}
 BANZHAF: dict[str, Estimator] = {"Banzhaf": fm.banzhaf}
-LOO: dict[str, Estimator] = {"leave one out": fm.leave_one_out}
+ONE: dict[str, Estimator] = {"leave one out": fm.leave_one_out, "alone": fm.alone}
 SAME_COALITIONS = {  # what they evaluate depends on the seed only, so they are linear in the worths
-    "permutation": ORDERS["permutation"],
-    "antithetic": ORDERS["antithetic"],
+    **ORDERS,
     "sampled Banzhaf": lambda game: fm.banzhaf(game, 40, 2),
 }
 
@@ -76,7 +75,7 @@ def test_efficiency(estimate, make_table_game, table):
     close(values.sum(), table[-1] - table[0])
 
 
-@named(EXACT, ORDERS, BANZHAF, LOO)
+@named(EXACT, ORDERS, BANZHAF, ONE)
 @given(table=tables(), data=st.data())
 def test_null_player_gets_nothing(estimate, make_table_game, table, data):
     null = data.draw(st.integers(0, players(table)), label="null player")
@@ -84,7 +83,7 @@ def test_null_player_gets_nothing(estimate, make_table_game, table, data):
     close(estimate(make_table_game(wider)).values[null], torch.tensor(0.0, dtype=torch.float64))
 
 
-@named(EXACT, BANZHAF, LOO)
+@named(EXACT, BANZHAF, ONE)
 @given(table=tables(least=2), data=st.data())
 def test_symmetric_players_get_the_same(estimate, make_table_game, table, data):
     n = players(table)
@@ -95,7 +94,7 @@ def test_symmetric_players_get_the_same(estimate, make_table_game, table, data):
     close(values[i], values[j])
 
 
-@named(EXACT, BANZHAF, LOO, SAME_COALITIONS)
+@named(EXACT, BANZHAF, ONE, SAME_COALITIONS)
 @given(table=tables(), a=st.floats(-3, 3), b=st.floats(-3, 3))
 def test_linearity(estimate, make_table_game, table, a, b):
     other = (table * 7.3 + 11).sin() * 50
@@ -115,7 +114,7 @@ def test_kernel_is_linear_in_the_worths(make_table_game, table):
     close(both, first + second)
 
 
-@named(EXACT, BANZHAF, LOO)
+@named(EXACT, BANZHAF, ONE)
 @given(table=tables(), data=st.data())
 def test_values_follow_the_players_names(estimate, make_table_game, table, data):
     order = torch.tensor(data.draw(st.permutations(range(players(table))), label="order"))
@@ -124,7 +123,7 @@ def test_values_follow_the_players_names(estimate, make_table_game, table, data)
     close(after[order], before)
 
 
-@named(EXACT, BANZHAF, LOO, SAME_COALITIONS)
+@named(EXACT, BANZHAF, ONE, SAME_COALITIONS)
 @given(table=tables(), shift=st.floats(-50, 50))
 def test_a_constant_added_to_every_worth_changes_nothing(estimate, make_table_game, table, shift):
     before, after = (estimate(make_table_game(t)).values for t in (table, table + shift))
@@ -140,8 +139,7 @@ def test_both_exact_forms_agree(make_table_game, table):
 @given(w=arrays(np.float64, st.integers(1, 8), elements=st.floats(-10, 10)).map(torch.from_numpy))
 def test_additive_games_leave_nothing_to_estimate(w):
     game = fm.additive(w)
-    every = [*EXACT.values(), *BANZHAF.values(), *LOO.values()]
-    every += [ORDERS["permutation"], ORDERS["antithetic"]]
+    every = [*EXACT.values(), *BANZHAF.values(), *ONE.values(), *ORDERS.values()]
     for estimate in every[: None if len(w) <= 6 else 1]:
         close(estimate(game).values, w)
 
@@ -155,3 +153,5 @@ def test_banzhaf_and_leave_one_out_are_not_efficient():
 
 def test_leave_one_out_sees_nothing_where_any_two_suffice():
     assert fm.leave_one_out(fm.majority([1, 1, 1], 2)).values.tolist() == [0, 0, 0]
+    assert fm.alone(fm.majority([1, 1, 1], 2)).values.tolist() == [0, 0, 0]
+    assert fm.alone(fm.airport([1, 2, 3])).values.tolist() == [1, 2, 3]

@@ -34,14 +34,19 @@ def a_round(net: fm.Model, m: int, samples: int = 150, dtype=torch.float64, seed
     return theta, draw(m, net.P) / 2, weights, draw(samples, inputs), y
 
 
-def one_by_one(plain, net, theta, updates, weights, coalitions, x, y) -> list[tuple[float, float]]:
-    """(accuracy, loss) of every coalition: average the members' models, load, forward."""
+ABSENT = ("left out", "silent")
+
+
+def one_by_one(
+    plain, net, theta, updates, weights, coalitions, x, y, absent
+) -> list[tuple[float, float]]:
+    """(accuracy, loss) of every coalition: add the members' updates, load, forward."""
     results = []
     for row in coalitions:
         ids = row.nonzero().flatten().tolist()
-        model = theta.clone()
+        model, total = theta.clone(), weights[ids if absent == "left out" else slice(None)].sum()
         for k in ids:
-            model += weights[k] / weights[ids].sum() * updates[k]
+            model += weights[k] / total * updates[k]
         results.append(plain.judge(net, model, (x, y)))
     return results
 
@@ -49,12 +54,14 @@ def one_by_one(plain, net, theta, updates, weights, coalitions, x, y) -> list[tu
 def check(plain, net, coalitions, m, **options) -> None:
     """Equal accuracies and losses within 1e-9."""
     theta, updates, weights, x, y = a_round(net, m, **options)
-    wanted = one_by_one(plain, net, theta, updates, weights, coalitions, x, y)
-    for metric, column in (("accuracy", 0), ("loss", 1)):
-        got = coalition_metric(net, theta, updates, weights, coalitions, x, y, metric)
-        assert got.dtype == torch.float64
-        expected = torch.tensor([row[column] for row in wanted], dtype=torch.float64)
-        torch.testing.assert_close(got, expected, rtol=0, atol=0 if metric == "accuracy" else 1e-9)
+    for absent in ABSENT:
+        wanted = one_by_one(plain, net, theta, updates, weights, coalitions, x, y, absent)
+        for metric, column in (("accuracy", 0), ("loss", 1)):
+            got = coalition_metric(net, theta, updates, weights, coalitions, x, y, metric, absent)
+            assert got.dtype == torch.float64
+            expected = torch.tensor([row[column] for row in wanted], dtype=torch.float64)
+            close = 0 if metric == "accuracy" else 1e-9
+            torch.testing.assert_close(got, expected, rtol=0, atol=close)
 
 
 @nets
@@ -96,25 +103,40 @@ def test_with_and_without_half_tables(plain, monkeypatch, table):
     check(plain, fm.mlp(6, 8, 3), fm.all_coalitions(7), 7)
 
 
-def test_float32_gives_equal_accuracies(plain):
+@nets
+def test_the_silent_are_as_good_as_zeros_to_the_last_bit(make_net):
+    net = make_net()
+    theta, updates, weights, x, y = a_round(net, 7)
+    updates[[0, 4]] = 0
+    sets = fm.all_coalitions(7)
+    found = coalition_metric(net, theta, updates, weights, sets, x, y, "loss", "silent")
+    without = sets.clone()
+    without[:, [0, 4]] = False
+    assert torch.equal(found, found[(without * (1 << torch.arange(7))).sum(1)])
+    assert len(found.unique()) == 2**5
+
+
+@pytest.mark.parametrize("absent", ABSENT)
+def test_float32_gives_equal_accuracies(plain, absent):
     net = fm.mlp(6, 8, 3)
     theta, updates, weights, x, y = a_round(net, 8, dtype=torch.float32)
     sets = fm.all_coalitions(8)
-    wanted = one_by_one(plain, net, theta, updates, weights, sets, x, y)
-    got = coalition_metric(net, theta, updates, weights, sets, x, y, "accuracy")
+    wanted = one_by_one(plain, net, theta, updates, weights, sets, x, y, absent)
+    got = coalition_metric(net, theta, updates, weights, sets, x, y, "accuracy", absent)
     differ = (got - torch.tensor([a for a, _ in wanted], dtype=torch.float64)).abs()
     assert float(differ.max()) <= 1 / len(y)  # a sample on the boundary of two classes at most
     assert float((differ > 0).double().mean()) < 0.02
-    loss = coalition_metric(net, theta, updates, weights, sets, x, y, "loss")
+    loss = coalition_metric(net, theta, updates, weights, sets, x, y, "loss", absent)
     torch.testing.assert_close(
         loss, torch.tensor([b for _, b in wanted], dtype=torch.float64), rtol=1e-5, atol=1e-6
     )
 
 
-def test_the_arguments_are_left_as_they_were():
+@pytest.mark.parametrize("absent", ABSENT)
+def test_the_arguments_are_left_as_they_were(absent):
     net = fm.mlp(6, 8, 3)
     arguments = a_round(net, 4)
     copies = [a.clone() for a in arguments]
     theta, updates, weights, x, y = arguments
-    coalition_metric(net, theta, updates, weights, fm.all_coalitions(4), x, y, "loss")
+    coalition_metric(net, theta, updates, weights, fm.all_coalitions(4), x, y, "loss", absent)
     assert all(torch.equal(a, b) for a, b in zip(arguments, copies, strict=True))

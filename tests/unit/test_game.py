@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,11 +11,11 @@ from fedlab_mini.game import decode, encode
 
 
 class Counting:
-    """A value function that keeps what it was asked for, and stops with an error on demand."""
+    """A value function that keeps what it was asked for, and stops on demand (``fail_at``)."""
 
-    def __init__(self, fail_at: int | None = None):
+    def __init__(self):
         self.asked: list[tuple[int, ...]] = []
-        self.calls, self.fail_at = 0, fail_at
+        self.calls, self.fail_at = 0, None
 
     def __call__(self, s: torch.Tensor) -> torch.Tensor:
         if self.calls == self.fail_at:
@@ -86,14 +87,21 @@ def test_save_and_load(tmp_path, n):
     s = torch.rand(9, n, generator=torch.Generator().manual_seed(2)) < 0.5
     wanted = game(s)
     game.save(path)
-    fresh = fm.Game(n, Counting(fail_at=0), name="mine")
+    unused = Counting()
+    fresh = fm.Game(n, unused, name="mine")
+    unused.fail_at = 0
     for _ in range(2):  # what is known already is not counted again
         fresh.load(path)
         assert fresh.evaluations == game.evaluations
     assert torch.equal(fresh(s), wanted)
-    for other in (fm.Game(n, value, name="yours"), fm.Game(n + 1, value, name="mine")):
-        with pytest.raises(ValueError, match="other work"):
-            other.load(path)
+    for other in (
+        fm.Game(n, Counting(), name="yours"),
+        fm.Game(n + 1, Counting(), name="mine"),
+        fm.Game(n, lambda s: s.sum(1), name="mine"),
+    ):
+        for use in (other.load, other.save):
+            with pytest.raises(ValueError, match="other work"):
+                use(path)
 
 
 @pytest.mark.parametrize("n", [3, 22, 66])
@@ -112,9 +120,11 @@ def test_load_without_a_file(tmp_path):
 @pytest.mark.parametrize("fail_at", [0, 1, 3])
 def test_an_interrupted_game_goes_on_where_it_was(tmp_path, fail_at):
     path = tmp_path / "c"
-    first = Counting(fail_at=fail_at)
+    first = Counting()
+    game = fm.Game(5, first, checkpoint=path, batch=8)
+    first.fail_at = fail_at
     with pytest.raises(KeyboardInterrupt):
-        fm.Game(5, first, checkpoint=path, batch=8).all()
+        game.all()
     second = Counting()
     game = fm.Game(5, second, checkpoint=path, batch=8)
     worths = game.all()
@@ -129,7 +139,9 @@ def test_an_interrupted_game_goes_on_where_it_was(tmp_path, fail_at):
     [
         (torch.ones(2, 3), TypeError),
         (torch.ones(2, 3, dtype=torch.long), TypeError),
-        ([[True, False, True]], TypeError),
+        ("abc", TypeError),
+        (None, TypeError),
+        (np.ones((2, 3)), TypeError),
         (torch.ones(3).bool(), ValueError),
         (torch.ones(2, 4).bool(), ValueError),
         (torch.ones(1, 2, 3).bool(), ValueError),
@@ -140,17 +152,39 @@ def test_coalitions_must_be_a_boolean_matrix(coalitions, error):
         fm.additive([1, 2, 3])(coalitions)
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.0, "3", True])
-def test_the_number_of_players_must_make_sense(n):
-    with pytest.raises(ValueError, match="n: "):
-        fm.Game(n, lambda s: s.sum(1))
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        *(({"n": n}, ValueError) for n in (0, -1)),
+        *(({"n": n}, TypeError) for n in (2.0, "3", True, None)),
+        *(({"batch": batch}, ValueError) for batch in (0, -1)),
+        *(({"batch": batch}, TypeError) for batch in (2.0, "3", True)),
+        ({"value": 3}, TypeError),
+        ({"name": 3}, TypeError),
+        ({"shapley": [1.0, 2.0]}, ValueError),
+        ({"shapley": "abc"}, TypeError),
+        ({"client_epochs": -1.0}, ValueError),
+        ({"client_epochs": "1"}, TypeError),
+        ({"checkpoint": 3.5}, TypeError),
+    ],
+)
+def test_bad_arguments_of_a_game_are_named(changes, error):
+    (name,) = changes
+    with pytest.raises(error, match=rf"^{name}: "):
+        fm.Game(**{"n": 3, "value": lambda s: s.sum(1)} | changes)
+
+
+def test_numpy_is_as_good_as_torch():
+    game = fm.Game(np.int64(3), lambda s: s.numpy().sum(1), batch=np.int32(5))
+    assert game(np.array([[True, False, True]])).tolist() == game([[True, False, True]]).tolist()
+    assert game.all().tolist() == [0, 1, 1, 2, 1, 2, 2, 3]
 
 
 def test_value_must_be_a_function_that_gives_one_finite_number_each():
-    with pytest.raises(TypeError, match="value"):
-        fm.Game(2, 3)
-    with pytest.raises(ValueError, match="value: expected 4 values"):
+    with pytest.raises(ValueError, match=r"value: expected an array \[4\]"):
         fm.Game(2, lambda s: s.double()).all()
+    with pytest.raises(TypeError, match="value: "):
+        fm.Game(2, lambda s: None).all()
     for bad in (torch.nan, torch.inf):
         pairs_fail = fm.Game(3, lambda s, bad=bad: torch.where(s.sum(1) == 2, bad, 1.0))
         with pytest.raises(ValueError, match=r"value: gave (nan|inf) for the coalition \[0, 1\]"):

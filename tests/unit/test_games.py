@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -40,18 +42,22 @@ def a_round(make_fed):
 
 @nets
 @pytest.mark.parametrize("weighted", [False, True])
-def test_round_game_is_averaging_loading_and_forwarding(a_round, plain, make_net, weighted):
+@pytest.mark.parametrize("absent", ["left out", "silent"])
+def test_round_game_is_averaging_loading_and_forwarding(a_round, plain, make_net, weighted, absent):
     net = make_net()
     fed, theta, updates = a_round(net)
     weights = fed.sizes.double() if weighted else torch.ones(4, dtype=torch.float64)
     given = fed.sizes if weighted else None
     accuracy, loss = (
-        fm.round_game(net, theta, updates, *fed.validation, metric=m, weights=given).all()
+        fm.round_game(
+            net, theta, updates, *fed.validation, metric=m, weights=given, absent=absent
+        ).all()
         for m in ("accuracy", "loss")
     )
     for code, members in enumerate(fm.all_coalitions(4)):
         share = members * weights
-        model = theta + (share / share.sum().clamp(min=1e-9)) @ updates
+        total = share.sum().clamp(min=1e-9) if absent == "left out" else weights.sum()
+        model = theta + (share / total) @ updates
         wanted = plain.judge(net, model, fed.validation)
         assert float(accuracy[code]) == wanted[0]
         assert float(loss[code]) == pytest.approx(-wanted[1], abs=1e-9)  # more is better
@@ -61,9 +67,15 @@ def test_round_game_is_averaging_loading_and_forwarding(a_round, plain, make_net
 def test_round_values_sum_to_the_rounds_gain(a_round, make_net):
     net = make_net()
     fed, theta, updates = a_round(net)
-    for metric, sign in (("accuracy", 1), ("loss", -1)):
-        game = fm.round_game(net, theta, updates, *fed.test, metric=metric, weights=fed.sizes)
-        history = fm.train(fed, net, fm.FedAvg(), rounds=1, local=LOCAL)
+    history = fm.train(fed, net, fm.FedAvg(), rounds=1, local=LOCAL)
+    for metric, sign, absent in (
+        ("accuracy", 1, "left out"),
+        ("loss", -1, "left out"),
+        ("loss", -1, "silent"),
+    ):
+        game = fm.round_game(
+            net, theta, updates, *fed.test, metric=metric, weights=fed.sizes, absent=absent
+        )
         gain = sign * (getattr(history, metric)[1] - getattr(history, metric)[0])
         assert float(fm.exact(game).values.sum()) == pytest.approx(float(gain), abs=1e-9)
         assert game.evaluations == 16
@@ -78,6 +90,97 @@ def test_a_zero_update_alone_changes_nothing_and_equal_updates_earn_the_same(a_r
     assert float(values[1]) == pytest.approx(float(values[2]), abs=1e-12)
     idle = fm.round_game(net, theta, torch.zeros_like(updates), *fed.validation)
     assert fm.exact(idle).values.abs().max() < 1e-12
+
+
+@nets
+def test_a_zero_update_earns_nothing_if_the_absent_are_silent(a_round, make_net):
+    net = make_net()
+    fed, theta, updates = a_round(net)
+    updates[2] = 0
+    build = functools.partial(fm.round_game, net, theta, updates, *fed.test, metric="loss")
+    silent = build(weights=fed.sizes, absent="silent")
+    some = fm.permutation(silent, 2)  # so that coalitions are asked for at different times
+    assert float(some.values[2]) == float(fm.exact(silent).values[2]) == 0
+    assert float(fm.leave_one_out(silent).values[2]) == float(fm.alone(silent).values[2]) == 0
+    assert abs(float(fm.exact(build(weights=fed.sizes)).values[2])) > 1e-3
+    nobody = fm.round_game(net, theta, 0 * updates, *fed.test, metric="loss", absent="silent")
+    assert fm.exact(nobody).values.tolist() == [0.0] * 4
+
+
+class Bowl(nn.Module):
+    """Two scores whose cross-entropy, for class 0, is 5 + g.theta + theta'H theta / 2."""
+
+    def __init__(self, g, H):
+        super().__init__()
+        self.p = nn.Parameter(torch.zeros(len(g), dtype=torch.float64))
+        self.g, self.H = g, H
+
+    def forward(self, x):
+        q = 5 + self.p @ self.g + self.p @ self.H @ self.p / 2
+        return torch.stack([torch.zeros_like(q), torch.log(torch.expm1(q))]).expand(len(x), 2)
+
+
+@pytest.fixture
+def bowl():
+    """``bowl(updates, weights, absent)``: (the round game on a quadratic loss, fm.quadratic)."""
+    generator = torch.Generator().manual_seed(8)
+    theta, g, root = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64) / 3
+        for shape in ((3,), (3,), (3, 3))
+    )
+    H = root @ root.T
+    net, x, y = fm.Model(Bowl(g, H)), torch.zeros(2, 1).double(), torch.zeros(2).long()
+
+    def make(updates, weights, absent):
+        game = fm.round_game(
+            net, theta, updates, x, y, metric="loss", weights=weights, absent=absent
+        )
+        return game, fm.quadratic(updates, weights / weights.sum(), g + H @ theta, H)
+
+    return make
+
+
+UPDATES = torch.tensor([[1.0, 0, 2], [-1, 0.5, 0], [0, 1, 1], [0.5, -1, 0.3]]).double()
+WEIGHTS = torch.tensor([3.0, 1, 2, 4]).double()
+
+
+def test_on_a_quadratic_loss_the_silent_round_game_is_the_closed_form(bowl):
+    for absent, holds in (("silent", True), ("left out", False)):
+        game, closed = bowl(UPDATES, WEIGHTS, absent)
+        worths = game.all() - game.all()[0]
+        assert torch.allclose(worths, closed.all(), rtol=0, atol=1e-12) == holds
+        assert torch.allclose(fm.exact(game).values, closed.shapley, rtol=0, atol=1e-12) == holds
+        assert float(fm.exact(game).values.sum()) == pytest.approx(float(closed.shapley.sum()))
+
+
+def test_on_a_quadratic_loss_splitting_changes_nothing_if_the_absent_are_silent(bowl):
+    rows, part = torch.tensor([0, 0, 1, 2, 3]), torch.tensor([0.3, 0.7, 1, 1, 1]).double()
+    for absent, holds in (("silent", True), ("left out", False)):
+        whole = fm.exact(bowl(UPDATES, WEIGHTS, absent)[0]).values
+        split = fm.exact(bowl(UPDATES[rows], WEIGHTS[rows] * part, absent)[0]).values
+        merged = torch.zeros(4, dtype=torch.float64).index_add(0, rows, split)
+        assert torch.allclose(merged, whole, rtol=0, atol=1e-12) == holds
+
+
+def test_a_round_may_come_in_numpy_and_in_several_types(a_round):
+    net = fm.mlp(6, 8, 3)
+    fed, theta, updates = a_round(net)
+    x, y = fed.validation
+    wanted = fm.exact(fm.round_game(net, theta, updates.float(), x, y, metric="loss")).values
+    found = fm.exact(
+        fm.round_game(
+            net,
+            theta.numpy(),
+            updates.float().numpy(),
+            x.numpy(),
+            y.numpy().astype(np.int32),
+            metric="loss",
+            weights=np.full(4, 2, dtype=np.float32),
+        )
+    ).values
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    other = fm.round_game(net, theta.float(), updates, x.float(), y.tolist(), weights=[1, 1, 1, 1])
+    assert other.all().isfinite().all()
 
 
 def test_players_are_rows_and_permute_with_them(a_round):
@@ -112,8 +215,9 @@ def test_a_changed_round_is_another_game(a_round):
         build(theta, updates * 2),
         build(theta, updates, metric="loss"),
         build(theta, updates, weights=fed.sizes),
+        build(theta, updates, absent="silent"),
     }
-    assert len(names) == 5
+    assert len(names) == 6
     assert build(theta, updates) in names
 
 
@@ -122,15 +226,26 @@ def test_a_changed_round_is_another_game(a_round):
     [
         ({"net": nn.Linear(6, 3)}, TypeError, "net"),
         ({"theta": torch.zeros(5)}, ValueError, "theta"),
-        ({"updates": torch.zeros(4, 5)}, ValueError, "theta, updates"),
-        ({"updates": torch.zeros(83)}, ValueError, "theta, updates"),
+        ({"updates": torch.zeros(4, 5)}, ValueError, "updates"),
+        ({"updates": torch.zeros(83)}, ValueError, "updates"),
+        ({"updates": torch.zeros(0, 83)}, ValueError, "updates"),
+        ({"updates": None}, TypeError, "updates"),
+        ({"updates": torch.zeros(4, 83, dtype=torch.complex64)}, TypeError, "updates"),
+        ({"theta": "theta"}, TypeError, "theta"),
         ({"updates": torch.full((4, 83), torch.nan)}, ValueError, "updates"),
         ({"theta": torch.full((83,), torch.inf)}, ValueError, "theta"),
         ({"x": torch.full((40, 6), torch.nan)}, ValueError, "x"),
         ({"x": torch.zeros(40, 5).double()}, ValueError, "net"),
-        ({"x": torch.zeros(39, 6).double()}, ValueError, "x, y"),
-        ({"y": torch.full((40,), 3)}, ValueError, "(net|y)"),
-        ({"y": torch.zeros(40)}, (TypeError, ValueError), "(y|x, y)"),
+        ({"x": torch.zeros(39, 6).double()}, ValueError, "y"),
+        ({"x": None}, TypeError, "x"),
+        ({"y": torch.full((40,), 3)}, ValueError, "y"),
+        ({"y": torch.full((40,), -1)}, ValueError, "y"),
+        ({"y": torch.zeros(40)}, TypeError, "y"),
+        ({"y": None}, TypeError, "y"),
+        ({"absent": "gone"}, ValueError, "absent"),
+        ({"absent": True}, TypeError, "absent"),
+        ({"weights": "1234"}, TypeError, "weights"),
+        ({"weights": [1e-60, 1, 1, 1], "dtype": torch.float32}, ValueError, "weights"),
         ({"metric": "f1"}, ValueError, "metric"),
         ({"weights": torch.ones(3)}, ValueError, "weights"),
         ({"weights": torch.tensor([1.0, 0, 1, 1])}, ValueError, "weights"),
@@ -143,6 +258,9 @@ def test_bad_arguments_of_round_game_are_named(a_round, changes, error, name):
     fed, theta, updates = a_round(net)
     x, y = fed.validation
     arguments = {"net": net, "theta": theta, "updates": updates, "x": x, "y": y} | changes
+    kind = arguments.pop("dtype", torch.float64)
+    if kind == torch.float32:
+        arguments |= {name: arguments[name].to(kind) for name in ("theta", "updates", "x")}
     with pytest.raises(error, match=rf"^{name}\b.*: "):
         fm.round_game(**arguments).all()
 
@@ -267,11 +385,15 @@ def test_bad_arguments_of_retraining_game_are_named(make_fed, changes, error, na
 @pytest.mark.parametrize(
     ("make", "name"),
     [
+        (lambda: fm.additive("123"), "w"),
+        (lambda: fm.additive(None), "w"),
+        (lambda: fm.glove(1.5, 2), "left"),
+        (lambda: fm.majority([1, 2], 1.5), "quota"),
         (lambda: fm.additive([]), "w"),
         (lambda: fm.additive([1.0, math.nan]), "w"),
         (lambda: fm.additive(torch.ones(2, 2)), "w"),
-        (lambda: fm.glove(0, 2), "left, right"),
-        (lambda: fm.glove(2, -1), "left, right"),
+        (lambda: fm.glove(0, 2), "left"),
+        (lambda: fm.glove(2, -1), "right"),
         (lambda: fm.airport([1.0, -1.0]), "costs"),
         (lambda: fm.airport([1.0, math.inf]), "costs"),
         (lambda: fm.majority([], 1), "weights"),
@@ -279,7 +401,7 @@ def test_bad_arguments_of_retraining_game_are_named(make_fed, changes, error, na
         (lambda: fm.majority([1.5, 2], 2), "weights"),
         (lambda: fm.majority([1, 2], 0), "quota"),
         (lambda: fm.majority([1, 2], 4), "quota"),
-        (lambda: fm.quadratic(*map(torch.ones, [(2, 3), 2, 3]), torch.ones(2, 2)), "updates"),
+        (lambda: fm.quadratic(*map(torch.ones, [(2, 3), 2, 3]), torch.ones(2, 2)), "H"),
         (lambda: fm.quadratic(*map(torch.ones, [3, 3, 1, (1, 1)])), "updates"),
         (lambda: fm.quadratic(*map(torch.ones, [(2, 3), 2, 3]), torch.arange(9.0).view(3, 3)), "H"),
         (
@@ -291,5 +413,5 @@ def test_bad_arguments_of_retraining_game_are_named(make_fed, changes, error, na
     ],
 )
 def test_bad_arguments_of_closed_forms_are_named(make, name):
-    with pytest.raises(ValueError, match=rf"^{name}\b.*: "):
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}\b.*: "):
         make()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -27,7 +28,7 @@ RANDOM = [torch.randn(9, generator=torch.Generator().manual_seed(s)) for s in ra
 )
 def test_contribution_index(v, index):
     assert fm.contribution_index(v).tolist() == index
-    assert fm.contribution_index(torch.tensor(v)).sum() == 1
+    assert fm.contribution_index(np.array(v)).sum() == 1
 
 
 def test_contribution_index_leaves_its_argument():
@@ -46,7 +47,19 @@ def test_rank_correlation_by_hand():
     assert fm.spearman([1, 2, 3], [10, 200, 3000]) == pytest.approx(1)
     assert fm.spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
     assert fm.spearman([1, 2, 3, 4], [1, 2, 4, 3]) == pytest.approx(0.8)  # 1 - 6 x 2 / 60
-    assert fm.spearman([1, 1, 1], [1, 2, 3]) == 0.0
+    assert fm.spearman([1, 1, 1], [1, 2, 3]) == fm.kendall([1, 1, 1], [1, 2, 3]) == 0.0
+    assert fm.kendall([1, 2, 3, 4], [1, 2, 4, 3]) == pytest.approx(4 / 6)  # 5 pairs alike, 1 not
+    assert fm.kendall([1, 2, 3], np.array([3, 2, 1])) == pytest.approx(-1)
+    # 4 alike, 1 not, 1 tied in the second only: 3 / sqrt(6 x 5)
+    assert fm.kendall([1, 2, 3, 4], [1, 3, 2, 3]) == pytest.approx(3 / math.sqrt(30))
+
+
+@pytest.mark.parametrize("a", RANDOM)
+def test_kendall_counts_pairs(a):
+    b = (a + RANDOM[0].roll(1)).round()  # ties
+    one, other = ((s[:, None] - s).sign() for s in (a, b))
+    wanted = (one * other).sum() / (one.square().sum() * other.square().sum()).sqrt()
+    assert fm.kendall(a, b) == pytest.approx(float(wanted), abs=1e-6)
 
 
 @pytest.mark.parametrize("scores", RANDOM)
@@ -80,6 +93,14 @@ def test_fairness_is_the_linear_correlation():
         (lambda: fm.contribution_index(torch.ones(2, 2)), "v"),
         (lambda: fm.spearman([1, 2], [1, 2, 3]), "a, b"),
         (lambda: fm.spearman([1], [1]), "a, b"),
+        (lambda: fm.kendall([1, 2], [1, 2, 3]), "a, b"),
+        (lambda: fm.kendall([1, math.nan], [1, 2]), "a"),
+        (lambda: fm.kendall([1, 2], "ab"), "b"),
+        (lambda: fm.spearman(None, [1, 2]), "a"),
+        (lambda: fm.contribution_index({1: 2}), "v"),
+        (lambda: fm.detection_auc([1, 2], 1), "bad"),
+        (lambda: fm.detection_auc([1, 2], [0.0]), "bad"),
+        (lambda: fm.detection_auc([1, 2, 3], [True]), "bad"),
         (lambda: fm.spearman([1, math.inf], [1, 2]), "a"),
         (lambda: fm.detection_auc([1, 2], set()), "bad"),
         (lambda: fm.detection_auc([1, 2], {0, 1}), "bad"),
@@ -90,7 +111,7 @@ def test_fairness_is_the_linear_correlation():
     ],
 )
 def test_bad_arguments_are_named(call, name):
-    with pytest.raises(ValueError, match=rf"^{name}: "):
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}: "):
         call()
 
 
