@@ -98,6 +98,16 @@ def instance(name: str, value: Any, kind: type[T], such_as: str) -> T:
     return value
 
 
+def floating(name: str, value: Any) -> torch.dtype:
+    """A type that the package computes in: float32 or float64."""
+    message = f"{name}: expected torch.float32 or torch.float64, got {shown(value)}"
+    if not isinstance(value, torch.dtype):
+        raise TypeError(message)
+    if value not in (torch.float32, torch.float64):
+        raise ValueError(message)
+    return value
+
+
 def dims(shape: Sequence[int | str]) -> str:
     """A shape for a message: ``[m, 64]``; a string stands for any length of at least 1."""
     return "[" + ", ".join(map(str, shape)) + "]"
