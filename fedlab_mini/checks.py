@@ -32,17 +32,17 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
-def whole(name: str, value: Any, low: int = 1, high: int | None = None) -> int:
+def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
     """A whole number in [low, high]: Python's or NumPy's, never a bool."""
-    wanted = f"at least {low}" if high is None else f"{low}..{high}"
-    message = f"{name}: expected a whole number of {wanted}, got {shown(value)}"
+    wanted = "" if low is None else f" of at least {low}" if high is None else f" of {low}..{high}"
+    message = f"{name}: expected a whole number{wanted}, got {shown(value)}"
     if isinstance(value, bool | np.bool_ | Tensor):
         raise TypeError(message)
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(message) from None
-    if number < low or (high is not None and number > high):
+    if (low is not None and number < low) or (high is not None and number > high):
         raise ValueError(message)
     return number
 

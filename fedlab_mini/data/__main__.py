@@ -72,8 +72,8 @@ def verify_sets(names: Sequence[str]) -> int:
             print(f"{entry.name}: absent")
             good &= entry.name not in names and not entry.embedded
         else:
-            right = all([_verify_file(entry, file) for file in in_use(entry)])
-            good &= right and (entry.content is None or _verify_content(entry))
+            results = [_verify_file(entry, file) for file in in_use(entry)]
+            good &= all(results) and (entry.content is None or _verify_content(entry))
     return 0 if good else 1
 
 
