@@ -156,15 +156,15 @@ def noisy_digits(
         raise ValueError(f"clients: set 2 has noise levels for {len(LEVELS)} clients")
     own, mine = (10_000, 2_000) if len(data) >= 14_000 else (None, len(data) // 5)
     order = _order(clients, seed)
-    wrong: dict[int, DataCorruption] = {
+    wrong: dict[int, dict[int, DataCorruption]] = {
         1: {order[0]: flip_labels(0.5)},
         2: {k: flip_labels(level) for k, level in zip(order, LEVELS, strict=False)},
         3: {order[0]: relabel_as(9, 0.9)},
-    }[noise_set]
+    }
     return federation(
         data,
         clients=clients,
-        corrupt=wrong,
+        corrupt=wrong[noise_set],
         samples=own if samples is None else samples,
         validation=mine if validation is None else validation,
         test=mine if test is None else test,

@@ -45,7 +45,7 @@ class Dataset:
         x = checks.reals("x", self.x, ["N", "d"])
         classes = checks.whole("classes", self.classes)
         y = checks.wholes("y", self.y, [len(x)], 0, classes - 1)
-        names = checks.instance("labels", self.labels, tuple | list, "a tuple of class names")
+        names = checks.instance("labels", self.labels, Sequence, "a tuple of class names")
         if names and len(names) != classes:
             raise ValueError(f"labels: expected {classes} class names, got {len(names)}")
         labels = tuple(names) or tuple(map(str, range(classes)))

@@ -107,14 +107,14 @@ class _Bounded:
 def _member(arrived: Path, file: File) -> Iterator[IO[bytes]]:
     """The wanted file as a stream: the download itself, or a member of a zip or tar archive."""
     if file.member is None:
-        with open(arrived, "rb") as stream:
-            yield stream
+        with open(arrived, "rb") as whole:
+            yield whole
     elif zipfile.is_zipfile(arrived):
-        with zipfile.ZipFile(arrived) as archive, archive.open(file.member) as stream:
-            yield stream
+        with zipfile.ZipFile(arrived) as zipped, zipped.open(file.member) as member:
+            yield member
     else:
-        with tarfile.open(arrived) as archive:
-            stream = archive.extractfile(file.member)
-            if stream is None:
+        with tarfile.open(arrived) as tarred:
+            found = tarred.extractfile(file.member)
+            if found is None:
                 raise KeyError(f"{file.member} is no file")
-            yield stream
+            yield found

@@ -66,7 +66,7 @@ def cifar10(card: Card, part: str | None) -> Arrays:
 def _cifar_batch(card: Card, part: str | None) -> Arrays:
     """A record is a label byte, then 32 x 32 bytes of red, of green, of blue."""
     file = card.files[0] if part == "train" else card.files[1]
-    count = card.counts[part]
+    count = card.counts["train" if part == "train" else "test"]
     records = np.fromfile(verified(card, file), np.uint8, count * 3073).reshape(count, 3073)
     images = records[:, 1:].reshape(count, 3, 32, 32).transpose(0, 2, 3, 1)
     return np.ascontiguousarray(images), records[:, 0]
