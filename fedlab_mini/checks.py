@@ -32,17 +32,17 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
-def whole(name: str, value: Any, low: int = 1, high: int | None = None) -> int:
+def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
     """A whole number in [low, high]: Python's or NumPy's, never a bool."""
-    wanted = f"at least {low}" if high is None else f"{low}..{high}"
-    message = f"{name}: expected a whole number of {wanted}, got {shown(value)}"
+    wanted = "" if low is None else f" of at least {low}" if high is None else f" of {low}..{high}"
+    message = f"{name}: expected a whole number{wanted}, got {shown(value)}"
     if isinstance(value, bool | np.bool_ | Tensor):
         raise TypeError(message)
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(message) from None
-    if number < low or (high is not None and number > high):
+    if (low is not None and number < low) or (high is not None and number > high):
         raise ValueError(message)
     return number
 
@@ -95,6 +95,16 @@ def instance(name: str, value: Any, kind: type[T], such_as: str) -> T:
     """An object of a class, with an example of how to get one."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: expected {such_as}, got {shown(value)}")
+    return value
+
+
+def floating(name: str, value: Any) -> torch.dtype:
+    """A type that the package computes in: float32 or float64."""
+    message = f"{name}: expected torch.float32 or torch.float64, got {shown(value)}"
+    if not isinstance(value, torch.dtype):
+        raise TypeError(message)
+    if value not in (torch.float32, torch.float64):
+        raise ValueError(message)
     return value
 
 

@@ -1,37 +1,66 @@
 """Corrupt: what goes wrong. Data corruptions act once, before training; attacks act every round.
 
-Chapters 1 and 11 use it. A corruption says in its repr what it does; the federation keeps that
-text as ground truth. Nothing is changed in place.
+Chapter 1 uses it. A corruption says in its repr what it does; the federation keeps that text as
+ground truth. Nothing is changed in place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
 
+from . import checks
 from .data import Dataset
+from .data.dataset import image
 
+Samples = tuple[Tensor, Tensor]  # x [n, d], y [n]
 Corrupted = tuple[Tensor, Tensor, Tensor]  # x [n, d], y [n], changed [n] bool
 
 
 class DataCorruption:
-    """Marks what is done to a client's data: ``corruption(x, y, classes, generator)``.
+    """What is done to a client's data: ``corruption(x, y, classes, generator)``.
 
     x [n, d] inputs, y [n] labels in 0..classes-1; returns new x, new y, and changed [n] (bool):
-    which samples differ from before. Inputs are left as they are.
+    which samples differ from before. Inputs are left as they are. A subclass says in ``change``
+    what it does to copies of x and y.
+    raises  TypeError or ValueError naming the argument
     """
+
+    def __call__(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Corrupted:
+        x, classes = checks.reals("x", x, ["n", "d", "..."]), checks.whole("classes", classes)
+        y = checks.wholes("y", y, [len(x)], 0, classes - 1)
+        new_x, new_y = self.change(x.clone(), y.clone(), classes, generator)
+        return new_x, new_y, (new_x != x).flatten(1).any(1) | (new_y != y)
+
+    def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
+        """The corrupted inputs and labels; x and y are copies that may be written to."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it changes")
 
 
 class UpdateAttack:
-    """Marks what a client sends instead of its update: ``attack(updates, previous, generator)``.
+    """What a client sends instead of its update: ``attack(updates, previous, generator)``.
 
     updates [m, P]   the honest updates, one row an attacking client
     previous         the server's last step, theta_t - theta_(t-1): [P] or [m, P]; None in round 1
-    returns [m, P]   what is sent
+    returns [m, P]   what is sent; the honest updates are left as they are
     """
+
+    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} does not say what it sends")
+
+
+def _keep(checked: object, **values: object) -> None:
+    """Put checked values into a frozen dataclass."""
+    for name, value in values.items():
+        object.__setattr__(checked, name, value)
+
+
+def _share(checked: object, *names: str) -> None:
+    for name in names:
+        _keep(checked, **{name: checks.number(name, getattr(checked, name), 0, 1)})
 
 
 @dataclass(frozen=True)
@@ -41,18 +70,16 @@ class flip_labels(DataCorruption):
     share: float
 
     def __post_init__(self) -> None:
-        _check_share("share", self.share)
+        _share(self, "share")
 
-    def __call__(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Corrupted:
+    def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         """See `DataCorruption`; ValueError if there is only one class."""
-        _check_data(x, y, classes)
         if classes < 2:
             raise ValueError(f"classes: flip_labels needs another class to flip to, got {classes}")
         chosen = _chosen(self.share, y, generator)
         shift = torch.randint(1, classes, (len(chosen),), generator=generator).to(y)
-        flipped = y.clone()
-        flipped[chosen] = (y[chosen] + shift) % classes
-        return x.clone(), flipped, flipped != y
+        y[chosen] = (y[chosen] + shift) % classes
+        return x, y
 
 
 @dataclass(frozen=True)
@@ -63,15 +90,13 @@ class relabel_as(DataCorruption):
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_share("share", self.share)
+        _keep(self, target=checks.whole("target", self.target, 0))
+        _share(self, "share")
 
-    def __call__(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Corrupted:
+    def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         """See `DataCorruption`; ValueError if the target is no class."""
-        _check_data(x, y, classes)
-        _check_class("target", self.target, classes)
-        relabelled = y.clone()
-        relabelled[_chosen(self.share, y, generator)] = self.target
-        return x.clone(), relabelled, relabelled != y
+        y[_chosen(self.share, y, generator)] = checks.whole("target", self.target, 0, classes - 1)
+        return x, y
 
 
 @dataclass(frozen=True)
@@ -91,29 +116,22 @@ class open_set(DataCorruption):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.foreign, Dataset):
-            raise TypeError(f"foreign: expected a Dataset, got {type(self.foreign).__name__}")
+        checks.instance("foreign", self.foreign, Dataset, "a Dataset (see fm.load)")
+        _keep(self, seed=checks.whole("seed", self.seed, 0, 2**63 - 1))
         if self.mapping is not None:
-            if len(self.mapping) != self.foreign.classes:
-                raise ValueError(
-                    f"mapping: expected one class for each of {self.foreign.classes} foreign ones, "
-                    f"got {len(self.mapping)}"
-                )
-            object.__setattr__(self, "mapping", tuple(int(c) for c in self.mapping))
+            mapping = checks.wholes("mapping", self.mapping, [self.foreign.classes])
+            _keep(self, mapping=tuple(mapping.tolist()))
 
     def labels_for(self, classes: int) -> Tensor:
         """The map [foreign classes] -> 0..classes-1, the same at every call."""
         if self.mapping is not None:
-            for target in self.mapping:
-                _check_class("mapping", target, classes)
-            return torch.tensor(self.mapping)
+            return checks.wholes("mapping", self.mapping, [self.foreign.classes], 0, classes - 1)
         stream = Generator().manual_seed(self.seed)
         order = torch.randperm(max(self.foreign.classes, classes), generator=stream)
         return order[: self.foreign.classes] % classes
 
-    def __call__(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Corrupted:
+    def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         """See `DataCorruption`; ValueError if the foreign samples have other features."""
-        _check_data(x, y, classes)
         if x.shape[1:] != self.foreign.x.shape[1:]:
             raise ValueError(
                 f"foreign: samples of shape {list(self.foreign.x.shape[1:])} cannot stand for "
@@ -125,38 +143,31 @@ class open_set(DataCorruption):
         else:
             drawn = torch.randint(supply, (n,), generator=generator)
         drawn = drawn.to(self.foreign.y.device)
-        relabelled = self.labels_for(classes).to(y)[self.foreign.y[drawn].to(y)]
-        changed = torch.ones(n, dtype=torch.bool, device=y.device)
-        return self.foreign.x[drawn].to(x), relabelled, changed
+        labels = self.labels_for(classes).to(y)
+        return self.foreign.x[drawn].to(x), labels[self.foreign.y[drawn].to(y)]
 
 
 @dataclass(frozen=True, init=False)
 class swap_labels(DataCorruption):
     """All labels a become b and all b become a, for each pair: ``swap_labels((2, 4), (1, 7))``."""
 
-    pairs: tuple[tuple[int, int], ...] = field(default=())
+    pairs: tuple[tuple[int, int], ...] = ()
 
     def __init__(self, *pairs: tuple[int, int]) -> None:
-        if not pairs or any(not isinstance(p, tuple | list) or len(p) != 2 for p in pairs):
-            raise ValueError(f"pairs: expected pairs of classes such as (2, 4), got {pairs!r}")
-        flat = [c for pair in pairs for c in pair]
-        if len(set(flat)) != len(flat):
+        found = checks.wholes("pairs", pairs, ["pairs", 2])
+        if len(found.unique()) != found.numel():
             raise ValueError(f"pairs: expected every class at most once, got {pairs!r}")
-        object.__setattr__(self, "pairs", tuple((int(a), int(b)) for a, b in pairs))
+        _keep(self, pairs=tuple((a, b) for a, b in found.tolist()))
 
     def __repr__(self) -> str:
         return f"swap_labels({', '.join(map(str, self.pairs))})"
 
-    def __call__(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Corrupted:
+    def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         """See `DataCorruption`; nothing is random here. ValueError if a pair names no class."""
-        _check_data(x, y, classes)
+        one, other = checks.wholes("pairs", self.pairs, ["pairs", 2], 0, classes - 1).to(y).T
         table = torch.arange(classes, device=y.device)
-        for a, b in self.pairs:
-            _check_class("pairs", a, classes)
-            _check_class("pairs", b, classes)
-            table[a], table[b] = b, a
-        swapped = table[y].to(y.dtype)
-        return x.clone(), swapped, swapped != y
+        table[one], table[other] = other, one
+        return x, table[y]
 
 
 @dataclass(frozen=True)
@@ -173,24 +184,20 @@ class delete_words(DataCorruption):
     form: str = "counts"
 
     def __post_init__(self) -> None:
-        _check_share("share", self.share)
-        _check_share("messages", self.messages)
-        if self.form not in ("counts", "tokens"):
-            raise ValueError(f'form: expected "counts" or "tokens", got {self.form!r}')
+        _share(self, "share", "messages")
+        checks.choice("form", self.form, ("counts", "tokens"))
 
-    def __call__(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Corrupted:
+    def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         """See `DataCorruption`; ValueError if x does not hold whole numbers of at least 0."""
-        _check_data(x, y, classes)
         if x.ndim != 2 or (x < 0).any() or (x != x.round()).any():
             raise ValueError(
                 "x: delete_words needs word counts or token ids [n, d], whole and at least 0; "
                 "delete words before scaling"
             )
         rows = _chosen(self.messages, y, generator)
-        shortened = x.clone()
         shorten = _drop_counts if self.form == "counts" else _drop_tokens
-        shortened[rows] = shorten(x[rows], self.share, generator)
-        return shortened, y.clone(), (shortened != x).any(1)
+        x[rows] = shorten(x[rows], self.share, generator)
+        return x, y
 
 
 @dataclass(frozen=True)
@@ -208,31 +215,26 @@ class backdoor(DataCorruption):
     size: int = 3
 
     def __post_init__(self) -> None:
-        _check_share("share", self.share)
-        if len(self.shape) != 3 or min(self.shape) < 1:
-            raise ValueError(f"shape: expected (channels, height, width), got {self.shape!r}")
-        if not 1 <= self.size <= min(self.shape[1:]):
-            raise ValueError(f"size: expected 1..{min(self.shape[1:])} pixels, got {self.size!r}")
+        _share(self, "share")
+        shape = image("shape", self.shape)
+        _keep(self, shape=shape, size=checks.whole("size", self.size, 1, min(shape[1:])))
+        if self.target is not None:
+            _keep(self, target=checks.whole("target", self.target, 0))
 
     def stamp(self, x: Tensor) -> Tensor:
         """x [n, d] with the square set to 1, as a new tensor: the trigger, for testing a model."""
-        channels, height, width = self.shape
-        if x.ndim != 2 or x.shape[1] != channels * height * width:
-            raise ValueError(f"shape: {self.shape} does not hold the features of x {list(x.shape)}")
-        images = x.clone().view(-1, channels, height, width)
+        x = checks.reals("x", x, ["n", "d"])
+        images = x.clone().view(-1, *image("shape", self.shape, x.shape[1]))
         images[:, :, -self.size :, -self.size :] = 1
         return images.view(x.shape)
 
-    def __call__(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Corrupted:
+    def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         """See `DataCorruption`; ValueError if the target is no class or the shape does not fit."""
-        _check_data(x, y, classes)
         rows = _chosen(self.share, y, generator)
-        stamped, relabelled = x.clone(), y.clone()
-        stamped[rows] = self.stamp(x)[rows]
+        x[rows] = self.stamp(x)[rows]
         if self.target is not None:
-            _check_class("target", self.target, classes)
-            relabelled[rows] = self.target
-        return stamped, relabelled, (stamped != x).any(1) | (relabelled != y)
+            y[rows] = checks.whole("target", self.target, 0, classes - 1)
+        return x, y
 
 
 @dataclass(frozen=True)
@@ -242,13 +244,11 @@ class sign_flip(UpdateAttack):
     strength: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.strength < float("inf"):
-            raise ValueError(f"strength: expected a finite number above 0, got {self.strength!r}")
+        _keep(self, strength=checks.number("strength", self.strength, 0, ends="()"))
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         """See `UpdateAttack`; nothing is random here."""
-        _check_updates(updates)
-        return -self.strength * updates
+        return -self.strength * _rows(updates)
 
 
 @dataclass(frozen=True)
@@ -258,12 +258,11 @@ class free_ride(UpdateAttack):
     noise: float = 1e-3
 
     def __post_init__(self) -> None:
-        if not 0 <= self.noise < float("inf"):
-            raise ValueError(f"noise: expected a finite number of at least 0, got {self.noise!r}")
+        _keep(self, noise=checks.number("noise", self.noise, 0))
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         """See `UpdateAttack`; only the shape of the honest updates is used."""
-        _check_updates(updates)
+        updates = _rows(updates)
         drawn = torch.randn(updates.shape, generator=generator, dtype=torch.float64)
         return (self.noise * drawn).to(updates)
 
@@ -275,13 +274,11 @@ class scale(UpdateAttack):
     factor: float
 
     def __post_init__(self) -> None:
-        if not abs(self.factor) < float("inf"):
-            raise ValueError(f"factor: expected a finite number, got {self.factor!r}")
+        _keep(self, factor=checks.number("factor", self.factor))
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         """See `UpdateAttack`; nothing is random here."""
-        _check_updates(updates)
-        return self.factor * updates
+        return self.factor * _rows(updates)
 
 
 @dataclass(frozen=True)
@@ -290,42 +287,20 @@ class replay(UpdateAttack):
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         """See `UpdateAttack`; ValueError if ``previous`` does not fit the updates."""
-        _check_updates(updates)
+        updates = _rows(updates)
         if previous is None:
             return torch.zeros_like(updates)
-        if previous.shape not in (updates.shape, updates.shape[1:]):
+        sent = checks.reals("previous", previous, ["..."], finite=False).to(updates)
+        if sent.shape not in (updates.shape, updates.shape[1:]):
             raise ValueError(
                 f"previous: expected shape {list(updates.shape[1:])} or {list(updates.shape)}, "
-                f"got {list(previous.shape)}"
+                f"got {list(sent.shape)}"
             )
-        return previous.to(updates).expand_as(updates).clone()
+        return sent.expand_as(updates).clone()
 
 
-def _check_share(name: str, share: float) -> None:
-    if not 0 <= share <= 1:
-        raise ValueError(f"{name}: expected a number in [0, 1], got {share!r}")
-
-
-def _check_class(name: str, label: int, classes: int) -> None:
-    if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < classes:
-        raise ValueError(f"{name}: expected a class in 0..{classes - 1}, got {label!r}")
-
-
-def _check_data(x: Tensor, y: Tensor, classes: int) -> None:
-    if y.ndim != 1 or y.is_floating_point() or x.ndim < 2 or len(x) != len(y):
-        raise ValueError(
-            f"x, y: expected x [n, ...] and integer labels y [n], got {list(x.shape)} and "
-            f"{list(y.shape)} of {y.dtype}"
-        )
-    if len(y) and (int(y.min()) < 0 or int(y.max()) >= classes):
-        raise ValueError(f"y: expected labels in 0..{classes - 1}")
-
-
-def _check_updates(updates: Tensor) -> None:
-    if updates.ndim != 2 or not updates.is_floating_point():
-        raise ValueError(
-            f"updates: expected floating [m, P], got {list(updates.shape)} of {updates.dtype}"
-        )
+def _rows(updates: Tensor) -> Tensor:
+    return checks.reals("updates", updates, ["m", "P"], finite=False)
 
 
 def _chosen(share: float, y: Tensor, generator: Generator) -> Tensor:

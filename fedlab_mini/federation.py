@@ -7,18 +7,17 @@ minibatch of many clients is one gather.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from .corrupt import DataCorruption, UpdateAttack
+from . import checks
+from .corrupt import DataCorruption, Samples, UpdateAttack
 from .data import Dataset
 from .partition import Split, iid
 from .streams import stream
-
-Samples = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +32,7 @@ class Federation:
     attacks              {client id: the update attack it runs after local training}
     noise [K]            share of a client's samples that its data corruptions changed, for judging
     unusable             ids of clients whose data are not finite: they never take part
+    raises               TypeError or ValueError naming the argument
     """
 
     x: Tensor
@@ -45,11 +45,31 @@ class Federation:
     attacks: Mapping[int, UpdateAttack] = field(default_factory=dict)
     unusable: frozenset[int] = frozenset()
     name: str = "federation"
-    noise: Tensor = None  # type: ignore[assignment]  # zeros unless given
+    noise: Tensor = field(default_factory=lambda: torch.zeros(0))  # zeros unless given
 
     def __post_init__(self) -> None:
-        if self.noise is None:
-            object.__setattr__(self, "noise", torch.zeros(len(self.sizes), dtype=torch.float64))
+        given: dict[str, object] = {"classes": checks.whole("classes", self.classes)}
+        x, y = given["x"], given["y"] = _samples("x, y", (self.x, self.y), self.classes)
+        sizes = given["sizes"] = checks.wholes("sizes", self.sizes, ["K"], 1).cpu()
+        if int(sizes.sum()) != len(y):
+            raise ValueError(f"sizes: add up to {int(sizes.sum())}, there are {len(y)} samples")
+        for part in ("validation", "test"):
+            given[part] = _samples(part, getattr(self, part), self.classes, like=x, finite=True)
+        for part in ("truth", "attacks"):
+            told = checks.instance(part, getattr(self, part), Mapping, "{client id: what}")
+            given[part] = {checks.whole(part, k, 0, len(sizes) - 1): told[k] for k in told}
+        for k, attack in self.attacks.items():
+            checks.instance(f"attacks[{k}]", attack, UpdateAttack, "an attack such as sign_flip()")
+        unusable = checks.distinct_ids("unusable", self.unusable, len(sizes)).tolist()
+        if not set(_broken(x, sizes)) <= set(unusable):
+            raise ValueError("x: holds NaN or infinite values of clients that are not in unusable")
+        if len(unusable) == len(sizes):
+            raise ValueError("unusable: expected a client that can take part, got all")
+        given["unusable"] = frozenset(unusable)
+        noise = self.noise if len(self.noise) else torch.zeros(len(sizes), dtype=torch.float64)
+        given["noise"] = checks.reals("noise", noise, [len(sizes)])
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
 
     @property
     def clients(self) -> int:
@@ -77,21 +97,21 @@ class Federation:
 
     def client(self, k: int) -> Samples:
         """The samples (x [n_k, ...], y [n_k]) of client ``k``; ValueError for an unknown id."""
-        if not 0 <= k < self.clients:
-            raise ValueError(f"k: expected a client id in 0..{self.clients - 1}, got {k}")
+        k = checks.whole("k", k, 0, self.clients - 1)
         low, high = self.offsets[k : k + 2].tolist()
         return self.x[low:high], self.y[low:high]
 
     def server(self, part: str) -> Samples:
         """The server's ``"validation"`` or ``"test"`` samples."""
-        if part not in ("validation", "test"):
-            raise ValueError(f'on: expected "validation" or "test", got {part!r}')
+        checks.choice("on", part, ("validation", "test"))
         return self.validation if part == "validation" else self.test
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Federation:
         """The same federation on another device or in another floating-point type."""
+
+        dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
 
         def move(pair: Samples) -> Samples:
             return pair[0].to(device=device, dtype=dtype), pair[1].to(device=device)
@@ -112,7 +132,7 @@ class Federation:
     @classmethod
     def from_datasets(
         cls,
-        datasets: Sequence[Samples],
+        datasets: Iterable[Samples],
         *,
         validation: Samples,
         test: Samples,
@@ -120,6 +140,9 @@ class Federation:
         name: str = "federation",
     ) -> Federation:
         """Anybody's data: one ``(x [n_k, ...], y [n_k])`` a client; ids are the positions 0..K-1.
+
+        Tensors, NumPy arrays or lists: x of one floating-point type (whole numbers become
+        float32), y whole numbers from 0.
 
         validation, test  the server's samples, in the same form
         classes           number of classes; by default the highest label + 1
@@ -129,35 +152,37 @@ class Federation:
         raises  ValueError or TypeError naming the argument: no client, an empty client, shapes that
                 differ, labels that are no integers in range, server samples that are not finite
         """
-        if len(datasets) < 1:
+        try:
+            pairs = list(datasets)
+        except TypeError:
+            raise TypeError(
+                f"datasets: expected a pair (x, y) a client, got {checks.shown(datasets)}"
+            ) from None
+        if not pairs:
             raise ValueError("datasets: expected at least one client, got none")
-        named = [(f"datasets[{k}]", pair) for k, pair in enumerate(datasets)]
-        named += [("validation", validation), ("test", test)]
-        for label, pair in named:
-            _check_pair(label, pair, like=datasets[0])
-        top = 1 + max(int(y.max()) for _, (_, y) in named)
-        if classes is not None and top > classes:
-            raise ValueError(f"classes: {classes} given, but the labels go up to {top - 1}")
-        for label, (x, _) in named[-2:]:
-            if not torch.isfinite(x).all():
-                raise ValueError(f"{label}: the inputs hold NaN or infinite values")
-        broken = frozenset(k for k, (x, _) in enumerate(datasets) if not torch.isfinite(x).all())
-        if len(broken) == len(datasets):
+        mine: list[Samples] = []
+        for k, pair in enumerate(pairs):
+            mine.append(_samples(f"datasets[{k}]", pair, like=mine[0][0] if mine else None))
+        server = [_samples("validation", validation), _samples("test", test)]
+        top = 1 + max(int(y.max()) for _, y in mine + server)
+        x, sizes = torch.cat([x for x, _ in mine]), torch.tensor([len(y) for _, y in mine])
+        broken = _broken(x, sizes)
+        if len(broken) == len(sizes):
             raise ValueError("datasets: the inputs of every client hold NaN or infinite values")
         if broken:
             warnings.warn(
-                f"datasets: client {', '.join(map(str, sorted(broken)))} holds NaN or infinite "
+                f"datasets: client {', '.join(map(str, broken))} holds NaN or infinite "
                 "inputs and is excluded from training",
                 stacklevel=2,
             )
         return cls(
-            x=torch.cat([x for x, _ in datasets]),
-            y=torch.cat([y for _, y in datasets]).long(),
-            sizes=torch.tensor([len(y) for _, y in datasets]),
-            validation=(validation[0], validation[1].long()),
-            test=(test[0], test[1].long()),
-            classes=classes or top,
-            unusable=broken,
+            x=x,
+            y=torch.cat([y for _, y in mine]),
+            sizes=sizes,
+            validation=server[0],
+            test=server[1],
+            classes=top if classes is None else checks.whole("classes", classes, top),
+            unusable=frozenset(broken),
             name=name,
         )
 
@@ -181,51 +206,53 @@ def federation(
     samples           how many samples all clients hold together; default: all that are left
     raises            ValueError or TypeError naming the argument
     """
-    check_deal(data, clients)
+    clients = check_deal(data, clients)
     order = torch.randperm(len(data), generator=stream(seed, "server samples"))
     kept: dict[str, Samples] = {}
     for label, wanted in (("validation", validation), ("test", test)):
         kept[label], order = _server_samples(label, wanted, data, order)
     if samples is not None:
-        if not clients <= samples <= len(order):
-            raise ValueError(f"samples: expected {clients}..{len(order)}, got {samples}")
-        order = order[:samples]
+        order = order[: checks.whole("samples", samples, clients, len(order))]
     order = order.sort().values
-    groups = _deal(split or iid(), data.y[order], clients, stream(seed, "split"))
+    groups = _deal(iid() if split is None else split, data.y[order], clients, stream(seed, "split"))
     pairs = [(data.x[order[g]], data.y[order[g]]) for g in groups]
-    pairs, truth, attacks, noise = _corrupt(pairs, corrupt or {}, data.classes, seed)
+    told = {} if corrupt is None else corrupt
+    pairs, truth, attacks, noise = _corrupt(pairs, told, data.classes, seed)
     fed = Federation.from_datasets(pairs, **kept, classes=data.classes, name=data.name)
     return replace(fed, truth=truth, attacks=attacks, noise=noise)
 
 
-def check_deal(data: Dataset, clients: int) -> None:
-    """TypeError or ValueError unless there are a Dataset and at least one client to deal it to."""
-    if not isinstance(data, Dataset):
-        raise TypeError(f"data: expected a Dataset (see fm.load), got {type(data).__name__}")
-    if isinstance(clients, bool) or not isinstance(clients, int) or clients < 1:
-        raise ValueError(f"clients: expected a whole number of at least 1, got {clients!r}")
+def check_deal(data: Dataset, clients: int) -> int:
+    """The number of clients; TypeError or ValueError unless there is a Dataset to deal to them."""
+    checks.instance("data", data, Dataset, "a Dataset (see fm.load)")
+    return checks.whole("clients", clients)
 
 
-def _check_pair(label: str, pair: Samples, like: Samples) -> None:
-    if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(map(torch.is_tensor, pair))):
-        raise TypeError(f"{label}: expected a pair of tensors (x, y), got {type(pair).__name__}")
-    x, y = pair
-    if y.is_floating_point() or y.dtype == torch.bool or y.ndim != 1 or len(x) != len(y):
-        raise ValueError(
-            f"{label}: expected x [n, ...] and integer labels y [n], got x {list(x.shape)}, "
-            f"y {list(y.shape)} of {y.dtype}"
-        )
-    if len(y) == 0:
-        raise ValueError(f"{label}: is empty; at least one sample is needed")
-    if not x.is_floating_point() or x.dtype != like[0].dtype:
-        raise TypeError(f"{label}: inputs are {x.dtype}; expected one floating type for all")
-    if x.shape[1:] != like[0].shape[1:]:
-        raise ValueError(
-            f"{label}: inputs have shape {list(x.shape[1:])}, "
-            f"the first client's {list(like[0].shape[1:])}"
-        )
-    if int(y.min()) < 0:
-        raise ValueError(f"{label}: labels must be 0 or more, got {int(y.min())}")
+def _samples(
+    name: str,
+    pair: Samples,
+    classes: int | None = None,
+    *,
+    like: Tensor | None = None,
+    finite: bool = False,
+) -> Samples:
+    """A checked pair: x [n, ...] floating, y [n] in 0..classes-1."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}")
+    x = checks.reals(f"{name}: x", pair[0], ["n", "d", "..."], finite=finite)
+    y = checks.wholes(f"{name}: y", pair[1], [len(x)], 0, None if classes is None else classes - 1)
+    if like is not None and x.dtype != like.dtype:
+        raise TypeError(f"{name}: inputs are {x.dtype}, the first client's {like.dtype}")
+    if like is not None and x.shape[1:] != like.shape[1:]:
+        shapes = f"shape {list(x.shape[1:])}, the first client's {list(like.shape[1:])}"
+        raise ValueError(f"{name}: inputs have {shapes}")
+    return x, y
+
+
+def _broken(x: Tensor, sizes: Tensor) -> list[int]:
+    """Ids of the clients that hold NaN or infinite inputs."""
+    owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+    return owner[~x.flatten(1).isfinite().all(1).cpu()].unique().tolist()
 
 
 def _server_samples(
@@ -235,26 +262,23 @@ def _server_samples(
         if wanted.classes != data.classes:
             raise ValueError(f"{label}: has {wanted.classes} classes, the data {data.classes}")
         return (wanted.x, wanted.y), order
-    if isinstance(wanted, bool) or not isinstance(wanted, int):
-        raise TypeError(f"{label}: expected a number of samples or a Dataset, got {wanted!r}")
-    if not 1 <= wanted < len(order):
-        raise ValueError(f"{label}: expected 1..{len(order) - 1} samples, got {wanted}")
+    wanted = checks.whole(label, wanted, 1, len(order) - 1)
     mine = order[:wanted]
     return (data.x[mine], data.y[mine]), order[wanted:]
 
 
-def _deal(split: object, y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
+def _deal(split: Split, y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
     if not callable(split) or isinstance(split, type):
-        raise TypeError(f"split: expected a split such as fm.iid(), got {split!r}")
+        raise TypeError(f"split: expected a split such as fm.iid(), got {checks.shown(split)}")
     try:
-        groups = split(y, clients, generator)
+        dealt = list(split(y, clients, generator))
     except TypeError as error:
         raise TypeError(
-            f"split: expected a split such as fm.iid(), got {split!r}: {error}"
+            f"split: expected a split such as fm.iid(), got {checks.shown(split)}: {error}"
         ) from error
-    joined = torch.cat(groups) if groups else torch.empty(0)
-    if len(groups) != clients or len(joined.unique()) != len(joined):
-        raise ValueError(f"split: {split!r} did not give {clients} disjoint groups")
+    groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt]
+    if len(groups) != clients or len(torch.cat(groups).unique()) != sum(map(len, groups)):
+        raise ValueError(f"split: {checks.shown(split)} did not give {clients} disjoint groups")
     return groups
 
 
@@ -262,24 +286,24 @@ def _corrupt(
     pairs: list[Samples], corrupt: Mapping[int, object], classes: int, seed: int
 ) -> tuple[list[Samples], dict[int, str], dict[int, UpdateAttack], Tensor]:
     truth: dict[int, str] = {}
-    noise = torch.zeros(len(pairs), dtype=torch.float64)
     attacks: dict[int, UpdateAttack] = {}
-    pairs = list(pairs)
-    for k, wanted in corrupt.items():
-        if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k < len(pairs):
-            raise ValueError(f"corrupt: expected client ids in 0..{len(pairs) - 1}, got {k!r}")
+    noise = torch.zeros(len(pairs), dtype=torch.float64)
+    corrupt = checks.instance("corrupt", corrupt, Mapping, "{client id: a corruption}")
+    for key, wanted in corrupt.items():
+        k = checks.whole("corrupt", key, 0, len(pairs) - 1)
         wrongs = wanted if isinstance(wanted, list | tuple) else [wanted]
+        if not wrongs:
+            raise ValueError(f"corrupt[{k}]: expected a corruption or several, got {wanted!r}")
         touched = torch.zeros(len(pairs[k][1]), dtype=torch.bool)
         for number, wrong in enumerate(wrongs):
             if isinstance(wrong, UpdateAttack):
+                if k in attacks:
+                    raise ValueError(f"corrupt[{k}]: expected one attack at most, got {wanted!r}")
                 attacks[k] = wrong
-            elif isinstance(wrong, DataCorruption):
-                x, y, changed = wrong(*pairs[k], classes, stream(seed, "corruption", k, number))
-                pairs[k], touched = (x, y), touched | changed.cpu()
-            else:
-                raise TypeError(
-                    f"corrupt[{k}]: expected a corruption such as fm.flip_labels(0.4), "
-                    f"got {wrong!r}"
-                )
+                continue
+            such_as = "a corruption such as fm.flip_labels(0.4)"
+            act = checks.instance(f"corrupt[{k}]", wrong, DataCorruption, such_as)
+            x, y, changed = act(*pairs[k], classes, stream(seed, "corruption", k, number))
+            pairs[k], touched = (x, y), touched | changed.cpu()
         truth[k], noise[k] = ", ".join(map(repr, wrongs)), touched.double().mean()
     return pairs, truth, attacks, noise

@@ -6,28 +6,47 @@ disjoint, together all samples, no client empty, ascending. It sees labels only,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
 
+from . import checks
+
 Split = Callable[[Tensor, int, Generator], list[Tensor]]
 
 
-@dataclass(frozen=True)
-class iid:
-    """Samples shuffled and dealt evenly: client sizes differ by at most one."""
+class LabelSplit:
+    """What the splits below share: ``split(y, clients, generator)`` checks, deals and sorts.
+
+    y [N] integers, number of clients K; returns K index tensors
+    raises  TypeError or ValueError naming the argument, among others for too few samples
+    """
 
     def __call__(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """y [N], number of clients K -> K index tensors; ValueError if N < K."""
-        _check_call(y, clients, generator, least=1)
-        order = _shuffled(torch.arange(len(y)), generator)
-        return _in_order(order.tensor_split(clients), y)
+        labels, clients = checks.wholes("y", y, ["N"]), checks.whole("clients", clients)
+        checks.instance("generator", generator, Generator, "a torch.Generator")
+        _check_enough(labels, clients, 1)
+        groups = self.deal(labels.cpu(), clients, generator)
+        return [group.sort().values.to(labels.device) for group in groups]
+
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """Which positions of ``y`` each client gets, in any order."""
+        raise NotImplementedError(f"{type(self).__name__} does not say who gets what")
 
 
 @dataclass(frozen=True)
-class by_class:
+class iid(LabelSplit):
+    """Samples shuffled and dealt evenly: client sizes differ by at most one."""
+
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`."""
+        return list(_shuffled(torch.arange(len(y)), generator).tensor_split(clients))
+
+
+@dataclass(frozen=True)
+class by_class(LabelSplit):
     """Client k holds c = classes_per_client classes: k*c, k*c+1, ..., counted round.
 
     A class held by several clients is shuffled and shared evenly among them.
@@ -36,45 +55,39 @@ class by_class:
     classes_per_client: int = 1
 
     def __post_init__(self) -> None:
-        _check_count("classes_per_client", self.classes_per_client)
+        _keep_count(self, "classes_per_client")
 
-    def __call__(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """y [N], number of clients K -> K index tensors.
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`. Only classes that occur in ``y`` count.
 
-        Only classes that occur in ``y`` count. ValueError if a client cannot have that many
-        classes, if K clients cannot hold all, or if a class has fewer samples than holders.
+        ValueError if a client cannot have that many classes, if K clients cannot hold all, or if a
+        class has fewer samples than holders.
         """
-        _check_call(y, clients, generator, least=1)
-        present = y.cpu().unique().tolist()
-        self._check_fit(len(present), clients)
+        present, each = y.unique().tolist(), self.classes_per_client
+        if each > len(present):
+            raise ValueError(f"classes_per_client: {each} asked for, there are {len(present)}")
+        if clients * each < len(present):
+            raise ValueError(
+                f"classes_per_client: {clients} clients x {each} cannot hold all {len(present)} "
+                "classes; raise it, or leave classes out with Dataset.only_classes"
+            )
         holders: dict[int, list[int]] = {c: [] for c in present}
-        for slot in range(clients * self.classes_per_client):
-            holders[present[slot % len(present)]].append(slot // self.classes_per_client)
+        for slot in range(clients * each):
+            holders[present[slot % len(present)]].append(slot // each)
         dealt: list[list[Tensor]] = [[] for _ in range(clients)]
         for c, members in holders.items():
-            samples = _shuffled((y.cpu() == c).nonzero()[:, 0], generator)
+            samples = _shuffled((y == c).nonzero()[:, 0], generator)
             if len(samples) < len(members):
                 raise ValueError(
                     f"clients: class {c} has {len(samples)} samples for {len(members)} clients"
                 )
             for k, share in zip(members, samples.tensor_split(len(members)), strict=True):
                 dealt[k].append(share)
-        return _in_order([torch.cat(shares) for shares in dealt], y)
-
-    def _check_fit(self, classes: int, clients: int) -> None:
-        if self.classes_per_client > classes:
-            raise ValueError(
-                f"classes_per_client: {self.classes_per_client} asked for, there are {classes}"
-            )
-        if clients * self.classes_per_client < classes:
-            raise ValueError(
-                f"classes_per_client: {clients} clients x {self.classes_per_client} cannot hold "
-                f"all {classes} classes; raise it, or leave classes out with Dataset.only_classes"
-            )
+        return [torch.cat(shares) for shares in dealt]
 
 
 @dataclass(frozen=True)
-class sorted_shards:
+class sorted_shards(LabelSplit):
     """Samples sorted by label and cut into equal shards, dealt at random to the clients.
 
     [McMahan et al. 2017, Section 3]: with two shards a client holds about two classes.
@@ -83,20 +96,45 @@ class sorted_shards:
     shards_per_client: int = 2
 
     def __post_init__(self) -> None:
-        _check_count("shards_per_client", self.shards_per_client)
+        _keep_count(self, "shards_per_client")
 
-    def __call__(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """y [N], number of clients K -> K index tensors; ValueError if N < number of shards."""
-        _check_call(y, clients, generator, least=self.shards_per_client)
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`; ValueError if there are more shards than samples."""
+        _check_enough(y, clients, self.shards_per_client)
         order = _shuffled(torch.arange(len(y)), generator)
-        order = order[y.cpu()[order].argsort(stable=True)]
+        order = order[y[order].argsort(stable=True)]
         shards = order.tensor_split(clients * self.shards_per_client)
         hands = _shuffled(torch.arange(len(shards)), generator).view(clients, -1).tolist()
-        return _in_order([torch.cat([shards[s] for s in hand]) for hand in hands], y)
+        return [torch.cat([shards[s] for s in hand]) for hand in hands]
 
 
 @dataclass(frozen=True)
-class dirichlet_labels:
+class Dirichlet(LabelSplit):
+    """What the two splits below share: ``alpha`` of the draw, and the samples every client has."""
+
+    alpha: float = 0.5
+    floor: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", checks.number("alpha", self.alpha, 1e-300, 1e300))
+        _keep_count(self, "floor")
+
+    def sizes(self, total: int, clients: int, generator: Generator) -> list[int]:
+        """Whole numbers with sum ``total``, cut at the rounded running sums of one draw [K].
+
+        Gamma(alpha) is Gamma(alpha + 1) * U^(1 / alpha); in logarithms nothing underflows to zero.
+        """
+        shape = torch.full((clients,), self.alpha + 1, dtype=torch.float64)
+        gamma = torch._standard_gamma(shape, generator=generator)  # torch.distributions takes none
+        uniform = 1 - torch.rand(clients, generator=generator, dtype=torch.float64)  # in (0, 1]
+        shares = (gamma.log() + uniform.log() / self.alpha).softmax(0)
+        cuts = (shares.cumsum(0) * total).round().long().clamp(max=total)
+        cuts[-1] = total
+        return cuts.diff(prepend=torch.zeros(1, dtype=torch.long)).tolist()
+
+
+@dataclass(frozen=True)
+class dirichlet_labels(Dirichlet):
     """Each class is cut among the clients in proportions drawn from Dirichlet(alpha, ..., alpha).
 
     alpha   small: few clients share a class; large: nearly iid
@@ -106,66 +144,39 @@ class dirichlet_labels:
     (Hsu et al. 2019 draw per client, over classes.)
     """
 
-    alpha: float = 0.5
-    floor: int = 1
-
-    def __post_init__(self) -> None:
-        _check_alpha(self.alpha)
-        _check_count("floor", self.floor)
-
-    def __call__(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """y [N], number of clients K -> K index tensors; ValueError if N < K * floor."""
-        _check_call(y, clients, generator, least=self.floor)
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`; ValueError if there are too few samples for the floor."""
+        _check_enough(y, clients, self.floor)
         dealt: list[list[Tensor]] = [[] for _ in range(clients)]
-        for c in y.cpu().unique():
-            samples = _shuffled((y.cpu() == c).nonzero()[:, 0], generator)
-            sizes = _whole(_dirichlet(self.alpha, clients, generator), len(samples))
+        for c in y.unique():
+            samples = _shuffled((y == c).nonzero()[:, 0], generator)
+            sizes = self.sizes(len(samples), clients, generator)
             for k, share in enumerate(samples.split(sizes)):
                 dealt[k].append(share)
         groups = [torch.cat(shares) for shares in dealt]
-        return _in_order(_raise_to_floor(groups, self.floor, generator), y)
+        return _raise_to_floor(groups, self.floor, generator)
 
 
 @dataclass(frozen=True)
-class dirichlet_sizes:
+class dirichlet_sizes(Dirichlet):
     """Labels iid, sizes unequal: ``floor`` samples each, the rest in Dirichlet(alpha) proportions.
 
     [F-RCCE's setting: Dirichlet(0.5) sizes; the floor is ours, since the text states none]
     """
 
-    alpha: float = 0.5
-    floor: int = 1
-
-    def __post_init__(self) -> None:
-        _check_alpha(self.alpha)
-        _check_count("floor", self.floor)
-
-    def __call__(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """y [N], number of clients K -> K index tensors; ValueError if N < K * floor."""
-        _check_call(y, clients, generator, least=self.floor)
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`; ValueError if there are too few samples for the floor."""
+        _check_enough(y, clients, self.floor)
         order = _shuffled(torch.arange(len(y)), generator)
-        spare = len(y) - clients * self.floor
-        extra = _whole(_dirichlet(self.alpha, clients, generator), spare)
-        return _in_order(order.split([self.floor + n for n in extra]), y)
+        extra = self.sizes(len(y) - clients * self.floor, clients, generator)
+        return list(order.split([self.floor + n for n in extra]))
 
 
-def _check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}: expected an integer of at least 1, got {value!r}")
+def _keep_count(split: object, name: str) -> None:
+    object.__setattr__(split, name, checks.whole(name, getattr(split, name)))
 
 
-def _check_alpha(alpha: float) -> None:
-    if not 0 < alpha < float("inf"):
-        raise ValueError(f"alpha: expected a finite number above 0, got {alpha!r}")
-
-
-def _check_call(y: Tensor, clients: int, generator: Generator, *, least: int) -> None:
-    if not torch.is_tensor(y) or y.ndim != 1 or y.is_floating_point() or y.dtype == torch.bool:
-        given = f"{list(y.shape)} of {y.dtype}" if torch.is_tensor(y) else type(y).__name__
-        raise TypeError(f"y: expected a tensor of integer labels [N], got {given}")
-    if not isinstance(generator, Generator):
-        raise TypeError(f"generator: expected a torch.Generator, got {type(generator).__name__}")
-    _check_count("clients", clients)
+def _check_enough(y: Tensor, clients: int, least: int) -> None:
     if len(y) < clients * least:
         each = "one sample" if least == 1 else f"{least} samples or shards"
         raise ValueError(f"clients: {clients} clients need {each} each, there are {len(y)} samples")
@@ -173,28 +184,6 @@ def _check_call(y: Tensor, clients: int, generator: Generator, *, least: int) ->
 
 def _shuffled(index: Tensor, generator: Generator) -> Tensor:
     return index[torch.randperm(len(index), generator=generator)]
-
-
-def _in_order(groups: Sequence[Tensor], y: Tensor) -> list[Tensor]:
-    return [group.sort().values.to(y.device) for group in groups]
-
-
-def _dirichlet(alpha: float, clients: int, generator: Generator) -> Tensor:
-    """One draw [K] from Dirichlet(alpha, ..., alpha), float64, safe for a very small alpha.
-
-    Gamma(alpha) is Gamma(alpha + 1) * U^(1 / alpha); in logarithms nothing underflows to zero.
-    """
-    shape = torch.full((clients,), alpha + 1, dtype=torch.float64)
-    gamma = torch._standard_gamma(shape, generator=generator)  # torch.distributions takes none
-    uniform = 1 - torch.rand(clients, generator=generator, dtype=torch.float64)  # in (0, 1]
-    return (gamma.log() + uniform.log() / alpha).softmax(0)
-
-
-def _whole(shares: Tensor, total: int) -> list[int]:
-    """Whole numbers with sum ``total`` in these proportions, cut at the rounded running sums."""
-    cuts = (shares.cumsum(0) * total).round().long().clamp(max=total)
-    cuts[-1] = total
-    return cuts.diff(prepend=torch.zeros(1, dtype=torch.long)).tolist()
 
 
 def _raise_to_floor(groups: list[Tensor], floor: int, generator: Generator) -> list[Tensor]:

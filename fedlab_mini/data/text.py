@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from sklearn.feature_extraction.text import CountVectorizer
 
+from .. import checks
 from .dataset import Dataset
 from .registry import Card
 from .store import verified
@@ -19,13 +21,16 @@ LENGTH = 150  # word ids of a token row [F-RCCE, Section 4]
 
 
 def read_sms(card: Card) -> Messages:
-    """The SMS Spam Collection: a label, a tab, a text on each line.
+    """A set of messages: a label, a tab, a text on each line; compressed or not.
 
-    Read line by line and split at the first tab: a CSV reader takes a quotation mark in one message
-    for the start of a field and ends with 5,572 messages instead of 5,574.
+    Read line by line and split at the first tab: a CSV reader takes a quotation mark in one real
+    message for the start of a field and ends with 5,572 messages instead of 5,574.
     """
-    lines = verified(card, card.files[0]).read_text(encoding="utf-8").split("\n")
-    return [tuple(line.split("\t", 1)) for line in lines if line]
+    path = verified(card, card.files[0])
+    content = path.read_bytes()
+    text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+    parts = [line.partition("\t") for line in text.split("\n") if line]
+    return [(label, message) for label, _, message in parts]
 
 
 def text_dataset(
@@ -45,17 +50,12 @@ def text_dataset(
     vocabulary  V, the number of words kept, the most frequent of all messages; by default 500 for
                 a bag, 1000 for tokens; fewer if the messages hold fewer. It uses no labels.
     Words are runs of two or more letters or digits, in lower case. Other words are left out.
-    raises      ValueError naming the argument
+    raises      TypeError or ValueError naming the argument
     """
-    if features not in FORMS:
-        raise ValueError(f"features: expected one of {', '.join(FORMS)}, got {features!r}")
-    size = FORMS[features] if vocabulary is None else vocabulary
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ValueError(f"vocabulary: expected an integer of at least 1, got {vocabulary!r}")
-    strange = {label for label, _ in messages} - {"ham", "spam"}
-    if strange or not messages:
-        raise ValueError(f'messages: expected labels "ham" and "spam", got {sorted(strange)}')
-    texts = [text for _, text in messages]
+    checks.choice("features", features, list(FORMS))
+    checks.floating("dtype", dtype)
+    size = FORMS[features] if vocabulary is None else checks.whole("vocabulary", vocabulary)
+    texts = _texts(messages)
     words = frequent_words(texts, size)
     rows = _counts(texts, words) if features == "bag-of-words" else _tokens(texts, words)
     return Dataset(
@@ -68,6 +68,20 @@ def text_dataset(
         labels=("ham", "spam"),
         vocabulary=tuple(words),
     )
+
+
+def _texts(messages: Messages) -> list[str]:
+    try:
+        pairs = [(label, text) for label, text in messages]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"messages: expected pairs (label, text), got {checks.shown(messages)}"
+        ) from None
+    strange = [pair for pair in pairs if pair[0] not in ("ham", "spam")]
+    if strange or not pairs or not all(isinstance(text, str) for _, text in pairs):
+        given = checks.shown(strange[0] if strange else messages)
+        raise ValueError(f'messages: expected texts with the labels "ham" and "spam", got {given}')
+    return [text for _, text in pairs]
 
 
 def frequent_words(texts: Sequence[str], size: int) -> list[str]:

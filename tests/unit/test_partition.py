@@ -1,5 +1,6 @@
 """Partitions: disjoint, complete, no client empty, and each with the property its name promises."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -159,27 +160,29 @@ def test_a_floor_that_takes_everything_gives_equal_sizes(labels):
 
 
 @pytest.mark.parametrize(
-    ("make", "argument"),
+    ("make", "error", "argument"),
     [
-        (lambda: dirichlet_labels(0), "alpha"),
-        (lambda: dirichlet_labels(-1.0), "alpha"),
-        (lambda: dirichlet_sizes(float("nan")), "alpha"),
-        (lambda: dirichlet_sizes(float("inf")), "alpha"),
-        (lambda: dirichlet_labels(0.5, floor=0), "floor"),
-        (lambda: by_class(0), "classes_per_client"),
-        (lambda: by_class(1.5), "classes_per_client"),
-        (lambda: sorted_shards(0), "shards_per_client"),
+        (lambda: dirichlet_labels(0), ValueError, "alpha"),
+        (lambda: dirichlet_labels(-1.0), ValueError, "alpha"),
+        (lambda: dirichlet_labels("0.5"), TypeError, "alpha"),
+        (lambda: dirichlet_sizes(float("nan")), ValueError, "alpha"),
+        (lambda: dirichlet_sizes(float("inf")), ValueError, "alpha"),
+        (lambda: dirichlet_sizes(1e-320), ValueError, "alpha"),
+        (lambda: dirichlet_labels(0.5, floor=0), ValueError, "floor"),
+        (lambda: by_class(0), ValueError, "classes_per_client"),
+        (lambda: by_class(1.5), TypeError, "classes_per_client"),
+        (lambda: sorted_shards(0), ValueError, "shards_per_client"),
     ],
 )
-def test_a_bad_setting_is_named(make, argument):
-    with pytest.raises(ValueError, match=argument):
+def test_a_bad_setting_is_named(make, error, argument):
+    with pytest.raises(error, match=f"^{argument}: "):
         make()
 
 
 @pytest.mark.parametrize("split", SPLITS, ids=repr)
 @pytest.mark.parametrize("clients", [0, -1, 2000, True, 2.0])
 def test_a_bad_number_of_clients_is_named(split, clients, labels):
-    with pytest.raises(ValueError, match="clients"):
+    with pytest.raises((TypeError, ValueError), match="clients"):
         split(labels, clients, generator())
 
 
@@ -202,7 +205,7 @@ def test_wrong_types_are_named(labels):
     with pytest.raises(TypeError, match="y"):
         iid()(labels.float(), 2, generator())
     with pytest.raises(TypeError, match="y"):
-        iid()([0, 1], 2, generator())
+        iid()("ab", 2, generator())
     with pytest.raises(TypeError, match="generator"):
         iid()(labels, 2, 0)
 
@@ -211,3 +214,19 @@ def test_the_repr_is_the_call():
     assert repr(dirichlet_labels(alpha=0.5)) == "dirichlet_labels(alpha=0.5, floor=1)"
     assert repr(iid()) == "iid()"
     assert by_class(2) == by_class(2)
+
+
+def test_numpy_labels_and_numbers_deal_the_same(labels):
+    for mine, twin in (
+        (by_class(np.int64(2)), by_class(2)),
+        (dirichlet_sizes(np.float64(0.5), floor=np.int8(3)), dirichlet_sizes(0.5, floor=3)),
+    ):
+        assert repr(mine) == repr(twin)
+        groups = mine(labels.numpy(), np.int64(6), generator())
+        assert all(map(torch.equal, groups, twin(labels, 6, generator())))
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 1e300])
+def test_extreme_alphas_deal_everything(alpha, labels):
+    for split in (dirichlet_sizes(alpha), dirichlet_labels(alpha)):
+        assert len(torch.cat(split(labels, 5, generator()))) == len(labels)

@@ -24,6 +24,10 @@ def test_same_key_same_numbers():
     assert draw(3, "purpose", 1, 2) == draw(3, "purpose", 1, 2)
 
 
+def test_a_numpy_integer_is_an_integer():
+    assert draw(np.int32(3), "purpose") == draw(3, "purpose")
+
+
 def test_every_part_of_the_key_counts():
     keys = [(0, "a"), (1, "a"), (0, "b"), (0, "a", 0), (0, "a", 1), (0, "a", 0, 0), (-1, "a")]
     keys += [(0, "a", 11), (0, "a", 1, 1), (10, "a"), (2**70, "a")]
@@ -32,7 +36,7 @@ def test_every_part_of_the_key_counts():
         assert one != other
 
 
-@pytest.mark.parametrize("seed", [1.0, "1", None, True, np.float64(3)])
+@pytest.mark.parametrize("seed", [1.0, "1", None, True, np.float64(3), np.True_, torch.tensor(1)])
 def test_a_seed_that_is_no_integer_is_refused(seed):
     with pytest.raises(TypeError, match="seed"):
         stream(seed, "purpose")
