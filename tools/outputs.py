@@ -24,6 +24,7 @@ NUMBER = re.compile(
     r"[ \t]*((?:(?<![\w.])[-+−])?(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)"
     r"(?:\.\d*)?(?:e[-+]?\d+)?)(?!\w)"
 )
+SANITIZE = "tests/notebooks/sanitize.cfg"
 QUIET = "ignore::pytest.PytestAssertRewriteWarning"
 DIGITS, LOOSE, NOISE = 7, 1e-5, 1e-9
 
@@ -134,7 +135,7 @@ if __name__ == "__main__":
         "--nbval",
         "--nbval-current-env",
     ]
-    options += ["--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
+    options += ["--nbval", "--nbval-current-env", "--nbval-sanitize-with", SANITIZE]
     if len(sys.argv) > 1:
         sys.exit(pytest.main([*options, *sys.argv[1:]]))
     labs = "--ignore=notebooks/labs"  # they have checks of their own
