@@ -184,18 +184,22 @@ def curves(
 
     log  both axes are logarithmic
     """
-    runs = {label: v.atleast_2d() for label, v in _labelled("lines", lines, "T", "...").items()}
+    runs = {k: v.reshape(-1, v.shape[-1]) for k, v in _labelled("lines", lines, "T", "...").items()}
+    at = {
+        k: range(v.shape[1]) if x is None else checks.reals("x", x, [v.shape[1]], finite=False)
+        for k, v in runs.items()
+    }
+    log = checks.flag("log", log)
     figure, (axis,) = _figure()
     for label, (colour, marker, line) in styles(runs).items():
         values = runs[label]
-        T = values.shape[1]
-        at = list(range(T)) if x is None else checks.reals("x", x, [T], finite=False).tolist()
         if len(values) > 1:
-            axis.plot(at, values.T, line, color=colour, alpha=0.3, linewidth=0.8)
-        look = {"color": colour, "marker": marker, "markersize": 5, "markevery": max(1, T // 8)}
-        axis.plot(at, values.mean(0), line, label=_seen(label), **look)
+            axis.plot(at[label], values.T, line, color=colour, alpha=0.3, linewidth=0.8)
+        look = {"color": colour, "marker": marker, "markersize": 5}
+        look |= {"markevery": max(1, values.shape[1] // 8), "label": _seen(label)}
+        axis.plot(at[label], values.mean(0), line, **look)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
-    if checks.flag("log", log):
+    if log:
         axis.set(xscale="log", yscale="log")
     elif x is None:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
