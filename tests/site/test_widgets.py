@@ -181,7 +181,7 @@ def test_a_program_that_fails_says_so(open_page, site, tmp_path):
         page.unlink()
 
 
-HOSTILE = "</SCRIPT ><img src=y onerror=\\"document.title='gone'\\"><!--"
+HOSTILE = "</SCRIPT ><img src=y onerror=document.title='gone'><!--"
 PROGRAMS = {
     "throws": "export default { render() { throw Error('broken'); } };",
     "no program": "this is no JavaScript",
