@@ -72,14 +72,6 @@ def run_chapters() -> list[Path]:
     return list(targets.values())
 
 
-def committed() -> list[Path]:
-    """The notebooks that stand in the repository."""
-    found = [source.with_suffix(".ipynb") for source in chapters.sources()]
-    if missing := [path.name for path in found if not path.exists()]:
-        sys.exit(f"no stored outputs: {', '.join(missing)}. Run: make notebooks")
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run the chapters and build the site.")
     parser.add_argument("--committed", action="store_true", help="run nothing, use stored outputs")
@@ -88,7 +80,8 @@ def main() -> None:
     stored, printed = args.committed, args.committed and not args.without_pdf
     chapters.use_own_settings()
     try:
-        notebooks = committed() if stored else run_chapters()
+        notebooks = [path.with_suffix(".ipynb") for path in chapters.sources()]
+        notebooks = notebooks if stored else run_chapters()
         target = chapters.BUILD / ("site" if stored else "html")
         pages = files_below("book", "fedlab_mini", "notebooks/labs/student", "tools")
         config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]
@@ -101,7 +94,7 @@ def main() -> None:
             build_site.build(notebooks, target, repository, browser or None, whole=stored)
             chapters.write_atomic(target.with_suffix(".key"), key)
             print(f"built the site  ({time.perf_counter() - start:.0f} s)")
-    except (chapters.ChapterError, build_site.SiteError, ValueError) as failed:
+    except (chapters.ChapterError, build_site.SiteError, ValueError, OSError) as failed:
         sys.exit(f"\n{failed}")
     except KeyboardInterrupt:
         sys.exit("\nstopped; the next run keeps what is finished")

@@ -73,8 +73,9 @@ def own_settings() -> dict[str, str]:
     }
     env.pop("MPLBACKEND", None)  # the kernel's default, inline, is what the chapters use
     if not list((own / "matplotlib").glob("fontlist*")):
-        fonts = [sys.executable, "-c", "import matplotlib.font_manager"]
-        subprocess.run(fonts, env=env, check=True)
+        subprocess.run(
+            [sys.executable, "-c", "import matplotlib.font_manager"], env=env, check=True
+        )
     return env
 
 
