@@ -1,14 +1,13 @@
 """Sphinx extension: the glossary at hand wherever one of its terms stands.
 
-A link to a term carries the first sentences of its definition, as plain text, for `book.js` to
-show. The general index says in which chapters, and in which sections of them, a term is used.
+A link to a term carries the first sentences of its definition, as text with TeX formulas, for
+`book.js` to show. The general index says in which sections of which chapters a term is used.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from docutils import nodes
@@ -19,48 +18,14 @@ LINK = re.compile(r'(<a class="reference internal" href="[^"]*#(term-[^"]+)")(?=
 LENGTH = 260  # characters up to which a second sentence is added
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 
-SCRIPT = re.compile(r"([_^])(?:\{((?:\\.|[^{}\\])*)\}|(\\[A-Za-z]+|[^\s{\\]))")
-COMMAND = re.compile(r"\\([A-Za-z]+|.)")
-BARS = re.compile(r"\\lvert\s*|\s*\\rvert(?![A-Za-z])")
-LOW = str.maketrans("0123456789+-aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ")
-HIGH = str.maketrans("0123456789+-n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ")
-KNOWN = """
-alpha α beta β gamma γ delta δ zeta ζ theta θ lambda λ phi φ varphi φ psi ψ omega ω Delta Δ
-sum ∑ nabla ∇ emptyset ∅ log log ln ln exp exp setminus ∖ cup ∪ subseteq ⊆ in ∈ cdot · times ×
-ge ≥ le ≤ ne ≠ approx ≈ leftarrow ← to → { { } } % %
-"""
-SIGNS = dict(re.findall(r"(\S+) (\S+)", KNOWN)) | {",": " ", " ": " "}
-
-
-def script(found: re.Match[str]) -> str:
-    """A subscript or superscript, moved where Unicode has all its letters, else after its mark."""
-    mark, group, single = found.groups()
-    inside = single or group
-    table = LOW if mark == "_" else HIGH
-    if all(ord(letter) in table for letter in inside):
-        return inside.translate(table)
-    return f"{mark}{inside}" if single or len(inside) == 1 else f"{mark}({inside})"
-
-
-def readable(formula: str) -> str:
-    """A short TeX formula in Unicode; an ellipsis if it holds a command that SIGNS does not."""
-    bare = re.sub(r"(?<!\\)[{}]", "", SCRIPT.sub(script, BARS.sub("|", formula)))
-    try:
-        text = COMMAND.sub(lambda found: SIGNS[found[1]], bare)
-    except KeyError:
-        return "…"
-    return re.sub(r"\s+", " ", text).replace("-", "−").strip()
-
 
 def plain(node: nodes.Node) -> str:
-    """The text of a node without citations, its formulas in Unicode."""
+    """The text of a node without citations, its formulas for MathJax."""
     if isinstance(node, nodes.math):
-        return readable(node.astext())
+        return rf"\({node.astext()}\)"
     if isinstance(node, addnodes.pending_xref) and node["refdomain"] == "cite":
         return ""
-    if isinstance(node, nodes.Text):
-        return node.astext()
-    return "".join(map(plain, node.children))
+    return node.astext() if isinstance(node, nodes.Text) else "".join(map(plain, node.children))
 
 
 def opening(text: str) -> str:
@@ -70,26 +35,6 @@ def opening(text: str) -> str:
     return f"{first} {rest[0]}" if rest and len(first) + len(rest[0]) < LENGTH else first
 
 
-def definitions(doctree: nodes.document) -> Iterator[tuple[str, str, str]]:
-    """Anchor, chief name and opening of the definition of every glossary term on a page."""
-    for glossary in doctree.findall(addnodes.glossary):
-        for item in glossary.findall(nodes.definition_list_item):
-            names = [node for node in item.children if isinstance(node, nodes.term)]
-            text = opening(plain(next(item.findall(nodes.paragraph))))
-            for name in names:
-                yield name["ids"][0], names[0].astext(), text
-
-
-def sections(doctree: nodes.document) -> Iterator[tuple[str, str]]:
-    """Target and section anchor of every link to a term on a page."""
-    for link in doctree.findall(addnodes.pending_xref):
-        if link["reftype"] == "term":
-            node = link.parent
-            while not isinstance(node, nodes.section):
-                node = node.parent
-            yield link["reftarget"], node["ids"][0]
-
-
 def gather(app: Any, env: Any) -> None:
     """Read the glossary, then write the chapters' terms into the general index."""
     objects = env.domaindata["std"]["objects"]
@@ -97,18 +42,24 @@ def gather(app: Any, env: Any) -> None:
     chief = {}
     env.glossary_definitions = {}
     for page in sorted({page for page, _ in terms.values()}):
-        for anchor, name, text in definitions(env.get_doctree(page)):
-            chief[page, anchor] = name
-            env.glossary_definitions[anchor] = text
+        for glossary in env.get_doctree(page).findall(addnodes.glossary):
+            for item in glossary.findall(nodes.definition_list_item):
+                names = [node for node in item.children if isinstance(node, nodes.term)]
+                text = opening(plain(next(item.findall(nodes.paragraph))))
+                for name in names:
+                    chief[page, name["ids"][0]] = names[0].astext()
+                    env.glossary_definitions[name["ids"][0]] = text
     for page in filter(CHAPTER.match, sorted(env.found_docs)):
         entries = env.domaindata["index"]["entries"].setdefault(page, [])
-        number = int(CHAPTER.match(page)[1])
-        for target, anchor in sections(env.get_doctree(page)):
-            if target.lower() in terms:
-                name = chief[terms[target.lower()]]
-                entry = ("single", f"{name}; chapter {number}", anchor, "", None)
-                if entry not in entries:
-                    entries.append(entry)
+        for link in env.get_doctree(page).findall(addnodes.pending_xref):
+            place = terms.get(link["reftarget"].lower()) if link["reftype"] == "term" else None
+            section = link.parent
+            while place and not isinstance(section, nodes.section):
+                section = section.parent
+            text = f"{chief.get(place)}; chapter {int(CHAPTER.match(page)[1])}"
+            entry = ("single", text, place and section["ids"][0], "", None)
+            if place and entry not in entries:
+                entries.append(entry)
 
 
 def annotate(body: str, texts: dict[str, str]) -> str:

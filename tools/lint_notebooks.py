@@ -3,8 +3,7 @@
     python tools/lint_notebooks.py
 
 Here: the form of a chapter, which is canonical text, outputs in step, short cells, described
-figures. In files of their own: typed results and unchecked claims (`lint_claims.py`), images
-without alt text and axes without labels (`lint_figures.py`).
+figures and images. In a file of its own: typed results and unchecked claims (`lint_claims.py`).
 """
 
 from __future__ import annotations
@@ -19,10 +18,13 @@ from nbformat import NotebookNode
 
 import chapters
 import lint_claims
-import lint_figures
 import paper
+from lint_prose import tokens
 
 LONG, LONGEST, WIDEST = 25, 30, 100
+ALT_OPTION = re.compile(r"^:?alt:[ \t]*\S", re.MULTILINE)
+IMG = re.compile(r"<img\b[^>]*>", re.IGNORECASE | re.DOTALL)
+ALT_ATTRIBUTE = re.compile(r"""\balt\s*=\s*(["'])[^"']*\w""", re.IGNORECASE)
 BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 
 
@@ -44,34 +46,41 @@ def form_faults(source: Path) -> Iterator[str]:
 
 
 def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """Code cells: length, width, a sentence before each."""
-    long = 0
-    for index, cell in enumerate(cells):
+    """Code cells: length, width, a sentence before each; texts: directives that others can read."""
+    lengths = []
+    for before, cell in zip([None, *cells], cells, strict=False):
+        if cell.cell_type == "markdown" and BACKTICK_DIRECTIVE.search(cell.source):
+            yield "a directive in backticks; write it with colons (:::{name}), mathematics with $$"
         if cell.cell_type != "code":
             continue
-        lines = cell.source.splitlines()
-        long += len(lines) > LONG
-        first = lines[0] if lines else "(empty)"
-        if not lines:
+        lines = cell.source.splitlines() or ["(empty)"]
+        lengths.append(len(lines))
+        if not cell.source:
             yield "an empty code cell"
         if len(lines) > LONGEST:
-            yield f"cell of {len(lines)} lines, at most {LONGEST}: {first}"
-        if lines and lines[-1].rstrip().endswith(";"):
-            yield f"a semicolon hides the last value from readers, not from the checks: {first}"
-        wide = [line for line in lines if len(line) > WIDEST]
-        if wide:
-            yield f"line of {len(wide[0])} columns, at most {WIDEST}: {wide[0].strip()}"
-        if index and cells[index - 1].cell_type == "code":
-            yield f"no sentence before the cell that starts with: {first}"
-    if long > 2:
+            yield f"cell of {len(lines)} lines, at most {LONGEST}: {lines[0]}"
+        if lines[-1].rstrip().endswith(";"):
+            yield f"a semicolon hides the last value from readers, not from checks: {lines[0]}"
+        for line in [line for line in lines if len(line) > WIDEST][:1]:
+            yield f"line of {len(line)} columns, at most {WIDEST}: {line.strip()}"
+        if before and before.cell_type == "code":
+            yield f"no sentence before the cell that starts with: {lines[0]}"
+    if (long := sum(length > LONG for length in lengths)) > 2:
         yield f"{long} cells of more than {LONG} lines; two are the most"
 
 
-def text_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """Texts read well outside the site too: colon fences, no backtick directives."""
-    for cell in cells:
-        if cell.cell_type == "markdown" and BACKTICK_DIRECTIVE.search(cell.source):
-            yield "a directive in backticks; write it with colons (:::{name}), mathematics with $$"
+def image_faults(cells: list[NotebookNode]) -> Iterator[str]:
+    """Images in texts that a reader who cannot see them learns nothing about."""
+    texts = (cell.source for cell in cells if cell.cell_type == "markdown")
+    for token, _ in (found for text in texts for found in tokens(text)):
+        if re.match(r"\{(figure|image)\}", token.info) and not ALT_OPTION.search(token.content):
+            yield f"no alt text; give the directive a line `:alt: ...`: {token.info}"
+        for part in [token, *(token.children or [])]:
+            if part.type == "image" and not part.content.strip():
+                yield f"no alt text; write it between the brackets: ![...]({part.attrs['src']})"
+            for tag in IMG.findall(part.content) if part.type.startswith("html") else ():
+                if not ALT_ATTRIBUTE.search(tag):
+                    yield f'no alt text; add alt="...": {tag}'
 
 
 def parameter_faults(notebook: NotebookNode) -> Iterator[str]:
@@ -88,71 +97,45 @@ def parameter_faults(notebook: NotebookNode) -> Iterator[str]:
 
 
 def output_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """Stored outputs: no unannounced error, every figure with caption, name and alt text."""
+    """Stored outputs: no unannounced error or warning, every figure described."""
     for cell in cells:
-        for output in cell.get("outputs", []):
-            tags = cell.metadata.get("tags", [])
+        outputs, tags = cell.get("outputs", []), cell.metadata.get("tags", [])
+        for output in outputs:
             if output.output_type == "error" and "raises-exception" not in tags:
                 yield f"a stored error: {output.ename}: {output.evalue}"
-        shown = {kind for output in cell.get("outputs", []) for kind in output.get("data", {})}
-        if any(kind.startswith("image/") for kind in shown):
-            yield from figure_faults(cell)
-
-
-def figure_faults(cell: NotebookNode) -> Iterator[str]:
-    """What the metadata of a cell that shows a figure lacks."""
-    about = cell.metadata.get("mystnb", {})
-    wanted = {
-        "mystnb.image.alt": about.get("image", {}).get("alt"),
-        "mystnb.figure.caption": about.get("figure", {}).get("caption"),
-        "mystnb.figure.name": about.get("figure", {}).get("name"),
-    }
-    for key, value in wanted.items():
-        if not str(value or "").strip():
-            yield f"figure without {key} in the metadata of: {cell.source.splitlines()[0]}"
-
-
-def reading_faults(cells: list[NotebookNode], code: bool) -> Iterator[str]:
-    """What chapters and pages without code have in common: claims, numbers, images."""
-    yield from lint_claims.claim_faults(cells, code)
-    yield from lint_figures.image_faults(cells)
+            if output.get("name") == "stderr":
+                yield f"a stored warning: {output.text.strip()}"
+        about = cell.metadata.get("mystnb", {})
+        for part, key in (("image", "alt"), ("figure", "caption"), ("figure", "name")):
+            drawn = any(kind.startswith("image/") for x in outputs for kind in x.get("data", {}))
+            if drawn and not str(about.get(part, {}).get(key) or "").strip():
+                first = cell.source.splitlines()[0]
+                yield f"figure without mystnb.{part}.{key} in the metadata of: {first}"
 
 
 def page_faults(page: Path) -> list[str]:
     """Every fault of a page without code."""
     cells = chapters.read_text(page).cells
-    return [f"{page.name}: {fault}" for fault in reading_faults(cells, code=False)]
+    found = [*lint_claims.claim_faults(cells, code=False), *image_faults(cells)]
+    return [f"{page.name}: {fault}" for fault in found]
 
 
 def faults(source: Path) -> list[str]:
     """Every fault of one chapter, one line each."""
     text = chapters.read_text(source)
-    own = [*code_faults(text.cells), *text_faults(text.cells), *parameter_faults(text)]
-    own += [*lint_figures.axis_faults(text.cells), *reading_faults(text.cells, code=True)]
+    own = [*code_faults(text.cells), *parameter_faults(text)]
+    own += [*lint_claims.claim_faults(text.cells), *image_faults(text.cells)]
     stored = source.with_suffix(".ipynb")
     if stored.exists():
         own += output_faults(nbformat.read(stored, as_version=4).cells)
     return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]
 
 
-def pages() -> list[Path]:
-    """The pages of the book that hold no code."""
-    return sorted((chapters.ROOT / "book").glob("*.md"))
-
-
-def main() -> None:
-    sources = chapters.sources()
-    found = [fault for source in sources for fault in faults(source)]
-    texts = {source.stem for source in sources}
-    orphans = [p for p in chapters.NOTEBOOKS.glob("*.ipynb") if p.stem not in texts]
-    found += [f"{path.name}: no text {path.stem}.md beside it" for path in orphans]
-    found += [fault for page in pages() for fault in page_faults(page)]
-    if not sources:
-        found.append("notebooks/ holds no chapter NN_topic.md")
-    for line in found:
-        print(line)
-    sys.exit(1 if found else 0)
-
-
 if __name__ == "__main__":
-    main()
+    texts, pages = chapters.sources(), sorted((chapters.ROOT / "book").glob("*.md"))
+    found = [fault for source in texts for fault in faults(source)]
+    found += [fault for page in pages for fault in page_faults(page)]
+    orphans = {path.stem for path in chapters.NOTEBOOKS.glob("*.ipynb")} - {x.stem for x in texts}
+    found += [f"{stem}.ipynb: no text {stem}.md beside it" for stem in sorted(orphans)]
+    print("\n".join(found or [f"{len(texts)} chapters and {len(pages)} pages: no fault"]))
+    sys.exit(bool(found) or not texts)

@@ -6,19 +6,16 @@ python tools/notebooks.py 02 03      some of them
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 import chapters
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Run chapters, store outputs and canonical texts.")
-    parser.add_argument("chapter", nargs="*", help='such as "02"; all when none is named')
-    picked = chapters.sources(parser.parse_args().chapter)
+if __name__ == "__main__":
     chapters.use_own_settings()
-    work = chapters.BUILD / "author"
-    jobs = [(source, work / f"{source.stem}.ipynb", {}) for source in picked]
+    jobs = [
+        (source, chapters.BUILD / "author" / f"{source.stem}.ipynb", {})
+        for source in chapters.sources(sys.argv[1:])
+    ]
     try:
         for source, notebook, seconds in chapters.run_all(jobs):
             chapters.write_atomic(source.with_suffix(".ipynb"), chapters.serialise(notebook))
@@ -26,7 +23,3 @@ def main() -> None:
             print(f"{source.stem}  written, {seconds:.0f} s", flush=True)
     except chapters.ChapterError as failed:
         sys.exit(str(failed))
-
-
-if __name__ == "__main__":
-    main()
