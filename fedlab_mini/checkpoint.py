@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -63,7 +64,7 @@ class _Reader:
         elif isinstance(value, torch.Tensor):
             value = value.detach().cpu()
             yield f"{value.dtype}{tuple(value.shape)}".encode()
-            yield memoryview(value.contiguous().flatten().view(torch.uint8).numpy())
+            yield memoryview(value.contiguous().flatten().view(torch.uint8).numpy().data)
         elif isinstance(value, np.ndarray) and value.dtype != object:
             yield f"{value.dtype}{value.shape}".encode()
             yield value.tobytes()
@@ -91,8 +92,8 @@ class _Reader:
         elif isinstance(value, property):
             yield from (value.fget, value.fset)
         elif hasattr(type(value), "__fingerprint__"):
-            yield from (type(value), type(value).__fingerprint__(value))
-        elif type(value) in (tuple, list):
+            yield from (type(value), getattr(type(value), "__fingerprint__")(value))  # noqa: B009
+        elif isinstance(value, tuple | list) and type(value) in (tuple, list):
             yield from value
         elif isinstance(value, Mapping):
             yield from (type(value), *value.items(), getattr(value, "__dict__", None))
@@ -195,7 +196,7 @@ def _read(path: Path, mark: str, *, whole: bool = True) -> dict[str, np.ndarray]
     return arrays
 
 
-def _write(path: Path, to: Path | None, arrays: dict[str, np.ndarray]) -> None:
+def _write(path: Path, to: Path | None, arrays: dict[str, Any]) -> None:
     """Write beside ``path``, then move ``to`` there; None: only see whether it can be written."""
     name = None
     try:

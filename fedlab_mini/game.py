@@ -52,7 +52,7 @@ class Game:
     ):
         self.n = n = checks.whole("n", n)
         such_as = "a function of a coalition matrix"
-        self.value = checks.instance("value", value, Callable, such_as)  # type: ignore[type-abstract]
+        self.value = checks.instance("value", value, Callable, such_as)  # type: ignore
         self.name = checks.instance("name", name, str, "a text")
         self.shapley = (
             None if shapley is None else checks.reals("shapley", shapley, [n], dtype=torch.float64)

@@ -50,9 +50,9 @@ def glove(left: int, right: int) -> Game:
             for b in range(a + 1, other + 1)
         )
 
-    phi = [share(left, right)] * left + [share(right, left)] * right
+    shares = [share(left, right)] * left + [share(right, left)] * right
     pairs = lambda s: torch.minimum(s[:, :left].sum(1), s[:, left:].sum(1)).double()  # noqa: E731
-    phi = torch.tensor(phi, dtype=torch.float64)
+    phi = torch.tensor(shares, dtype=torch.float64)
     return Game(n, pairs, shapley=phi, name=f"glove {left} left, {right} right")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -125,7 +126,7 @@ class Shuffles:
 
     def __init__(self, fed: Federation, local: LocalSGD, seed: int):
         self.local, self.seed = local, seed
-        self.stack = None  # working memory of local training, kept from round to round
+        self.stack: Any = None  # working memory of local training, kept from round to round
         self.layout: tuple[bytes, Layout] | None = None  # of the last entries
         self.sizes = fed.sizes.numpy()
         self.offsets = fed.offsets.numpy()[:-1]
@@ -153,5 +154,6 @@ class Shuffles:
             if layout.limit is not None:
                 samples = samples[self.rank[samples] < layout.limit]
             blocks[target] = samples[fits]
-        blocks = torch.from_numpy(blocks).view(-1, self.local.batch)
-        return Plan(blocks, *layout.shape, t=t, seed=self.seed)
+        table = torch.from_numpy(blocks).view(-1, self.local.batch)
+        fill, first, steps, clients = layout.shape
+        return Plan(table, fill, first, steps, clients, t, self.seed)

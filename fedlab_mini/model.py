@@ -11,6 +11,7 @@ import copy
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -116,7 +117,7 @@ class Model:
                 torch.manual_seed(number)
                 for part in fresh.modules():
                     if hasattr(part, "reset_parameters"):
-                        part.reset_parameters()
+                        part.reset_parameters()  # type: ignore[operator]
             parts = zip(fresh.parameters(), given, self.module.parameters(), strict=True)
             drawn = [own if torch.equal(new, old) else new for new, old, own in parts]
         return torch.cat([p.detach().flatten() for p in drawn]).to(dtype=dtype, device=device)
@@ -191,7 +192,7 @@ class Model:
                 return torch.cat([measure(s.T[None], y, metric) for s in scores])
 
     def _evaluate_stack(self, thetas: Tensor, x: Tensor, y: Tensor, metric: str) -> Tensor:
-        width = max(out for _, out in self.layers)
+        width = max(out for _, out in self.layers or ())
         many = max(1, CACHE // (width * len(x) * x.element_size()))
         columns = x.T  # [d, N]
         results = []
@@ -230,7 +231,8 @@ def _linear_stack(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
     parts = list(module) if isinstance(module, nn.Sequential) else [module]
     if parts and isinstance(parts[0], nn.Flatten) and parts[0].start_dim == 1:
         parts = parts[1:]
-    linear, between = parts[0::2], parts[1::2]
+    linear: list[Any] = parts[0::2]
+    between = parts[1::2]
     fits = (
         len(parts) % 2 == 1
         and all(type(p) is nn.Linear and p.bias is not None for p in linear)

@@ -113,7 +113,7 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
     made = {}
     for name, members in groups.items():
         for i, (label, line) in enumerate(zip(members, itertools.cycle(LINES), strict=False)):
-            colour, marker = fixed.get(name, (greys[i % len(greys)], None))
+            colour, marker = fixed.get(name or "", (greys[i % len(greys)], ""))
             made[label] = Style(colour, marker if marker and i == 0 else next(free), line)
     return {label: made[label] for label in labels}
 
@@ -123,8 +123,10 @@ def _labelled(name: str, given: Mapping[str, Any], *shape: int | str) -> dict[st
     checks.instance(name, given, Mapping, "{label: values}")
     if not given:
         raise ValueError(f"{name}: expected at least one label")
-    reals = {"dtype": torch.float64, "finite": False}
-    return {k: checks.reals(f"{name}[{k!r}]", v, shape, **reals).cpu() for k, v in given.items()}
+    return {
+        k: checks.reals(f"{name}[{k!r}]", v, shape, dtype=torch.float64, finite=False).cpu()
+        for k, v in given.items()
+    }
 
 
 def _seen(label: str) -> str:
@@ -145,7 +147,7 @@ def _figure(
 
 
 def _done(figure: Figure, caption: str, alt: str) -> Figure:
-    figure.caption, figure.alt = caption, alt
+    vars(figure).update(caption=caption, alt=alt)
     plt.close(figure)  # shown once, where the caller shows it
     return figure
 
@@ -195,7 +197,7 @@ def curves(
         values = runs[label]
         if len(values) > 1:
             axis.plot(at[label], values.T, line, color=colour, alpha=0.3, linewidth=0.8)
-        look = {"color": colour, "marker": marker, "markersize": 5}
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5}
         look |= {"markevery": max(1, values.shape[1] // 8), "label": _seen(label)}
         axis.plot(at[label], values.mean(0), line, **look)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
@@ -231,9 +233,10 @@ def by_client(
     marks = corrupted if isinstance(corrupted, Mapping) else dict.fromkeys(bad, "corrupted")
     kinds = list(dict.fromkeys(marks.values()))  # each with a marker and a line style
     figure, (axis,) = _figure()
-    points = {"markersize": 6, "markevery": max(1, len(values) // 8)}
+    points: dict[str, Any] = {"markersize": 6, "markevery": max(1, len(values) // 8)}
     for k, line in enumerate(values.T):
-        look = {"color": client_colour(k), "marker": MARKERS[k % len(MARKERS)], "linewidth": 1.2}
+        look: dict[str, Any] = {"color": client_colour(k), "linewidth": 1.2}
+        look["marker"] = MARKERS[k % len(MARKERS)]
         if k in marks:
             i = kinds.index(marks[k]) % 3
             look |= {"marker": "XP*"[i], "linestyle": LINES[i + 1], "linewidth": 2, "zorder": 3}
@@ -294,7 +297,8 @@ def scores(
     width = 0.8 / len(rows)
     for j, (label, style) in enumerate(styles(rows).items()):
         at = [k + (j - (len(rows) - 1) / 2) * width for k in range(count)]
-        look = {"capsize": 2, "yerr": spans[label].tolist() if label in spans else None}
+        look: dict[str, Any] = {"capsize": 2}
+        look["yerr"] = spans[label].tolist() if label in spans else None
         colour = style.colour if len(rows) > 1 else [client_colour(k) for k in range(count)]
         bars = axis.bar(at, rows[label].tolist(), width, color=colour, label=_seen(label), **look)
         for k in bad:
@@ -333,7 +337,7 @@ def errors(
         axis.loglog(counts[label], error[label], label=_seen(label), **look)
     if exact_at is not None:
         axis.axvline(exact_at, color=EXACT, linestyle="--", linewidth=1)
-        text = {"ha": "right", "va": "top", "rotation": 90, "fontsize": 8}
+        text: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 90, "fontsize": 8}
         axis.annotate(f"exact: {exact_at}", (exact_at, axis.get_ylim()[1]), **text)
     axis.set(xlabel="coalitions evaluated", ylabel=ylabel, title=title)
     _legend(figure, axis)
@@ -354,7 +358,7 @@ def removal(results: Mapping[str, RemovalCurves], *, title: str = "") -> Figure:
     for axis, side in zip(panels, ("highest", "lowest"), strict=True):
         for label, (colour, marker, line) in styles(results).items():
             result = results[label]
-            look = {"color": colour, "marker": marker, "linestyle": line}
+            look: dict[str, Any] = {"color": colour, "marker": marker, "linestyle": line}
             axis.plot(result.removed, getattr(result, side), label=_seen(label), **look)
         axis.set(xlabel=f"{side}-scored clients removed", ylabel="test accuracy")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -6,7 +6,7 @@ Below: local, checkpoint. Above: training and simulation, which are siblings.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
@@ -41,7 +41,7 @@ def check_clients(ids: Tensor | Sequence[int], clients: int) -> Tensor:
     return distinct_ids("clients", ids, clients)
 
 
-def names(ids: Sequence[int] | set[int]) -> str:
+def names(ids: Iterable[int]) -> str:
     """Client ids for a message: sorted, separated by commas."""
     return ", ".join(map(str, sorted(ids)))
 

@@ -11,7 +11,8 @@ import inspect
 import math
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ from ..streams import stream
 
 PRINTED = {"on": "test", "steps": None, "lr": None, "start": None, "nonnegative": None}
 NODES = 10  # of the AAM's hidden layer
-ADAM = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
+ADAM: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
 ADAM |= {"amsgrad": False, "maximize": False, "fused": True}
 
 
@@ -63,6 +64,7 @@ class AAM:
     b1: Tensor
     w2: Tensor
     b2: Tensor
+    _: KW_ONLY
     form: str = "linear"
     neutral: bool = False
 
@@ -203,9 +205,9 @@ def fedccea(
     source               [Shyn et al. 2021, Algorithms 1 and 2; chapter 7]
     """
     began = time.perf_counter()
-    shape = {"form": form, "neutral": neutral, "nonnegative": nonnegative}
+    shape: dict[str, Any] = {"form": form, "neutral": neutral, "nonnegative": nonnegative}
     _check_options(**shape, steps=steps, lr=lr)
-    asked = {"metric": metric, "on": on, "checkpoint": checkpoint, "n_jobs": n_jobs}
+    asked: dict[str, Any] = {"metric": metric, "on": on, "checkpoint": checkpoint, "n_jobs": n_jobs}
     runs = simulator(fed, net, simulations, rounds, local, seed, **asked)
     held = simulations // 5
     used = torch.ones(2, simulations)
@@ -260,7 +262,7 @@ def simulator(
     size, streams = (rounds, fed.clients), (stream(seed, "shares", s) for s in range(simulations))
     shares = torch.stack([torch.rand(size, generator=g, dtype=torch.float64) for g in streams])
     shares.clamp_(min=1e-12)
-    asked = {"metric": metric, "on": on, "checkpoint": checkpoint, "n_jobs": n_jobs}
+    asked: dict[str, Any] = {"metric": metric, "on": on, "checkpoint": checkpoint, "n_jobs": n_jobs}
     accuracy = simulate(fed, net, shares, local=local, seed=seed, **asked)
     used = samples_used(fed, shares).double()
     epochs = sum(
@@ -304,14 +306,14 @@ def fit_aam(
     weight = used / (used.sum(1, keepdim=True) * sizes.shape[-2])  # of a squared error: [F, S]
     level = (accuracy * weight[:, :, None]).sum((1, 2))
     parts = _first_weights(sizes, level, start, seed)
-    moments = [[torch.zeros_like(part) for part in parts] for _ in range(2)]
+    first, second = ([torch.zeros_like(part) for part in parts] for _ in range(2))
     counts = [torch.zeros(()) for _ in parts]
     slopes = _linear_slopes if form == "linear" else _hidden_slopes
     losses, omegas = [], []
     with one_thread():
         for step in range(1, steps + 1):
             loss, gradients = slopes(parts, sizes, accuracy, weight, neutral)
-            adam(parts, gradients, *moments, [], counts, lr=lr, **ADAM)
+            adam(parts, gradients, first, second, [], counts, lr=lr, **ADAM)
             for part in (parts[0], parts[1], parts[3]) if nonnegative else parts[:1]:
                 part.clamp_(min=0)
             if step % every == 0:
@@ -322,7 +324,7 @@ def fit_aam(
         torch.stack(found) if found else accuracy.new_empty(empty)
         for found, empty in ((losses, (0, fits)), (omegas, (0, fits, clients)))
     )
-    return Fit(AAM(*parts, form, neutral), loss, omega, every)
+    return Fit(AAM(*parts, form=form, neutral=neutral), loss, omega, every)
 
 
 def _linear_slopes(
@@ -330,7 +332,7 @@ def _linear_slopes(
 ) -> tuple[Tensor, list[Tensor]]:
     """Loss [F] of the linear form and its derivatives, from the collapsed line (chapter 7)."""
     omega, w1, b1, w2, _ = parts
-    model = AAM(*parts, "linear", neutral)
+    model = AAM(*parts, form="linear", neutral=neutral)
     (a, c), scale, rest = model.collapsed(), 2.0 if neutral else 1.0, model._rest
     s = weighted(sizes, omega).sigmoid_()
     z = (s - 0.5).mul_(scale)  # what a round adds, in units of a
@@ -353,7 +355,7 @@ def _hidden_slopes(
 ) -> tuple[Tensor, list[Tensor]]:
     """Loss [F] of the hidden form and its derivatives, by autograd."""
     given = [part.detach().requires_grad_() for part in parts]
-    error = (AAM(*given, "hidden", neutral)(sizes) - accuracy).square()
+    error = (AAM(*given, form="hidden", neutral=neutral)(sizes) - accuracy).square()
     loss = (error * weight[:, :, None]).sum((1, 2))
     found = torch.autograd.grad(loss.sum(), given)
     return loss.detach(), [part.contiguous() for part in found]  # fused Adam goes by memory order

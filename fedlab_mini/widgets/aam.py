@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 import traitlets
@@ -67,7 +68,7 @@ class AAMExplorer(Explorer):
         value = sizes * torch.tensor(self.quality, dtype=torch.float64)
         index = contribution_index(value) if (value > 0).any() else torch.zeros_like(value)
         now, alone = self.predicted(sizes), torch.eye(len(sizes), dtype=torch.float64)
-        columns = {
+        columns: dict[str, Any] = {
             "samples used": sizes,
             "quality ω": self.quality,
             "contribution": value,

@@ -38,7 +38,7 @@ class Widget(anywidget.AnyWidget):
         return f"<{type(self).__name__}: open it in JupyterLab or on the book's site>"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        data, metadata = super()._repr_mimebundle_(**kwargs)  # ipywidgets passes the kinds on
+        data, metadata = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]  # ipywidgets passes the kinds on
         return {**data, "text/plain": repr(self), "text/html": self.fallback()}, metadata
 
     def fallback(self) -> str:

@@ -52,7 +52,7 @@ class PolicyExplorer(Explorer):
         steps: int = LONGEST,
     ):
         if isinstance(losses, Game):
-            losses = -losses(all_coalitions(losses.n))
+            losses = (-losses(all_coalitions(losses.n))).tolist()
         table = checks.reals("losses", losses, ["2^n"], dtype=torch.float64)
         n = len(table).bit_length() - 1
         if not 2 <= n <= 8 or len(table) != 1 << n:

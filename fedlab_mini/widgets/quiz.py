@@ -62,6 +62,6 @@ def _checked(number: int, question: Mapping[str, Any]) -> dict[str, Any]:
         text = str(question["text"])
     except (KeyError, TypeError) as missing:
         raise ValueError(f"questions: question {number} lacks {missing}") from None
-    if len(choices) < 2 or sum(c["right"] for c in choices) != 1:
+    if len(choices) < 2 or sum(c["right"] is True for c in choices) != 1:
         raise ValueError(f"questions: question {number} needs 2 or more choices, one of them right")
     return {"text": text, "choices": choices}

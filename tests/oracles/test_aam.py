@@ -127,7 +127,7 @@ def curves(sizes: Tensor, quality: Tensor, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize("shape", [(1, 1, 1), (4, 1, 3), (1, 5, 2), (3, 6, 4)])
 def test_the_aam_is_linear_layers_on_padded_inputs(form, neutral, shape):
     sizes = 2 * drawn(*shape)
-    model = fm.AAM(*random_parts(3, *shape[1:]), form, neutral)
+    model = fm.AAM(*random_parts(3, *shape[1:]), form=form, neutral=neutral)
     found = model(sizes)
     assert found.shape == (3, *shape[:2])
     for f in range(3):
@@ -138,7 +138,7 @@ def test_the_aam_is_linear_layers_on_padded_inputs(form, neutral, shape):
 @every_form
 def test_each_aam_may_have_sizes_of_its_own(form, neutral):
     sizes = drawn(3, 5, 4, 2)
-    model = fm.AAM(*random_parts(3, 4, 2), form, neutral)
+    model = fm.AAM(*random_parts(3, 4, 2), form=form, neutral=neutral)
     found = model(sizes)
     for f in range(3):
         wanted = PlainAAM(model, f)(padded(sizes[f])).detach().view(5, 4)
@@ -147,7 +147,7 @@ def test_each_aam_may_have_sizes_of_its_own(form, neutral):
 
 @every_form
 def test_a_round_knows_nothing_of_the_rounds_to_come(form, neutral):
-    sizes, model = drawn(2, 5, 3), fm.AAM(*random_parts(2, 5, 3), form, neutral)
+    sizes, model = drawn(2, 5, 3), fm.AAM(*random_parts(2, 5, 3), form=form, neutral=neutral)
     changed = sizes.clone()
     changed[:, 3:] = drawn(2, 2, 3, seed=5)
     assert torch.equal(model(sizes)[..., :3], model(changed)[..., :3])
@@ -158,7 +158,9 @@ def test_a_round_knows_nothing_of_the_rounds_to_come(form, neutral):
 def test_gradients_by_finite_differences(form, neutral):
     sizes = drawn(3, 4, 2)
     inputs = [p.requires_grad_() for p in (*random_parts(2, 4, 2), sizes)]
-    assert torch.autograd.gradcheck(lambda *p: fm.AAM(*p[:-1], form, neutral)(p[-1]), inputs)
+    assert torch.autograd.gradcheck(
+        lambda *p: fm.AAM(*p[:-1], form=form, neutral=neutral)(p[-1]), inputs
+    )
 
 
 # --- linear nodes collapse -----------------------------------------------------------------------
@@ -236,7 +238,7 @@ def test_slope_times_quality_is_what_one_more_unit_brings(form, neutral, own):
     omega, *above = random_parts(2, 4, 3)
     omega = omega.abs()
     omega[0, 1] = 0
-    model = fm.AAM(omega, *above, form, neutral)
+    model = fm.AAM(omega, *above, form=form, neutral=neutral)
     sizes, h = drawn(*((2,) if own else ()), 5, 4, 3), 1e-5
     last, slope = (lambda x: model(x)[..., -1].mean(1)), model.slope(sizes)
     assert slope.shape == (2,)
@@ -334,7 +336,7 @@ def known(form: str, neutral: bool) -> fm.AAM:
     omega, w1, b1, w2, _ = (p.abs() for p in random_parts(1, 4, 5, seed=2))
     omega = torch.tensor([[0.9, 0.15, 0.6, 0.0, 0.35]], dtype=torch.float64)
     b2 = torch.tensor([0.1], dtype=torch.float64)
-    return fm.AAM(omega, w1 / 4, b1 / 10, w2 / 4, b2, form, neutral)
+    return fm.AAM(omega, w1 / 4, b1 / 10, w2 / 4, b2, form=form, neutral=neutral)
 
 
 @every_form
