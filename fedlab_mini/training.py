@@ -27,6 +27,7 @@ from .rounds import History, Message, Round, Server, Strategy
 from .start import begin, describe, names, warn_unusable
 
 LONG = 1e4  # an update is too long at this many times the first model and the server's own update
+BLOATED = 100.0  # and a model is beyond blaming a client at this many times the first
 
 
 def train(
@@ -128,10 +129,8 @@ class _Room:
 
     def rows(self, m: int) -> Tensor:
         """Memory [m, P]: touched before, where it can, as fresh pages every round would cost."""
-        storage, count = (
-            self.memory.untyped_storage(),
-            getattr(torch._C, "_storage_Use_Count", None),
-        )
+        storage = self.memory.untyped_storage()
+        count = getattr(torch._C, "_storage_Use_Count", None)
         free = count is not None and count(storage._cdata) <= 2  # self.memory, storage
         if len(self.memory) < m or not free:
             self.memory = self.memory.new_empty(m, self.memory.shape[1])
@@ -144,13 +143,14 @@ class Sieve:
     An update longer than ``LONG`` times the first model (or 1, if that is shorter) is compared with
     what the server gets by training on its own validation samples from the same model: longer than
     ``LONG`` times that, it is left out. No update is judged by those of other clients, of whom most
-    may lie. Where the server's own training is not finite either, the model or the step size is at
-    fault: then no client is named, and none counts as missing.
+    may lie. Where the server's own training is not finite either, or the model is ``BLOATED`` times
+    as long as the first one, the model or the step size is at fault: then no client is named, and
+    none counts as missing.
     """
 
     def __init__(self, fed: Federation, net: Model, theta: Tensor, local: LocalSGD, seed: int):
         self.fed, self.net, self.local, self.seed = fed, net, local, seed
-        self.bound = LONG * max(1.0, float(torch.linalg.vector_norm(theta)))
+        self.first = max(1.0, float(torch.linalg.vector_norm(theta)))
         self.times: Counter[int] = Counter()  # rounds that a client was left out of
         self.warned = False
 
@@ -158,41 +158,32 @@ class Sieve:
         self, theta: Tensor, ids: Tensor, updates: Tensor, t: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Clients [m] and updates [m, P] that are usable, and who is left out without blame."""
-        flat, nobody = updates.flatten(), ids[:0]
-        if float(flat @ flat) <= self.bound**2:  # one fast pass; false where not finite
+        flat, nobody, bound = updates.flatten(), ids[:0], LONG * self.first
+        if float(flat @ flat) <= bound**2:  # one fast pass; false where not finite
             return ids, updates, nobody
         lengths = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).cpu()
-        largest = torch.finfo(updates.dtype).max ** 0.5  # what is longer has no square
-        limit = self.bound
-        if not (lengths <= limit).all():
-            limit = max(limit, LONG * self._own(theta, t))
-        keep = lengths <= min(limit, largest)
-        if keep.all():
+        if (lengths <= bound).all():
             return ids, updates, nobody
+        own, largest = self._own(theta, t), torch.finfo(updates.dtype).max ** 0.5
+        keep = lengths <= min(max(bound, LONG * own), largest)  # what is longer has no square
         bad, ids, updates = ids[~keep], ids[keep], updates[keep.to(updates.device)]
-        if limit < torch.inf:
+        if own < torch.inf and float(torch.linalg.vector_norm(theta)) <= BLOATED * self.first:
             self._name(bad.tolist(), t)
             return ids, updates, nobody
-        if not self.warned:
+        if len(bad) and not self.warned:
             warnings.warn(
-                f"round {t}: training from this model diverges, with the server's own samples too; "
-                f"{len(bad)} updates are left out, and nobody is to blame",
+                f"round {t}: training diverges from this model; {len(bad)} updates that are not "
+                "finite or far too long are left out, and nobody is named",
                 stacklevel=3,
             )
-        self.warned = True
+            self.warned = True
         return ids, updates, bad
 
     def _own(self, theta: Tensor, t: int) -> float:
         """Length of the update that the server's own samples give; infinite if it is not finite."""
-        fed = self.fed
-        server = replace(
-            fed,
-            x=fed.validation[0],
-            y=fed.validation[1],
-            attacks={},
-            unusable=frozenset(),
-            sizes=torch.tensor([len(fed.validation[1])]),
-            noise=None,
+        samples, classes = self.fed.validation, self.fed.classes
+        server = Federation.from_datasets(
+            [samples], validation=samples, test=samples, classes=classes
         )
         update = local_updates(server, self.net, theta, local=self.local, seed=self.seed, t=t)
         length = float(torch.linalg.vector_norm(update, dtype=torch.float64))

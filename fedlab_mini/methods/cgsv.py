@@ -45,7 +45,9 @@ class CGSV(FedAvg):
     scores [K]  weights r for the next round, sum 1, 0 for clients never seen; psi [K] the last
                 cosines, applied [K] the weights of the last round
     ``t`` in gamma_t counts a client's own rounds, so who joins late is judged as fast as the
-    others were. A client that was asked and sent nothing usable scores psi = 0.
+    others were, and on one scale with them: old weights have sum 1 over a round's clients and
+    cosines do not, so where gammas differ each mix is divided by what it would sum to if all had
+    that gamma. A client that was asked and sent nothing usable scores psi = 0.
     raises      ValueError or TypeError naming the argument    source [xu2021gradient; chapter 4]
     """
 
@@ -150,6 +152,9 @@ class CGSV(FedAvg):
         else:
             gamma = 1 - (1 - self.gamma0) / self.times[ids]
             new = gamma * old + (1 - gamma) * psi
+            if gamma.min() < gamma.max():  # else the division by the sum, below, does the same
+                total = gamma + (1 - gamma) * psi.sum().clamp(min=0)
+                new = new / torch.where(total > 0, total, 1)
             if self.floor is not None:
                 new = torch.maximum(new, old.clamp(max=self.floor))
         if new.sum() != 0:
