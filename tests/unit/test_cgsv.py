@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from helpers import a_round, started, with_attacks
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -15,26 +16,9 @@ from torch import Tensor
 import fedlab_mini as fm
 from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.local import LocalSGD
-from fedlab_mini.rounds import Round, Server
 
 SIZES = (9, 4, 20, 13, 7)
 Seen = tuple[list[int], list[int], np.ndarray, list[int]]  # ids, sizes, updates, missing ids
-
-
-def started(strategy: fm.CGSV, clients: int) -> fm.CGSV:
-    """The strategy after its introduction to ``clients`` clients."""
-    x = torch.zeros(1, 2)
-    strategy.start(Server(clients, 2, fm.mlp(2, 2), (x, torch.tensor([0])), seed=0))
-    return strategy
-
-
-def a_round(updates, sizes=None, clients=None, t=1, missing=(), dtype=torch.float64) -> Round:
-    """A round with the given updates; theta is (1, 1, ...)."""
-    updates = torch.as_tensor(updates, dtype=dtype)
-    ids = torch.tensor(range(len(updates)) if clients is None else clients)
-    sizes = torch.tensor([10] * len(updates) if sizes is None else sizes)
-    theta = torch.ones(updates.shape[1], dtype=dtype)
-    return Round(t, theta, ids, sizes, updates, torch.tensor(missing, dtype=torch.long))
 
 
 def random_updates(rows: int, entries: int = 7, seed: int = 0) -> Tensor:
@@ -116,11 +100,6 @@ class FailsOnce(UpdateAttack):
     def __call__(self, updates, previous, generator):
         self.calls += 1
         return updates * torch.nan if self.calls == self.call else updates
-
-
-def with_attacks(fed: fm.Federation, attacks: dict) -> fm.Federation:
-    """The same federation, with attackers in it."""
-    return fm.Federation(**{**vars(fed), "attacks": attacks})
 
 
 def check_history(history: fm.History, clients: int, **options) -> None:
@@ -503,7 +482,7 @@ def test_a_newcomer_enters_with_its_share_of_the_samples():
     rounds.append(([2, 4, 1], [40, 30, 10], random_updates(3, seed=9).numpy(), []))
     for t, (ids, sizes, updates, _) in enumerate(rounds, 1):
         before = strategy.scores.clone()
-        strategy.aggregate(a_round(updates, sizes, ids, t))
+        strategy.aggregate(a_round(updates, sizes, ids, t=t))
     assert float(strategy.applied[2]) == pytest.approx(40 / 80)
     assert strategy.applied[[4, 1]].tolist() == pytest.approx((before[[4, 1]] / 2).tolist())
     _, after, _ = follow(rounds)
@@ -593,51 +572,3 @@ def test_the_larger_beta_the_more_alike_the_rewards():
 
 def test_before_the_first_round_nobody_is_rewarded():
     assert not started(fm.CGSV(), 3).rewards(torch.ones(4)).any()
-
-
-# --- options -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"gamma0": -0.1}, "gamma0"),
-        ({"gamma0": 1.1}, "gamma0"),
-        ({"gamma0": math.nan}, "gamma0"),
-        ({"server_lr": "mode"}, "server_lr"),
-        ({"server_lr": 0}, "server_lr"),
-        ({"server_lr": -1.0}, "server_lr"),
-        ({"server_lr": math.inf}, "server_lr"),
-        ({"server_lr": math.nan}, "server_lr"),
-        ({"floor": -1e-3}, "floor"),
-        ({"floor": 1.0}, "floor"),
-        ({"floor": math.nan}, "floor"),
-        ({"literal": True, "original": True}, "literal"),
-        ({"literal": True, "normalise": False}, "literal"),
-        ({"per_round": 0}, "per_round"),
-    ],
-)
-def test_bad_options_are_named(options, name):
-    with pytest.raises(ValueError, match=rf"^{name}: "):
-        fm.CGSV(**options)
-
-
-@pytest.mark.parametrize(
-    "options", [{"gamma0": "half"}, {"floor": "none"}, {"server_lr": [1.0]}], ids=str
-)
-def test_options_of_the_wrong_type_are_named(options):
-    with pytest.raises((TypeError, ValueError), match=rf"^{next(iter(options))}: "):
-        fm.CGSV(**options)
-
-
-def test_more_clients_a_round_than_there_are(make_fed):
-    with pytest.raises(ValueError, match="per_round: 3 of 2 clients"):
-        fm.train(make_fed([4, 3]), fm.logistic(6, 3), fm.CGSV(per_round=3), rounds=1)
-
-
-def test_start_forgets_everything(make_fed):
-    fed, net, strategy = make_fed(SIZES), fm.logistic(6, 3), fm.CGSV()
-    first = fm.train(fed, net, strategy, rounds=3)
-    second = fm.train(fed, net, strategy, rounds=3)
-    assert torch.equal(first.scores, second.scores)
-    assert torch.equal(first.theta, second.theta)
