@@ -129,7 +129,9 @@ class FedAvg:
         """All that the coming rounds depend on, as tensors; ``load_state_dict`` restores it."""
         state = {"kind": torch.tensor(list(type(self).__name__.encode()))}
         for name in self.KEPT:
-            state[name] = torch.as_tensor(attrgetter(name)(self)).detach().clone()
+            value = attrgetter(name)(self)
+            kind = torch.float64 if isinstance(value, float) else None
+            state[name] = torch.as_tensor(value, dtype=kind).detach().clone()
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
