@@ -31,8 +31,9 @@ from .local import LocalSGD
 from .methods.cgsv import CGSV, cosine_game, cosines
 from .methods.fedavg import FedAvg
 from .methods.fedccea import AAM, FedCCEAResult, fedccea, fit_aam, simulator
+from .methods.label_standardisation import LabelStandardisation
 from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
-from .methods.sfedavg import LabelStandardisation, SFedAvg, class_relevance
+from .methods.sfedavg import SFedAvg, class_relevance
 from .metrics import contribution_index, detection_auc, fairness, kendall, spearman
 from .model import Model, cnn, logistic, mlp
 from .partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards

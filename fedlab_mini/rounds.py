@@ -1,21 +1,20 @@
 """Rounds: what a server may see of a round, what a strategy is, what a training leaves behind.
 
-Chapter 1 introduces them. Below: federation, model. Above: training, methods.
+Chapter 1 introduces them. Below: model. Above: log, training, methods.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
-from . import checkpoint as files
 from .model import Model
 
-COLUMNS = ("scores", "weights", "selected")
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Round:
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
     missing: ids of clients that were asked and sent nothing usable.
-    The next round overwrites ``updates``: clone what you want to keep.
+    All of it may be kept: the next round writes to other memory then.
     """
 
     t: int
@@ -76,9 +75,12 @@ class Strategy(Protocol):
     both.
     """
 
-    scores: Tensor
-    applied: Tensor
-    evaluations: int
+    @property
+    def scores(self) -> Tensor: ...
+    @property
+    def applied(self) -> Tensor: ...
+    @property
+    def evaluations(self) -> int: ...
 
     def start(self, server: Server) -> None: ...
     def select(self, t: int) -> Tensor: ...
@@ -96,7 +98,9 @@ class History:
     accuracy, loss [T + 1]  on the test set, index 0 before training
     scores, weights [T, K]  contribution after, and aggregation weight in, each round
     selected [T, K]         who was asked to take part
-    theta [P]               the final model; strategy: with its state; cost: see ``Cost``
+    theta [P]               the final model; cost: see ``Cost``
+    strategy                a copy of the one that was trained, with its state at the end; the one
+                            that was given to ``train`` may be used again and changes nothing here
     labels [n]              all clients' labels at the end; they differ from the federation's only
                             where a strategy's message made clients rename theirs
     """
@@ -118,66 +122,22 @@ class History:
             f"{self.cost.client_epochs:.0f} client epochs)"
         )
 
+    def to_frame(self) -> pandas.DataFrame:
+        """A tidy pandas table: a row for every round 1..T and client 0..K-1.
 
-@dataclass
-class Log:
-    """What a training has done so far, and how it gets to disk and back."""
+        columns  round, client, score, weight, selected; accuracy and loss of the model after the
+                 round, the same for all its clients (before round 1: ``accuracy[0]``, ``loss[0]``)
+        """
+        import pandas  # here, since it takes a second to import
 
-    theta: Tensor
-    previous: Tensor  # the server's last step, for attackers that replay it
-    curve: list[tuple[float, float]]
-    labels: Tensor  # of all client samples, as the clients now have them
-    rows: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
-    epochs: float = 0.0
-    seconds: float = 0.0  # of earlier, interrupted calls
-
-    @property
-    def done(self) -> int:
-        return len(self.rows)
-
-    def columns(self) -> list[Tensor]:
-        return [torch.stack(column) for column in zip(*self.rows, strict=True)]
-
-    def history(self, strategy: Strategy, seconds: float) -> History:
-        scores, weights, selected = self.columns()
-        accuracy, loss = torch.tensor(self.curve, dtype=torch.float64).T
-        cost = Cost(self.epochs, strategy.evaluations, self.seconds + seconds)
-        made = (self.theta, strategy, cost, self.labels)
-        return History(accuracy, loss, scores, weights, selected, *made)
-
-    def save(self, path: str | os.PathLike, mark: str, strategy: Strategy, seconds: float) -> None:
-        arrays = dict(zip(COLUMNS, self.columns(), strict=True))
-        arrays |= {"theta": self.theta, "previous": self.previous, "labels": self.labels}
-        arrays |= {f"strategy.{name}": part for name, part in strategy.state_dict().items()}
-        arrays |= {"curve": torch.tensor(self.curve, dtype=torch.float64)}
-        arrays |= {"spent": torch.tensor([self.epochs, self.seconds + seconds]).double()}
-        arrays = {name: part.detach().cpu().numpy() for name, part in arrays.items()}
-        files.save(path, mark, **arrays)
-
-
-def resume(
-    path: str | os.PathLike | None,
-    mark: str,
-    strategy: Strategy,
-    rounds: int,
-    theta: Tensor,
-    labels: Tensor,
-) -> Log | None:
-    """The training that ``path`` holds, with its strategy's state restored; None if there is none.
-
-    ValueError if it belongs to other work or is longer than asked for.
-    """
-    saved = None if path is None else files.begin(path, mark)
-    if saved is None:
-        return None
-    part = {name: torch.from_numpy(array) for name, array in saved.items()}
-    if len(part["scores"]) > rounds:
-        raise ValueError(f"checkpoint: {path} holds {len(part['scores'])} rounds, {rounds} asked")
-    strategy.load_state_dict(
-        {name[9:]: value for name, value in part.items() if name.startswith("strategy.")}
-    )
-    rows = list(zip(*(part[name].unbind() for name in COLUMNS), strict=True))
-    curve = [tuple(pair) for pair in part["curve"].tolist()]
-    models = (part["theta"].to(theta), part["previous"].to(theta))
-    labels = part["labels"].to(labels)
-    return Log(*models, curve, labels, rows, *part["spent"].tolist())
+        rounds, clients = self.scores.shape
+        columns = {
+            "round": torch.arange(1, rounds + 1).repeat_interleave(clients),
+            "client": torch.arange(clients).repeat(rounds),
+            "score": self.scores.flatten(),
+            "weight": self.weights.flatten(),
+            "selected": self.selected.flatten(),
+            "accuracy": self.accuracy[1:].repeat_interleave(clients),
+            "loss": self.loss[1:].repeat_interleave(clients),
+        }
+        return pandas.DataFrame({name: part.cpu().numpy() for name, part in columns.items()})

@@ -6,19 +6,29 @@ client's weight in the next rounds. Below: fedavg, game.
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from .. import checkpoint as files
+from ..checks import choice, flag, number
 from ..game import Game
 from ..rounds import Round, Server
-from .fedavg import FedAvg
+from .fedavg import FedAvg, optional
 
 ALPHA, LEAST = 0.95, 1e-3  # reputation's memory and floor in the code of [Xu et al. 2021]
 
 
+def _check_rate(name: str, value: object) -> float | str:
+    if isinstance(value, str):
+        return choice(name, value, ("median", "mean"))
+    return number(name, value, low=0, ends="(]")
+
+
+@dataclass(eq=False, kw_only=True)
 class CGSV(FedAvg):
     """Aggregation weights that follow each client's alignment with the aggregate.
 
@@ -35,43 +45,38 @@ class CGSV(FedAvg):
     scores [K]  weights r for the next round, sum 1, 0 for clients never seen; psi [K] the last
                 cosines, applied [K] the weights of the last round
     ``t`` in gamma_t counts a client's own rounds, so who joins late is judged as fast as the
-    others were. A client that was asked and sent nothing usable scores psi = 0.
-    raises      ValueError naming the argument          source [xu2021gradient; chapter 4]
+    others were, and on one scale with them: old weights have sum 1 over a round's clients and
+    cosines do not, so where gammas differ each mix is divided by what it would sum to if all had
+    that gamma. A client that was asked and sent nothing usable scores psi = 0.
+    raises      ValueError or TypeError naming the argument    source [xu2021gradient; chapter 4]
     """
 
-    def __init__(
-        self,
-        gamma0: float = 0.5,
-        *,
-        normalise: bool = True,
-        server_lr: float | str | None = None,
-        floor: float | None = 1e-3,
-        literal: bool = False,
-        original: bool = False,
-        per_round: int | None = None,
-    ):
-        super().__init__(per_round)
-        for name, value, also in (
-            ("gamma0", gamma0, ()),
-            ("server_lr", server_lr, (str, type(None))),
-            ("floor", floor, (type(None),)),
-        ):
-            if isinstance(value, bool) or not isinstance(value, (int, float, *also)):
-                raise TypeError(f"{name}: expected a number, got {value!r}")
-        if not 0 <= gamma0 <= 1:
-            raise ValueError(f"gamma0: expected a number in [0, 1], got {gamma0!r}")
-        if isinstance(server_lr, str) and server_lr not in ("median", "mean"):
-            raise ValueError(f'server_lr: expected "median", "mean" or a number, got {server_lr!r}')
-        if isinstance(server_lr, int | float) and not 0 < server_lr < math.inf:
-            raise ValueError(f"server_lr: expected a number above 0, got {server_lr!r}")
-        if floor is not None and not 0 <= floor < 1:
-            raise ValueError(f"floor: expected a number in [0, 1) or None, got {floor!r}")
-        if literal and (original or not normalise):
+    gamma0: float = field(default=0.5, kw_only=False)
+    normalise: bool = True
+    server_lr: float | str | None = None
+    floor: float | None = 1e-3
+    literal: bool = False
+    original: bool = False
+    per_round: int | None = None
+    weighting: str = field(default="size", init=False, repr=False)
+
+    KEPT: ClassVar = (*FedAvg.KEPT, "r", "psi", "sizes", "times")
+    OURS: ClassVar = {"server_lr": "median", "floor": 1e-3}
+    PRINTED: ClassVar = {"server_lr": 1.0, "floor": None}
+    CHECKS: ClassVar = FedAvg.CHECKS | {
+        "gamma0": partial(number, low=0, high=1),
+        "normalise": flag,
+        "server_lr": _check_rate,
+        "floor": optional(partial(number, low=0, high=1, ends="[)")),
+        "original": flag,
+    }
+
+    def __post_init__(self) -> None:
+        if self.server_lr is None and not self.normalise:
+            self.server_lr = 1.0
+        super().__post_init__()
+        if self.literal and (self.original or not self.normalise):
             raise ValueError("literal: the printed text has unit updates and its own weights")
-        self.gamma0, self.normalise = gamma0, normalise
-        self.literal, self.original = literal, original
-        self.floor = None if literal else floor
-        self.server_lr = 1.0 if literal and server_lr is None else server_lr
 
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""
@@ -147,28 +152,19 @@ class CGSV(FedAvg):
         else:
             gamma = 1 - (1 - self.gamma0) / self.times[ids]
             new = gamma * old + (1 - gamma) * psi
+            if gamma.min() < gamma.max():  # else the division by the sum, below, does the same
+                total = gamma + (1 - gamma) * psi.sum().clamp(min=0)
+                new = new / torch.where(total > 0, total, 1)
             if self.floor is not None:
                 new = torch.maximum(new, old.clamp(max=self.floor))
         if new.sum() != 0:
             self.r[ids] = mass * new / new.sum()
 
     def _rate(self, norms: Tensor, weights: Tensor) -> Tensor | float:
-        rate = self.server_lr or ("median" if self.normalise else 1.0)
-        if not isinstance(rate, str):
-            return rate
+        if not isinstance(self.server_lr, str):
+            return self.server_lr
         weights = weights.to(norms)
-        return weights @ norms if rate == "mean" else _median(norms, weights)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """See `FedAvg.state_dict`."""
-        own = {name: getattr(self, name).clone() for name in ("r", "psi", "sizes", "times")}
-        return super().state_dict() | own
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """See `FedAvg.load_state_dict`."""
-        super().load_state_dict(state)
-        for name in ("r", "psi", "sizes", "times"):
-            setattr(self, name, state[name].clone())
+        return weights @ norms if self.server_lr == "mean" else _median(norms, weights)
 
 
 def cosines(updates: Tensor, step: Tensor) -> Tensor:

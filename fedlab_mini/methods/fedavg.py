@@ -1,19 +1,34 @@
 """FedAvg: the base of every strategy. Chapter 1 derives it.
 
-A strategy is the server's side of a round: override ``select``, ``weights`` or ``aggregate``.
+A strategy is the server's side of a round: override ``select``, ``weights`` or ``aggregate``. It
+says what it is asked (its fields), what it remembers (``KEPT``), and where the book departs from
+the paper (``OURS`` and ``PRINTED``); constructors, checks and states follow from that.
 """
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from ..checks import choice, flag, whole
 from ..rounds import Message, Round, Server
 from ..streams import stream
 
+Check = Callable[[str, Any], Any]  # (name, value) -> the value to keep, or a ValueError, TypeError
 
+
+def optional(check: Check) -> Check:
+    """A check that also accepts None."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+@dataclass(eq=False)
 class FedAvg:
     """Federated averaging: theta + sum_k (n_k / n) delta_k over the participants.
 
@@ -23,24 +38,41 @@ class FedAvg:
     scores [K]   mean aggregation weight of every client so far: contribution by size
     applied [K]  the weights of the last round, 0 for absent clients
     evaluations  models the server has evaluated
-    raises       ValueError naming the argument         source [McMahan et al. 2017, Algorithm 1]
+    raises       ValueError or TypeError naming the argument
+    source       [McMahan et al. 2017, Algorithm 1]
     """
 
-    def __init__(self, per_round: int | None = None, weighting: str = "size"):
-        if per_round is not None and (not isinstance(per_round, int) or per_round < 1):
-            raise ValueError(f"per_round: expected a whole number of at least 1, got {per_round!r}")
-        if weighting not in ("size", "uniform"):
-            raise ValueError(f'weighting: expected "size" or "uniform", got {weighting!r}')
-        self.per_round, self.weighting = per_round, weighting
-        self.evaluations = 0
+    per_round: int | None = None
+    weighting: str = "size"
 
-    def __repr__(self) -> str:
-        inits = [
-            vars(kind)["__init__"] for kind in type(self).__mro__[:-1] if "__init__" in vars(kind)
-        ]
-        names = dict.fromkeys(name for init in inits for name in inspect.signature(init).parameters)
-        given = [f"{name}={getattr(self, name)!r}" for name in names if hasattr(self, name)]
-        return f"{type(self).__name__}({', '.join(given)})"
+    # attributes (or attributes of attributes) that the coming rounds depend on, set by ``start``
+    KEPT: ClassVar[tuple[str, ...]] = ("rounds", "evaluations", "total", "applied")
+    # what a field left at None becomes, as the book chooses and (with literal=True) as printed;
+    # where PRINTED says None, the text has no such thing: literal=True drops it, whatever is given
+    OURS: ClassVar[Mapping[str, object]] = {}
+    PRINTED: ClassVar[Mapping[str, object]] = {}
+    CHECKS: ClassVar[Mapping[str, Check]] = {
+        "per_round": optional(whole),
+        "weighting": partial(choice, accepted=("size", "uniform")),
+        "literal": flag,
+    }
+
+    def __post_init__(self) -> None:
+        literal = getattr(self, "literal", False)
+        for name, printed in self.PRINTED.items():
+            if literal and (printed is None or getattr(self, name) is None):
+                setattr(self, name, printed)
+            elif printed is not None and getattr(self, name) is None:
+                setattr(self, name, self.OURS[name])
+        for name, check in self.CHECKS.items():
+            if hasattr(self, name):
+                setattr(self, name, check(name, getattr(self, name)))
+
+    @classmethod
+    def departures(cls) -> list[tuple[str, object, object]]:
+        """Paper versus code: (choice, as printed, ours) for every choice that differs."""
+        pairs = [(name, printed, cls.OURS[name]) for name, printed in cls.PRINTED.items()]
+        return [row for row in pairs if row[1] != row[2]]
 
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""
@@ -95,14 +127,12 @@ class FedAvg:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that the coming rounds depend on, as tensors; ``load_state_dict`` restores it."""
-        counts = torch.tensor([self.rounds, self.evaluations])
-        kind = torch.tensor(list(type(self).__name__.encode()))
-        return {
-            "kind": kind,
-            "counts": counts,
-            "total": self.total.clone(),
-            "applied": self.applied.clone(),
-        }
+        state = {"kind": torch.tensor(list(type(self).__name__.encode()))}
+        for name in self.KEPT:
+            value = attrgetter(name)(self)
+            kind = torch.float64 if isinstance(value, float) else None
+            state[name] = torch.as_tensor(value, dtype=kind).detach().clone()
+        return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on where ``state_dict`` was taken; call ``start`` before.
@@ -114,5 +144,12 @@ class FedAvg:
         same = shapes == {name: list(part.shape) for name, part in own.items()}
         if not same or not torch.equal(state["kind"], own["kind"]):
             raise ValueError(f"state: {type(self).__name__} of these clients cannot hold {shapes}")
-        self.rounds, self.evaluations = state["counts"].tolist()
-        self.total, self.applied = state["total"].clone(), state["applied"].clone()
+        for name in self.KEPT:
+            path, _, last = name.rpartition(".")
+            old, new = attrgetter(name)(self), state[name]
+            new = (
+                new.clone().requires_grad_(old.requires_grad)
+                if torch.is_tensor(old)
+                else new.item()
+            )
+            setattr(attrgetter(path)(self) if path else self, last, new)

@@ -6,20 +6,24 @@ fedavg, model. The policy is one network, shared by all clients, on each client'
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 from torch.optim.adam import adam  # the function: the class takes seconds to import on first use
 
+from ..checks import choice, number, shown, whole
 from ..model import mlp, one_thread
 from ..rounds import Round, Server
 from ..streams import stream
-from .fedavg import FedAvg
+from .fedavg import FedAvg, optional
 
 CLIP = 1.0  # an advantage counts at most as one nat: one absurd update must not end the learning
 ADAM = {"amsgrad": False, "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
+ROOM = 8 << 30  # bytes that a policy's first layer, its gradient and Adam's moments may take
 PULL = 10.0  # how strongly a mean selection probability outside the clamp is drawn back
 
 
@@ -40,7 +44,7 @@ class Policy:
         """Fresh parameters, decided by the seed, of the type and device of ``like``."""
         seed = stream(seed, "policy").initial_seed()
         self.phi = self.net.init(seed, dtype=like.dtype, device=like.device).requires_grad_()
-        self.moments = [torch.zeros_like(self.phi.detach()) for _ in range(2)]
+        self.first, self.second = (torch.zeros_like(self.phi.detach()) for _ in range(2))
         self.steps = torch.zeros((), dtype=torch.float32, device=like.device)
 
     def logits(self, inputs: Tensor) -> Tensor:
@@ -62,20 +66,8 @@ class Policy:
         if self.clamp > 0 and not self.clamp <= mean <= 1 - self.clamp:
             slope += PULL * (mean - 0.5).sign() * omega * (1 - omega) / len(omega)
         (gradient,) = torch.autograd.grad(logits, self.phi, slope)
-        parts = ([self.phi.detach()], [gradient], *([moment] for moment in self.moments))
+        parts = ([self.phi.detach()], [gradient], [self.first], [self.second])
         adam(*parts, [], [self.steps], fused=True, maximize=False, **ADAM, lr=self.lr)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Parameters and Adam's moments."""
-        first, second = (moment.clone() for moment in self.moments)
-        kept = {"phi": self.phi.detach().clone(), "steps": self.steps.clone()}
-        return kept | {"first": first, "second": second}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what ``state_dict`` gave."""
-        own = (self.phi.detach(), *self.moments, self.steps)
-        for part, name in zip(own, ("phi", "first", "second", "steps"), strict=True):
-            part.copy_(state[name])
 
 
 def log_probability(logits: Tensor, selections: Tensor) -> Tensor:
@@ -84,6 +76,13 @@ def log_probability(logits: Tensor, selections: Tensor) -> Tensor:
     return s @ logsigmoid(logits) + (1 - s) @ logsigmoid(-logits)
 
 
+def _check_widths(name: str, value: object) -> tuple[int, ...]:
+    if not isinstance(value, tuple | list):
+        raise TypeError(f"{name}: expected whole numbers such as (64, 32), got {shown(value)}")
+    return tuple(whole(name, width) for width in value)
+
+
+@dataclass(eq=False, kw_only=True)
 class FRCCE(FedAvg):
     """F-RCCE: select clients by coin flips, reward selections that lower the validation loss.
 
@@ -111,41 +110,66 @@ class FRCCE(FedAvg):
     An advantage counts at most 1 nat (``CLIP``) unless literal.
     scores [K]  sum of omega over a client's rounds / all rounds; quality [K] is its mean over the
                 client's own rounds, omega [K] its last value
-    raises      ValueError naming the argument      source [zhao2021efficient; chapter 5]
+    raises      ValueError or TypeError naming the argument  source [zhao2021efficient; chapter 5]
     """
 
-    def __init__(
-        self,
-        lr: float | None = None,
-        *,
-        probes: int = 1,
-        baseline: str | None = None,
-        window: int = 20,
-        sign: str | None = None,
-        scaling: str | None = None,
-        layer: str | None = None,
-        inputs: str = "client",
-        clamp: float | None = None,
-        limit: float | None = 5.0,
-        empty: str = "keep",
-        widths: tuple[int, ...] = (64, 32, 16),
-        weighting: str = "uniform",
-        per_round: int | None = None,
-        literal: bool = False,
-    ):
-        super().__init__(per_round, weighting)
-        self.literal = literal
-        self.lr = (1e-5 if literal else 1e-3) if lr is None else lr
-        self.sign = ("printed" if literal else "gain") if sign is None else sign
-        self.scaling = ("none" if literal else "client") if scaling is None else scaling
-        self.clamp = (0.0 if literal else 0.1) if clamp is None else clamp
-        if baseline is None:
-            baseline = "moving" if literal else "aggregate"
-        self.probes, self.baseline, self.window = probes, baseline, window
-        self.layer = ("all" if literal else "last") if layer is None else layer
-        self.inputs, self.empty, self.widths = inputs, empty, widths
-        self.limit = None if literal else limit
-        _check(self)
+    lr: float | None = field(default=None, kw_only=False)
+    probes: int | None = 1
+    baseline: str | None = None
+    window: int = 20
+    sign: str | None = None
+    scaling: str | None = None
+    layer: str | None = None
+    inputs: str = "client"
+    clamp: float | None = None
+    limit: float | None = 5.0
+    empty: str = "keep"
+    widths: tuple[int, ...] = (64, 32, 16)
+    weighting: str = "uniform"
+    per_round: int | None = None
+    literal: bool = False
+
+    KEPT: ClassVar = (
+        *(*FedAvg.KEPT, "omega", "times", "delta"),
+        *("policy.phi", "policy.first", "policy.second", "policy.steps"),
+    )
+    OURS: ClassVar = {
+        "lr": 1e-3,
+        "sign": "gain",
+        "baseline": "aggregate",
+        "scaling": "client",
+        "layer": "last",
+        "clamp": 0.1,
+        "limit": 5.0,
+    }
+    PRINTED: ClassVar = {
+        "lr": 1e-5,
+        "sign": "printed",
+        "baseline": "moving",
+        "scaling": "none",
+        "layer": "all",
+        "clamp": 0.0,
+        "limit": None,
+    }
+    CHECKS: ClassVar = FedAvg.CHECKS | {
+        "lr": partial(number, low=0, ends="(]"),
+        "probes": whole,
+        "baseline": partial(choice, accepted=("moving", "aggregate", "probes", "previous")),
+        "window": whole,
+        "sign": partial(choice, accepted=("gain", "printed")),
+        "scaling": partial(choice, accepted=("client", "round", "none")),
+        "layer": partial(choice, accepted=("last", "all")),
+        "inputs": partial(choice, accepted=("client", "all")),
+        "clamp": partial(number, low=0, high=0.5, ends="[)"),
+        "limit": optional(partial(number, low=0, ends="(]")),
+        "empty": partial(choice, accepted=("keep", "redraw")),
+        "widths": _check_widths,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.baseline == "probes" and self.probes < 2:
+            raise ValueError('probes: the baseline "probes" needs 2 or more, got 1')
 
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""
@@ -160,7 +184,13 @@ class FRCCE(FedAvg):
         self.read = last if self.layer == "last" else server.net.P
         together = self.inputs == "all"
         d, outputs = (self.read * server.clients, server.clients) if together else (self.read, 1)
-        self.policy = Policy(d, outputs, tuple(self.widths), self.lr, self.clamp)
+        room = 4 * server.validation[0].element_size() * d * (self.widths or (outputs,))[0]
+        if room > ROOM:
+            raise ValueError(
+                f"inputs: one network that reads {d:,} numbers takes {room / 2**30:.1f} GiB; "
+                'try inputs="client", layer="last" or smaller widths'
+            )
+        self.policy = Policy(d, outputs, self.widths, self.lr, self.clamp)
         self.policy.start(server.seed, server.validation[0])
 
     @property
@@ -170,7 +200,7 @@ class FRCCE(FedAvg):
 
     def aggregate(self, round: Round) -> Tensor:
         """Select, reward, learn; returns the deployed model [P]."""
-        with one_thread():
+        with one_thread(), torch.enable_grad():
             if self.limit is not None:
                 round = replace(round, updates=shortened(round.updates, self.limit))
             logits = self._logits(round)
@@ -257,19 +287,8 @@ class FRCCE(FedAvg):
         worst = torch.finfo(torch.float32).max  # a model that overflows is as bad as can be
         return torch.nan_to_num(found.cpu(), nan=worst, posinf=worst).clamp(max=worst)
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """See `FedAvg.state_dict`."""
-        own = {name: getattr(self, name).clone() for name in ("omega", "times", "delta")}
-        return super().state_dict() | own | self.policy.state_dict()
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """See `FedAvg.load_state_dict`."""
-        super().load_state_dict(state)
-        self.policy.load_state_dict(state)
-        for name in ("omega", "times", "delta"):
-            setattr(self, name, state[name].clone())
-
-
+@dataclass(eq=False, kw_only=True)
 class FLDVE(FRCCE):
     """FLDVE: as F-RCCE, but the model that goes out weighs client k by omega_k / sum omega.
 
@@ -281,51 +300,19 @@ class FLDVE(FRCCE):
     other arguments, scores, quality, omega: see `FRCCE`     source [fldve2022data; chapter 6]
     """
 
-    def __init__(
-        self,
-        lr: float | None = None,
-        *,
-        probes: int | None = None,
-        baseline: str | None = None,
-        window: int = 20,
-        sign: str = "gain",
-        scaling: str | None = None,
-        layer: str | None = None,
-        inputs: str = "client",
-        clamp: float | None = None,
-        limit: float | None = 5.0,
-        empty: str = "keep",
-        deploy: str = "weighted",
-        widths: tuple[int, ...] = (64, 32, 16),
-        weighting: str = "uniform",
-        per_round: int | None = None,
-        literal: bool = False,
-    ):
-        probes = (1 if literal else 8) if probes is None else probes
-        if baseline is None:
-            baseline = "previous" if probes == 1 else "probes"
-        if deploy not in ("weighted", "probe"):
-            raise ValueError(f'deploy: expected "weighted" or "probe", got {deploy!r}')
-        if literal and probes != 1:
-            raise ValueError(f"probes: the printed text samples nothing, so 1, got {probes}")
-        self.deploy = deploy
-        super().__init__(
-            lr,
-            probes=probes,
-            baseline=baseline,
-            window=window,
-            sign=sign,
-            scaling=scaling,
-            layer=layer,
-            inputs=inputs,
-            clamp=clamp,
-            limit=limit,
-            empty=empty,
-            widths=widths,
-            weighting=weighting,
-            per_round=per_round,
-            literal=literal,
-        )
+    probes: int | None = None
+    deploy: str = "weighted"
+
+    OURS: ClassVar = FRCCE.OURS | {"probes": 8, "baseline": "probes"}
+    PRINTED: ClassVar = FRCCE.PRINTED | {"probes": 1, "baseline": "previous", "sign": "gain"}
+    CHECKS: ClassVar = FRCCE.CHECKS | {"deploy": partial(choice, accepted=("weighted", "probe"))}
+
+    def __post_init__(self) -> None:
+        if self.baseline is None and self.probes == 1:
+            self.baseline = "previous"
+        super().__post_init__()
+        if self.literal and self.probes != 1:
+            raise ValueError(f"probes: the printed text samples nothing, so 1, got {self.probes}")
 
     def _draw(self, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
         return omega[None] if self.literal else super()._draw(omega, t, clients)
@@ -338,6 +325,7 @@ class FLDVE(FRCCE):
         return share / share.sum() if share.sum() > 0 else share
 
 
+@dataclass(eq=False, kw_only=True)
 class DVRLRemoval(FLDVE):
     """Removal, after data valuation by reinforcement learning: who has omega < 1/2 is left out.
 
@@ -378,38 +366,3 @@ def others(losses: Tensor, used: Tensor) -> Tensor:
     mine = torch.where(used, losses, 0.0)
     rest = used.sum() - used.long()
     return torch.where(rest > 0, (mine.sum() - mine) / rest.clamp(min=1), losses)
-
-
-def _check(strategy: FRCCE) -> None:
-    choices = {
-        "baseline": ("moving", "aggregate", "probes", "previous"),
-        "sign": ("gain", "printed"),
-        "scaling": ("client", "round", "none"),
-        "layer": ("all", "last"),
-        "inputs": ("client", "all"),
-        "empty": ("keep", "redraw"),
-    }
-    for name, allowed in choices.items():
-        if getattr(strategy, name) not in allowed:
-            raise ValueError(
-                f"{name}: expected one of {', '.join(allowed)}, got {getattr(strategy, name)!r}"
-            )
-    for name in ("probes", "window"):
-        value = getattr(strategy, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
-    if strategy.baseline == "probes" and strategy.probes < 2:
-        raise ValueError('probes: the baseline "probes" needs 2 or more, got 1')
-    numbers = {"lr": (0, float("inf")), "clamp": (0, 0.5), "limit": (0, float("inf"))}
-    for name, (low, high) in numbers.items():
-        value = getattr(strategy, name)
-        if value is None and name == "limit":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"{name}: expected a number, got {value!r}")
-        if not low <= value < high or (value == 0 and name != "clamp"):
-            raise ValueError(f"{name}: expected a number above 0 (clamp: 0 to 0.5), got {value!r}")
-    if not isinstance(strategy.widths, tuple | list):
-        raise TypeError(f"widths: expected whole numbers such as (64, 32), got {strategy.widths!r}")
-    if any(isinstance(w, bool) or not isinstance(w, int) or w < 1 for w in strategy.widths):
-        raise ValueError(f"widths: expected positive whole numbers, got {strategy.widths!r}")

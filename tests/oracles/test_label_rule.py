@@ -7,14 +7,15 @@ from fractions import Fraction
 
 import pytest
 import torch
+from helpers import started
 from scipy import stats
 from sklearn.metrics import precision_score, recall_score
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 import fedlab_mini as fm
-from fedlab_mini.methods.sfedavg import Inspection
-from fedlab_mini.rounds import Round, Server
+from fedlab_mini.methods.label_standardisation import Inspection
+from fedlab_mini.rounds import Round
 
 CLASSES = 5
 NET = fm.logistic(CLASSES, CLASSES)
@@ -243,7 +244,7 @@ def test_a_client_may_be_told_of_a_label_that_it_does_not_hold():
 def told(predicted: Tensor, y: Tensor, **options) -> Inspection:
     """The message of a server whose model predicts so of its validation samples."""
     strategy = fm.LabelStandardisation(None, window=1, spread=1, **options)
-    strategy.start(Server(3, CLASSES, NET, (seen_as(predicted), y), 0))
+    started(strategy, 3, NET, (seen_as(predicted), y), classes=CLASSES)
     strategy.select(1)
     still = torch.zeros(3, NET.P, dtype=torch.float64)
     theta = strategy.aggregate(Round(1, THETA, torch.arange(3), torch.ones(3).long(), still))

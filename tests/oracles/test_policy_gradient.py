@@ -6,12 +6,13 @@ import math
 
 import pytest
 import torch
+from helpers import numbers, started
 from torch import Tensor
 from torch.distributions import Bernoulli
 
 import fedlab_mini as fm
 from fedlab_mini.methods.reinforce import PULL, Policy, log_probability
-from fedlab_mini.rounds import Round, Server
+from fedlab_mini.rounds import Round
 
 D = 3  # inputs of the policy
 
@@ -21,12 +22,6 @@ def a_policy(seed: int = 0, *, lr: float = 0.01, clamp: float = 0.0) -> Policy:
     policy = Policy(D, 1, (4, 3), lr, clamp)
     policy.start(seed, torch.zeros(1, dtype=torch.float64))
     return policy
-
-
-def random(*shape: int, seed: int) -> Tensor:
-    """Gaussian numbers in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def chances(logits: Tensor, selections: Tensor) -> Tensor:
@@ -60,7 +55,7 @@ def score_function(policy: Policy, inputs: Tensor, advantages: Tensor) -> Tensor
 
 def direction(policy: Policy) -> Tensor:
     """The gradient of the objective that Adam saw in its first step: its first moment / .1."""
-    return -policy.state_dict()["first"] / (1 - 0.9)
+    return -policy.first / (1 - 0.9)
 
 
 # --- probabilities -------------------------------------------------------------------------------
@@ -68,7 +63,7 @@ def direction(policy: Policy) -> Tensor:
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_log_probabilities_are_those_of_coin_flips(n):
-    logits, selections = 3 * random(n, seed=n), all_selections(n)
+    logits, selections = 3 * numbers(n, seed=n), all_selections(n)
     wanted = Bernoulli(logits=logits).log_prob(selections).sum(1)
     torch.testing.assert_close(log_probability(logits, selections), wanted)
     torch.testing.assert_close(log_probability(logits, selections.bool()), wanted)
@@ -83,13 +78,13 @@ def test_log_probabilities_of_the_very_unlikely_are_finite():
 
 
 def test_rows_are_read_by_one_network(plain):
-    policy, inputs = a_policy(1), random(6, D, seed=2)
+    policy, inputs = a_policy(1), numbers(6, D, seed=2)
     module = plain.module(policy.net, policy.phi.detach())
     torch.testing.assert_close(policy.logits(inputs), module(inputs)[:, 0])
     together = Policy(2 * D, 4, (5,), 0.01, 0.0)
     together.start(0, torch.zeros(1, dtype=torch.float64))
     module = plain.module(together.net, together.phi.detach())
-    row = random(1, 2 * D, seed=3)
+    row = numbers(1, 2 * D, seed=3)
     torch.testing.assert_close(together.logits(row), module(row)[0])
 
 
@@ -99,8 +94,8 @@ def test_rows_are_read_by_one_network(plain):
 @pytest.mark.parametrize("n", [1, 3, 6, 8])
 @pytest.mark.parametrize("seed", range(2))
 def test_three_ways_to_one_gradient(n, seed):
-    policy, inputs = a_policy(seed), random(n, D, seed=seed)
-    rewards = random(2**n, seed=50 + seed)
+    policy, inputs = a_policy(seed), numbers(n, D, seed=seed)
+    rewards = numbers(2**n, seed=50 + seed)
     exact = gradient(enumerated(policy, inputs, rewards), policy)
     assert float(exact.abs().max()) > 1e-3
     torch.testing.assert_close(
@@ -121,7 +116,7 @@ def test_three_ways_to_one_gradient(n, seed):
 @pytest.mark.parametrize("n", [2, 5])
 def test_learning_from_all_selections_follows_the_enumerated_gradient(n):
     """``learn`` takes a mean over Q selections: advantages Q p(s) r(s) give the gradient of J."""
-    policy, inputs, rewards = a_policy(3), random(n, D, seed=4), random(2**n, seed=5)
+    policy, inputs, rewards = a_policy(3), numbers(n, D, seed=4), numbers(2**n, seed=5)
     exact = gradient(enumerated(policy, inputs, rewards), policy)
     selections, logits = all_selections(n), policy.logits(inputs)
     advantages = 2**n * chances(logits.detach(), selections) * rewards
@@ -134,8 +129,8 @@ def test_sampled_selections_have_the_mean_gradient():
     n, draws = 5, 20_000
     strategy = fm.FRCCE(probes=draws)
     x = torch.zeros(1, 2, dtype=torch.float64)
-    strategy.start(Server(n, 2, fm.mlp(2, 2), (x, torch.tensor([0])), seed=3))
-    policy, inputs, rewards = a_policy(6), random(n, D, seed=7), random(2**n, seed=8)
+    started(strategy, n, validation=(x, torch.tensor([0])), seed=3)
+    policy, inputs, rewards = a_policy(6), numbers(n, D, seed=7), numbers(2**n, seed=8)
     logits = policy.logits(inputs)
     omega = logits.detach().sigmoid()
     selections = strategy._draw(omega, 1)
@@ -169,7 +164,7 @@ def test_sampled_selections_have_the_mean_gradient():
 
 @pytest.mark.parametrize("baseline", [-3.0, 0.4, 100.0])
 def test_a_constant_baseline_leaves_the_expected_gradient(baseline):
-    policy, inputs, rewards = a_policy(1), random(4, D, seed=1), random(16, seed=2)
+    policy, inputs, rewards = a_policy(1), numbers(4, D, seed=1), numbers(16, seed=2)
     plain = score_function(policy, inputs, rewards)
     moved = score_function(policy, inputs, rewards - baseline)
     torch.testing.assert_close(moved, plain, rtol=0, atol=1e-10)
@@ -177,7 +172,7 @@ def test_a_constant_baseline_leaves_the_expected_gradient(baseline):
 
 def test_the_mean_of_the_other_draw_as_baseline_is_unbiased():
     """All pairs of selections of three clients, each judged against the other one's reward."""
-    policy, inputs, rewards = a_policy(2), random(3, D, seed=3), random(8, seed=4)
+    policy, inputs, rewards = a_policy(2), numbers(3, D, seed=3), numbers(8, seed=4)
     selections, logits = all_selections(3), policy.logits(inputs)
     p, logp = chances(logits.detach(), selections), log_probability(logits, selections)
     objective = 0
@@ -196,10 +191,10 @@ class Enumerator:
 
     def __init__(self, strategy: fm.FRCCE, clients: int, monkeypatch: pytest.MonkeyPatch):
         net = fm.logistic(2, 2)
-        x, y = random(12, 2, seed=1), torch.arange(12) % 2
+        x, y = numbers(12, 2, seed=1), torch.arange(12) % 2
         self.net, self.samples, self.strategy = net, (x, y), strategy
-        strategy.start(Server(clients, 2, net, (x, y), seed=0))
-        self.theta, updates = random(net.P, seed=2), 0.3 * random(clients, net.P, seed=3)
+        started(strategy, clients, net, (x, y))
+        self.theta, updates = numbers(net.P, seed=2), 0.3 * numbers(clients, net.P, seed=3)
         ids, sizes = torch.arange(clients), torch.full((clients,), 5)
         self.round = Round(1, self.theta, ids, sizes, updates)
         self.logits = torch.zeros(clients)
@@ -277,14 +272,12 @@ def test_two_probes_climb_the_expected_reward_of_selections_that_choose_somebody
 def test_learning_is_adam_on_the_sampled_objective(plain, clamp, shift, lr):
     """Five steps; where the mean of omega leaves [clamp, 1 - clamp] it is drawn back, PULL-fold."""
     policy = a_policy(4, lr=lr, clamp=clamp)
-    state = policy.state_dict()
-    state["phi"][-1] += shift  # the bias of the output
-    policy.load_state_dict(state)
-    module = plain.module(policy.net, state["phi"])
+    policy.phi.data[-1] += shift  # the bias of the output
+    module = plain.module(policy.net, policy.phi.detach())
     adam = torch.optim.Adam(module.parameters(), lr=lr, maximize=True)
     for t in range(5):
-        inputs, advantages = random(4, D, seed=t), random(6, seed=20 + t)
-        selections = (random(6, 4, seed=40 + t) > 0).double()
+        inputs, advantages = numbers(4, D, seed=t), numbers(6, seed=20 + t)
+        selections = (numbers(6, 4, seed=40 + t) > 0).double()
         policy.learn(policy.logits(inputs), selections, advantages)
 
         omega = torch.sigmoid(module(inputs)[:, 0])
@@ -302,10 +295,8 @@ def test_learning_is_adam_on_the_sampled_objective(plain, clamp, shift, lr):
 
 @pytest.mark.parametrize("shift", [-5.0, 5.0])
 def test_the_clamp_draws_the_mean_back(shift):
-    policy, inputs = a_policy(1, lr=0.02, clamp=0.1), random(4, D, seed=1)
-    state = policy.state_dict()
-    state["phi"][-1] += shift
-    policy.load_state_dict(state)
+    policy, inputs = a_policy(1, lr=0.02, clamp=0.1), numbers(4, D, seed=1)
+    policy.phi.data[-1] += shift
     nothing = torch.zeros(1, dtype=torch.float64)
     for _ in range(600):
         policy.learn(policy.logits(inputs), torch.ones(1, 4, dtype=torch.float64), nothing)

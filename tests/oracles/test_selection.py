@@ -7,23 +7,19 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+import helpers
 import pytest
 import torch
+from helpers import numbers
 from scipy import stats
 from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini.methods.sfedavg import printed
-from fedlab_mini.rounds import Round, Server
+from fedlab_mini.rounds import Round
 
 NET = fm.mlp(4, 5, 3)  # P = 43
 CLASSES = 3
-
-
-def numbers(*shape: int, seed: int) -> Tensor:
-    """Gaussian numbers in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def samples(n: int = 50, seed: int = 1) -> tuple[Tensor, Tensor]:
@@ -34,16 +30,15 @@ def samples(n: int = 50, seed: int = 1) -> tuple[Tensor, Tensor]:
 
 def started(strategy: fm.SFedAvg, clients: int, seed: int = 0, validation=None) -> fm.SFedAvg:
     """The strategy after its introduction."""
-    strategy.start(Server(clients, CLASSES, NET, validation or samples(), seed))
-    return strategy
+    validation = validation or samples()
+    return helpers.started(strategy, clients, NET, validation, classes=CLASSES, seed=seed)
 
 
 def a_round(ids: Iterable[int], t: int = 1, missing: Iterable[int] = ()) -> Round:
     """A round with random updates of unequal sizes."""
-    ids = torch.tensor(list(ids))
-    updates = 0.6 * numbers(len(ids), NET.P, seed=7 * t)
-    absent = torch.tensor(list(missing), dtype=torch.long)
-    return Round(t, 0.5 * numbers(NET.P, seed=t), ids, 5 + 3 * ids, updates, absent)
+    updates, sizes = 0.6 * numbers(len(ids), NET.P, seed=7 * t), [5 + 3 * k for k in ids]
+    theta = 0.5 * numbers(NET.P, seed=t)
+    return helpers.a_round(updates, sizes, ids, t=t, missing=missing, theta=theta)
 
 
 Worth = Callable[[frozenset[int]], float]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 
+import helpers
 import pytest
 import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
 from fedlab_mini.methods.reinforce import others, scaled, shortened
-from fedlab_mini.rounds import Round, Server
+from fedlab_mini.rounds import Round
 
 LEARNED = (fm.FRCCE, fm.FLDVE, fm.DVRLRemoval)
 LN2 = math.log(2)
@@ -21,8 +22,7 @@ def started(strategy: fm.FRCCE, clients: int, net: fm.Model | None = None, dtype
     """The strategy after its introduction; the server's one sample is x = 1 of class 0."""
     net = fm.logistic(1, 2) if net is None else net
     x = torch.ones(1, net.layers[0][0] if net.layers else 6, dtype=dtype)
-    strategy.start(Server(clients, 2, net, (x, torch.tensor([0])), seed=0))
-    return strategy
+    return helpers.started(strategy, clients, net, (x, torch.tensor([0])))
 
 
 def push(*sizes: float, dtype=torch.float64) -> Tensor:
@@ -35,14 +35,11 @@ def loss_of(a: float) -> float:
     return math.log(1 + math.exp(-2 * a))
 
 
-def a_round(updates: Tensor, clients=None, t=1, sizes=None, theta: float = 0.0) -> Round:
+def a_round(updates: Tensor, clients=None, t=1, sizes=10, theta: float = 0.0) -> Round:
     """A round with the given updates; theta is (theta, -theta, 0, 0), or zeros."""
-    ids = torch.arange(len(updates)) if clients is None else torch.tensor(clients)
-    sizes = torch.tensor(sizes or [10] * len(updates))
-    start = torch.zeros(updates.shape[1], dtype=updates.dtype)
-    if theta:
-        start[:2] = torch.tensor([theta, -theta], dtype=updates.dtype)
-    return Round(t, start, ids, sizes, updates)
+    start = torch.zeros(updates.shape[1])
+    start[:2] = torch.tensor([theta, -theta])
+    return helpers.a_round(updates, sizes, clients, t=t, theta=start, dtype=updates.dtype)
 
 
 class Bench:
@@ -596,59 +593,28 @@ def test_defaults_and_what_literal_changes():
     assert fm.DVRLRemoval().probes == 8
 
 
-@pytest.mark.parametrize("make", LEARNED)
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"lr": 0}, "lr"),
-        ({"lr": -1e-3}, "lr"),
-        ({"lr": math.inf}, "lr"),
-        ({"lr": math.nan}, "lr"),
-        ({"probes": 0}, "probes"),
-        ({"probes": 1.5}, "probes"),
-        ({"probes": True}, "probes"),
-        ({"probes": 1, "baseline": "probes"}, "probes"),
-        ({"baseline": "mean"}, "baseline"),
-        ({"window": 0}, "window"),
-        ({"window": 2.5}, "window"),
-        ({"sign": "plus"}, "sign"),
-        ({"scaling": "layer"}, "scaling"),
-        ({"layer": "first"}, "layer"),
-        ({"inputs": "some"}, "inputs"),
-        ({"clamp": -0.1}, "clamp"),
-        ({"clamp": 0.5}, "clamp"),
-        ({"clamp": math.nan}, "clamp"),
-        ({"limit": 0}, "limit"),
-        ({"limit": -1.0}, "limit"),
-        ({"limit": math.nan}, "limit"),
-        ({"empty": "skip"}, "empty"),
-        ({"empty": None}, "empty"),
-        ({"widths": (64, 0)}, "widths"),
-        ({"widths": (64, 3.5)}, "widths"),
-        ({"weighting": "data"}, "weighting"),
-        ({"per_round": 0}, "per_round"),
-    ],
-)
-def test_bad_options_are_named(make, options, name):
-    with pytest.raises(ValueError, match=rf"^{name}: "):
-        make(**options)
+def test_the_printed_text_samples_nothing():
+    for make in (fm.FLDVE, fm.DVRLRemoval):
+        with pytest.raises(ValueError, match=r"^probes: the printed text samples nothing"):
+            make(literal=True, probes=4)
 
 
-@pytest.mark.parametrize("make", [fm.FLDVE, fm.DVRLRemoval])
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [({"deploy": "all"}, "deploy"), ({"literal": True, "probes": 4}, "probes")],
-)
-def test_bad_options_of_fldve_are_named(make, options, name):
-    with pytest.raises(ValueError, match=rf"^{name}: "):
-        make(**options)
+def test_probes_need_others_to_be_compared_with():
+    for make in LEARNED:
+        with pytest.raises(ValueError, match=r"^probes: "):
+            make(probes=1, baseline="probes")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"lr": "fast"}, {"probes": "8"}, {"clamp": "no"}, {"limit": "5"}, {"widths": 64}],
-    ids=str,
-)
-def test_options_of_the_wrong_type_are_named(options):
-    with pytest.raises((TypeError, ValueError), match=rf"^{next(iter(options))}: "):
-        fm.FLDVE(**options)
+def test_a_policy_beyond_all_memory_is_refused_with_its_size():
+    strategy, net = fm.FRCCE(inputs="all", layer="all"), fm.mlp(784, 300, 98)
+    assert 25 < 100 * net.P * 64 * 4 * 4 / 2**30 < 25.5  # first layer, gradient, two moments
+    with pytest.raises(ValueError, match=rf"^inputs: .* reads {100 * net.P:,} numbers takes 25"):
+        started(strategy, 100, net, dtype=torch.float32)
+
+
+def test_a_strategy_learns_where_gradients_are_switched_off():
+    one, other = (started(fm.FRCCE(scaling="none"), 3) for _ in range(2))
+    theta = one.aggregate(a_round(push(1.0, 2.0, -1.0)))
+    with torch.no_grad():
+        assert torch.equal(other.aggregate(a_round(push(1.0, 2.0, -1.0))), theta)
+    assert torch.equal(one.policy.phi, other.policy.phi)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
+from helpers import Sends, same_bytes, with_attacks
 from torch import Tensor
 
 import fedlab_mini as fm
+from fedlab_mini import training
 from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.local import LocalSGD
 from fedlab_mini.rounds import Round, Server
@@ -47,29 +51,28 @@ class Interrupted(Exception):
     """Somebody pressed the stop button."""
 
 
-def stop_at(strategy: fm.FedAvg, last: int) -> fm.FedAvg:
-    """The same strategy, stopped when round ``last`` is about to be aggregated."""
-    aggregate = strategy.aggregate
+class Bar:
+    """Stands in for the progress bar: notes a training's rounds, and stops it before round t."""
 
-    def stopping(round: Round) -> Tensor:
-        if round.t == last:
-            raise Interrupted
-        return aggregate(round)
+    def __init__(self) -> None:
+        self.stop, self.error, self.rounds = None, Interrupted, []
 
-    strategy.aggregate = stopping
-    return strategy
+    def __call__(self, rounds: range, **_) -> Iterator[int]:
+        self.rounds = []
+        for t in rounds:
+            if t == self.stop:
+                self.stop = None
+                raise self.error
+            self.rounds.append(t)
+            yield t
 
 
-def watch(strategy: fm.FedAvg) -> tuple[fm.FedAvg, list[int]]:
-    """The same strategy, and the rounds it is going to aggregate."""
-    aggregate, rounds = strategy.aggregate, []
-
-    def noting(round: Round) -> Tensor:
-        rounds.append(round.t)
-        return aggregate(round)
-
-    strategy.aggregate = noting
-    return strategy, rounds
+@pytest.fixture
+def bar(monkeypatch) -> Bar:
+    """The progress bar of all trainings; ``bar.stop = 4`` stops the next one before round 4."""
+    bar = Bar()
+    monkeypatch.setattr(training, "tqdm", bar)
+    return bar
 
 
 def run(fed: fm.Federation, strategy, rounds: int = 6, **options) -> fm.History:
@@ -81,14 +84,12 @@ def run(fed: fm.Federation, strategy, rounds: int = 6, **options) -> fm.History:
 def assert_same(one: fm.History, other: fm.History) -> None:
     """Two histories are equal to the last bit, seconds aside; so are their strategies."""
     for name in ("theta", "scores", "weights", "selected", "accuracy", "loss", "labels"):
-        a, b = getattr(one, name), getattr(other, name)
-        assert a.dtype == b.dtype, name
-        assert a.numpy().tobytes() == b.numpy().tobytes(), name
+        assert same_bytes(getattr(one, name), getattr(other, name)), name
     assert one.cost.client_epochs == other.cost.client_epochs
     assert one.cost.model_evaluations == other.cost.model_evaluations
     state = other.strategy.state_dict()
     for name, part in one.strategy.state_dict().items():
-        assert part.numpy().tobytes() == state[name].numpy().tobytes(), name
+        assert same_bytes(part, state[name]), name
 
 
 @pytest.fixture
@@ -102,14 +103,14 @@ def path(tmp_path: Path) -> Path:
 
 @every
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_interrupted_and_resumed_gives_the_same_bytes(make_fed, path, make, dtype):
+def test_interrupted_and_resumed_gives_the_same_bytes(make_fed, path, make, dtype, bar):
     fed = make_fed(SIZES, dtype=dtype)
     whole = run(fed, make())
+    bar.stop = 4
     with pytest.raises(Interrupted):
-        run(fed, stop_at(make(), 4), checkpoint=path, every=2)
-    strategy, rounds = watch(make())
-    assert_same(whole, run(fed, strategy, checkpoint=path, every=2))
-    assert rounds == [3, 4, 5, 6]  # rounds 1 and 2 were on disk
+        run(fed, make(), checkpoint=path, every=2)
+    assert_same(whole, run(fed, make(), checkpoint=path, every=2))
+    assert bar.rounds == [3, 4, 5, 6]  # rounds 1 and 2 were on disk
 
 
 @every
@@ -119,79 +120,69 @@ def test_a_checkpoint_changes_nothing(make_fed, path, make):
 
 
 @every
-def test_interrupted_again_and_again(make_fed, path, make):
+def test_interrupted_again_and_again(make_fed, path, make, bar):
     fed = make_fed(SIZES)
     for last in (2, 3, 4, 5, 6):
+        bar.stop = last
         with pytest.raises(Interrupted):
-            run(fed, stop_at(make(), last), checkpoint=path, every=1)
-    strategy, rounds = watch(make())
-    assert_same(run(fed, make()), run(fed, strategy, checkpoint=path, every=1))
-    assert rounds == [6]
+            run(fed, make(), checkpoint=path, every=1)
+    assert_same(run(fed, make()), run(fed, make(), checkpoint=path, every=1))
+    assert bar.rounds == [6]
 
 
 @every
-def test_a_finished_training_is_read_not_repeated(make_fed, path, make):
+def test_a_finished_training_is_read_not_repeated(make_fed, path, make, bar):
     fed = make_fed(SIZES)
     whole = run(fed, make(), checkpoint=path)
-    strategy, rounds = watch(make())
-    again = run(fed, strategy, checkpoint=path)
-    assert rounds == []
+    again = run(fed, make(), checkpoint=path)
+    assert bar.rounds == []
     assert_same(whole, again)
     assert again.cost.seconds > 0
 
 
 @every
-def test_a_training_can_be_prolonged(make_fed, path, make):
+def test_a_training_can_be_prolonged(make_fed, path, make, bar):
     fed = make_fed(SIZES)
     run(fed, make(), 2, checkpoint=path)
     run(fed, make(), 5, checkpoint=path)
-    strategy, rounds = watch(make())
-    assert_same(run(fed, make(), 7), run(fed, strategy, 7, checkpoint=path))
-    assert rounds == [6, 7]
+    assert_same(run(fed, make(), 7), run(fed, make(), 7, checkpoint=path))
+    assert bar.rounds == [6, 7]
 
 
-def test_the_first_rounds_are_written_only_when_due(make_fed, path):
+def test_the_first_rounds_are_written_only_when_due(make_fed, path, bar):
     fed = make_fed(SIZES)
+    bar.stop = 3
     with pytest.raises(Interrupted):
-        run(fed, stop_at(fm.CGSV(), 3), checkpoint=path, every=5)
+        run(fed, fm.CGSV(), checkpoint=path, every=5)
     assert not path.exists()
     run(fed, fm.CGSV(), 3, checkpoint=path, every=5)  # the end is always written
     assert path.exists()
-    strategy, rounds = watch(fm.CGSV())
-    run(fed, strategy, 4, checkpoint=path, every=5)
-    assert rounds == [4]
+    run(fed, fm.CGSV(), 4, checkpoint=path, every=5)
+    assert bar.rounds == [4]
 
 
-def test_how_often_it_is_written_does_not_matter(make_fed, path):
+def test_how_often_it_is_written_does_not_matter(make_fed, path, bar):
     fed = make_fed(SIZES)
+    bar.stop = 5
     with pytest.raises(Interrupted):
-        run(fed, stop_at(fm.FRCCE(), 5), checkpoint=path, every=3)
+        run(fed, fm.FRCCE(), checkpoint=path, every=3)
     assert_same(run(fed, fm.FRCCE()), run(fed, fm.FRCCE(), checkpoint=path, every=1))
 
 
-def test_a_keyboard_interrupt_leaves_a_sound_file(make_fed, path):
-    fed, strategy = make_fed(SIZES), fm.FLDVE()
-    aggregate = strategy.aggregate
-
-    def pressing(round: Round) -> Tensor:
-        if round.t == 5:
-            raise KeyboardInterrupt
-        return aggregate(round)
-
-    strategy.aggregate = pressing
+def test_a_keyboard_interrupt_leaves_a_sound_file(make_fed, path, bar):
+    fed, bar.stop, bar.error = make_fed(SIZES), 5, KeyboardInterrupt
     with pytest.raises(KeyboardInterrupt):
-        run(fed, strategy, checkpoint=str(path), every=2)
+        run(fed, fm.FLDVE(), checkpoint=str(path), every=2)
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert_same(run(fed, fm.FLDVE()), run(fed, fm.FLDVE(), checkpoint=str(path)))
 
 
-def test_the_same_strategy_object_may_go_on(make_fed, path):
-    fed, strategy = make_fed(SIZES), fm.FRCCE()
-    aggregate = strategy.aggregate
+def test_the_same_strategy_object_may_go_on(make_fed, path, bar):
+    fed, strategy, bar.stop = make_fed(SIZES), fm.FRCCE(), 4
     with pytest.raises(Interrupted):
-        run(fed, stop_at(strategy, 4), checkpoint=path, every=2)
-    strategy.aggregate = aggregate
+        run(fed, strategy, checkpoint=path, every=2)
     assert_same(run(fed, fm.FRCCE()), run(fed, strategy, checkpoint=path))
+    assert bar.rounds == [3, 4, 5, 6]
 
 
 class ReplayOfUpdates(UpdateAttack):
@@ -208,10 +199,11 @@ class ReplayOfUpdates(UpdateAttack):
     ids=lambda attack: type(attack).__name__,
 )
 @pytest.mark.parametrize("make", [fm.CGSV, fm.FRCCE])
-def test_attackers_go_on_as_well(make_fed, path, attack, make):
-    fed = fm.Federation(**{**vars(make_fed(SIZES)), "attacks": {1: attack}})
+def test_attackers_go_on_as_well(make_fed, path, attack, make, bar):
+    fed = with_attacks(make_fed(SIZES), {1: attack})
+    bar.stop = 4
     with pytest.raises(Interrupted):
-        run(fed, stop_at(make(), 4), checkpoint=path, every=3)
+        run(fed, make(), checkpoint=path, every=3)
     assert_same(run(fed, make()), run(fed, make(), checkpoint=path))
 
 
@@ -261,17 +253,28 @@ def long_run(fed: fm.Federation, strategy, rounds: int, **options) -> fm.History
     return fm.train(fed, fm.mlp(64, 16, 5), strategy, rounds=rounds, seed=1, **options)
 
 
+class Noted(fm.LabelStandardisation):
+    """Label standardisation that notes the rounds in which labels changed."""
+
+    def start(self, server):
+        super().start(server)
+        self.found = []
+
+    def message(self, t):
+        self.now = t
+        return super().message(t)
+
+    def hear(self, clients):
+        self.found.append(self.now)
+        super().hear(clients)
+
+
 def repairs(fed: fm.Federation, rounds: int) -> list[int]:
     """The rounds in which labels changed."""
-    strategy, found, now = repairing(), [], []
-    aggregate, hear = strategy.aggregate, strategy.hear
-    strategy.aggregate = lambda this: (now.append(this.t), aggregate(this))[1]
-    strategy.hear = lambda ids: (found.append(now[-1]), hear(ids))[1]
-    long_run(fed, strategy, rounds)
-    return found
+    return long_run(fed, Noted(3), rounds).strategy.found
 
 
-def test_a_training_goes_on_with_the_labels_it_had(path):
+def test_a_training_goes_on_with_the_labels_it_had(path, bar):
     """Stopped before, between and after the two halves of a repair."""
     fed = swapped()
     clean = fm.irrelevant_digits(relevant=4, irrelevant=0, split=fm.iid(), seed=1)
@@ -281,8 +284,9 @@ def test_a_training_goes_on_with_the_labels_it_had(path):
     assert torch.equal(whole.labels, clean.y)
     for last in (rounds[0], rounds[0] + 1, rounds[1], rounds[1] + 1, 40):
         path.unlink(missing_ok=True)
+        bar.stop = last
         with pytest.raises(Interrupted):
-            long_run(fed, stop_at(repairing(), last), 40, checkpoint=path, every=1)
+            long_run(fed, repairing(), 40, checkpoint=path, every=1)
         assert_same(whole, long_run(fed, repairing(), 40, checkpoint=path, every=1))
     again = long_run(fed, repairing(), 40, checkpoint=path)  # read from the file
     assert_same(whole, again)
@@ -354,6 +358,60 @@ def test_a_subclass_with_a_constructor_of_its_own_goes_on(make_fed, path):
     assert_same(whole, run(fed, Cautious(0.2, floor=None), checkpoint=path))
     with pytest.raises(ValueError, match=r"^checkpoint: "):
         run(fed, Cautious(0.3, floor=None), checkpoint=path)
+
+
+@dataclass(eq=False, kw_only=True)
+class Slow(fm.FedAvg):
+    """A strategy of one's own with a field and a number it remembers."""
+
+    speed: float = 0.5
+    KEPT: ClassVar = (*fm.FedAvg.KEPT, "moved")
+
+    def start(self, server):
+        super().start(server)
+        self.moved = 0.0
+
+    def aggregate(self, round):
+        step = self.speed / (1 + self.moved) * (super().aggregate(round) - round.theta)
+        self.moved += float(step.norm())
+        return round.theta + step
+
+
+def test_fields_and_what_is_kept_are_all_that_a_strategy_of_ones_own_says(make_fed, path, bar):
+    fed, bar.stop = make_fed(SIZES), 4
+    with pytest.raises(Interrupted):
+        run(fed, Slow(speed=0.3), checkpoint=path, every=1)
+    assert_same(run(fed, Slow(speed=0.3)), run(fed, Slow(speed=0.3), checkpoint=path))
+    assert repr(Slow(speed=0.3)) == "Slow(per_round=None, weighting='size', speed=0.3)"
+    with pytest.raises(ValueError, match=r"^checkpoint: .* belongs to other work"):
+        run(fed, Slow(speed=0.4), checkpoint=path)
+
+
+class Hidden(fm.FedAvg):
+    """Stores its argument under another name, which no repr shows."""
+
+    def __init__(self, speed: float):
+        super().__init__()
+        self._s = torch.full((2000,), speed)
+
+    def aggregate(self, round):
+        return round.theta + self._s[-1] * (super().aggregate(round) - round.theta)
+
+
+def test_an_argument_under_another_name_is_part_of_the_work(make_fed, path):
+    fed = make_fed(SIZES)
+    run(fed, Hidden(0.5), 2, checkpoint=path)
+    assert_same(run(fed, Hidden(0.5), 4), run(fed, Hidden(0.5), 4, checkpoint=path))
+    with pytest.raises(ValueError, match=r"^checkpoint: .* belongs to other work"):
+        run(fed, Hidden(0.25), 4, checkpoint=path)
+
+
+def test_other_code_under_the_same_name_is_other_work(make_fed, path, monkeypatch):
+    fed = make_fed(SIZES)
+    run(fed, Hidden(0.5), 2, checkpoint=path)
+    monkeypatch.setattr(Hidden, "aggregate", lambda self, round: round.theta + self._s[-1])
+    with pytest.raises(ValueError, match=r"^checkpoint: .* belongs to other work"):
+        run(fed, Hidden(0.5), 2, checkpoint=path)
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -460,7 +518,7 @@ def test_a_file_that_is_no_checkpoint_is_refused(make_fed, tmp_path):
 
 @pytest.mark.parametrize("every", [0, -1, 2.5, True, "2", None])
 def test_every_is_a_whole_number_of_rounds(make_fed, every):
-    with pytest.raises(ValueError, match=r"^every: "):
+    with pytest.raises((TypeError, ValueError), match=r"^every: "):
         run(make_fed(SIZES), fm.FedAvg(), every=every)
 
 
@@ -482,13 +540,6 @@ class Listening(fm.FedAvg):
         return super().aggregate(round)
 
 
-class Poison(UpdateAttack):
-    """Sends NaN."""
-
-    def __call__(self, updates, previous, generator):
-        return torch.full_like(updates, torch.nan)
-
-
 def test_who_was_asked_and_sent_nothing_usable_is_missing(make_fed):
     """Client 1 sends NaN; client 4 holds NaN and cannot take part."""
     clean = make_fed(SIZES)
@@ -497,7 +548,7 @@ def test_who_was_asked_and_sent_nothing_usable_is_missing(make_fed):
     server = {"validation": clean.validation, "test": clean.test}
     with pytest.warns(UserWarning, match="client 4 holds"):
         fed = fm.Federation.from_datasets(pairs, **server, classes=3)
-    fed = fm.Federation(**{**vars(fed), "attacks": {1: Poison()}})
+    fed = with_attacks(fed, {1: Sends(torch.nan)})
     strategy = Listening()
     with pytest.warns(UserWarning, match="client"):
         run(fed, strategy, 3)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 
+import helpers
+import numpy as np
 import pytest
 import torch
+from helpers import Sends, check_finite, numbers, same_bytes, with_attacks
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.local import LocalSGD
-from fedlab_mini.rounds import Round, Server
+from fedlab_mini.rounds import Round
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)
 LINEAR: dict[str, Callable[..., fm.FedAvg]] = {
@@ -87,17 +91,10 @@ def choosing(strategy: fm.FedAvg, timetable: Callable[[int], Iterable[int]]) -> 
     return strategy
 
 
-def with_attacks(fed: fm.Federation, attacks: dict) -> fm.Federation:
-    """The same federation, with attackers in it."""
-    return fm.Federation(**{**vars(fed), "attacks": attacks})
-
-
 def started(strategy: fm.FedAvg, clients: int, seed: int = 0) -> fm.FedAvg:
     """The strategy after its introduction: 3 inputs, 2 classes, 12 validation samples."""
-    x = numbers(12, 3, seed=5)
-    server = Server(clients, 2, fm.mlp(3, 4, 2), (x, torch.arange(12) % 2), seed)
-    strategy.start(server)
-    return strategy
+    given = numbers(12, 3, seed=5), torch.arange(12) % 2
+    return helpers.started(strategy, clients, fm.mlp(3, 4, 2), given, seed=seed)
 
 
 def with_coins_by_place(strategy: fm.FedAvg) -> fm.FedAvg:
@@ -112,31 +109,13 @@ def with_coins_by_place(strategy: fm.FedAvg) -> fm.FedAvg:
     return strategy
 
 
-def numbers(*shape: int, seed: int) -> Tensor:
-    """Gaussian numbers in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
 def a_round(clients: Iterable[int], t: int, updates: Tensor | None = None, sizes=None) -> Round:
     """A round of ``mlp(3, 4, 2)``, with P = 26; by default updates and sizes belong to ids."""
     clients = list(clients)
     if updates is None:
         updates = torch.stack([0.3 * numbers(26, seed=100 * t + k) for k in clients])
     sizes = [10 + 3 * k for k in clients] if sizes is None else sizes
-    theta = 0.5 * numbers(26, seed=t)
-    return Round(t, theta, torch.tensor(clients), torch.tensor(sizes), updates)
-
-
-def check_finite(history: fm.History) -> None:
-    """No NaN anywhere."""
-    for values in (history.theta, history.scores, history.weights, history.loss):
-        assert torch.isfinite(values).all()
-
-
-def same_bytes(one: Tensor, other: Tensor) -> bool:
-    """Equal to the last bit."""
-    return one.dtype == other.dtype and one.numpy().tobytes() == other.numpy().tobytes()
+    return helpers.a_round(updates, sizes, clients, t=t, theta=0.5 * numbers(26, seed=t))
 
 
 # --- who takes part ------------------------------------------------------------------------------
@@ -226,13 +205,6 @@ def test_any_number_of_clients(make_fed, make, clients):
 # --- strange updates -----------------------------------------------------------------------------
 
 
-class Poison(UpdateAttack):
-    """Sends NaN."""
-
-    def __call__(self, updates, previous, generator):
-        return torch.full_like(updates, torch.nan)
-
-
 @every(ALL)
 def test_a_client_that_sends_zeros(make_fed, make):
     fed = with_attacks(make_fed(SIZES), {3: fm.free_ride(0.0)})
@@ -251,9 +223,12 @@ def test_everybody_sends_zeros(make_fed, make):
 
 @every(ALL)
 def test_a_client_that_sends_nan_is_left_out(make_fed, make):
-    fed, net = with_attacks(make_fed(SIZES), {3: Poison()}), fm.mlp(6, 4, 3)
-    with pytest.warns(UserWarning, match="client 3 sent an update that is not finite"):
+    fed, net = with_attacks(make_fed(SIZES), {3: Sends(torch.nan)}), fm.mlp(6, 4, 3)
+    with pytest.warns(UserWarning, match="client 3") as caught:
         history = fm.train(fed, net, make(), rounds=3, local=LOCAL)
+    said = [str(warning.message) for warning in caught]
+    assert said[0].startswith("round 1: client 3 sent an update that is not finite")
+    assert said[1:] == ["left out: client 3 in 3 rounds"]
     check_finite(history)
     assert not history.weights[:, 3].any()
     if isinstance(make(), fm.SFedAvg):  # the lowest value of every round
@@ -268,9 +243,9 @@ def test_a_client_that_sends_nan_is_left_out(make_fed, make):
 @pytest.mark.parametrize("factor", [1000.0, -1e6])
 def test_a_client_that_boosts_its_update(make_fed, make, factor):
     fed = with_attacks(make_fed(SIZES), {3: fm.scale(factor)})
-    strategy = make()
-    strategy.start(Server(7, 3, fm.mlp(6, 4, 3), fed.validation, 0))
-    net, theta = fm.mlp(6, 4, 3), fm.mlp(6, 4, 3).init(0, dtype=torch.float64)
+    net = fm.mlp(6, 4, 3)
+    strategy = helpers.started(make(), 7, net, fed.validation, classes=3)
+    theta = net.init(0, dtype=torch.float64)
     for t in (1, 2, 3):  # from the same model: what follows a ruined one is another question
         updates = fm.local_updates(fed, net, theta, local=LOCAL, t=t)
         moved = strategy.aggregate(Round(t, theta, torch.arange(7), fed.sizes, updates))
@@ -290,6 +265,36 @@ def test_one_boosted_update_does_not_ruin_the_model(make, seed):
     assert float(history.accuracy[-1]) > float(wanted.accuracy[-1]) - 0.1
     ruined = fm.train(fed, net, fm.FedAvg(), rounds=12, seed=seed)
     assert float(ruined.loss[-1]) > 5 * float(history.loss[-1])  # where nobody watches
+
+
+BOTH = {
+    name: (kind, {"m": 6} if issubclass(kind, fm.SFedAvg) else {})
+    for name in ("CGSV", "FRCCE", "FLDVE", "DVRLRemoval", "SFedAvg", "LabelStandardisation")
+    for kind in [getattr(fm, name)]
+}
+GRID = {"FedAvg": fm.FedAvg}
+GRID |= {name: functools.partial(kind, **few) for name, (kind, few) in BOTH.items()}
+GRID |= {
+    f"{name} literal": functools.partial(kind, literal=True, **few)
+    for name, (kind, few) in BOTH.items()
+}
+
+
+@every(GRID)
+@pytest.mark.parametrize("attackers", [1, 3, 6])
+@pytest.mark.parametrize("size", [1e8, 1e18, 1e38, 3e38])
+def test_huge_updates_harm_nobody_but_their_senders(make_fed, make, attackers, size):
+    """Finite, of alternating signs, from up to six of ten clients, who are the ones named."""
+    sends = dict.fromkeys(range(attackers), Sends(size, alternating=True))
+    fed = with_attacks(make_fed(range(4, 14), dtype=torch.float32), sends)
+    with pytest.warns(UserWarning, match="client") as caught:
+        history = fm.train(fed, fm.mlp(6, 4, 3), make(), rounds=6, local=LOCAL)
+    check_finite(history)
+    said = " ".join(str(warning.message) for warning in caught)
+    named = {int(k) for ids in re.findall(r"client ([\d, ]+)", said) for k in ids.split(",")}
+    assert named == set(history.selected[:, :attackers].any(0).nonzero().flatten().tolist())
+    assert not history.weights[:, :attackers].any()
+    assert float(history.loss[-1]) < 2 * float(history.loss[0])
 
 
 # --- symmetry ------------------------------------------------------------------------------------
@@ -463,3 +468,144 @@ def test_coins_belong_to_ids_not_to_places():
     order = torch.tensor([2, 0, 3, 1])
     one, other = strategy._draw(omega, 3, ids), strategy._draw(omega[order], 3, ids[order])
     assert torch.equal(one[:, order], other)
+
+
+# --- what a strategy says of itself --------------------------------------------------------------
+
+
+@every(ALL)
+def test_what_is_kept_is_all_that_a_round_changes(make):
+    """A strategy that is given another's state, and nothing else, holds the same tensors."""
+    strategy, fresh = started(make(), 6), started(make(), 6)
+    strategy.aggregate(a_round(range(6), 1))
+    fresh.load_state_dict(strategy.state_dict())
+    for name, value in vars(strategy).items():
+        if isinstance(value, Tensor | int | float | str | None):
+            assert isinstance(value, Tensor) or value == getattr(fresh, name), name
+            assert not isinstance(value, Tensor) or same_bytes(value, getattr(fresh, name)), name
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_paper_versus_code_is_what_the_constructor_does(name):
+    kind, _ = BOTH[name]
+    ours, literal, rows = kind(), kind(literal=True), kind.departures()
+    assert kind.OURS.keys() == kind.PRINTED.keys()
+    assert {row[0] for row in rows} == {n for n in kind.OURS if kind.OURS[n] != kind.PRINTED[n]}
+    for choice in kind.OURS:
+        assert getattr(ours, choice) == kind.OURS[choice]
+        assert getattr(literal, choice) == kind.PRINTED[choice]
+    given = {choice: kind.OURS[choice] for choice, printed, _ in rows if printed is not None}
+    given.pop("probes", None)  # one by the text, whatever is asked
+    mixed = kind(literal=True, **given)
+    assert all(getattr(mixed, choice) == value for choice, value in given.items())
+    assert fm.FedAvg.departures() == []
+
+
+OUT_OF_RANGE = {
+    fm.FedAvg: {"per_round": (0, -1), "weighting": ("data",)},
+    fm.CGSV: {
+        "gamma0": (-0.1, 1.1, math.nan),
+        "server_lr": ("mode", 0, -1.0, math.inf, math.nan),
+        "floor": (-1e-3, 1.0, math.nan),
+        "per_round": (0,),
+    },
+    fm.FRCCE: {
+        "lr": (0, -1e-3, math.inf, math.nan),
+        "probes": (0,),
+        "baseline": ("mean",),
+        "window": (0,),
+        "sign": ("plus",),
+        "scaling": ("layer",),
+        "layer": ("first",),
+        "inputs": ("some",),
+        "clamp": (-0.1, 0.5, math.nan),
+        "limit": (0, -1.0, math.nan),
+        "empty": ("skip",),
+        "widths": ((64, 0),),
+        "weighting": ("data",),
+        "per_round": (0,),
+    },
+    fm.SFedAvg: {
+        "m": (0, -1),
+        "alpha": (-0.1, 1.1, math.nan),
+        "beta": (-0.1, math.nan, math.inf),
+        "permutations": (0,),
+        "temperature": (0, -1, math.nan),
+        "metric": ("f1",),
+        "empty": ("nothing",),
+        "weighting": ("data",),
+    },
+    fm.LabelStandardisation: {
+        "margin": (-0.1, 1.1, math.nan),
+        "spread": (-0.1, 2, math.nan),
+        "window": (0,),
+        "accuracy": ("f1",),
+        "groups": ("all", ""),
+    },
+}
+OUT_OF_RANGE[fm.FLDVE] = OUT_OF_RANGE[fm.FRCCE] | {"deploy": ("all",)}
+OUT_OF_RANGE[fm.DVRLRemoval] = OUT_OF_RANGE[fm.FLDVE]
+OF_WRONG_KIND = {
+    fm.FedAvg: {"per_round": (1.5, True), "weighting": (None,)},
+    fm.CGSV: {"gamma0": ("half", None), "floor": ("none", False), "server_lr": ([1.0], True)},
+    fm.FRCCE: {
+        "lr": ("fast",),
+        "probes": (1.5, True, "8"),
+        "window": (2.5,),
+        "clamp": ("no",),
+        "limit": ("5",),
+        "empty": (None,),
+        "widths": (64, (64, 3.5)),
+        "literal": ("yes", 1),
+    },
+    fm.SFedAvg: {
+        "m": (2.5, True, "5"),
+        "alpha": ("old", True),
+        "beta": (None,),
+        "permutations": (1.5, True),
+        "temperature": ("hot",),
+        "empty": (None,),
+        "exact": ("yes", 1),
+        "by_class": (1,),
+    },
+    fm.LabelStandardisation: {
+        "margin": ("wide",),
+        "spread": ("wide",),
+        "window": (2.0, True, "5"),
+        "once": (1,),
+        "accuracy": (None,),
+    },
+}
+OF_WRONG_KIND[fm.FLDVE] = OF_WRONG_KIND[fm.DVRLRemoval] = OF_WRONG_KIND[fm.FRCCE]
+
+
+@pytest.mark.parametrize("kind", OUT_OF_RANGE, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    ("table", "error"), [(OUT_OF_RANGE, ValueError), (OF_WRONG_KIND, TypeError)]
+)
+def test_bad_options_are_named(kind, table, error):
+    for parent, bad in table.items():
+        for name, values in bad.items() if issubclass(kind, parent) else ():
+            for value in values:
+                if parent is not fm.FedAvg or name in inspect.signature(kind).parameters:
+                    with pytest.raises(error, match=rf"^{name}: "):
+                        kind(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (fm.CGSV, {"original": True}),
+        (fm.CGSV, {"normalise": False}),
+        (fm.SFedAvg, {"exact": True}),
+        (fm.SFedAvg, {"by_class": True}),
+    ],
+)
+def test_what_the_printed_text_does_not_know_is_refused_with_literal(kind, options):
+    with pytest.raises(ValueError, match=r"^literal: "):
+        kind(literal=True, **options)
+
+
+def test_numpy_numbers_are_numbers():
+    one = fm.SFedAvg(np.int64(3), np.float32(0.5), by_class=np.bool_(True))
+    assert repr(one) == repr(fm.SFedAvg(3, 0.5, by_class=True))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import warnings
 
 import pytest
 import torch
+from helpers import Sends, check_finite, with_attacks
 
 import fedlab_mini as fm
-from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.local import LocalSGD, finite_rows
+from fedlab_mini.rounds import Round
 
 SIZES = (9, 4, 20, 13, 7)
 
@@ -28,23 +31,6 @@ class Spy(fm.FedAvg):
         ids, sizes = round.clients.tolist(), round.sizes.tolist()
         self.seen.append((round.t, ids, sizes, round.updates.clone()))
         return super().aggregate(round)
-
-
-class Poison(UpdateAttack):
-    """Sends one number that is not finite."""
-
-    def __init__(self, number: float):
-        self.number = number
-
-    def __call__(self, updates, previous, generator):
-        updates = updates.clone()
-        updates[:, -1] = self.number
-        return updates
-
-
-def with_attacks(fed: fm.Federation, attacks: dict) -> fm.Federation:
-    """The same federation, with attackers in it."""
-    return fm.Federation(**{**vars(fed), "attacks": attacks})
 
 
 def test_history_shapes_and_meaning(make_fed):
@@ -140,10 +126,12 @@ def test_a_client_with_nan_data_is_excluded_by_name_and_training_goes_on(make_fe
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 def test_a_client_whose_update_is_not_finite_is_left_out_by_name(make_fed, number):
     clean, net = make_fed(SIZES), fm.mlp(6, 4, 3)
-    fed = with_attacks(clean, {1: Poison(number)})
-    with pytest.warns(UserWarning, match="client 1 sent an update that is not finite") as caught:
+    fed = with_attacks(clean, {1: Sends(number)})
+    with pytest.warns(UserWarning, match="client 1") as caught:
         history = fm.train(fed, net, fm.FedAvg(), rounds=2)
-    assert [str(w.message)[:7] for w in caught] == ["round 1", "round 2"]
+    first, last = (str(warning.message) for warning in caught)
+    assert first.startswith("round 1: client 1 sent an update that is not finite")
+    assert last == "left out: client 1 in 2 rounds"
     absent = fm.train(clean, net, Spy([[0, 2, 3, 4]] * 2), rounds=2)
     torch.testing.assert_close(history.theta, absent.theta, rtol=0, atol=1e-13)
     assert history.weights[:, 1].tolist() == [0, 0]
@@ -166,11 +154,56 @@ def test_divergence_of_one_client_is_its_own(make_fed):
 
 
 def test_when_everybody_is_left_out_the_model_stays(make_fed):
-    poison = {0: Poison(torch.nan), 1: Poison(torch.inf)}
+    poison = {0: Sends(torch.nan), 1: Sends(torch.inf)}
     fed, net = with_attacks(make_fed((4, 5)), poison), fm.logistic(6, 3)
     with pytest.warns(UserWarning, match="client 0, 1 sent"):
         history = fm.train(fed, net, fm.FedAvg(), rounds=1)
     assert torch.equal(history.theta, net.init(0, dtype=torch.float64))
+
+
+def test_many_rounds_without_a_client_are_one_warning_and_a_count(make_fed):
+    fed = with_attacks(make_fed((4, 5, 6)), {2: Sends(torch.inf), 0: Sends(torch.nan)})
+    with pytest.warns(UserWarning, match="client") as caught:
+        fm.train(fed, fm.logistic(6, 3), Spy([[1, 2], [1, 2], [0, 1, 2], [1]]), rounds=4)
+    said = [str(warning.message) for warning in caught]
+    assert [text[:23] for text in said[:2]] == [
+        "round 1: client 2 sent ",
+        "round 3: client 0 sent ",
+    ]
+    assert said[2:] == ["left out: client 2 in 3 rounds"]
+
+
+def test_nobody_is_named_where_every_training_diverges(make_fed):
+    """The step size is at fault, and the server's own samples show it."""
+    fed, net, local = make_fed((9, 6, 5)), fm.mlp(6, 8, 8, 3), LocalSGD(lr=1e30, batch=2)
+    with pytest.warns(UserWarning, match="training diverges from this model; . updates") as caught:
+        history = fm.train(fed, net, fm.FedAvg(), rounds=4, local=local)
+    assert len(caught) == 1
+    assert "client" not in str(caught[0].message)
+    check_finite(history)
+
+
+def test_nobody_is_named_where_the_model_was_ruined_before(make_fed):
+    """Six of ten ruin a deep model within what a round may; the honest clients then diverge."""
+    sends = dict.fromkeys(range(6), Sends(100.0, alternating=True))
+    fed = with_attacks(make_fed([20] * 10, dtype=torch.float32), sends)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        history = fm.train(fed, fm.mlp(6, 16, 16, 16, 3), fm.CGSV(), rounds=12)
+    assert not any("client" in str(warning.message) for warning in caught)
+    check_finite(history)
+
+
+@pytest.mark.parametrize("attackers", [1, 4])
+def test_a_long_update_is_judged_by_the_servers_own_not_by_the_majority(make_fed, attackers):
+    clean, net = make_fed((9, 6, 5, 7, 8)), fm.mlp(6, 4, 3)
+    fed = with_attacks(clean, dict.fromkeys(range(attackers), fm.scale(1e8)))
+    with pytest.warns(UserWarning, match="client 0"):
+        history = fm.train(fed, net, fm.FedAvg(), rounds=2)
+    alone = fm.train(clean, net, Spy([list(range(attackers, 5))] * 2), rounds=2)
+    torch.testing.assert_close(history.theta, alone.theta, rtol=0, atol=1e-13)
+    boosted = with_attacks(clean, {0: fm.scale(1000.0)})  # an experiment, not an accident
+    assert fm.train(boosted, net, fm.FedAvg(), rounds=1).weights[0].all()
 
 
 def test_finite_rows():
@@ -225,6 +258,135 @@ def test_free_riders_noise_is_seeded_by_client_and_round(make_fed):
     assert torch.equal(fewer, one[[4, 1]])
 
 
+# --- what a history and a strategy own -----------------------------------------------------------
+
+
+def test_a_second_training_changes_no_earlier_history(make_fed):
+    fed, net, strategy = make_fed(SIZES), fm.mlp(6, 4, 3), fm.SFedAvg(3, by_class=True)
+    first = fm.train(fed, net, strategy, rounds=3)
+    state, relevance = first.strategy.state_dict(), fm.class_relevance(first)
+    second = fm.train(fed, net, strategy, rounds=5, seed=1)
+    strategy.phi += 1
+    for name, part in state.items():
+        assert torch.equal(part, first.strategy.state_dict()[name]), name
+    assert torch.equal(relevance, fm.class_relevance(first))
+    assert not torch.equal(relevance, fm.class_relevance(second))
+    assert first.strategy.server.net is net  # the state is copied, the model is not
+
+
+def test_a_strategy_that_cannot_be_copied_is_refused_before_the_first_round(make_fed):
+    class Locked(fm.FedAvg):
+        def start(self, server):
+            super().start(server)
+            self.lock = threading.Lock()
+
+    with pytest.raises(TypeError, match=r"^strategy: .* Locked is not"):
+        fm.train(make_fed(SIZES), fm.logistic(6, 3), Locked(), rounds=1)
+
+
+class Keeper(fm.FedAvg):
+    """Keeps every round it sees, or parts of it, and copies beside them."""
+
+    def start(self, server):
+        super().start(server)
+        self.kept, self.copies, self.at = [], [], []
+
+    def aggregate(self, round):
+        self.at.append(round.updates.data_ptr())
+        self.kept.append(self.part(round))
+        self.copies.append(round.updates.clone())
+        return super().aggregate(round)
+
+
+PARTS = {
+    "round": lambda this: this,
+    "updates": lambda this: this.updates,
+    "view": lambda this: this.updates[:, :3],
+    "detached": lambda this: this.updates.detach()[1:],
+    "numpy": lambda this: this.updates.numpy(),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_a_strategy_keeps_of_a_round_stays(make_fed, part):
+    strategy = Keeper(per_round=3)
+    strategy.part = PARTS[part]
+    fm.train(make_fed(SIZES), fm.mlp(6, 4, 3), strategy, rounds=4)
+    for kept, copied in zip(strategy.kept, strategy.copies, strict=True):
+        this = Round(1, copied[0], torch.arange(3), torch.ones(3), copied)
+        kept, wanted = (getattr(a, "updates", a) for a in (kept, PARTS[part](this)))
+        assert torch.equal(torch.as_tensor(kept), torch.as_tensor(wanted))
+    assert len(set(strategy.at)) == 4
+
+
+def test_what_nobody_keeps_is_used_again(make_fed):
+    strategy = Keeper(per_round=3)
+    strategy.part = lambda this: None
+    fm.train(make_fed(SIZES), fm.mlp(6, 40, 3), strategy, rounds=4)
+    assert len(set(strategy.at)) == 1
+
+
+def test_a_history_as_a_table(make_fed):
+    pandas = pytest.importorskip("pandas")
+    history = fm.train(make_fed(SIZES), fm.logistic(6, 3), fm.FedAvg(per_round=2), rounds=3)
+    frame = history.to_frame()
+    assert list(frame) == ["round", "client", "score", "weight", "selected", "accuracy", "loss"]
+    assert isinstance(frame, pandas.DataFrame)
+    assert len(frame) == 3 * 5
+    for t, k in ((1, 0), (2, 4), (3, 2)):
+        (row,) = frame[(frame["round"] == t) & (frame["client"] == k)].itertuples()
+        assert (row.score, row.weight) == (history.scores[t - 1, k], history.weights[t - 1, k])
+        assert row.selected == bool(history.selected[t - 1, k])
+        assert (row.accuracy, row.loss) == (history.accuracy[t], history.loss[t])
+
+
+def test_a_table_without_pandas_says_how_to_get_it(make_fed, monkeypatch):
+    history = fm.train(make_fed(SIZES), fm.logistic(6, 3), fm.FedAvg(), rounds=1)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        history.to_frame()
+
+
+ANSWERS = {
+    "nothing": (lambda theta: None, TypeError),
+    "a number": (lambda theta: 0.5, ValueError),
+    "another shape": (lambda theta: theta[:-1], ValueError),
+    "a row": (lambda theta: theta[None], ValueError),
+    "NaN": (lambda theta: theta * torch.nan, ValueError),
+    "one infinite": (lambda theta: theta.index_fill(0, torch.tensor([3]), torch.inf), ValueError),
+    "complex": (lambda theta: theta.to(torch.complex128), TypeError),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_is_no_model_is_refused_with_the_strategys_name(make_fed, answer):
+    change, error = ANSWERS[answer]
+
+    class Mine(fm.FedAvg):
+        def aggregate(self, round):
+            theta = super().aggregate(round)
+            return theta if round.t == 1 else change(theta)
+
+    with pytest.raises(error, match=r"^round 2: what Mine.aggregate returns: "):
+        fm.train(make_fed(SIZES), fm.logistic(6, 3), Mine(), rounds=3)
+
+
+@pytest.mark.parametrize("name", ["scores", "applied"])
+@pytest.mark.parametrize("wrong", [[0.0, torch.nan, 0, 0, 0], [0.0, 1.0], None], ids=str)
+def test_scores_and_weights_of_ones_own_are_looked_at(make_fed, name, wrong):
+    class Mine(fm.FedAvg):
+        scores = None
+
+        def aggregate(self, round):
+            theta = super().aggregate(round)
+            self.scores = self.applied
+            setattr(self, name, wrong)
+            return theta
+
+    with pytest.raises((TypeError, ValueError), match=rf"^Mine.{name}: "):
+        fm.train(make_fed(SIZES), fm.logistic(6, 3), Mine(), rounds=1)
+
+
 # --- errors --------------------------------------------------------------------------------------
 
 
@@ -232,8 +394,8 @@ def test_free_riders_noise_is_seeded_by_client_and_round(make_fed):
     ("changes", "error", "name"),
     [
         ({"rounds": 0}, ValueError, "rounds"),
-        ({"rounds": 2.0}, ValueError, "rounds"),
-        ({"rounds": True}, ValueError, "rounds"),
+        ({"rounds": 2.0}, (TypeError, ValueError), "rounds"),
+        ({"rounds": True}, (TypeError, ValueError), "rounds"),
         ({"seed": 1.5}, TypeError, "seed"),
         ({"theta": torch.zeros(3)}, ValueError, "theta"),
         ({"theta": torch.full((21,), torch.nan)}, ValueError, "theta"),

@@ -1,0 +1,85 @@
+"""What tests of strategies and trainings share: rounds made by hand, attackers, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+import fedlab_mini as fm
+from fedlab_mini.corrupt import UpdateAttack
+from fedlab_mini.rounds import Round, Server
+
+S = TypeVar("S", bound=fm.FedAvg)
+
+
+def numbers(*shape: int, seed: int) -> Tensor:
+    """Gaussian numbers in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def started(
+    strategy: S,
+    clients: int,
+    net: fm.Model | None = None,
+    validation: tuple[Tensor, Tensor] | None = None,
+    *,
+    classes: int = 2,
+    seed: int = 0,
+) -> S:
+    """The strategy after its introduction; by default to a server with one sample, zeros."""
+    net = fm.mlp(2, 2) if net is None else net
+    sample = torch.zeros(1, 2), torch.tensor([0])
+    strategy.start(Server(clients, classes, net, validation or sample, seed))
+    return strategy
+
+
+def a_round(
+    updates,
+    sizes=10,
+    clients: Iterable[int] | None = None,
+    *,
+    t: int = 1,
+    missing: Iterable[int] = (),
+    theta: float | Tensor = 1.0,
+    dtype: torch.dtype = torch.float64,
+) -> Round:
+    """A round with the given updates; by default of clients 0, 1, ... with ten samples each."""
+    updates = torch.as_tensor(updates, dtype=dtype)
+    ids = torch.arange(len(updates)) if clients is None else torch.tensor(list(clients))
+    sizes = torch.as_tensor(sizes).expand(len(ids)).clone()
+    start = torch.as_tensor(theta, dtype=dtype).expand(updates.shape[1]).clone()
+    return Round(t, start, ids, sizes, updates, torch.tensor(list(missing), dtype=torch.long))
+
+
+class Sends(UpdateAttack):
+    """Sends one number in every place, or with ``alternating`` its negative in every second one."""
+
+    def __init__(self, number: float, *, alternating: bool = False):
+        self.number, self.alternating = number, alternating
+
+    def __call__(self, updates, previous, generator):
+        sent = torch.full_like(updates, self.number)
+        if self.alternating:
+            sent[:, 1::2] *= -1
+        return sent
+
+
+def with_attacks(fed: fm.Federation, attacks: Mapping[int, UpdateAttack]) -> fm.Federation:
+    """The same federation, with attackers in it."""
+    return replace(fed, attacks=attacks)
+
+
+def check_finite(history: fm.History) -> None:
+    """No NaN and nothing infinite anywhere."""
+    for values in (history.theta, history.scores, history.weights, history.loss):
+        assert torch.isfinite(values).all()
+
+
+def same_bytes(one: Tensor, other: Tensor) -> bool:
+    """Equal to the last bit."""
+    return one.dtype == other.dtype and one.numpy().tobytes() == other.numpy().tobytes()
