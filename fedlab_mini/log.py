@@ -49,8 +49,7 @@ class Log:
         arrays |= {f"strategy.{name}": part for name, part in strategy.state_dict().items()}
         arrays |= {"curve": torch.tensor(self.curve, dtype=torch.float64)}
         arrays |= {"spent": torch.tensor([self.epochs, self.seconds + seconds]).double()}
-        arrays = {name: part.detach().cpu().numpy() for name, part in arrays.items()}
-        files.save(path, mark, **arrays)
+        files.save(path, mark, **{n: part.detach().cpu().numpy() for n, part in arrays.items()})
 
 
 def resume(

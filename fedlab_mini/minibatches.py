@@ -148,12 +148,12 @@ class Shuffles:
         if self.layout is None or self.layout[0] != key:
             self.layout = key, Layout(self, clients, counts)
         layout = self.layout[1]
-        blocks = layout.padding.copy()
+        blocks: Any = layout.padding.copy()
         for epoch, (fits, target) in enumerate(zip(layout.fits, layout.target, strict=True)):
             samples = self._order("minibatches", t, epoch)[layout.place]
             if layout.limit is not None:
                 samples = samples[self.rank[samples] < layout.limit]
             blocks[target] = samples[fits]
         table = torch.from_numpy(blocks).view(-1, self.local.batch)
-        fill, first, steps, clients = layout.shape
-        return Plan(table, fill, first, steps, clients, t, self.seed)
+        fill, first, steps, whose = layout.shape
+        return Plan(table, fill, first, steps, whose, t, self.seed)

@@ -61,7 +61,8 @@ class Message(Protocol):
     at first and as they are now. It returns its new labels [n]; the server hears who changed any.
     """
 
-    clients: Tensor
+    @property
+    def clients(self) -> Tensor: ...
 
     def answer(
         self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor
@@ -75,12 +76,12 @@ class Strategy(Protocol):
     both.
     """
 
+    applied: Tensor
+
     @property
     def scores(self) -> Tensor: ...
-    @property
-    def applied(self) -> Tensor: ...
-    @property
-    def evaluations(self) -> int: ...
+
+    evaluations: int
 
     def start(self, server: Server) -> None: ...
     def select(self, t: int) -> Tensor: ...

@@ -252,4 +252,5 @@ def local_updates(
 
 
 def _report(fed: Federation, net: Model, theta: Tensor) -> tuple[float, float]:
-    return tuple(net.evaluate(theta[None], *fed.test, m).item() for m in ("accuracy", "loss"))
+    accuracy, loss = (net.evaluate(theta[None], *fed.test, m) for m in ("accuracy", "loss"))
+    return float(accuracy), float(loss)

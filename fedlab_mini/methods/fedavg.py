@@ -51,7 +51,7 @@ class FedAvg:
     # where PRINTED says None, the text has no such thing: literal=True drops it, whatever is given
     OURS: ClassVar[Mapping[str, object]] = {}
     PRINTED: ClassVar[Mapping[str, object]] = {}
-    CHECKS: ClassVar[Mapping[str, Check]] = {
+    CHECKS: ClassVar[dict[str, Check]] = {
         "per_round": optional(whole),
         "weighting": partial(choice, accepted=("size", "uniform")),
         "literal": flag,
@@ -146,10 +146,10 @@ class FedAvg:
             raise ValueError(f"state: {type(self).__name__} of these clients cannot hold {shapes}")
         for name in self.KEPT:
             path, _, last = name.rpartition(".")
-            old, new = attrgetter(name)(self), state[name]
-            new = (
-                new.clone().requires_grad_(old.requires_grad)
-                if torch.is_tensor(old)
-                else new.item()
+            old: Any = attrgetter(name)(self)
+            kept = state[name].clone().requires_grad_(getattr(old, "requires_grad", False))
+            setattr(
+                attrgetter(path)(self) if path else self,
+                last,
+                kept if torch.is_tensor(old) else kept.item(),
             )
-            setattr(attrgetter(path)(self) if path else self, last, new)

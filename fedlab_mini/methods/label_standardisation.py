@@ -110,7 +110,8 @@ class LabelStandardisation(SFedAvg):
         super().start(server)
         self.recent = torch.full((self.window,), math.nan, dtype=torch.float64)
         self.corrections = torch.zeros(server.clients, dtype=torch.long)
-        self.stable_at, self.note = 0, None
+        self.stable_at = 0
+        self.note: Inspection | None = None
 
     def aggregate(self, round: Round) -> Tensor:
         """The new global model [P]; then the server looks whether it is stable, and whom to ask."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -22,7 +22,13 @@ from ..streams import stream
 from .fedavg import FedAvg, optional
 
 CLIP = 1.0  # an advantage counts at most as one nat: one absurd update must not end the learning
-ADAM = {"amsgrad": False, "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
+ADAM: dict[str, Any] = {
+    "amsgrad": False,
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "weight_decay": 0.0,
+    "eps": 1e-8,
+}
 ROOM = 8 << 30  # bytes that a policy's first layer, its gradient and Adam's moments may take
 PULL = 10.0  # how strongly a mean selection probability outside the clamp is drawn back
 
