@@ -1,4 +1,4 @@
-"""Labs: the solution passes every check, the untouched sheet none, and no failure says the answer."""
+"""Labs: the solution passes every check, the untouched sheet none, no failure says the answer."""
 
 import ast
 import contextlib
@@ -107,7 +107,7 @@ def tokens(value):
 
 
 def leaks(notebook, results, right):
-    """Where a failure's text holds a right answer, or a line of a check; what was asked is known."""
+    """Where a failure's text holds a right answer that was not asked with, or a check's line."""
     asked = " ".join(cell.source for cell in notebook.cells)
     found = []
     for question, result in results.items():
@@ -147,7 +147,8 @@ def test_untouched_sheet_runs_to_its_end_and_passes_nothing(solved, tmp_path):
     assert [case.test_case.name for case in cases if case.passed] == []
     assert all("look at" in (case.test_case.failure_message or "").lower() for case in cases)
     said = " ".join(case.message for case in cases)
-    assert "not answered yet" in said and "llipsis" not in said and "NoneType" not in said
+    assert "not answered yet" in said
+    assert re.findall("ellipsis|Ellipsis|NoneType", said) == []
     assert leaks(student, results, answers(student, right)) == []
 
 

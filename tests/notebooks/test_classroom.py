@@ -1,0 +1,142 @@
+"""A class: sheets are handed out, written into, renamed, run, handed in and marked, offline."""
+
+import csv
+import json
+import os
+import re
+import zipfile
+
+import nbformat
+import pytest
+
+import chapters
+import classroom
+import labs
+
+pytestmark = pytest.mark.usefixtures("own_settings")
+LAB = "04_cgsv"
+RIGHT = {"mean_cosine = ...": "mean_cosine = 0.4", "wrong = ...": 'wrong = {"a", "c"}'}
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    """Whatever asks for another machine is sent to a port where nobody listens."""
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(chapters.ROOT)]))
+
+
+def answered(notebook, answers):
+    """The sheet with some lines written over."""
+    text = nbformat.writes(notebook)
+    for dots, answer in answers.items():
+        assert dots in text
+        text = text.replace(dots, answer.replace('"', '\\"'))
+    return nbformat.reads(text, as_version=4)
+
+
+def sheet_of(name):
+    return nbformat.read(labs.STUDENT / f"{name}.ipynb", as_version=4)
+
+
+def test_nothing_overwrites_what_a_student_wrote(tmp_path, capsys, monkeypatch):
+    classroom.sheets(tmp_path, ["ann", "ben"])
+    mine, untouched = tmp_path / "ann" / f"{LAB}.ipynb", tmp_path / "ben" / f"{LAB}.ipynb"
+    written = nbformat.writes(answered(sheet_of(LAB), RIGHT))
+    mine.write_text(written, encoding="utf-8")
+    run = nbformat.read(untouched, as_version=4)
+    run.cells[2].execution_count = 7  # run, not written into
+    nbformat.write(run, untouched)
+    capsys.readouterr()
+    classroom.sheets(tmp_path, ["ann", "ben"])
+    assert mine.read_text(encoding="utf-8") == written
+    assert untouched.read_text(encoding="utf-8") == chapters.serialise(sheet_of(LAB))
+    assert re.findall("(.*): kept", capsys.readouterr().out) == [str(mine)]
+
+    monkeypatch.setattr(labs, "STUDENT", tmp_path / "ann")  # as if the book's own copy was used
+    monkeypatch.setattr(labs, "SOLUTIONS", tmp_path / "solutions")
+    monkeypatch.setattr(labs, "sources", lambda: [labs.LABS / f"{LAB}.md"])
+    monkeypatch.setattr("sys.argv", ["labs.py"])
+    labs.main()
+    assert mine.read_text(encoding="utf-8") == written
+    mine.write_text("half a file", encoding="utf-8")
+    labs.main()
+    assert mine.read_text(encoding="utf-8") == "half a file"
+
+
+def test_a_work_folder_lies_outside_the_book():
+    with pytest.raises(SystemExit, match="outside"):
+        classroom.sheets(chapters.BUILD / "class", [])
+
+
+@pytest.fixture(scope="module")
+def handed_in(tmp_path_factory):
+    """Five files that a class hands in, and how they were graded: (folder, rows by student)."""
+    folder = tmp_path_factory.mktemp("handed in")
+    student, solution = labs.assign(labs.LABS / f"{LAB}.md")
+    half = answered(student, RIGHT)
+    half.cells.append(nbformat.v4.new_code_cell("1 / 0"))
+    half.metadata["kernelspec"] = {"name": "an-editor-s-own", "display_name": "Other"}
+    stripped = nbformat.from_dict(student)
+    stripped.metadata["otter"]["tests"] = dict.fromkeys(student.metadata["otter"]["tests"], "")
+    for where, notebook in {
+        "ann/my lab (final).ipynb": solution,
+        "ben/deep/er/cgsv.ipynb": half,
+        "cem.ipynb": stripped,
+        "dee/.ipynb_checkpoints/old.ipynb": student,
+    }.items():
+        (folder / where).parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, folder / where)
+    (folder / "eve.ipynb").write_text("no notebook", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(chapters.ROOT))
+        rows = classroom.grade(folder)
+    return folder, {row["student"]: row for row in rows}
+
+
+def test_one_table_and_a_page_each(handed_in):
+    folder, rows = handed_in
+    with open(folder / "grades.csv", encoding="utf-8", newline="") as file:
+        table = {row["student"]: row for row in csv.DictReader(file)}
+    assert set(table) == set(rows) == {"ann", "ben", "cem", "eve"}
+    assert (rows["ann"]["points"], rows["ann"]["possible"]) == (8, 8)
+    assert (rows["ben"]["points"], rows["ben"]["q4"], rows["ben"]["q8"]) == (2, 1, 1)
+    assert (rows["cem"]["points"], rows["cem"]["possible"]) == (0, 8)  # the book's own checks count
+    assert table["eve"]["status"] == "no lab sheet of this book"
+    page = (folder / "ben" / "deep" / "er" / "cgsv.html").read_text(encoding="utf-8")
+    assert "2 of 8 points" in page
+    assert "not answered yet" in page
+    assert "Look at" in page
+
+
+def test_graded_again_it_counts_the_same(handed_in, tmp_path):
+    """What was right in class is right in a fresh kernel: settings of figures are written down."""
+    folder, rows = handed_in
+    nbformat.write(nbformat.read(folder / "ann/my lab (final).ipynb", 4), tmp_path / "b.ipynb")
+    (again,) = classroom.grade(tmp_path)
+    questions = [key for key in again if key.startswith("q")]
+    assert [again[q] for q in questions] == [rows["ann"][q] for q in questions] == [1] * 8
+
+
+def test_autograder_for_gradescope(tmp_path):
+    made = classroom.archive(LAB, tmp_path / "grader.zip", alone=True)
+    with zipfile.ZipFile(made) as held:
+        names = set(held.namelist())
+        assert {"run_autograder", "setup.sh", "files/fedlab_mini/__init__.py"} <= names
+        assert "torch" in held.read("environment.yml").decode()
+        assert json.loads(held.read("otter_config.json"))["assignment_name"] == LAB
+        tests = {f"tests/{name}.py" for name in sheet_of(LAB).metadata["otter"]["tests"]}
+        assert tests == {name for name in names if name.startswith("tests/")}
+    nbformat.write(answered(sheet_of(LAB), RIGHT), tmp_path / "mine.ipynb")
+    row, _ = classroom.graded(tmp_path / "mine.ipynb", {LAB: made}, chapters.own_settings())
+    assert (row["status"], row["points"]) == ("graded", 2)
+
+
+def test_a_machine_is_ready_or_says_what_is_wrong(monkeypatch, capsys):
+    row = {"lab": LAB, "status": "otter-grader stopped", "points": 0, "possible": 0, "student": ""}
+    monkeypatch.setattr(classroom, "grade", lambda folder: [row])
+    with pytest.raises(SystemExit, match="not ready.*stopped"):
+        classroom.ready()
+    row |= {"status": "graded", "possible": 9}
+    classroom.ready()
+    assert "is ready" in capsys.readouterr().out
