@@ -48,7 +48,7 @@ def sheets(folder: Path, names: list[str]) -> None:
 
 
 def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
-    """The autograder of otter-grader for one lab; `alone` also holds the package, for Gradescope."""
+    """The autograder for one lab; `alone` also holds the package, as Gradescope needs it."""
     from otter.generate import main as generate
 
     stored = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
@@ -70,7 +70,7 @@ def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
 
 
 def graded(sheet: Path, archives: dict[str, Path], env: dict[str, str]) -> tuple[dict, str]:
-    """One sheet run and checked: lab, status and points by question; and the page for its student."""
+    """One sheet, run and checked: lab, status, points by question; and a page for its student."""
     row: dict = {"lab": "", "status": "", "points": 0, "possible": 0}
     results: dict = {"tests": []}
     try:
@@ -134,7 +134,7 @@ def grade(folder: Path) -> list[dict]:
 
 
 def ready() -> None:
-    """Grade an untouched sheet from beginning to end; exit with a sentence if that does not work."""
+    """Grade an untouched sheet from beginning to end; a sentence and exit 1 if that fails."""
     with tempfile.TemporaryDirectory() as folder:
         name = labs.sources()[0].stem
         shutil.copy(labs.STUDENT / f"{name}.ipynb", folder)

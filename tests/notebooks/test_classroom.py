@@ -135,8 +135,42 @@ def test_autograder_for_gradescope(tmp_path):
 def test_a_machine_is_ready_or_says_what_is_wrong(monkeypatch, capsys):
     row = {"lab": LAB, "status": "otter-grader stopped", "points": 0, "possible": 0, "student": ""}
     monkeypatch.setattr(classroom, "grade", lambda folder: [row])
-    with pytest.raises(SystemExit, match="not ready.*stopped"):
+    with pytest.raises(SystemExit, match=r"not ready.*stopped"):
         classroom.ready()
     row |= {"status": "graded", "possible": 9}
     classroom.ready()
     assert "is ready" in capsys.readouterr().out
+
+
+def minutes(text):
+    """How long a first reading takes by the rule in book/teaching.md, in minutes."""
+    notebook = chapters.jupytext.reads(text.partition("\n## Exercises")[0], fmt="md:myst")
+    total = 0.0
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            equations = re.findall(r"\$\$.*?\$\$|```\{math\}.*?```", cell.source, re.DOTALL)
+            prose = re.sub(r"\$\$.*?\$\$|```\{math\}.*?```|\$[^$]*\$", " ", cell.source, flags=re.S)
+            total += len(equations) + len(re.findall(r"[A-Za-z']{2,}", prose)) / 130
+        elif not {"remove-input", "remove-cell", "hide-input"} & set(cell.metadata.get("tags", [])):
+            total += sum(map(bool, map(str.strip, cell.source.splitlines()))) / 12
+    return total
+
+
+def test_said_minutes_follow_the_rule():
+    teaching = (chapters.ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
+    table = teaching.split("## How long a chapter takes")[1].split("\n## ")[0]
+    said = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \|$", table, re.MULTILINE)
+    assert [int(number) for number, *_ in said] == list(range(1, len(chapters.sources()) + 1))
+    for source, (_, reading, whole) in zip(chapters.sources(), said, strict=True):
+        text = source.read_text(encoding="utf-8")
+        assert abs(int(reading) - minutes(text)) <= 5, f"{source.stem}: {minutes(text):.0f}"
+        assert int(whole) == int(reading) + 10 * text.count("{exercise}"), source.stem
+
+
+def test_notes_for_the_board_name_sections_of_their_chapters():
+    board = (chapters.ROOT / "book" / "board.md").read_text(encoding="utf-8")
+    for source, notes in zip(chapters.sources(), board.split("\n## Chapter ")[1:], strict=True):
+        titles = re.findall(r"^#{2,3} (.*)$", source.read_text(encoding="utf-8"), re.MULTILINE)
+        named = re.findall(r"^\| ([^|]+) \|", notes, re.MULTILINE)[1:]
+        assert len(named) >= 5
+        assert set(named) <= set(titles), set(named) - set(titles)

@@ -8,12 +8,14 @@ NAMES = [source.stem for source in chapters.sources()]
 CUT = """() => {
   const stage = document.querySelector("#slides > .bd-article").getBoundingClientRect();
   return [...document.querySelectorAll("#slides > .bd-article :is(p, pre, img, table, mjx-math)")]
-    .filter((part) => part.getClientRects().length && part.getBoundingClientRect().right > stage.right + 1)
+    .filter((part) => part.getClientRects().length)
+    .filter((part) => part.getBoundingClientRect().right > stage.right + 1)
     .map((part) => part.textContent.slice(0, 60) || part.src);
 }"""
 SHOWN = """() => {
   const stage = document.querySelector("#slides > .bd-article");
-  return { parts: stage.children.length, figures: stage.querySelectorAll("img, script[type*='widget-view']").length };
+  const figures = stage.querySelectorAll("img, script[type*='widget-view']").length;
+  return { parts: stage.children.length, figures };
 }"""
 WHOLE = "() => document.querySelector('article.bd-article').innerText"
 
