@@ -72,7 +72,7 @@ def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
 def graded(sheet: Path, archives: dict[str, Path], env: dict[str, str]) -> tuple[dict, str]:
     """One sheet, run and checked: lab, status, points by question; and a page for its student."""
     row: dict = {"lab": "", "status": "", "points": 0, "possible": 0}
-    results: dict = {"tests": []}
+    results: dict = {"tests": []}  # stays so if the sheet is stopped
     try:
         notebook = nbformat.read(sheet, as_version=4)
         row["lab"] = notebook.metadata["otter"]["assignment_name"]
@@ -111,7 +111,8 @@ def graded(sheet: Path, archives: dict[str, Path], env: dict[str, str]) -> tuple
 
 def grade(folder: Path) -> list[dict]:
     """Grade every notebook below a folder; grades.csv and a page beside each sheet."""
-    found = [p for p in sorted(folder.rglob("*.ipynb")) if "." not in {q[0] for q in p.parts[-3:]}]
+    found = sorted(folder.rglob("*.ipynb"))
+    found = [p for p in found if not any(q[0] == "." for q in p.relative_to(folder).parts)]
     if not found:
         sys.exit(f"{folder}: no notebook (.ipynb) in it")
     env, rows = chapters.own_settings() | {"MPLBACKEND": "agg"}, []

@@ -73,7 +73,7 @@ def test_a_work_folder_lies_outside_the_book():
 @pytest.fixture(scope="module")
 def handed_in(tmp_path_factory):
     """Five files that a class hands in, and how they were graded: (folder, rows by student)."""
-    folder = tmp_path_factory.mktemp("handed in")
+    folder = tmp_path_factory.mktemp("class") / ".hidden above" / "handed in"
     student, solution = labs.assign(labs.LABS / f"{LAB}.md")
     half = answered(student, RIGHT)
     half.cells.append(nbformat.v4.new_code_cell("1 / 0"))
