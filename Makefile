@@ -13,7 +13,7 @@ endif
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab site paper notebooks labs bench clean distclean
+.PHONY: help setup book test lab site paper notebooks labs bench clean distclean class grade gradescope room-check
 
 help:
 	@echo "make book        run every chapter on this machine, build the website, say where it is"
@@ -22,7 +22,11 @@ help:
 	@echo "make site        build the website from the committed outputs, with PDFs and a zip; nothing is run"
 	@echo "make paper       run chapters at the papers' scale (hours); results to data/results/"
 	@echo "make notebooks   for authors: run chapters, store their outputs"
-	@echo "make labs        for authors: write the students' copies of the labs, solutions to _build/labs"
+	@echo "make labs        for authors: write the students' sheets of the labs, solutions to _build/labs"
+	@echo "make class       DIR=folder: a sheet of every lab; NAMES='ann ben': in a folder each"
+	@echo "make grade       SUBMISSIONS=folder: marks in one table, a page a sheet"
+	@echo "make gradescope  for teachers: an autograder a lab, to _build/labs/gradescope"
+	@echo "make room-check  whether a lab can be done on this machine"
 	@echo "make bench       speed beside other packages"
 	@echo "make setup       only the environment .venv"
 	@echo "make clean       remove what was built; make distclean removes .venv as well"
@@ -77,3 +81,15 @@ clean:
 
 distclean: clean
 	rm -rf .venv fedlab_mini.egg-info
+
+class: setup
+	@$(RUN) tools/classroom.py sheets $(if $(DIR),"$(DIR)") $(NAMES)
+
+grade: setup
+	@$(RUN) tools/classroom.py grade $(if $(SUBMISSIONS),"$(SUBMISSIONS)")
+
+gradescope: setup
+	@$(RUN) tools/classroom.py gradescope
+
+room-check: setup
+	@$(RUN) tools/classroom.py ready

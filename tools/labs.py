@@ -1,13 +1,17 @@
-"""Labs: one source with solutions, from which the student's notebook is generated.
+"""Labs: one source with solutions, from which the student's sheet is generated.
 
     python tools/labs.py            write notebooks/labs/student/, solutions to _build/labs/
-    python tools/labs.py --check    only say which student's notebooks are out of date
+    python tools/labs.py --check    only say which student's sheets are out of date
 
 The source is a MyST text in otter-grader's format: raw cells mark questions, solutions and tests.
+A sheet carries its checks, its name and a digest of its cells, so that it works under any file
+name, and nothing overwrites it once somebody has written into it.
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import sys
 import tempfile
 import warnings
@@ -20,6 +24,28 @@ import chapters
 
 LABS = chapters.NOTEBOOKS / "labs"
 STUDENT = LABS / "student"
+SOLUTIONS = chapters.BUILD / "labs"
+QUIET = Path(__file__).with_name("quiet.py").read_text(encoding="utf-8")
+HEAD = '''# Run this cell first. It finds the checks of this sheet, whatever you call the file.
+import json
+import tempfile
+from pathlib import Path
+
+import otter
+
+
+def checks(sheet):
+    """The folder into which the checks of a sheet in this folder were copied."""
+    folder = Path(tempfile.mkdtemp())
+    for file in Path().glob("*.ipynb"):
+        held = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("otter", {})
+        if held.get("assignment_name") == sheet:
+            for name, text in held["tests"].items():
+                (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return str(folder)
+
+
+grader = otter.Notebook(tests_dir=checks("NAME"))'''
 
 
 def sources() -> list[Path]:
@@ -28,7 +54,7 @@ def sources() -> list[Path]:
 
 
 def assign(source: Path) -> tuple[NotebookNode, NotebookNode]:
-    """The student's notebook and the one with solutions, both without outputs."""
+    """The student's sheet and the one with solutions, both without outputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of a library that otter loads
         from otter.assign import main as otter_assign
@@ -42,30 +68,64 @@ def assign(source: Path) -> tuple[NotebookNode, NotebookNode]:
 
 
 def tidy(notebook: NotebookNode, stem: str) -> NotebookNode:
-    """The same notebook with ids and metadata that do not change from run to run."""
+    """The same sheet with quiet checks, and ids and metadata that stay from run to run."""
+    tests = {name: hushed(text) for name, text in notebook.metadata["otter"]["tests"].items()}
+    head = nbformat.v4.new_code_cell(HEAD.replace("NAME", stem))
+    head.metadata["jupyter"] = {"source_hidden": True}
+    notebook.cells.insert(0, head)
     clean = chapters.stable(notebook, f"lab-{stem}")
-    clean.metadata["otter"] = notebook.metadata.get("otter", {})
+    clean.metadata["otter"] = {"OK_FORMAT": False, "assignment_name": stem, "tests": tests}
     for cell in clean.cells:
         if cell.cell_type == "code":
             cell.execution_count, cell.outputs = None, []
+    clean.metadata["sheet"] = digest(clean)
     return clean
 
 
-def main(only_check: bool) -> None:
-    stale = [
-        f"{path.relative_to(chapters.ROOT)}: has no source"
-        for path in STUDENT.glob("*.ipynb")
-        if not (LABS / f"{path.stem}.md").exists()
-    ]
+def hushed(test: str) -> str:
+    """A test file of otter-grader whose checks are `quiet`."""
+    return f"{QUIET}\n\n{test}".replace("\ndef test_", "\n@quiet\ndef test_")
+
+
+def digest(notebook: NotebookNode) -> str:
+    """Changes when anybody writes into a cell, adds or removes one; not when cells are run."""
+    cells = repr([(cell.cell_type, cell.source.strip()) for cell in notebook.cells])
+    return hashlib.sha256(cells.encode()).hexdigest()[:16]
+
+
+def edited(sheet: Path) -> bool:
+    """Whether somebody has written into this file, or it is no sheet at all."""
+    try:
+        notebook = nbformat.read(sheet, as_version=4)
+    except Exception:
+        return True
+    return notebook.metadata.get("sheet") != digest(notebook)
+
+
+def place(notebook: NotebookNode, sheet: Path) -> str:
+    """Write a sheet where there is none, or one that nobody has touched; says what was done."""
+    if sheet.exists() and edited(sheet):
+        return f"{sheet}: kept, because somebody has written into it"
+    chapters.write_atomic(sheet, chapters.serialise(notebook))
+    return f"{sheet}: written"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write the students' sheets of the labs.")
+    parser.add_argument("--check", action="store_true", help="write nothing, name stale sheets")
+    only_check = parser.parse_args().check
+    stale = []
     for source in sources():
-        student, solution = map(chapters.serialise, assign(source))
-        copy = STUDENT / f"{source.stem}.ipynb"
+        student, solution = assign(source)
+        sheet, text = STUDENT / f"{source.stem}.ipynb", chapters.serialise(student)
         if not only_check:
-            chapters.write_atomic(copy, student)
-            chapters.write_atomic(chapters.BUILD / "labs" / copy.name, solution)
-            print(f"{source.stem}  student's copy and solution written", flush=True)
-        elif not copy.exists() or copy.read_text(encoding="utf-8") != student:
-            stale.append(f"{copy.relative_to(chapters.ROOT)}: not generated from its source")
+            print(place(student, sheet), flush=True)
+            chapters.write_atomic(SOLUTIONS / sheet.name, chapters.serialise(solution))
+        elif not sheet.exists() or sheet.read_text(encoding="utf-8") != text:
+            stale.append(f"{sheet.relative_to(chapters.ROOT)}: not generated from its source")
+    for sheet in STUDENT.glob("*.ipynb"):
+        if not (LABS / f"{sheet.stem}.md").exists():
+            stale.append(f"{sheet.relative_to(chapters.ROOT)}: has no source")
     if stale:
         sys.exit("\n".join([*stale, "run: make labs"]))
 

@@ -1,80 +1,181 @@
-"""Labs: the solution passes every check, the untouched student's copy passes none, hints help."""
+"""Labs: the solution passes every check, the untouched sheet none, no failure says the answer."""
 
+import ast
 import contextlib
 import io
+import re
 
 import nbformat
 import pytest
+import torch
 from nbclient import NotebookClient
 
 import labs
 
 pytestmark = pytest.mark.usefixtures("own_settings")
-GRADER = 'Notebook("lab.ipynb")'
 SOURCES = labs.sources()
 NAMES = [source.stem for source in SOURCES]
 
 
 @pytest.fixture(scope="module")
 def made():
-    """Both notebooks of every lab: (student's copy, solution)."""
+    """Both notebooks of every lab: (student's sheet, solution)."""
     return {source.stem: labs.assign(source) for source in SOURCES}
 
 
-def results(grader, questions, names=None):
-    """Every check's result: question -> [name, passed, hint]."""
-    found = {}
-    for question in questions:
-        cases = grader.check(question, global_env=names).test_case_results
-        found[question] = [(c.test_case.name, c.passed, c.test_case.failure_message) for c in cases]
-    return found
+@pytest.fixture(scope="module", params=NAMES)
+def solved(made, request, tmp_path_factory):
+    """A lab and the names that its solution leaves behind."""
+    student, solution = made[request.param]
+    return student, solution, run(solution, tmp_path_factory.mktemp("solution"))
 
 
-def run(notebook, folder, *, errors: bool):
-    """`results` after all cells ran one after the other, in this process: that saves 16 kernels."""
-    folder.mkdir()
-    nbformat.write(notebook, folder / "lab.ipynb")
+def run(notebook, folder):
+    """The names after all cells ran one after the other, in this process: that saves 16 kernels.
+
+    The file has another name than the sheet: what its first cell says holds in every test here.
+    """
+    nbformat.write(notebook, folder / "renamed by a student.ipynb")
     names = {"__name__": "__main__", "display": lambda *shown: None}
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         for cell in notebook.cells:
-            source = cell.source.replace(f'Notebook("{stem(notebook)}.ipynb")', GRADER)
-            if cell.cell_type != "code":
-                continue
-            try:
-                exec(compile(source, "cell", "exec"), names)
-            except Exception:
-                if not errors:
-                    raise
-        return results(names["grader"], sorted(notebook.metadata["otter"]["tests"]), names)
+            if cell.cell_type == "code":
+                exec(compile(cell.source, "cell", "exec"), names)
+    return names
 
 
-def stem(notebook):
-    """The name under which the notebook's first cell starts the grader."""
-    return notebook.cells[0].source.partition('Notebook("')[2].partition(".ipynb")[0]
+def checked(names, notebook):
+    """Every question's result, checked with `names`."""
+    questions = sorted(notebook.metadata["otter"]["tests"])
+    with contextlib.redirect_stdout(io.StringIO()):
+        return {q: names["grader"].check(q, global_env=names) for q in questions}
 
 
-def test_there_is_a_lab_for_every_method():
-    assert [name[:2] for name in NAMES] == ["02", "03", "04", "05", "06", "07", "08", "09"]
+def answers(notebook, names):
+    """What a student writes: question -> its checks' arguments that its answer cell binds."""
+    found, cell = {}, None
+    for block in notebook.cells:
+        if "otter_answer_cell" in block.metadata.get("tags", []):
+            cell = block
+        elif block.source.startswith("grader.check("):
+            bound = {node.id for node in ast.walk(ast.parse(cell.source)) if is_store(node)}
+            bound |= {n.name for n in ast.parse(cell.source).body if isinstance(n, ast.FunctionDef)}
+            asked = re.findall(
+                r"^def test_\w+\((.*)\)",
+                notebook.metadata["otter"]["tests"][block.source.split('"')[1]],
+                re.MULTILINE,
+            )
+            wanted = {name.strip() for line in asked for name in line.split(",")}
+            found[block.source.split('"')[1]] = {n: names[n] for n in sorted(bound & wanted)}
+    return found
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_solution_passes_every_check(made, name, tmp_path):
-    found = run(made[name][1], tmp_path / "solution", errors=False)
-    assert [(q, case) for q, cases in found.items() for case in cases if not case[1]] == []
+def is_store(node):
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_untouched_copy_fails_every_check_and_each_hint_helps(made, name, tmp_path):
-    found = run(made[name][0], tmp_path / "student", errors=True)
-    assert len(found) >= 6
-    assert [(q, case) for q, cases in found.items() for case in cases if case[1]] == []
-    for cases in found.values():
-        assert all("look at" in (hint or "").lower() for _, _, hint in cases)
+def wrong(value):
+    """An answer of the same kind that is not right."""
+    if callable(value):
+        return lambda *given: wrong(value(*given))
+    if isinstance(value, dict):
+        return {key: wrong(x) for key, x in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(wrong(x) for x in value)
+    if isinstance(value, set):
+        return {"z"} if all(isinstance(x, str) for x in value) else {77}
+    if isinstance(value, (bool, str)):
+        return not value if isinstance(value, bool) else "z"
+    return value + 3 if isinstance(value, (int, float, torch.Tensor)) else None
+
+
+def tokens(value):
+    """How an answer could appear in a text, as patterns."""
+    if isinstance(value, torch.Tensor):
+        return tokens(value.tolist())
+    if isinstance(value, dict):
+        return [p for x in value.values() for p in tokens(x)]
+    if isinstance(value, (list, tuple, set)):
+        return [p for x in value for p in tokens(x)]
+    if isinstance(value, str):
+        return [rf"""['"]{re.escape(value)}['"]"""]
+    if not isinstance(value, (int, float)) or value in (0, 1):
+        return []  # code, or too common to tell anything: `leaks` looks for the checks' lines
+    digits = {f"{value:g}", f"{value:.2f}", f"{value:.3f}", f"{value:.4f}", repr(value)}
+    exact = {d for d in digits if abs(float(d) - value) <= 1e-3 * abs(value)}
+    return [rf"(?<![\w.]){re.escape(d)}(?!\w|\.\d)" for d in sorted(exact)]
+
+
+def leaks(notebook, results, right):
+    """Where a failure's text holds a right answer that was not asked with, or a check's line."""
+    asked = " ".join(cell.source for cell in notebook.cells)
+    found = []
+    for question, result in results.items():
+        text = f"{result.summary()}\n{result._repr_html_()}"
+        patterns = [p for value in right[question].values() for p in tokens(value)]
+        body = notebook.metadata["otter"]["tests"][question].split("\n@test_case", 1)[1]
+        lines = [re.escape(s) for s in map(str.strip, body.splitlines()) if s.startswith("assert")]
+        found += [
+            (question, p)
+            for p in patterns + lines
+            if re.search(p, text) and not re.search(p, asked)
+        ]
+    return found
+
+
+def test_there_is_a_lab_for_every_chapter():
+    assert [chapter.stem for chapter in labs.chapters.sources()] == NAMES
+
+
+def test_solution_passes_and_wrong_answers_are_not_corrected(solved):
+    student, solution, names = solved
+    failed = [q for q, result in checked(names, solution).items() if not result.passed_all]
+    assert failed == []
+    right = answers(student, names)
+    assert all(right.values()), "a question without an answer of its own"
+    spoilt = names | {n: wrong(v) for given in right.values() for n, v in given.items()}
+    results = checked(spoilt, solution)
+    assert [q for q, result in results.items() if result.passed_all] == []
+    assert leaks(student, results, right) == []
+
+
+def test_untouched_sheet_runs_to_its_end_and_passes_nothing(solved, tmp_path):
+    student, _, right = solved
+    results = checked(run(student, tmp_path), student)
+    assert len(results) >= 6
+    cases = [case for result in results.values() for case in result.test_case_results]
+    assert [case.test_case.name for case in cases if case.passed] == []
+    assert all("look at" in (case.test_case.failure_message or "").lower() for case in cases)
+    said = " ".join(case.message for case in cases)
+    assert "not answered yet" in said
+    assert re.findall("ellipsis|Ellipsis|NoneType", said) == []
+    assert leaks(student, results, answers(student, right)) == []
+
+
+def test_loud_checks_are_caught(made, monkeypatch, tmp_path):
+    monkeypatch.setattr(labs, "hushed", lambda test: test)
+    student, solution = labs.assign(next(s for s in SOURCES if s.stem == "04_cgsv"))
+    names = run(solution, tmp_path)
+    right = answers(student, names)
+    spoilt = names | {n: wrong(v) for given in right.values() for n, v in given.items()}
+    assert {"q4", "q8"} <= {q for q, _ in leaks(student, checked(spoilt, student), right)}
+
+
+def test_a_sheet_may_be_renamed_while_it_is_open(made, tmp_path):
+    student, _ = made["04_cgsv"]
+    student = nbformat.from_dict({**student, "cells": student.cells[:1]})
+    names = run(student, tmp_path)
+    (tmp_path / "renamed by a student.ipynb").rename(tmp_path / "again.ipynb")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "again.ipynb").rename(tmp_path / "elsewhere" / "again.ipynb")
+    with contextlib.chdir(tmp_path):
+        result = names["grader"].check("q4", global_env={"mean_cosine": ...})
+    assert "not answered yet" in result.summary()
 
 
 def test_a_lab_works_in_jupyter_as_well(made, tmp_path):
     notebook = made["04_cgsv"][1]
-    nbformat.write(notebook, tmp_path / "04_cgsv.ipynb")
+    nbformat.write(notebook, tmp_path / "mine.ipynb")
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     said = [
         output.data["text/plain"]
@@ -87,16 +188,10 @@ def test_a_lab_works_in_jupyter_as_well(made, tmp_path):
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
-def test_student_copy_is_generated_from_the_source(source):
-    stored = labs.STUDENT / f"{source.stem}.ipynb"
-    student, _ = labs.assign(source)
-    assert stored.read_text(encoding="utf-8") == labs.chapters.serialise(student), "run: make labs"
-
-
-@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
-def test_lab_has_goal_timing_and_hidden_solutions(source):
+def test_sheet_is_generated_from_the_source(made, source):
+    stored = (labs.STUDENT / f"{source.stem}.ipynb").read_text(encoding="utf-8")
+    assert stored == labs.chapters.serialise(made[source.stem][0]), "run: make labs"
+    assert "SOLUTION" not in stored
     text = source.read_text(encoding="utf-8")
     for part in ("**Goal.**", "**Before the lab.**", "| minutes | what |", "## Before you leave"):
         assert part in text, part
-    stored = (labs.STUDENT / f"{source.stem}.ipynb").read_text(encoding="utf-8")
-    assert "SOLUTION" not in stored
