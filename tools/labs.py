@@ -131,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main("--check" in sys.argv[1:])
+    main()
