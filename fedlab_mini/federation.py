@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from .checks import distinct_ids, shown
 from .corrupt import DataCorruption, UpdateAttack
 from .data import Dataset
 from .partition import Split, iid
@@ -118,11 +119,13 @@ class Federation:
         test: Samples,
         classes: int | None = None,
         name: str = "federation",
+        truth: Mapping[int, str] | None = None,
     ) -> Federation:
         """Anybody's data: one ``(x [n_k, ...], y [n_k])`` a client; ids are the positions 0..K-1.
 
         validation, test  the server's samples, in the same form
         classes           number of classes; by default the highest label + 1
+        truth             {client id: what is wrong with its data}, where you know; for judging only
 
         Clients with NaN or infinite inputs stay in the federation, never take part, and are named
         in a warning.
@@ -159,7 +162,17 @@ class Federation:
             classes=classes or top,
             unusable=broken,
             name=name,
+            truth=_known(truth, len(datasets)),
         )
+
+
+def _known(truth: object, clients: int) -> dict[int, str]:
+    """Ground truth as given: {client id: a word or a sentence}."""
+    if truth is not None and not isinstance(truth, Mapping):
+        raise TypeError(f"truth: expected {{client id: what is wrong}}, got {shown(truth)}")
+    known = dict(truth or {})
+    ids = distinct_ids("truth", list(known), clients)
+    return dict(zip(ids.tolist(), map(str, known.values()), strict=True))
 
 
 def federation(
