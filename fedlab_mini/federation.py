@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from .checks import distinct_ids, shown
 from .corrupt import DataCorruption, UpdateAttack
 from .data import Dataset
 from .partition import Split, iid
@@ -162,17 +161,8 @@ class Federation:
             classes=classes or top,
             unusable=broken,
             name=name,
-            truth=_known(truth, len(datasets)),
+            truth={} if truth is None else truth,
         )
-
-
-def _known(truth: object, clients: int) -> dict[int, str]:
-    """Ground truth as given: {client id: a word or a sentence}."""
-    if truth is not None and not isinstance(truth, Mapping):
-        raise TypeError(f"truth: expected {{client id: what is wrong}}, got {shown(truth)}")
-    known = dict(truth or {})
-    ids = distinct_ids("truth", list(known), clients)
-    return dict(zip(ids.tolist(), map(str, known.values()), strict=True))
 
 
 def federation(
