@@ -463,10 +463,12 @@ def _middle(value: object) -> float | None:
 
 def _cell(value: object, digits: int) -> str:
     if isinstance(value, tuple):
-        mean, low, high = (f"{float(part):.{digits}f}" for part in value)
+        mean, low, high = (_cell(float(part), digits) for part in value)
         return f"{mean} [{low}, {high}]"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None or isinstance(value, str):
         return value or ""
-    return str(value) if isinstance(value, int) else f"{float(value):.{digits}f}"  # type: ignore[arg-type]
+    if isinstance(value, int):
+        return str(value)
+    return f"{round(float(value), digits) + 0.0:.{digits}f}"  # type: ignore[arg-type]  # no -0.00

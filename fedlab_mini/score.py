@@ -19,13 +19,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from .checks import choice, dims, distinct_ids, instance, reals, shown, wholes
+from .checks import array, choice, dims, distinct_ids, instance, reals, shown, wholes
 from .game import Game
 from .games import round_game
 from .local import finite_rows
 from .model import Model
 from .rounds import Round, Server, Strategy
 from .shapley import Estimate
+from .streams import stream
 
 KEYS = ("t", "theta", "updates", "models", "clients", "sizes")
 Record = Mapping[str, Any] | Tensor | np.ndarray | str | os.PathLike
@@ -63,17 +64,18 @@ def score(
     list of arrays in the order of ``net.shapes``; instead of [m, P]: a list of m of these.
 
     returns     a frame, one row a client, one column a method; higher is a larger contribution
-    raises      TypeError or ValueError naming the round and the key. A client whose update is not
+    raises      TypeError or ValueError naming the record and its key. A client whose update is not
                 finite is left out of that round, with a warning
     """
     instance("net", net, Model, "fm.Model(module)")
     x, y = _samples(validation, net)
     choice("metric", metric, ("accuracy", "loss"))
     watching, playing = _methods(methods)
-    ids = list(_all_clients(updates) if clients is None else clients)
+    stream(seed, "scores")  # refuses what is no seed
+    ids = _all_clients(updates) if clients is None else _names("clients", clients)
     place = {client: k for k, client in enumerate(ids)}
     if len(place) != len(ids) or not ids:
-        raise ValueError(f"clients: expected distinct ids, at least one, got {shown(ids)}")
+        raise ValueError(f"clients: expected distinct ids, at least one, got {shown(clients)}")
     for strategy in watching.values():
         strategy.start(Server(len(ids), net.outputs(x), net, (x, y), seed))
     totals = {name: torch.zeros(len(ids), dtype=torch.float64) for name in playing}
@@ -121,7 +123,7 @@ def flat(net: Model, name: str, value: Any) -> Tensor:
         wanted = ", ".join(f"{key} {dims(shape)}" for key, shape in net.shapes.items())
         raise ValueError(f"{name}: expected {len(net.shapes)} arrays, {wanted}, got {len(parts)}")
     named = zip(net.shapes.items(), parts, strict=True)
-    found = [reals(f"{name}, {key}", part, shape, finite=False) for (key, shape), part in named]
+    found = [reals(f"{name}: {key}", part, shape, finite=False) for (key, shape), part in named]
     return torch.cat([part.flatten() for part in found])
 
 
@@ -167,24 +169,32 @@ def _methods(methods: Any) -> tuple[dict[str, Strategy], dict[str, Callable[[Gam
 @contextlib.contextmanager
 def _opened(record: Any, t: int) -> Iterator[Mapping[str, Any]]:
     """A record as a mapping; a file stays open, its arrays unread, while it is used."""
+    name = f"updates[{t - 1}]"
     if isinstance(record, str | os.PathLike):
         try:
             file = np.load(record, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"updates: {record} is no .npz file: {error}") from error
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"{name}: cannot read {record} as an .npz file of numbers ({type(error).__name__})"
+            ) from error
         if not isinstance(file, Mapping):
-            raise ValueError(f"updates: {record} holds one array; save a round by np.savez")
+            raise ValueError(f"{name}: {record} holds one array; save a round by np.savez")
         with file:
             yield file
     else:
-        yield record if isinstance(record, Mapping) else {"updates": record}
+        given = isinstance(record, Mapping)
+        yield record if given else {"updates": array(name, record, ["m", "P"])}
 
 
 def _all_clients(updates: Iterable[Record]) -> list[Hashable]:
     """Every id of the records; numbers in order, names as they come."""
-    if isinstance(updates, Mapping | str) or not isinstance(updates, Iterable):
+    try:
+        once = iter(updates) is updates
+    except TypeError:
+        once = None
+    if once is None or isinstance(updates, Mapping | str | bytes):
         raise TypeError(f"updates: expected one record a round, got {shown(updates)}")
-    if iter(updates) is updates:
+    if once:
         raise TypeError("clients: this iterator is read only once; name all clients, clients=[...]")
     found: dict[Hashable, None] = {}
     for t, record in enumerate(updates, 1):
@@ -197,24 +207,37 @@ def _all_clients(updates: Iterable[Record]) -> list[Hashable]:
 def _ids(fields: Mapping[str, Any], t: int) -> list[Hashable]:
     """The ids of a round's rows, as Python's numbers and words."""
     if unknown := [key for key in fields if key not in KEYS]:
-        raise ValueError(f"round {t}: unknown keys {unknown}; known are {', '.join(KEYS)}")
+        raise ValueError(f"updates[{t - 1}]: unknown keys {unknown}; known are {', '.join(KEYS)}")
     if ("updates" in fields) == ("models" in fields):
-        raise ValueError(f"round {t}: expected either updates or models, got {[*fields]}")
+        raise ValueError(f"updates[{t - 1}]: expected either updates or models, got {[*fields]}")
     if "clients" in fields:
-        ids = np.asarray(fields["clients"])
-        if ids.ndim != 1 or ids.dtype.kind not in "iuUS":
-            raise TypeError(f"round {t}, clients: expected ids [m], got {shown(fields['clients'])}")
-        return ids.tolist()
-    return list(range(len(fields["updates" if "updates" in fields else "models"])))
+        return _names(f"updates[{t - 1}]: clients", fields["clients"])
+    rows = fields["updates" if "updates" in fields else "models"]
+    if not isinstance(rows, list | tuple):
+        rows = array(f"updates[{t - 1}]: rows", rows, ["m", "P"])
+    return list(range(len(rows)))
+
+
+def _names(name: str, value: Any) -> list[Hashable]:
+    """Client ids as Python's numbers and words."""
+    try:
+        ids = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        ids = np.array(None)
+    if ids.ndim != 1 or ids.dtype.kind not in "iuUS":
+        raise TypeError(f"{name}: expected ids [m], numbers or words, got {shown(value)}")
+    return ids.tolist()
 
 
 def _after(fields: Mapping[str, Any], last: int, t: int) -> int:
     """The record's own number, which must be above the last one's."""
     if "t" not in fields:
         return last
-    found = int(wholes(f"round {t}, t", np.atleast_1d(fields["t"]), [1])[0])
+    found = int(wholes(f"updates[{t - 1}]: t", np.atleast_1d(fields["t"]), [1])[0])
     if found <= last:
-        raise ValueError(f"round {t}, t: {found} after {last}; give the rounds in their order")
+        raise ValueError(
+            f"updates[{t - 1}]: t: {found} after {last}; give the rounds in their order"
+        )
     return found
 
 
@@ -229,18 +252,20 @@ def _round(
     """One record as a ``Round``, ids as places in the table; broken updates are missing."""
     names = _ids(fields, t)
     if unknown := [name for name in names if name not in place]:
-        raise ValueError(f"round {t}: {unknown} are not among the clients named")
-    ids = distinct_ids(f"round {t}, clients", [place[name] for name in names], len(place))
+        raise ValueError(f"updates[{t - 1}]: {unknown} are not among the clients named")
+    ids = distinct_ids(f"updates[{t - 1}]: clients", [place[name] for name in names], len(place))
     if "theta" in fields:
-        theta = flat(net, f"round {t}, theta", fields["theta"]).to(like)
+        theta = flat(net, f"updates[{t - 1}]: theta", fields["theta"]).to(like)
     if theta is None:
         raise ValueError("theta: the first round holds none; give theta=, the model before it")
     if not torch.isfinite(theta).all():
-        raise ValueError(f"round {t}, theta: holds NaN or infinite values")
+        raise ValueError(f"updates[{t - 1}]: theta: holds NaN or infinite values")
     key = "updates" if "updates" in fields else "models"
-    rows = _rows(net, f"round {t}, {key}", fields[key], len(ids)).to(like)
+    rows = _rows(net, f"updates[{t - 1}]: {key}", fields[key], len(ids)).to(like)
     rows = rows - theta if key == "models" else rows
-    sizes = wholes(f"round {t}, sizes", fields.get("sizes", [1] * len(ids)), [len(ids)], 1).cpu()
+    sizes = wholes(
+        f"updates[{t - 1}]: sizes", fields.get("sizes", [1] * len(ids)), [len(ids)], 1
+    ).cpu()
     good = finite_rows(rows).cpu()
     if not good.all():
         bad = [names[row] for row in (~good).nonzero().flatten().tolist()]

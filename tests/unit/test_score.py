@@ -200,7 +200,7 @@ def test_unknown_clients_files_and_samples_are_refused(fed, rounds, tmp_path):
     (tmp_path / "no.npz").write_text("no")
     np.save(tmp_path / "one.npy", np.zeros(3))
     for name in ("no.npz", "one.npy"):
-        with pytest.raises(ValueError, match=r"no\.npz is no|holds one array"):
+        with pytest.raises(ValueError, match=r"cannot read .*no\.npz|one\.npy holds one array"):
             scored([tmp_path / name], fed)
     with pytest.raises(TypeError, match="validation"):
         fm.score(rounds, net=NET, validation=None, methods=[fm.exact])

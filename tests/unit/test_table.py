@@ -33,6 +33,10 @@ def test_a_table_has_heads_a_caption_and_its_best_in_bold():
     assert repr(made).splitlines()[1] == "a < b   0.90 [0.80, 1.00]  0.12       7   yes"
 
 
+def test_no_zero_is_negative():
+    assert "-" not in repr(plots.table({"a": {"x": -0.001}}, caption="", rows="r"))
+
+
 def test_equal_cells_are_all_best_and_bad_tables_are_refused():
     tied = plots.table({"a": {"x": 1.0}, "b": {"x": 1.0}}, caption="", best="highest")
     assert tied._repr_html_().count("<strong>") == 2
