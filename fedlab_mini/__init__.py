@@ -39,6 +39,7 @@ from .model import Model, cnn, logistic, mlp
 from .partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
 from .rounds import Cost, History, Round, Server
 from .scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
+from .score import score
 from .shapley import (
     Estimate,
     alone,
@@ -121,6 +122,7 @@ __all__ = [
     "retraining_game",
     "round_game",
     "scale",
+    "score",
     "sign_flip",
     "simulate",
     "simulator",

@@ -138,6 +138,7 @@ class Federation:
         test: Samples,
         classes: int | None = None,
         name: str = "federation",
+        truth: Mapping[int, str] | None = None,
     ) -> Federation:
         """Anybody's data: one ``(x [n_k, ...], y [n_k])`` a client; ids are the positions 0..K-1.
 
@@ -146,6 +147,7 @@ class Federation:
 
         validation, test  the server's samples, in the same form
         classes           number of classes; by default the highest label + 1
+        truth             {client id: what is wrong with its data}, where you know; for judging only
 
         Clients with NaN or infinite inputs stay in the federation, never take part, and are named
         in a warning.
@@ -184,6 +186,7 @@ class Federation:
             classes=top if classes is None else checks.whole("classes", classes, top),
             unusable=frozenset(broken),
             name=name,
+            truth={} if truth is None else truth,
         )
 
 

@@ -8,7 +8,9 @@ The tables stand here because only the figures read them.
 
 from __future__ import annotations
 
+import html
 import itertools
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -394,3 +396,95 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
         f"Confusion matrices: {rows} against predicted class.",
         f"Confusion matrices; share of right predictions: {hit}.",
     )
+
+
+class Table:
+    """A table that a notebook shows as HTML and a terminal as text; made by ``table``."""
+
+    def __init__(self, header: list[str], rows: list[list[str]], best: set, caption: str):
+        self.header, self.rows, self.best, self.caption = header, rows, best, caption
+
+    def __repr__(self) -> str:
+        lines = [self.header, *self.rows]
+        wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        pads = [[str.ljust, *[str.rjust] * (len(wide) - 1)]] * len(lines)
+        text = [
+            "  ".join(pad(cell, width) for pad, cell, width in zip(*row, strict=True)).rstrip()
+            for row in zip(pads, lines, [wide] * len(lines), strict=True)
+        ]
+        return "\n".join([*text, "", self.caption])
+
+    def _repr_html_(self) -> str:
+        def row(i: int, cells: list[str]) -> str:
+            shown = [f'<th scope="row">{html.escape(cells[0])}</th>']
+            for j, cell in enumerate(cells[1:]):
+                text = html.escape(cell)
+                text = f"<strong>{text}</strong>" if (i, j) in self.best else text
+                shown.append(f'<td style="text-align: right">{text}</td>')
+            return f"<tr>{''.join(shown)}</tr>"
+
+        heads = [f'<th scope="col">{html.escape(name)}</th>' for name in self.header]
+        body = "\n".join(row(i, cells) for i, cells in enumerate(self.rows))
+        return (
+            f'<table class="fedlab-table">\n<caption>{html.escape(self.caption)}</caption>\n'
+            f"<thead><tr>{''.join(heads)}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+        )
+
+
+def table(
+    data: Mapping[str, Mapping[str, object]],
+    *,
+    caption: str,
+    rows: str = "",
+    digits: int = 2,
+    best: Mapping[str, str] | str | None = None,
+) -> Table:
+    """Results as a real table: ``data[row][column]``, e.g. ``frame.to_dict("index")``.
+
+    data     cells are text, numbers, or (mean, low, high), shown as "mean [low, high]"
+    rows     what the rows are, the head of the first column; digits  after the point
+    best     "highest" or "lowest", for all columns or by column: that cell is bold, and the caption
+             says so
+    raises   ValueError for no row, rows of other columns, or a column that is not there
+    """
+    columns = list(next(iter(data.values()))) if data else []
+    if not columns or any(list(row) != columns for row in data.values()):
+        raise ValueError("data: expected rows of the same columns, at least one of each")
+    best = dict.fromkeys(columns, best) if isinstance(best, str) else dict(best or {})
+    if unknown := [*(set(best) - set(columns)), *(set(best.values()) - {"highest", "lowest"})]:
+        raise ValueError(f'best: expected columns and "highest" or "lowest", got {unknown}')
+    marked = set()
+    for column, side in best.items():
+        values = {i: _middle(row[column]) for i, row in enumerate(data.values())}
+        values = {i: value for i, value in values.items() if value is not None}
+        if values:
+            top = (max if side == "highest" else min)(values.values())
+            marked |= {(i, columns.index(column)) for i, value in values.items() if value == top}
+    if marked:
+        told = [f"the {side} of {column}" for column, side in best.items()]
+        same = len(set(best.values())) == 1 and set(best) == set(columns)
+        told = [f"the {next(iter(best.values()))} of each column"] if same else told
+        caption = f"{caption} Bold: {', '.join(told)}."
+    cells = [[str(name), *(_cell(v, digits) for v in row.values())] for name, row in data.items()]
+    return Table([rows, *map(str, columns)], cells, marked, caption)
+
+
+def _middle(value: object) -> float | None:
+    """The number of a cell that is compared with its column; None for text and NaN."""
+    value = value[0] if isinstance(value, tuple) else value
+    if isinstance(value, str | bool) or value is None:
+        return None
+    return None if math.isnan(float(value)) else float(value)  # type: ignore[arg-type]
+
+
+def _cell(value: object, digits: int) -> str:
+    if isinstance(value, tuple):
+        mean, low, high = (_cell(float(part), digits) for part in value)
+        return f"{mean} [{low}, {high}]"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, int):
+        return str(value)
+    return f"{round(float(value), digits) + 0.0:.{digits}f}"  # type: ignore[arg-type]  # no -0.00

@@ -40,7 +40,7 @@ class ChapterError(RuntimeError):
 
 def sources(names: Iterable[str] = ()) -> list[Path]:
     """Chapter texts in order; `names` ("02", "02_shapley_theory" or a path) picks some of them."""
-    found = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.md"))
+    found = sorted(NOTEBOOKS.glob("*.md"))  # numbered chapters first, then the other pages
     wanted = [Path(name).stem for name in names]
     for name in wanted:
         if not any(path.stem.startswith(name) for path in found):

@@ -1,0 +1,225 @@
+"""Score: recorded rounds in, a table out, the same as the training that was recorded."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import fedlab_mini as fm
+from fedlab_mini.__main__ import main
+
+NET = fm.mlp(64, 8, 10)
+LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.3)
+
+
+class Recorder(fm.FedAvg):
+    """FedAvg that keeps every round it sees."""
+
+    def start(self, server):
+        super().start(server)
+        self.seen = []
+
+    def aggregate(self, round):
+        parts = {"theta": round.theta, "updates": round.updates, "sizes": round.sizes}
+        self.seen.append({name: part.clone() for name, part in parts.items()})
+        self.seen[-1]["clients"] = round.clients.clone()
+        return super().aggregate(round)
+
+
+@pytest.fixture(scope="module")
+def fed():
+    split = fm.dirichlet_labels(0.5)
+    return fm.federation(
+        fm.load("digits"), clients=5, split=split, corrupt={3: fm.flip_labels(0.9)}
+    )
+
+
+@pytest.fixture(scope="module")
+def rounds(fed):
+    """Six recorded rounds of three clients each."""
+    keeper = fm.train(fed, NET, Recorder(per_round=3), rounds=6, local=LOCAL).strategy
+    return keeper.seen
+
+
+def scored(rounds, fed, methods=(fm.leave_one_out,), **given):
+    return fm.score(rounds, net=NET, validation=fed.validation, methods=list(methods), **given)
+
+
+def test_a_watching_strategy_scores_as_in_its_own_training(fed, rounds):
+    history = fm.train(fed, NET, fm.FedAvg(per_round=3), rounds=6, local=LOCAL)
+    table = scored(rounds, fed, [fm.FedAvg()])
+    np.testing.assert_allclose(table["FedAvg"], history.scores[-1])
+
+
+def test_an_estimator_is_the_mean_over_all_rounds(fed, rounds):
+    total = torch.zeros(5, dtype=torch.float64)
+    for r in rounds:
+        game = fm.round_game(
+            NET, r["theta"], r["updates"], *fed.validation, metric="loss", weights=r["sizes"]
+        )
+        total[r["clients"]] += fm.exact(game).values
+    table = scored(rounds, fed, [fm.exact], metric="loss")
+    np.testing.assert_allclose(table["exact"], total / 6)
+    assert table.index.name == "client"
+    assert list(table.index) == list(range(5))
+
+
+def test_the_recorded_model_wins_over_the_one_computed(fed, rounds):
+    bare = [{k: v for k, v in r.items() if k != "theta"} for r in rounds]
+    computed = scored(bare, fed, [fm.exact], theta=rounds[0]["theta"], metric="loss")
+    recorded = scored(rounds, fed, [fm.exact], metric="loss")
+    pd.testing.assert_frame_equal(computed, recorded)  # the recorder averaged as FedAvg does
+    moved = [dict(r, theta=r["theta"] + 0.01) for r in rounds]
+    other = scored(moved, fed, [fm.exact], metric="loss")
+    assert (other - recorded).abs().max().item() > 1e-6
+
+
+def test_every_form_of_a_round_gives_the_same_scores(fed, rounds, tmp_path):
+    expected = scored(rounds, fed, [fm.CGSV(), fm.exact])
+
+    def by_name(vector):
+        return dict(zip(NET.shapes, NET.split(vector), strict=True)) | {"extra": torch.ones(2)}
+
+    def in_order(vector):
+        return [part.numpy() for part in NET.split(vector)]
+
+    paths = []
+    for t, r in enumerate(rounds):
+        paths.append(tmp_path / f"round_{t:03d}.npz")
+        np.savez(paths[-1], t=t, **{k: v.numpy() for k, v in r.items()})
+    forms = {
+        "state dicts": [
+            dict(r, theta=by_name(r["theta"]), updates=[*map(by_name, r["updates"])])
+            for r in rounds
+        ],
+        "lists of arrays": [dict(r, updates=[*map(in_order, r["updates"])]) for r in rounds],
+        "numpy": [{k: v.numpy() for k, v in r.items()} for r in rounds],
+        "files": paths,
+    }
+    for form, records in forms.items():
+        pd.testing.assert_frame_equal(scored(records, fed, [fm.CGSV(), fm.exact]), expected), form
+    models = [
+        {k: v for k, v in r.items() if k != "updates"} | {"models": r["theta"] + r["updates"]}
+        for r in rounds
+    ]
+    close = scored(models, fed, [fm.CGSV(), fm.exact])
+    np.testing.assert_allclose(close, expected, atol=1e-5)
+
+
+def test_names_are_ids_and_order_is_no_matter(fed, rounds):
+    words = np.array(["north", "east", "south", "west", "hill"])
+    named = [dict(r, clients=words[r["clients"]]) for r in rounds]
+    expected = scored(rounds, fed, [fm.CGSV(), fm.exact])
+    found = scored(named, fed, [fm.CGSV(), fm.exact], clients=list(words))
+    np.testing.assert_array_equal(found, expected)
+    assert list(found.index) == list(words)
+    turned = [
+        dict(
+            r, clients=r["clients"].flip(0), updates=r["updates"].flip(0), sizes=r["sizes"].flip(0)
+        )
+        for r in rounds
+    ]
+    np.testing.assert_allclose(scored(turned, fed, [fm.CGSV(), fm.exact]), expected, atol=1e-6)
+    assert set(scored(named, fed).index) == set(words)
+
+
+def test_a_generator_is_read_once_and_a_caller_keeps_its_strategy(fed, rounds):
+    mine = fm.CGSV()
+    table = scored((r for r in rounds), fed, [mine], clients=range(5))
+    pd.testing.assert_frame_equal(table, scored(rounds, fed, [mine]))
+    assert not hasattr(mine, "server")
+    with pytest.raises(TypeError, match="clients: this iterator is read only once"):
+        scored((r for r in rounds), fed)
+
+
+def test_a_client_that_sends_nonsense_is_named_and_left_out(fed, rounds):
+    broken = [dict(r, updates=r["updates"].clone()) for r in rounds]
+    broken[0]["updates"][1] = torch.nan
+    bad = int(rounds[0]["clients"][1])
+    with pytest.warns(UserWarning, match=rf"round 1: the update of \[{bad}\] is not finite"):
+        table = scored(broken, fed, [fm.SFedAvg(None), fm.exact])
+    assert np.isfinite(table).all(axis=None)
+    alone = [dict(r, updates=torch.full_like(r["updates"], torch.inf)) for r in rounds[:1]]
+    with pytest.warns(UserWarning, match="not finite"):
+        assert (scored(alone, fed, [fm.exact]) == 0).all(axis=None)
+
+
+def test_methods_have_names(fed, rounds):
+    drawn = functools.partial(fm.permutation, samples=20)
+    assert list(scored(rounds, fed, [drawn, fm.exact])) == ["permutation", "exact"]
+    both = {"a": fm.CGSV(), "b": fm.CGSV(gamma0=0.9)}
+    table = fm.score(rounds, net=NET, validation=fed.validation, methods=both)
+    assert list(table) == ["a", "b"]
+    assert not np.allclose(table["a"], table["b"])
+
+
+REFUSED = {
+    "theta: the first round holds none": lambda r: [{"updates": r["updates"]}],
+    "unknown keys": lambda r: [dict(r, size=[1, 2, 3])],
+    "either updates or models": lambda r: [{"theta": r["theta"]}],
+    "updates: expected an array": lambda r: [dict(r, updates=r["updates"][:, :-1])],
+    "expected one entry a client": lambda r: [dict(r, updates=[r["theta"]])],
+    "lacks the parameters": lambda r: [dict(r, theta={"0.weight": r["theta"]})],
+    "expected 4 arrays": lambda r: [dict(r, theta=[r["theta"][:4], r["theta"][4:]])],
+    "theta: holds NaN": lambda r: [dict(r, theta=r["theta"] * torch.nan)],
+    "sizes: expected whole numbers": lambda r: [dict(r, sizes=[1, 0, 3])],
+    "t: 3 after 5": lambda r: [dict(r, t=5), dict(r, t=3)],
+    "distinct client ids": lambda r: [dict(r, clients=[1, 1, 2])],
+    "at least one": lambda r: [],
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_bad_record_is_refused_by_name(fed, rounds, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        scored(REFUSED[message](rounds[0]), fed)
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ([fm.CGSV], r"CGSV is a class; write CGSV\(\)"),
+        ([], "at least one"),
+        ([3], "expected a strategy"),
+        ([fm.CGSV(), fm.CGSV()], "two of one name"),
+        (fm.exact, "expected a list"),
+    ],
+)
+def test_bad_methods_are_refused(fed, rounds, methods, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        fm.score(rounds, net=NET, validation=fed.validation, methods=methods)
+
+
+def test_unknown_clients_files_and_samples_are_refused(fed, rounds, tmp_path):
+    with pytest.raises(ValueError, match="not among the clients named"):
+        scored(rounds, fed, clients=[0, 1])
+    (tmp_path / "no.npz").write_text("no")
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name in ("no.npz", "one.npy"):
+        with pytest.raises(ValueError, match=r"cannot read .*no\.npz|one\.npy holds one array"):
+            scored([tmp_path / name], fed)
+    with pytest.raises(TypeError, match="validation"):
+        fm.score(rounds, net=NET, validation=None, methods=[fm.exact])
+
+
+def test_the_command_line_prints_and_writes_the_same_table(fed, rounds, tmp_path, capsys):
+    names = []
+    for t, r in enumerate(rounds):
+        names.append(str(tmp_path / f"round_{t:03d}.npz"))
+        np.savez(names[-1], **{k: v.numpy() for k, v in r.items()})
+    np.savez(tmp_path / "validation.npz", x=fed.validation[0], y=fed.validation[1])
+    words = ["--net", "64,8,10", "--validation", str(tmp_path / "validation.npz")]
+    out = tmp_path / "scores.csv"
+    main(["score", *names, *words, "--methods", "CGSV,exact", "--csv", str(out)])
+    assert "CGSV" in capsys.readouterr().out
+    expected = scored(rounds, fed, [fm.CGSV(), fm.exact])
+    pd.testing.assert_frame_equal(pd.read_csv(out, index_col="client"), expected)
+    for wrong in (["--methods", "CGVS"], ["--net", "x"], ["--net", "fedlab_mini:nothing"]):
+        with pytest.raises(SystemExit) as left:
+            main(["score", *names, *words, *wrong])
+        assert left.value.code
+    assert "CGVS" in capsys.readouterr().err

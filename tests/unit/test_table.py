@@ -1,0 +1,50 @@
+"""Tables: real HTML with heads, a caption and the best cells in bold."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from fedlab_mini import plots
+
+RESULTS = {
+    "a < b": {"AUC": (0.9, 0.8, 1.0), "loss": 0.123, "rounds": 7, "kept": True},
+    "CGSV": {"AUC": (0.5, 0.4, 0.6), "loss": 0.05, "rounds": 12, "kept": False},
+    "none": {"AUC": float("nan"), "loss": float("nan"), "rounds": 3, "kept": None},
+}
+
+
+def test_a_table_has_heads_a_caption_and_its_best_in_bold():
+    best = {"AUC": "highest", "loss": "lowest"}
+    made = plots.table(RESULTS, rows="method", caption="How good.", best=best)
+    page = ElementTree.fromstring(made._repr_html_())
+    assert page.find("caption").text == "How good. Bold: the highest of AUC, the lowest of loss."
+    heads = page.findall("thead/tr/th")
+    assert [head.text for head in heads] == ["method", "AUC", "loss", "rounds", "kept"]
+    assert {head.get("scope") for head in heads} == {"col"}
+    lines = page.findall("tbody/tr")
+    assert [line.find("th").text for line in lines] == ["a < b", "CGSV", "none"]
+    assert {line.find("th").get("scope") for line in lines} == {"row"}
+    cells = [["".join(cell.itertext()) for cell in line.findall("td")] for line in lines]
+    assert cells[0] == ["0.90 [0.80, 1.00]", "0.12", "7", "yes"]
+    assert cells[1] == ["0.50 [0.40, 0.60]", "0.05", "12", "no"]
+    assert [bold.text for bold in page.iter("strong")] == ["0.90 [0.80, 1.00]", "0.05"]
+    assert repr(made).splitlines()[1] == "a < b   0.90 [0.80, 1.00]  0.12       7   yes"
+
+
+def test_no_zero_is_negative():
+    assert "-" not in repr(plots.table({"a": {"x": -0.001}}, caption="", rows="r"))
+
+
+def test_equal_cells_are_all_best_and_bad_tables_are_refused():
+    tied = plots.table({"a": {"x": 1.0}, "b": {"x": 1.0}}, caption="", best="highest")
+    assert tied._repr_html_().count("<strong>") == 2
+    assert "Bold: the highest of each column." in repr(tied)
+    for data, best in (
+        ({}, None),
+        ({"a": {"x": 1}, "b": {"y": 1}}, None),
+        (RESULTS, {"AUC": "top"}),
+    ):
+        with pytest.raises(ValueError, match=r"data|best"):
+            plots.table(data, caption="", best=best)
