@@ -1,0 +1,320 @@
+"""The notebooks that people open, made from a chapter's source and its outputs.
+
+A chapter is written once, in `book/chapters/NN_topic.md`. Its executed form, source and outputs
+together, is called whole. A whole notebook is split into `notebooks/NN_topic.ipynb`, in Markdown
+that every viewer knows, and `notebooks/solutions/NN_topic.ipynb` with the solutions and the cells
+that run them. Together with the source these two give the whole back, so no other copy is kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import nbformat
+from markdown_it import MarkdownIt
+from mdit_py_plugins.colon_fence import colon_fence_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.myst_blocks import myst_block_plugin
+from nbformat import NotebookNode
+from pybtex.database import Entry, parse_file
+from pybtex.plugin import find_plugin
+
+import chapters
+
+RECORD = "application/papermill.record/text/plain"  # what glue(...) leaves among the outputs
+CODE = re.compile(r"(?:\{([\w:-]+)\})?(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
+OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
+TITLED = re.compile(r"(.+?)\s*<([^<>]+)>", re.DOTALL)
+WORDS = {"figure": "Figure", "exercise": "Exercise"}  # what a label may stand at, and its name
+WORDS |= {f"prf:{x}": x.capitalize() for x in ("definition", "theorem", "proposition", "lemma")}
+BEGIN = """%%capture
+import os
+if os.path.basename(os.getcwd()) == "solutions":
+    os.chdir("..")
+%run {stem}.ipynb"""
+
+parser = MarkdownIt("commonmark").enable("table").use(colon_fence_plugin).use(myst_block_plugin)
+parser.use(dollarmath_plugin, double_inline=True)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of a text: a directive, a labelled formula (kind `math`), or anything else."""
+
+    kind: str
+    text: str
+    title: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return self.options.get("label") or self.options.get("name") or ""
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The top-level pieces of a MyST text, in order."""
+    lines = text.splitlines()
+    for token in parser.parse(text):
+        if token.level or token.nesting < 0 or not token.map:
+            continue
+        whole = "\n".join(lines[slice(*token.map)]).rstrip()
+        name = re.match(r"\{([\w:-]+)\}\s*(.*)", token.info)
+        if token.type in ("fence", "colon_fence") and name:
+            body, options = token.content.splitlines(), {}
+            while body and (found := OPTION.fullmatch(body[0])):
+                options[found[1]] = found[2]
+                body.pop(0)
+            yield Block(name[1], "\n".join(body).strip(), name[2], options)
+        elif token.type == "math_block_label":
+            yield Block("math", token.content.strip(), options={"label": token.info})
+        elif token.type in ("fence", "code_block", "math_block"):
+            yield Block("verbatim", whole)
+        elif token.type not in ("myst_target", "myst_line_comment"):
+            yield Block("heading" if token.type == "heading_open" else "text", whole)
+
+
+def captioned(cell: NotebookNode) -> tuple[str, str, str] | None:
+    """Name, caption and description of the figure that a code cell draws."""
+    about = cell.metadata.get("mystnb", {})
+    figure = about.get("figure")
+    return figure and (figure["name"], figure["caption"], about.get("image", {}).get("alt", ""))
+
+
+def is_solving(block: Block, before: bool) -> bool:
+    """Whether a piece belongs to a solution; cells after one do, up to an exercise or a heading."""
+    return block.kind == "solution" or (before and block.kind not in ("exercise", "heading"))
+
+
+def solution_cells(cells: list[NotebookNode]) -> set[int]:
+    """The places of the code cells that run a solution."""
+    solving, found = False, set()
+    for index, cell in enumerate(cells):
+        if cell.cell_type == "code":
+            found |= {index} if solving else set()
+        else:
+            for block in blocks(cell.source):
+                solving = is_solving(block, solving)
+    return found
+
+
+@cache
+def labels() -> dict[str, str]:
+    """What the book calls its labels: "Figure 4.2", "(4.3)", "Exercise 4.1"."""
+    found: dict[str, str] = {}
+    for chapter in chapters.sources():
+        nr, count = int(chapter.stem[:2]), Counter[str]()
+
+        def name(kind: str, label: str, nr: int = nr, count: Counter[str] = count) -> None:
+            count[kind] += 1
+            form = "({})" if kind == "math" else f"{WORDS[kind]} {{}}"
+            found[label] = form.format(f"{nr}.{count[kind]}")
+
+        for cell in chapters.read_text(chapter).cells:
+            if cell.cell_type == "code":
+                if figure := captioned(cell):
+                    name("figure", figure[0])
+                continue
+            todo = [*blocks(cell.source)]
+            while todo:
+                block = todo.pop(0)
+                if block.kind == "math" or block.kind in WORDS:
+                    name(block.kind, block.label)
+                if block.kind not in ("verbatim", "text", "heading", "math"):
+                    todo = [*blocks(block.text), *todo]
+    return found
+
+
+@cache
+def bibliography() -> dict[str, Entry]:
+    """The entries of the book's list of references."""
+    return dict(parse_file(chapters.ROOT / "book" / "references.bib").entries)
+
+
+def address(entry: Entry) -> str:
+    """Where a work is found online, if anywhere."""
+    doi = entry.fields.get("doi")
+    return f"https://doi.org/{doi}" if doi else entry.fields.get("url", "")
+
+
+def cite(key: str, form: str) -> str:
+    """A work by authors and year, linked to the work."""
+    entry = bibliography()[key]
+    names = [person.rich_last_names for person in entry.persons.get("author", [])]
+    people = [" ".join(map(str, parts)) for parts in names] or [entry.fields["key"]]
+    who = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
+    year = entry.fields.get("year")
+    said = form.format(who, year) if year else who
+    return f"[{said}]({address(entry)})" if address(entry) else said
+
+
+def references(keys: set[str]) -> str:
+    """A list of works, in the order of their authors."""
+    style = find_plugin("pybtex.style.formatting", "plain")()
+    backend = find_plugin("pybtex.backends", "markdown")()
+    cited = style.format_entries(style.sort([bibliography()[key] for key in keys]))
+    return "\n".join(f"- {' '.join(entry.text.render(backend).split())}" for entry in cited)
+
+
+def glued(cells: list[NotebookNode]) -> dict[str, str]:
+    """The values that the cells noted for the prose, as their `repr`."""
+    records = [o for cell in cells for o in cell.get("outputs", []) if RECORD in o.get("data", {})]
+    return {o.metadata["scrapbook"]["name"]: o.data[RECORD] for o in records}
+
+
+class Plain:
+    """Turns the MyST of one chapter into Markdown without extensions."""
+
+    def __init__(self, stem: str, values: dict[str, str]) -> None:
+        self.stem, self.values, self.cited = stem, values, set[str]()
+
+    def fail(self, what: str) -> chapters.ChapterError:
+        return chapters.ChapterError(f"{self.stem}: plain Markdown has nothing for {what}")
+
+    def named(self, label: str) -> str:
+        if label not in labels():
+            raise self.fail(f"the unknown label {label!r}")
+        return labels()[label]
+
+    def inline(self, text: str) -> str:
+        """A paragraph, table or list, its roles resolved."""
+        return CODE.sub(lambda found: self.role(found) if found[1] else found[0], text)
+
+    def role(self, found: re.Match[str]) -> str:
+        name, text = found[1], " ".join(found[3].split())
+        titled = TITLED.fullmatch(text)
+        title, target = titled.groups() if titled else ("", text)
+        if name == "term":
+            return title or target
+        if name in ("eq", "ref", "numref", "prf:ref"):
+            number = self.named(target)
+            return title.replace("%s", number.rpartition(" ")[2]) or number
+        if name in ("cite:t", "cite:p"):
+            keys = target.split(",")
+            self.cited |= {*keys}
+            said = [cite(key, "{}, {}" if name == "cite:p" else "{} ({})") for key in keys]
+            return f"({'; '.join(said)})" if name == "cite:p" else " and ".join(said)
+        if name == "glue:text":
+            return self.value(*target.partition(":")[::2])
+        if name == "doc":
+            place = f"{target.removeprefix('../notebooks/')}.{'md' if 'book/' in target else 'ipynb'}"
+            return f"[{title or Path(target).name}]({place})"
+        raise self.fail(f"the role {found[0]}")
+
+    def value(self, key: str, form: str) -> str:
+        if key not in self.values:
+            raise self.fail(f"the value {key!r}, which no cell noted")
+        found = ast.literal_eval(self.values[key])
+        return format(found, form) if form else str(found)
+
+    def block(self, block: Block) -> str:
+        """A piece of the text, as Markdown."""
+        kind, label = block.kind, block.label
+        simple: dict[str, Callable[[str], str]] = {"verbatim": str}
+        simple |= dict.fromkeys(("text", "heading"), self.inline)
+        if kind in simple:
+            return simple[kind](block.text)
+        if kind == "math":
+            return f"$$\n{block.text} \\tag{{{self.named(label)[1:-1]}}}\n$$"
+        if kind == "figure":
+            return self.figure(block)
+        inner = "\n\n".join(self.block(part) for part in blocks(block.text))
+        if kind == "admonition":
+            return self.box(f"**{block.title}**\n\n{inner}")
+        if kind == "solution":
+            return f"## Solution of exercise {self.named(block.title).split()[1]}\n\n{inner}"
+        if kind == "exercise":
+            where = f"solutions/{self.stem}.ipynb"
+            return f"**{self.named(label)}.** {inner}\n\n[Solution]({where})"
+        if kind == "prf:proof":
+            return f"*Proof.* {inner} ∎"
+        if kind in WORDS:
+            return self.box(
+                f"**{self.named(label)}{f' ({block.title})' if block.title else ''}.**\n\n{inner}"
+            )
+        raise self.fail(f"the directive {{{kind}}}")
+
+    def box(self, text: str) -> str:
+        """A quotation; formulas in one line, since viewers take its marks for parts of them."""
+        flat = re.sub(r"\$\$.+?\$\$", lambda m: " ".join(m[0].split()), text, flags=re.DOTALL)
+        return "\n".join(f"> {line}".rstrip() for line in flat.splitlines())
+
+    def figure(self, block: Block) -> str:
+        alt, width = (block.options.get(key, "") for key in ("alt", "width"))
+        tag = f'<img src="..{block.title}" alt="{html.escape(alt)}" width="{width[:-2]}">'
+        return f"{tag}\n\n**{self.named(block.label)}.** {self.inline(block.text)}"
+
+    def caption(self, cell: NotebookNode) -> str:
+        """What stands under the figure of a code cell."""
+        name, said, alt = captioned(cell)
+        text = f"**{self.named(name)}.** {self.inline(said)}"
+        return f"{text}\n\n<details><summary>The figure in words</summary>\n\n{alt}\n\n</details>"
+
+
+def code(cell: NotebookNode) -> NotebookNode:
+    """A code cell as readers see it: folded if all it does is to note values for the prose."""
+    kept = {k: v for k, v in cell.metadata.items() if k != "mystnb"}
+    if figure := captioned(cell):
+        kept["alt"] = figure[2]
+    if cell.outputs and all(RECORD in output.get("data", {}) for output in cell.outputs):
+        kept["jupyter"] = {"source_hidden": True}
+    return nbformat.v4.new_code_cell(cell.source, outputs=cell.outputs, metadata=kept)
+
+
+def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
+    """The chapter and its solutions, two notebooks to read, from one with source and outputs."""
+    plain, solving = Plain(stem, glued(whole.cells)), False
+    parts: dict[bool, list[NotebookNode]] = {False: [], True: []}
+    cited: dict[bool, set[str]] = {False: set(), True: set()}
+
+    def write(text: str, part: bool) -> None:
+        parts[part].append(nbformat.v4.new_markdown_cell(text))
+        cited[part] |= plain.cited
+        plain.cited = set()
+
+    for cell in whole.cells:
+        if cell.cell_type == "code":
+            parts[solving].append(code(cell))
+            if captioned(cell):
+                write(plain.caption(cell), solving)
+            continue
+        texts: list[str] = []
+        for block in blocks(cell.source):
+            if is_solving(block, solving) != solving:
+                if texts:
+                    write("\n\n".join(texts), solving)
+                solving, texts = not solving, []
+            texts.append(plain.block(block))
+        if texts:
+            write("\n\n".join(texts), solving)
+    for part, keys in cited.items():
+        if keys:
+            write(("## References\n\n" if part else "") + references(keys), part)
+    return finish(parts[False], whole, stem), finish(
+        [*opening(parts, stem), *parts[True]], whole, f"{stem}-solutions"
+    )
+
+
+def opening(parts: dict[bool, list[NotebookNode]], stem: str) -> list[NotebookNode]:
+    """How a notebook of solutions begins: its title, and the chapter's state if cells need it."""
+    title = re.search(r"^# (.*)", parts[False][0].source, re.MULTILINE)
+    if title is None:
+        raise chapters.ChapterError(f"{stem}: the chapter begins without a title")
+    text = f"# Solutions: {title[1]}\n\nOf the exercises in [the chapter](../{stem}.ipynb)."
+    if not any(cell.cell_type == "code" for cell in parts[True]):
+        return [nbformat.v4.new_markdown_cell(text)]
+    text += " The first cell runs the chapter, whose names the cells below use."
+    begin = nbformat.v4.new_code_cell(BEGIN.format(stem=stem))
+    return [nbformat.v4.new_markdown_cell(text), begin]
+
+
+def finish(cells: list[NotebookNode], whole: NotebookNode, name: str) -> NotebookNode:
+    """Cells as a notebook in stable form, with the widgets that they show."""
+    shown = nbformat.v4.new_notebook(cells=cells, metadata=whole.metadata)
+    return chapters.stable(nbformat.from_dict(shown.copy()), name)
