@@ -61,7 +61,8 @@ def own_settings() -> dict[str, str]:
     """An environment whose kernels ignore the user's Jupyter, IPython and matplotlib settings."""
     own = BUILD / "settings"
     quiet = own / "ipython" / "profile_default" / "ipython_kernel_config.py"
-    write_atomic(quiet, "c.Application.log_level = 'CRITICAL'\n")
+    watch = "import runpy\nrunpy.run_path({!r})['watch']()\n".format(str(ROOT / "tools/figures.py"))
+    write_atomic(quiet, f"c.Application.log_level = 'CRITICAL'\n{watch}")
     env = os.environ | {
         "IPYTHONDIR": str(own / "ipython"),
         "JUPYTER_CONFIG_DIR": str(own / "jupyter"),
