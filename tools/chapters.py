@@ -1,4 +1,4 @@
-"""A chapter is a MyST text `notebooks/NN_topic.md` and, beside it, the executed `.ipynb`.
+"""A chapter is a MyST text `book/chapters/NN_topic.md`; `reading.py` says what readers open.
 
 Everything the other tools need of chapters: find them, read them, run them with papermill, and
 write notebooks and texts in one canonical form, so that two runs of one source give the same bytes.
@@ -24,6 +24,7 @@ from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
+TEXTS = ROOT / "book" / "chapters"
 NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "_build"
 WORKERS = 2
@@ -41,7 +42,7 @@ class ChapterError(RuntimeError):
 
 def sources(names: Iterable[str] = ()) -> list[Path]:
     """Chapter texts in order; `names` ("02", "02_shapley_theory" or a path) picks some of them."""
-    found = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.md"))
+    found = sorted(TEXTS.glob("[0-9][0-9]_*.md"))
     wanted = [Path(name).stem for name in names]
     for name in wanted:
         if not any(path.stem.startswith(name) for path in found):
@@ -118,13 +119,13 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
     except papermill.PapermillExecutionError as failed:
         raise ChapterError(describe(source, target, failed)) from None
     except DeadKernelError:
-        raise ChapterError(f"notebooks/{source.name}: the kernel died; was memory short?") from None
+        raise ChapterError(f"book/chapters/{source.name}: the kernel died; was memory short?") from None
     return stable(nbformat.read(target, as_version=4), source.stem)
 
 
 def describe(source: Path, target: Path, failed: Any) -> str:
     """What a failed cell was and said, and where to look."""
-    where = f"notebooks/{source.name}, code cell {failed.exec_count}"
+    where = f"book/chapters/{source.name}, code cell {failed.exec_count}"
     return (
         f"{where}: {failed.ename}: {failed.evalue}\n\n{failed.source.strip()}\n\n"
         f"The notebook as far as it got: {target}"

@@ -14,33 +14,31 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
 import chapters
 import lint_claims
 import lint_figures
 import paper
+import reading
 
 LONG, LONGEST, WIDEST = 25, 30, 100
 BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 
 
 def form_faults(source: Path) -> Iterator[str]:
-    """The text is canonical; the stored notebook has the same cells and is in stable form."""
-    text, stored = source.read_text(encoding="utf-8"), source.with_suffix(".ipynb")
+    """The text is canonical; the notebooks are what it and their own outputs give."""
     repair = f"run: make notebooks CHAPTERS={source.stem[:2]}"
-    if chapters.canonical(chapters.read_text(source)) != text:
+    if chapters.canonical(chapters.read_text(source)) != source.read_text(encoding="utf-8"):
         yield f"{source.name}: not in canonical form; {repair}"
-    if not stored.exists():
-        yield f"{stored.name}: missing; {repair}"
-        return
-    notebook = nbformat.read(stored, as_version=4)
-    if chapters.canonical(notebook) != text:
-        yield f"{stored.name}: other cells than the text; {repair}"
-    stable = chapters.serialise(chapters.stable(notebook, source.stem))
-    if stable != stored.read_text(encoding="utf-8"):
-        yield f"{stored.name}: saved by another program; {repair}"
+    try:
+        whole = reading.compose(source)
+        yield from (f"{source.name}: {fault}" for fault in output_faults(whole.cells))
+        for path, text in reading.texts(source, whole).items():
+            if path.read_text(encoding="utf-8") != text:
+                yield f"{path.parent.name}/{path.name}: not what text and outputs give; {repair}"
+    except chapters.ChapterError as failed:
+        yield str(failed)
 
 
 def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
@@ -129,9 +127,6 @@ def faults(source: Path) -> list[str]:
     text = chapters.read_text(source)
     own = [*code_faults(text.cells), *text_faults(text.cells), *parameter_faults(text)]
     own += [*lint_figures.axis_faults(text.cells), *reading_faults(text.cells, code=True)]
-    stored = source.with_suffix(".ipynb")
-    if stored.exists():
-        own += output_faults(nbformat.read(stored, as_version=4).cells)
     return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]
 
 
@@ -143,12 +138,12 @@ def pages() -> list[Path]:
 def main() -> None:
     sources = chapters.sources()
     found = [fault for source in sources for fault in faults(source)]
-    texts = {source.stem for source in sources}
-    orphans = [p for p in chapters.NOTEBOOKS.glob("*.ipynb") if p.stem not in texts]
-    found += [f"{path.name}: no text {path.stem}.md beside it" for path in orphans]
+    wanted = {place for source in sources for place in reading.places(source)}
+    there = {p for place in wanted for p in place.parent.glob("*.ipynb")}
+    found += [f"{path}: no such chapter in book/chapters/" for path in sorted(there - wanted)]
     found += [fault for page in pages() for fault in page_faults(page)]
     if not sources:
-        found.append("notebooks/ holds no chapter NN_topic.md")
+        found.append("book/chapters/ holds no chapter NN_topic.md")
     for line in found:
         print(line)
     sys.exit(1 if found else 0)

@@ -9,6 +9,7 @@ that run them. Together with the source these two give the whole back, so no oth
 from __future__ import annotations
 
 import ast
+import copy
 import html
 import re
 from collections import Counter
@@ -84,7 +85,8 @@ def captioned(cell: NotebookNode) -> tuple[str, str, str] | None:
     """Name, caption and description of the figure that a code cell draws."""
     about = cell.metadata.get("mystnb", {})
     figure = about.get("figure")
-    return figure and (figure["name"], figure["caption"], about.get("image", {}).get("alt", ""))
+    alt = about.get("image", {}).get("alt", "")
+    return figure and (figure.get("name", ""), figure.get("caption", ""), alt)
 
 
 def is_solving(block: Block, before: bool) -> bool:
@@ -137,21 +139,14 @@ def bibliography() -> dict[str, Entry]:
     return dict(parse_file(chapters.ROOT / "book" / "references.bib").entries)
 
 
-def address(entry: Entry) -> str:
-    """Where a work is found online, if anywhere."""
-    doi = entry.fields.get("doi")
-    return f"https://doi.org/{doi}" if doi else entry.fields.get("url", "")
-
-
 def cite(key: str, form: str) -> str:
-    """A work by authors and year, linked to the work."""
+    """A work by authors and year, linked to the list at the end."""
     entry = bibliography()[key]
     names = [person.rich_last_names for person in entry.persons.get("author", [])]
     people = [" ".join(map(str, parts)) for parts in names] or [entry.fields["key"]]
     who = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
     year = entry.fields.get("year")
-    said = form.format(who, year) if year else who
-    return f"[{said}]({address(entry)})" if address(entry) else said
+    return f"[{form.format(who, year) if year else who}](#References)"
 
 
 def references(keys: set[str]) -> str:
@@ -296,20 +291,19 @@ def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
     for part, keys in cited.items():
         if keys:
             write(("## References\n\n" if part else "") + references(keys), part)
-    return finish(parts[False], whole, stem), finish(
-        [*opening(parts, stem), *parts[True]], whole, f"{stem}-solutions"
-    )
+    first = parts[False][0]
+    first.source = first.source.replace("# ", f"# {int(stem[:2])}. ", 1)
+    title = first.source.splitlines()[0].removeprefix("# ")
+    parts[True] = [*opening(title, stem, parts[True]), *parts[True]]
+    return finish(parts[False], whole, stem), finish(parts[True], whole, f"{stem}-solutions")
 
 
-def opening(parts: dict[bool, list[NotebookNode]], stem: str) -> list[NotebookNode]:
+def opening(title: str, stem: str, cells: list[NotebookNode]) -> list[NotebookNode]:
     """How a notebook of solutions begins: its title, and the chapter's state if cells need it."""
-    title = re.search(r"^# (.*)", parts[False][0].source, re.MULTILINE)
-    if title is None:
-        raise chapters.ChapterError(f"{stem}: the chapter begins without a title")
-    text = f"# Solutions: {title[1]}\n\nOf the exercises in [the chapter](../{stem}.ipynb)."
-    if not any(cell.cell_type == "code" for cell in parts[True]):
+    text = f"# Solutions of chapter {title}\n\nThe exercises are in [the chapter](../{stem}.ipynb)."
+    if not any(cell.cell_type == "code" for cell in cells):
         return [nbformat.v4.new_markdown_cell(text)]
-    text += " The first cell runs the chapter, whose names the cells below use."
+    text += " The first cell runs it, because the cells below use its names."
     begin = nbformat.v4.new_code_cell(BEGIN.format(stem=stem))
     return [nbformat.v4.new_markdown_cell(text), begin]
 
@@ -317,4 +311,45 @@ def opening(parts: dict[bool, list[NotebookNode]], stem: str) -> list[NotebookNo
 def finish(cells: list[NotebookNode], whole: NotebookNode, name: str) -> NotebookNode:
     """Cells as a notebook in stable form, with the widgets that they show."""
     shown = nbformat.v4.new_notebook(cells=cells, metadata=whole.metadata)
-    return chapters.stable(nbformat.from_dict(shown.copy()), name)
+    return chapters.stable(copy.deepcopy(shown), name)
+
+
+def places(source: Path) -> tuple[Path, Path]:
+    """Where the two notebooks of a chapter lie."""
+    name = f"{source.stem}.ipynb"
+    return chapters.NOTEBOOKS / name, chapters.NOTEBOOKS / "solutions" / name
+
+
+def texts(source: Path, whole: NotebookNode) -> dict[Path, str]:
+    """The two files of a chapter, by where they lie."""
+    both = map(chapters.serialise, split(whole, source.stem))
+    return dict(zip(places(source), both, strict=True))
+
+
+def compose(source: Path) -> NotebookNode:
+    """The whole notebook of a chapter: its text, and the outputs that its two notebooks hold.
+
+    Raises ChapterError if they are missing or hold other code than the text.
+    """
+    whole, repair = chapters.read_text(source), f"run: make notebooks CHAPTERS={source.stem[:2]}"
+    stored, state = [], {}
+    for place in places(source):
+        if not place.exists():
+            raise chapters.ChapterError(f"{place.name}: missing; {repair}")
+        notebook = nbformat.read(place, as_version=4)
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        stored.append([cell for cell in code if cell.source != BEGIN.format(stem=source.stem)])
+        widgets = notebook.metadata.get("widgets", {}).get(chapters.WIDGET_STATE)
+        state |= widgets["state"] if widgets else {}
+    solving = solution_cells(whole.cells)
+    code = [index for index, cell in enumerate(whole.cells) if cell.cell_type == "code"]
+    for part in (0, 1):
+        own = [whole.cells[index] for index in code if (index in solving) == part]
+        if [cell.source for cell in own] != [cell.source for cell in stored[part]]:
+            raise chapters.ChapterError(f"{source.name}: its notebooks hold other code; {repair}")
+        for cell, old in zip(own, stored[part], strict=True):
+            cell.outputs = old.outputs
+    if state:
+        views = {"version_major": 2, "version_minor": 0, "state": state}
+        whole.metadata["widgets"] = nbformat.from_dict({chapters.WIDGET_STATE: views})
+    return chapters.stable(whole, source.stem)
