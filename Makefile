@@ -10,11 +10,7 @@ ifeq ($(OS),Windows_NT)
 else
   RUN := .venv/bin/python
 endif
-
-# a Python named on the command line replaces another one in .venv; the default does not
-ifeq ($(origin PYTHON),file)
-  KEEP := --keep-python
-endif
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup book test lab site paper notebooks labs bench clean distclean
@@ -31,15 +27,26 @@ help:
 	@echo "make setup       only the environment .venv"
 	@echo "make clean       remove what was built; make distclean removes .venv as well"
 	@echo ""
-	@echo "PYTHON=python3.12      the Python to use (3.11 or newer)"
+	@echo "PYTHON=python3.12      the Python that a new .venv is made with (3.11 or newer)"
 	@echo "PIP_FLAGS='...'        passed on to pip install"
 	@echo "CHAPTERS='02 03'       some chapters only: notebooks, paper"
-	@echo "STAGES='lint unit'     some stages only: test (lint unit oracles outputs parameters site browser)"
+	@echo "STAGES='lint unit'     some stages only: test (lint unit portable oracles outputs parameters site browser)"
 	@echo "FEDLAB_CHROMIUM=...    the Chromium or Chrome that prints the PDFs, if it is not found"
 	@echo "FEDLAB_REPOSITORY=...  public address of the repository: pages get buttons that lead there"
 
-setup:
-	@$(PYTHON) tools/bootstrap.py $(KEEP) --pip-flags='$(PIP_FLAGS)'
+setup: .venv/stamp
+
+# made again where requirements change, and where the folder was moved or copied with its .venv
+ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))
+.PHONY: .venv/stamp
+endif
+.venv/stamp: requirements.txt pyproject.toml
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'The book needs Python 3.11 or newer, such as: make book PYTHON=python3.12')"
+	@$(RUN) -m pip --version >/dev/null 2>&1 || { echo "Making the environment .venv"; $(PYTHON) -m venv --clear .venv; }
+	@echo "Installing the pinned requirements; the first time this takes minutes and 4 GB of free disk"
+	@$(PIP) -r requirements.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@echo "$(CURDIR)" > .venv/stamp
 
 book: setup
 	@$(RUN) tools/book.py

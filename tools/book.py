@@ -18,23 +18,10 @@ from pathlib import Path
 
 import build_site
 import chapters
-import downloads
-import launch
-import pdf
+import chromium
 
 SCALE = "fast"
 RUNS = chapters.BUILD / SCALE
-SITE_TOOLS = (
-    "build_site",
-    "chapters",
-    "docstrings",
-    "downloads",
-    "glossary_terms",
-    "icons",
-    "labs",
-    "launch",
-    "pdf",
-)
 
 
 def digest(files: Iterable[Path], *more: str) -> str:
@@ -58,10 +45,9 @@ def files_below(*folders: str) -> list[Path]:
 
 def chapter_key(source: Path) -> str:
     """What a chapter's outputs depend on: its text, the package, the data, the versions."""
-    root = chapters.ROOT
     shared = files_below("fedlab_mini", "data", "notebooks/quizzes")
-    named = [source, root / "requirements.txt", root / "tools" / "chapters.py"]
-    return digest([*shared, *named], SCALE, sys.version)
+    named = [chapters.ROOT / name for name in ("requirements.txt", "tools/chapters.py")]
+    return digest([*shared, source, *named], SCALE, sys.version)
 
 
 def is_current(target: Path, key: str) -> bool:
@@ -75,8 +61,7 @@ def run_chapters() -> list[Path]:
     keys = {source: chapter_key(source) for source in chapters.sources()}
     targets = {source: RUNS / f"{source.stem}.ipynb" for source in keys}
     stale = [source for source in keys if not is_current(targets[source], keys[source])]
-    fresh = [source.stem for source in keys if source not in stale]
-    if fresh:
+    if fresh := [source.stem for source in keys if source not in stale]:
         print(f"unchanged, not run again: {', '.join(fresh)}", flush=True)
     jobs = [(source, RUNS / "raw" / f"{source.stem}.ipynb", {"scale": SCALE}) for source in stale]
     for source, notebook, seconds in chapters.run_all(jobs):
@@ -90,8 +75,7 @@ def run_chapters() -> list[Path]:
 def committed() -> list[Path]:
     """The notebooks that stand in the repository."""
     found = [source.with_suffix(".ipynb") for source in chapters.sources()]
-    missing = [path.name for path in found if not path.exists()]
-    if missing:
+    if missing := [path.name for path in found if not path.exists()]:
         sys.exit(f"no stored outputs: {', '.join(missing)}. Run: make notebooks")
     return found
 
@@ -106,21 +90,18 @@ def main() -> None:
     try:
         notebooks = committed() if stored else run_chapters()
         target = chapters.BUILD / ("site" if stored else "html")
-        pages = files_below("book", "fedlab_mini", "notebooks/labs/student")
+        pages = files_below("book", "fedlab_mini", "notebooks/labs/student", "tools")
         config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]
-        repository, browser = launch.address(), downloads.browser() if printed else None
-        tools = [p for name in SITE_TOOLS for p in (chapters.ROOT / "tools").glob(f"{name}.*")]
-        settings = (sys.version, str(repository), str(browser))
-        key = digest([*pages, *notebooks, *config, *tools], *settings)
+        repository, browser = build_site.repository(), printed and chromium.wanted("PDFs")
+        key = digest([*pages, *notebooks, *config], sys.version, f"{repository} {browser}")
         if is_current(target, key):
             print("the site is up to date")
         else:
             start = time.perf_counter()
-            beside = {"repository": repository, "browser": browser, "whole": stored}
-            build_site.build(notebooks, target, **beside)
+            build_site.build(notebooks, target, repository, browser or None, whole=stored)
             chapters.write_atomic(target.with_suffix(".key"), key)
             print(f"built the site  ({time.perf_counter() - start:.0f} s)")
-    except (chapters.ChapterError, build_site.SiteError, pdf.PrintError, ValueError) as failed:
+    except (chapters.ChapterError, build_site.SiteError, ValueError) as failed:
         sys.exit(f"\n{failed}")
     except KeyboardInterrupt:
         sys.exit("\nstopped; the next run keeps what is finished")

@@ -16,37 +16,66 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
+import yaml
 from nbformat import NotebookNode
 
 import chapters
 import downloads
-import icons
 import labs
-import launch
 
-BANNER = (
-    "Running Jupyter-Book",
-    "Source Folder",
-    "Config Path",
-    "Output Path",
-    "===",
-    "Building your",
-)
+BANNER = re.compile("Running Jupyter-Book|(Source|Config|Output) (Folder|Path)|===|Building your")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-EXTENSIONS = ("docstrings.py", "glossary_terms.py")
 MATHJAX = (  # without its menu, which is a third of the usual bundle
-    "startup.js",
-    "core.js",
-    "input/tex.js",
-    "output/chtml.js",
-    "output/chtml/fonts/tex.js",
-    "output/chtml/fonts/woff-v2",
-    "a11y/assistive-mml.js",
+    *("startup.js", "core.js", "input/tex.js", "output/chtml.js", "output/chtml/fonts/tex.js"),
+    *("output/chtml/fonts/woff-v2", "a11y/assistive-mml.js"),
 )
+EXTENSIONS = ("docstrings", "glossary_terms", "page_scripts")
+ADDRESS = re.compile(r"https://git(hub|lab)\.com/[\w.-]+/[\w.-]+")
+USED = re.compile(r"\bfa-([a-z0-9-]+)")
+ICONS = {  # where the theme keeps 1.5 MB of icons, and what one of them looks like
+    # name:[width,height,["other name"],"code","path" or ["path","path"]],
+    "scripts/fontawesome.js": re.compile(
+        r'(?P<names>"?[\w-]+"?:\[\d+,\d+,\[[^\]]*\],)"[0-9a-f]+",'
+        r'(?:"[^"]*"|\["[^"]*","[^"]*"\])\],?'
+    ),
+    # .fa-name:before,.fa-other-name:before{content:"\code"}
+    "styles/pydata-sphinx-theme.css": re.compile(
+        r'(?P<names>(?:\.fa-[\w-]+:before,?)+)\{content:"\\[0-9a-f]+"\}'
+    ),
+}
 
 
 class SiteError(RuntimeError):
     """The site did not build; the message holds the builder's warnings."""
+
+
+def repository() -> str | None:
+    """The repository's public address: FEDLAB_REPOSITORY, else that in _config.yml, else None."""
+    config = yaml.safe_load((chapters.ROOT / "_config.yml").read_text(encoding="utf-8"))
+    recorded = (config.get("repository") or {}).get("url")
+    found = os.environ.get("FEDLAB_REPOSITORY", recorded) or None
+    if found and not ADDRESS.fullmatch(found):
+        raise ValueError(f"repository: expected https://github.com/OWNER/NAME, got {found!r}")
+    return found
+
+
+def configure(config: str, repository: str | None) -> str:
+    """The text of _config.yml; with an address pages get buttons that lead there and to Binder."""
+    if repository is None:
+        return config
+    settings = yaml.safe_load(config)
+    settings["sphinx"]["config"].setdefault("html_theme_options", {}).update(
+        repository_url=repository,
+        repository_branch="main",
+        path_to_docs="",
+        use_repository_button=True,
+        use_issues_button=True,
+        launch_buttons={
+            "binderhub_url": "https://mybinder.org",
+            "notebook_interface": "jupyterlab",
+        },
+    )
+    return yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
 
 
 def vendor_mathjax(target: Path) -> None:
@@ -62,8 +91,31 @@ def vendor_mathjax(target: Path) -> None:
         copy(home / name, target / name)
 
 
-def with_tables(notebook: NotebookNode) -> NotebookNode:
-    """The same notebook, each widget followed by its table, for readers without scripts.
+def trim_icons(site: Path) -> None:
+    """Drop icons that no page and no script names, and the maps that only authors need."""
+    programs = {site / "_static" / name: icon for name, icon in ICONS.items()}
+    files = [*site.rglob("*.html"), *site.rglob("*.js"), *(site / "_static").glob("*.css")]
+    texts = (path.read_text(encoding="utf-8") for path in files if path not in programs)
+    names = {name for text in texts for name in USED.findall(text)}
+    for path, icon in programs.items():
+        if path.exists():
+            text = icon.sub(
+                lambda hit: hit[0] if names & set(re.findall(r"[\w-]+", named(hit))) else "",
+                path.read_text(encoding="utf-8"),
+            )
+            path.write_text(text, encoding="utf-8", newline="\n")
+    for source_map in [*site.rglob("*.js.map"), *site.rglob("*.css.map")]:
+        source_map.unlink()
+
+
+def named(icon: re.Match[str]) -> str:
+    """The names of an icon without the prefix that style sheets put before each."""
+    return icon["names"].replace(".fa-", " ")
+
+
+def staged(notebook: NotebookNode) -> NotebookNode:
+    """The notebook as pages are made from it: each widget is followed by its table, for readers
+    without scripts.
 
     A page shows one form of an output only, and prefers the widget; its host hides the table.
     """
@@ -78,25 +130,19 @@ def with_tables(notebook: NotebookNode) -> NotebookNode:
 
 
 def stage(notebooks: Sequence[Path], folder: Path, repository: str | None) -> None:
-    """Lay out the sources: configuration, prose pages, notebooks, MathJax.
-
-    With the public address of the repository, pages get buttons that lead there.
-    """
+    """Lay out the sources: configuration, prose pages, notebooks, extensions, MathJax."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     root = chapters.ROOT
-    shutil.copy(root / "_toc.yml", folder / "_toc.yml")
     config = (root / "_config.yml").read_text(encoding="utf-8")
-    with_buttons = launch.configure(config, notebooks, repository)
-    (folder / "_config.yml").write_text(with_buttons, encoding="utf-8")
-    shutil.copytree(root / "book", folder / "book")
-    for name in EXTENSIONS:
-        shutil.copy(root / "tools" / name, folder / name)
+    (folder / "_config.yml").write_text(configure(config, repository), encoding="utf-8")
     (folder / "genindex.md").write_text("# Index\n", encoding="utf-8")  # Sphinx fills the page
-    (folder / "notebooks").mkdir()
+    for name in ("_toc.yml", *(f"tools/{extension}.py" for extension in EXTENSIONS)):
+        shutil.copy(root / name, folder)
+    shutil.copytree(root / "book", folder / "book")
     for path in notebooks:
-        notebook = with_tables(nbformat.read(path, as_version=4))
-        chapters.write_atomic(folder / "notebooks" / path.name, chapters.serialise(notebook))
+        text = chapters.serialise(staged(nbformat.read(path, as_version=4)))
+        chapters.write_atomic(folder / "notebooks" / path.name, text)
     vendor_mathjax(folder / "book" / "_static" / "vendor" / "mathjax")
 
 
@@ -106,22 +152,17 @@ def jupyter_book(folder: Path, out: Path) -> None:
     command += ["build", str(folder), "--path-output", str(out), "-W", "--keep-going", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
-        said = complaint(done.stderr + done.stdout, folder)
-        raise SiteError(f"The site has warnings, and warnings are errors:\n{said}")
-
-
-def complaint(log: str, folder: Path) -> str:
-    """What the builder said, without colours, staging paths and its own banner."""
-    plain = COLOUR.sub("", log).replace(f"{folder}{os.sep}", "")
-    return "\n".join(x for x in plain.splitlines() if x.strip() and not x.startswith(BANNER))
+        said = COLOUR.sub("", done.stderr + done.stdout).replace(f"{folder}{os.sep}", "")
+        lines = [x for x in said.splitlines() if x.strip() and not BANNER.match(x)]
+        raise SiteError("\n".join(["The site has warnings, and warnings are errors:", *lines]))
 
 
 def build(
     notebooks: Sequence[Path],
     target: Path,
-    *,
     repository: str | None = None,
     browser: str | None = None,
+    *,
     whole: bool = False,
 ) -> None:
     """Build the site of these notebooks at `target`, replacing an older one only on success.
@@ -138,10 +179,8 @@ def build(
     site = out / "_build" / "html"
     for path in notebooks:  # to download: as they are, not as they were staged
         shutil.copy(path, site / "_sources" / "notebooks" / path.name)
-    (site / "labs").mkdir()
-    for path in labs.STUDENT.glob("*.ipynb"):
-        shutil.copy(path, site / "labs" / path.name)
-    icons.trim(site)
+    shutil.copytree(labs.STUDENT, site / "labs", ignore=shutil.ignore_patterns(".*"))
+    trim_icons(site)
     downloads.finish(site, browser, whole=whole)
     target.with_suffix(".key").unlink(missing_ok=True)
     shutil.rmtree(target, ignore_errors=True)

@@ -9,48 +9,44 @@ The first stage that fails ends the run and says what to do next.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import chapters
+import chromium
 
-PYTEST = (sys.executable, "-m", "pytest", "-q")
-TWO = ("-n", "2", "--dist", "loadscope")
-EACH = ("-n", "2", "--dist", "loadgroup")  # the tests of one file on both cores
 SITE = "_build/site"
+FAR = "data or plots or widgets or quizzes or benchmarks or checkpoint or resume or sms"
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A name, the commands that must all succeed, and what to do when one does not."""
+    """A name, commands that must all succeed, what to do when one does not, special settings."""
 
     name: str
     commands: tuple[tuple[str, ...], ...]
     advice: str
     kernels: bool = False
+    browser: bool = False
+    env: dict[str, str] = field(default_factory=dict)
 
 
-def tool(*words: str) -> tuple[str, ...]:
-    """A command of the environment this runs in."""
-    return (sys.executable, "-m", *words)
-
-
-def script(name: str, *words: str) -> tuple[str, ...]:
-    """A script of this folder."""
-    return (sys.executable, f"tools/{name}.py", *words)
+def pytest(*words: str, spread: str = "loadscope") -> tuple[str, ...]:
+    """pytest on both cores; ``spread="loadgroup"`` also takes the tests of one file apart."""
+    return ("-m", "pytest", "-q", "-n", "2", "--dist", spread, *words)
 
 
 STAGES = (
     Stage(
         "lint",
         (
-            tool("ruff", "check", "."),
-            script("lint_notebooks"),
-            script("labs", "--check"),
-            tool("codespell_lib"),
+            ("-m", "ruff", "check", "."),
+            ("tools/lint_notebooks.py",),
+            ("tools/labs.py", "--check"),
+            ("-m", "codespell_lib"),
         ),
         "ruff: `ruff check --fix .` repairs much. Notebooks: edit the .md, then `make notebooks`. "
         "Typed results and claims: CONTRIBUTING.md, 'What the lint asks of a text'. "
@@ -58,36 +54,30 @@ STAGES = (
     ),
     Stage(
         "unit",
-        ((*PYTEST, *TWO, "tests/unit", "tests/properties", "tests/tools"),),
+        (pytest("tests/unit", "tests/properties", "tests/tools"),),
         "Run the failing test alone: python -m pytest -x PATH::NAME",
     ),
     Stage(
+        "portable",
+        (pytest("tests/unit", "tests/properties", "-k", f"not ({FAR})"),),
+        "A test depends on the processor: it fails without vector instructions, with one thread. "
+        "Alone: ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 python -m pytest -x PATH::NAME",
+        env={"ATEN_CPU_CAPABILITY": "default", "OMP_NUM_THREADS": "1"},
+    ),
+    Stage(
         "oracles",
-        ((*PYTEST, *TWO, "tests/oracles"),),
+        (pytest("tests/oracles"),),
         "A result differs from a closed form, an enumeration or another library.",
     ),
     Stage(
         "outputs",
-        (
-            (
-                *PYTEST,
-                *TWO,
-                "-W",
-                "default",
-                "--nbval",
-                "--nbval-current-env",
-                "--nbval-sanitize-with",
-                "tests/notebooks/sanitize.cfg",
-                "--ignore=notebooks/labs",  # they have checks of their own
-                "notebooks",
-            ),
-        ),
+        (("tools/outputs.py",),),
         "A chapter no longer gives its stored outputs. If the change is meant: make notebooks.",
         kernels=True,
     ),
     Stage(
         "parameters",
-        ((*PYTEST, *EACH, "tests/notebooks"),),
+        (pytest("tests/notebooks", spread="loadgroup"),),
         "A chapter's own checks fail away from its committed seed and sizes "
         "(tests/notebooks/other_parameters.toml): the claim is too strong or the code is wrong; or "
         "a lab's solution fails its checks, or its untouched copy passes one (notebooks/labs/).",
@@ -95,29 +85,28 @@ STAGES = (
     ),
     Stage(
         "site",
-        (script("book", "--committed", "--without-pdf"), script("check_site", SITE)),
+        (("tools/book.py", "--committed", "--without-pdf"), ("tools/check_site.py", SITE)),
         "Repair the pages named above; `make site` builds them again.",
     ),
     Stage(
         "browser",
-        ((*PYTEST, *EACH, "tests/site"),),
+        (pytest("tests/site", spread="loadgroup"),),
         f"Open {SITE}/index.html and look at the page named above.",
+        browser=True,
     ),
 )
 
 
 def run(stage: Stage) -> bool:
-    """Run a stage's commands until one fails, kernels in settings of their own."""
-    env = chapters.own_settings() if stage.kernels else None
+    """Run a stage's commands until one fails; a browser's stage only where there is one."""
+    if stage.browser and not chromium.wanted("Browser tests"):
+        return True
+    env = (chapters.own_settings() if stage.kernels else os.environ) | stage.env
     return all(
-        subprocess.run(command, cwd=chapters.ROOT, env=env, check=False).returncode == 0
-        for command in stage.commands
+        subprocess.run([sys.executable, *words], cwd=chapters.ROOT, env=env, check=False).returncode
+        == 0
+        for words in stage.commands
     )
-
-
-def pick(names: Sequence[str]) -> list[Stage]:
-    """Stages by name, in their own order; all when none is named."""
-    return [stage for stage in STAGES if not names or stage.name in names]
 
 
 def main() -> None:
@@ -128,15 +117,13 @@ def main() -> None:
     if unknown := set(wanted) - set(names):
         parser.error(f"no stage {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
     took: list[str] = []
-    stages = pick(wanted)
-    for stage in stages:
+    for stage in [stage for stage in STAGES if not wanted or stage.name in wanted]:
         start = time.perf_counter()
-        if stage is stages[-1] and took:
-            print(f"\nso far: {', '.join(took)}", flush=True)
         print(f"\n== {stage.name} ==", flush=True)
         if not run(stage):
             sys.exit(f"\nFAILED in stage {stage.name}. {stage.advice}")
         took.append(f"{stage.name} {time.perf_counter() - start:.0f} s")
+    print(f"\nAll is well: {', '.join(took)}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-import chromium
 import pdf
 
 NAME = "who-contributed-what"
@@ -38,9 +37,8 @@ def link(site: Path, path: Path, text: str, of: str = "") -> str:
 
 def notebooks(site: Path) -> dict[Path, Path]:
     """The pages that were made from notebooks, in order, and the notebooks."""
-    stored = sorted((site / "_sources" / "notebooks").rglob("*.ipynb"))
-    pages = (site / path.relative_to(site / "_sources") for path in stored)
-    return {page.with_suffix(".html"): path for page, path in zip(pages, stored, strict=True)}
+    stored = sorted((site / "_sources" / "notebooks").glob("*.ipynb"))
+    return {site / "notebooks" / f"{path.stem}.html": path for path in stored}
 
 
 def book_part(site: Path) -> str:
@@ -54,16 +52,13 @@ def book_part(site: Path) -> str:
     )
 
 
-def offers(site: Path, page: Path, notebook: Path) -> dict[str, Path]:
-    """The files that there are of a chapter, by kind."""
-    lab = site / "labs" / notebook.name
-    found = {"PDF": pdf.place(site, page), "notebook": notebook, "lab": lab}
-    return {kind: path for kind, path in found.items() if path.exists()}
-
-
 def chapter_part(site: Path) -> str:
     """A table of the files of every chapter; kinds that no chapter has get no column."""
-    found = {pdf.title(page)[0]: offers(site, page, path) for page, path in notebooks(site).items()}
+    found = {}
+    for page, stored in notebooks(site).items():
+        lab = site / "labs" / stored.name
+        offers = {"PDF": pdf.place(site, page), "notebook": stored, "lab": lab}
+        found[pdf.title(page)[0]] = {kind: path for kind, path in offers.items() if path.exists()}
     kinds = [kind for kind in HEADS if any(kind in files for files in found.values())]
     rows = []
     for name, files in found.items():
@@ -75,13 +70,13 @@ def chapter_part(site: Path) -> str:
     return box + (PDF if "PDF" in kinds else NO_PDF)
 
 
-def fill(site: Path, text: str) -> str:
-    """The downloads page with its two lists, of what is on the disk now."""
+def list_files(site: Path, text: str) -> None:
+    """Write the downloads page with its two lists, of what is on the disk now."""
     for part, html in (("book", book_part(site)), ("chapters", chapter_part(site))):
         if text.count(PLACE.format(part)) != 1:
             raise ValueError(f"{PAGE} must hold {PLACE.format(part)} once")
         text = text.replace(PLACE.format(part), html)
-    return text
+    (site / PAGE).write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_zip(site: Path, target: Path) -> None:
@@ -93,25 +88,6 @@ def write_zip(site: Path, target: Path) -> None:
             entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, path.read_bytes())
-
-
-def browser() -> str | None:
-    """The browser to print with; None, and a line that says what to do, where there is none.
-
-    PrintError instead of None where a browser is required.
-    """
-    found = chromium.find()
-    if found is None:
-        said = "no Chromium or Chrome here; install one, or name one in FEDLAB_CHROMIUM"
-        if chromium.is_required():
-            raise pdf.PrintError(f"PDFs are required: {said}")
-        print(f"PDFs are left out: {said}, and build again")
-    return found
-
-
-def list_files(site: Path, blank: str) -> None:
-    """Write the downloads page."""
-    (site / PAGE).write_text(fill(site, blank), encoding="utf-8", newline="\n")
 
 
 def finish(site: Path, browser: str | None, *, whole: bool) -> None:

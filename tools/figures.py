@@ -1,7 +1,7 @@
 """Look at every figure that a kernel draws: axes that a reader sees must say what they show.
 
-A kernel in `chapters.own_settings` runs this file when it starts. A fault is a line on stderr, which no
-chapter may have among its outputs.
+A kernel in `chapters.own_settings` runs this file when it starts. A fault is a line on stderr,
+which no chapter may have among its outputs.
 """
 
 from __future__ import annotations

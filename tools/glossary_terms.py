@@ -1,7 +1,7 @@
 """Sphinx extension: the glossary at hand wherever one of its terms stands.
 
-A link to a term carries the first sentences of its definition, as plain text, for `book.js` to
-show. The general index says in which chapters, and in which sections of them, a term is used.
+A link to a term carries the first sentences of its definition, as text with TeX formulas, for
+`book.js` to show. The general index says in which sections of which chapters a term is used.
 """
 
 from __future__ import annotations
@@ -19,43 +19,11 @@ LINK = re.compile(r'(<a class="reference internal" href="[^"]*#(term-[^"]+)")(?=
 LENGTH = 260  # characters up to which a second sentence is added
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 
-SCRIPT = re.compile(r"([_^])(?:\{((?:\\.|[^{}\\])*)\}|(\\[A-Za-z]+|[^\s{\\]))")
-COMMAND = re.compile(r"\\([A-Za-z]+|.)")
-BARS = re.compile(r"\\lvert\s*|\s*\\rvert(?![A-Za-z])")
-LOW = str.maketrans("0123456789+-aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ")
-HIGH = str.maketrans("0123456789+-n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ")
-KNOWN = """
-alpha α beta β gamma γ delta δ zeta ζ theta θ lambda λ phi φ varphi φ psi ψ omega ω Delta Δ
-sum ∑ nabla ∇ emptyset ∅ log log ln ln exp exp setminus ∖ cup ∪ subseteq ⊆ in ∈ cdot · times ×
-ge ≥ le ≤ ne ≠ approx ≈ leftarrow ← to → { { } } % %
-"""
-SIGNS = dict(re.findall(r"(\S+) (\S+)", KNOWN)) | {",": " ", " ": " "}
-
-
-def script(found: re.Match[str]) -> str:
-    """A subscript or superscript, moved where Unicode has all its letters, else after its mark."""
-    mark, group, single = found.groups()
-    inside = single or group
-    table = LOW if mark == "_" else HIGH
-    if all(ord(letter) in table for letter in inside):
-        return inside.translate(table)
-    return f"{mark}{inside}" if single or len(inside) == 1 else f"{mark}({inside})"
-
-
-def readable(formula: str) -> str:
-    """A short TeX formula in Unicode; an ellipsis if it holds a command that SIGNS does not."""
-    bare = re.sub(r"(?<!\\)[{}]", "", SCRIPT.sub(script, BARS.sub("|", formula)))
-    try:
-        text = COMMAND.sub(lambda found: SIGNS[found[1]], bare)
-    except KeyError:
-        return "…"
-    return re.sub(r"\s+", " ", text).replace("-", "−").strip()
-
 
 def plain(node: nodes.Node) -> str:
-    """The text of a node without citations, its formulas in Unicode."""
+    """The text of a node without citations, its formulas for MathJax."""
     if isinstance(node, nodes.math):
-        return readable(node.astext())
+        return rf"\({node.astext()}\)"
     if isinstance(node, addnodes.pending_xref) and node["refdomain"] == "cite":
         return ""
     if isinstance(node, nodes.Text):

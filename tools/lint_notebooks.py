@@ -3,8 +3,7 @@
     python tools/lint_notebooks.py
 
 Here: the form of a chapter, which is canonical text, outputs in step, short cells, described
-figures. In files of their own: typed results and unchecked claims (`lint_claims.py`), images
-without alt text and axes without labels (`lint_figures.py`).
+figures and images. In a file of its own: typed results and unchecked claims (`lint_claims.py`).
 """
 
 from __future__ import annotations
@@ -18,11 +17,14 @@ from nbformat import NotebookNode
 
 import chapters
 import lint_claims
-import lint_figures
 import paper
 import reading
+from lint_prose import tokens
 
 LONG, LONGEST, WIDEST = 25, 30, 100
+ALT_OPTION = re.compile(r"^:?alt:[ \t]*\S", re.MULTILINE)
+IMG = re.compile(r"<img\b[^>]*>", re.IGNORECASE | re.DOTALL)
+ALT_ATTRIBUTE = re.compile(r"""\balt\s*=\s*(["'])[^"']*\w""", re.IGNORECASE)
 BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 
 
@@ -72,6 +74,20 @@ def text_faults(cells: list[NotebookNode]) -> Iterator[str]:
             yield "a directive in backticks; write it with colons (:::{name}), mathematics with $$"
 
 
+def image_faults(cells: list[NotebookNode]) -> Iterator[str]:
+    """Images in texts that a reader who cannot see them learns nothing about."""
+    texts = (cell.source for cell in cells if cell.cell_type == "markdown")
+    for token, _ in (found for text in texts for found in tokens(text)):
+        if re.match(r"\{(figure|image)\}", token.info) and not ALT_OPTION.search(token.content):
+            yield f"no alt text; give the directive a line `:alt: ...`: {token.info}"
+        for part in [token, *(token.children or [])]:
+            if part.type == "image" and not part.content.strip():
+                yield f"no alt text; write it between the brackets: ![...]({part.attrs['src']})"
+            for tag in IMG.findall(part.content) if part.type.startswith("html") else ():
+                if not ALT_ATTRIBUTE.search(tag):
+                    yield f'no alt text; add alt="...": {tag}'
+
+
 def parameter_faults(notebook: NotebookNode) -> Iterator[str]:
     """One cell of declared parameters, with the scale that the site shows and a seed."""
     tagged = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
@@ -86,53 +102,35 @@ def parameter_faults(notebook: NotebookNode) -> Iterator[str]:
 
 
 def output_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """Stored outputs: no unannounced error, every figure with caption, name and alt text."""
+    """Stored outputs: no unannounced error or warning, every figure described."""
     for cell in cells:
-        for output in cell.get("outputs", []):
-            tags = cell.metadata.get("tags", [])
+        outputs, tags = cell.get("outputs", []), cell.metadata.get("tags", [])
+        for output in outputs:
             if output.output_type == "error" and "raises-exception" not in tags:
                 yield f"a stored error: {output.ename}: {output.evalue}"
-        shown = {kind for output in cell.get("outputs", []) for kind in output.get("data", {})}
-        if any(kind.startswith("image/") for kind in shown):
-            yield from figure_faults(cell)
-
-
-def figure_faults(cell: NotebookNode) -> Iterator[str]:
-    """What the metadata of a cell that shows a figure lacks."""
-    about = cell.metadata.get("mystnb", {})
-    wanted = {
-        "mystnb.image.alt": about.get("image", {}).get("alt"),
-        "mystnb.figure.caption": about.get("figure", {}).get("caption"),
-        "mystnb.figure.name": about.get("figure", {}).get("name"),
-    }
-    for key, value in wanted.items():
-        if not str(value or "").strip():
-            yield f"figure without {key} in the metadata of: {cell.source.splitlines()[0]}"
-
-
-def reading_faults(cells: list[NotebookNode], code: bool) -> Iterator[str]:
-    """What chapters and pages without code have in common: claims, numbers, images."""
-    yield from lint_claims.claim_faults(cells, code)
-    yield from lint_figures.image_faults(cells)
+            if output.get("name") == "stderr":
+                yield f"a stored warning: {output.text.strip()}"
+        about = cell.metadata.get("mystnb", {})
+        for part, key in (("image", "alt"), ("figure", "caption"), ("figure", "name")):
+            drawn = any(kind.startswith("image/") for x in outputs for kind in x.get("data", {}))
+            if drawn and not str(about.get(part, {}).get(key) or "").strip():
+                first = cell.source.splitlines()[0]
+                yield f"figure without mystnb.{part}.{key} in the metadata of: {first}"
 
 
 def page_faults(page: Path) -> list[str]:
     """Every fault of a page without code."""
     cells = chapters.read_text(page).cells
-    return [f"{page.name}: {fault}" for fault in reading_faults(cells, code=False)]
+    found = [*lint_claims.claim_faults(cells, code=False), *image_faults(cells)]
+    return [f"{page.name}: {fault}" for fault in found]
 
 
 def faults(source: Path) -> list[str]:
     """Every fault of one chapter, one line each."""
     text = chapters.read_text(source)
     own = [*code_faults(text.cells), *text_faults(text.cells), *parameter_faults(text)]
-    own += [*lint_figures.axis_faults(text.cells), *reading_faults(text.cells, code=True)]
+    own += [*lint_claims.claim_faults(text.cells), *image_faults(text.cells)]
     return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]
-
-
-def pages() -> list[Path]:
-    """The pages of the book that hold no code."""
-    return sorted((chapters.ROOT / "book").glob("*.md"))
 
 
 def main() -> None:
@@ -141,7 +139,11 @@ def main() -> None:
     wanted = {place for source in sources for place in reading.places(source)}
     there = {p for place in wanted for p in place.parent.glob("*.ipynb")}
     found += [f"{path}: no such chapter in book/chapters/" for path in sorted(there - wanted)]
-    found += [fault for page in pages() for fault in page_faults(page)]
+    found += [
+        fault
+        for page in sorted((chapters.ROOT / "book").glob("*.md"))
+        for fault in page_faults(page)
+    ]
     if not sources:
         found.append("book/chapters/ holds no chapter NN_topic.md")
     for line in found:

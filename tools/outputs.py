@@ -2,10 +2,11 @@
 
     python tools/outputs.py [NOTEBOOK ...]
 
-nbval runs the cells; this is its plugin. A number agrees if it is off by one unit of its last
-printed place, since another processor may round the other way; numbers in one pair of brackets share
-the finest place among them. Whole numbers agree if they are equal. With more than seven digits a
-number is not rounded for readers: it agrees to one part in 100,000. What is below 1e-9 counts as 0.
+nbval runs the cells; this is its plugin. A number may be off by one unit of its last printed place,
+since another processor may round the other way; numbers in one pair of brackets share the finest
+place among them. Whole numbers must be equal. A number of more than seven digits is not rounded for
+readers and must agree to one part in 100,000. Below 1e-9 a number is a rounding error and counts as
+0. A glued value is compared as the text shows it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ import sys
 from typing import Any
 
 import pytest
+from nbformat import from_dict
+
+import paper
 
 NUMBER = re.compile(
-    r"[ \t]*((?:(?<![\w.])[-+−])?(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:e[-+]?\d+)?)(?!\w)"
+    r"[ \t]*((?:(?<![\w.])[-+−])?(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)"
+    r"(?:\.\d*)?(?:e[-+]?\d+)?)(?!\w)"
 )
-ROUNDED, LOOSE, NOISE = 7, 1e-5, 1e-9
+QUIET = "ignore::pytest.PytestAssertRewriteWarning"
+DIGITS, LOOSE, NOISE = 7, 1e-5, 1e-9
 
 
 def value(text: str) -> float:
@@ -27,7 +33,7 @@ def value(text: str) -> float:
 
 
 def place(text: str) -> float:
-    """One unit of the last printed place; 0 for a whole number, and for zero times a power of 10."""
+    """One unit of the last printed place; 0 for a whole number, and for 0e+00."""
     mantissa, _, power = text.partition("e")
     decimals = len(mantissa.partition(".")[2])
     if not (decimals or power) or (power and not value(mantissa)):
@@ -35,31 +41,35 @@ def place(text: str) -> float:
     return 10.0 ** (int(power or 0) - decimals)
 
 
-def places(text: str, numbers: list[re.Match[str]]) -> list[tuple[int, float]]:
-    """For every number the brackets it stands in, by their count (0: in none), and its place."""
+def is_rounded(text: str) -> bool:
+    """Whether a number has as few digits as numbers for readers have."""
+    return len(re.findall(r"\d", text.partition("e")[0])) <= DIGITS
+
+
+def numbers(text: str) -> list[tuple[int, str]]:
+    """Every number, with the brackets that it stands in by their count, 0 for none."""
     found = []
-    for number in numbers:
-        before = text[: number.start(1)]
-        opened, closed = before.count("["), before.count("]")
-        found.append((opened + closed if opened > closed else 0, place(number[1])))
+    for number in NUMBER.finditer(text):
+        opened, closed = (text.count(bracket, 0, number.start(1)) for bracket in "[]")
+        found.append((opened + closed if opened > closed else 0, number[1]))
     return found
 
 
 def agree(stored: str, now: str) -> bool:
     """Whether two outputs say the same."""
-    (text, old), (other, new) = ((NUMBER.sub("#", t), [*NUMBER.finditer(t)]) for t in (stored, now))
-    if text != other:
+    if NUMBER.sub("#", stored) != NUMBER.sub("#", now):
         return False
-    both = [*zip(places(stored, old), places(now, new), strict=True)]
+    old, new = numbers(stored), numbers(now)
     finest: dict[int, float] = {}
-    for box, unit in (pair for pairs in both for pair in pairs if pair[1]):
-        finest[box] = min(unit, finest.get(box, unit))
-    for a, b, ((box, one), (_, two)) in zip(old, new, both, strict=True):
-        x, y = value(a[1]), value(b[1])
-        unit = (finest[box] if box else min(filter(None, (one, two)))) if one or two else 0.0
-        if min(len(re.findall(r"\d", n[1].partition("e")[0])) for n in (a, b)) > ROUNDED and unit:
-            unit = max(unit, LOOSE * max(abs(x), abs(y)))
-        if abs(x - y) > max(1.001 * unit, NOISE):
+    for box, text in [*old, *new]:
+        if box and place(text):
+            finest[box] = min(place(text), finest.get(box, 1.0))
+    for (box, a), (_, b) in zip(old, new, strict=True):
+        units = [unit for unit in (place(a), place(b)) if unit]
+        bound = min([*units, finest.get(box, 1.0)]) if units else 0.0
+        if units and not (is_rounded(a) or is_rounded(b)):
+            bound = max(bound, LOOSE * abs(value(a)))
+        if abs(value(a) - value(b)) > max(1.001 * bound, NOISE):
             return False
     return True
 
@@ -76,6 +86,22 @@ class Output(str):
         return not self == other
 
 
+def as_read(outputs: list[Any], text: str) -> list[Any]:
+    """Outputs with glued values in the forms in which the text of the chapter shows them."""
+    shown = []
+    for output in outputs:
+        if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
+            forms = re.findall(rf"{{glue:text}}`{re.escape(name)}:?([^`]*)`", text)
+            data = {
+                kind: " ".join(format(paper.literal(data), form) for form in forms)
+                for kind, data in output["data"].items()
+                if kind.endswith("text/plain")
+            }
+            output = from_dict({**output, "data": {**output["data"], **data}})
+        shown.append(output)
+    return shown
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let nbval compare outputs in this way, and show what a cell said on stderr."""
     from nbval.plugin import IPyNbCell
@@ -86,8 +112,9 @@ def pytest_configure(config: pytest.Config) -> None:
         shown = clean(cell, shown)
         return Output(shown) if isinstance(shown, str) else shown
 
-    def compare_outputs(cell: Any, now: list, stored: list, *more: Any) -> bool:
-        same = compare(cell, now, stored, *more)
+    def compare_outputs(cell: Any, now: list[Any], stored: list[Any], *more: Any) -> bool:
+        text = "\n".join(other.source for other in cell.parent.nb.cells)
+        same = compare(cell, as_read(now, text), as_read(stored, text), *more)
         if not same:
             cell.comparison_traceback += [x.text for x in now if x.get("name") == "stderr"]
         return same
@@ -96,7 +123,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 if __name__ == "__main__":
-    options = ["-p", "outputs", "-q", "-W", "default", "--nbval", "--nbval-current-env"]
+    options = [
+        "-p",
+        "outputs",
+        "-q",
+        "-W",
+        "default",
+        "-W",
+        QUIET,
+        "--nbval",
+        "--nbval-current-env",
+    ]
     options += ["--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
     if len(sys.argv) > 1:
         sys.exit(pytest.main([*options, *sys.argv[1:]]))

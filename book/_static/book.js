@@ -47,6 +47,10 @@ document.addEventListener("DOMContentLoaded", () => {
     box.style.left = box.style.top = "0";
     box.hidden = false;
     link.setAttribute("aria-describedby", box.id);
+    place(link);
+    if (box.textContent.includes("\\(")) window.MathJax?.typesetPromise?.([box]).then(() => place(link));
+  };
+  const place = (link) => {
     const at = link.getClientRects()[0], { width, height } = box.getBoundingClientRect();
     const room = document.documentElement.clientWidth - width - 8;
     const below = at.bottom + height <= innerHeight || at.top < height;

@@ -1,7 +1,7 @@
 """The notebook lint finds each planted fault, and none in a sound chapter."""
 
 import pytest
-from nbformat.v4 import new_output
+from nbformat.v4 import new_markdown_cell, new_output
 
 import chapters
 import lint_notebooks
@@ -49,7 +49,6 @@ FAULTS = {
     "typed result": ("A sentence.", "## One\n\nThe accuracy is 0.93.", "a typed result, 0.93"),
     "no check": ("Another.", "## One\n\nOurs beats theirs.", "a claim (beats)"),
     "no image text": ("A sentence.", "![](a.png)", "no alt text"),
-    "no label": ("draw()", "plt.plot(draw())", "has no x and no y label"),
     "backticks": ("Another.", "```{prf:theorem}\nx\n```", "directive in backticks"),
 }
 
@@ -121,6 +120,39 @@ def test_notebook_saved_elsewhere_is_found(write, place):
 def test_missing_notebook_is_found(write):
     reading.places(source := write(SOUND))[0].unlink()
     assert any("missing" in line for line in lint_notebooks.faults(source))
+
+
+BLIND = [
+    "Look: ![](a.png)",
+    "![ ](a.svg)",
+    ":::{figure} a.svg\n:width: 80%\n\nA caption.\n:::",
+    "```{image} a.png\n:width: 80%\n```",
+    ":::{figure} a.svg\n:alt:\n\nA caption.\n:::",
+    'A line with <img src="a.svg"> in it.',
+    '<img src="a.svg" alt="">',
+    "<p>\n<IMG width=3\n src='a.png'>\n</p>",
+    ":::{admonition} Deep\n- ![](a.png)\n:::",
+]
+SEEN = [
+    "Look: ![A rising line.](a.png)",
+    ":::{figure} a.svg\n:alt: A rising line.\n\nA caption.\n:::",
+    "```{image} a.png\n---\nwidth: 80%\nalt: A rising line.\n---\n```",
+    'A line with <img src="a.svg" alt="A rising line."> in it.',
+    '```html\n<img src="a.svg">\n```',
+    "In code: `![](a.png)` and `<img>`.",
+]
+
+
+@pytest.mark.parametrize("text", [*BLIND, *SEEN])
+def test_only_an_image_without_alt_text_is_found(text):
+    found = ["no alt text" in x for x in lint_notebooks.image_faults([new_markdown_cell(text)])]
+    assert found == [True] * (text in BLIND)
+
+
+def test_stored_warning_is_found(write):
+    cell = chapters.read_text(write(SOUND)).cells[1]
+    cell.outputs = [new_output("stream", name="stderr", text="no label on y\n")]
+    assert list(lint_notebooks.output_faults([cell])) == ["a stored warning: no label on y"]
 
 
 def test_stored_error_is_found(write):
