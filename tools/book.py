@@ -19,6 +19,7 @@ from pathlib import Path
 import build_site
 import chapters
 import chromium
+import reading
 
 SCALE = "fast"
 RUNS = chapters.BUILD / SCALE
@@ -72,14 +73,6 @@ def run_chapters() -> list[Path]:
     return list(targets.values())
 
 
-def committed() -> list[Path]:
-    """The notebooks that stand in the repository."""
-    found = [source.with_suffix(".ipynb") for source in chapters.sources()]
-    if missing := [path.name for path in found if not path.exists()]:
-        sys.exit(f"no stored outputs: {', '.join(missing)}. Run: make notebooks")
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run the chapters and build the site.")
     parser.add_argument("--committed", action="store_true", help="run nothing, use stored outputs")
@@ -88,7 +81,7 @@ def main() -> None:
     stored, printed = args.committed, args.committed and not args.without_pdf
     chapters.use_own_settings()
     try:
-        notebooks = committed() if stored else run_chapters()
+        notebooks = reading.gather() if stored else run_chapters()
         target = chapters.BUILD / ("site" if stored else "html")
         pages = files_below("book", "fedlab_mini", "notebooks/labs/student", "tools")
         config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]

@@ -22,6 +22,7 @@ from nbformat import NotebookNode
 import chapters
 import downloads
 import labs
+import reading
 
 BANNER = re.compile("Running Jupyter-Book|(Source|Config|Output) (Folder|Path)|===|Building your")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -114,11 +115,14 @@ def named(icon: re.Match[str]) -> str:
 
 
 def staged(notebook: NotebookNode) -> NotebookNode:
-    """The notebook as pages are made from it: each widget is followed by its table, for readers
-    without scripts.
+    """The notebook as pages are made from it: the cells of solutions folded, and each widget
+    followed by its table, for readers without scripts.
 
     A page shows one form of an output only, and prefers the widget; its host hides the table.
     """
+    for index in reading.solution_cells(notebook.cells):
+        metadata = notebook.cells[index].metadata
+        metadata["tags"] = [*metadata.get("tags", []), "hide-cell"]
     for cell in notebook.cells:
         for output in list(cell.get("outputs", [])):
             data = output.get("data", {})
@@ -177,8 +181,10 @@ def build(
     shutil.rmtree(out, ignore_errors=True)
     jupyter_book(folder, out)
     site = out / "_build" / "html"
-    for path in notebooks:  # to download: as they are, not as they were staged
-        shutil.copy(path, site / "_sources" / "notebooks" / path.name)
+    for path in notebooks:  # to download: as people read them, not as they were staged
+        chapter, _ = reading.split(nbformat.read(path, as_version=4), path.stem)
+        text = chapters.serialise(reading.portable(chapter))
+        chapters.write_atomic(site / "_sources" / "notebooks" / path.name, text)
     shutil.copytree(labs.STUDENT, site / "labs", ignore=shutil.ignore_patterns(".*"))
     trim_icons(site)
     downloads.finish(site, browser, whole=whole)

@@ -119,7 +119,8 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
     except papermill.PapermillExecutionError as failed:
         raise ChapterError(describe(source, target, failed)) from None
     except DeadKernelError:
-        raise ChapterError(f"book/chapters/{source.name}: the kernel died; was memory short?") from None
+        where = f"book/chapters/{source.name}"
+        raise ChapterError(f"{where}: the kernel died; was memory short?") from None
     return stable(nbformat.read(target, as_version=4), source.stem)
 
 

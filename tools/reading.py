@@ -8,15 +8,15 @@ that run them. Together with the source these two give the whole back, so no oth
 
 from __future__ import annotations
 
-import ast
+import base64
 import copy
-import html
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from markdown_it import MarkdownIt
@@ -28,8 +28,9 @@ from pybtex.database import Entry, parse_file
 from pybtex.plugin import find_plugin
 
 import chapters
+from paper import RECORD, glued
 
-RECORD = "application/papermill.record/text/plain"  # what glue(...) leaves among the outputs
+STORED = chapters.BUILD / "stored"
 CODE = re.compile(r"(?:\{([\w:-]+)\})?(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
 OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
 TITLED = re.compile(r"(.+?)\s*<([^<>]+)>", re.DOTALL)
@@ -157,16 +158,10 @@ def references(keys: set[str]) -> str:
     return "\n".join(f"- {' '.join(entry.text.render(backend).split())}" for entry in cited)
 
 
-def glued(cells: list[NotebookNode]) -> dict[str, str]:
-    """The values that the cells noted for the prose, as their `repr`."""
-    records = [o for cell in cells for o in cell.get("outputs", []) if RECORD in o.get("data", {})]
-    return {o.metadata["scrapbook"]["name"]: o.data[RECORD] for o in records}
-
-
 class Plain:
     """Turns the MyST of one chapter into Markdown without extensions."""
 
-    def __init__(self, stem: str, values: dict[str, str]) -> None:
+    def __init__(self, stem: str, values: dict[str, Any]) -> None:
         self.stem, self.values, self.cited = stem, values, set[str]()
 
     def fail(self, what: str) -> chapters.ChapterError:
@@ -198,15 +193,14 @@ class Plain:
         if name == "glue:text":
             return self.value(*target.partition(":")[::2])
         if name == "doc":
-            place = f"{target.removeprefix('../notebooks/')}.{'md' if 'book/' in target else 'ipynb'}"
-            return f"[{title or Path(target).name}]({place})"
+            page = f"{target}.{'ipynb' if 'notebooks/' in target else 'md'}"
+            return f"[{title or Path(target).name}]({page.removeprefix('../notebooks/')})"
         raise self.fail(f"the role {found[0]}")
 
     def value(self, key: str, form: str) -> str:
         if key not in self.values:
             raise self.fail(f"the value {key!r}, which no cell noted")
-        found = ast.literal_eval(self.values[key])
-        return format(found, form) if form else str(found)
+        return format(self.values[key], form)
 
     def block(self, block: Block) -> str:
         """A piece of the text, as Markdown."""
@@ -241,9 +235,9 @@ class Plain:
         return "\n".join(f"> {line}".rstrip() for line in flat.splitlines())
 
     def figure(self, block: Block) -> str:
-        alt, width = (block.options.get(key, "") for key in ("alt", "width"))
-        tag = f'<img src="..{block.title}" alt="{html.escape(alt)}" width="{width[:-2]}">'
-        return f"{tag}\n\n**{self.named(block.label)}.** {self.inline(block.text)}"
+        alt = re.sub(r"([\[\]])", r"\\\1", block.options.get("alt", ""))
+        picture = f"![{alt}](..{block.title})"
+        return f"{picture}\n\n**{self.named(block.label)}.** {self.inline(block.text)}"
 
     def caption(self, cell: NotebookNode) -> str:
         """What stands under the figure of a code cell."""
@@ -257,14 +251,16 @@ def code(cell: NotebookNode) -> NotebookNode:
     kept = {k: v for k, v in cell.metadata.items() if k != "mystnb"}
     if figure := captioned(cell):
         kept["alt"] = figure[2]
-    if cell.outputs and all(RECORD in output.get("data", {}) for output in cell.outputs):
+    if cell.outputs and all(
+        RECORD + "text/plain" in output.get("data", {}) for output in cell.outputs
+    ):
         kept["jupyter"] = {"source_hidden": True}
     return nbformat.v4.new_code_cell(cell.source, outputs=cell.outputs, metadata=kept)
 
 
 def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
     """The chapter and its solutions, two notebooks to read, from one with source and outputs."""
-    plain, solving = Plain(stem, glued(whole.cells)), False
+    plain, solving = Plain(stem, glued(whole)), False
     parts: dict[bool, list[NotebookNode]] = {False: [], True: []}
     cited: dict[bool, set[str]] = {False: set(), True: set()}
 
@@ -326,6 +322,14 @@ def texts(source: Path, whole: NotebookNode) -> dict[Path, str]:
     return dict(zip(places(source), both, strict=True))
 
 
+def gather() -> list[Path]:
+    """Write the whole notebook of every chapter to `STORED`; returns where they lie."""
+    made = {STORED / f"{source.stem}.ipynb": compose(source) for source in chapters.sources()}
+    for path, whole in made.items():
+        chapters.write_atomic(path, chapters.serialise(whole))
+    return [*made]
+
+
 def compose(source: Path) -> NotebookNode:
     """The whole notebook of a chapter: its text, and the outputs that its two notebooks hold.
 
@@ -353,3 +357,14 @@ def compose(source: Path) -> NotebookNode:
         views = {"version_major": 2, "version_minor": 0, "state": state}
         whole.metadata["widgets"] = nbformat.from_dict({chapters.WIDGET_STATE: views})
     return chapters.stable(whole, source.stem)
+
+
+def portable(notebook: NotebookNode) -> NotebookNode:
+    """A chapter that can be read alone, without the folders beside it: its pictures are inside."""
+    for cell in notebook.cells:
+        for name in re.findall(r"(?<=\]\(\.\./)[^)]+\.svg(?=\))", cell.source):
+            picture = base64.b64encode((chapters.ROOT / name).read_bytes()).decode()
+            cell.source = cell.source.replace(f"../{name}", f"attachment:{Path(name).name}")
+            kept = cell.setdefault("attachments", {})
+            kept[Path(name).name] = {"image/svg+xml": picture}
+    return notebook

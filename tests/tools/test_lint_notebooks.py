@@ -111,7 +111,9 @@ def test_text_in_another_form_is_found(write):
 
 @pytest.mark.parametrize("place", ["chapter", "solutions"])
 def test_notebook_saved_elsewhere_is_found(write, place):
-    stored = dict(zip(("chapter", "solutions"), reading.places(source := write(SOUND)), strict=True))
+    stored = dict(
+        zip(("chapter", "solutions"), reading.places(source := write(SOUND)), strict=True)
+    )
     saved = stored[place].read_text(encoding="utf-8").replace(" ", "  ", 1)
     stored[place].write_text(saved, encoding="utf-8")
     assert any("not what text and outputs give" in line for line in lint_notebooks.faults(source))
