@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import torch
@@ -19,7 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from . import checks
 from .federation import Federation
+from .simulation import RemovalCurves
 
 EXACT, CORRUPTED = "#000000", "#D55E00"
 SETTINGS = ("#5A5F6E", "#AFAAA0", "#85807B")  # greys; sound clients have the first
@@ -116,12 +118,25 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
     return {label: made[label] for label in labels}
 
 
+def _labelled(name: str, given: Mapping[str, Any], *shape: int | str) -> dict[str, Tensor]:
+    """Numbers of a shape by label, as float64; refuses what is no mapping, empty or of no shape."""
+    checks.instance(name, given, Mapping, "{label: values}")
+    if not given:
+        raise ValueError(f"{name}: expected at least one label")
+    reals = {"dtype": torch.float64, "finite": False}
+    return {k: checks.reals(f"{name}[{k!r}]", v, shape, **reals).cpu() for k, v in given.items()}
+
+
+def _seen(label: str) -> str:
+    """A label that matplotlib's legends show, also where it begins with an underscore."""
+    return f"\u200b{label}" if label.startswith("_") else label
+
+
 def _figure(
     width: float = 6.4, height: float = 3.4, panels: int = 1
 ) -> tuple[Figure, list[plt.Axes]]:
-    figure, axes = plt.subplots(
-        1, panels, figsize=(width, height), layout="constrained", squeeze=False
-    )
+    size = (width, height)
+    figure, axes = plt.subplots(1, panels, figsize=size, layout="constrained", squeeze=False)
     for axis in axes[0]:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="0.9", linewidth=0.8)
@@ -169,33 +184,27 @@ def curves(
 
     log  both axes are logarithmic
     """
+    runs = {k: v.reshape(-1, v.shape[-1]) for k, v in _labelled("lines", lines, "T", "...").items()}
+    at = {
+        k: range(v.shape[1]) if x is None else checks.reals("x", x, [v.shape[1]], finite=False)
+        for k, v in runs.items()
+    }
+    log = checks.flag("log", log)
     figure, (axis,) = _figure()
-    for label, (colour, marker, line) in styles(lines).items():
-        values = torch.as_tensor(lines[label], dtype=torch.float64)
-        values = values[None] if values.ndim == 1 else values
-        at = list(range(values.shape[1])) if x is None else list(x)
+    for label, (colour, marker, line) in styles(runs).items():
+        values = runs[label]
         if len(values) > 1:
-            axis.plot(at, values.T, line, color=colour, alpha=0.3, linewidth=0.8)
-        axis.plot(
-            at,
-            values.mean(0),
-            line,
-            color=colour,
-            label=label,
-            marker=marker,
-            markersize=5,
-            markevery=max(1, len(at) // 8),
-        )
+            axis.plot(at[label], values.T, line, color=colour, alpha=0.3, linewidth=0.8)
+        look = {"color": colour, "marker": marker, "markersize": 5}
+        look |= {"markevery": max(1, values.shape[1] // 8), "label": _seen(label)}
+        axis.plot(at[label], values.mean(0), line, **look)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
     if log:
         axis.set(xscale="log", yscale="log")
     elif x is None:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(figure, axis)
-    ends = ", ".join(
-        f"{label} {float(torch.as_tensor(v, dtype=torch.float64)[..., -1].mean()):.2f}"
-        for label, v in lines.items()
-    )
+    ends = ", ".join(f"{label} {float(v[:, -1].mean()):.2f}" for label, v in runs.items())
     return _done(
         figure,
         f"{ylabel.capitalize()} against {xlabel}.",
@@ -216,8 +225,10 @@ def by_client(
     values [T, K]  one column a client
     corrupted      their ids, or {id: what is wrong with it}
     """
-    values = torch.as_tensor(values, dtype=torch.float64)
-    marks = corrupted if isinstance(corrupted, Mapping) else dict.fromkeys(corrupted, "corrupted")
+    values = checks.reals("values", values, ["T", "K"], dtype=torch.float64, finite=False).cpu()
+    K = values.shape[1]
+    bad = checks.distinct_ids("corrupted", list(corrupted), K).tolist()
+    marks = corrupted if isinstance(corrupted, Mapping) else dict.fromkeys(bad, "corrupted")
     kinds = list(dict.fromkeys(marks.values()))  # each with a marker and a line style
     figure, (axis,) = _figure()
     points = {"markersize": 6, "markevery": max(1, len(values) // 8)}
@@ -230,21 +241,21 @@ def by_client(
         axis.plot(line, label=f"{k} {marks.get(k, '')}".strip(), **look, **points)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    columns = 1 + (values.shape[1] - 1) // 12
+    columns = 1 + (K - 1) // 12
     figure.legend(title="client", loc="outside right upper", frameon=False, ncols=columns)
     for k in marks:
         figure.legends[0].get_texts()[k].set_color(CORRUPTED)
     named = "; ".join(f"client {k} is {mark}" for k, mark in marks.items()) or "none is corrupted"
     return _done(
         figure,
-        f"{ylabel.capitalize()} of {values.shape[1]} clients against {xlabel}.",
-        f"One line of {ylabel} a client against {xlabel}, {values.shape[1]} clients; {named}.",
+        f"{ylabel.capitalize()} of {K} clients against {xlabel}.",
+        f"One line of {ylabel} a client against {xlabel}, {K} clients; {named}.",
     )
 
 
 def holdings(fed: Federation, *, title: str = "") -> Figure:
     """Who holds what: a grid of clients by classes, darker where a client holds more samples."""
-    counts = fed.label_counts
+    counts = checks.instance("fed", fed, Federation, "a Federation").label_counts
     figure, (axis,) = _figure(6.4, 0.9 + 0.28 * fed.classes)
     axis.grid(False)
     image = axis.imshow(counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0)
@@ -271,26 +282,29 @@ def scores(
 ) -> Figure:
     """Grouped bars: a group a client, a bar a method; corrupted clients are hatched and marked.
 
+    values  [K] numbers a label; stderr  the same for the labels that have standard errors
     The bars of a single method have the colours of the clients
     """
-    bad, count = set(corrupted), len(next(iter(values.values())))
+    rows = _labelled("values", values, "K")
+    count = len(next(iter(rows.values())))
+    rows = _labelled("values", rows, count)
+    spans = _labelled("stderr", stderr, count) if stderr else {}
+    bad = checks.distinct_ids("corrupted", corrupted, count).tolist()
     figure, (axis,) = _figure()
-    width = 0.8 / len(values)
-    for j, (label, style) in enumerate(styles(values).items()):
-        at = [k + (j - (len(values) - 1) / 2) * width for k in range(count)]
-        error = None if label not in (stderr or {}) else torch.as_tensor(stderr[label]).tolist()
-        heights = torch.as_tensor(values[label]).tolist()
-        colour = style.colour if len(values) > 1 else [client_colour(k) for k in range(count)]
-        bars = axis.bar(at, heights, width, color=colour, label=label, yerr=error, capsize=2)
+    width = 0.8 / len(rows)
+    for j, (label, style) in enumerate(styles(rows).items()):
+        at = [k + (j - (len(rows) - 1) / 2) * width for k in range(count)]
+        look = {"capsize": 2, "yerr": spans[label].tolist() if label in spans else None}
+        colour = style.colour if len(rows) > 1 else [client_colour(k) for k in range(count)]
+        bars = axis.bar(at, rows[label].tolist(), width, color=colour, label=_seen(label), **look)
         for k in bad:
             bars[k].set(hatch="//", edgecolor=CORRUPTED, linewidth=1.5)
     axis.axhline(0, color="0.3", linewidth=0.8)
     _client_axis(axis, count, bad)
     axis.set(ylabel=ylabel, title=title)
-    if len(values) > 1:
+    if len(rows) > 1:
         _legend(figure, axis)
-    worst = {label: int(torch.as_tensor(v).argmin()) for label, v in values.items()}
-    lowest = "; ".join(f"{label}: lowest is client {k}" for label, k in worst.items())
+    lowest = "; ".join(f"{k}: lowest is client {int(v.argmin())}" for k, v in rows.items())
     return _done(
         figure,
         f"{ylabel.capitalize()} of {count} clients.",
@@ -306,24 +320,24 @@ def errors(
     ylabel: str = "mean absolute error",
     title: str = "",
 ) -> Figure:
-    """Error of estimators against how many coalitions they evaluated, both axes logarithmic."""
+    """Error of estimators against how many coalitions they evaluated, both axes logarithmic.
+
+    evaluations, error  [n] numbers a label, the same labels in both
+    """
+    counts, error = _labelled("evaluations", evaluations, "n"), _labelled("error", error, "n")
+    if {k: len(v) for k, v in counts.items()} != {k: len(v) for k, v in error.items()}:
+        raise ValueError("error: expected as many numbers of each label as evaluations has")
     figure, (axis,) = _figure()
-    for label, (colour, marker, line) in styles(evaluations).items():
+    for label, (colour, marker, line) in styles(counts).items():
         look = {"color": colour, "marker": marker, "markersize": 5, "linestyle": line}
-        axis.loglog(evaluations[label], error[label], label=label, **look)
+        axis.loglog(counts[label], error[label], label=_seen(label), **look)
     if exact_at is not None:
         axis.axvline(exact_at, color=EXACT, linestyle="--", linewidth=1)
-        axis.annotate(
-            f"exact: {exact_at}",
-            (exact_at, axis.get_ylim()[1]),
-            ha="right",
-            va="top",
-            rotation=90,
-            fontsize=8,
-        )
+        text = {"ha": "right", "va": "top", "rotation": 90, "fontsize": 8}
+        axis.annotate(f"exact: {exact_at}", (exact_at, axis.get_ylim()[1]), **text)
     axis.set(xlabel="coalitions evaluated", ylabel=ylabel, title=title)
     _legend(figure, axis)
-    best = min(error, key=lambda label: float(torch.as_tensor(error[label])[-1]))
+    best = min(error, key=lambda label: float(error[label][-1]))
     return _done(
         figure,
         "Error of each estimator against its number of evaluations.",
@@ -331,15 +345,17 @@ def errors(
     )
 
 
-def removal(results: Mapping[str, object], *, title: str = "") -> Figure:
+def removal(results: Mapping[str, RemovalCurves], *, title: str = "") -> Figure:
     """Test accuracy without the highest-scored and without the lowest-scored clients."""
+    for label, result in checks.instance("results", results, Mapping, "{label: curves}").items():
+        checks.instance(f"results[{label!r}]", result, RemovalCurves, "what removal_curves returns")
     figure, panels = _figure(7.6, 3.4, 2)
     panels[1].sharey(panels[0])
     for axis, side in zip(panels, ("highest", "lowest"), strict=True):
         for label, (colour, marker, line) in styles(results).items():
             result = results[label]
             look = {"color": colour, "marker": marker, "linestyle": line}
-            axis.plot(result.removed, getattr(result, side), label=label, **look)
+            axis.plot(result.removed, getattr(result, side), label=_seen(label), **look)
         axis.set(xlabel=f"{side}-scored clients removed", ylabel="test accuracy")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(figure, panels[0])
@@ -357,22 +373,18 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
     Each row is scaled to shares; the diagonal holds the recall of every class. ``rows`` names what
     the rows are where they are not true classes, e.g. a client's labels
     """
-    figure, panels = _figure(1.6 + 3.2 * len(tables), 3.6, len(tables))
-    for axis, (label, table) in zip(panels, tables.items(), strict=True):
-        table = torch.as_tensor(table, dtype=torch.float64)
+    found = _labelled("tables", tables, "classes", "classes")
+    figure, panels = _figure(1.6 + 3.2 * len(found), 3.6, len(found))
+    for axis, (label, table) in zip(panels, found.items(), strict=True):
         share = table / table.sum(1, keepdim=True).clamp(min=1)
         image = axis.imshow(share.numpy(), cmap="Blues", vmin=0, vmax=1)
         axis.grid(False)
-        ticks = range(len(table))
         axis.set(xlabel="predicted class", ylabel=rows, title=label)
-        axis.set_xticks(ticks)
-        axis.set_yticks(ticks)
+        axis.set(xticks=range(table.shape[1]), yticks=range(len(table)))
     figure.colorbar(image, ax=panels, label=f"share of the {rows}")
     figure.suptitle(title)
-    hit = ", ".join(
-        f"{label} {float(torch.as_tensor(t).diagonal().sum() / torch.as_tensor(t).sum()):.2f}"
-        for label, t in tables.items()
-    )
+    hits = {label: float(t.diagonal().sum() / t.sum()) for label, t in found.items()}
+    hit = ", ".join(f"{label} {share:.2f}" for label, share in hits.items())
     return _done(
         figure,
         f"Confusion matrices: {rows} against predicted class.",

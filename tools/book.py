@@ -94,7 +94,7 @@ def main() -> None:
             build_site.build(notebooks, target, repository, browser or None, whole=stored)
             chapters.write_atomic(target.with_suffix(".key"), key)
             print(f"built the site  ({time.perf_counter() - start:.0f} s)")
-    except (chapters.ChapterError, build_site.SiteError, ValueError) as failed:
+    except (chapters.ChapterError, build_site.SiteError, ValueError, OSError) as failed:
         sys.exit(f"\n{failed}")
     except KeyboardInterrupt:
         sys.exit("\nstopped; the next run keeps what is finished")

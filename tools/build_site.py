@@ -33,17 +33,11 @@ MATHJAX = (  # without its menu, which is a third of the usual bundle
 EXTENSIONS = ("docstrings", "glossary_terms", "page_scripts")
 ADDRESS = re.compile(r"https://git(hub|lab)\.com/[\w.-]+/[\w.-]+")
 USED = re.compile(r"\bfa-([a-z0-9-]+)")
-ICONS = {  # where the theme keeps 1.5 MB of icons, and what one of them looks like
-    # name:[width,height,["other name"],"code","path" or ["path","path"]],
-    "scripts/fontawesome.js": re.compile(
-        r'(?P<names>"?[\w-]+"?:\[\d+,\d+,\[[^\]]*\],)"[0-9a-f]+",'
-        r'(?:"[^"]*"|\["[^"]*","[^"]*"\])\],?'
-    ),
-    # .fa-name:before,.fa-other-name:before{content:"\code"}
-    "styles/pydata-sphinx-theme.css": re.compile(
-        r'(?P<names>(?:\.fa-[\w-]+:before,?)+)\{content:"\\[0-9a-f]+"\}'
-    ),
-}
+PROGRAM = Path("_static", "scripts", "fontawesome.js")  # 1.5 MB with all its icons, such as
+# name:[width,height,["other name"],"code","path" or ["path","path"]],
+ICON = re.compile(
+    r'("?[\w-]+"?:\[\d+,\d+,\[[^\]]*\],)"[0-9a-f]+",(?:"[^"]*"|\["[^"]*","[^"]*"\])\],?'
+)
 
 
 class SiteError(RuntimeError):
@@ -94,24 +88,17 @@ def vendor_mathjax(target: Path) -> None:
 
 def trim_icons(site: Path) -> None:
     """Drop icons that no page and no script names, and the maps that only authors need."""
-    programs = {site / "_static" / name: icon for name, icon in ICONS.items()}
     files = [*site.rglob("*.html"), *site.rglob("*.js"), *(site / "_static").glob("*.css")]
-    texts = (path.read_text(encoding="utf-8") for path in files if path not in programs)
-    names = {name for text in texts for name in USED.findall(text)}
-    for path, icon in programs.items():
-        if path.exists():
-            text = icon.sub(
-                lambda hit: hit[0] if names & set(re.findall(r"[\w-]+", named(hit))) else "",
-                path.read_text(encoding="utf-8"),
-            )
-            path.write_text(text, encoding="utf-8", newline="\n")
+    texts = (path.read_text(encoding="utf-8") for path in files if path != site / PROGRAM)
+    used = {name for text in texts for name in USED.findall(text)}
+
+    def keep(icon: re.Match[str]) -> str:
+        return icon[0] if used & set(re.findall(r"[\w-]+", icon[1])) else ""
+
+    text = ICON.sub(keep, (site / PROGRAM).read_text(encoding="utf-8"))
+    (site / PROGRAM).write_text(text, encoding="utf-8", newline="\n")
     for source_map in [*site.rglob("*.js.map"), *site.rglob("*.css.map")]:
         source_map.unlink()
-
-
-def named(icon: re.Match[str]) -> str:
-    """The names of an icon without the prefix that style sheets put before each."""
-    return icon["names"].replace(".fa-", " ")
 
 
 def staged(notebook: NotebookNode) -> NotebookNode:

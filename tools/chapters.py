@@ -27,7 +27,6 @@ ROOT = Path(__file__).resolve().parent.parent
 TEXTS = ROOT / "book" / "chapters"
 NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "_build"
-WORKERS = 2
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 METADATA = {"kernelspec": KERNELSPEC, "language_info": {"name": "python"}}
 JUPYTEXT_VERSION = re.compile(r"^ +jupytext_version: .*\n", re.MULTILINE)
@@ -75,8 +74,9 @@ def own_settings() -> dict[str, str]:
     }
     env.pop("MPLBACKEND", None)  # the kernel's default, inline, is what the chapters use
     if not list((own / "matplotlib").glob("fontlist*")):
-        fonts = [sys.executable, "-c", "import matplotlib.font_manager"]
-        subprocess.run(fonts, env=env, check=True)
+        subprocess.run(
+            [sys.executable, "-c", "import matplotlib.font_manager"], env=env, check=True
+        )
     return env
 
 
@@ -107,30 +107,18 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
 
     blank = target.with_name(f"{source.stem}.in.ipynb")
     write_atomic(blank, nbformat.writes(read_text(source)))
+    name = f"book/chapters/{source.name}"
+    options = {"kernel_name": KERNELSPEC["name"], "cwd": NOTEBOOKS, "progress_bar": False}
     try:
-        papermill.execute_notebook(
-            blank,
-            target,
-            parameters=parameters,
-            kernel_name=KERNELSPEC["name"],
-            cwd=NOTEBOOKS,
-            progress_bar=False,
-        )
+        papermill.execute_notebook(blank, target, parameters=parameters, **options)
     except papermill.PapermillExecutionError as failed:
-        raise ChapterError(describe(source, target, failed)) from None
+        raise ChapterError(
+            f"{name}, code cell {failed.exec_count}: {failed.ename}: {failed.evalue}\n\n"
+            f"{failed.source.strip()}\n\nThe notebook as far as it got: {target}"
+        ) from None
     except DeadKernelError:
-        where = f"book/chapters/{source.name}"
-        raise ChapterError(f"{where}: the kernel died; was memory short?") from None
+        raise ChapterError(f"{name}: the kernel died; was memory short?") from None
     return stable(nbformat.read(target, as_version=4), source.stem)
-
-
-def describe(source: Path, target: Path, failed: Any) -> str:
-    """What a failed cell was and said, and where to look."""
-    where = f"book/chapters/{source.name}, code cell {failed.exec_count}"
-    return (
-        f"{where}: {failed.ename}: {failed.evalue}\n\n{failed.source.strip()}\n\n"
-        f"The notebook as far as it got: {target}"
-    )
 
 
 def timed(*job: Any) -> tuple[NotebookNode, float]:
@@ -145,7 +133,7 @@ def run_all(jobs: list[Job]) -> Iterator[tuple[Path, NotebookNode, float]]:
     Raises ChapterError when all have ended, if any failed.
     """
     failures: list[str] = []
-    with ProcessPoolExecutor(max_workers=max(1, min(WORKERS, len(jobs)))) as pool:
+    with ProcessPoolExecutor(max_workers=2) as pool:
         running = {pool.submit(timed, *job): job[0] for job in jobs}
         try:
             for done in as_completed(running):
@@ -180,29 +168,21 @@ def stable(notebook: NotebookNode, stem: str) -> NotebookNode:
             del cell.metadata["tags"]
         if cell.cell_type == "code":
             count += 1
-            number(cell, count)
-            cell.outputs = merge_streams(cell.outputs)
+            cell.execution_count, cell.outputs = count, merge_streams(cell.outputs)
+            for output in cell.outputs:
+                if output.output_type == "execute_result":
+                    output.execution_count = count
     kept = {key: notebook.metadata[key] for key in notebook.metadata if key == "widgets"}
     clean = nbformat.v4.new_notebook(cells=cells, metadata={**METADATA, **kept})
     return stable_widgets(clean, stem)
-
-
-def number(cell: NotebookNode, count: int) -> None:
-    """Give a code cell and its results the execution count of a fresh run from top to bottom."""
-    cell.execution_count = count
-    for output in cell.outputs:
-        if output.output_type == "execute_result":
-            output.execution_count = count
 
 
 def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """Join neighbouring pieces of one stream: where a kernel cuts them depends on timing."""
     merged: list[NotebookNode] = []
     for output in outputs:
-        last = merged[-1] if merged else None
-        same = last and output.output_type == last.output_type == "stream"
-        if same and output.name == last.name:
-            last.text += output.text
+        if merged and "name" in output and output.name == merged[-1].get("name"):
+            merged[-1].text += output.text
         else:
             merged.append(output)
     return merged
@@ -211,13 +191,9 @@ def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
 def stable_widgets(notebook: NotebookNode, stem: str) -> NotebookNode:
     """Keep the widget models that a displayed view reaches; name them by order of appearance."""
     state = notebook.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
-    shown = [
-        output.data[WIDGET_VIEW]["model_id"]
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-        for output in cell.outputs
-        if WIDGET_VIEW in output.get("data", {})
-    ]
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    views = (output.get("data", {}).get(WIDGET_VIEW) for output in outputs)
+    shown = [view["model_id"] for view in views if view]
     order: list[str] = []
     while shown:
         model = shown.pop(0)

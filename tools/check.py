@@ -8,7 +8,6 @@ The first stage that fails ends the run and says what to do next.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -110,12 +109,9 @@ def run(stage: Stage) -> bool:
 
 
 def main() -> None:
-    names = [stage.name for stage in STAGES]
-    parser = argparse.ArgumentParser(description="Run the checks.")
-    parser.add_argument("stage", nargs="*", help=", ".join(names))
-    wanted = parser.parse_args().stage
-    if unknown := set(wanted) - set(names):
-        parser.error(f"no stage {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
+    wanted, names = sys.argv[1:], [stage.name for stage in STAGES]
+    if unknown := sorted(set(wanted) - set(names)):
+        sys.exit(f"no stage {', '.join(unknown)}; there are: {', '.join(names)}")
     took: list[str] = []
     for stage in [stage for stage in STAGES if not wanted or stage.name in wanted]:
         start = time.perf_counter()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -17,25 +16,21 @@ from urllib.parse import unquote, urlsplit
 LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 PASSIVE_LINKS = {"canonical", "author", "index", "search", "next", "prev", "help", "copyright"}
 CSS_LOAD = re.compile(r"""(?:url\(|@import)\s*["']?\s*((?:https?:)?//[^"')\s]+)""")
-PAGE_LIMIT = 1_500_000
-SITE_LIMIT = 40_000_000
-DOWNLOADS_LIMIT = 80_000_000
+PAGE_LIMIT, SITE_LIMIT, DOWNLOADS_LIMIT = 1_500_000, 40_000_000, 80_000_000
 DOWNLOADS = (".pdf", ".zip")
 
 
-@dataclass
 class Page(HTMLParser):
     """What one HTML file defines and refers to."""
 
-    path: Path
-    ids: set[str] = field(default_factory=set)
-    links: list[str] = field(default_factory=list)
-    loads: list[str] = field(default_factory=list)
-    without_alt: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__()
-        self.feed(self.path.read_text(encoding="utf-8"))
+        self.path = path
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.without_alt: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = {name: value or "" for name, value in attrs}
@@ -61,12 +56,10 @@ def broken(page: Page, address: str, pages: dict[Path, Page]) -> str | None:
     if is_outside(address) or parts.scheme in ("mailto", "data", "javascript", "blob"):
         return None
     target = (page.path.parent / unquote(parts.path)).resolve() if parts.path else page.path
-    if target.is_dir():
-        target = target / "index.html"
+    target = target / "index.html" if target.is_dir() else target
     if not target.exists():
         return f"leads to no file: {address}"
-    fragment = unquote(parts.fragment)
-    if fragment and target in pages and fragment not in pages[target].ids:
+    if parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
         return f"leads to no anchor: {address}"
     return None
 
@@ -85,29 +78,22 @@ def faults(site: Path) -> list[str]:
         found += [f"{name}: image without alternative text: {x}" for x in page.without_alt]
         reasons = (broken(page, x, pages) for x in [*page.links, *page.loads])
         found += [f"{name}: {reason}" for reason in reasons if reason]
-        if path.stat().st_size > PAGE_LIMIT:
-            found.append(f"{name}: page of {path.stat().st_size:,} bytes, limit {PAGE_LIMIT:,}")
+        if (size := path.stat().st_size) > PAGE_LIMIT:
+            found.append(f"{name}: page of {size:,} bytes, limit {PAGE_LIMIT:,}")
     for style in sorted(site.rglob("*.css")):
         outside = CSS_LOAD.findall(style.read_text(encoding="utf-8"))
         found += [f"{style.relative_to(site).as_posix()}: loads from outside: {x}" for x in outside]
-    kept = [path for path in site.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in kept if path.suffix not in DOWNLOADS)
-    if size > SITE_LIMIT:
-        found.append(f"site of {size:,} bytes, limit {SITE_LIMIT:,}")
-    offered = sum(path.stat().st_size for path in kept if path.suffix in DOWNLOADS)
-    if offered > DOWNLOADS_LIMIT:
-        found.append(f"downloads of {offered:,} bytes, limit {DOWNLOADS_LIMIT:,}")
-    return found
-
-
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit("usage: python tools/check_site.py SITE")
-    found = faults(Path(sys.argv[1]))
-    for line in found:
-        print(line)
-    sys.exit(1 if found else 0)
+    sizes = {"site": 0, "downloads": 0}
+    for path in filter(Path.is_file, site.rglob("*")):
+        sizes["downloads" if path.suffix in DOWNLOADS else "site"] += path.stat().st_size
+    limits = {"site": SITE_LIMIT, "downloads": DOWNLOADS_LIMIT}
+    over = (kind for kind in sizes if sizes[kind] > limits[kind])
+    return found + [f"{kind} of {sizes[kind]:,} bytes, limit {limits[kind]:,}" for kind in over]
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) != 2:
+        sys.exit("usage: python tools/check_site.py SITE")
+    found = faults(Path(sys.argv[1]))
+    print("\n".join(found))
+    sys.exit(bool(found))

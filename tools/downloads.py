@@ -15,14 +15,12 @@ PAGE = "book/downloads.html"
 PLACE = '<div class="downloads {}"></div>'
 HEADS = {"PDF": "For paper", "notebook": "For Jupyter", "lab": "For a class"}
 START = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip can hold
-NO_ZIP = (
-    "<p>This copy works without a network. To pass it on, pass on the folder that it lies in; it "
-    "starts at <code>index.html</code>.</p>"
-)
-NO_PDF = (
-    "<p>This copy was made without PDFs. <code>make site</code> prints them where Chromium or "
-    "Chrome is installed.</p>"
-)
+NO_ZIP = """<p>This copy works without a network. To pass it on, pass on the folder that it lies in;
+it starts at <code>index.html</code>.</p>"""
+ZIP = """<p>{}: this website. Unpack it anywhere, for instance on a USB stick, and open
+<code>index.html</code> in it. It needs no network.</p>"""
+NO_PDF = """<p>This copy was made without PDFs. <code>make site</code> prints them where Chromium or
+Chrome is installed.</p>"""
 PDF = "<p>In the PDFs, solutions and answers are unfolded.</p>"
 
 
@@ -39,17 +37,6 @@ def notebooks(site: Path) -> dict[Path, Path]:
     """The pages that were made from notebooks, in order, and the notebooks."""
     stored = sorted((site / "_sources" / "notebooks").glob("*.ipynb"))
     return {site / "notebooks" / f"{path.stem}.html": path for path in stored}
-
-
-def book_part(site: Path) -> str:
-    """The zip, or how to pass this copy on."""
-    whole = site / f"{NAME}.zip"
-    if not whole.exists():
-        return NO_ZIP
-    return (
-        f"<p>{link(site, whole, whole.name)}: this website. Unpack it anywhere, for instance on a "
-        "USB stick, and open <code>index.html</code> in it. It needs no network.</p>"
-    )
 
 
 def chapter_part(site: Path) -> str:
@@ -72,7 +59,9 @@ def chapter_part(site: Path) -> str:
 
 def list_files(site: Path, text: str) -> None:
     """Write the downloads page with its two lists, of what is on the disk now."""
-    for part, html in (("book", book_part(site)), ("chapters", chapter_part(site))):
+    whole = site / f"{NAME}.zip"
+    book = ZIP.format(link(site, whole, whole.name)) if whole.exists() else NO_ZIP
+    for part, html in (("book", book), ("chapters", chapter_part(site))):
         if text.count(PLACE.format(part)) != 1:
             raise ValueError(f"{PAGE} must hold {PLACE.format(part)} once")
         text = text.replace(PLACE.format(part), html)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from docutils import nodes
@@ -26,9 +25,7 @@ def plain(node: nodes.Node) -> str:
         return rf"\({node.astext()}\)"
     if isinstance(node, addnodes.pending_xref) and node["refdomain"] == "cite":
         return ""
-    if isinstance(node, nodes.Text):
-        return node.astext()
-    return "".join(map(plain, node.children))
+    return node.astext() if isinstance(node, nodes.Text) else "".join(map(plain, node.children))
 
 
 def opening(text: str) -> str:
@@ -38,26 +35,6 @@ def opening(text: str) -> str:
     return f"{first} {rest[0]}" if rest and len(first) + len(rest[0]) < LENGTH else first
 
 
-def definitions(doctree: nodes.document) -> Iterator[tuple[str, str, str]]:
-    """Anchor, chief name and opening of the definition of every glossary term on a page."""
-    for glossary in doctree.findall(addnodes.glossary):
-        for item in glossary.findall(nodes.definition_list_item):
-            names = [node for node in item.children if isinstance(node, nodes.term)]
-            text = opening(plain(next(item.findall(nodes.paragraph))))
-            for name in names:
-                yield name["ids"][0], names[0].astext(), text
-
-
-def sections(doctree: nodes.document) -> Iterator[tuple[str, str]]:
-    """Target and section anchor of every link to a term on a page."""
-    for link in doctree.findall(addnodes.pending_xref):
-        if link["reftype"] == "term":
-            node = link.parent
-            while not isinstance(node, nodes.section):
-                node = node.parent
-            yield link["reftarget"], node["ids"][0]
-
-
 def gather(app: Any, env: Any) -> None:
     """Read the glossary, then write the chapters' terms into the general index."""
     objects = env.domaindata["std"]["objects"]
@@ -65,18 +42,24 @@ def gather(app: Any, env: Any) -> None:
     chief = {}
     env.glossary_definitions = {}
     for page in sorted({page for page, _ in terms.values()}):
-        for anchor, name, text in definitions(env.get_doctree(page)):
-            chief[page, anchor] = name
-            env.glossary_definitions[anchor] = text
+        for glossary in env.get_doctree(page).findall(addnodes.glossary):
+            for item in glossary.findall(nodes.definition_list_item):
+                names = [node for node in item.children if isinstance(node, nodes.term)]
+                text = opening(plain(next(item.findall(nodes.paragraph))))
+                for name in names:
+                    chief[page, name["ids"][0]] = names[0].astext()
+                    env.glossary_definitions[name["ids"][0]] = text
     for page in filter(CHAPTER.match, sorted(env.found_docs)):
         entries = env.domaindata["index"]["entries"].setdefault(page, [])
-        number = int(CHAPTER.match(page)[1])
-        for target, anchor in sections(env.get_doctree(page)):
-            if target.lower() in terms:
-                name = chief[terms[target.lower()]]
-                entry = ("single", f"{name}; chapter {number}", anchor, "", None)
-                if entry not in entries:
-                    entries.append(entry)
+        for link in env.get_doctree(page).findall(addnodes.pending_xref):
+            place = terms.get(link["reftarget"].lower()) if link["reftype"] == "term" else None
+            section = link.parent
+            while place and not isinstance(section, nodes.section):
+                section = section.parent
+            text = f"{chief.get(place)}; chapter {int(CHAPTER.match(page)[1])}"
+            entry = ("single", text, place and section["ids"][0], "", None)
+            if place and entry not in entries:
+                entries.append(entry)
 
 
 def annotate(body: str, texts: dict[str, str]) -> str:

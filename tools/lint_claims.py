@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from nbformat import NotebookNode
 
-from lint_prose import Code, Heading, Paragraph, Piece, pieces
+from lint_prose import Heading, Paragraph, Piece, pieces
 
 WORKED = {"Exercises", "Quiz", "References"}  # worked by hand, or about other people's numbers
 SUMS_UP = {"Summary"}  # repeats claims that are checked above
@@ -85,11 +85,6 @@ NO_CLAIM = re.compile(
 CHECK = re.compile(r"^\s*assert\b|\btesting\.assert|\braises\(", re.MULTILINE)
 
 
-def shown(sentence: str) -> str:
-    """The beginning of a sentence, for a message."""
-    return sentence if len(sentence) <= 90 else sentence[:87] + "..."
-
-
 def typed_number(sentence: str, code: bool = True) -> str | None:
     """The first number that looks like a measured result; on pages without code, of an outcome."""
     if sentence.endswith("?") or "{cite" in sentence:
@@ -117,25 +112,24 @@ def checks(cell: NotebookNode) -> bool:
     return announced or bool(CHECK.search(cell.source))
 
 
-def reach(page: Sequence[Piece], around: Paragraph, most: int) -> Iterator[Code]:
-    """The first code cells of a page up to the next heading or to an admonition apart."""
-    for piece in page:
-        apart = isinstance(piece, Paragraph) and "admonition" in piece.inside
-        if isinstance(piece, Heading) or (apart and "admonition" not in around.inside):
-            return
-        if isinstance(piece, Code):
-            most -= 1
-            yield piece
-            if not most:
-                return
-
-
 def is_checked(page: Sequence[Piece], index: int) -> bool:
-    """Whether the cell before a paragraph, or one of the two after it, can fail."""
-    back, ahead = page[:index][::-1], page[index + 1 :]
-    around = page[index]
-    cells = [*reach(back, around, 1), *reach(ahead, around, 2)]
-    return any(checks(piece.cell) for piece in cells)
+    """Whether the cell before a paragraph, or one of the two after it, can fail.
+
+    The next heading, or an admonition apart, ends the search.
+    """
+    around = "admonition" in page[index].inside
+    for pieces_there, most in ((page[:index][::-1], 1), (page[index + 1 :], 2)):
+        for piece in pieces_there:
+            if isinstance(piece, Paragraph):
+                if "admonition" in piece.inside and not around:
+                    break
+            elif isinstance(piece, Heading) or not most:
+                break
+            elif checks(piece):
+                return True
+            else:
+                most -= 1
+    return False
 
 
 def claim_faults(cells: Sequence[NotebookNode], code: bool = True) -> Iterator[str]:
@@ -150,18 +144,16 @@ def claim_faults(cells: Sequence[NotebookNode], code: bool = True) -> Iterator[s
         alone = code and piece.section not in SUMS_UP and not is_checked(page, index)
         for sentence, marks in zip(piece.sentences, piece.marks, strict=True):
             number, words = typed_number(sentence, code), claim(sentence)
+            shown = sentence if len(sentence) <= 90 else sentence[:87] + "..."
             for mark, reason in marks.items():
                 if not reason:
-                    yield f"a mark without a reason; write <!-- {mark}: why -->: {shown(sentence)}"
+                    yield f"a mark without a reason; write <!-- {mark}: why -->: {shown}"
                 if not {"typed": number, "unchecked": words}[mark]:
-                    yield f"the mark `{mark}` excuses nothing; remove it: {shown(sentence)}"
+                    yield f"the mark `{mark}` excuses nothing; remove it: {shown}"
             if number and not by_hand and "typed" not in marks:
-                yield (
-                    f"a typed result, {number}: {shown(sentence)} -- glue it, say it without the "
-                    "number, or add <!-- typed: reason -->"
-                )
+                advice = "glue it, say it without the number, or add <!-- typed: reason -->"
+                yield f"a typed result, {number}: {shown} -- {advice}"
             if words and alone and "unchecked" not in marks:
-                yield (
-                    f"a claim ({words}) and no check near it: {shown(sentence)} -- assert it in "
-                    "the cell before or in the next two, or add <!-- unchecked: reason -->"
-                )
+                advice = "assert it in the cell before or in the next two"
+                advice += ", or add <!-- unchecked: reason -->"
+                yield f"a claim ({words}) and no check near it: {shown} -- {advice}"

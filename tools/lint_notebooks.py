@@ -44,34 +44,27 @@ def form_faults(source: Path) -> Iterator[str]:
 
 
 def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """Code cells: length, width, a sentence before each."""
-    long = 0
-    for index, cell in enumerate(cells):
-        if cell.cell_type != "code":
-            continue
-        lines = cell.source.splitlines()
-        long += len(lines) > LONG
-        first = lines[0] if lines else "(empty)"
-        if not lines:
-            yield "an empty code cell"
-        if len(lines) > LONGEST:
-            yield f"cell of {len(lines)} lines, at most {LONGEST}: {first}"
-        if lines and lines[-1].rstrip().endswith(";"):
-            yield f"a semicolon hides the last value from readers, not from the checks: {first}"
-        wide = [line for line in lines if len(line) > WIDEST]
-        if wide:
-            yield f"line of {len(wide[0])} columns, at most {WIDEST}: {wide[0].strip()}"
-        if index and cells[index - 1].cell_type == "code":
-            yield f"no sentence before the cell that starts with: {first}"
-    if long > 2:
-        yield f"{long} cells of more than {LONG} lines; two are the most"
-
-
-def text_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """Texts read well outside the site too: colon fences, no backtick directives."""
-    for cell in cells:
+    """Code cells: length, width, a sentence before each; texts: directives that others can read."""
+    lengths = []
+    for before, cell in zip([None, *cells], cells, strict=False):
         if cell.cell_type == "markdown" and BACKTICK_DIRECTIVE.search(cell.source):
             yield "a directive in backticks; write it with colons (:::{name}), mathematics with $$"
+        if cell.cell_type != "code":
+            continue
+        lines = cell.source.splitlines() or ["(empty)"]
+        lengths.append(len(lines))
+        if not cell.source:
+            yield "an empty code cell"
+        if len(lines) > LONGEST:
+            yield f"cell of {len(lines)} lines, at most {LONGEST}: {lines[0]}"
+        if lines[-1].rstrip().endswith(";"):
+            yield f"a semicolon hides the last value from readers, not from checks: {lines[0]}"
+        for line in [line for line in lines if len(line) > WIDEST][:1]:
+            yield f"line of {len(line)} columns, at most {WIDEST}: {line.strip()}"
+        if before and before.cell_type == "code":
+            yield f"no sentence before the cell that starts with: {lines[0]}"
+    if (long := sum(length > LONG for length in lengths)) > 2:
+        yield f"{long} cells of more than {LONG} lines; two are the most"
 
 
 def image_faults(cells: list[NotebookNode]) -> Iterator[str]:
@@ -128,28 +121,17 @@ def page_faults(page: Path) -> list[str]:
 def faults(source: Path) -> list[str]:
     """Every fault of one chapter, one line each."""
     text = chapters.read_text(source)
-    own = [*code_faults(text.cells), *text_faults(text.cells), *parameter_faults(text)]
+    own = [*code_faults(text.cells), *parameter_faults(text)]
     own += [*lint_claims.claim_faults(text.cells), *image_faults(text.cells)]
     return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]
 
 
-def main() -> None:
-    sources = chapters.sources()
-    found = [fault for source in sources for fault in faults(source)]
-    wanted = {place for source in sources for place in reading.places(source)}
-    there = {p for place in wanted for p in place.parent.glob("*.ipynb")}
-    found += [f"{path}: no such chapter in book/chapters/" for path in sorted(there - wanted)]
-    found += [
-        fault
-        for page in sorted((chapters.ROOT / "book").glob("*.md"))
-        for fault in page_faults(page)
-    ]
-    if not sources:
-        found.append("book/chapters/ holds no chapter NN_topic.md")
-    for line in found:
-        print(line)
-    sys.exit(1 if found else 0)
-
-
 if __name__ == "__main__":
-    main()
+    texts, pages = chapters.sources(), sorted((chapters.ROOT / "book").glob("*.md"))
+    found = [fault for source in texts for fault in faults(source)]
+    found += [fault for page in pages for fault in page_faults(page)]
+    places = {place for source in texts for place in reading.places(source)}
+    orphans = {path for place in places for path in place.parent.glob("*.ipynb")} - places
+    found += [f"{path}: no text book/chapters/{path.stem}.md" for path in sorted(orphans)]
+    print("\n".join(found or [f"{len(texts)} chapters and {len(pages)} pages: no fault"]))
+    sys.exit(bool(found) or not texts)

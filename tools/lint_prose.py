@@ -49,14 +49,7 @@ class Paragraph:
     opening: bool = False  # before the first heading of level 2
 
 
-@dataclass(frozen=True)
-class Code:
-    """A code cell."""
-
-    cell: NotebookNode
-
-
-Piece = Heading | Paragraph | Code
+Piece = Heading | Paragraph | NotebookNode  # the last is a code cell
 
 
 @cache
@@ -95,16 +88,11 @@ def words(inline: Token) -> str:
     return "".join(found)
 
 
-def marks_of(text: str) -> dict[str, str]:
-    """The marks in a text: kind -> reason."""
-    return {mark[1]: mark[2] for mark in MARK.finditer(text)}
-
-
 def paragraph(text: str, inside: tuple[str, ...] = ()) -> Paragraph:
     """Sentences with their marks; a mark belongs to the sentence that it stands in or follows."""
     parts = END.split(re.sub(r"([.!?])\s+(?=<!--)", r"\1", text))
     sentences = tuple(MARK.sub("", part).strip() for part in parts)
-    return Paragraph(sentences, tuple(map(marks_of, parts)), inside)
+    return Paragraph(sentences, tuple(dict(MARK.findall(part)) for part in parts), inside)
 
 
 def blocks(text: str) -> Iterator[Heading | Paragraph | dict[str, str]]:
@@ -119,7 +107,7 @@ def blocks(text: str) -> Iterator[Heading | Paragraph | dict[str, str]]:
             yield Paragraph((" | ".join(table or []),), ({},), inside)
             table = None
         elif token.type == "html_block":
-            yield marks_of(token.content)
+            yield dict(MARK.findall(token.content))
         elif token.type == "inline" and table is not None:
             table.append(words(token))
         elif token.type == "inline" and heading:
@@ -152,5 +140,5 @@ def pieces(cells: Sequence[NotebookNode]) -> list[Piece]:
                 found.append(block)
             elif found and isinstance(found[-1], Paragraph):
                 found[-1].marks[-1].update(block)
-        found += [Code(cell)] if code else []
+        found += [cell] if code else []
     return found

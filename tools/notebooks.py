@@ -7,7 +7,6 @@ python tools/notebooks.py --prose    run nothing: new texts around the stored ou
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -26,26 +25,18 @@ def write(source: Path, whole: NotebookNode) -> None:
             print(f"written: {path.parent.name}/{path.name}", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Run chapters, write their notebooks.")
-    parser.add_argument("chapter", nargs="*", help='such as "02"; all when none is named')
-    parser.add_argument("--prose", action="store_true", help="keep the stored outputs, run nothing")
-    args = parser.parse_args()
-    picked = chapters.sources(args.chapter)
-    work = chapters.BUILD / "author"
-    jobs = [(source, work / f"{source.stem}.ipynb", {}) for source in picked]
+if __name__ == "__main__":
+    names = [name for name in sys.argv[1:] if name != "--prose"]
+    picked, work = chapters.sources(names), chapters.BUILD / "author"
     try:
-        if args.prose:
+        if "--prose" in sys.argv:
             for source in picked:
                 write(source, reading.compose(source))
-            return
+            sys.exit()
         chapters.use_own_settings()
+        jobs = [(source, work / f"{source.stem}.ipynb", {}) for source in picked]
         for source, whole, seconds in chapters.run_all(jobs):
             print(f"{source.stem}  ran, {seconds:.0f} s", flush=True)
             write(source, whole)
     except chapters.ChapterError as failed:
         sys.exit(str(failed))
-
-
-if __name__ == "__main__":
-    main()

@@ -39,23 +39,19 @@ def value(text: str) -> float:
 def place(text: str) -> float:
     """One unit of the last printed place; 0 for a whole number, and for 0e+00."""
     mantissa, _, power = text.partition("e")
-    decimals = len(mantissa.partition(".")[2])
-    if not (decimals or power) or (power and not value(mantissa)):
+    if power and not value(mantissa):
         return 0.0
-    return 10.0 ** (int(power or 0) - decimals)
+    decimals = len(mantissa.partition(".")[2])
+    return 10.0 ** (int(power or 0) - decimals) if decimals or power else 0.0
 
 
-def is_rounded(text: str) -> bool:
-    """Whether a number has as few digits as numbers for readers have."""
-    return len(re.findall(r"\d", text.partition("e")[0])) <= DIGITS
-
-
-def numbers(text: str) -> list[tuple[int, str]]:
-    """Every number, with the brackets that it stands in by their count, 0 for none."""
+def numbers(text: str) -> list[tuple[int, str, int]]:
+    """Every number: the brackets it stands in by their count (0: none), text, count of digits."""
     found = []
     for number in NUMBER.finditer(text):
         opened, closed = (text.count(bracket, 0, number.start(1)) for bracket in "[]")
-        found.append((opened + closed if opened > closed else 0, number[1]))
+        digits = len(re.findall(r"\d", number[1].partition("e")[0]))
+        found.append((opened + closed if opened > closed else 0, number[1], digits))
     return found
 
 
@@ -65,13 +61,13 @@ def agree(stored: str, now: str) -> bool:
         return False
     old, new = numbers(stored), numbers(now)
     finest: dict[int, float] = {}
-    for box, text in [*old, *new]:
+    for box, text, _ in [*old, *new]:
         if box and place(text):
             finest[box] = min(place(text), finest.get(box, 1.0))
-    for (box, a), (_, b) in zip(old, new, strict=True):
-        units = [unit for unit in (place(a), place(b)) if unit]
-        bound = min([*units, finest.get(box, 1.0)]) if units else 0.0
-        if units and not (is_rounded(a) or is_rounded(b)):
+    for (box, a, many), (_, b, more) in zip(old, new, strict=True):
+        bound = min(filter(None, (place(a), place(b), finest.get(box))), default=0.0)
+        bound *= bool(place(a) or place(b))
+        if bound and min(many, more) > DIGITS:
             bound = max(bound, LOOSE * abs(value(a)))
         if abs(value(a) - value(b)) > max(1.001 * bound, NOISE):
             return False
@@ -92,17 +88,14 @@ class Output(str):
 
 def as_read(outputs: list[Any], text: str) -> list[Any]:
     """Outputs with glued values in the forms in which the text of the chapter shows them."""
-    shown = []
-    for output in outputs:
-        if name := output.get("metadata", {}).get("scrapbook", {}).get("name"):
-            forms = re.findall(rf"{{glue:text}}`{re.escape(name)}:?([^`]*)`", text)
-            data = {
-                kind: " ".join(format(paper.literal(data), form) for form in forms)
-                for kind, data in output["data"].items()
-                if kind.endswith("text/plain")
-            }
-            output = from_dict({**output, "data": {**output["data"], **data}})
-        shown.append(output)
+    shown = [from_dict(output) for output in outputs]
+    for output in shown:
+        name = output.get("metadata", {}).get("scrapbook", {}).get("name")
+        forms = re.findall(rf"{{glue:text}}`{re.escape(name)}(?::([^`]*))?`", text) if name else []
+        for kind in output.get("data", {}) if name else ():
+            if kind.endswith("text/plain"):
+                found = paper.literal(output["data"][kind])
+                output["data"][kind] = " ".join(format(found, form) for form in forms)
     return shown
 
 
@@ -136,19 +129,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 if __name__ == "__main__":
-    options = [
-        "-p",
-        "outputs",
-        "-q",
-        "-W",
-        "default",
-        "-W",
-        QUIET,
-        "--nbval",
-        "--nbval-current-env",
-    ]
-    options += ["--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
-    if len(sys.argv) > 1:
-        sys.exit(pytest.main([*options, *sys.argv[1:]]))
-    whole = [str(path) for path in reading.gather()]
-    sys.exit(pytest.main([*options, "-n", "2", "--dist", "loadscope", *whole]))
+    options = ["-p", "outputs", "-q", "-W", "default", "-W", QUIET, "--nbval"]
+    options += ["--nbval-current-env", "--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
+    named = sys.argv[1:] or ["-n", "2", "--dist", "loadscope", *map(str, reading.gather())]
+    sys.exit(pytest.main([*options, *named]))

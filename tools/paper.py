@@ -8,7 +8,6 @@ A result file holds every value that the chapter glues, with version, parameters
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib.metadata
 import json
@@ -21,7 +20,6 @@ from nbformat import NotebookNode
 
 import chapters
 
-RESULTS = chapters.ROOT / "data" / "results"
 RUNS = chapters.BUILD / "paper"
 RECORD = "application/papermill.record/"
 
@@ -37,13 +35,11 @@ def literal(text: str) -> Any:
 def glued(notebook: NotebookNode) -> dict[str, Any]:
     """Name and value of everything a notebook glues as text, sorted by name."""
     found = {}
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            name = output.get("metadata", {}).get("scrapbook", {}).get("name")
-            data = output.get("data", {})
-            kinds = {kind.removeprefix(RECORD) for kind in data}
-            if name and "text/plain" in kinds and not any(k.startswith("image/") for k in kinds):
-                found[name] = literal(data.get(RECORD + "text/plain", data.get("text/plain")))
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        name = output.get("metadata", {}).get("scrapbook", {}).get("name")
+        data = {kind.removeprefix(RECORD): x for kind, x in output.get("data", {}).items()}
+        if name and "text/plain" in data and not any(kind.startswith("image/") for kind in data):
+            found[name] = literal(data["text/plain"])
     return dict(sorted(found.items()))
 
 
@@ -69,22 +65,15 @@ def record(source: Path) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Run chapters at the papers' scale.")
-    parser.add_argument("chapter", nargs="*", help='such as "02"; all when none is named')
-    picked = chapters.sources(parser.parse_args().chapter)
+if __name__ == "__main__":
     chapters.use_own_settings()
-    for source in picked:
+    for source in chapters.sources(sys.argv[1:]):
         print(f"running {source.stem} at scale paper", flush=True)
         try:
             result = record(source)
         except chapters.ChapterError as failed:
             sys.exit(str(failed))
-        target = RESULTS / f"{source.stem}.json"
+        target = chapters.ROOT / "data" / "results" / f"{source.stem}.json"
         text = json.dumps(result, indent=2, sort_keys=True, ensure_ascii=False)
         chapters.write_atomic(target, text + "\n")
         print(f"wrote {target.relative_to(chapters.ROOT)}  ({result['seconds']} s)", flush=True)
-
-
-if __name__ == "__main__":
-    main()

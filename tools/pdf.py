@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 PATIENCE = 60_000  # ms, for a page to load or to draw
-SIZES = {"top": "22mm", "bottom": "20mm", "left": "18mm", "right": "18mm"}  # of the margins
+LOOK = {
+    "format": "A4",
+    "margin": {"top": "22mm", "bottom": "20mm", "left": "18mm", "right": "18mm"},
+    **dict.fromkeys(("tagged", "outline", "print_background", "display_header_footer"), True),
+}
 PAPER = {"width": 658, "height": 963}  # CSS pixels of what an A4 page leaves between them
 
 STYLE, PREPARE = (Path(__file__).with_suffix(kind) for kind in (".css", ".js"))
@@ -58,17 +62,8 @@ def print_one(browser: Browser, page: Path, target: Path) -> None:
         tab.evaluate(FORMULAS)
         tab.wait_for_function(FIGURES)
         tab.evaluate(PREPARE.read_text(encoding="utf-8"))
-        tab.pdf(
-            path=target,
-            format="A4",
-            margin=SIZES,
-            tagged=True,
-            outline=True,
-            print_background=True,
-            display_header_footer=True,
-            header_template=LINE.format(left=own, right=book),
-            footer_template=LINE.format(left="", right=PAGE_NUMBER),
-        )
+        head, foot = LINE.format(left=own, right=book), LINE.format(left="", right=PAGE_NUMBER)
+        tab.pdf(path=target, header_template=head, footer_template=foot, **LOOK)
     except Error as failed:
         raise PrintError(f"{page.name} did not print: {failed}") from None
     finally:

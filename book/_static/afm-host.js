@@ -51,27 +51,28 @@
     return { model, program };
   }
 
-  async function start() {
-    const states = Object.assign({}, ...blocks(STATE).map((s) => JSON.parse(s.textContent).state));
-    const loaded = new Map();
-    for (const script of blocks(VIEW)) {
+  const loaded = new Map();
+  let states;
+  async function show(script, el) {
+    try {
       const id = JSON.parse(script.textContent).model_id;
-      if (states[id]?.model_module !== "anywidget") continue;
-      const el = document.createElement("div");
-      script.after(el);
-      try {
-        if (!loaded.has(id)) loaded.set(id, load(states[id].state));
-        const { model, program } = await loaded.get(id);
-        el.model = model;
-        await program.render?.({ model, el });
-        const cell = script.closest(".cell_output") ?? script.parentElement;
-        for (const table of cell.querySelectorAll(".widget-table")) (table.closest(".output") ?? table).hidden = true;
-      } catch (error) {
-        el.textContent = "This interactive figure could not start in your browser.";
-        console.error(error);
-      }
+      states ??= Object.assign({}, ...blocks(STATE).map((s) => JSON.parse(s.textContent).state));
+      if (states[id]?.model_module !== "anywidget") return el.remove();
+      if (!loaded.has(id)) loaded.set(id, load(states[id].state));
+      const { model, program } = await loaded.get(id);
+      el.model = model;
+      await program.render?.({ model, el });
+      const cell = script.closest(".cell_output") ?? script.parentElement;
+      for (const table of cell.querySelectorAll(".widget-table")) (table.closest(".output") ?? table).hidden = true;
+    } catch (error) {
+      el.textContent = "This interactive figure could not start in your browser.";
+      console.error(error);
     }
   }
 
-  start();
+  for (const script of blocks(VIEW)) {
+    const el = document.createElement("div");
+    script.after(el);
+    show(script, el); // none waits for another
+  }
 })();

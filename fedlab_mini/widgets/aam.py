@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import torch
 import traitlets
 
+from .. import checks
 from ..methods.fedccea import AAM
 from ..metrics import contribution_index
-from .base import Explorer, Numbers, client_names, program, whole
+from .base import Explorer, Numbers, by_name, client_names, program
 
 
 class AAMExplorer(Explorer):
@@ -19,7 +20,7 @@ class AAMExplorer(Explorer):
     full       [K] the clients' whole sizes, in the unit of the fit (their mean size is 1)
     corrupted  ids to be marked
     shares     [K] part of its data that each client uses, in every round
-    raises     ValueError for another form or a wrong number of sizes
+    raises     ValueError for another form, a fit that is not finite or a wrong number of sizes
     """
 
     _esm = program("kit", "aam")
@@ -32,20 +33,21 @@ class AAMExplorer(Explorer):
     shares = traitlets.List(traitlets.Float()).tag(sync=True)
 
     def __init__(self, model: AAM, full: Iterable[float], *, corrupted: Iterable[int] = ()):
-        sizes = [float(x) for x in full]
+        checks.instance("model", model, AAM, "an AAM of the linear form")
+        checks.choice("model.form", model.form, ["linear"])
         K = model.omega.shape[1]
-        if model.form != "linear":
-            raise ValueError(f'model: expected form "linear", got {model.form!r}')
-        if len(sizes) != K or not all(0 <= x < float("inf") for x in sizes):
-            raise ValueError(f"full: expected {K} finite sizes of at least 0, got {sizes}")
-        a, c = (part[0].double() for part in model.collapsed())
+        sizes = checks.reals("full", full, [K], dtype=torch.float64)
+        if (sizes < 0).any():
+            raise ValueError(f"full: expected sizes of at least 0, got {sizes.tolist()}")
+        parts = [part[0].double() for part in (model.omega, *model.collapsed())]
+        quality, a, c = (checks.reals("model", part, ["..."]) for part in parts)
         super().__init__(
-            quality=model.omega[0].double().tolist(),
+            quality=quality.tolist(),
             slopes=a.tolist(),
             start=float(c),
             neutral=model.neutral,
-            full=sizes,
-            corrupted=sorted(whole("corrupted", int(k), 0, K - 1) for k in corrupted),
+            full=sizes.tolist(),
+            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, K).tolist()),
             shares=[1.0] * K,
         )
 
@@ -66,17 +68,16 @@ class AAMExplorer(Explorer):
         index = contribution_index(value) if (value > 0).any() else torch.zeros_like(value)
         now, alone = self.predicted(sizes), torch.eye(len(sizes), dtype=torch.float64)
         columns = {
-            "samples used": sizes.tolist(),
+            "samples used": sizes,
             "quality ω": self.quality,
-            "contribution": value.tolist(),
-            "index": index.tolist(),
+            "contribution": value,
+            "index": index,
             "loss without": [now - self.predicted(sizes * (1 - row)) for row in alone],
         }
-        names = client_names(len(sizes), set(self.corrupted), "corrupted")
+        names = client_names(len(sizes), self.corrupted, "corrupted")
         facts = {
             "with these sizes": now,
             "with all data": self.predicted(full),
             "with no data": self.predicted(0 * full),
         }
-        found = {name: dict(zip(names, row, strict=True)) for name, row in columns.items()}
-        return {**found, "accuracy": facts}
+        return {**by_name(names, columns), "accuracy": facts}

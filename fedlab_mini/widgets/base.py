@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class Widget(anywidget.AnyWidget):
         return f"<{type(self).__name__}: open it in JupyterLab or on the book's site>"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        data, metadata = super()._repr_mimebundle_(**kwargs)
+        data, metadata = super()._repr_mimebundle_(**kwargs)  # ipywidgets passes the kinds on
         return {**data, "text/plain": repr(self), "text/html": self.fallback()}, metadata
 
     def fallback(self) -> str:
@@ -86,15 +87,14 @@ def uniforms(seed: int, count: int) -> list[float]:
     return drawn[8:]
 
 
-def whole(name: str, value: int, low: int, high: int) -> int:
-    """``value`` if it is an integer in [low, high]; ValueError naming it otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{name}: expected an integer from {low} to {high}, got {value!r}")
-    return value
+def by_name(names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> Numbers:
+    """Columns of numbers for a table with a row a name."""
+    return {
+        quantity: dict(zip(names, map(float, column), strict=True))
+        for quantity, column in columns.items()
+    }
 
 
-def client_names(
-    count: int, marked: frozenset[int] | set[int] = frozenset(), what: str = ""
-) -> list[str]:
+def client_names(count: int, marked: Collection[int] = (), what: str = "") -> list[str]:
     """client 0, client 1 (corrupted), ..."""
     return [f"client {k}" + (f" ({what})" if k in marked else "") for k in range(count)]

@@ -8,9 +8,10 @@ import torch
 import traitlets
 from torch.nn.functional import normalize
 
+from .. import checks
 from ..methods.cgsv import cosine_game, cosines
 from ..shapley import exact
-from .base import Explorer, Numbers, client_names, program
+from .base import Explorer, Numbers, by_name, client_names, program
 
 
 class CosineExplorer(Explorer):
@@ -24,13 +25,9 @@ class CosineExplorer(Explorer):
     updates = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
 
     def __init__(self, updates: Sequence[Sequence[float]]):
-        rows = torch.as_tensor(updates, dtype=torch.float64)
-        if rows.ndim != 2 or rows.shape[1] != 2 or not 2 <= len(rows) <= 6:
-            raise ValueError(
-                f"updates: expected 2 to 6 rows of 2 numbers, got shape {list(rows.shape)}"
-            )
-        if not torch.isfinite(rows).all() or not (rows.norm(dim=1) > 0).all():
-            raise ValueError("updates: expected finite numbers and no update of length 0")
+        rows = checks.reals("updates", updates, ["n", 2], dtype=torch.float64)
+        if not 2 <= len(rows) <= 6 or not (rows.norm(dim=1) > 0).all():
+            raise ValueError(f"updates: expected 2 to 6 of length above 0, got {rows.tolist()}")
         super().__init__(updates=rows.tolist())
 
     def numbers(self) -> Numbers:
@@ -41,11 +38,9 @@ class CosineExplorer(Explorer):
         psi = cosines(rows, units.sum(0)) if length > 1e-9 else none
         phi = exact(cosine_game(rows)).values if length > 1e-9 else none
         scaled = psi / psi.sum()
-        names = client_names(len(rows))
         columns = {"cosine ψ": psi, "ψ, scaled to sum 1": scaled, "exact Shapley": phi}
         facts = {
             "length of the mean U": length / len(rows),
             "largest difference": float((phi - scaled).abs().max()),
         }
-        found = {name: dict(zip(names, v.tolist(), strict=True)) for name, v in columns.items()}
-        return {**found, "value": facts}
+        return {**by_name(client_names(len(rows)), columns), "value": facts}

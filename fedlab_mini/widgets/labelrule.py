@@ -6,7 +6,8 @@ import numpy as np
 import traitlets
 from scipy.stats import binom
 
-from .base import Explorer, Numbers, program, whole
+from .. import checks
+from .base import Explorer, Numbers, program
 
 
 class LabelRuleExplorer(Explorer):
@@ -39,21 +40,13 @@ class LabelRuleExplorer(Explorer):
         margin: float = 0.05,
         strict: bool = False,
     ):
-        given = {
-            "recall": (recall, 0.5, 1),
-            "fraction": (fraction, 0, 1),
-            "margin": (margin, 0, 0.5),
-        }
-        for name, (value, low, high) in given.items():
-            if not low <= value <= high:
-                raise ValueError(f"{name}: expected a number from {low} to {high}, got {value!r}")
         super().__init__(
-            group=whole("group", group, 1, 200),
-            server=whole("server", server, 1, 200),
-            recall=float(recall),
-            fraction=float(fraction),
-            margin=float(margin),
-            strict=bool(strict),
+            group=checks.whole("group", group, 1, 200),
+            server=checks.whole("server", server, 1, 200),
+            recall=checks.number("recall", recall, 0.5, 1),
+            fraction=checks.number("fraction", fraction, 0, 1),
+            margin=checks.number("margin", margin, 0, 0.5),
+            strict=checks.flag("strict", strict),
         )
 
     def chance(self, seen: float) -> float:

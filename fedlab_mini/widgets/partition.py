@@ -11,7 +11,8 @@ import numpy as np
 import traitlets
 from scipy.special import gammaincinv
 
-from .base import Explorer, Numbers, client_names, program, uniforms, whole
+from .. import checks
+from .base import Explorer, Numbers, by_name, client_names, program, uniforms
 
 MOST = 12
 
@@ -46,21 +47,17 @@ class PartitionExplorer(Explorer):
         clients: int = 8,
         seed: int = 0,
     ):
-        counts = [whole("totals", int(n), 1, 10**9) for n in totals]
+        counts = checks.wholes("totals", totals, ["C"], 1, 10**9).tolist()
         names = [str(c) for c in (range(len(counts)) if classes is None else classes)]
         if not 2 <= len(counts) <= 12 or len(names) != len(counts):
-            raise ValueError(
-                f"totals: expected 2 to 12 classes with a name each, got {len(counts)} counts and "
-                f"{len(names)} names"
-            )
-        if not 0.05 <= alpha <= 100:
-            raise ValueError(f"alpha: expected a number from 0.05 to 100, got {alpha!r}")
+            got = f"{len(counts)} counts and {len(names)} names"
+            raise ValueError(f"totals: expected 2 to 12 classes with a name each, got {got}")
         super().__init__(
             totals=counts,
             classes=names,
-            alpha=float(alpha),
-            clients=whole("clients", clients, 2, MOST),
-            seed=whole("seed", seed, 0, 19),
+            alpha=checks.number("alpha", alpha, 0.05, 100),
+            clients=checks.whole("clients", clients, 2, MOST),
+            seed=checks.whole("seed", seed, 0, 19),
         )
 
     def counts(self) -> np.ndarray:
@@ -79,7 +76,6 @@ class PartitionExplorer(Explorer):
         sizes = counts.sum(0)
         padded = np.zeros((len(counts) + 1, self.most))
         padded[:, :K] = np.vstack([counts, sizes])
-        names = client_names(self.most)
         heads = [*(f"class {name}" for name in self.classes), "samples"]
         alone = (counts.max(1) >= 0.9 * np.array(self.totals)).sum()
         facts = {
@@ -87,8 +83,5 @@ class PartitionExplorer(Explorer):
             "classes of which one client holds 9 in 10": float(alone),
             "largest client's share": float(sizes.max() / sizes.sum()),
         }
-        found = {
-            head: dict(zip(names, row, strict=True))
-            for head, row in zip(heads, padded.tolist(), strict=True)
-        }
-        return {**found, "value": facts}
+        columns = dict(zip(heads, padded, strict=True))
+        return {**by_name(client_names(self.most), columns), "value": facts}

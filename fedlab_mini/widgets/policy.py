@@ -5,14 +5,14 @@ Chapter 5 shows it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 import torch
 import traitlets
 
+from .. import checks
 from ..game import Game, all_coalitions
-from .base import Explorer, Numbers, client_names, program, uniforms, whole
+from .base import Explorer, Numbers, by_name, client_names, program, uniforms
 
 LONGEST = 400
 
@@ -51,22 +51,20 @@ class PolicyExplorer(Explorer):
         seed: int = 0,
         steps: int = LONGEST,
     ):
-        table = [float(x) for x in (_losses(losses) if isinstance(losses, Game) else losses)]
+        if isinstance(losses, Game):
+            losses = -losses(all_coalitions(losses.n))
+        table = checks.reals("losses", losses, ["2^n"], dtype=torch.float64)
         n = len(table).bit_length() - 1
-        if not 2 <= n <= 8 or len(table) != 1 << n or not all(map(math.isfinite, table)):
-            raise ValueError(
-                f"losses: expected 2^n finite numbers for 2 to 8 clients, got {len(table)}"
-            )
-        if not 0 < rate < math.inf:
-            raise ValueError(f"rate: expected a finite number above 0, got {rate!r}")
-        marked = {whole("corrupted", int(k), 0, n - 1) for k in corrupted}
+        if not 2 <= n <= 8 or len(table) != 1 << n:
+            raise ValueError(f"losses: expected 2^n numbers for 2 to 8 clients, got {len(table)}")
+        marked = sorted(checks.distinct_ids("corrupted", corrupted, n).tolist())
         super().__init__(
-            losses=table,
+            losses=table.tolist(),
             names=client_names(n, marked, "corrupted"),
-            corrupted=sorted(marked),
-            rate=float(rate),
-            seed=whole("seed", seed, 0, 19),
-            steps=whole("steps", steps, 0, LONGEST),
+            corrupted=marked,
+            rate=checks.number("rate", rate, 0, ends="(]"),
+            seed=checks.whole("seed", seed, 0, 19),
+            steps=checks.whole("steps", steps, 0, LONGEST),
         )
 
     def path(self) -> torch.Tensor:
@@ -99,10 +97,4 @@ class PolicyExplorer(Explorer):
             "of one half each": expected(torch.full_like(omega, 0.5)),
             "of everybody": self.losses[-1],
         }
-        return {"probability": dict(zip(self.names, omega.tolist(), strict=True)), "loss": facts}
-
-
-def _losses(game: Game) -> list[float]:
-    """Minus the worth of every coalition, index = bit mask."""
-    sets = all_coalitions(game.n)
-    return [-float(v) for v in game(sets)]
+        return {**by_name(self.names, {"probability": omega}), "loss": facts}

@@ -11,6 +11,7 @@ from typing import Any
 
 import traitlets
 
+from .. import checks
 from .base import Widget, program, style
 
 
@@ -26,6 +27,8 @@ class Quiz(Widget):
     questions = traitlets.List(traitlets.Dict()).tag(sync=True)
 
     def __init__(self, questions: Sequence[Mapping[str, Any]]):
+        if isinstance(questions, str | bytes | Mapping) or not isinstance(questions, Sequence):
+            raise TypeError(f"questions: expected a list of them, got {checks.shown(questions)}")
         if not questions:
             raise ValueError("questions: expected at least one")
         super().__init__(questions=[_checked(i, q) for i, q in enumerate(questions, 1)])

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import torch
 import traitlets
 
+from .. import checks
 from ..game import Game
 from ..shapley import exact
-from .base import Explorer, Numbers, program
+from .base import Explorer, Numbers, by_name, program
 
 
 class ShapleyExplorer(Explorer):
@@ -43,18 +44,15 @@ class ShapleyExplorer(Explorer):
         names: Sequence[str] = ("A", "B", "C"),
         highest: float | None = None,
     ):
-        worth, names = [float(v) for v in values], [str(name) for name in names]
-        top = max(worth, default=0.0) if highest is None else float(highest)
+        names = [str(name) for name in names]
         if not 2 <= len(names) <= 4:
             raise ValueError(f"names: expected 2 to 4 players, got {len(names)}")
-        if len(worth) != 1 << len(names) or not all(map(math.isfinite, worth)):
-            raise ValueError(
-                f"values: expected {1 << len(names)} finite numbers, one a coalition, got {worth}"
-            )
+        worth = checks.reals("values", values, [1 << len(names)], dtype=torch.float64).tolist()
         if worth[0] != 0:
             raise ValueError(f"values: the empty coalition is worth 0, got {worth[0]}")
-        if not max(worth) <= top < math.inf or top <= 0:
-            raise ValueError(f"highest: expected a number above 0 and all values, got {top}")
+        top = checks.number("highest", max(worth) if highest is None else highest, max(worth))
+        if top <= 0:
+            raise ValueError(f"highest: expected a number above 0, got {top}")
         super().__init__(
             names=names,
             values=worth,
@@ -87,4 +85,4 @@ class ShapleyExplorer(Explorer):
             name: {order: values[i] for order, values in rows.items()}
             for i, name in enumerate(self.names)
         }
-        return {**found, "share": dict(zip(self.names, share, strict=True))}
+        return {**found, **by_name(self.names, {"share": share})}

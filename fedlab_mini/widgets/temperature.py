@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 import torch
 import traitlets
 
-from .base import Explorer, Numbers, client_names, program, whole
+from .. import checks
+from .base import Explorer, Numbers, by_name, client_names, program
 
 
 class TemperatureExplorer(Explorer):
@@ -37,17 +38,15 @@ class TemperatureExplorer(Explorer):
         temperature: float = 1.0,
         drawn: int = 5,
     ):
-        phi = [float(x) for x in relevance]
-        if not 2 <= len(phi) <= 12 or not all(map(math.isfinite, phi)):
-            raise ValueError(f"relevance: expected 2 to 12 finite numbers, got {phi}")
-        if not 0 < temperature < math.inf:
-            raise ValueError(f"temperature: expected a number above 0, got {temperature!r}")
+        phi = checks.reals("relevance", relevance, ["K"], dtype=torch.float64).tolist()
+        if not 2 <= len(phi) <= 12:
+            raise ValueError(f"relevance: expected 2 to 12 numbers, got {len(phi)}")
         span = max(max(phi) - min(phi), 0.05)
         super().__init__(
             relevance=phi,
-            irrelevant=sorted(whole("irrelevant", int(k), 0, len(phi) - 1) for k in irrelevant),
-            temperature=float(temperature),
-            drawn=whole("drawn", drawn, 1, len(phi)),
+            irrelevant=sorted(checks.distinct_ids("irrelevant", irrelevant, len(phi)).tolist()),
+            temperature=checks.number("temperature", temperature, 0, ends="(]"),
+            drawn=checks.whole("drawn", drawn, 1, len(phi)),
             lowest=min(phi) - span,
             highest=max(phi) + span,
         )
@@ -56,18 +55,15 @@ class TemperatureExplorer(Explorer):
         logits = torch.tensor(self.relevance, dtype=torch.float64) / self.temperature
         p, m, K = logits.softmax(0), min(self.drawn, len(logits)), len(logits)
         chance = inclusion(logits, m)
-        names = client_names(K, set(self.irrelevant), "irrelevant")
+        names = client_names(K, self.irrelevant, "irrelevant")
         expected = float(chance[self.irrelevant].sum())
         facts = {
             "irrelevant clients expected": expected,
             "the same without relevance": m * len(self.irrelevant) / K,
             "share of relevant clients": 1 - expected / m,
         }
-        return {
-            "first draw": dict(zip(names, p.tolist(), strict=True)),
-            "among those drawn": dict(zip(names, chance.tolist(), strict=True)),
-            "value": facts,
-        }
+        columns = {"first draw": p, "among those drawn": chance}
+        return {**by_name(names, columns), "value": facts}
 
 
 def inclusion(logits: torch.Tensor, m: int) -> torch.Tensor:

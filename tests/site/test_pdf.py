@@ -1,13 +1,12 @@
-"""Pages printed by a real browser: tagged, unfolded, within the paper, once."""
+"""Pages printed by a real browser: tagged, unfolded, within the paper."""
 
-import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-import chromium
 import downloads
 import pdf
 
@@ -38,30 +37,20 @@ def pages(tmp_path) -> list[Path]:
     return found
 
 
-def printed(pages: list[Path]) -> int:
-    """`print_pages`, away from this thread, which already runs the loop of a browser."""
-    site, store = pages[0].parents[1], pages[0].parents[2] / "store"
-    with ThreadPoolExecutor(1) as other:
-        return other.submit(pdf.print_pages, site, pages, chromium.find(), store).result()
-
-
-def test_pages_are_printed_once(browser, pages):
-    assert printed(pages) == 2
+def test_a_page_is_printed(browser, pages):
+    site = pages[0].parents[1]
     for page in pages:
-        found = pdf.place(pages[0].parents[1], page).read_bytes()
+        pdf.print_one(browser, page, pdf.place(site, page))
+        found = (site / "pdf" / f"{page.stem}.pdf").read_bytes()
         assert found.startswith(b"%PDF-")
         assert b"/Marked true" in found
         assert b"/Lang (en)" in found
         assert b"/URI (https://e.org/)" in found
         assert b"file:" not in found
-    assert printed(pages) == 0
-    pages[0].write_text(f"{PAGE}<!-- changed -->", encoding="utf-8")
-    assert printed(pages) == 1
-    assert len(list((pages[0].parents[2] / "store").iterdir())) == 2
 
 
 def test_a_page_is_made_fit_for_paper(browser, pages):
-    page = browser.new_page(viewport={"width": pdf.WIDTH, "height": pdf.HEIGHT})
+    page = browser.new_page(viewport=pdf.PAPER)
     page.goto(pages[0].as_uri())
     assert not page.locator("text=wanted").is_visible()
     page.add_style_tag(path=pdf.STYLE)
@@ -72,7 +61,7 @@ def test_a_page_is_made_fit_for_paper(browser, pages):
     for name, address in (("out", None), ("in", "#here"), ("web", "https://e.org/")):
         assert page.locator(f"#{name}").get_attribute("href") == address
     assert page.locator("pre").inner_html() == 'one <span class="b">two</span> three'
-    assert page.evaluate("document.documentElement.scrollWidth") <= pdf.WIDTH
+    assert page.evaluate("document.documentElement.scrollWidth") <= pdf.PAPER["width"]
     page.close()
 
 
@@ -87,20 +76,19 @@ def test_a_page_that_would_lack_something_is_named(browser, pages, planted, faul
     pages[0].write_text(PAGE.replace(*planted), encoding="utf-8")
     monkeypatch.setattr(pdf, "PATIENCE", 2_000)
     with pytest.raises(pdf.PrintError, match=fault):
-        printed(pages[:1])
+        pdf.print_one(browser, pages[0], pages[0].with_suffix(".pdf"))
 
 
-def test_a_browser_that_does_not_start_is_named(pages, monkeypatch):
-    monkeypatch.setattr(chromium, "find", lambda: "/nowhere/chromium")
-    with pytest.raises(pdf.PrintError, match="/nowhere/chromium did not start"):
-        printed(pages)
+def test_a_browser_that_does_not_start_is_named(pages):
+    print_pages = partial(pdf.print_pages, pages[0].parents[1], pages, "/nowhere/chromium")
+    with ThreadPoolExecutor(1) as other, pytest.raises(pdf.PrintError, match="did not start"):
+        other.submit(print_pages).result()  # away from the thread of the tests' own browser
 
 
 def test_a_chapter_of_the_site_prints_whole(site, browser, tmp_path):
     page = min(downloads.notebooks(site), key=lambda page: page.stat().st_size)
     target = tmp_path / "chapter.pdf"
-    with ThreadPoolExecutor(1) as other:
-        other.submit(asyncio.run, pdf.print_all(chromium.find(), [(page, target)])).result()
+    pdf.print_one(browser, page, target)
     found, text = target.read_bytes(), page.read_text(encoding="utf-8")
     assert b"file:" not in found
     assert len(re.findall(rb"/Type /Page\b", found)) > 5

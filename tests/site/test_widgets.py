@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 import chapters
+import page_scripts
 from fedlab_mini import widgets
 
 HOMES = {
@@ -178,3 +179,38 @@ def test_a_program_that_fails_says_so(open_page, site, tmp_path):
         assert any("nothing is not defined" in fault for fault in opened.faults)
     finally:
         page.unlink()
+
+
+HOSTILE = "</SCRIPT ><img src=y onerror=document.title='gone'><!--"
+PROGRAMS = {
+    "throws": "export default { render() { throw Error('broken'); } };",
+    "no program": "this is no JavaScript",
+    "waits": "export default { initialize: () => new Promise(() => {}) };",
+    "sound": "export default { render({ model, el }) {"
+    " el.textContent = `${model.get('name')}${model.get('x')}`; } };",
+}
+
+
+def test_a_broken_widget_says_so_and_harms_no_other(open_page, tmp_path):
+    state = {
+        name: {"model_module": "anywidget", "state": {"_esm": esm, "name": HOSTILE, "x": math.nan}}
+        for name, esm in PROGRAMS.items()
+    }
+    kind = "application/vnd.jupyter.widget"
+    views = "".join(
+        f'<div id="{name}"><script type="{kind}-view+json">{{"model_id": "{name}"}}</script></div>'
+        for name in PROGRAMS
+    )
+    stored = page_scripts.harmless(json.dumps({"state": state}))
+    host = (chapters.ROOT / "book" / "_static" / "afm-host.js").read_text(encoding="utf-8")
+    text = f'<title>here</title>{views}<script type="{kind}-state+json">{stored}</script>'
+    path = tmp_path / "page.html"
+    path.write_text(f"{text}<script>{host}</script>", encoding="utf-8")
+    page = open_page(path.as_uri())
+    page.get_by_text("null").wait_for()
+    assert page.locator("[id=sound] div").inner_text() == f"{HOSTILE}null"
+    for name in ("throws", "no program"):
+        assert "could not start" in page.locator(f"[id='{name}'] div").inner_text()
+    assert page.locator("img").count() == 0
+    assert page.title() == "here"
+    assert len(page.faults) == 2

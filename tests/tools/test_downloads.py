@@ -127,13 +127,14 @@ def test_page_without_its_places_is_refused(site):
 def test_no_browser_is_said_in_one_line_or_is_a_fault(monkeypatch, capsys):
     monkeypatch.setattr(chromium, "find", lambda: None)
     monkeypatch.delenv("FEDLAB_REQUIRE_BROWSER", raising=False)
-    assert downloads.browser() is None
+    assert chromium.wanted("PDFs") is None
     said = capsys.readouterr().out
     assert said.count("\n") == 1
+    assert said.startswith("PDFs left out: ")
     assert "FEDLAB_CHROMIUM" in said
     monkeypatch.setenv("FEDLAB_REQUIRE_BROWSER", "1")
-    with pytest.raises(pdf.PrintError, match="FEDLAB_CHROMIUM"):
-        downloads.browser()
+    with pytest.raises(SystemExit, match=r"PDFs required .*FEDLAB_CHROMIUM"):
+        chromium.wanted("PDFs")
 
 
 def test_named_browser_comes_first(monkeypatch):
@@ -152,23 +153,6 @@ def test_downloads_have_a_limit_of_their_own(site, monkeypatch):
     assert [f for f in check_site.faults(site) if "limit" in f] == [
         "downloads of 800,000 bytes, limit 100,000"
     ]
-
-
-def test_print_is_stale_exactly_when_something_on_it_changed(site):
-    page = site / "notebooks" / "01_one.html"
-    figure, style = site / "_images" / "a.png", site / "_static" / "x.css"
-    for path in (figure, style):
-        path.parent.mkdir()
-        path.write_bytes(b"1")
-    page.write_text('<img src="../_images/a.png">', encoding="utf-8")
-    seen = {pdf.key(site, page)}
-    (site / "notebooks" / "02_two.html").write_text("other", encoding="utf-8")
-    (site / "_images" / "b.png").write_bytes(b"1")
-    assert seen == {pdf.key(site, page)}
-    for path in (figure, style, page):
-        path.write_bytes(path.read_bytes() + b" ")
-        assert pdf.key(site, page) not in seen
-        seen.add(pdf.key(site, page))
 
 
 def test_titles_are_taken_from_the_page(site):

@@ -20,7 +20,7 @@ from fedlab_mini import plots
 LINES = {"one": torch.linspace(0, 1, 5), "two": torch.linspace(1, 0.25, 5)}
 RUNS = {"one": torch.rand(3, 5, generator=torch.Generator().manual_seed(0))}
 ROOT = Path(__file__).parents[2]
-CURVES = fm.metrics.RemovalCurves(
+CURVES = fm.simulation.RemovalCurves(
     torch.tensor([0, 1, 2]), torch.tensor([0.9, 0.5, 0.3]), torch.tensor([0.9, 0.9, 0.8])
 )
 
@@ -256,7 +256,7 @@ def test_what_stands_in_one_figure_differs(figure, sight):
 
 
 def test_the_figures_of_the_book_are_known():
-    text = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("notebooks/[0-9]*.md"))
+    text = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("book/chapters/*.md"))
     cells = re.findall(r"^```{code-cell}$(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     shown = [cell for cell in cells if re.search(r"plots\.(curves|scores|errors|removal)\(", cell)]
     named = {re.search(r"name: (fig-[\w-]+)", cell)[1] for cell in shown}
@@ -417,3 +417,42 @@ def test_widgets_show_clients_in_the_same_colours():
     for k, colour in enumerate(plots.CLIENTS):
         assert f"--CLIENT-{k}: {colour};" in light
     assert f"--CORRUPTED: {plots.CORRUPTED};" in light
+
+
+def test_labels_that_begin_with_an_underscore_are_shown():
+    drawn = [
+        plots.curves({"_own": LINES["one"], "two": LINES["two"]}),
+        plots.scores({"_own": LINES["one"], "two": LINES["two"]}),
+        plots.errors({"_own": [1, 2]}, {"_own": [0.2, 0.1]}),
+        plots.removal({"_own": CURVES}),
+    ]
+    for figure in drawn:
+        texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        assert texts[0].endswith("_own")
+        figure.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "message"),
+    [
+        (lambda: plots.curves(torch.ones(3)), TypeError, "lines: expected {label: values}"),
+        (lambda: plots.curves({}), ValueError, "lines: expected at least one label"),
+        (lambda: plots.curves({"a": "abc"}), TypeError, r"lines\['a'\]: expected an array"),
+        (lambda: plots.curves({"a": [1, 2]}, x=[1]), ValueError, "x: expected an array"),
+        (lambda: plots.curves({"a": [1, 2]}, log="yes"), TypeError, "log: expected True or False"),
+        (lambda: plots.scores({}), ValueError, "values: expected at least one label"),
+        (lambda: plots.scores({"a": [1, 2], "b": [1]}), ValueError, r"values\['b'\]: expected"),
+        (lambda: plots.scores({"a": [1, 2]}, corrupted={2}), ValueError, r"ids in 0\.\.1"),
+        (lambda: plots.scores({"a": [1]}, stderr={"a": [1, 2]}), ValueError, r"stderr\['a'\]"),
+        (lambda: plots.by_client(torch.ones(3)), ValueError, "values: expected an array"),
+        (lambda: plots.by_client(torch.ones(3, 2), corrupted=[5]), ValueError, "corrupted"),
+        (lambda: plots.errors({"a": [1]}, {"b": [1]}), ValueError, "error: expected as many"),
+        (lambda: plots.removal({"a": [1, 2]}), TypeError, "what removal_curves returns"),
+        (lambda: plots.confusion({"a": [1, 2]}), ValueError, "tables"),
+        (lambda: plots.holdings(None), TypeError, "fed: expected a Federation"),
+    ],
+)
+def test_bad_input_is_named(draw, error, message):
+    with pytest.raises(error, match=message):
+        draw()
+    assert plt.get_fignums() == []

@@ -1,6 +1,8 @@
 """Widgets as Python sees them: numbers by other means, stable text, a fallback, checked values."""
 
+import copy
 import itertools
+import json
 import math
 import re
 
@@ -42,9 +44,10 @@ def history():
     return fm.train(fed, fm.logistic(64, 10), fm.CGSV(), rounds=3, local=local, seed=0)
 
 
-def model(form="linear", neutral=False):
+def model(form="linear", neutral=False, broken=0.0):
     generator = torch.Generator().manual_seed(0)
     parts = [torch.rand(*s, generator=generator) for s in ((2, 3), (2, 4, 5), (2, 4), (2, 4), (2,))]
+    parts[0] += broken
     return fm.AAM(*[part.double() for part in parts], form=form, neutral=neutral)
 
 
@@ -316,28 +319,48 @@ def test_client_colours_are_those_of_the_figures():
 
 
 BAD = [
-    (lambda: ShapleyExplorer([0, 1, 2]), "values: expected 8 finite numbers"),
-    (lambda: ShapleyExplorer([0, 1, 2, math.nan], names="AB"), "values: expected 4 finite"),
+    (lambda: ShapleyExplorer([0, 1, 2]), r"values: expected an array \[8\], got \[0, 1, 2\]"),
+    (lambda: ShapleyExplorer([0, 1, 2, math.nan], names="AB"), "values: holds NaN or infinite"),
     (lambda: ShapleyExplorer([1] * 4, names="AB"), "empty coalition is worth 0, got 1.0"),
     (lambda: ShapleyExplorer([0, 1], names="A"), "names: expected 2 to 4 players, got 1"),
-    (lambda: ShapleyExplorer(WORTH, highest=80), "highest: expected a number above 0 and all"),
+    (
+        lambda: ShapleyExplorer(WORTH, highest=80),
+        "highest: expected a finite number of at least 90",
+    ),
     (lambda: ShapleyExplorer([0] * 8), "highest: expected a number above 0"),
     (lambda: PartitionExplorer([5]), "totals: expected 2 to 12 classes"),
-    (lambda: PartitionExplorer([5, 0]), "totals: expected an integer from 1"),
-    (lambda: PartitionExplorer([5, 5], alpha=0), "alpha: expected a number from 0.05 to 100"),
-    (lambda: PartitionExplorer([5, 5], clients=13), "clients: expected an integer from 2 to 12"),
-    (lambda: CosineExplorer([[1, 0]]), "updates: expected 2 to 6 rows of 2 numbers"),
-    (lambda: CosineExplorer([[1, 0], [0, 0]]), "updates: .* no update of length 0"),
-    (lambda: PolicyExplorer([1, 2, 3]), r"losses: expected 2\^n finite numbers"),
+    (
+        lambda: PartitionExplorer([5, 0]),
+        "totals: expected whole numbers in 1..1000000000, got 0..5",
+    ),
+    (
+        lambda: PartitionExplorer([5, 5], alpha=0),
+        r"alpha: expected a number in \[0.05, 100\]",
+    ),
+    (
+        lambda: PartitionExplorer([5, 5], clients=13),
+        "clients: expected a whole number of 2..12",
+    ),
+    (lambda: CosineExplorer([[1, 0]]), "updates: expected 2 to 6 of length above 0"),
+    (lambda: CosineExplorer([[1, 0], [0, 0]]), "updates: expected 2 to 6 of length above 0"),
+    (lambda: PolicyExplorer([1, 2, 3]), r"losses: expected 2\^n numbers for 2 to 8 clients, got 3"),
     (lambda: PolicyExplorer(LOSSES, rate=0), "rate: expected a finite number above 0"),
-    (lambda: PolicyExplorer(LOSSES, corrupted=[2]), "corrupted: expected an integer from 0 to 1"),
-    (lambda: AAMExplorer(model("hidden"), [1, 1, 1]), 'model: expected form "linear"'),
-    (lambda: AAMExplorer(model(), [1, 1]), "full: expected 3 finite sizes"),
-    (lambda: TemperatureExplorer([0.1]), "relevance: expected 2 to 12 finite numbers"),
-    (lambda: TemperatureExplorer([0, 1], temperature=0), "temperature: expected a number above 0"),
-    (lambda: TemperatureExplorer([0, 1], drawn=3), "drawn: expected an integer from 1 to 2"),
-    (lambda: LabelRuleExplorer(recall=0.2), "recall: expected a number from 0.5 to 1"),
-    (lambda: LabelRuleExplorer(group=0), "group: expected an integer from 1 to 200"),
+    (
+        lambda: PolicyExplorer(LOSSES, corrupted=[2]),
+        "corrupted: expected distinct client ids",
+    ),
+    (lambda: AAMExplorer(model("hidden"), [1, 1, 1]), 'model.form: expected "linear", got'),
+    (lambda: AAMExplorer(model(), [1, 1]), r"full: expected an array \[3\]"),
+    (lambda: AAMExplorer(model(broken=math.nan), [1, 1, 1]), "model: holds NaN"),
+    (lambda: AAMExplorer(model(), [1, 1, -1]), "full: expected sizes of at least 0"),
+    (lambda: TemperatureExplorer([0.1]), "relevance: expected 2 to 12 numbers, got 1"),
+    (
+        lambda: TemperatureExplorer([0, 1], temperature=0),
+        "temperature: expected a finite number above 0",
+    ),
+    (lambda: TemperatureExplorer([0, 1], drawn=3), "drawn: expected a whole number of 1..2, got 3"),
+    (lambda: LabelRuleExplorer(recall=0.2), r"recall: expected a number in \[0.5, 1\], got 0.2"),
+    (lambda: LabelRuleExplorer(group=0), "group: expected a whole number of 1..200, got 0"),
     (lambda: Quiz([]), "questions: expected at least one"),
     (lambda: Quiz([{"text": "?"}]), "question 1 lacks 'choices'"),
     (lambda: Quiz([{**QUESTION, "choices": QUESTION["choices"][1:] * 2}]), "one of them right"),
@@ -351,5 +374,42 @@ def test_bad_input_is_named(make, message):
 
 
 def test_replay_wants_ids_of_clients(history):
-    with pytest.raises(ValueError, match="corrupted: expected client ids from 0 to 2"):
+    with pytest.raises(ValueError, match=r"corrupted: expected distinct client ids in 0\.\.2"):
         RoundReplay(history, corrupted=[3])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ShapleyExplorer("ABCDEFGH"),
+        lambda: PartitionExplorer([5.5, 5]),
+        lambda: CosineExplorer(None),
+        lambda: LabelRuleExplorer(group=12.0),
+        lambda: LabelRuleExplorer(strict="yes"),
+        lambda: AAMExplorer(None, [1, 1, 1]),
+        lambda: RoundReplay([0.5]),
+        lambda: Quiz("questions"),
+    ],
+)
+def test_another_kind_is_refused(make):
+    with pytest.raises(TypeError, match="expected"):
+        make()
+
+
+def test_numpy_numbers_are_numbers(history):
+    explorer = ShapleyExplorer(np.array(WORTH), highest=np.float64(100))
+    assert explorer.values == WORTH
+    assert RoundReplay(history, corrupted=np.array([1])).corrupted == [1]
+
+
+def test_a_history_that_broke_down_is_shown_with_dashes(history):
+    broken = copy.copy(history)
+    object.__setattr__(broken, "accuracy", history.accuracy * math.nan)
+    object.__setattr__(broken, "scores", history.scores / 0)
+    replay = RoundReplay(broken)
+    json.dumps(replay.get_state(["accuracy", "scores", "weights"]), allow_nan=False)
+    numbers = replay.numbers()
+    assert math.isnan(numbers["value"]["test accuracy"])
+    assert math.isnan(numbers["score"]["client 0"])
+    assert sum(numbers["weight"].values()) == pytest.approx(1, abs=1e-4)
+    assert "<td>nan</td>" in replay.fallback()

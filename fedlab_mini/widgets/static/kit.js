@@ -190,7 +190,7 @@ function board({ model, el }, name, build) {
           text(44, 184, "middle", x ? format(x[0]) : "0"), text(468, 184, "end", x ? format(x.at(-1)) : String(count)),
           text(256, 196, "middle", xlabel),
           ...lines.map(({ y: values, colour: stroke, dash, wide: width = 2 }) => shape("polyline", {
-            points: values.map((v, i) => `${place(i).toFixed(1)},${height(v).toFixed(1)}`).join(" "),
+            points: values.flatMap((v, i) => (Number.isFinite(v) ? `${place(i).toFixed(1)},${height(v).toFixed(1)}` : [])).join(" "),
             fill: "none", stroke, "stroke-width": width, "stroke-dasharray": dash ?? "none" })),
           ...(at === undefined ? [] : [shape("path", { d: `M${44 + 424 * at} 12V168`, class: "w-now" })]));
         svg.setAttribute("aria-label", `${label}. ${lines.filter((line) => line.name).map((line) => `${line.name} ends at ${format(line.y.at(-1))}`).join(", ")}`);

@@ -1,8 +1,9 @@
 /* A training, round by round: accuracy, and each client's score and weight; clients can be hidden. */
 function build(ui) {
   const { model } = ui;
-  const accuracy = model.get("accuracy");
-  const table = { scores: model.get("scores"), weights: model.get("weights") };
+  const real = (row) => row.map((x) => x ?? NaN); // JSON has no NaN
+  const accuracy = real(model.get("accuracy"));
+  const table = { scores: model.get("scores").map(real), weights: model.get("weights").map(real) };
   const last = table.scores.length;
   const marked = new Set(model.get("corrupted"));
   const names = table.scores[0].map((_, k) => `client ${k}${marked.has(k) ? " (corrupted)" : ""}`);
@@ -12,7 +13,7 @@ function build(ui) {
   ui.choice({ key: "quantity", label: "lines show", options: [["weights", "weights"], ["scores", "scores"]] });
   ui.group("w-checks", () => names.forEach((name, k) => ui.toggle({ key: "shown", path: [k], label: name, tint: tint(k) })));
   const plotAccuracy = ui.chart("Test accuracy", "round: test accuracy");
-  const plotClients = ui.chart("Clients", "round: clients that are shown", { low: Math.min(0, ...table.scores.flat(), ...table.weights.flat()) });
+  const plotClients = ui.chart("Clients", "round: clients that are shown", { low: Math.min(0, ...[...table.scores, ...table.weights].flat().filter(Number.isFinite)) });
   const show = ui.table("In this round", names, [{ name: "score", digits: 3, bar: true }, { name: "weight", digits: 3, bar: true },
     { name: "share of the shown", digits: 3 }], { tint });
   const facts = ui.table("All together", ["test accuracy", "weight of the shown", "mean score of the shown"], [{ name: "value", digits: 3 }], { head: "" });
