@@ -62,7 +62,7 @@ test: setup
 	@$(RUN) tools/check.py $(STAGES)
 
 lab: setup
-	@$(RUN) -m jupyter lab notebooks
+	@$(RUN) -m jupyter lab --config=tools/jupyter/jupyter_lab_config.py
 
 paper: setup
 	@$(RUN) tools/paper.py $(CHAPTERS)

@@ -19,6 +19,7 @@ from pathlib import Path
 import build_site
 import chapters
 import chromium
+import reading
 
 SCALE = "fast"
 RUNS = chapters.BUILD / SCALE
@@ -80,8 +81,7 @@ def main() -> None:
     stored, printed = args.committed, args.committed and not args.without_pdf
     chapters.use_own_settings()
     try:
-        notebooks = [path.with_suffix(".ipynb") for path in chapters.sources()]
-        notebooks = notebooks if stored else run_chapters()
+        notebooks = reading.gather() if stored else run_chapters()
         target = chapters.BUILD / ("site" if stored else "html")
         pages = files_below("book", "fedlab_mini", "notebooks/labs/student", "tools")
         config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]

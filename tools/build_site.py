@@ -22,6 +22,7 @@ from nbformat import NotebookNode
 import chapters
 import downloads
 import labs
+import reading
 
 BANNER = re.compile("Running Jupyter-Book|(Source|Config|Output) (Folder|Path)|===|Building your")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -100,11 +101,15 @@ def trim_icons(site: Path) -> None:
         source_map.unlink()
 
 
-def with_tables(notebook: NotebookNode) -> NotebookNode:
-    """The same notebook, each widget followed by its table, for readers without scripts.
+def staged(notebook: NotebookNode) -> NotebookNode:
+    """The notebook as pages are made from it: the cells of solutions folded, and each widget
+    followed by its table, for readers without scripts.
 
     A page shows one form of an output only, and prefers the widget; its host hides the table.
     """
+    for index in reading.solution_cells(notebook.cells):
+        metadata = notebook.cells[index].metadata
+        metadata["tags"] = [*metadata.get("tags", []), "hide-cell"]
     for cell in notebook.cells:
         for output in list(cell.get("outputs", [])):
             data = output.get("data", {})
@@ -127,7 +132,7 @@ def stage(notebooks: Sequence[Path], folder: Path, repository: str | None) -> No
         shutil.copy(root / name, folder)
     shutil.copytree(root / "book", folder / "book")
     for path in notebooks:
-        text = chapters.serialise(with_tables(nbformat.read(path, as_version=4)))
+        text = chapters.serialise(staged(nbformat.read(path, as_version=4)))
         chapters.write_atomic(folder / "notebooks" / path.name, text)
     vendor_mathjax(folder / "book" / "_static" / "vendor" / "mathjax")
 
@@ -163,8 +168,10 @@ def build(
     shutil.rmtree(out, ignore_errors=True)
     jupyter_book(folder, out)
     site = out / "_build" / "html"
-    for path in notebooks:  # to download: as they are, not as they were staged
-        shutil.copy(path, site / "_sources" / "notebooks" / path.name)
+    for path in notebooks:  # to download: as people read them, not as they were staged
+        chapter, _ = reading.split(nbformat.read(path, as_version=4), path.stem)
+        text = chapters.serialise(reading.portable(chapter))
+        chapters.write_atomic(site / "_sources" / "notebooks" / path.name, text)
     shutil.copytree(labs.STUDENT, site / "labs", ignore=shutil.ignore_patterns(".*"))
     trim_icons(site)
     downloads.finish(site, browser, whole=whole)

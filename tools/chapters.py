@@ -1,4 +1,4 @@
-"""A chapter is a MyST text `notebooks/NN_topic.md` and, beside it, the executed `.ipynb`.
+"""A chapter is a MyST text `book/chapters/NN_topic.md`; `reading.py` says what readers open.
 
 Everything the other tools need of chapters: find them, read them, run them with papermill, and
 write notebooks and texts in one canonical form, so that two runs of one source give the same bytes.
@@ -24,6 +24,7 @@ from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
+TEXTS = ROOT / "book" / "chapters"
 NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "_build"
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -40,7 +41,7 @@ class ChapterError(RuntimeError):
 
 def sources(names: Iterable[str] = ()) -> list[Path]:
     """Chapter texts in order; `names` ("02", "02_shapley_theory" or a path) picks some of them."""
-    found = sorted(NOTEBOOKS.glob("*.md"))  # numbered chapters first, then the other pages
+    found = sorted(TEXTS.glob("*.md"))  # numbered chapters first, then the other pages
     wanted = [Path(name).stem for name in names]
     for name in wanted:
         if not any(path.stem.startswith(name) for path in found):
@@ -106,7 +107,7 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
 
     blank = target.with_name(f"{source.stem}.in.ipynb")
     write_atomic(blank, nbformat.writes(read_text(source)))
-    name = f"notebooks/{source.name}"
+    name = f"book/chapters/{source.name}"
     options = {"kernel_name": KERNELSPEC["name"], "cwd": NOTEBOOKS, "progress_bar": False}
     try:
         papermill.execute_notebook(blank, target, parameters=parameters, **options)

@@ -13,7 +13,7 @@ import pdf
 NAME = "who-contributed-what"
 PAGE = "book/downloads.html"
 PLACE = '<div class="downloads {}"></div>'
-HEADS = {"PDF": "For paper", "notebook": "For Jupyter", "lab": "For a class"}
+HEADS = {"PDF": "For paper", "PDF without solutions": "To hand out", "notebook": "For Jupyter", "lab": "For a class"}
 START = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip can hold
 NO_ZIP = """<p>This copy works without a network. To pass it on, pass on the folder that it lies in;
 it starts at <code>index.html</code>.</p>"""
@@ -21,7 +21,10 @@ ZIP = """<p>{}: this website. Unpack it anywhere, for instance on a USB stick, a
 <code>index.html</code> in it. It needs no network.</p>"""
 NO_PDF = """<p>This copy was made without PDFs. <code>make site</code> prints them where Chromium or
 Chrome is installed.</p>"""
-PDF = "<p>In the PDFs, solutions and answers are unfolded.</p>"
+PDF = (
+    "<p>In the PDFs for paper, solutions and answers are unfolded; those to hand out are without "
+    "them.</p>"
+)
 
 
 def link(site: Path, path: Path, text: str, of: str = "") -> str:
@@ -45,6 +48,7 @@ def chapter_part(site: Path) -> str:
     for page, stored in notebooks(site).items():
         lab = site / "labs" / stored.name
         offers = {"PDF": pdf.place(site, page), "notebook": stored, "lab": lab}
+        offers["PDF without solutions"] = pdf.place(site, page, solutions=False)
         found[pdf.title(page)[0]] = {kind: path for kind, path in offers.items() if path.exists()}
     kinds = [kind for kind in HEADS if any(kind in files for files in found.values())]
     rows = []

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
 import chapters
 import lint_claims
 import paper
+import reading
 from lint_prose import tokens
 
 LONG, LONGEST, WIDEST = 25, 30, 100
@@ -29,20 +29,18 @@ BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 
 
 def form_faults(source: Path) -> Iterator[str]:
-    """The text is canonical; the stored notebook has the same cells and is in stable form."""
-    text, stored = source.read_text(encoding="utf-8"), source.with_suffix(".ipynb")
+    """The text is canonical; the notebooks are what it and their own outputs give."""
     repair = f"run: make notebooks CHAPTERS={source.stem[:2]}"
-    if chapters.canonical(chapters.read_text(source)) != text:
+    if chapters.canonical(chapters.read_text(source)) != source.read_text(encoding="utf-8"):
         yield f"{source.name}: not in canonical form; {repair}"
-    if not stored.exists():
-        yield f"{stored.name}: missing; {repair}"
-        return
-    notebook = nbformat.read(stored, as_version=4)
-    if chapters.canonical(notebook) != text:
-        yield f"{stored.name}: other cells than the text; {repair}"
-    stable = chapters.serialise(chapters.stable(notebook, source.stem))
-    if stable != stored.read_text(encoding="utf-8"):
-        yield f"{stored.name}: saved by another program; {repair}"
+    try:
+        whole = reading.compose(source)
+        yield from (f"{source.name}: {fault}" for fault in output_faults(whole.cells))
+        for path, text in reading.texts(source, whole).items():
+            if path.read_text(encoding="utf-8") != text:
+                yield f"{path.parent.name}/{path.name}: not what text and outputs give; {repair}"
+    except chapters.ChapterError as failed:
+        yield str(failed)
 
 
 def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
@@ -125,9 +123,6 @@ def faults(source: Path) -> list[str]:
     text = chapters.read_text(source)
     own = [*code_faults(text.cells), *parameter_faults(text)]
     own += [*lint_claims.claim_faults(text.cells), *image_faults(text.cells)]
-    stored = source.with_suffix(".ipynb")
-    if stored.exists():
-        own += output_faults(nbformat.read(stored, as_version=4).cells)
     return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]
 
 
@@ -135,7 +130,8 @@ if __name__ == "__main__":
     texts, pages = chapters.sources(), sorted((chapters.ROOT / "book").glob("*.md"))
     found = [fault for source in texts for fault in faults(source)]
     found += [fault for page in pages for fault in page_faults(page)]
-    orphans = {path.stem for path in chapters.NOTEBOOKS.glob("*.ipynb")} - {x.stem for x in texts}
-    found += [f"{stem}.ipynb: no text {stem}.md beside it" for stem in sorted(orphans)]
+    places = {place for source in texts for place in reading.places(source)}
+    orphans = {path for place in places for path in place.parent.glob("*.ipynb")} - places
+    found += [f"{path}: no text book/chapters/{path.stem}.md" for path in sorted(orphans)]
     print("\n".join(found or [f"{len(texts)} chapters and {len(pages)} pages: no fault"]))
     sys.exit(bool(found) or not texts)

@@ -1,25 +1,42 @@
-"""For authors: run chapters, write the `.ipynb` with outputs and the `.md` in canonical form.
+"""For authors: run chapters, write the notebooks to read and the texts in canonical form.
 
 python tools/notebooks.py            every chapter
 python tools/notebooks.py 02 03      some of them
+python tools/notebooks.py --prose    run nothing: new texts around the stored outputs
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+
+from nbformat import NotebookNode
 
 import chapters
+import reading
+
+
+def write(source: Path, whole: NotebookNode) -> None:
+    """Write the files of a chapter that differ from what is there."""
+    text = chapters.canonical(chapters.read_text(source))
+    for path, new in ({source: text} | reading.texts(source, whole)).items():
+        if not path.exists() or path.read_text(encoding="utf-8") != new:
+            chapters.write_atomic(path, new)
+            print(f"written: {path.parent.name}/{path.name}", flush=True)
+
 
 if __name__ == "__main__":
-    chapters.use_own_settings()
-    jobs = [
-        (source, chapters.BUILD / "author" / f"{source.stem}.ipynb", {})
-        for source in chapters.sources(sys.argv[1:])
-    ]
+    names = [name for name in sys.argv[1:] if name != "--prose"]
+    picked, work = chapters.sources(names), chapters.BUILD / "author"
     try:
-        for source, notebook, seconds in chapters.run_all(jobs):
-            chapters.write_atomic(source.with_suffix(".ipynb"), chapters.serialise(notebook))
-            chapters.write_atomic(source, chapters.canonical(notebook))
-            print(f"{source.stem}  written, {seconds:.0f} s", flush=True)
+        if "--prose" in sys.argv:
+            for source in picked:
+                write(source, reading.compose(source))
+            sys.exit()
+        chapters.use_own_settings()
+        jobs = [(source, work / f"{source.stem}.ipynb", {}) for source in picked]
+        for source, whole, seconds in chapters.run_all(jobs):
+            print(f"{source.stem}  ran, {seconds:.0f} s", flush=True)
+            write(source, whole)
     except chapters.ChapterError as failed:
         sys.exit(str(failed))

@@ -2,23 +2,27 @@
 
     python tools/outputs.py [NOTEBOOK ...]
 
-nbval runs the cells; this is its plugin. A number may be off by one unit of its last printed place,
-since another processor may round the other way; numbers in one pair of brackets share the finest
-place among them. Whole numbers must be equal. A number of more than seven digits is not rounded for
-readers and must agree to one part in 100,000. Below 1e-9 a number is a rounding error and counts as
-0. A glued value is compared as the text shows it.
+Without names: every chapter with its solutions. nbval runs the cells; this is its plugin. A number
+may be off by one unit of its last printed place, since another processor may round the other way;
+numbers in one pair of brackets share the finest place among them. Whole numbers must be equal. A
+number of more than seven digits is not rounded for readers and must agree to one part in 100,000.
+Below 1e-9 a number is a rounding error and counts as 0. A glued value is compared as the text shows
+it.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from nbformat import from_dict
 
+import chapters
 import paper
+import reading
 
 NUMBER = re.compile(
     r"[ \t]*((?:(?<![\w.])[-+−])?(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)"
@@ -87,7 +91,7 @@ def as_read(outputs: list[Any], text: str) -> list[Any]:
     shown = [from_dict(output) for output in outputs]
     for output in shown:
         name = output.get("metadata", {}).get("scrapbook", {}).get("name")
-        forms = re.findall(rf"{{glue:text}}`{re.escape(name)}:?([^`]*)`", text) if name else []
+        forms = re.findall(rf"{{glue:text}}`{re.escape(name)}(?::([^`]*))?`", text) if name else []
         for kind in output.get("data", {}) if name else ():
             if kind.endswith("text/plain"):
                 found = paper.literal(output["data"][kind])
@@ -97,6 +101,7 @@ def as_read(outputs: list[Any], text: str) -> list[Any]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let nbval compare outputs in this way, and show what a cell said on stderr."""
+    from nbval import plugin
     from nbval.plugin import IPyNbCell
 
     clean, compare = IPyNbCell.sanitize, IPyNbCell.compare_outputs
@@ -114,10 +119,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
     IPyNbCell.sanitize, IPyNbCell.compare_outputs = sanitize, compare_outputs
 
+    start = plugin.RunningKernel
+
+    def running(*named: Any, cwd: str, **options: Any) -> Any:
+        home = chapters.NOTEBOOKS if Path(cwd) == reading.STORED else cwd
+        return start(*named, cwd=str(home), **options)
+
+    plugin.RunningKernel = running
+
 
 if __name__ == "__main__":
     options = ["-p", "outputs", "-q", "-W", "default", "-W", QUIET, "--nbval"]
     options += ["--nbval-current-env", "--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
-    labs = "--ignore=notebooks/labs"  # they have checks of their own
-    all_of_them = ["-n", "2", "--dist", "loadscope", labs, "notebooks"]
-    sys.exit(pytest.main([*options, *(sys.argv[1:] or all_of_them)]))
+    named = sys.argv[1:] or ["-n", "2", "--dist", "loadscope", *map(str, reading.gather())]
+    sys.exit(pytest.main([*options, *named]))

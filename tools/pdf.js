@@ -10,7 +10,8 @@ async () => {
     for (let box = answers; box !== cell; box = box.parentElement) box.hidden = false;
     cell.querySelector('script[type$="widget-view+json"]').nextElementSibling.style.display = "none";
   }
-  const folded = all("details, details p, .solution p").filter((part) => !part.checkVisibility());
+  const folded = all("details, details p, .solution p")
+    .filter((part) => !part.closest("summary") && !part.checkVisibility());
   if (folded.length) throw new Error(`stays folded: ${folded[0].outerHTML}`);
 
   // A screen reader gets a formula's TeX. The browser keeps a tag only if something is painted in it.
@@ -51,5 +52,9 @@ async () => {
   for (const wide of all("div.math, table, .cell_output > *")) {
     const room = wide.parentElement.clientWidth;
     if (wide.scrollWidth > room + 1) wide.style.zoom = room / wide.scrollWidth;
+    const edge = wide.parentElement.getBoundingClientRect().right;
+    const formulas = [...wide.querySelectorAll("mjx-math")];
+    const cut = () => formulas.some((formula) => formula.getBoundingClientRect().right > edge);
+    for (let size = 95; size > 30 && cut(); size -= 5) wide.style.zoom = size / 100;
   }
 }

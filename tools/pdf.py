@@ -22,6 +22,15 @@ PAPER = {"width": 658, "height": 963}  # CSS pixels of what an A4 page leaves be
 
 STYLE, PREPARE = (Path(__file__).with_suffix(kind) for kind in (".css", ".js"))
 FORMULAS = "async () => { await window.MathJax?.startup?.promise; }"
+HANDOUT = """() => {
+  for (const solution of document.querySelectorAll(".solution")) {
+    for (let next; (next = solution.nextElementSibling) && !next.matches(".exercise, section");) {
+      next.remove();
+    }
+    solution.remove();
+  }
+  for (const answer of document.querySelectorAll(".widget-table details")) answer.remove();
+}"""
 FIGURES = """() => [...document.querySelectorAll('script[type$="widget-view+json"]')]
   .every((figure) => figure.nextElementSibling?.textContent)"""
 LINE = (
@@ -42,13 +51,16 @@ def title(page: Path) -> tuple[str, str]:
     return own, book
 
 
-def place(site: Path, page: Path) -> Path:
+def place(site: Path, page: Path, solutions: bool = True) -> Path:
     """Where the PDF of a page of `notebooks/` lies in its site."""
-    return (site / "pdf" / page.relative_to(site / "notebooks")).with_suffix(".pdf")
+    return site / "pdf" / f"{page.stem}{'' if solutions else '_without_solutions'}.pdf"
 
 
-def print_one(browser: Browser, page: Path, target: Path) -> None:
-    """Open a page from disk, without a network, prepare it for paper, write its PDF."""
+def print_one(browser: Browser, page: Path, target: Path, solutions: bool = True) -> None:
+    """Open a page from disk, without a network, prepare it for paper, write its PDF.
+
+    Without solutions, the answers of the quiz are left out as well.
+    """
     from playwright.sync_api import Error
 
     own, book = title(page)
@@ -71,7 +83,7 @@ def print_one(browser: Browser, page: Path, target: Path) -> None:
 
 
 def print_pages(site: Path, pages: Sequence[Path], browser: str) -> None:
-    """Write the PDFs of pages of `notebooks/` into their site.
+    """Write the PDFs of pages of `notebooks/` into their site, with and without solutions.
 
     PrintError if the browser does not start or a page does not print.
     """
@@ -83,5 +95,6 @@ def print_pages(site: Path, pages: Sequence[Path], browser: str) -> None:
         except Error as failed:
             raise PrintError(f"{browser} did not start: {failed}") from None
         for page in pages:
-            print_one(started, page, place(site, page))
+            for solutions in (True, False):
+                print_one(started, page, place(site, page, solutions), solutions)
         started.close()

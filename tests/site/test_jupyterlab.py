@@ -1,4 +1,7 @@
-"""The widgets in JupyterLab: the kernel sees what a reader does, the page what the kernel does."""
+"""JupyterLab as `make lab` starts it. Chapters read right, and nothing else asks for attention.
+
+In widgets the kernel sees what a reader does, and the page what the kernel does.
+"""
 
 import ast
 import json
@@ -12,7 +15,9 @@ import pytest
 from jupyter_client import BlockingKernelClient
 
 import chapters
+import reading
 
+RAW = re.compile(r":::|`{3,}\{|\{[\w:-]+\}`|\{(?:term|cite|eq|ref|numref|doc|glue|prf)\b")
 MADE = {
     "ShapleyExplorer": (
         "([0, 60, 60, 60, 30, 84, 84, 90])",
@@ -42,9 +47,37 @@ made = {}"""
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("one JupyterLab for all")]
 
 
+CONFIG = "tools/jupyter/jupyter_lab_config.py"
+PLACE = "_build/lab/all.ipynb"
+DRAW_ALL = "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
+OPEN = """async path => { await jupyterapp.commands.execute("docmanager:open",
+  { path, kernelPreference: { shouldStart: false, canStart: false } }); }"""
+READY = """count => {
+  const panel = jupyterapp.shell.currentWidget?.node;
+  const texts = [...panel?.querySelectorAll(".jp-MarkdownCell .jp-MarkdownOutput") ?? []];
+  return texts.length === count && texts.every(text => text.firstElementChild)
+    && [...panel.querySelectorAll("img")].every(image => image.complete);
+}"""
+SEEN = """() => {
+  const panel = jupyterapp.shell.currentWidget.node;
+  const all = (name) => [...panel.querySelectorAll(name)];
+  const copies = all(".jp-MarkdownOutput").map(text => text.cloneNode(true));
+  const parts = copies.flatMap(copy => [...copy.querySelectorAll("pre, code, mjx-container")]);
+  for (const part of parts) part.remove();
+  return {
+    text: copies.map(copy => copy.textContent).join(" "),
+    broken: all("img").filter(image => !image.naturalWidth).map(image => image.src),
+    formulas: [all("mjx-container").length, all("mjx-merror, .katex-error").length],
+    open: all("details[open]").length,
+    folded: all(".jp-InputPlaceholder").length,
+    errors: all(".jp-OutputArea-output.jp-mod-error").length,
+  };
+}"""
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """Address of a JupyterLab on a folder with one notebook that shows all widgets."""
+    """Address of a JupyterLab on the book, with one more notebook that shows all widgets."""
     folder = tmp_path_factory.mktemp("lab")
     made = [f'made["{name}"] = {name}{arguments}' for name, (arguments, *_) in MADE.items()]
     cells = [
@@ -53,13 +86,17 @@ def lab(tmp_path_factory):
     ]  # one cell: Lab draws what is near
     cells = [nbformat.v4.new_code_cell(source) for source in cells]
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=chapters.METADATA)
-    nbformat.write(notebook, folder / "all.ipynb")
-    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--port=0", "--allow-root"]
-    command += ["--IdentityProvider.token=", "--ServerApp.password="]
-    env = chapters.own_settings() | {"JUPYTER_RUNTIME_DIR": str(folder / "runtime")}
+    chapters.write_atomic(chapters.ROOT / PLACE, nbformat.writes(notebook))
+    chapters.write_atomic(folder / DRAW_ALL, '{"windowingMode": "none"}')
+    command = [sys.executable, "-m", "jupyter", "lab", f"--config={CONFIG}", "--no-browser"]
+    command += ["--port=0", "--IdentityProvider.token=", "--expose-app-in-browser"]
+    own = {"JUPYTER_RUNTIME": "runtime", "JUPYTERLAB_SETTINGS": "settings"}
+    own["JUPYTERLAB_WORKSPACES"] = "workspaces"
+    env = {f"{key}_DIR": str(folder / name) for key, name in own.items()}
     log = folder / "log.txt"
     with log.open("w") as out:
-        server = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=out)
+        env = chapters.own_settings() | env
+        server = subprocess.Popen(command, cwd=chapters.ROOT, env=env, stdout=out, stderr=out)
     try:
         for _ in range(600):
             found = re.search(r"http://(?:localhost|127\.0\.0\.1):\d+/", log.read_text())
@@ -74,11 +111,49 @@ def lab(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def desk(lab, browser):
+    """JupyterLab in the browser, nothing open."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(f"{lab[0]}lab?reset")
+    page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget", timeout=120_000)
+    yield page
+    page.close()
+
+
+def test_a_reader_sees_each_chapter_once_and_no_news(desk):
+    listed = desk.locator(".jp-DirListing-itemName")
+    listed.nth(len(chapters.sources()) - 1).wait_for(timeout=60_000)
+    shown = [name for name in listed.all_inner_texts() if name[0].isdigit()]
+    assert shown == [f"{source.stem}.ipynb" for source in chapters.sources()]
+    assert desk.get_by_text("Jupyter news").count() == 0
+
+
+@pytest.mark.parametrize("source", chapters.sources(), ids=lambda source: source.stem)
+def test_a_chapter_reads_right(desk, source):
+    stored = nbformat.read(reading.places(source)[0], as_version=4).cells
+    desk.evaluate(OPEN, f"notebooks/{source.stem}.ipynb")
+    texts = sum(cell.cell_type == "markdown" for cell in stored)
+    desk.wait_for_function(READY, arg=texts, timeout=120_000)
+    desk.wait_for_timeout(500)  # formulas
+    seen = desk.evaluate(SEEN)
+    desk.evaluate("() => jupyterapp.shell.currentWidget.close()")
+    assert seen["broken"] == []
+    assert RAW.findall(seen["text"]) == []
+    assert [key for key in reading.bibliography() if key in seen["text"]] == []
+    assert "$$" not in seen["text"]
+    assert "Solution of exercise" not in seen["text"]
+    assert seen["formulas"][0] > 10
+    assert seen["formulas"][1] == seen["open"] == seen["errors"] == 0
+    assert seen["folded"] == sum("jupyter" in cell.metadata for cell in stored)
+    assert desk.get_by_text("Jupyter news").count() == 0
+
+
+@pytest.fixture(scope="module")
 def opened(lab, browser):
     """The notebook in the browser after all cells ran, and a client of its kernel."""
     address, runtime = lab
     page = browser.new_page(viewport={"width": 1200, "height": 4000}, reduced_motion="reduce")
-    page.goto(f"{address}lab/tree/all.ipynb")
+    page.goto(f"{address}lab/tree/{PLACE}")
     page.locator(".jp-NotebookPanel .jp-Cell").first.wait_for(timeout=120_000)
     page.get_by_text("| Idle").wait_for(timeout=120_000)  # the kernel is there
     page.get_by_role("menuitem", name="Run", exact=True).click()

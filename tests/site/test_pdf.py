@@ -85,6 +85,43 @@ def test_a_browser_that_does_not_start_is_named(pages):
         other.submit(print_pages).result()  # away from the thread of the tests' own browser
 
 
+CUT = """() => {
+  const article = document.querySelector("article"), found = [];
+  const scrolls = (e) => ["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX);
+  const right = (e) => e.getBoundingClientRect().right;
+  for (const e of article.querySelectorAll("mjx-math, pre, table, img, svg, .cell_output *")) {
+    if (!e.checkVisibility() || !e.clientWidth || e.closest("mjx-assistive-mml")) continue;
+    let edge = right(article);
+    for (let box = e.parentElement; box !== article; box = box.parentElement) {
+      if (scrolls(box)) edge = Math.min(edge, right(box));
+    }
+    const rest = scrolls(e) ? e.scrollWidth - e.clientWidth : 0;
+    if (right(e) > edge + 1 || rest > 1) found.push(e.outerHTML.slice(0, 90));
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("source", chapters.sources(), ids=lambda source: source.stem)
+def test_nothing_is_cut_on_paper(site, browser, source):
+    page = browser.new_page(viewport=pdf.PAPER)
+    page.emulate_media(media="print")
+    page.goto((site / "notebooks" / f"{source.stem}.html").as_uri())
+    page.add_style_tag(path=pdf.STYLE)
+    page.evaluate(pdf.FORMULAS)
+    page.wait_for_function(pdf.FIGURES)
+    page.evaluate(pdf.PREPARE.read_text(encoding="utf-8"))
+    assert page.evaluate(CUT) == []
+    solutions, cells = page.locator(".solution"), page.locator(".tag_hide-cell")
+    assert solutions.count() >= 4
+    assert cells.first.is_visible()
+    page.evaluate(pdf.HANDOUT)
+    assert solutions.count() == cells.count() == page.locator(".widget-table details").count() == 0
+    assert page.locator(".exercise").count() >= 4
+    assert page.locator("#references").is_visible()
+    page.close()
+
+
 def test_a_chapter_of_the_site_prints_whole(site, browser, tmp_path):
     page = min(downloads.notebooks(site), key=lambda page: page.stat().st_size)
     target = tmp_path / "chapter.pdf"

@@ -136,7 +136,7 @@ def test_failed_cell_names_chapter_and_error(tmp_path, own_settings):
     )
     with pytest.raises(chapters.ChapterError) as caught:
         chapters.run(source, tmp_path / "out.ipynb", {})
-    for part in ("notebooks/01_x.md", "code cell 2", "IndexError", "weights[3]"):
+    for part in ("book/chapters/01_x.md", "code cell 2", "IndexError", "weights[3]"):
         assert part in str(caught.value)
 
 

@@ -44,6 +44,7 @@ def plant_pdfs(site):
     (site / "pdf").mkdir()
     for page in downloads.notebooks(site):
         pdf.place(site, page).write_bytes(b"%PDF" * 100_000)
+        pdf.place(site, page, solutions=False).write_bytes(b"%PDF" * 50_000)
 
 
 def test_without_a_browser_no_pdf_is_promised(site):

@@ -5,6 +5,8 @@ from nbformat.v4 import new_markdown_cell, new_output
 
 import chapters
 import lint_notebooks
+import notebooks
+import reading
 
 SOUND = """# A chapter
 
@@ -51,28 +53,36 @@ FAULTS = {
 }
 
 
-def write(folder, text):
-    """A chapter with canonical text and a stored notebook in step."""
-    source = folder / "01_x.md"
-    source.write_text(text, encoding="utf-8")
-    notebook = chapters.with_ids(chapters.read_text(source))
-    source.write_text(chapters.canonical(notebook), encoding="utf-8")
-    for cell in notebook.cells:
-        if cell.cell_type == "code" and "draw" in cell.source:
-            cell.outputs = [FIGURE]
-    stored = chapters.serialise(chapters.stable(notebook, source.stem))
-    source.with_suffix(".ipynb").write_text(stored, encoding="utf-8")
-    return source
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """A function that makes a text the only chapter, with notebooks in step."""
+    monkeypatch.setattr(chapters, "TEXTS", tmp_path)
+    monkeypatch.setattr(chapters, "NOTEBOOKS", tmp_path / "notebooks")
+
+    def write_one(text):
+        source = tmp_path / "01_x.md"
+        source.write_text(text, encoding="utf-8")
+        reading.labels.cache_clear()
+        whole = chapters.read_text(source)
+        source.write_text(chapters.canonical(whole), encoding="utf-8")
+        for cell in whole.cells:
+            if cell.cell_type == "code":
+                cell.outputs = [FIGURE] if "draw" in cell.source else []
+        notebooks.write(source, chapters.stable(whole, source.stem))
+        return source
+
+    yield write_one
+    reading.labels.cache_clear()
 
 
-def test_sound_chapter_has_no_faults(tmp_path):
-    assert lint_notebooks.faults(write(tmp_path, SOUND)) == []
+def test_sound_chapter_has_no_faults(write):
+    assert lint_notebooks.faults(write(SOUND)) == []
 
 
 @pytest.mark.parametrize(("old", "new", "fault"), FAULTS.values(), ids=FAULTS)
-def test_planted_fault_is_found(tmp_path, old, new, fault):
+def test_planted_fault_is_found(write, old, new, fault):
     assert old in SOUND
-    found = lint_notebooks.faults(write(tmp_path, SOUND.replace(old, new)))
+    found = lint_notebooks.faults(write(SOUND.replace(old, new)))
     assert any(fault in line for line in found), found
 
 
@@ -86,29 +96,31 @@ def test_a_page_of_the_book_is_read_as_well(tmp_path):
     assert lint_notebooks.page_faults(page) == []
 
 
-def test_text_changed_after_the_run_is_found(tmp_path):
-    source = write(tmp_path, SOUND)
+def test_text_changed_after_the_run_is_found(write):
+    source = write(SOUND)
     text = source.read_text(encoding="utf-8")
     source.write_text(text.replace("seed = 0", "seed = 1"), encoding="utf-8")
-    assert any("other cells than the text" in line for line in lint_notebooks.faults(source))
+    assert any("hold other code" in line for line in lint_notebooks.faults(source))
 
 
-def test_text_in_another_form_is_found(tmp_path):
-    source = write(tmp_path, SOUND)
+def test_text_in_another_form_is_found(write):
+    source = write(SOUND)
     source.write_text(source.read_text(encoding="utf-8") + "\n\n\n", encoding="utf-8")
     assert any("canonical form" in line for line in lint_notebooks.faults(source))
 
 
-def test_notebook_saved_elsewhere_is_found(tmp_path):
-    source = write(tmp_path, SOUND)
-    stored = source.with_suffix(".ipynb")
-    stored.write_text(stored.read_text(encoding="utf-8").replace(" ", "  ", 1), encoding="utf-8")
-    assert any("saved by another program" in line for line in lint_notebooks.faults(source))
+@pytest.mark.parametrize("place", ["chapter", "solutions"])
+def test_notebook_saved_elsewhere_is_found(write, place):
+    stored = dict(
+        zip(("chapter", "solutions"), reading.places(source := write(SOUND)), strict=True)
+    )
+    saved = stored[place].read_text(encoding="utf-8").replace(" ", "  ", 1)
+    stored[place].write_text(saved, encoding="utf-8")
+    assert any("not what text and outputs give" in line for line in lint_notebooks.faults(source))
 
 
-def test_missing_notebook_is_found(tmp_path):
-    source = write(tmp_path, SOUND)
-    source.with_suffix(".ipynb").unlink()
+def test_missing_notebook_is_found(write):
+    reading.places(source := write(SOUND))[0].unlink()
     assert any("missing" in line for line in lint_notebooks.faults(source))
 
 
@@ -139,14 +151,14 @@ def test_only_an_image_without_alt_text_is_found(text):
     assert found == [True] * (text in BLIND)
 
 
-def test_stored_warning_is_found(tmp_path):
-    cell = chapters.read_text(write(tmp_path, SOUND)).cells[1]
+def test_stored_warning_is_found(write):
+    cell = chapters.read_text(write(SOUND)).cells[1]
     cell.outputs = [new_output("stream", name="stderr", text="no label on y\n")]
     assert list(lint_notebooks.output_faults([cell])) == ["a stored warning: no label on y"]
 
 
-def test_stored_error_is_found(tmp_path):
-    source = write(tmp_path, SOUND)
+def test_stored_error_is_found(write):
+    source = write(SOUND)
     notebook = chapters.with_ids(chapters.read_text(source))
     notebook.cells[1].outputs = [new_output("error", ename="IndexError", evalue="x", traceback=[])]
     found = lint_notebooks.output_faults(notebook.cells)

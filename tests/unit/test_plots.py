@@ -256,7 +256,7 @@ def test_what_stands_in_one_figure_differs(figure, sight):
 
 
 def test_the_figures_of_the_book_are_known():
-    text = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("notebooks/[0-9]*.md"))
+    text = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("book/chapters/*.md"))
     cells = re.findall(r"^```{code-cell}$(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     shown = [cell for cell in cells if re.search(r"plots\.(curves|scores|errors|removal)\(", cell)]
     named = {re.search(r"name: (fig-[\w-]+)", cell)[1] for cell in shown}

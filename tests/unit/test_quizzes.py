@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-CHAPTERS = sorted(path.stem for path in NOTEBOOKS.glob("[0-9][0-9]_*.md"))
+CHAPTERS = sorted(path.stem for path in NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 MARKUP = re.compile(r"[$\\`]|</?[A-Za-z!][^>]*>")
 
 
