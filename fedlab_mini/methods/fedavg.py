@@ -28,6 +28,19 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
+def versus(choices: Mapping[str, tuple[object, object]]) -> dict[str, dict[str, str]]:
+    """Those of the choices {name: (printed, ours)} that differ, in words."""
+
+    def word(value: object) -> str:
+        return f"{value:g}" if isinstance(value, float) else str(value or "none")
+
+    return {
+        name: {"as printed": word(printed), "ours": word(ours)}
+        for name, (printed, ours) in choices.items()
+        if printed != ours
+    }
+
+
 @dataclass(eq=False)
 class FedAvg:
     """Federated averaging: theta + sum_k (n_k / n) delta_k over the participants.
@@ -69,10 +82,9 @@ class FedAvg:
                 setattr(self, name, check(name, getattr(self, name)))
 
     @classmethod
-    def departures(cls) -> list[tuple[str, object, object]]:
-        """Paper versus code: (choice, as printed, ours) for every choice that differs."""
-        pairs = [(name, printed, cls.OURS[name]) for name, printed in cls.PRINTED.items()]
-        return [row for row in pairs if row[1] != row[2]]
+    def departures(cls) -> dict[str, dict[str, str]]:
+        """Paper versus code, for ``plots.table``: choices that differ, as printed and ours."""
+        return versus({name: (printed, cls.OURS[name]) for name, printed in cls.PRINTED.items()})
 
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""

@@ -26,8 +26,9 @@ from ..model import Model, one_thread
 from ..rounds import Cost
 from ..simulation import samples_used, simulate
 from ..streams import stream
+from .fedavg import versus
 
-PRINTED = {"on": "test", "steps": None, "lr": None, "start": None, "nonnegative": None}
+PRINTED = {"on": "test"} | dict.fromkeys(("steps", "lr", "start"), "not said")
 NODES = 10  # of the AAM's hidden layer
 ADAM: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
 ADAM |= {"amsgrad": False, "maximize": False, "fused": True}
@@ -161,13 +162,10 @@ class FedCCEAResult:
     cost: Cost
 
     @staticmethod
-    def departures() -> list[tuple[str, object, object]]:
-        """Paper versus code: (choice, as printed, ours), ours being what the functions default to.
-
-        A printed value of None: the text does not say.
-        """
+    def departures() -> dict[str, dict[str, str]]:
+        """Paper versus code, see ``FedAvg.departures``; ours is what the functions default to."""
         ours = inspect.signature(fit_aam).parameters | inspect.signature(fedccea).parameters
-        return [(name, printed, ours[name].default) for name, printed in PRINTED.items()]
+        return versus({name: (printed, ours[name].default) for name, printed in PRINTED.items()})
 
     def for_sizes(self, sizes: Tensor) -> Tensor:
         """Contribution [..., K] of clients that used ``sizes`` [..., K] (in units of |D|)."""

@@ -275,13 +275,13 @@ def test_used_may_be_whole_numbers_or_bool():
 
 
 def test_paper_versus_code_names_every_choice_with_what_the_functions_do(make_fed, given):
-    rows = {name: (printed, ours) for name, printed, ours in fm.FedCCEAResult.departures()}
-    assert rows["on"] == ("test", "validation")
-    assert rows["steps"] == (None, 3000)
+    rows = fm.FedCCEAResult.departures()
+    assert rows["on"] == {"as printed": "test", "ours": "validation"}
+    assert rows["steps"] == {"as printed": "not said", "ours": "3000"}
     found = fm.fedccea(make_fed(SIZES), NET, 5, 2, steps=1)
-    assert given[0][1]["on"] == rows["on"][1]
+    assert given[0][1]["on"] == rows["on"]["ours"]
     assert found.fit.model.omega.shape == (2, 4)
-    assert all(printed != ours for printed, ours in rows.values())
+    assert all(row["as printed"] != row["ours"] for row in rows.values())
 
 
 # --- fitting -------------------------------------------------------------------------------------

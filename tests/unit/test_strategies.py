@@ -490,15 +490,19 @@ def test_paper_versus_code_is_what_the_constructor_does(name):
     kind, _ = BOTH[name]
     ours, literal, rows = kind(), kind(literal=True), kind.departures()
     assert kind.OURS.keys() == kind.PRINTED.keys()
-    assert {row[0] for row in rows} == {n for n in kind.OURS if kind.OURS[n] != kind.PRINTED[n]}
+    assert rows.keys() == {n for n in kind.OURS if kind.OURS[n] != kind.PRINTED[n]}
+    for choice, row in rows.items():
+        pairs = zip(row.values(), (kind.PRINTED[choice], kind.OURS[choice]), strict=True)
+        assert all(text in (str(value), f"{value:g}" if isinstance(value, float) else "none")
+                   for text, value in pairs)  # fmt: skip
     for choice in kind.OURS:
         assert getattr(ours, choice) == kind.OURS[choice]
         assert getattr(literal, choice) == kind.PRINTED[choice]
-    given = {choice: kind.OURS[choice] for choice, printed, _ in rows if printed is not None}
+    given = {choice: kind.OURS[choice] for choice in rows if kind.PRINTED[choice] is not None}
     given.pop("probes", None)  # one by the text, whatever is asked
     mixed = kind(literal=True, **given)
     assert all(getattr(mixed, choice) == value for choice, value in given.items())
-    assert fm.FedAvg.departures() == []
+    assert fm.FedAvg.departures() == {}
 
 
 OUT_OF_RANGE = {
