@@ -59,7 +59,7 @@ def simulate(
     cost         sum of shares x epochs client epochs; memory: one block of runs, whatever B and K
     """
     local = LocalSGD() if local is None else local
-    instance("fed", fed, Federation, "an fm.Federation")
+    instance("fed", fed, Federation, "a Federation")
     check_metric(metric)
     choice("on", on, ("validation", "test"))
     last = flag("last", last)
@@ -224,7 +224,7 @@ def removal_curves(
     scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all trainings
     are one ``simulate`` call of 2 F runs, judged on the server's test set
     """
-    instance("fed", fed, Federation, "an fm.Federation")
+    instance("fed", fed, Federation, "a Federation")
     scores = as_scores("scores", scores)
     if len(scores) != fed.clients:
         raise ValueError(

@@ -26,7 +26,7 @@ def begin(
     theta: Tensor | None = None,
 ) -> Tensor:
     """Check what every training needs and return the model to start from."""
-    instance("fed", fed, Federation, "an fm.Federation")
+    instance("fed", fed, Federation, "a Federation")
     instance("net", net, Model, "fm.Model(module)")
     instance("local", local, LocalSGD, "fm.LocalSGD(...)")
     local.rate(whole("rounds", rounds))  # that of the last round must be finite

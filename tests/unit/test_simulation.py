@@ -494,7 +494,7 @@ def test_bad_arguments_are_named(make_fed, changes, error, name):
 
 def test_arguments_of_the_wrong_kind_are_named(make_fed):
     fed, net, p = make_fed((4, 5)), fm.logistic(6, 3), torch.ones(1, 1, 2)
-    with pytest.raises(TypeError, match=r"fed: expected an fm\.Federation"):
+    with pytest.raises(TypeError, match=r"fed: expected a Federation"):
         fm.simulate(None, net, p)
     with pytest.raises(TypeError, match=r"net: expected fm\.Model"):
         fm.simulate(fed, net.module, p)
