@@ -5,89 +5,55 @@ from matplotlib.figure import Figure
 
 import figures
 
+XY = {"xlabel": "a", "ylabel": "b"}
 
-def made(rows=1, columns=1, **shared):
-    """A figure and its axes, one or an array, each with a line."""
+
+def made(*labels, whole=False, hide=None, **shared):
+    """A figure with one axes a dictionary of settings; ``hide`` switches one off."""
     figure = Figure()
-    axes = figure.subplots(rows, columns, **shared)
-    for one in figure.axes:
+    axes = figure.subplots(1, len(labels), squeeze=False, **shared)[0]
+    for one, setting in zip(axes, labels, strict=True):
         one.plot([0, 1])
-    return figure, axes
-
-
-def colour_bar(label):
-    figure = Figure()
-    axes = figure.subplots()
-    axes.set(xlabel="a", ylabel="b")
-    figure.colorbar(axes.imshow([[0, 1]]), label=label)
+        one.set(**setting)
+    if hide:
+        getattr(axes[-1], hide[0])(*hide[1:])
+    if whole:
+        figure.supxlabel("a")
+        figure.supylabel("b")
     return figure
 
 
-def none():
-    return made()[0]
-
-
-def one_of_two():
-    figure, axes = made(1, 2)
-    axes[0].set(xlabel="a", ylabel="b")
-    return figure
-
-
-def empty_text():
-    figure, axes = made()
-    axes.set(xlabel="", ylabel="b")
-    return figure
-
-
-def both():
-    figure, axes = made()
-    axes.set(xlabel="a", ylabel="b")
-    return figure
-
-
-def switched_off():
-    figure, axes = made()
-    axes.set_axis_off()
-    return figure
-
-
-def shared():
-    figure, axes = made(1, 2, sharey=True)
-    axes[0].set(xlabel="a", ylabel="b")
-    axes[1].set(xlabel="a")
-    return figure
-
-
-def whole_figure():
-    figure, _ = made(2, 1)
-    figure.supxlabel("a")
-    figure.supylabel("b")
-    return figure
-
-
-def hidden():
-    figure, axes = made(1, 2)
-    axes[0].set(xlabel="a", ylabel="b")
-    axes[1].set_visible(False)
+def with_colour_bar(label):
+    figure = made(XY)
+    figure.colorbar(figure.axes[0].imshow([[0, 1]]), label=label)
     return figure
 
 
 @pytest.mark.parametrize(
-    ("make", "lacks"),
+    ("figure", "lacks"),
     [
-        (none, "x and y"),
-        (one_of_two, "x and y"),
-        (empty_text, "x"),
-        (lambda: colour_bar(""), "x and y"),
+        (made({}), "x and y"),
+        (made(XY, {}), "x and y"),
+        (made({"xlabel": "", "ylabel": "b"}), "x"),
+        (made(XY, {}, sharey=True), "x"),
+        (with_colour_bar(""), "x and y"),
     ],
 )
-def test_axes_without_a_label_are_found(make, lacks):
-    (fault,) = figures.unlabelled(make())
+def test_axes_without_a_label_are_found(figure, lacks):
+    (fault,) = figures.unlabelled(figure)
     assert fault.endswith(f"no label on {lacks}")
 
 
 @pytest.mark.parametrize(
-    "make", [both, switched_off, shared, whole_figure, hidden, lambda: colour_bar("c")]
+    "figure",
+    [
+        made(XY),
+        made(XY, {"xlabel": "a"}, sharey=True),
+        made({}, {}, whole=True),
+        made({}, hide=("set_axis_off",)),
+        made(XY, {}, hide=("set_visible", False)),
+        with_colour_bar("c"),
+    ],
 )
-def test_labelled_and_hidden_axes_pass(make):
-    assert list(figures.unlabelled(make())) == []
+def test_labelled_and_hidden_axes_pass(figure):
+    assert list(figures.unlabelled(figure)) == []
