@@ -13,7 +13,12 @@ import pdf
 NAME = "who-contributed-what"
 PAGE = "book/downloads.html"
 PLACE = '<div class="downloads {}"></div>'
-HEADS = {"PDF": "For paper", "PDF without solutions": "To hand out", "notebook": "For Jupyter", "lab": "For a class"}
+HEADS = {
+    "PDF": "For paper",
+    "PDF without solutions": "To hand out",
+    "notebook": "For Jupyter",
+    "lab": "For a class",
+}
 START = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip can hold
 NO_ZIP = """<p>This copy works without a network. To pass it on, pass on the folder that it lies in;
 it starts at <code>index.html</code>.</p>"""

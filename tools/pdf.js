@@ -52,9 +52,9 @@ async () => {
   for (const wide of all("div.math, table, .cell_output > *")) {
     const room = wide.parentElement.clientWidth;
     if (wide.scrollWidth > room + 1) wide.style.zoom = room / wide.scrollWidth;
-    const edge = wide.parentElement.getBoundingClientRect().right;
-    const formulas = [...wide.querySelectorAll("mjx-math")];
-    const cut = () => formulas.some((formula) => formula.getBoundingClientRect().right > edge);
+    const right = (box) => box.getBoundingClientRect().right;
+    const cut = () => [...wide.querySelectorAll("mjx-math")].some((formula) =>
+      right(formula) > Math.min(right(wide), right(wide.parentElement), right(formula.parentElement)) + 1);
     for (let size = 95; size > 30 && cut(); size -= 5) wide.style.zoom = size / 100;
   }
 }

@@ -67,7 +67,9 @@ def test_everything_there_is_listed_with_its_size(site):
         "_sources/notebooks/01_one.ipynb",
         "_sources/notebooks/02_two.ipynb",
         "pdf/01_one.pdf",
+        "pdf/01_one_without_solutions.pdf",
         "pdf/02_two.pdf",
+        "pdf/02_two_without_solutions.pdf",
         "who-contributed-what.zip",
     ]
     assert 'aria-label="PDF of 1. One &amp; all" download>PDF</a>&nbsp;(0.4&nbsp;MB)' in page
@@ -152,7 +154,7 @@ def test_downloads_have_a_limit_of_their_own(site, monkeypatch):
     assert not any("limit" in fault for fault in check_site.faults(site))
     monkeypatch.setattr(check_site, "DOWNLOADS_LIMIT", 100_000)
     assert [f for f in check_site.faults(site) if "limit" in f] == [
-        "downloads of 800,000 bytes, limit 100,000"
+        "downloads of 1,200,000 bytes, limit 100,000"
     ]
 
 
