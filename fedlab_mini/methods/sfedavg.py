@@ -50,6 +50,8 @@ class SFedAvg(FedAvg):
     by_class      also keep a relevance for every class (``class_scores``), from the same round
                   with the validation samples of that class
     weighting     of the aggregate and of every coalition: "uniform" (Eq. 3) or "size"
+    absent        "left out", as printed: weights are renormalised in every coalition; "silent": who
+                  is absent adds nothing, so that who sends zeros earns exactly 0
     literal       the text as printed: temperature 1, ten orders, and Algorithm 2's sets, which
                   compare a place in the order with a place in the list of clients
 
@@ -70,6 +72,7 @@ class SFedAvg(FedAvg):
     exact: bool | None = None
     by_class: bool = False
     weighting: str = "uniform"
+    absent: str = "left out"
     literal: bool = False
     per_round: int | None = field(default=None, init=False, repr=False)
 
@@ -85,6 +88,7 @@ class SFedAvg(FedAvg):
         "metric": partial(choice, accepted=("accuracy", "loss")),
         "empty": partial(choice, accepted=("theta", "zero")),
         "exact": optional(flag),
+        "absent": partial(choice, accepted=("left out", "silent")),
         "by_class": flag,
     }
 
@@ -159,7 +163,7 @@ class SFedAvg(FedAvg):
 
         def worth(coalitions: Tensor) -> Tensor:
             found = coalition_metric(
-                net, round.theta, round.updates, weights, coalitions, x, y, metric
+                net, round.theta, round.updates, weights, coalitions, x, y, metric, self.absent
             )
             worst = torch.finfo(torch.float32).max  # a model that overflows is as bad as can be
             found = sign * torch.nan_to_num(found, nan=worst, posinf=worst).clamp(max=worst)

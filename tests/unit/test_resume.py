@@ -481,6 +481,7 @@ def test_a_checkpoint_of_other_settings_is_refused(make_fed, path, one, other):
         {"empty": "zero"},
         {"exact": True},
         {"by_class": True},
+        {"absent": "silent"},
         {"weighting": "size"},
         {"literal": True},
         {"margin": 0.1},

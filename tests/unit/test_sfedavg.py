@@ -181,6 +181,21 @@ def test_a_client_that_sends_nan_is_asked_less(make_fed):
     assert torch.isfinite(history.theta).all()
 
 
+@pytest.mark.parametrize("options", [{}, {"exact": False, "permutations": 3}, {"by_class": True}])
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+def test_who_sends_zeros_earns_nothing_where_absentees_are_silent(metric, options):
+    """To the last bit; where they are left out, being there changes everybody's weight."""
+    for absent in ("silent", "left out"):
+        strategy = started(fm.SFedAvg(None, absent=absent, metric=metric, **options), 5)
+        earned = []
+        for t in range(1, 6):
+            updates = 0.3 * numbers(5, 26, seed=t)
+            updates[[1, 3]] = 0
+            strategy.aggregate(a_round(range(5), t, updates=updates))
+            earned += strategy.values[[1, 3]].tolist()
+        assert (earned == [0.0] * 10) == (absent == "silent")
+
+
 # --- whole trainings -----------------------------------------------------------------------------
 
 
