@@ -21,7 +21,7 @@ METHODS: dict[str, Method] = {
     "CGSV": fm.CGSV(),
     "FRCCE": fm.FRCCE(),
     "FLDVE": fm.FLDVE(),
-    "SFedAvg": fm.SFedAvg(None),
+    "SFedAvg": fm.SFedAvg(None),  # type: ignore[arg-type]
     "exact": fm.exact,
     "leave_one_out": fm.leave_one_out,
     "banzhaf": fm.banzhaf,

@@ -221,7 +221,13 @@ def federation(
     pairs = [(data.x[order[g]], data.y[order[g]]) for g in groups]
     told = {} if corrupt is None else corrupt
     pairs, truth, attacks, noise = _corrupt(pairs, told, data.classes, seed)
-    fed = Federation.from_datasets(pairs, **kept, classes=data.classes, name=data.name)
+    fed = Federation.from_datasets(
+        pairs,
+        validation=kept["validation"],
+        test=kept["test"],
+        classes=data.classes,
+        name=data.name,
+    )
     return replace(fed, truth=truth, attacks=attacks, noise=noise)
 
 

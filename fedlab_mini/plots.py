@@ -455,8 +455,8 @@ def table(
         raise ValueError(f'best: expected columns and "highest" or "lowest", got {unknown}')
     marked = set()
     for column, side in best.items():
-        values = {i: _middle(row[column]) for i, row in enumerate(data.values())}
-        values = {i: value for i, value in values.items() if value is not None}
+        found = {i: _middle(row[column]) for i, row in enumerate(data.values())}
+        values = {i: value for i, value in found.items() if value is not None}
         if values:
             top = (max if side == "highest" else min)(values.values())
             marked |= {(i, columns.index(column)) for i, value in values.items() if value == top}

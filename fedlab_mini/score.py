@@ -177,7 +177,7 @@ def _opened(record: Any, t: int) -> Iterator[Mapping[str, Any]]:
             raise ValueError(
                 f"{name}: cannot read {record} as an .npz file of numbers ({type(error).__name__})"
             ) from error
-        if not isinstance(file, Mapping):
+        if not isinstance(file, np.lib.npyio.NpzFile):
             raise ValueError(f"{name}: {record} holds one array; save a round by np.savez")
         with file:
             yield file

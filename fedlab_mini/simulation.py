@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from joblib import Parallel, delayed, effective_n_jobs
 from torch import Tensor
-from tqdm import tqdm
 
 from . import checkpoint as files
+from . import progress
 from .checks import array, choice, flag, instance, number, reals, whole
 from .federation import Federation
 from .local import LocalSGD, Shuffles, attack, finite_rows, train_rows
@@ -83,7 +83,7 @@ def simulate(
         broken = set(saved["broken"].tolist())
     shuffles = Shuffles(fed, local, seed)
     group = effective_n_jobs(n_jobs)
-    bar = tqdm(total=len(starts), initial=done, desc="blocks of runs", disable=None)
+    bar = progress.bar(None, "blocks of runs", total=len(starts), done=done)
     while done < len(starts):
         part = starts[done : done + group]
         jobs = (

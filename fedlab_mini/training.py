@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from . import checkpoint as files
+from . import contract, progress
 from .checks import distinct_ids, reals, shown, whole, wholes
 from .federation import Federation
 from .local import LocalSGD, Shuffles, round_updates
@@ -61,7 +61,8 @@ def train(
     server = Server(fed.clients, fed.classes, net, fed.validation, seed)
     strategy.start(server)
     kind = type(strategy).__name__
-    _owned(strategy, server)  # refused now, not after the last round
+    contract.begun(strategy)
+    fresh = _owned(strategy, server)  # refused now, not after the last round
     warn_unusable(fed)
     mark = ""
     if checkpoint is not None:
@@ -72,7 +73,7 @@ def train(
     fed = replace(fed, y=log.labels)
     spent = time.perf_counter() - began
     room, sieve = _Room(theta), Sieve(fed, net, theta, local, seed)
-    for t in tqdm(range(log.done + 1, rounds + 1), desc="rounds", disable=None):
+    for t in progress.bar(range(log.done + 1, rounds + 1), "rounds"):
         chosen = distinct_ids("clients", strategy.select(t), fed.clients)
         ids = torch.tensor([k for k in chosen.tolist() if k not in fed.unusable], dtype=torch.long)
         updates = round_updates(
@@ -84,8 +85,10 @@ def train(
         old, missing = log.theta, chosen[~torch.isin(chosen, torch.cat([ids, spared]))]
         if len(ids):
             this = Round(t, old, ids, fed.sizes[ids], updates, missing)
+            counted = getattr(strategy, "rounds", None)
             answer = f"round {t}: what {kind}.aggregate returns"
             log.theta = reals(answer, strategy.aggregate(this), [net.P]).to(theta)
+            contract.recorded(strategy, counted, t)
             del this
         del updates  # what nobody keeps serves again
         if fed.attacks:
@@ -105,6 +108,7 @@ def train(
         log.curve.append(_report(fed, net, log.theta))
         spent = time.perf_counter() - began
         if checkpoint is not None and (t % every == 0 or t == rounds):
+            contract.remembers(strategy, fresh)
             log.save(checkpoint, mark, strategy, spent)
     sieve.sum_up()
     return log.history(_owned(strategy, server), spent)

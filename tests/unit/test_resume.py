@@ -57,7 +57,7 @@ class Bar:
     def __init__(self) -> None:
         self.stop, self.error, self.rounds = None, Interrupted, []
 
-    def __call__(self, rounds: range, **_) -> Iterator[int]:
+    def __call__(self, rounds: range, *_) -> Iterator[int]:
         self.rounds = []
         for t in rounds:
             if t == self.stop:
@@ -71,7 +71,7 @@ class Bar:
 def bar(monkeypatch) -> Bar:
     """The progress bar of all trainings; ``bar.stop = 4`` stops the next one before round 4."""
     bar = Bar()
-    monkeypatch.setattr(training, "tqdm", bar)
+    monkeypatch.setattr(training.progress, "bar", bar)
     return bar
 
 
