@@ -57,9 +57,10 @@ def remembers(strategy: Any, fresh: Any) -> None:
         and files.fingerprint(value) != files.fingerprint(vars(twin).get(name))
     ]
     if lost:
+        base = type(strategy).__bases__[0].__name__
         quoted = "".join(f', "{name}"' for name in lost)
         raise ValueError(
             f"{kind}: a resumed training would have lost {', '.join(lost)}; write "
-            f"KEPT = (*{type(strategy).__bases__[0].__name__}.KEPT{quoted}) in the class, for tensors "
+            f"KEPT = (*{base}.KEPT{quoted}) in the class, for tensors "
             "and numbers that start sets, or begin the names of what may be lost with _"
         )

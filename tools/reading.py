@@ -112,12 +112,13 @@ def labels() -> dict[str, str]:
     """What the book calls its labels: "Figure 4.2", "(4.3)", "Exercise 4.1"."""
     found: dict[str, str] = {}
     for chapter in chapters.sources():
-        nr, count = int(chapter.stem[:2]), Counter[str]()
+        nr, count = chapter.stem[:2].lstrip("0"), Counter[str]()
+        nr = f"{nr}." if nr.isdigit() else ""  # pages beside the chapters have no number
 
-        def name(kind: str, label: str, nr: int = nr, count: Counter[str] = count) -> None:
+        def name(kind: str, label: str, nr: str = nr, count: Counter[str] = count) -> None:
             count[kind] += 1
             form = "({})" if kind == "math" else f"{WORDS[kind]} {{}}"
-            found[label] = form.format(f"{nr}.{count[kind]}")
+            found[label] = form.format(f"{nr}{count[kind]}")
 
         for cell in chapters.read_text(chapter).cells:
             if cell.cell_type == "code":
