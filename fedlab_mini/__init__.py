@@ -3,6 +3,7 @@
 ``import fedlab_mini as fm`` gives every public name; the chapters of the book derive them.
 """
 
+from . import methods
 from .corrupt import (
     backdoor,
     delete_words,
@@ -28,12 +29,7 @@ from .games import (
     round_game,
 )
 from .local import LocalSGD
-from .methods.cgsv import CGSV, cosine_game, cosines
-from .methods.fedavg import FedAvg
-from .methods.fedccea import AAM, FedCCEAResult, fedccea, fit_aam, simulator
-from .methods.label_standardisation import LabelStandardisation
-from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
-from .methods.sfedavg import SFedAvg, class_relevance
+from .methods import *  # noqa: F403
 from .metrics import contribution_index, detection_auc, fairness, kendall, spearman
 from .model import Model, cnn, logistic, mlp
 from .partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
@@ -57,25 +53,16 @@ from .training import local_updates, train
 __version__ = "0.1.0"
 
 __all__ = [
-    "AAM",
-    "CGSV",
-    "FLDVE",
-    "FRCCE",
     "Cost",
-    "DVRLRemoval",
     "DataUnavailable",
     "Dataset",
     "Estimate",
-    "FedAvg",
-    "FedCCEAResult",
     "Federation",
     "Game",
     "History",
-    "LabelStandardisation",
     "LocalSGD",
     "Model",
     "Round",
-    "SFedAvg",
     "Server",
     "additive",
     "airport",
@@ -84,20 +71,15 @@ __all__ = [
     "backdoor",
     "banzhaf",
     "by_class",
-    "class_relevance",
     "cnn",
     "contribution_index",
-    "cosine_game",
-    "cosines",
     "delete_words",
     "detection_auc",
     "dirichlet_labels",
     "dirichlet_sizes",
     "exact",
     "fairness",
-    "fedccea",
     "federation",
-    "fit_aam",
     "flip_labels",
     "free_ride",
     "glove",
@@ -125,7 +107,6 @@ __all__ = [
     "score",
     "sign_flip",
     "simulate",
-    "simulator",
     "skewed_digits",
     "sorted_shards",
     "spam",
@@ -134,3 +115,4 @@ __all__ = [
     "train",
     "truncated",
 ]
+__all__ += methods.__all__

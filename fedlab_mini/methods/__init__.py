@@ -1,1 +1,30 @@
-"""Contribution methods, one file a family; each strategy runs in ``training.train``."""
+"""Contribution methods, one file a family; each strategy runs in ``training.train``.
+
+What stands in ``__all__`` is public: it is under ``fm``, on the API page, and in the tests of what
+every strategy owes its users.
+"""
+
+from .cgsv import CGSV, cosine_game, cosines
+from .fedavg import FedAvg
+from .fedccea import AAM, FedCCEAResult, fedccea, fit_aam, simulator
+from .label_standardisation import LabelStandardisation
+from .reinforce import FLDVE, FRCCE, DVRLRemoval
+from .sfedavg import SFedAvg, class_relevance
+
+__all__ = [
+    "AAM",
+    "CGSV",
+    "FLDVE",
+    "FRCCE",
+    "DVRLRemoval",
+    "FedAvg",
+    "FedCCEAResult",
+    "LabelStandardisation",
+    "SFedAvg",
+    "class_relevance",
+    "cosine_game",
+    "cosines",
+    "fedccea",
+    "fit_aam",
+    "simulator",
+]

@@ -162,10 +162,10 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
         found[public] = (call, target, given)
 
     game = fm.additive([1.0, 2.0, 3.0])
-    for name in ("FedAvg", "CGSV", "FRCCE", "FLDVE", "DVRLRemoval"):
-        add(name, trained(getattr(fm, name)))
-    for name in ("SFedAvg", "LabelStandardisation"):
-        add(name, trained(getattr(fm, name)), m=2)
+    for name in fm.methods.__all__:
+        kind = getattr(fm, name)
+        if inspect.isclass(kind) and issubclass(kind, fm.FedAvg):
+            add(name, trained(kind), **{"m": 2} if issubclass(kind, fm.SFedAvg) else {})
     for name in ("iid", "dirichlet_labels", "dirichlet_sizes", "by_class", "sorted_shards"):
         add(name, dealt(getattr(fm, name)))
     add("free_ride", spoilt(fm.free_ride))

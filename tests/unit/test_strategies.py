@@ -61,7 +61,14 @@ SAMPLED: dict[str, Callable[..., fm.SFedAvg]] = {
     ),
 }
 RELEVANCE = EXACT | SAMPLED
-ALL = LINEAR | LEARNED | TOGETHER | RELEVANCE
+PUBLIC = {name: getattr(fm, name) for name in fm.methods.__all__}
+OTHERS: dict[str, Callable[..., fm.FedAvg]] = {  # new ones are tried as they are
+    name: kind
+    for name, kind in PUBLIC.items()
+    if inspect.isclass(kind) and issubclass(kind, fm.FedAvg)
+    if name not in LINEAR | LEARNED | RELEVANCE
+}
+ALL = LINEAR | LEARNED | TOGETHER | RELEVANCE | OTHERS
 LOCAL = LocalSGD(batch=4)
 NAMES = [1, 4, 6]  # ids of three clients of seven
 
@@ -270,8 +277,8 @@ def test_one_boosted_update_does_not_ruin_the_model(make, seed):
 
 BOTH = {
     name: (kind, {"m": 6} if issubclass(kind, fm.SFedAvg) else {})
-    for name in ("CGSV", "FRCCE", "FLDVE", "DVRLRemoval", "SFedAvg", "LabelStandardisation")
-    for kind in [getattr(fm, name)]
+    for name, kind in PUBLIC.items()
+    if inspect.isclass(kind) and hasattr(kind, "literal")
 }
 GRID = {"FedAvg": fm.FedAvg}
 GRID |= {name: functools.partial(kind, **few) for name, (kind, few) in BOTH.items()}
