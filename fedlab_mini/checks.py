@@ -42,7 +42,7 @@ def whole(name: str, value: Any, low: int = 1, high: int | None = None) -> int:
         number = operator.index(value)
     except TypeError:
         raise TypeError(message) from None
-    if number < low or (high is not None and number > high):
+    if not low <= number <= (2**63 - 1 if high is None else high):
         raise ValueError(message)
     return number
 
