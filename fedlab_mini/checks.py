@@ -42,7 +42,7 @@ def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -
         number = operator.index(value)
     except TypeError:
         raise TypeError(message) from None
-    if (low is not None and number < low) or (high is not None and number > high):
+    if low is not None and not low <= number <= (2**63 - 1 if high is None else high):
         raise ValueError(message)
     return number
 

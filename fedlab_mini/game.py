@@ -62,7 +62,8 @@ class Game:
         self._memo: np.ndarray | dict[int, float] = np.full(1 << n, np.nan) if n <= DENSE else {}
         self._tallies: list[set[int]] = []
         self.evaluations = 0
-        self._mark = files.fingerprint("game", name, n, value if mark is None else mark)
+        own = value if mark is None else checks.instance("mark", mark, str, "a text")
+        self._mark = files.fingerprint("game", name, n, own)
         self.checkpoint = checkpoint
         if checkpoint is not None:
             self._take(files.begin(checkpoint, self._mark))

@@ -161,6 +161,8 @@ def test_coalitions_must_be_a_boolean_matrix(coalitions, error):
         *(({"batch": batch}, TypeError) for batch in (2.0, "3", True)),
         ({"value": 3}, TypeError),
         ({"name": 3}, TypeError),
+        ({"mark": b"x"}, TypeError),
+        ({"n": 10**400}, ValueError),
         ({"shapley": [1.0, 2.0]}, ValueError),
         ({"shapley": "abc"}, TypeError),
         ({"client_epochs": -1.0}, ValueError),
