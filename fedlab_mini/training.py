@@ -22,7 +22,7 @@ from .checks import distinct_ids, reals, shown, whole, wholes
 from .federation import Federation
 from .local import LocalSGD, Shuffles, round_updates
 from .log import Log, resume
-from .model import Model
+from .model import Model, one_thread
 from .rounds import History, Message, Round, Server, Strategy
 from .start import begin, describe, names, warn_unusable
 
@@ -87,7 +87,9 @@ def train(
             this = Round(t, old, ids, fed.sizes[ids], updates, missing)
             counted = getattr(strategy, "rounds", None)
             answer = f"round {t}: what {kind}.aggregate returns"
-            log.theta = reals(answer, strategy.aggregate(this), [net.P]).to(theta)
+            with one_thread():  # the same bytes whatever the number of threads
+                found = strategy.aggregate(this)
+            log.theta = reals(answer, found, [net.P]).to(theta)
             contract.recorded(strategy, counted, t)
             del this
         del updates  # what nobody keeps serves again

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from .. import checkpoint as files
-from ..checks import choice, flag, number
+from ..checks import choice, flag, number, reals
 from ..game import Game
+from ..model import one_thread
 from ..rounds import Round, Server
 from .fedavg import FedAvg, optional
 
@@ -172,8 +173,12 @@ def cosines(updates: Tensor, step: Tensor) -> Tensor:
 
     updates [m, P], step [P]; returns cos(delta_k, step) in [-1, 1], [m]; a zero row, and a zero
     step, point nowhere and score 0                          [Xu et al. 2021, Eq. 3; chapter 4]
+    raises  ValueError or TypeError naming the argument
     """
-    return _alignment(_units(updates, _norms(updates)), step)
+    updates = reals("updates", updates, ["m", "P"])
+    step = reals("step", step, [updates.shape[1]], dtype=updates.dtype)
+    with one_thread():
+        return _alignment(_units(updates, _norms(updates)), step)
 
 
 def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
@@ -181,20 +186,20 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
 
     updates [n, P], scaled to length 1 (zero rows stay zero); weights [n], default equal
     v(empty) = 0, v(N) = 1: an alignment game, not a game of accuracy
-    raises    ValueError for wrong shapes, values that are not finite, or a sum of length 0
+    raises    ValueError or TypeError naming the argument, also for a sum of length 0
     """
-    updates = torch.as_tensor(updates, dtype=torch.float64)
-    if updates.ndim != 2 or not torch.isfinite(updates).all():
-        raise ValueError(f"updates: expected finite numbers [n, P], got {list(updates.shape)}")
+    updates = reals("updates", updates, ["n", "P"], dtype=torch.float64)
     n = len(updates)
-    weights = torch.ones(n) if weights is None else torch.as_tensor(weights)
-    if weights.shape != (n,) or not torch.isfinite(weights).all():
-        raise ValueError(f"weights: expected {n} finite numbers, got {list(weights.shape)}")
-    parts = weights.double()[:, None] * _units(updates, _norms(updates))
+    weights = torch.ones(n) if weights is None else weights
+    weights = reals("weights", weights, [n], dtype=torch.float64).to(updates.device)
+    if (weights < 0).any():
+        raise ValueError(f"weights: expected numbers of at least 0, got {float(weights.min()):g}")
+    parts = weights[:, None] * _units(updates, _norms(updates))
     total = parts.sum(0)
-    if _norms(total[None]) <= 1e-12 * weights.double().abs().sum():
+    if _norms(total[None]) <= 1e-12 * weights.sum():
         raise ValueError("updates: their sum has length 0, so nothing can be aligned with it")
-    products = parts @ parts.T  # all that the game needs: [n, n]
+    with one_thread():
+        products = parts @ parts.T  # all that the game needs: [n, n]
 
     def value(s: Tensor) -> Tensor:
         s = s.double()

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from helpers import a_round, numbers, started, with_attacks
+from helpers import a_round, numbers, same_bytes, started, with_attacks
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -602,3 +602,39 @@ def test_the_larger_beta_the_more_alike_the_rewards():
 
 def test_before_the_first_round_nobody_is_rewarded():
     assert not started(fm.CGSV(), 3).rewards(torch.ones(4)).any()
+
+
+# --- arguments and threads -----------------------------------------------------------------------
+
+
+def test_cosines_and_their_game_name_what_they_refuse():
+    rows, step = random_updates(3), torch.ones(7, dtype=torch.float64)
+    for change, error in ((lambda a: a * math.nan, ValueError), (lambda a: None, TypeError)):
+        with pytest.raises(error, match=r"^updates: "):
+            fm.cosines(change(rows), step)
+        with pytest.raises(error, match=r"^step: "):
+            fm.cosines(rows, change(step))
+        with pytest.raises(error, match=r"^updates: "):
+            fm.cosine_game(change(rows))
+    with pytest.raises(ValueError, match=r"^step: "):
+        fm.cosines(rows, step[:-1])
+    with pytest.raises(ValueError, match=r"^weights: "):
+        fm.cosine_game(rows, torch.tensor([1.0, -0.5, 1.0]))
+    wanted = fm.cosines(rows, step)
+    torch.testing.assert_close(fm.cosines(rows.numpy(), step.float().numpy()), wanted)
+
+
+def test_threads_change_no_byte():
+    found, before = [], torch.get_num_threads()
+    rows = random_updates(12, 40_000).float()
+    fed = fm.federation(fm.load("digits"), clients=6, seed=0)
+    try:
+        for threads in (1, 2, 4):
+            torch.set_num_threads(threads)
+            history = fm.train(fed, fm.mlp(64, 200, 10), fm.CGSV(), rounds=2)
+            game = fm.cosine_game(rows).all()
+            found.append([fm.cosines(rows, rows.sum(0)), game, history.theta, history.scores])
+    finally:
+        torch.set_num_threads(before)
+    for parts in zip(*found, strict=True):
+        assert all(same_bytes(part, parts[0]) for part in parts)

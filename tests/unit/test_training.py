@@ -183,15 +183,27 @@ def test_nobody_is_named_where_every_training_diverges(make_fed):
     check_finite(history)
 
 
-def test_nobody_is_named_where_the_model_was_ruined_before(make_fed):
+def test_nobody_is_named_where_the_model_was_ruined_before():
     """Six of ten ruin a deep model within what a round may; the honest clients then diverge."""
-    sends = dict.fromkeys(range(6), Sends(100.0, alternating=True))
-    fed = with_attacks(make_fed([20] * 10, dtype=torch.float32), sends)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        history = fm.train(fed, fm.mlp(6, 16, 16, 16, 3), fm.CGSV(), rounds=12)
-    assert not any("client" in str(warning.message) for warning in caught)
+    fed = fm.federation(fm.load("digits"), clients=10, validation=200, test=200, seed=0)
+    fed = with_attacks(fed, dict.fromkeys(range(6), Sends(100.0, alternating=True)))
+    with pytest.warns(UserWarning, match="diverges from this model; . updates") as caught:
+        history = fm.train(fed, fm.mlp(64, 16, 16, 16, 10), fm.CGSV(), rounds=12)
+    assert len(caught) == 1
     check_finite(history)
+
+
+def test_updates_that_are_as_long_as_the_servers_own_are_no_offence(make_fed):
+    """Inputs in small units: a million each, for everybody."""
+    clean = make_fed(SIZES)
+    pairs = [(1e6 * x, y) for x, y in map(clean.client, range(5))]
+    (x, y), (u, v) = clean.validation, clean.test
+    fed = fm.Federation.from_datasets(pairs, validation=(1e6 * x, y), test=(1e6 * u, v), classes=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        history = fm.train(fed, fm.logistic(6, 3), fm.FedAvg(), rounds=2)
+    assert float(history.theta.norm()) > 1e4
+    assert history.weights.all()
 
 
 @pytest.mark.parametrize("attackers", [1, 4])
