@@ -53,14 +53,16 @@ def remembers(strategy: Any, fresh: Any) -> None:
     lost = [
         name
         for name, value in vars(strategy).items()
-        if not name.startswith("_")
+        if name != "applied"
+        and not name.startswith("_")  # ``train`` sets it in every round
         and files.fingerprint(value) != files.fingerprint(vars(twin).get(name))
     ]
     if lost:
         base = type(strategy).__bases__[0].__name__
-        quoted = "".join(f', "{name}"' for name in lost)
+        names = "".join(f', "{name}"' for name in lost)
+        kept = hasattr(strategy, "KEPT")
+        write = f"KEPT = (*{base}.KEPT{names}) in the class" if kept else "them into state_dict"
         raise ValueError(
-            f"{kind}: a resumed training would have lost {', '.join(lost)}; write "
-            f"KEPT = (*{base}.KEPT{quoted}) in the class, for tensors "
-            "and numbers that start sets, or begin the names of what may be lost with _"
+            f"{kind}: a resumed training would have lost {', '.join(lost)}; write {write}, for "
+            "tensors and numbers that start sets, or begin the names of what may be lost with _"
         )

@@ -30,7 +30,7 @@ BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 
 def form_faults(source: Path) -> Iterator[str]:
     """The text is canonical; the notebooks are what it and their own outputs give."""
-    repair = f"run: make notebooks CHAPTERS={source.stem[:2]}"
+    repair = f"run: make notebooks CHAPTERS={source.stem.partition('_')[0]}"
     if chapters.canonical(chapters.read_text(source)) != source.read_text(encoding="utf-8"):
         yield f"{source.name}: not in canonical form; {repair}"
     try:

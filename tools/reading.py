@@ -107,13 +107,18 @@ def solution_cells(cells: list[NotebookNode]) -> set[int]:
     return found
 
 
+def number(stem: str) -> str:
+    """ "4." for the text 04_topic; nothing for pages beside the chapters."""
+    nr = stem.partition("_")[0]
+    return f"{int(nr)}." if nr.isdigit() else ""
+
+
 @cache
 def labels() -> dict[str, str]:
     """What the book calls its labels: "Figure 4.2", "(4.3)", "Exercise 4.1"."""
     found: dict[str, str] = {}
     for chapter in chapters.sources():
-        nr, count = chapter.stem[:2].lstrip("0"), Counter[str]()
-        nr = f"{nr}." if nr.isdigit() else ""  # pages beside the chapters have no number
+        nr, count = number(chapter.stem), Counter[str]()
 
         def name(kind: str, label: str, nr: str = nr, count: Counter[str] = count) -> None:
             count[kind] += 1
@@ -289,7 +294,7 @@ def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
         if keys:
             write(("## References\n\n" if part else "") + references(keys), part)
     first = parts[False][0]
-    first.source = first.source.replace("# ", f"# {int(stem[:2])}. ", 1)
+    first.source = first.source.replace("# ", f"# {number(stem)} ".replace("#  ", "# "), 1)
     title = first.source.splitlines()[0].removeprefix("# ")
     parts[True] = [*opening(title, stem, parts[True]), *parts[True]]
     return finish(parts[False], whole, stem), finish(parts[True], whole, f"{stem}-solutions")
@@ -336,7 +341,10 @@ def compose(source: Path) -> NotebookNode:
 
     Raises ChapterError if they are missing or hold other code than the text.
     """
-    whole, repair = chapters.read_text(source), f"run: make notebooks CHAPTERS={source.stem[:2]}"
+    whole, repair = (
+        chapters.read_text(source),
+        f"run: make notebooks CHAPTERS={source.stem.partition('_')[0]}",
+    )
     stored, state = [], {}
     for place in places(source):
         if not place.exists():

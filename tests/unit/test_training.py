@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 
@@ -352,13 +351,6 @@ def test_a_history_as_a_table(make_fed):
         assert (row.accuracy, row.loss) == (history.accuracy[t], history.loss[t])
 
 
-def test_a_table_without_pandas_says_how_to_get_it(make_fed, monkeypatch):
-    history = fm.train(make_fed(SIZES), fm.logistic(6, 3), fm.FedAvg(), rounds=1)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="pip install pandas"):
-        history.to_frame()
-
-
 ANSWERS = {
     "nothing": (lambda theta: None, TypeError),
     "a number": (lambda theta: 0.5, ValueError),
@@ -406,12 +398,12 @@ def test_scores_and_weights_of_ones_own_are_looked_at(make_fed, name, wrong):
     ("changes", "error", "name"),
     [
         ({"rounds": 0}, ValueError, "rounds"),
-        ({"rounds": 2.0}, (TypeError, ValueError), "rounds"),
-        ({"rounds": True}, (TypeError, ValueError), "rounds"),
+        ({"rounds": 2.0}, TypeError, "rounds"),
+        ({"rounds": True}, TypeError, "rounds"),
         ({"seed": 1.5}, TypeError, "seed"),
         ({"theta": torch.zeros(3)}, ValueError, "theta"),
         ({"theta": torch.full((21,), torch.nan)}, ValueError, "theta"),
-        ({"theta": [0.0] * 21}, TypeError, "theta"),
+        ({"theta": "zeros"}, TypeError, "theta"),
         ({"local": 0.1}, TypeError, "local"),
         ({"local": LocalSGD}, TypeError, "local"),
     ],
