@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -89,6 +89,26 @@ def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
     if value not in accepted:
         raise ValueError(message)
     return str(value)
+
+
+def text(name: str, value: Any) -> str:
+    """Words of any kind."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected a text, got {shown(value)}")
+    return str(value)
+
+
+def device(name: str, value: Any) -> torch.device | None:
+    """A device of this machine, by its name; None: where things are."""
+    if value is None:
+        return None
+    message = f'{name}: expected a device of this machine such as "cpu", got {shown(value)}'
+    if not isinstance(value, str | torch.device):
+        raise TypeError(message)
+    try:
+        return torch.empty(0, device=value).device
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise ValueError(message) from None
 
 
 def instance(name: str, value: Any, kind: type[T], such_as: str) -> T:
@@ -179,11 +199,10 @@ def wholes(
 
 def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
     """Distinct client ids in 0..clients-1, as int64 [m] on the CPU; m may be 0."""
-    if not isinstance(value, Tensor | np.ndarray):
-        try:
-            value = list(value)
-        except TypeError:
-            raise TypeError(f"{name}: expected client ids, got {shown(value)}") from None
+    wrong = isinstance(value, str | bytes | dict) or getattr(value, "ndim", 1) != 1
+    if wrong or not isinstance(value, Iterable):
+        raise TypeError(f"{name}: expected client ids, got {shown(value)}")
+    value = value if isinstance(value, Tensor | np.ndarray) else list(value)
     if len(value) == 0:
         return torch.empty(0, dtype=torch.long)
     found = wholes(name, value, ["m"]).cpu()

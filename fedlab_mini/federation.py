@@ -45,7 +45,7 @@ class Federation:
     attacks: Mapping[int, UpdateAttack] = field(default_factory=dict)
     unusable: frozenset[int] = frozenset()
     name: str = "federation"
-    noise: Tensor = field(default_factory=lambda: torch.zeros(0))  # zeros unless given
+    noise: Tensor = None  # type: ignore[assignment]  # zeros unless given
 
     def __post_init__(self) -> None:
         given: dict[str, object] = {"classes": checks.whole("classes", self.classes)}
@@ -66,8 +66,10 @@ class Federation:
         if len(unusable) == len(sizes):
             raise ValueError("unusable: expected a client that can take part, got all")
         given["unusable"] = frozenset(unusable)
-        noise = self.noise if len(self.noise) else torch.zeros(len(sizes), dtype=torch.float64)
-        given["noise"] = checks.reals("noise", noise, [len(sizes)])
+        given["name"] = checks.text("name", self.name)
+        given["noise"] = torch.zeros(len(sizes), dtype=torch.float64)
+        if self.noise is not None:
+            given["noise"] = checks.reals("noise", self.noise, [len(sizes)])
         for name, value in given.items():
             object.__setattr__(self, name, value)
 
@@ -110,7 +112,7 @@ class Federation:
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Federation:
         """The same federation on another device or in another floating-point type."""
-
+        device = checks.device("device", device)
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
 
         def move(pair: Samples) -> Samples:

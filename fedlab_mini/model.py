@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from .checks import choice, instance, reals, whole, wholes
+from .checks import choice, flag, instance, reals, whole, wholes
 from .streams import stream
 
 CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
@@ -90,7 +90,7 @@ class Model:
         self.P = sum(shape.numel() for shape in self.shapes.values())
         if self.P == 0:
             raise ValueError("module: has no parameters to train")
-        self.layers = _linear_stack(module) if stacked else None
+        self.layers = _linear_stack(module) if flag("stacked", stacked) else None
 
     def __repr__(self) -> str:
         if self.layers:
@@ -254,7 +254,7 @@ def mlp(*widths: int) -> Model:
 
 def logistic(inputs: int, classes: int) -> Model:
     """Multinomial logistic regression: one Linear layer."""
-    return mlp(inputs, classes)
+    return mlp(whole("inputs", inputs), whole("classes", classes))
 
 
 def cnn(

@@ -48,6 +48,7 @@ def irrelevant_digits(
     returns    5 classes; ``truth`` and ``noise`` name the irrelevant clients and the corrupted one
     raises     ValueError naming the argument       [Nagalapatti & Narayanam 2021, Experiments]
     """
+    checks.floating("dtype", dtype)
     data = load(data, dtype=dtype) if isinstance(data, str) else data
     relevant = checks.whole("relevant", relevant)
     irrelevant = checks.whole("irrelevant", irrelevant, 0)
@@ -111,6 +112,7 @@ def skewed_digits(
                fifth of the data each for validation and test, at most 5,000
     raises     ValueError naming the argument                          [FedCCEA, Section 4.1]
     """
+    checks.floating("dtype", dtype)
     data = load(data, dtype=dtype) if isinstance(data, str) else data
     clients, noise = check_deal(data, clients), checks.number("noise", noise, 0, 1)
     checks.choice("skew", skew, list(SKEWS))
@@ -150,6 +152,7 @@ def noisy_digits(
     seed       also decides which client holds which noise
     raises     ValueError naming the argument                          [FLDVE, Section 4.1]
     """
+    checks.floating("dtype", dtype)
     data = load(data, dtype=dtype) if isinstance(data, str) else data
     clients, noise_set = check_deal(data, clients), checks.whole("noise_set", noise_set, 1, 3)
     if noise_set == 2 and clients != len(LEVELS):
@@ -199,6 +202,7 @@ def spam(
     """
     checks.choice("features", features, list(FORMS))
     share = checks.number("share", share, 0, 1)
+    checks.floating("dtype", dtype)
     if isinstance(data, str):
         data = load(data, dtype=dtype, features=features)
     clients = check_deal(data, clients)

@@ -215,6 +215,7 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     """
     if samples is not None:
         samples = checks.whole("samples", samples, 2)
+    seed = checks.whole("seed", seed, None)
 
     def run() -> tuple[Tensor, Tensor]:
         n = game.n

@@ -82,6 +82,8 @@ def simulate(
         results = torch.from_numpy(saved["results"])
         broken = set(saved["broken"].tolist())
     shuffles = Shuffles(fed, local, seed)
+    if n_jobs is not None and whole("n_jobs", n_jobs, -1024, 1024) == 0:
+        raise ValueError("n_jobs: expected a number of processes, -1 for all, got 0")
     group = effective_n_jobs(n_jobs)
     bar = progress.bar(None, "blocks of runs", total=len(starts), done=done)
     while done < len(starts):

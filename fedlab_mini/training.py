@@ -237,7 +237,7 @@ def _answers(
 def local_updates(
     fed: Federation,
     net: Model,
-    theta: Tensor,
+    theta: Tensor | None,
     clients: Tensor | Sequence[int] | None = None,
     *,
     local: LocalSGD | None = None,

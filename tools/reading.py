@@ -199,7 +199,8 @@ class Plain:
         if name == "glue:text":
             return self.value(*target.partition(":")[::2])
         if name == "doc":
-            page = f"{target}.{'ipynb' if 'notebooks/' in target else 'md'}"
+            beside = "notebooks/" in target or "/" not in target
+            page = f"{target}.{'ipynb' if beside else 'md'}"
             return f"[{title or Path(target).name}]({page.removeprefix('../notebooks/')})"
         raise self.fail(f"the role {found[0]}")
 
@@ -316,16 +317,17 @@ def finish(cells: list[NotebookNode], whole: NotebookNode, name: str) -> Noteboo
     return chapters.stable(copy.deepcopy(shown), name)
 
 
-def places(source: Path) -> tuple[Path, Path]:
-    """Where the two notebooks of a chapter lie."""
+def places(source: Path) -> list[Path]:
+    """Where the notebooks of a chapter lie; a page beside the chapters has no solutions."""
     name = f"{source.stem}.ipynb"
-    return chapters.NOTEBOOKS / name, chapters.NOTEBOOKS / "solutions" / name
+    folders = [chapters.NOTEBOOKS, chapters.NOTEBOOKS / "solutions"]
+    return [folder / name for folder in folders[: 2 if number(source.stem) else 1]]
 
 
 def texts(source: Path, whole: NotebookNode) -> dict[Path, str]:
-    """The two files of a chapter, by where they lie."""
+    """The files of a chapter, by where they lie."""
     both = map(chapters.serialise, split(whole, source.stem))
-    return dict(zip(places(source), both, strict=True))
+    return dict(zip(places(source), both, strict=False))
 
 
 def gather() -> list[Path]:
@@ -337,14 +339,12 @@ def gather() -> list[Path]:
 
 
 def compose(source: Path) -> NotebookNode:
-    """The whole notebook of a chapter: its text, and the outputs that its two notebooks hold.
+    """The whole notebook of a chapter: its text, and the outputs that its notebooks hold.
 
     Raises ChapterError if they are missing or hold other code than the text.
     """
-    whole, repair = (
-        chapters.read_text(source),
-        f"run: make notebooks CHAPTERS={source.stem.partition('_')[0]}",
-    )
+    whole = chapters.read_text(source)
+    repair = f"run: make notebooks CHAPTERS={source.stem.partition('_')[0]}"
     stored, state = [], {}
     for place in places(source):
         if not place.exists():
@@ -356,11 +356,11 @@ def compose(source: Path) -> NotebookNode:
         state |= widgets["state"] if widgets else {}
     solving = solution_cells(whole.cells)
     code = [index for index, cell in enumerate(whole.cells) if cell.cell_type == "code"]
-    for part in (0, 1):
+    for part, held in enumerate(stored):
         own = [whole.cells[index] for index in code if (index in solving) == part]
-        if [cell.source for cell in own] != [cell.source for cell in stored[part]]:
+        if [cell.source for cell in own] != [cell.source for cell in held]:
             raise chapters.ChapterError(f"{source.name}: its notebooks hold other code; {repair}")
-        for cell, old in zip(own, stored[part], strict=True):
+        for cell, old in zip(own, held, strict=True):
             cell.outputs = old.outputs
     if state:
         views = {"version_major": 2, "version_minor": 0, "state": state}

@@ -49,7 +49,13 @@ class Dataset:
         if names and len(names) != classes:
             raise ValueError(f"labels: expected {classes} class names, got {len(names)}")
         labels = tuple(names) or tuple(map(str, range(classes)))
-        given = {"x": x, "y": y, "classes": classes, "labels": labels}
+        if not isinstance(self.vocabulary, list | tuple):
+            raise TypeError(f"vocabulary: expected words, got {checks.shown(self.vocabulary)}")
+        words = tuple(checks.text("vocabulary", word) for word in self.vocabulary)
+        given = {"x": x, "y": y, "classes": classes, "labels": labels, "vocabulary": words}
+        given |= {n: checks.text(n, getattr(self, n)) for n in ("name", "source", "licence")}
+        if self.part is not None:
+            given["part"] = checks.text("part", self.part)
         if self.shape is not None:
             given["shape"] = image("shape", self.shape, x.shape[1])
         for name, value in given.items():
@@ -100,6 +106,7 @@ class Dataset:
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Dataset:
         """The same samples in another floating-point type or on another device."""
+        device = checks.device("device", device)
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
         return replace(self, x=self.x.to(dtype=dtype, device=device), y=self.y.to(device=device))
 

@@ -26,7 +26,7 @@ ALPHA, LEAST = 0.95, 1e-3  # reputation's memory and floor in the code of [Xu et
 def _check_rate(name: str, value: object) -> float | str:
     if isinstance(value, str):
         return choice(name, value, ("median", "mean"))
-    return number(name, value, low=0, ends="(]")
+    return number(name, value, low=0, high=1e6, ends="(]")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -73,7 +73,7 @@ class CGSV(FedAvg):
     }
 
     def __post_init__(self) -> None:
-        if self.server_lr is None and not self.normalise:
+        if self.server_lr is None and not flag("normalise", self.normalise):
             self.server_lr = 1.0
         super().__post_init__()
         if self.literal and (self.original or not self.normalise):

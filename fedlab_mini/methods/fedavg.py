@@ -71,7 +71,7 @@ class FedAvg:
     }
 
     def __post_init__(self) -> None:
-        literal = getattr(self, "literal", False)
+        literal = flag("literal", getattr(self, "literal", False))
         for name, printed in self.PRINTED.items():
             if literal and (printed is None or getattr(self, name) is None):
                 setattr(self, name, printed)

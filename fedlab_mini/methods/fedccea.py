@@ -400,7 +400,7 @@ def _check_options(
     checks.flag("nonnegative", nonnegative)
     checks.whole("steps", steps)
     checks.whole("every", every)
-    checks.number("lr", lr, 0, ends="(]")
+    checks.number("lr", lr, 0, 1e3, ends="(]")
 
 
 def _check_fit(

@@ -21,6 +21,7 @@ from ..rounds import Round, Server
 from ..streams import stream
 from .fedavg import FedAvg, optional
 
+FASTEST = 1e3  # a step size above it ends in numbers that are not finite
 CLIP = 1.0  # an advantage counts at most as one nat: one absurd update must not end the learning
 ADAM: dict[str, Any] = {
     "amsgrad": False,
@@ -158,7 +159,7 @@ class FRCCE(FedAvg):
         "limit": None,
     }
     CHECKS: ClassVar = FedAvg.CHECKS | {
-        "lr": partial(number, low=0, ends="(]"),
+        "lr": partial(number, low=0, high=FASTEST, ends="(]"),
         "probes": whole,
         "baseline": partial(choice, accepted=("moving", "aggregate", "probes", "previous")),
         "window": whole,
@@ -314,7 +315,7 @@ class FLDVE(FRCCE):
     CHECKS: ClassVar = FRCCE.CHECKS | {"deploy": partial(choice, accepted=("weighted", "probe"))}
 
     def __post_init__(self) -> None:
-        if self.baseline is None and self.probes == 1:
+        if self.baseline is None and isinstance(self.probes, int) and self.probes == 1:
             self.baseline = "previous"
         super().__post_init__()
         if self.literal and self.probes != 1:

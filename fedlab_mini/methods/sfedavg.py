@@ -30,7 +30,8 @@ from .fedavg import FedAvg, optional
 
 
 def _check_temperature(name: str, value: object) -> float:
-    return math.inf if value == math.inf else number(name, value, low=0, ends="(]")
+    infinite = isinstance(value, float) and value == math.inf  # NumPy's floats are floats
+    return math.inf if infinite else number(name, value, low=0, ends="(]")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -213,7 +214,7 @@ def class_relevance(
     rounds: int = 50,
     local: LocalSGD | None = None,
     m: int | None = 5,
-    temperature: float = math.inf,
+    temperature: float | None = math.inf,
     metric: str = "accuracy",
     seed: int = 0,
 ) -> Tensor:
@@ -230,7 +231,7 @@ def class_relevance(
     if isinstance(source, Federation):
         instance("net", net, Model, "fm.Model(module), as a federation has to be trained")
         strategy = SFedAvg(
-            None if m is None else min(m, source.clients),
+            None if m is None else min(whole("m", m), source.clients),
             temperature=temperature,
             metric=metric,
             by_class=True,
