@@ -199,7 +199,7 @@ def wholes(
 
 def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
     """Distinct client ids in 0..clients-1, as int64 [m] on the CPU; m may be 0."""
-    wrong = isinstance(value, str | bytes | dict) or getattr(value, "ndim", 1) != 1
+    wrong = isinstance(value, str | bytes | dict) or getattr(value, "ndim", 1) == 0
     if wrong or not isinstance(value, Iterable):
         raise TypeError(f"{name}: expected client ids, got {shown(value)}")
     value = value if isinstance(value, Tensor | np.ndarray) else list(value)

@@ -44,7 +44,7 @@ def test_bad_input_is_refused_clearly(name):
 
 def test_the_judge_finds_faults(monkeypatch):
     def careless(n):
-        return 1 / n if n else float("nan")
+        return n * 1.0 if n else float("nan")
 
     monkeypatch.setattr(fm, "all_coalitions", careless)
     monkeypatch.setitem(bad_input.CALLS, "all_coalitions", (careless, careless, {"n": 3}))
@@ -54,4 +54,4 @@ def test_the_judge_finds_faults(monkeypatch):
 
     assert verdict("'0.5'").startswith("unclear TypeError")
     assert verdict("0") == "accepted, though not of the annotated kind"
-    assert verdict("10**400") == "raw OverflowError: integer division result too large for a float"
+    assert verdict("10**400") == "raw OverflowError: int too large to convert to float"

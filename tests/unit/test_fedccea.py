@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 
@@ -14,8 +15,8 @@ from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini import simulation
-from fedlab_mini.methods import fedccea as module
 
+module = importlib.import_module("fedlab_mini.methods.fedccea")  # beside the function
 SIZES = (12, 1, 7, 20)
 LOCAL = fm.LocalSGD(epochs=2, batch=8, lr=0.2)
 NET = fm.logistic(6, 3)

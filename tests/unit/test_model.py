@@ -259,7 +259,7 @@ SMALL, LABEL = fm.mlp(2, 2), torch.tensor([0])
         (lambda: fm.mlp(6), ValueError, "widths"),
         (lambda: fm.mlp(6, 0, 3), ValueError, "widths"),
         (lambda: fm.mlp(6, 2.0), TypeError, "widths"),
-        (lambda: fm.logistic(6, -1), ValueError, "widths"),
+        (lambda: fm.logistic(6, -1), ValueError, "classes"),
         (lambda: fm.cnn((1, 3, 3)), ValueError, "shape"),
         (lambda: fm.cnn((1, 28)), ValueError, "shape"),
         (lambda: fm.cnn(hidden=0), ValueError, "hidden"),
