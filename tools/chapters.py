@@ -49,6 +49,11 @@ def sources(names: Iterable[str] = ()) -> list[Path]:
     return [path for path in found if not wanted or path.stem.startswith(tuple(wanted))]
 
 
+def numbered() -> list[Path]:
+    """The texts of the chapters, without the pages beside them."""
+    return [path for path in sources() if path.stem[0].isdigit()]
+
+
 def write_atomic(path: Path, text: str) -> None:
     """Write beside the target, then rename: a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -152,8 +152,8 @@ def test_said_minutes_follow_the_rule():
     teaching = (chapters.ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
     table = teaching.split("## How long a chapter takes")[1].split("\n## ")[0]
     said = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) \|$", table, re.MULTILINE)
-    assert [int(number) for number, *_ in said] == list(range(1, len(chapters.sources()) + 1))
-    for source, (_, reading, whole) in zip(chapters.sources(), said, strict=True):
+    assert [int(number) for number, *_ in said] == list(range(1, len(chapters.numbered()) + 1))
+    for source, (_, reading, whole) in zip(chapters.numbered(), said, strict=True):
         text = source.read_text(encoding="utf-8")
         assert abs(int(reading) - minutes(text)) <= 5, f"{source.stem}: {minutes(text):.0f}"
         assert int(whole) == int(reading) + 10 * text.count("{exercise}"), source.stem
@@ -161,7 +161,7 @@ def test_said_minutes_follow_the_rule():
 
 def test_notes_for_the_board_name_sections_of_their_chapters():
     board = (chapters.ROOT / "book" / "board.md").read_text(encoding="utf-8")
-    for source, notes in zip(chapters.sources(), board.split("\n## Chapter ")[1:], strict=True):
+    for source, notes in zip(chapters.numbered(), board.split("\n## Chapter ")[1:], strict=True):
         titles = re.findall(r"^#{2,3} (.*)$", source.read_text(encoding="utf-8"), re.MULTILINE)
         named = re.findall(r"^\| ([^|]+) \|", notes, re.MULTILINE)[1:]
         assert len(named) >= 5

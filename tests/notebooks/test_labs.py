@@ -124,7 +124,7 @@ def leaks(notebook, results, right):
 
 
 def test_there_is_a_lab_for_every_chapter():
-    assert [chapter.stem for chapter in labs.chapters.sources()] == NAMES
+    assert [chapter.stem for chapter in labs.chapters.numbered()] == NAMES
 
 
 def test_solution_passes_and_wrong_answers_are_not_corrected(solved):

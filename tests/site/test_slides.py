@@ -4,7 +4,7 @@ import pytest
 
 import chapters
 
-NAMES = [source.stem for source in chapters.sources()]
+NAMES = [source.stem for source in chapters.numbered()]
 CUT = """() => {
   const stage = document.querySelector("#slides > .bd-article").getBoundingClientRect();
   return [...document.querySelectorAll("#slides > .bd-article :is(p, pre, img, table, mjx-math)")]

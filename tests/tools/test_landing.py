@@ -46,7 +46,7 @@ class Chapter:
 def read() -> dict[int, Chapter]:
     """Every chapter by its number."""
     found = {}
-    for source in chapters.sources("0"):
+    for source in chapters.numbered():
         text = source.read_text(encoding="utf-8")
         title = re.search(r"^# (.+)$", text, re.MULTILINE)
         line = NEEDS.search(text)

@@ -82,7 +82,7 @@ def test_numbers_of_the_text_are_in_the_prose(source):
         assert format(values[key], form) in shown, key
 
 
-@pytest.mark.parametrize("source", chapters.sources("0"), ids=lambda source: source.stem)
+@pytest.mark.parametrize("source", chapters.numbered(), ids=lambda source: source.stem)
 def test_chapter_shows_no_solution(source):
     chapter, solutions = (nbformat.read(place, as_version=4) for place in reading.places(source))
     everything = "\n".join(cell.source for cell in chapter.cells)
