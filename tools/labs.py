@@ -55,10 +55,10 @@ def sources() -> list[Path]:
 
 def assign(source: Path) -> tuple[NotebookNode, NotebookNode]:
     """The student's sheet and the one with solutions, both without outputs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a library that otter loads
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")  # of libraries that otter loads
         from otter.assign import main as otter_assign
-    with tempfile.TemporaryDirectory() as folder:
+
         master, made = Path(folder, f"{source.stem}.ipynb"), Path(folder, "made")
         nbformat.write(chapters.read_text(source), master)
         otter_assign(str(master), str(made), no_run_tests=True)
