@@ -6,12 +6,12 @@ Below: local, checkpoint. Above: training and simulation, which are siblings.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from torch import Tensor
 
 from . import checkpoint as files
-from .checks import distinct_ids, instance, reals, whole
+from .checks import instance, reals, whole
 from .federation import Federation
 from .local import LocalSGD
 from .model import Model
@@ -34,11 +34,6 @@ def begin(
     if theta is None:
         return net.init(seed, dtype=fed.x.dtype, device=fed.x.device)
     return reals("theta", theta, [net.P], dtype=fed.x.dtype).to(fed.x.device)
-
-
-def check_clients(ids: Tensor | Sequence[int], clients: int) -> Tensor:
-    """Client ids as a LongTensor; ValueError or TypeError for unknown or repeated ones."""
-    return distinct_ids("clients", ids, clients)
 
 
 def names(ids: Iterable[int]) -> str:
