@@ -137,11 +137,16 @@ def _seen(label: str) -> str:
     return f"\u200b{label}" if label.startswith("_") else label
 
 
+def _columns(panels: int) -> int:
+    """How many panels stand in a row."""
+    return 2 if panels == 4 else min(panels, 3)
+
+
 def _figure(
-    width: float = 5.2, height: float = 3.3, panels: int = 1
+    width: float = 5.0, height: float = 3.3, panels: int = 1
 ) -> tuple[Figure, list[plt.Axes]]:
-    """A figure with its panels, three in a row at most; width and height in inches."""
-    columns = 2 if panels == 4 else min(panels, 3)
+    """A figure with its panels, of this height each; in inches."""
+    columns = _columns(panels)
     rows = math.ceil(panels / columns)
     size = {"figsize": (width, height * rows), "layout": "constrained"}
     figure, grid = plt.subplots(rows, columns, squeeze=False, **size)
@@ -385,7 +390,7 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
     the rows are where they are not true classes, e.g. a client's labels
     """
     found = _labelled("tables", tables, "classes", "classes")
-    figure, panels = _figure(1.2 + 2.6 * (2 if len(found) == 4 else min(len(found), 3)), 3.0, len(found))
+    figure, panels = _figure(1.2 + 2.6 * _columns(len(found)), 3.0, len(found))
     for axis, (label, table) in zip(panels, found.items(), strict=True):
         share = table / table.sum(1, keepdim=True).clamp(min=1)
         image = axis.imshow(share.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none")

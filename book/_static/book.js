@@ -76,7 +76,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
 /* What is wider than its place scrolls sideways, by keyboard too, and its edge fades where it goes on. */
 (() => {
-  const BOXES = "mjx-container, .bd-article pre, div.cell_output, .pst-scrollable-table-container";
+  const BOXES = "mjx-container, .bd-article pre, div.cell_output, div.cell_output > .output, .picture, .pst-scrollable-table-container";
   const fade = (box) => {
     const rest = box.scrollWidth - box.clientWidth, scrolls = rest > 1 && getComputedStyle(box).overflowX !== "visible";
     if (scrolls) box.tabIndex = 0;
@@ -86,10 +86,16 @@ document.addEventListener("DOMContentLoaded", () => {
   const seen = new ResizeObserver((changes) => changes.forEach((change) => fade(change.target)));
   const look = () => document.querySelectorAll(BOXES).forEach((box) => { seen.observe(box); fade(box); });
   addEventListener("load", async () => {
-    for (const image of document.querySelectorAll("div.cell_output img")) image.style.setProperty("--natural", `${image.naturalWidth}px`);
+    for (const image of document.querySelectorAll("div.cell_output img")) {
+      const box = Object.assign(document.createElement("div"), { className: "picture" });
+      image.style.setProperty("--natural", `${image.naturalWidth}px`);
+      image.replaceWith(box);
+      box.append(image);
+    }
     await window.MathJax?.startup?.promise;
     await document.fonts.ready; // letters change the width
     for (const wait of [0, 200, 1000, 3000]) setTimeout(look, wait);
   });
+  addEventListener("resize", look); // no observer sees formulas within a line
   document.addEventListener("scroll", ({ target }) => target.matches?.(BOXES) && fade(target), true);
 })();

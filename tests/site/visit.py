@@ -119,19 +119,20 @@ WIDE = """width => {
   return [`${width} px wide, needs ${needed}: ${names}`];
 }"""
 
-# Boxes that hold more than they show. At a desk there are none; on a phone the keyboard reaches them
-# and their edge fades. What explorers hold is theirs.
+# Boxes that hold more than they show. At a desk there are none; on a phone the keyboard reaches
+# them and their edge fades. What explorers hold is theirs.
 CUT = """desk => {
-  const views = document.querySelectorAll('script[type="application/vnd.jupyter.widget-view+json"]');
+  const views = document.querySelectorAll('script[type$="widget-view+json"]');
   const explorers = [...views].map(view => view.nextElementSibling);
   const found = [];
   for (const e of document.querySelectorAll("article, article *:not(mjx-container *)")) {
-    const { overflowX, maskImage } = getComputedStyle(e);
-    if (overflowX === "visible" || e.clientWidth < 2 || e.scrollWidth <= e.clientWidth + 1) continue;
+    const { overflowX, maskImage } = getComputedStyle(e), scrolls = /auto|scroll/.test(overflowX);
+    const needs = e.scrollWidth, has = e.clientWidth;
+    if (overflowX === "visible" || has < 2 || needs <= has + 1) continue;
     if (explorers.some(explorer => explorer?.contains(e))) continue;
-    const why = desk || !["auto", "scroll"].includes(overflowX) ? "cut"
-      : e.tabIndex < 0 ? "scrolls, but not by keyboard" : maskImage === "none" ? "has no sign of more" : "";
-    if (why) found.push(`${why}: ${e.scrollWidth} in ${e.clientWidth} px: ${e.outerHTML.slice(0, 120)}`);
+    const why = desk || !scrolls ? "cut" : e.tabIndex < 0 ? "scrolls, but not by keyboard"
+      : maskImage === "none" ? "has no sign of more" : "";
+    if (why) found.push(`${why}: ${needs} in ${has} px: ${e.outerHTML.slice(0, 120)}`);
   }
   return found;
 }"""
