@@ -3,6 +3,7 @@
 ``import fedlab_mini as fm`` gives every public name; the chapters of the book derive them.
 """
 
+from . import evidence as evidence
 from . import methods
 from .corrupt import (
     backdoor,
