@@ -357,7 +357,7 @@ def dots(
         axis.plot([float(x.mean())], [low], "D", markersize=5, **look)
     for name, place in (reference or {}).items():
         axis.axvline(place, color="0.5", linestyle="--", linewidth=1)
-        text: dict[str, Any] = {"rotation": 90, "va": "bottom", "ha": "right", "fontsize": 8}
+        text: dict[str, Any] = {"rotation": 90, "va": "bottom", "ha": "right"}
         axis.annotate(name, (place, len(rows) - 0.45), **text)
     axis.set_yticks(range(len(rows)), [_seen(label) for label in rows])
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title, ylim=(len(rows) - 0.4, -0.6))
