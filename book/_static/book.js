@@ -78,7 +78,7 @@ document.addEventListener("DOMContentLoaded", () => {
 (() => {
   const BOXES = "mjx-container, .bd-article pre, div.cell_output, div.cell_output > .output, .picture, .pst-scrollable-table-container";
   const fade = (box) => {
-    const rest = box.scrollWidth - box.clientWidth, scrolls = rest > 1 && getComputedStyle(box).overflowX !== "visible";
+    const rest = box.scrollWidth - box.clientWidth, scrolls = rest > 0 && getComputedStyle(box).overflowX !== "visible";
     if (scrolls) box.tabIndex = 0;
     box.classList.toggle("more-before", scrolls && box.scrollLeft > 1);
     box.classList.toggle("more-after", scrolls && box.scrollLeft < rest - 1);

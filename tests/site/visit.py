@@ -128,7 +128,7 @@ CUT = """desk => {
   for (const e of document.querySelectorAll("article, article *:not(mjx-container *)")) {
     const { overflowX, maskImage } = getComputedStyle(e), scrolls = /auto|scroll/.test(overflowX);
     const needs = e.scrollWidth, has = e.clientWidth;
-    if (overflowX === "visible" || has < 2 || needs <= has + 1) continue;
+    if (overflowX === "visible" || has < 2 || needs <= has + 2) continue;  // italics lean out
     if (explorers.some(explorer => explorer?.contains(e))) continue;
     const why = desk || !scrolls ? "cut" : e.tabIndex < 0 ? "scrolls, but not by keyboard"
       : maskImage === "none" ? "has no sign of more" : "";
