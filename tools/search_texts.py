@@ -16,7 +16,7 @@ from typing import Any
 from docutils import nodes
 from sphinx import addnodes
 
-SILENT = (nodes.comment, nodes.raw, nodes.title, nodes.term, addnodes.index)
+SILENT = (nodes.comment, nodes.raw, nodes.title, addnodes.index)
 SILENT += (addnodes.desc_signature, addnodes.toctree)
 FILE = "search-texts.js"
 LEFT_OUT = ("genindex",)
@@ -37,8 +37,8 @@ def plain(node: nodes.Node) -> str:
 
 def opens(node: nodes.Node) -> tuple[str, str] | None:
     """Title and anchor of a node that begins a piece; a question of the FAQ is given an anchor."""
-    if isinstance(node, nodes.section):
-        return "".join(map(plain, node.next_node(nodes.title).children)), node["ids"][0]
+    if isinstance(node, nodes.section) and node.children and isinstance(node[0], nodes.title):
+        return "".join(map(plain, node[0].children)), node["ids"][0]
     if isinstance(node, nodes.definition_list_item) and "ids" in node[0] and node[0]["ids"]:
         names = [child.astext() for child in node if isinstance(child, nodes.term)]
         return ", ".join(names), node[0]["ids"][0]
@@ -61,14 +61,16 @@ def pieces(doctree: nodes.document) -> list[list[str]]:
             title, anchor = begun
             piece = [anchor if found else "", title, ""]
             found.append(piece)
-        elif piece and not any(opens(below) for below in node.findall()):
+        inside = (below for child in node.children for below in child.findall())
+        if piece and not any(map(opens, inside)):
             piece[2] += " " + plain(node)
             return
         for child in node.children:
             walk(child, piece)
 
     walk(doctree, None)
-    return [[anchor, title, " ".join(text.split())] for anchor, title, text in found]
+    texts = ([anchor, title, " ".join(text.split())] for anchor, title, text in found)
+    return [piece for piece in texts if piece[2]]
 
 
 def gather(app: Any, doctree: nodes.document, page: str) -> None:

@@ -2,7 +2,7 @@
    around them. Sphinx's search fetches other pages for that, which a browser refuses from disk. */
 document.addEventListener("DOMContentLoaded", () => {
   if (DOCUMENTATION_OPTIONS.pagename !== "search") return;
-  const A_PAGE = 3, MOST = 30, BEFORE = 80, LENGTH = 240;
+  const REFERENCE = "book/api", A_PAGE = 3, MOST = 30, BEFORE = 80, LENGTH = 240;
   const program = Object.assign(document.createElement("script"), { src: "_static/search-texts.js" });
   const loaded = new Promise(done => program.addEventListener("load", done));
   document.head.append(program);
@@ -44,14 +44,15 @@ document.addEventListener("DOMContentLoaded", () => {
     return 14 * Math.min(count(title, own), 1) + 6 * Math.min(count(title, any), 1) + 8 * cover(title, own)
       + 2 * Math.min(count(heading, any), 1) + 10 * share;
   };
-  const search = wanted => {
+  const place = (page, title, query) => page !== REFERENCE || title === query.trim() ? 1 : 0.6;
+  const search = (wanted, query) => {
     const found = [];
     for (const [page, pieces] of Object.entries(SEARCH_TEXTS.pages)) {
       const heading = pieces[0]?.[1] ?? "";
       for (const piece of pieces) {
         const each = wanted.map(idea => worth(idea, piece, heading));
         const here = wanted.filter(({ any }) => count(`${piece[1]} ${piece[2]}`, any)).length;
-        if (here) found.push({ page, heading, piece, here, score: each.reduce((a, b) => a + b, 0) });
+        if (here) found.push({ page, heading, piece, here, score: each.reduce((a, b) => a + b, 0) * place(page, piece[1], query) });
       }
     }
     const most = Math.max(0, ...found.map(({ here }) => here)), seen = {};
@@ -81,7 +82,7 @@ document.addEventListener("DOMContentLoaded", () => {
   };
 
   Search.query = query => loaded.then(() => {
-    const wanted = ideas(query), hits = search(wanted), also = wanted.flatMap(({ all }) => all.slice(0, 6));
+    const wanted = ideas(query), hits = search(wanted, query), also = wanted.flatMap(({ all }) => all.slice(0, 6));
     Search.stopPulse();
     Search.title.innerText = "Results";
     Search.status.setAttribute("role", "status");
