@@ -1,8 +1,8 @@
 """Sphinx extension: the package's docstrings as a page, each public name with its example.
 
-The first paragraph stays one; the table of arguments below it becomes a list of terms, which fits any
-width. A module's docstring is prose throughout. Examples stand in `book/examples.txt`; a build runs
-them all, and ends where one does not give what the page would show.
+The first paragraph stays one; the table of arguments below it becomes a list of terms, which fits
+any width. A module's docstring is prose throughout. Examples stand in `book/examples.txt`; a build
+runs them all, and ends where one does not give what the page would show.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 CODE = re.compile(r"(`+)(.+?)\1")
 SPECIAL = re.compile(r"([*|_\\])")
 ROW = re.compile(r"(\S.*?) {2,}(\S.*)")
+VALUE = re.compile(r"""(?<![\w`])("[\w .:-]+")""")  # an argument's value
 MORE = re.compile(r"; +(\w[\w, ]*?) {2,}")  # a second argument on the line of the first
 WIDTH = 92  # of the docstring of a method
 SOURCE = re.compile(r"(?:^| {2,})(?:source +)?(\[[^][]+\]\)?)$")
@@ -23,10 +24,10 @@ NAMED = ("class", "function", "exception")
 
 
 def prose(line: str) -> str:
-    """A line of reStructuredText that reads as the line does; `code` and ``code`` stay code."""
+    """A line of reStructuredText that reads as the line does; `code` and "values" are code."""
     pieces = CODE.split(line)
     plain, code = pieces[0::3], pieces[2::3]
-    escaped = [SPECIAL.sub(r"\\\1", text) for text in plain]
+    escaped = [VALUE.sub(r"``\1``\\ ", SPECIAL.sub(r"\\\1", text)) for text in plain]
     return escaped[0] + "".join(f"``{c}``\\ {t}" for c, t in zip(code, escaped[1:], strict=True))
 
 

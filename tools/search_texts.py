@@ -70,7 +70,7 @@ def pieces(doctree: nodes.document) -> list[list[str]]:
 
     walk(doctree, None)
     texts = ([anchor, title, " ".join(text.split())] for anchor, title, text in found)
-    return [piece for piece in texts if piece[2]]
+    return [piece for piece in texts if piece[2] or not piece[0]]
 
 
 def gather(app: Any, doctree: nodes.document, page: str) -> None:

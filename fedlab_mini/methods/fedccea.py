@@ -176,9 +176,7 @@ class FedCCEAResult:
 
     def to_frame(self) -> pandas.DataFrame:
         """A pandas table: a row for every client, columns quality, contribution and cci (index)."""
-        return frame(
-            "client", quality=self.quality, contribution=self.contribution, cci=self.index
-        )
+        return frame("client", quality=self.quality, contribution=self.contribution, cci=self.index)
 
 
 def fedccea(

@@ -15,6 +15,7 @@ APP = SimpleNamespace(examples={"f": ">>> f()"})
         ("plain text", "plain text"),
         ("2 * m and a_b_ or |x|", r"2 \* m and a\_b\_ or \|x\|"),
         ("``theta [P]`` of `m` rows", r"``theta [P]``\  of ``m``\  rows"),
+        ('"a": one', '``"a"``\\ : one'),
         ("an odd ` stays", "an odd ` stays"),
     ],
 )
@@ -57,7 +58,10 @@ WIDE = "x " * 46
         (["a  one; b  two"], [("a", "one"), ("b", "two")]),
         ([f"{WIDE}x", "goes on"], [("", f"{WIDE}x goes on")]),
         (["short", "another"], [("", "short"), ("", "another")]),
-        (["v [K]; returns [K]        [A 2020]"], [("", "v [K]; returns [K]"), ("source", "[A 2020]")]),
+        (
+            ["v [K]; returns [K]        [A 2020]"],
+            [("", "v [K]; returns [K]"), ("source", "[A 2020]")],
+        ),
     ],
 )
 def test_rows(lines, found):

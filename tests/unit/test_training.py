@@ -370,8 +370,8 @@ def test_other_results_as_tables(make_fed):
         ),
     ):
         frame = found.to_frame()
-        assert frame.index.name == name and frame.index.tolist() == [*range(len(frame))]
-        assert list(frame) == list(columns)
+        assert (frame.index.name, list(frame)) == (name, list(columns))
+        assert frame.index.tolist() == [*range(len(frame))]
         for column, values in columns.items():
             assert frame[column].dtype == values.numpy().dtype
             assert frame[column].tolist() == values.tolist()
