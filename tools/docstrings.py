@@ -8,10 +8,13 @@ runs them all, and ends where one does not give what the page would show.
 from __future__ import annotations
 
 import doctest
+import os
 import re
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 CODE = re.compile(r"(`+)(.+?)\1")
 SPECIAL = re.compile(r"([*|_\\])")
@@ -88,7 +91,8 @@ def wrong(name: str, text: str) -> str:
     told: list[str] = []
     start = {"torch": torch, "fm": fedlab_mini}
     test = doctest.DocTestParser().get_doctest(text + "\n", start, name, "book/examples.txt", 0)
-    doctest.DocTestRunner(verbose=False).run(test, out=told.append)
+    with TemporaryDirectory() as results, patch.dict(os.environ, FEDLAB_RESULTS=results):
+        doctest.DocTestRunner(verbose=False).run(test, out=told.append)
     return "".join(told)
 
 

@@ -24,9 +24,9 @@ def listed() -> set[str]:
 
 def test_every_public_name_is_on_the_page_with_an_example():
     assert set(fm.__all__) <= listed()
-    without = "add them to book/examples.txt, as ## NAME and a few lines of >>>"
-    assert not listed() - set(EXAMPLES), without
-    assert not set(EXAMPLES) - listed(), "examples of names that the page does not list"
+    without, strange = sorted(listed() - set(EXAMPLES)), sorted(set(EXAMPLES) - listed())
+    assert not without, f"book/examples.txt: add ## NAME and a few lines of >>> for {without}"
+    assert not strange, f"book/examples.txt: the page does not list {strange}"
     assert all(re.search(rf"\b{name}\b", text) for name, text in EXAMPLES.items())
 
 
