@@ -7,8 +7,41 @@ document.addEventListener("DOMContentLoaded", () => {
   document.body.append(column);
 });
 
-/* From disk a browser may not read other pages, so search shows titles without excerpts there. */
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+/* By keyboard the text comes before the list of chapters, where a second skip link leads. Of the copy buttons only
+   the first of a section is a stop for Tab; from there arrow keys go to the code before and after. */
+document.addEventListener("DOMContentLoaded", () => {
+  const main = document.getElementById("main-content"), sidebar = document.getElementById("pst-primary-sidebar");
+  const text = main?.querySelector("article, .bd-search-container"), skip = document.querySelector("#pst-skip-link a");
+  if (!text || !sidebar || !skip) return;
+  main.after(sidebar);
+  text.id ||= "the-text";
+  sidebar.tabIndex = text.tabIndex = -1;
+  skip.href = `#${text.id}`;
+  skip.textContent = "Skip to the text";
+  const chapters = Object.assign(document.createElement("a"), { href: "#pst-primary-sidebar", textContent: "Chapters and search" });
+  chapters.addEventListener("click", (event) => {
+    if (sidebar.checkVisibility({ visibilityProperty: true })) return;
+    event.preventDefault();
+    document.querySelector(".primary-toggle").click(); // narrow, or put away
+  });
+  skip.after(" ", chapters);
+
+  const buttons = [...document.querySelectorAll("button.copybtn")], begun = new Set();
+  for (const button of buttons) {
+    const section = button.closest("section");
+    button.tabIndex = begun.has(section) ? -1 : 0;
+    begun.add(section);
+    button.setAttribute("aria-label", "Copy. Arrow up and down: other code");
+    button.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      let at = buttons.indexOf(button) + step;
+      while (buttons[at] && !buttons[at].checkVisibility({ visibilityProperty: true })) at += step;
+      buttons[at]?.focus();
+    });
+  }
+});
 
 /* The picture of a federation moves by itself, unless the reader wants less motion; the button always works. */
 document.addEventListener("DOMContentLoaded", () => {
