@@ -107,17 +107,28 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("pagehide", hide);
 });
 
-/* Formulas that stand alone, and those that are wider than their place, scroll sideways by keyboard, too. */
+/* What is wider than its place scrolls sideways, by keyboard too, and its edge fades where it goes on. */
 (() => {
-  const reach = () => {
-    for (const formula of document.querySelectorAll("mjx-container")) {
-      if (formula.hasAttribute("display") || formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
-    }
+  const BOXES = "mjx-container, .bd-article pre, div.cell_output, div.cell_output > .output, .picture, .pst-scrollable-table-container";
+  const fade = (box) => {
+    const rest = box.scrollWidth - box.clientWidth, scrolls = rest > 0 && getComputedStyle(box).overflowX !== "visible";
+    if (scrolls) box.tabIndex = 0;
+    box.classList.toggle("more-before", scrolls && box.scrollLeft > 1);
+    box.classList.toggle("more-after", scrolls && box.scrollLeft < rest - 1);
   };
+  const seen = new ResizeObserver((changes) => changes.forEach((change) => fade(change.target)));
+  const look = () => document.querySelectorAll(BOXES).forEach((box) => { seen.observe(box); fade(box); });
   addEventListener("load", async () => {
+    for (const image of document.querySelectorAll("div.cell_output img")) {
+      const box = Object.assign(document.createElement("div"), { className: "picture" });
+      image.style.setProperty("--natural", `${image.naturalWidth}px`);
+      image.replaceWith(box);
+      box.append(image);
+    }
     await window.MathJax?.startup?.promise;
     await document.fonts.ready; // letters change the width
-    for (const wait of [0, 200, 1000, 3000]) setTimeout(reach, wait);
+    for (const wait of [0, 200, 1000, 3000]) setTimeout(look, wait);
   });
-  addEventListener("resize", reach);
+  addEventListener("resize", look); // no observer sees formulas within a line
+  document.addEventListener("scroll", ({ target }) => target.matches?.(BOXES) && fade(target), true);
 })();
