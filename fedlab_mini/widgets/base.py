@@ -15,7 +15,7 @@ from typing import Any
 import anywidget
 
 STATIC = Path(__file__).parent / "static"
-COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+COMMENT = re.compile(r"/\*.*?\*/|\s// [^\n]*", re.DOTALL)
 Numbers = dict[str, dict[str, float]]
 
 
