@@ -32,7 +32,7 @@ function build(ui) {
   const [low, high] = [model.get("lowest"), model.get("highest")];
   const expectedBad = "irrelevant clients expected";
   ui.ask({ question: () => `${bad.size} of ${n} clients are irrelevant. How many of them are among the ${model.get("drawn")} that are drawn at temperature ${Number(model.get("temperature").toPrecision(3))}, on average?`,
-    of: "value", name: () => expectedBad, min: 0, max: Math.max(1, bad.size), step: 0.02, digits: 2,
+    of: "value", name: () => expectedBad, min: 0, max: Math.max(1, bad.size), step: 0.05, digits: 2,
     hides: ["among those drawn", expectedBad, "share of relevant clients"], replay: {} });
   ui.group("w-controls", () => {
     ui.slider({ key: "temperature", label: "temperature", min: 0.005, max: 10, step: 0.05, log: true });
