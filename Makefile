@@ -13,7 +13,7 @@ endif
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab site paper notebooks labs bench clean distclean class grade gradescope room-check
+.PHONY: help setup book test lab site paper evidence mutants notebooks labs bench clean distclean class grade gradescope room-check
 
 help:
 	@echo "make book        run every chapter on this machine, build the website, say where it is"
@@ -21,6 +21,8 @@ help:
 	@echo "make lab         JupyterLab on the chapters"
 	@echo "make site        build the website from the committed outputs, with PDFs and a zip; nothing is run"
 	@echo "make paper       run chapters at the papers' scale (hours); results to data/results/"
+	@echo "make evidence    run the studies that are missing or older than their code (hours); resumes"
+	@echo "make mutants     break claims one by one and see each noticed; CHAPTERS='02' for some"
 	@echo "make notebooks   for authors: run chapters, store their outputs"
 	@echo "make labs        for authors: write the students' sheets of the labs, solutions to _build/labs"
 	@echo "make class       DIR=folder: a sheet of every lab; NAMES='ann ben': in a folder each"
@@ -63,6 +65,12 @@ test: setup
 
 lab: setup
 	@$(RUN) -m jupyter lab --config=tools/jupyter/jupyter_lab_config.py
+
+evidence: setup
+	@$(RUN) -m fedlab_mini.studies run --jobs 2
+
+mutants: setup
+	@$(RUN) tools/mutants.py $(CHAPTERS)
 
 paper: setup
 	@$(RUN) tools/paper.py $(CHAPTERS)

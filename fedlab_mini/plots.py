@@ -22,6 +22,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from . import checks
+from .evidence import interval
 from .federation import Federation
 from .simulation import RemovalCurves
 
@@ -318,6 +319,46 @@ def scores(
     )
 
 
+def dots(
+    values: Mapping[str, Sequence[float] | Tensor],
+    *,
+    xlabel: str,
+    ylabel: str = "setting",
+    reference: Mapping[str, float] | None = None,
+    title: str = "",
+) -> Figure:
+    """A row a label: a dot a seed, and beneath it the mean with its 95 % interval.
+
+    values     [seeds] numbers a label; at least 2 seeds give an interval (`evidence.interval`)
+    reference  vertical lines by name, such as {"chance": 0.5}
+    """
+    rows = _labelled("values", values, "seeds")
+    figure, (axis,) = _figure(height=1.1 + 0.42 * len(rows))
+    said = []
+    for at, (label, style) in enumerate(styles(rows).items()):
+        x, low = rows[label], at + 0.22
+        look: dict[str, Any] = {"color": style.colour, "clip_on": False, "zorder": 3}
+        axis.plot(x, [at - 0.08] * len(x), "o", markersize=4, alpha=0.6, **look)
+        said.append(f"{label} {x.mean():.2f}")
+        if len(x) > 1:
+            found = interval(x)
+            axis.plot([found.low, found.high], [low, low], "-", linewidth=2, **look)
+            said[-1] = f"{label} {found}"
+        axis.plot([float(x.mean())], [low], "D", markersize=5, **look)
+    for name, place in (reference or {}).items():
+        axis.axvline(place, color="0.5", linestyle="--", linewidth=1)
+        text: dict[str, Any] = {"rotation": 90, "va": "bottom", "ha": "right", "fontsize": 8}
+        axis.annotate(name, (place, len(rows) - 0.45), **text)
+    axis.set_yticks(range(len(rows)), [_seen(label) for label in rows])
+    axis.set(xlabel=xlabel, ylabel=ylabel, title=title, ylim=(len(rows) - 0.4, -0.6))
+    axis.grid(axis="x", color="0.9", linewidth=0.8)
+    return _done(
+        figure,
+        f"{xlabel.capitalize()}: a dot a seed; below it the mean and its 95 % interval.",
+        f"Rows of dots, {xlabel}; mean and interval: {'; '.join(said)}.",
+    )
+
+
 def errors(
     evaluations: Mapping[str, Sequence[float]],
     error: Mapping[str, Tensor],
@@ -479,7 +520,7 @@ def _middle(value: object) -> float | None:
 
 def _cell(value: object, digits: int) -> str:
     if isinstance(value, tuple):
-        mean, low, high = (_cell(float(part), digits) for part in value)
+        mean, low, high = (_cell(float(part), digits) for part in value[:3])
         return f"{mean} [{low}, {high}]"
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 import fedlab_mini as fm
 from fedlab_mini import plots
+from fedlab_mini.evidence import interval
 
 LINES = {"one": torch.linspace(0, 1, 5), "two": torch.linspace(1, 0.25, 5)}
 RUNS = {"one": torch.rand(3, 5, generator=torch.Generator().manual_seed(0))}
@@ -57,6 +58,9 @@ FIGURES = {
     ),
     "removal": lambda make_fed: plots.removal({"exact": CURVES, "random": CURVES}),
     "by_client": lambda make_fed: plots.by_client(torch.eye(4)[:, :3], corrupted={1: "noisy"}),
+    "dots": lambda make_fed: plots.dots(
+        {"one": [0.2, 0.5, 0.4], "two": [0.1, 0.3]}, xlabel="AUC", reference={"chance": 0.5}
+    ),
     "confusion": lambda make_fed: plots.confusion({"one": torch.eye(3), "two": torch.ones(3, 3)}),
 }
 every = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES.keys())
@@ -93,6 +97,17 @@ def test_every_figure_function_is_drawn_above():
 def test_no_figure_is_left_open(make_fed, draw):
     draw(make_fed)
     assert plt.get_fignums() == []
+
+
+def test_dots_show_every_seed_the_mean_and_its_interval():
+    figure = plots.dots({"one": [0.2, 0.5, 0.4], "two": [0.7]}, xlabel="AUC")
+    seeds, span, mean, lone, own = figure.axes[0].get_lines()
+    found = interval([0.2, 0.5, 0.4])
+    assert sorted(seeds.get_xdata()) == pytest.approx([0.2, 0.4, 0.5])
+    assert list(span.get_xdata()) == pytest.approx([found.low, found.high])
+    assert list(mean.get_xdata()) == pytest.approx([found.mean])
+    assert list(lone.get_xdata()) == list(own.get_xdata()) == pytest.approx([0.7])
+    assert str(found) in figure.alt
 
 
 def test_curves_show_every_line_and_say_where_it_ends():

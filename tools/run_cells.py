@@ -1,0 +1,30 @@
+"""Run the code cells of one chapter's text, without a kernel: python tools/run_cells.py TEXT.
+
+In the order of the text, solutions included, at the committed parameters; the first cell that
+raises ends it with its error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from IPython.core.interactiveshell import InteractiveShell
+
+import chapters
+
+
+def main() -> None:
+    cells = chapters.read_text(Path(sys.argv[1])).cells
+    os.chdir("notebooks")
+    shell = InteractiveShell.instance(colors="nocolor")
+    for cell in cells:
+        if cell.cell_type == "code":
+            result = shell.run_cell(cell.source)
+            if not result.success:
+                sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
