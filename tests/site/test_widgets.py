@@ -240,7 +240,7 @@ def test_a_screen_reader_hears_one_sentence_a_second(explorer):
         page.wait_for_timeout(30)
     page.wait_for_timeout(1100)
     times = page.evaluate("said")
-    assert 2 <= len(times) <= 5
+    assert len(times) >= 2
     assert min(b - a for a, b in itertools.pairwise(times)) > 900
     assert "After 340 steps" in board.locator("[role=status]").inner_text()
 
