@@ -47,8 +47,8 @@ class Widget(anywidget.AnyWidget):
 
 
 class Explorer(Widget):
-    """A figure that a reader can change. Its settings are traits, so that Python can change them
-    and sees what the reader does."""
+    """A figure that asks for a guess, and that a reader can change. Its settings are traits, so
+    that Python can change them and sees what the reader does; the guess stays in the page."""
 
     _css = style("kit")
 
