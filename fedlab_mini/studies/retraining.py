@@ -80,8 +80,8 @@ STUDIES = (
         says="No paper says how far exact values by retraining agree with themselves.",
         protocol={
             "data": ("not given", "digits, 400 samples, validated on 360"),
-            "clients": ("not given", "8: alike; Dirichlet(1) sizes; Dirichlet(.5) labels; noise 0-70 %"),
-            "training": ("not given", "10 rounds, 2 local epochs, batches of 20, rate .3, 64-32-10"),
+            "clients": ("not given", "8: alike, sizes (1), labels (.5), noise 0-70 %"),
+            "training": ("not given", "10 rounds, 2 epochs, batches of 20, rate .3, 64-32-10"),
             "value": ("not given", "exact Shapley value of the accuracy, 256 trainings"),
             "repetitions": ("not given", "5 trainings of each split, 10 splits"),
         },
