@@ -89,9 +89,13 @@ def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
             yield f"fold the {question} (:class: dropdown), or put its code there"
         elif source and re.search(r"\btitle=", source):
             yield f"a title may give away the {question}; leave it to the caption"
-        elif source and "fedlab_mini.widgets" in source and isinstance(then, reading.Block):
-            if not reading.is_folded(then) and not then.text.endswith(":"):  # a lead to code
-                yield f"fold the {question} and its explorer (:class: dropdown)"
+        elif (
+            source
+            and "fedlab_mini.widgets" in source
+            and isinstance(then, reading.Block)
+            and not (reading.is_folded(then) or then.text.endswith(":"))  # a lead to code
+        ):
+            yield f"fold the {question} and its explorer (:class: dropdown)"
 
 
 def image_faults(cells: list[NotebookNode]) -> Iterator[str]:
