@@ -74,6 +74,12 @@ def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
         yield f"{long} cells of more than {LONG} lines; two are the most"
 
 
+def tells_nothing(part: reading.Block | NotebookNode) -> bool:
+    """Whether what stands below an explorer is code, a lead to code, or folded."""
+    code = not isinstance(part, reading.Block)
+    return code or reading.is_folded(part) or part.text.endswith(":")
+
+
 def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
     """Guesses that the page gives away: after one come code or a folded answer, and no title."""
     page: list[reading.Block | NotebookNode] = []
@@ -89,9 +95,8 @@ def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
             yield f"fold the {question} (:class: dropdown), or put its code there"
         elif source and re.search(r"\btitle=", source):
             yield f"a title may give away the {question}; leave it to the caption"
-        elif source and "fedlab_mini.widgets" in source and isinstance(then, reading.Block):
-            if not reading.is_folded(then) and not then.text.endswith(":"):  # a lead to code
-                yield f"fold the {question} and its explorer (:class: dropdown)"
+        elif source and "fedlab_mini.widgets" in source and not tells_nothing(then):
+            yield f"fold the {question} and its explorer (:class: dropdown)"
 
 
 def image_faults(cells: list[NotebookNode]) -> Iterator[str]:
