@@ -74,6 +74,12 @@ def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
         yield f"{long} cells of more than {LONG} lines; two are the most"
 
 
+def tells_nothing(part: reading.Block | NotebookNode) -> bool:
+    """Whether what stands below an explorer is code, a lead to code, or folded."""
+    code = not isinstance(part, reading.Block)
+    return code or reading.is_folded(part) or part.text.endswith(":")
+
+
 def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
     """Guesses that the page gives away: after one come code or a folded answer, and no title."""
     page: list[reading.Block | NotebookNode] = []
@@ -89,12 +95,7 @@ def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
             yield f"fold the {question} (:class: dropdown), or put its code there"
         elif source and re.search(r"\btitle=", source):
             yield f"a title may give away the {question}; leave it to the caption"
-        elif (
-            source
-            and "fedlab_mini.widgets" in source
-            and isinstance(then, reading.Block)
-            and not (reading.is_folded(then) or then.text.endswith(":"))  # a lead to code
-        ):
+        elif source and "fedlab_mini.widgets" in source and not tells_nothing(then):
             yield f"fold the {question} and its explorer (:class: dropdown)"
 
 
