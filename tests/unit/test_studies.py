@@ -54,9 +54,7 @@ def test_rows_are_stored_in_long_format_with_all_that_is_known(place: Path) -> N
     assert list(frame) == ["seed", "variant", "metric", "value"]
     assert len(frame) == 9
     assert set(told["seconds"]) == {"0", "1", "2"}
-    assert told["fingerprint"] == code.fingerprint(
-        STUDY
-    )
+    assert told["fingerprint"] == code.fingerprint(STUDY)
     assert {"protocol", "version", "machine", "verdict", "verdicts", "item"} <= set(told)
     assert store.state(STUDY) == "current"
     assert store.check([STUDY]) == []
