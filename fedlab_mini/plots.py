@@ -217,6 +217,54 @@ def curves(
     )
 
 
+def panels(
+    lines: Mapping[str, Mapping[str, Tensor]],
+    *,
+    x: Sequence[float] | Tensor,
+    xlabel: str = "round",
+    ylabel: str,
+    chance: float | None = None,
+) -> Figure:
+    """A small picture a name, three beside each other: means over seeds with 95 % intervals.
+
+    lines[name][label] [seeds, n] at the places x [n], on a logarithmic axis; chance  a dashed line
+    """
+    count = len(lines)
+    rows, look = math.ceil(count / 3), styles(k for part in lines.values() for k in part)
+    size, alike = (7.6, 0.7 + 1.7 * rows), {"sharex": True, "sharey": True}
+    figure, grid = plt.subplots(rows, 3, figsize=size, layout="constrained", squeeze=False, **alike)
+    said, flat = [], list(grid.flat)
+    for axis, (name, part) in zip(flat, lines.items(), strict=False):
+        for label, values in _labelled("lines", part, "seeds", len(x)).items():
+            found = [interval(column) for column in values.T]
+            colour, marker, line = look[label]
+            axis.fill_between(
+                x, [f.low for f in found], [f.high for f in found], color=colour, alpha=0.2
+            )
+            axis.plot(
+                x, values.mean(0), line, marker=marker, markersize=4, color=colour, label=label
+            )
+            said.append(f"{name}, {label} {found[-1]}")
+        axis.set_title(name, fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+        if chance is not None:
+            axis.axhline(chance, color="0.5", linestyle="--", linewidth=1)
+    low, high = flat[0].get_ylim()
+    flat[0].set(xscale="log", ylim=(max(low, -0.05), min(high, 1.05)) if chance else None)
+    for axis in flat[count:]:
+        axis.set_axis_off()
+    figure.supxlabel(xlabel)
+    figure.supylabel(ylabel)
+    figure.legend(
+        *flat[0].get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False
+    )
+    return _done(
+        figure,
+        f"{ylabel.capitalize()} against {xlabel}: means over seeds with 95 % intervals.",
+        f"Small pictures of {ylabel} against {xlabel}; at the end: {'; '.join(said)}.",
+    )
+
+
 def by_client(
     values: Tensor,
     *,

@@ -16,6 +16,7 @@ from pathlib import Path
 from .study import COLUMNS, Study
 
 PACKAGE = Path(__file__).resolve().parents[1]
+OWN = {PACKAGE / "studies" / name for name in ("study.py", "store.py", "code.py")}  # of no row
 
 
 def fingerprint(study: Study) -> str:
@@ -24,7 +25,8 @@ def fingerprint(study: Study) -> str:
     source = file.read_text(encoding="utf-8")
     nodes = reached(source, study.rows.__name__)
     names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
-    modules = {other for path in _imports(file, names) for other in closure(path)}
+    used = [path for path in _imports(file, names) if path not in OWN]
+    modules = {other for path in used for other in closure(path)}
     rest = {p.relative_to(PACKAGE).as_posix(): stripped(p) for p in sorted(modules)}
     own = [_bare(source, [node]) for node in nodes]
     parts = [own, rest, {k: list(v) for k, v in study.protocol.items()}, COLUMNS]
@@ -64,8 +66,9 @@ def reached(source: str, start: str) -> list[ast.stmt]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             named[node.name] = node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            for target in ast.walk(node):
-                if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in (name for top in targets for name in ast.walk(top)):
+                if isinstance(target, ast.Name):
                     named[target.id] = node
     found, todo = {}, [start]
     while todo:
