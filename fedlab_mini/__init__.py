@@ -50,6 +50,7 @@ from .shapley import (
 )
 from .simulation import removal_curves, simulate
 from .training import local_updates, train
+from .values import beta_shapley, core_shortfall, least_core, nucleolus
 
 __version__ = "0.1.0"
 
@@ -71,9 +72,11 @@ __all__ = [
     "alone",
     "backdoor",
     "banzhaf",
+    "beta_shapley",
     "by_class",
     "cnn",
     "contribution_index",
+    "core_shortfall",
     "delete_words",
     "detection_auc",
     "dirichlet_labels",
@@ -89,6 +92,7 @@ __all__ = [
     "irrelevant_digits",
     "kendall",
     "kernel",
+    "least_core",
     "leave_one_out",
     "load",
     "local_updates",
@@ -96,6 +100,7 @@ __all__ = [
     "majority",
     "mlp",
     "noisy_digits",
+    "nucleolus",
     "open_set",
     "permutation",
     "quadratic",

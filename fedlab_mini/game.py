@@ -28,7 +28,7 @@ class Game:
     shapley    the exact Shapley value [n] where a closed form is known
     name       what the game is, for its repr and its files
     client_epochs  training cost of one member of one coalition (0 for games without training)
-    checkpoint file that values are read from at first, and written to after every ``batch``
+    checkpoint  file that values are read from at first, and written to after every ``batch``
     batch      how many coalitions are handed to ``value`` at once; default: all
     mark       what tells the game from others in its files; default: a fingerprint of ``value``,
                taken now: of its code and of all that it refers to

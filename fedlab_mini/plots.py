@@ -3,7 +3,8 @@
 A method has one colour and one marker, and a client one colour, in every chapter. Vermilion means
 corrupted clients and noise, black the exact value, grey whatever is no method. All pairs of methods
 stay apart with normal sight, deuteranopia and protanopia; marker and line style say it once more.
-The tables stand here because only the figures read them.
+The tables stand here because only the figures read them. A figure with one panel can be read on a
+phone: its smallest text stays 9 pixels high where the figure is 350 pixels wide.
 """
 
 from __future__ import annotations
@@ -137,16 +138,27 @@ def _seen(label: str) -> str:
     return f"\u200b{label}" if label.startswith("_") else label
 
 
+def _columns(panels: int) -> int:
+    """How many panels stand in a row."""
+    return 2 if panels == 4 else min(panels, 3)
+
+
 def _figure(
-    width: float = 6.4, height: float = 3.4, panels: int = 1
+    width: float = 5.0, height: float = 3.3, panels: int = 1
 ) -> tuple[Figure, list[plt.Axes]]:
-    size = (width, height)
-    figure, axes = plt.subplots(1, panels, figsize=size, layout="constrained", squeeze=False)
-    for axis in axes[0]:
+    """A figure with its panels, of this height each; in inches."""
+    columns = _columns(panels)
+    rows = math.ceil(panels / columns)
+    size = {"figsize": (width, height * rows), "layout": "constrained"}
+    figure, grid = plt.subplots(rows, columns, squeeze=False, **size)
+    axes = list(grid.flat)
+    for axis in axes[panels:]:
+        axis.remove()
+    for axis in axes[:panels]:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="0.9", linewidth=0.8)
         axis.set_axisbelow(True)
-    return figure, list(axes[0])
+    return figure, axes[:panels]
 
 
 def _done(figure: Figure, caption: str, alt: str) -> Figure:
@@ -159,21 +171,19 @@ def _legend(figure: Figure, axis: plt.Axes) -> None:
     """The labels: in the picture, or beside it where they are many."""
     handles, labels = axis.get_legend_handles_labels()
     if len(labels) <= 8:
-        axis.legend(frameon=False, fontsize=10 if len(labels) <= 4 else 8)
+        axis.legend(frameon=False)
     else:
-        figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=8)
+        figure.legend(handles, labels, loc="outside right upper", frameon=False)
 
 
 def _client_axis(axis: plt.Axes, count: int, bad: Collection[int]) -> None:
-    """Ticks for clients; the corrupted ones are marked in word and in vermilion."""
-    mark = "corrupted" if count <= 12 else "×"
+    """Ticks for clients; the corrupted ones are marked by word or sign and in vermilion."""
+    mark = "corrupted" if count <= 5 else "×"
     names = [f"{k}\n{mark}" if k in bad else str(k) for k in range(count)]
-    meet = any(k + 1 in bad for k in bad)  # the words of neighbours would touch
-    size = 5 if count > 12 else 7 if meet and count > 8 else 9
-    axis.set_xticks(range(count), names, fontsize=size)
+    axis.set_xticks(range(count), names)
     for k in bad:
         axis.get_xticklabels()[k].set_color(CORRUPTED)
-    axis.set_xlabel("client" if count <= 12 or not bad else "client (×: corrupted)")
+    axis.set_xlabel("client" if count <= 5 or not bad else "client (×: corrupted)")
 
 
 def curves(
@@ -227,37 +237,27 @@ def panels(
 ) -> Figure:
     """A small picture a name, three beside each other: means over seeds with 95 % intervals.
 
-    lines[name][label] [seeds, n] at the places x [n], on a logarithmic axis; chance  a dashed line
+    lines[name][label]  [seeds, n] at the places x [n], on a logarithmic axis
+    chance              a dashed line; what is shown is then a share, from 0 to 1
     """
-    count = len(lines)
-    rows, look = math.ceil(count / 3), styles(k for part in lines.values() for k in part)
-    size, alike = (7.6, 0.7 + 1.7 * rows), {"sharex": True, "sharey": True}
-    figure, grid = plt.subplots(rows, 3, figsize=size, layout="constrained", squeeze=False, **alike)
-    said, flat = [], list(grid.flat)
-    for axis, (name, part) in zip(flat, lines.items(), strict=False):
+    look, said = styles(label for part in lines.values() for label in part), []
+    figure, axes = _figure(7.6, 1.8, len(lines))
+    for axis, (name, part) in zip(axes, lines.items(), strict=True):
         for label, values in _labelled("lines", part, "seeds", len(x)).items():
             found = [interval(column) for column in values.T]
             colour, marker, line = look[label]
-            axis.fill_between(
-                x, [f.low for f in found], [f.high for f in found], color=colour, alpha=0.2
-            )
-            axis.plot(
-                x, values.mean(0), line, marker=marker, markersize=4, color=colour, label=label
-            )
+            band = [f.low for f in found], [f.high for f in found]
+            axis.fill_between(x, *band, color=colour, alpha=0.2)
+            shown: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4}
+            axis.plot(x, values.mean(0), line, label=_seen(label), **shown)
             said.append(f"{name}, {label} {found[-1]}")
-        axis.set_title(name, fontsize=9)
-        axis.spines[["top", "right"]].set_visible(False)
+        axis.set(title=name, xscale="log", xlabel=xlabel, ylabel=ylabel)
+        axis.label_outer()
         if chance is not None:
+            axis.set_ylim(-0.05, 1.05)
             axis.axhline(chance, color="0.5", linestyle="--", linewidth=1)
-    low, high = flat[0].get_ylim()
-    flat[0].set(xscale="log", ylim=(max(low, -0.05), min(high, 1.05)) if chance else None)
-    for axis in flat[count:]:
-        axis.set_axis_off()
-    figure.supxlabel(xlabel)
-    figure.supylabel(ylabel)
-    figure.legend(
-        *flat[0].get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False
-    )
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
     return _done(
         figure,
         f"{ylabel.capitalize()} against {xlabel}: means over seeds with 95 % intervals.",
@@ -310,9 +310,9 @@ def by_client(
 def holdings(fed: Federation, *, title: str = "") -> Figure:
     """Who holds what: a grid of clients by classes, darker where a client holds more samples."""
     counts = checks.instance("fed", fed, Federation, "a Federation").label_counts
-    figure, (axis,) = _figure(6.4, 0.9 + 0.28 * fed.classes)
+    figure, (axis,) = _figure(height=0.9 + 0.28 * fed.classes)
     axis.grid(False)
-    image = axis.imshow(counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0)
+    image = axis.imshow(counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0, interpolation="none")
     figure.colorbar(image, ax=axis, label="samples")
     axis.set(ylabel="class", title=title, yticks=range(fed.classes))
     _client_axis(axis, fed.clients, fed.corrupted)
@@ -395,7 +395,7 @@ def dots(
         axis.plot([float(x.mean())], [low], "D", markersize=5, **look)
     for name, place in (reference or {}).items():
         axis.axvline(place, color="0.5", linestyle="--", linewidth=1)
-        text: dict[str, Any] = {"rotation": 90, "va": "bottom", "ha": "right", "fontsize": 8}
+        text: dict[str, Any] = {"rotation": 90, "va": "bottom", "ha": "right"}
         axis.annotate(name, (place, len(rows) - 0.45), **text)
     axis.set_yticks(range(len(rows)), [_seen(label) for label in rows])
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title, ylim=(len(rows) - 0.4, -0.6))
@@ -428,7 +428,7 @@ def errors(
         axis.loglog(counts[label], error[label], label=_seen(label), **look)
     if exact_at is not None:
         axis.axvline(exact_at, color=EXACT, linestyle="--", linewidth=1)
-        text: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 90, "fontsize": 8}
+        text: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 90}
         axis.annotate(f"exact: {exact_at}", (exact_at, axis.get_ylim()[1]), **text)
     axis.set(xlabel="coalitions evaluated", ylabel=ylabel, title=title)
     _legend(figure, axis)
@@ -469,10 +469,10 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
     the rows are where they are not true classes, e.g. a client's labels
     """
     found = _labelled("tables", tables, "classes", "classes")
-    figure, panels = _figure(1.6 + 3.2 * len(found), 3.6, len(found))
+    figure, panels = _figure(1.2 + 2.6 * _columns(len(found)), 3.0, len(found))
     for axis, (label, table) in zip(panels, found.items(), strict=True):
         share = table / table.sum(1, keepdim=True).clamp(min=1)
-        image = axis.imshow(share.numpy(), cmap="Blues", vmin=0, vmax=1)
+        image = axis.imshow(share.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none")
         axis.grid(False)
         axis.set(xlabel="predicted class", ylabel=rows, title=label)
         axis.set(xticks=range(table.shape[1]), yticks=range(len(table)))

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     import pandas
 
 
+def frame(index: str | None = None, **columns: Tensor) -> pandas.DataFrame:
+    """Columns [N] of any device as a pandas table; ``index`` names its rows, ids 0..N-1."""
+    import pandas  # here, since it takes a second to import
+
+    table = pandas.DataFrame({name: part.cpu().numpy() for name, part in columns.items()})
+    return table if index is None else table.rename_axis(index)
+
+
 @dataclass(frozen=True)
 class Cost:
     """What a result cost: client epochs trained and models evaluated, beside seconds."""
@@ -129,16 +137,13 @@ class History:
         columns  round, client, score, weight, selected; accuracy and loss of the model after the
                  round, the same for all its clients (before round 1: ``accuracy[0]``, ``loss[0]``)
         """
-        import pandas  # here, since it takes a second to import
-
         rounds, clients = self.scores.shape
-        columns = {
-            "round": torch.arange(1, rounds + 1).repeat_interleave(clients),
-            "client": torch.arange(clients).repeat(rounds),
-            "score": self.scores.flatten(),
-            "weight": self.weights.flatten(),
-            "selected": self.selected.flatten(),
-            "accuracy": self.accuracy[1:].repeat_interleave(clients),
-            "loss": self.loss[1:].repeat_interleave(clients),
-        }
-        return pandas.DataFrame({name: part.cpu().numpy() for name, part in columns.items()})
+        return frame(
+            round=torch.arange(1, rounds + 1).repeat_interleave(clients),
+            client=torch.arange(clients).repeat(rounds),
+            score=self.scores.flatten(),
+            weight=self.weights.flatten(),
+            selected=self.selected.flatten(),
+            accuracy=self.accuracy[1:].repeat_interleave(clients),
+            loss=self.loss[1:].repeat_interleave(clients),
+        )

@@ -194,7 +194,7 @@ def spam(
     data         "sms-synthetic", "sms" (the real collection, on the search path) or a Dataset
     corrupt      what is done to the corrupted clients; default: every label is flipped
     share        how many of the clients are corrupted, rounded; which ones: by the seed
-    alpha, floor sizes are Dirichlet(alpha), with at least ``floor`` messages a client
+    alpha, floor  sizes are Dirichlet(alpha), with at least ``floor`` messages a client
     validation, test  messages the server keeps; the paper's 572 validate, as many others test
     features     "bag-of-words" (word counts) or "tokens" (the paper's: word ids in order, each
                  column standardised, after the corruption, by the clients' messages)

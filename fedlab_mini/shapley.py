@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,7 +18,11 @@ from torch import Tensor
 
 from . import checks
 from .game import Game, all_coalitions, decode, encode
+from .rounds import frame
 from .streams import stream
+
+if TYPE_CHECKING:
+    import pandas
 
 CHUNK = 1 << 14  # coalitions asked for at a time
 
@@ -42,6 +47,10 @@ class Estimate:
         pairs = zip(self.values.tolist(), self.stderr.tolist(), strict=True)
         text = ", ".join(f"{v:.4g}" if s == 0 else f"{v:.4g}±{s:.2g}" for v, s in pairs)
         return f"Estimate({self.method}: [{text}], {self.evaluations} evaluations)"
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A pandas table: a row for every player 0..n-1, columns value and stderr."""
+        return frame("player", value=self.values, stderr=self.stderr)
 
 
 def _estimate(method: str, game: Game, run: Callable[[], tuple[Tensor, Tensor]]) -> Estimate:

@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -25,7 +26,11 @@ from .federation import Federation
 from .local import LocalSGD, Shuffles, attack, finite_rows, train_rows
 from .metrics import Scores, as_scores
 from .model import Model, check_metric
+from .rounds import frame
 from .start import begin, describe, names, warn_unusable
+
+if TYPE_CHECKING:
+    import pandas
 
 ROOM = 64 << 20  # bytes of global models and their steps that one block of runs may hold
 RUNS = 128  # and the most runs of a block: what is lost at worst when a simulation is killed
@@ -208,6 +213,10 @@ class RemovalCurves:
     removed: Tensor
     highest: Tensor
     lowest: Tensor
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A pandas table: a row for every fraction, columns removed, highest and lowest."""
+        return frame(removed=self.removed, highest=self.highest, lowest=self.lowest)
 
 
 def removal_curves(

@@ -67,9 +67,13 @@ def write_atomic(path: Path, text: str) -> None:
 def own_settings() -> dict[str, str]:
     """An environment whose kernels ignore the user's Jupyter, IPython and matplotlib settings."""
     own = BUILD / "settings"
-    quiet = own / "ipython" / "profile_default" / "ipython_kernel_config.py"
-    watch = "import runpy\nrunpy.run_path({!r})['watch']()\n".format(str(ROOT / "tools/figures.py"))
-    write_atomic(quiet, f"c.Application.log_level = 'CRITICAL'\n{watch}")
+    kernel = own / "ipython" / "profile_default" / "ipython_kernel_config.py"
+    figures = "import runpy\nrunpy.run_path({!r})['watch']()\n".format(
+        str(ROOT / "tools/figures.py")
+    )
+    figures += "c.InlineBackend.figure_formats = {'svg'}\n"
+    write_atomic(kernel, f"c.Application.log_level = 'CRITICAL'\n{figures}")
+    write_atomic(own / "matplotlib" / "matplotlibrc", "svg.hashsalt: figures\n")
     env = os.environ | {
         "IPYTHONDIR": str(own / "ipython"),
         "JUPYTER_CONFIG_DIR": str(own / "jupyter"),

@@ -73,6 +73,11 @@ STAGES = (
         "A result differs from a closed form, an enumeration or another library.",
     ),
     Stage(
+        "evidence",
+        (("-m", "fedlab_mini.studies", "check"),),
+        "A stored result is not what the code gives: `make evidence` runs what is missing or stale.",
+    ),
+    Stage(
         "outputs",
         (("tools/outputs.py",),),
         "A chapter no longer gives its stored outputs. If the change is meant: make notebooks.",
@@ -85,6 +90,11 @@ STAGES = (
         "(tests/notebooks/other_parameters.toml): the claim is too strong or the code is wrong; or "
         "a lab's solution fails its checks, or its untouched copy passes one (notebooks/labs/).",
         kernels=True,
+    ),
+    Stage(
+        "mutants",
+        (("tools/mutants.py", "--some", "2"),),
+        "A sentence could be false and nothing would notice: sharpen the assert beside it.",
     ),
     Stage(
         "site",

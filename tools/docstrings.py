@@ -1,24 +1,36 @@
-"""Sphinx extension: show the package's docstrings as they are written.
+"""Sphinx extension: the package's docstrings as a page, each public name with its example.
 
-The first paragraph becomes a paragraph; the table of arguments below it keeps its columns, as plain
-text. A module's docstring is prose throughout.
+The first paragraph stays one; the table of arguments below it becomes a list of terms, which fits
+any width. A module's docstring is prose throughout. Examples stand in `book/examples.txt`; a build
+runs them all, and ends where one does not give what the page would show.
 """
 
 from __future__ import annotations
 
+import doctest
+import os
 import re
 from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 CODE = re.compile(r"(`+)(.+?)\1")
 SPECIAL = re.compile(r"([*|_\\])")
+ROW = re.compile(r"(\S.*?) {2,}(\S.*)")
+VALUE = re.compile(r"""(?<![\w`])("[\w .:-]+")""")  # an argument's value
+MORE = re.compile(r"; +(\w[\w, ]*?) {2,}")  # a second argument on the line of the first
+WIDTH = 92  # of the docstring of a method
+SOURCE = re.compile(r"(?:^| {2,})(?:source +)?(\[[^][]+\]\)?)$")
+NAMED = ("class", "function", "exception")
 
 
 def prose(line: str) -> str:
-    """A line of reStructuredText that reads as the line does; `code` and ``code`` stay code."""
+    """A line of reStructuredText that reads as the line does; `code` and "values" are code."""
     pieces = CODE.split(line)
     plain, code = pieces[0::3], pieces[2::3]
-    escaped = [SPECIAL.sub(r"\\\1", text) for text in plain]
+    escaped = [VALUE.sub(r"``\1``\\ ", SPECIAL.sub(r"\\\1", text)) for text in plain]
     return escaped[0] + "".join(f"``{c}``\\ {t}" for c, t in zip(code, escaped[1:], strict=True))
 
 
@@ -27,19 +39,83 @@ def paragraphs(lines: list[str]) -> list[list[str]]:
     return [list(group) for filled, group in groupby(lines, key=bool) if filled]
 
 
+def rows(lines: list[str]) -> list[tuple[str, str]]:
+    """A table of arguments as (term, text); prose between them has no term.
+
+    A line of prose that had room for the next word ends a paragraph.
+    """
+    found: list[list[str]] = []
+    for before, line in zip(["", *lines], lines, strict=False):
+        source = SOURCE.search(line)
+        line = line[: source.start()] if source else line
+        if line.startswith(" ") and found:
+            found[-1][1] += " " + line.strip()
+        elif row := ROW.fullmatch(line):
+            found.append([row[1], row[2]])
+        elif line:
+            full = len(f"{before} {line.split()[0]}") > WIDTH
+            if full and found and not found[-1][0]:
+                found[-1][1] += " " + line
+            else:
+                found.append(["", line])
+        if source:
+            found.append(["source", source[1]])
+    split = ([name, *MORE.split(text)] for name, text in found)
+    pairs = (zip(parts[::2], parts[1::2], strict=True) for parts in split)
+    return [(name, " ".join(text.split())) for several in pairs for name, text in several]
+
+
+def listed(lines: list[str]) -> list[str]:
+    """A paragraph of a docstring in reStructuredText: lists of terms, and prose."""
+    made: list[str] = []
+    for named, group in groupby(rows(lines), key=lambda row: bool(row[0])):
+        made += [".. container:: arguments", ""] if named else []
+        for name, text in group:
+            made += [f"   {prose(name)}", f"      {prose(text)}"] if named else [prose(text), ""]
+        made.append("")
+    return made
+
+
+def examples(path: Path) -> dict[str, str]:
+    """The examples of a file, by name; each begins with a line ``## name``."""
+    parts = re.split(r"^## (\w+)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
+
+
+def wrong(name: str, text: str) -> str:
+    """What an example gives in place of what it says; "" if it holds."""
+    import torch
+
+    import fedlab_mini
+
+    told: list[str] = []
+    start = {"torch": torch, "fm": fedlab_mini}
+    test = doctest.DocTestParser().get_doctest(text + "\n", start, name, "book/examples.txt", 0)
+    with TemporaryDirectory() as results, patch.dict(os.environ, FEDLAB_RESULTS=results):
+        doctest.DocTestRunner(verbose=False).run(test, out=told.append)
+    return "".join(told)
+
+
 def rewrite(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Turn a docstring, in place, into what the reference page shows."""
     first, *rest = paragraphs(lines) or [[]]
     lines[:] = [*map(prose, first), ""]
-    if what == "module":
-        for paragraph in rest:
-            lines += [*map(prose, paragraph), ""]
-    elif rest:
-        lines += [".. code-block:: text", ""]
-        for paragraph in rest:
-            lines += [*("   " + CODE.sub(r"\2", line) for line in paragraph), ""]
+    for paragraph in rest:
+        lines += [*map(prose, paragraph), ""] if what == "module" else listed(paragraph)
+    example = app.examples.get(name.split(".")[-1]) if what in NAMED else None
+    if example:
+        lines += [".. code-block:: pycon", "", *("   " + x for x in example.splitlines()), ""]
+
+
+def check(app: Any) -> None:
+    """Read the examples and run each; an error with all that do not hold."""
+    app.examples.update(examples(Path(app.srcdir) / "book/examples.txt"))
+    if told := "".join(wrong(name, text) for name, text in app.examples.items()):
+        raise RuntimeError(f"book/examples.txt:\n{told}")
 
 
 def setup(app: Any) -> dict[str, bool]:
+    app.examples = {}
+    app.connect("builder-inited", check)
     app.connect("autodoc-process-docstring", rewrite)
     return {"parallel_read_safe": True}

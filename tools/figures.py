@@ -1,7 +1,8 @@
 """Look at every figure that a kernel draws: axes that a reader sees must say what they show.
 
 A kernel in `chapters.own_settings` runs this file when it starts. A fault is a line on stderr,
-which no chapter may have among its outputs.
+which no chapter may have among its outputs. An SVG holds no date, so that a figure drawn again has
+the same bytes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def watch() -> None:
     def print_figure(figure: Any, *args: Any, **options: Any) -> Any:
         for fault in unlabelled(figure):
             print(f"{fault}; set one, or switch the axis off", file=sys.stderr)
+        if options.get("fmt") == "svg":
+            options["metadata"] = {"Date": None, "Creator": None}
         return draw(figure, *args, **options)
 
     pylabtools.print_figure = print_figure

@@ -21,10 +21,13 @@ import paper
 import reading
 from lint_prose import tokens
 
-LONG, LONGEST, WIDEST = 25, 30, 100
+LONG, LONGEST = 25, 30
+WIDEST, WIDEST_IN_BOX = 88, 76  # columns of code that a page shows
 ALT_OPTION = re.compile(r"^:?alt:[ \t]*\S", re.MULTILINE)
 IMG = re.compile(r"<img\b[^>]*>", re.IGNORECASE | re.DOTALL)
 ALT_ATTRIBUTE = re.compile(r"""\balt\s*=\s*(["'])[^"']*\w""", re.IGNORECASE)
+BOXED_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+GUESS = re.compile(r"(?:^|[.!?:]\s)Guess\b[^\n]*(?:\n[^\n]+)*\Z", re.MULTILINE)
 BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 
 
@@ -50,6 +53,9 @@ def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
         if cell.cell_type == "markdown" and BACKTICK_DIRECTIVE.search(cell.source):
             yield "a directive in backticks; write it with colons (:::{name}), mathematics with $$"
         if cell.cell_type != "code":
+            boxed = "\n".join(BOXED_CODE.findall(cell.source)).splitlines()
+            for line in [line for line in boxed if len(line) > WIDEST_IN_BOX][:1]:
+                yield f"line of {len(line)} columns, at most {WIDEST_IN_BOX} here: {line.strip()}"
             continue
         lines = cell.source.splitlines() or ["(empty)"]
         lengths.append(len(lines))
@@ -65,6 +71,27 @@ def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
             yield f"no sentence before the cell that starts with: {lines[0]}"
     if (long := sum(length > LONG for length in lengths)) > 2:
         yield f"{long} cells of more than {LONG} lines; two are the most"
+
+
+def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
+    """Guesses that the page gives away: after one come code or a folded answer, and no title."""
+    page: list[reading.Block | NotebookNode] = []
+    for cell in cells:
+        page += [cell] if cell.cell_type == "code" else reading.blocks(cell.source)
+    is_folded = [isinstance(part, reading.Block) and reading.is_folded(part) for part in page]
+    is_folded += [False] * 2  # after the end
+    for index, part in enumerate(page):
+        if not isinstance(part, reading.Block) or not GUESS.search(part.text):
+            continue
+        question = f"answer after: {part.text.splitlines()[-1]}"
+        after = page[index + 1] if index + 1 < len(page) else None
+        source = after.source if isinstance(after, NotebookNode) else None
+        if source is None and not is_folded[index + 1]:
+            yield f"fold the {question} (:class: dropdown), or put its code there"
+        elif source and re.search(r"\btitle=", source):
+            yield f"a title may give away the {question}; leave it to the caption"
+        elif source and "fedlab_mini.widgets" in source and not is_folded[index + 2]:
+            yield f"fold the {question} and its explorer (:class: dropdown)"
 
 
 def image_faults(cells: list[NotebookNode]) -> Iterator[str]:
@@ -123,6 +150,7 @@ def faults(source: Path) -> list[str]:
     text = chapters.read_text(source)
     own = [*code_faults(text.cells), *parameter_faults(text)]
     own += [*lint_claims.claim_faults(text.cells), *image_faults(text.cells)]
+    own += guess_faults(text.cells)
     return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]
 
 

@@ -7,7 +7,7 @@ may be off by one unit of its last printed place, since another processor may ro
 numbers in one pair of brackets share the finest place among them. Whole numbers must be equal. A
 number of more than seven digits is not rounded for readers and must agree to one part in 100,000.
 Below 1e-9 a number is a rounding error and counts as 0. A glued value is compared as the text shows
-it.
+it. Pictures are not compared.
 """
 
 from __future__ import annotations
@@ -87,9 +87,10 @@ class Output(str):
 
 
 def as_read(outputs: list[Any], text: str) -> list[Any]:
-    """Outputs with glued values in the forms in which the text of the chapter shows them."""
+    """Outputs without pictures, and glued values in the forms in which the text shows them."""
     shown = [from_dict(output) for output in outputs]
     for output in shown:
+        output.get("data", {}).pop("image/svg+xml", None)
         name = output.get("metadata", {}).get("scrapbook", {}).get("name")
         forms = re.findall(rf"{{glue:text}}`{re.escape(name)}(?::([^`]*))?`", text) if name else []
         for kind in output.get("data", {}) if name else ():

@@ -90,6 +90,11 @@ def captioned(cell: NotebookNode) -> tuple[str, str, str] | None:
     return figure and (figure.get("name", ""), figure.get("caption", ""), alt)
 
 
+def is_folded(block: Block) -> bool:
+    """Whether a piece is a box that readers unfold, such as the answer to a guess."""
+    return block.kind == "admonition" and "dropdown" in block.options.get("class", "")
+
+
 def is_solving(block: Block, before: bool) -> bool:
     """Whether a piece belongs to a solution; cells after one do, up to an exercise or a heading."""
     return block.kind == "solution" or (before and block.kind not in ("exercise", "heading"))
@@ -221,6 +226,8 @@ class Plain:
         if kind == "figure":
             return self.figure(block)
         inner = "\n\n".join(self.block(part) for part in blocks(block.text))
+        if is_folded(block):
+            return f"<details><summary>{block.title}</summary>\n\n{inner}\n\n</details>"
         if kind == "admonition":
             return self.box(f"**{block.title}**\n\n{inner}")
         if kind == "solution":

@@ -7,8 +7,41 @@ document.addEventListener("DOMContentLoaded", () => {
   document.body.append(column);
 });
 
-/* From disk a browser may not read other pages, so search shows titles without excerpts there. */
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+/* By keyboard the text comes before the list of chapters, where a second skip link leads. Of the copy buttons only
+   the first of a section is a stop for Tab; from there arrow keys go to the code before and after. */
+document.addEventListener("DOMContentLoaded", () => {
+  const main = document.getElementById("main-content"), sidebar = document.getElementById("pst-primary-sidebar");
+  const text = main?.querySelector("article, .bd-search-container"), skip = document.querySelector("#pst-skip-link a");
+  if (!text || !sidebar || !skip) return;
+  main.after(sidebar);
+  text.id ||= "the-text";
+  sidebar.tabIndex = text.tabIndex = -1;
+  skip.href = `#${text.id}`;
+  skip.textContent = "Skip to the text";
+  const chapters = Object.assign(document.createElement("a"), { href: "#pst-primary-sidebar", textContent: "Chapters and search" });
+  chapters.addEventListener("click", (event) => {
+    if (sidebar.checkVisibility({ visibilityProperty: true })) return;
+    event.preventDefault();
+    document.querySelector(".primary-toggle").click(); // narrow, or put away
+  });
+  skip.after(" ", chapters);
+
+  const buttons = [...document.querySelectorAll("button.copybtn")], begun = new Set();
+  for (const button of buttons) {
+    const section = button.closest("section");
+    button.tabIndex = begun.has(section) ? -1 : 0;
+    begun.add(section);
+    button.setAttribute("aria-label", "Copy. Arrow up and down: other code");
+    button.addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      let at = buttons.indexOf(button) + step;
+      while (buttons[at] && !buttons[at].checkVisibility({ visibilityProperty: true })) at += step;
+      buttons[at]?.focus();
+    });
+  }
+});
 
 /* The picture of a federation moves by itself, unless the reader wants less motion; the button always works. */
 document.addEventListener("DOMContentLoaded", () => {
@@ -74,17 +107,28 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("pagehide", hide);
 });
 
-/* Formulas that stand alone, and those that are wider than their place, scroll sideways by keyboard, too. */
+/* What is wider than its place scrolls sideways, by keyboard too, and its edge fades where it goes on. */
 (() => {
-  const reach = () => {
-    for (const formula of document.querySelectorAll("mjx-container")) {
-      if (formula.hasAttribute("display") || formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
-    }
+  const BOXES = "mjx-container, .bd-article pre, div.cell_output, div.cell_output > .output, .picture, .pst-scrollable-table-container";
+  const fade = (box) => {
+    const rest = box.scrollWidth - box.clientWidth, scrolls = rest > 0 && getComputedStyle(box).overflowX !== "visible";
+    if (scrolls) box.tabIndex = 0;
+    box.classList.toggle("more-before", scrolls && box.scrollLeft > 1);
+    box.classList.toggle("more-after", scrolls && box.scrollLeft < rest - 1);
   };
+  const seen = new ResizeObserver((changes) => changes.forEach((change) => fade(change.target)));
+  const look = () => document.querySelectorAll(BOXES).forEach((box) => { seen.observe(box); fade(box); });
   addEventListener("load", async () => {
+    for (const image of document.querySelectorAll("div.cell_output img")) {
+      const box = Object.assign(document.createElement("div"), { className: "picture" });
+      image.style.setProperty("--natural", `${image.naturalWidth}px`);
+      image.replaceWith(box);
+      box.append(image);
+    }
     await window.MathJax?.startup?.promise;
     await document.fonts.ready; // letters change the width
-    for (const wait of [0, 200, 1000, 3000]) setTimeout(reach, wait);
+    for (const wait of [0, 200, 1000, 3000]) setTimeout(look, wait);
   });
-  addEventListener("resize", reach);
+  addEventListener("resize", look); // no observer sees formulas within a line
+  document.addEventListener("scroll", ({ target }) => target.matches?.(BOXES) && fade(target), true);
 })();

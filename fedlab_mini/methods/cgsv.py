@@ -184,7 +184,7 @@ def cosines(updates: Tensor, step: Tensor) -> Tensor:
 def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     """The game that CGSV approximates: v(S) = cos(sum of S, sum of all), of unit updates.
 
-    updates [n, P], scaled to length 1 (zero rows stay zero); weights [n], default equal
+    updates [n, P], scaled to length 1 (zero rows stay zero); weights [n], default equal.
     v(empty) = 0, v(N) = 1: an alignment game, not a game of accuracy
     raises    ValueError or TypeError naming the argument, also for a sum of length 0
     """

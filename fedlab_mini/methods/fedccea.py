@@ -12,7 +12,7 @@ import math
 import os
 import time
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,10 +23,13 @@ from ..federation import Federation
 from ..local import LocalSGD
 from ..metrics import contribution_index
 from ..model import Model, one_thread
-from ..rounds import Cost
+from ..rounds import Cost, frame
 from ..simulation import samples_used, simulate
 from ..streams import stream
 from .fedavg import versus
+
+if TYPE_CHECKING:
+    import pandas
 
 PRINTED = {"on": "test"} | dict.fromkeys(("steps", "lr", "start"), "not said")
 NODES = 10  # of the AAM's hidden layer
@@ -170,6 +173,10 @@ class FedCCEAResult:
     def for_sizes(self, sizes: Tensor) -> Tensor:
         """Contribution [..., K] of clients that used ``sizes`` [..., K] (in units of |D|)."""
         return sizes.to(self.quality) * self.quality
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A pandas table: a row for every client, columns quality, contribution and cci (index)."""
+        return frame("client", quality=self.quality, contribution=self.contribution, cci=self.index)
 
 
 def fedccea(

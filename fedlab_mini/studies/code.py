@@ -15,8 +15,8 @@ from pathlib import Path
 
 from .study import COLUMNS, Study
 
-PACKAGE = Path(__file__).resolve().parents[1]
-OWN = {PACKAGE / "studies" / name for name in ("study.py", "store.py", "code.py")}  # of no row
+HERE = Path(__file__).resolve().parent
+PACKAGE = HERE.parent
 
 
 def fingerprint(study: Study) -> str:
@@ -25,7 +25,7 @@ def fingerprint(study: Study) -> str:
     source = file.read_text(encoding="utf-8")
     nodes = reached(source, study.rows.__name__)
     names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
-    used = [path for path in _imports(file, names) if path not in OWN]
+    used = [path for path in _imports(file, names) if path != HERE / "study.py"]  # types, claims
     modules = {other for path in used for other in closure(path)}
     rest = {p.relative_to(PACKAGE).as_posix(): stripped(p) for p in sorted(modules)}
     own = [_bare(source, [node]) for node in nodes]

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import yaml
@@ -61,20 +62,114 @@ def tools(page, path: Path) -> list[str]:
     return found
 
 
+FOCUS = """() => {
+  for (const a of document.getAnimations()) a.finish();
+  const { top, height } = document.activeElement.getBoundingClientRect();
+  return [document.activeElement.innerText, height > 0 && top >= 0 && top < innerHeight];
+}"""
+IN_TEXT = "document.querySelector('article').contains(document.activeElement)"
+TO_FOCUS = """[...document.querySelectorAll("article :is(a[href], button, input, [tabindex])")]
+  .some(e => e.tabIndex >= 0 && e.checkVisibility({ visibilityProperty: true }))"""
+
+
+def presses(page, most: int) -> int:
+    """How often Tab is pressed until the focus is in the text; `most` if it does not get there."""
+    for count in range(1, most):
+        page.keyboard.press("Tab")
+        if page.evaluate(IN_TEXT):
+            return count
+    return most
+
+
+def keyboard(page) -> list[str]:
+    """What is wrong with the way from the page's start to its text, by Tab and by skip link."""
+    if page.locator("article").count() == 0 or not page.evaluate(TO_FOCUS):
+        return []
+    page.keyboard.press("Tab")
+    said, visible = page.evaluate(FOCUS)
+    found = [] if said == "Skip to the text" and visible else [f"first Tab shows {said!r}"]
+    page.keyboard.press("Enter")
+    if (count := presses(page, 5)) >= 5 - 2:
+        found.append(f"{count + 2} keys to the text by the skip link")
+    page.reload()
+    if (count := presses(page, 12)) >= 12:
+        found.append("Tab does not reach the text in 11 presses")
+    page.reload()
+    return found
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_page_is_sound(open_page, site, page):
     opened = open_page(address(site, page))
-    found = tools(opened, site / page) if page in CHAPTERS else []
+    found = keyboard(opened)
+    found += tools(opened, site / page) if page in CHAPTERS else []
+    found += opened.evaluate(SCROLLS) if page == "book/api" else []
     found += visit(opened)
     assert not found, report(page, found)
 
 
-def test_search_finds_a_word(open_page, site):
-    opened = open_page(address(site, "search") + "?q=federated")
-    hits = opened.locator("#search-results li a")
-    hits.first.wait_for()
-    assert hits.count() >= 3
+SCROLLS = """() => [...document.querySelectorAll("article :is(pre, dl, .arguments)")]
+  .filter(e => e.scrollWidth > e.clientWidth + 1)
+  .map(e => `too wide: ${e.innerText.slice(0, 60)}`)"""
+
+# what readers type, and where the first hit leads
+SOUGHT = {
+    "GPU": "faq.html#do-i-need-a-gpu-does-cuda-work",
+    "CUDA": "faq.html#do-i-need-a-gpu-does-cuda-work",
+    "license": "faq.html#which-licence",
+    "free rider": "glossary.html#term-free-rider",
+    "Krum": "faq.html#is-this-byzantine-robustness-as-with-krum-the-median-or-trimmed-means",
+    "own model": "faq.html#my-own-model",
+    "pandas": "faq.html#can-i-have-results-as-a-pandas-table",
+    "install": "faq.html#how-do-i-install-it",
+    "malicious client": "faq.html#a-score-is-negative-is-the-client-malicious",
+    "Shapley": "glossary.html#term-Shapley-value",
+    "round_game": "api.html#fedlab_mini.games.round_game",
+}
+
+
+def test_search_finds_what_readers_type(open_page, site):
+    for sought, place in SOUGHT.items():
+        opened = open_page(address(site, "search") + f"?q={quote(sought)}")
+        hit = opened.locator("#search-results li").first
+        hit.wait_for()
+        link = hit.locator("a").get_attribute("href")
+        assert link.endswith(place), f"{sought}: {link}"
+        words = [word.lower() for word in hit.locator("p.context mark").all_inner_texts()]
+        assert words, f"{sought}: no excerpt"
+        opened.goto(f"{site.as_uri()}/{link}")
+        if "#" in link:
+            assert opened.locator(f"[id='{link.split('#')[1]}']").count() == 1
+        assert opened.faults == []
+
+
+def test_search_without_a_hit_says_so(open_page, site):
+    opened = open_page(address(site, "search") + "?q=zzyzx")
+    status = opened.locator("#search-results [role=status]")
+    status.wait_for()
+    assert "No page has these words" in status.inner_text()
     assert opened.faults == []
+
+
+def test_copy_buttons_are_a_stop_a_section_and_arrows_go_on(open_page, site):
+    opened = open_page(address(site, CHAPTERS[0]))
+    buttons = "article button.copybtn"
+    stops = opened.locator(f"{buttons}[tabindex='0']").count()
+    sections = "all => new Set(all.map(e => e.closest('section'))).size"
+    assert stops == opened.eval_on_selector_all(buttons, sections)
+    assert 0 < stops < opened.locator(buttons).count() / 2
+    opened.locator(buttons).first.focus()
+    opened.keyboard.press("ArrowDown")
+    second = opened.locator(buttons).nth(1)
+    assert second.evaluate("e => e === document.activeElement && e.tabIndex === -1")
+    opened.keyboard.press("ArrowUp")
+    assert opened.locator(buttons).first.evaluate("e => e === document.activeElement")
+    for width, key in ((1280, "#pst-primary-sidebar"), (390, "dialog[open]")):
+        opened.set_viewport_size({"width": width, "height": 900})
+        opened.locator("#pst-skip-link a").nth(1).focus()
+        opened.keyboard.press("Enter")
+        opened.keyboard.press("Tab")
+        assert opened.evaluate("k => !!document.activeElement.closest(k)", key), width
 
 
 def test_front_door_leads_to_the_book(open_page, site):

@@ -103,7 +103,7 @@ CUT = """() => {
 }"""
 
 
-@pytest.mark.parametrize("source", chapters.numbered(), ids=lambda source: source.stem)
+@pytest.mark.parametrize("source", chapters.sources(), ids=lambda source: source.stem)
 def test_nothing_is_cut_on_paper(site, browser, source):
     page = browser.new_page(viewport=pdf.PAPER)
     page.emulate_media(media="print")
@@ -113,13 +113,15 @@ def test_nothing_is_cut_on_paper(site, browser, source):
     page.wait_for_function(pdf.FIGURES)
     page.evaluate(pdf.PREPARE.read_text(encoding="utf-8"))
     assert page.evaluate(CUT) == []
-    solutions, cells = page.locator(".solution"), page.locator(".tag_hide-cell")
-    assert solutions.count() >= 4
-    assert cells.first.is_visible()
-    page.evaluate(pdf.HANDOUT)
-    assert solutions.count() == cells.count() == page.locator(".widget-table details").count() == 0
-    assert page.locator(".exercise").count() >= 4
-    assert page.locator("#references").is_visible()
+    if source in chapters.numbered():
+        solutions, cells = page.locator(".solution"), page.locator(".tag_hide-cell")
+        answers = page.locator(".widget-table details")
+        assert solutions.count() >= 4
+        assert cells.first.is_visible()
+        page.evaluate(pdf.HANDOUT)
+        assert solutions.count() == cells.count() == answers.count() == 0
+        assert page.locator(".exercise").count() >= 4
+        assert page.locator("#references").is_visible()
     page.close()
 
 

@@ -14,7 +14,7 @@ SOUND = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>A page</title>
 <meta name="viewport" content="width=device-width">
 <style>
-pre {{ overflow-x: auto }}
+pre {{ overflow-x: auto; mask-image: linear-gradient(to left, transparent, #000 3rem) }}
 body {{ color: #222; background: #fff }}
 [data-theme=dark] body {{ color: #eee; background: #111 }}
 [data-theme=dark] img {{ background: #fff }}
@@ -68,6 +68,13 @@ PLANTED = {
     f'<div style="overflow: auto; width: 9em"><code>{"y" * 99}</code></div>': (
         "axe scrollable-region-focusable: div"
     ),
+    f'<div style="overflow: auto; width: 8em"><code>{"y" * 99}</code></div>': (
+        "scrolls, but not by keyboard: "
+    ),
+    f'<pre tabindex="0" style="mask-image: none">{"y" * 99}</pre>': "has no sign of more: ",
+    f'<p style="overflow: hidden; width: 9em">{"y" * 99}</p>': (
+        f"{'y' * 38} [light 390, dark 390, dark 1280, light 1280]"
+    ),
     f'<script type="{WIDGET}-view+json">{{"model_id": "a"}}</script>': "a widget does not draw",
     f'<script type="{WIDGET}-state+json">{STATE}</script>': (
         "widget programs of 20,001 bytes, limit 20,000"
@@ -97,6 +104,7 @@ def test_every_planted_fault_is_named(found):
     unnamed = [fault for fault in PLANTED.values() if not any(fault in line for line in named)]
     assert not unnamed, visit.report("the planted page", named, most=99)
     looks = {line.split(":")[0]: line[line.rindex("[") :] for line in named if line[-1] == "]"}
+    assert looks["has no sign of more"] == "[light 390, dark 390]"
     assert looks["axe target-size"] == "[light 390, dark 390]"
     assert looks["axe label"] == "[light 390, dark 390, dark 1280, light 1280]"
 

@@ -129,6 +129,16 @@ def test_canonical_text_survives_execution(tmp_path):
     assert chapters.canonical(nbformat.reads(stored, as_version=4)) == text
 
 
+def test_a_figure_drawn_again_has_the_same_bytes(tmp_path, own_settings):
+    source = tmp_path / "01_x.md"
+    draw = "\nThen:\n\n```{code-cell}\nplots.curves({'a': [1, 2]})\n```\n"
+    source.write_text(TEXT.replace("seed = 0", "seed = 0\nfrom fedlab_mini import plots") + draw)
+    runs = [chapters.run(source, tmp_path / f"{name}.ipynb", {}) for name in "ab"]
+    (first,), (again,) = (run.cells[-1].outputs for run in runs)
+    assert first.data == again.data
+    assert {*first.data} == {"image/svg+xml", "text/plain"}
+
+
 def test_failed_cell_names_chapter_and_error(tmp_path, own_settings):
     source = tmp_path / "01_x.md"
     source.write_text(

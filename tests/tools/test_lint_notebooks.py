@@ -1,7 +1,7 @@
 """The notebook lint finds each planted fault, and none in a sound chapter."""
 
 import pytest
-from nbformat.v4 import new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 import chapters
 import lint_notebooks
@@ -33,11 +33,13 @@ mystnb:
 draw()
 ```
 """
-FIGURE = new_output("display_data", {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"})
+FIGURE = new_output("display_data", {"image/svg+xml": "<svg/>", "text/plain": "<Figure>"})
 
 FAULTS = {
     "too long": ("draw()", "\n".join(["draw()"] * 31), "cell of 31 lines"),
-    "too wide": ("draw()", "draw()  # " + "x" * 100, "line of 110 columns"),
+    "too wide": ("draw()", "draw()  # " + "x" * 80, "line of 90 columns"),
+    "too wide in a box": ("Another.", f"```python\n{'x' * 77}\n```", "line of 77 columns"),
+    "spoilt guess": ("A sentence.", "Guess first: a?\n\nIt is b.", "fold the answer after: Guess"),
     "semicolon": ("draw()", "draw();", "a semicolon"),
     "no sentence": ("Another.\n\n", "", "no sentence before"),
     "no parameters": (":tags: [parameters]\n\n", "", "0 cells are tagged"),
@@ -149,6 +151,29 @@ SEEN = [
 def test_only_an_image_without_alt_text_is_found(text):
     found = ["no alt text" in x for x in lint_notebooks.image_faults([new_markdown_cell(text)])]
     assert found == [True] * (text in BLIND)
+
+
+QUIZ, FOLD = "By hand. Guess first: a?", ":::{admonition} Answer\n:class: dropdown\n\nb\n:::"
+SHOW, EXPLORER = "plots.curves(x)", "from fedlab_mini.widgets import X\nX()"
+GUESSES = [  # texts and cells of a page; what is said of it
+    ([QUIZ, [SHOW], "It is b."], ""),
+    ([QUIZ, [EXPLORER], FOLD], ""),
+    ([f":::{{admonition}} Break it\n{QUIZ}\n:::", [SHOW]], ""),
+    ([f"{QUIZ}\n\n{FOLD}"], ""),
+    (["A b. The chance of guessing is one half. Guess\n\nit is b.\n"], "fold the answer"),
+    ([f"{QUIZ}\n\n{FOLD.replace('dropdown', 'note')}"], "fold the answer"),
+    ([QUIZ, ['plots.curves(x, title="It is b")']], "a title may give away"),
+    ([QUIZ, [EXPLORER], "It is b."], "and its explorer"),
+    ([QUIZ], "fold the answer"),
+]
+
+
+@pytest.mark.parametrize(("page", "said"), GUESSES)
+def test_answers_that_a_reader_sees_before_the_guess_are_found(page, said):
+    cells = [new_code_cell(*x) if isinstance(x, list) else new_markdown_cell(x) for x in page]
+    found = [*lint_notebooks.guess_faults(cells)]
+    assert len(found) == bool(said)
+    assert said in "".join(found)
 
 
 def test_stored_warning_is_found(write):

@@ -79,7 +79,7 @@ def test_nbval_finds_what_is_planted(tmp_path):
     for source, stored, _ in CELLS.values():
         output = new_output("stream", name="stdout", text=stored)
         if stored[0] == "<":
-            output = new_output("display_data", {"image/png": "", "text/plain": stored})
+            output = new_output("display_data", {"image/svg+xml": "<svg/>", "text/plain": stored})
         if "glue" in source:
             about = {"scrapbook": {"name": "seen", "mime_prefix": RECORD}}
             output = new_output("display_data", {f"{RECORD}text/plain": stored}, metadata=about)

@@ -118,6 +118,10 @@ def test_notebooks_and_text_hold_the_same(source):
             ":::{admonition} Break it\n:class: break-it\n\nTry.\n\n$$\na\n$$ (eq-orders)\n:::",
             "> **Break it**\n>\n> Try.\n>\n> $$ a \\tag{2.1} $$",
         ),
+        (
+            ":::{admonition} Answer\n:class: dropdown\n\nTry.\n:::",
+            "<details><summary>Answer</summary>\n\nTry.\n\n</details>",
+        ),
     ],
 )
 def test_a_piece_of_text_becomes_plain(text, shown):

@@ -13,6 +13,7 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import fedlab_mini as fm
 from fedlab_mini import plots
@@ -85,6 +86,14 @@ def test_every_visible_axis_is_labelled(make_fed, draw):
         else:
             assert axis.get_xlabel()
             assert axis.get_ylabel()
+
+
+@every
+def test_a_phone_shows_text_that_can_be_read(make_fed, draw):
+    figure = draw(make_fed)
+    shown = max(0.7, 350 / (96 * figure.get_figwidth()))  # at least this much, by book.css
+    texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
+    assert min(text.get_fontsize() * 96 / 72 * shown for text in texts) >= 9
 
 
 def test_every_figure_function_is_drawn_above():
@@ -178,8 +187,8 @@ BOOK = {  # the labels of the figures that chapters draw with these functions
     "fig-retraining": ["exact Shapley", "truncated", "leave-one-out"],
     "fig-removal": ["exact Shapley", "leave-one-out"],
     "fig-bill": ["leave-one-out", "truncated, K orders", "exact"],
-    "fig-ladder": ["CGSV, ours", "CGSV, as printed"],
-    "fig-overshoot": ["CGSV, median length of the updates", "CGSV, length 1, as printed"],
+    "fig-ladder": ["CGSV, ours", "as printed"],
+    "fig-overshoot": ["CGSV, median length of the updates", "length 1, as printed"],
     "fig-sign": ["sound, ours", "corrupted, ours", "sound, printed sign"],
     "fig-weights": ["noisy", "others", "noisy, literal"],
     "fig-index": ["FedCCEA"],

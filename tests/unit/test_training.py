@@ -351,6 +351,32 @@ def test_a_history_as_a_table(make_fed):
         assert (row.accuracy, row.loss) == (history.accuracy[t], history.loss[t])
 
 
+def test_other_results_as_tables(make_fed):
+    estimate = fm.permutation(fm.glove(1, 2), samples=4)
+    fed, net, once = make_fed(SIZES), fm.logistic(6, 3), fm.LocalSGD(steps=1)
+    result = fm.fedccea(fed, net, simulations=2, rounds=1, local=once, steps=5)
+    curves = fm.removal_curves(fed, net, range(5), (0, 0.4), rounds=1, local=once)
+    for found, name, columns in (
+        (estimate, "player", {"value": estimate.values, "stderr": estimate.stderr}),
+        (
+            result,
+            "client",
+            {"quality": result.quality, "contribution": result.contribution, "cci": result.index},
+        ),
+        (
+            curves,
+            None,
+            {"removed": curves.removed, "highest": curves.highest, "lowest": curves.lowest},
+        ),
+    ):
+        frame = found.to_frame()
+        assert (frame.index.name, list(frame)) == (name, list(columns))
+        assert frame.index.tolist() == [*range(len(frame))]
+        for column, values in columns.items():
+            assert frame[column].dtype == values.numpy().dtype
+            assert frame[column].tolist() == values.tolist()
+
+
 ANSWERS = {
     "nothing": (lambda theta: None, TypeError),
     "a number": (lambda theta: 0.5, ValueError),

@@ -1,0 +1,95 @@
+"""Sphinx extension: the book's texts for its search page, in pieces that a link can open.
+
+A piece is a section without its subsections, a glossary term, a question of the FAQ or a name of
+the package. Outputs of cells are left out. `search.js` reads the file, also from disk, where a
+browser may not fetch pages; with it go the words that mean the same, from `book/synonyms.toml`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+
+SILENT = (nodes.comment, nodes.raw, nodes.title, addnodes.index)
+SILENT += (addnodes.desc_signature, addnodes.toctree)
+FILE = "search-texts.js"
+LEFT_OUT = ("genindex",)
+
+
+def plain(node: nodes.Node) -> str:
+    """The words of a node; of formulas only those that read without TeX."""
+    if isinstance(node, nodes.math | nodes.math_block):
+        text = node.astext()
+        return "…" if "\\" in text else re.sub(r"[{}$]", "", text)
+    if isinstance(node, nodes.Text):
+        return str(node.astext())
+    if isinstance(node, SILENT) or "cell_output" in node.get("classes", []):
+        return ""
+    gap = "" if isinstance(node, nodes.TextElement) else " "
+    return gap.join(map(plain, node.children))
+
+
+def opens(node: nodes.Node) -> tuple[str, str] | None:
+    """Title and anchor of a node that begins a piece; a question of the FAQ is given an anchor."""
+    if isinstance(node, nodes.section) and node.children and isinstance(node[0], nodes.title):
+        return "".join(map(plain, node[0].children)), node["ids"][0]
+    if isinstance(node, nodes.definition_list_item) and "ids" in node[0] and node[0]["ids"]:
+        names = [child.astext() for child in node if isinstance(child, nodes.term)]
+        return ", ".join(names), node[0]["ids"][0]
+    if isinstance(node, addnodes.desc) and node[0].get("ids"):
+        return node[0]["fullname"], node[0]["ids"][0]
+    if isinstance(node, nodes.paragraph):
+        first = next((child for child in node if child.astext()), None)
+        if isinstance(first, nodes.strong) and first.astext().endswith("?"):
+            node["ids"] = node["ids"] or [nodes.make_id(first.astext())]
+            return first.astext(), node["ids"][0]
+    return None
+
+
+def pieces(doctree: nodes.document) -> list[list[str]]:
+    """[anchor, title, text] of every piece of a page, in its order."""
+    found: list[list[str]] = []
+
+    def walk(node: nodes.Node, piece: list[str] | None) -> None:
+        if begun := opens(node):
+            title, anchor = begun
+            piece = [anchor if found else "", title, ""]
+            found.append(piece)
+        inside = (below for child in node.children for below in child.findall())
+        if piece and not any(map(opens, inside)):
+            piece[2] += " " + plain(node)
+            return
+        for child in node.children:
+            walk(child, piece)
+
+    walk(doctree, None)
+    texts = ([anchor, title, " ".join(text.split())] for anchor, title, text in found)
+    return [piece for piece in texts if piece[2] or not piece[0]]
+
+
+def gather(app: Any, doctree: nodes.document, page: str) -> None:
+    """Keep a page's pieces until all pages are written."""
+    if page not in LEFT_OUT:
+        app.search_pieces[page] = pieces(doctree)
+
+
+def write(app: Any, failed: Exception | None) -> None:
+    """Write all pieces and the synonyms as a program that `search.js` loads."""
+    if failed is None:
+        groups = tomllib.loads((Path(app.srcdir) / "book/synonyms.toml").read_text("utf-8"))
+        told = {"pages": app.search_pieces, "synonyms": groups["same"]}
+        text = f"SEARCH_TEXTS = {json.dumps(told, ensure_ascii=False, separators=(',', ':'))};\n"
+        (Path(app.outdir) / "_static" / FILE).write_text(text, encoding="utf-8", newline="\n")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.search_pieces = {}
+    app.connect("doctree-resolved", gather)
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True}
