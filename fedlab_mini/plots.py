@@ -242,7 +242,8 @@ def panels(
     """
     look, said = styles(label for part in lines.values() for label in part), []
     figure, axes = _figure(7.6, 1.8, len(lines))
-    for axis, (name, part) in zip(axes, lines.items(), strict=True):
+    columns = _columns(len(lines))
+    for i, (axis, (name, part)) in enumerate(zip(axes, lines.items(), strict=True)):
         for label, values in _labelled("lines", part, "seeds", len(x)).items():
             found = [interval(column) for column in values.T]
             colour, marker, line = look[label]
@@ -252,7 +253,10 @@ def panels(
             axis.plot(x, values.mean(0), line, label=_seen(label), **shown)
             said.append(f"{name}, {label} {found[-1]}")
         axis.set(title=name, xscale="log", xlabel=xlabel, ylabel=ylabel)
-        axis.label_outer()
+        left, bottom = i % columns == 0, i + columns >= len(lines)
+        axis.tick_params(labelleft=left, labelbottom=bottom)
+        axis.yaxis.label.set_visible(left)
+        axis.xaxis.label.set_visible(bottom)
         if chance is not None:
             axis.set_ylim(-0.05, 1.05)
             axis.axhline(chance, color="0.5", linestyle="--", linewidth=1)
