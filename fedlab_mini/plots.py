@@ -149,8 +149,8 @@ def _figure(
     """A figure with its panels, of this height each; in inches."""
     columns = _columns(panels)
     rows = math.ceil(panels / columns)
-    size = {"figsize": (width, height * rows), "layout": "constrained"}
-    figure, grid = plt.subplots(rows, columns, squeeze=False, **size)
+    size = (width, height * rows)
+    figure, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
     axes = list(grid.flat)
     for axis in axes[panels:]:
         axis.remove()
@@ -224,6 +224,48 @@ def curves(
         figure,
         f"{ylabel.capitalize()} against {xlabel}.",
         f"Lines of {ylabel} against {xlabel}; at the end: {ends}.",
+    )
+
+
+def panels(
+    lines: Mapping[str, Mapping[str, Tensor]],
+    *,
+    x: Sequence[float] | Tensor,
+    xlabel: str = "round",
+    ylabel: str,
+    chance: float | None = None,
+) -> Figure:
+    """A small picture a name, three beside each other: means over seeds with 95 % intervals.
+
+    lines[name][label]  [seeds, n] at the places x [n], on a logarithmic axis
+    chance              a dashed line; what is shown is then a share, from 0 to 1
+    """
+    look, said = styles(label for part in lines.values() for label in part), []
+    figure, axes = _figure(7.6, 1.8, len(lines))
+    columns = _columns(len(lines))
+    for i, (axis, (name, part)) in enumerate(zip(axes, lines.items(), strict=True)):
+        for label, values in _labelled("lines", part, "seeds", len(x)).items():
+            found = [interval(column) for column in values.T]
+            colour, marker, line = look[label]
+            band = [f.low for f in found], [f.high for f in found]
+            axis.fill_between(x, *band, color=colour, alpha=0.2)
+            shown: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4}
+            axis.plot(x, values.mean(0), line, label=_seen(label), **shown)
+            said.append(f"{name}, {label} {found[-1]}")
+        axis.set(title=name, xscale="log", xlabel=xlabel, ylabel=ylabel)
+        left, bottom = i % columns == 0, i + columns >= len(lines)
+        axis.tick_params(labelleft=left, labelbottom=bottom)
+        axis.yaxis.label.set_visible(left)
+        axis.xaxis.label.set_visible(bottom)
+        if chance is not None:
+            axis.set_ylim(-0.05, 1.05)
+            axis.axhline(chance, color="0.5", linestyle="--", linewidth=1)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
+    return _done(
+        figure,
+        f"{ylabel.capitalize()} against {xlabel}: means over seeds with 95 % intervals.",
+        f"Small pictures of {ylabel} against {xlabel}; at the end: {'; '.join(said)}.",
     )
 
 

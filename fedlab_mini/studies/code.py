@@ -66,8 +66,9 @@ def reached(source: str, start: str) -> list[ast.stmt]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             named[node.name] = node
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            for target in ast.walk(node):
-                if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in (name for top in targets for name in ast.walk(top)):
+                if isinstance(target, ast.Name):
                     named[target.id] = node
     found, todo = {}, [start]
     while todo:

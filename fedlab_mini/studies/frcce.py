@@ -77,16 +77,12 @@ def by_round(history: History) -> Tensor:
 
 
 def rounds_figure(results: Results) -> Figure:
-    """AUC against rounds, half of the labels flipped: the choices that differ in time."""
-    shown = ("ours", "printed step size", "printed baseline", "printed sign", "all as printed")
-    lines = {name: results.curve("AUC", f"{name}, half flipped") for name in shown}
-    at = lines["ours"][0]
-    return plots.curves(
-        {name: values for name, (_, values) in lines.items()},
-        x=at,
-        ylabel="detection AUC",
-        title="Ten of fifty clients, half of their labels flipped",
-    )
+    """AUC against rounds of every variant, all and half of the labels flipped."""
+    lines = {
+        name: {degree: results.curve("AUC", f"{name}, {degree}")[1] for degree in FLIPS}
+        for name in VARIANTS
+    }
+    return plots.panels(lines, x=LOOKS, ylabel="detection AUC", chance=0.5)
 
 
 def grows(variant: str, early: int, late: int) -> Claim:

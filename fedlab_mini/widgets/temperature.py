@@ -62,7 +62,8 @@ class TemperatureExplorer(Explorer):
             "the same without relevance": m * len(self.irrelevant) / K,
             "share of relevant clients": 1 - expected / m,
         }
-        columns = {"relevance": self.relevance, "first draw": p, "among those drawn": chance}
+        columns = {"first draw": p.tolist(), "among those drawn": chance.tolist()}
+        columns = {"relevance": list(self.relevance)} | columns
         return {**by_name(names, columns), "value": facts}
 
 

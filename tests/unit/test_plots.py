@@ -62,6 +62,12 @@ FIGURES = {
     "dots": lambda make_fed: plots.dots(
         {"one": [0.2, 0.5, 0.4], "two": [0.1, 0.3]}, xlabel="AUC", reference={"chance": 0.5}
     ),
+    "panels": lambda make_fed: plots.panels(
+        {"one": {"a": [[0.2, 0.5], [0.4, 0.6]]}, "two": {"a": [[0.1, 0.3], [0.2, 0.3]]}},
+        x=[1, 10],
+        ylabel="AUC",
+        chance=0.5,
+    ),
     "confusion": lambda make_fed: plots.confusion({"one": torch.eye(3), "two": torch.ones(3, 3)}),
 }
 every = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES.keys())
@@ -116,6 +122,16 @@ def test_dots_show_every_seed_the_mean_and_its_interval():
     assert list(span.get_xdata()) == pytest.approx([found.low, found.high])
     assert list(mean.get_xdata()) == pytest.approx([found.mean])
     assert list(lone.get_xdata()) == list(own.get_xdata()) == pytest.approx([0.7])
+    assert str(found) in figure.alt
+
+
+def test_panels_show_a_mean_and_its_interval_at_every_place():
+    figure = plots.panels({"one": {"a": [[0.2, 0.5], [0.4, 0.6]]}}, x=[1, 10], ylabel="AUC")
+    (axis,), found = figure.axes, interval([0.5, 0.6])
+    assert list(axis.get_lines()[0].get_ydata()) == pytest.approx([0.3, 0.55])
+    edge = axis.collections[0].get_paths()[0].vertices[:, 1]
+    assert {round(v, 9) for v in (found.low, found.high)} <= {round(float(y), 9) for y in edge}
+    assert axis.get_xscale() == "log"
     assert str(found) in figure.alt
 
 
@@ -192,7 +208,8 @@ BOOK = {  # the labels of the figures that chapters draw with these functions
         *("CGSV, our step", "printed step"),
         *("noise floor of our step", "noise floor of printed step"),
     ],
-    "fig-sign": ["sound, ours", "corrupted, ours", "sound, printed sign"],
+    "fig-slope": ["Banzhaf", "Shapley"],
+    "fig-sign": ["sound, gain", "corrupted, gain", "sound, printed", "corrupted, printed"],
     "fig-weights": ["noisy", "others", "noisy, literal"],
     "fig-index": ["FedCCEA"],
     "fig-fit": ["AAM", "AAM, clients shuffled", "mean learning curve"],

@@ -54,9 +54,7 @@ def test_rows_are_stored_in_long_format_with_all_that_is_known(place: Path) -> N
     assert list(frame) == ["seed", "variant", "metric", "value"]
     assert len(frame) == 9
     assert set(told["seconds"]) == {"0", "1", "2"}
-    assert told["fingerprint"] == code.fingerprint(
-        STUDY
-    )
+    assert told["fingerprint"] == code.fingerprint(STUDY)
     assert {"protocol", "version", "machine", "verdict", "verdicts", "item"} <= set(told)
     assert store.state(STUDY) == "current"
     assert store.check([STUDY]) == []
@@ -121,6 +119,27 @@ def test_rows_that_the_code_does_not_give_are_named(place: Path) -> None:
     assert "other rows" in store.check([STUDY])[0]
 
 
+def test_times_may_differ_from_the_stored_ones(place: Path) -> None:
+    def timed(seed: int):
+        yield "good", "AUC @ 10", 1.0
+        yield "good", "seconds, training", float(len(calls))
+        calls.append(seed)
+
+    study = replace(STUDY, rows=timed, claims=(Claim("is 1", beyond("AUC @ 10", "good", 0.9)),))
+    store.run([study])
+    assert store.check([study]) == []
+    assert len(calls) == 4
+
+
+def test_a_stored_seed_of_a_short_result_is_not_computed_again(place: Path) -> None:
+    store.run([STUDY], seeds=[0, 1])
+    calls.clear()
+    assert store.run([STUDY], seeds=[0, 1]) == []
+    assert store.run([STUDY]) == ["toy"]
+    assert calls == [2]
+    assert store.read(STUDY).seeds == 3
+
+
 def test_a_stale_result_is_named_and_renewed_only_as_far_as_it_changed(place: Path) -> None:
     store.run([STUDY])
     other = replace(STUDY, protocol={"seeds": ("none", "three")})
@@ -156,6 +175,8 @@ def test_the_fingerprint_sees_code_and_not_words() -> None:
 
         def figure():
             return OTHER
+
+        STUDIES = tuple(seed for seed in (1, OTHER))
         '''
     )
 
