@@ -149,8 +149,8 @@ def _figure(
     """A figure with its panels, of this height each; in inches."""
     columns = _columns(panels)
     rows = math.ceil(panels / columns)
-    size = {"figsize": (width, height * rows), "layout": "constrained"}
-    figure, grid = plt.subplots(rows, columns, squeeze=False, **size)
+    size = (width, height * rows)
+    figure, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
     axes = list(grid.flat)
     for axis in axes[panels:]:
         axis.remove()

@@ -114,8 +114,8 @@ def _few(game: Game, most: int) -> None:
 
 def _table(game: Game) -> tuple[np.ndarray, np.ndarray, float]:
     """Coalitions but the empty and the grand one [2^n - 2, n], their worth, and the whole gain."""
-    v = game.all().double()
-    v = (v - v[0]).numpy()
+    worth = game.all().double()
+    v = (worth - worth[0]).numpy()
     return all_coalitions(game.n).double().numpy()[1:-1], v[1:-1], float(v[-1])
 
 

@@ -75,7 +75,7 @@ STAGES = (
     Stage(
         "evidence",
         (("-m", "fedlab_mini.studies", "check"),),
-        "A stored result is not what the code gives: `make evidence` runs what is missing or stale.",
+        "A stored result is not what the code gives: `make evidence` runs what is stale.",
     ),
     Stage(
         "outputs",

@@ -28,6 +28,7 @@ IMG = re.compile(r"<img\b[^>]*>", re.IGNORECASE | re.DOTALL)
 ALT_ATTRIBUTE = re.compile(r"""\balt\s*=\s*(["'])[^"']*\w""", re.IGNORECASE)
 BOXED_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 GUESS = re.compile(r"(?:^|[.!?:]\s)Guess\b[^\n]*(?:\n[^\n]+)*\Z", re.MULTILINE)
+END = reading.Block("end", "")
 BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 
 
@@ -73,24 +74,28 @@ def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
         yield f"{long} cells of more than {LONG} lines; two are the most"
 
 
+def tells_nothing(part: reading.Block | NotebookNode) -> bool:
+    """Whether what stands below an explorer is code, a lead to code, or folded."""
+    code = not isinstance(part, reading.Block)
+    return code or reading.is_folded(part) or part.text.endswith(":")
+
+
 def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
     """Guesses that the page gives away: after one come code or a folded answer, and no title."""
     page: list[reading.Block | NotebookNode] = []
     for cell in cells:
         page += [cell] if cell.cell_type == "code" else reading.blocks(cell.source)
-    is_folded = [isinstance(part, reading.Block) and reading.is_folded(part) for part in page]
-    is_folded += [False] * 2  # after the end
     for index, part in enumerate(page):
         if not isinstance(part, reading.Block) or not GUESS.search(part.text):
             continue
         question = f"answer after: {part.text.splitlines()[-1]}"
-        after = page[index + 1] if index + 1 < len(page) else None
+        after, then = [*page[index + 1 : index + 3], END, END][:2]
         source = after.source if isinstance(after, NotebookNode) else None
-        if source is None and not is_folded[index + 1]:
+        if source is None and not reading.is_folded(after):
             yield f"fold the {question} (:class: dropdown), or put its code there"
         elif source and re.search(r"\btitle=", source):
             yield f"a title may give away the {question}; leave it to the caption"
-        elif source and "fedlab_mini.widgets" in source and not is_folded[index + 2]:
+        elif source and "fedlab_mini.widgets" in source and not tells_nothing(then):
             yield f"fold the {question} and its explorer (:class: dropdown)"
 
 

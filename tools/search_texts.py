@@ -86,6 +86,8 @@ def write(app: Any, failed: Exception | None) -> None:
         told = {"pages": app.search_pieces, "synonyms": groups["same"]}
         text = f"SEARCH_TEXTS = {json.dumps(told, ensure_ascii=False, separators=(',', ':'))};\n"
         (Path(app.outdir) / "_static" / FILE).write_text(text, encoding="utf-8", newline="\n")
+        # Sphinx's own index, which every page would load, is not asked any more
+        (Path(app.outdir) / "searchindex.js").write_text("Search.setIndex({});\n", "utf-8")
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -36,12 +36,13 @@ document.addEventListener("DOMContentLoaded", () => {
     return found;
   };
 
-  /* More for a title than for a text, for the reader's own words, and for short texts on the matter. */
+  /* More for a title than for a text, for a page than for its parts, for the reader's own words, and for short texts on the matter. */
   const count = (text, words) => text.match(words)?.length ?? 0;
   const cover = (text, words) => (text.match(words) ?? []).join("").length / (text.length + 1);
-  const worth = ({ own, any }, [, title, text], heading) => {
+  const worth = ({ own, any }, [anchor, title, text], heading) => {
     const often = 2 * count(text, own) + count(text, any), share = often / (often + 2 + text.length / 400);
     return 14 * Math.min(count(title, own), 1) + 6 * Math.min(count(title, any), 1) + 8 * cover(title, own)
+      + (anchor ? 0 : 4 * Math.min(count(title, own), 1))
       + 2 * Math.min(count(heading, any), 1) + 10 * share;
   };
   const place = (page, title, query) => page !== REFERENCE || title === query.trim() ? 1 : 0.6;

@@ -92,8 +92,9 @@ class Results:
         return {claim.sentence: claim.judge(self) for claim in self.study.claims}
 
     def verdict(self) -> str:
-        """The paper's item as a whole: all of its own claims hold, some, or none."""
-        own = [self.verdicts()[claim.sentence][0] for claim in self.study.claims if claim.paper]
+        """The item as a whole: all, some or none of the paper's claims hold; without one, ours."""
+        claims = [claim for claim in self.study.claims if claim.paper] or self.study.claims
+        own = [claim.judge(self)[0] for claim in claims]
         tested = [word for word in own if word != UNTESTED]
         if not tested:
             return UNTESTED

@@ -15,7 +15,7 @@ from typing import Any
 import anywidget
 
 STATIC = Path(__file__).parent / "static"
-COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+COMMENT = re.compile(r"/\*.*?\*/|\s// [^\n]*", re.DOTALL)
 Numbers = dict[str, dict[str, float]]
 
 
@@ -47,8 +47,8 @@ class Widget(anywidget.AnyWidget):
 
 
 class Explorer(Widget):
-    """A figure that a reader can change. Its settings are traits, so that Python can change them
-    and sees what the reader does."""
+    """A figure that asks for a guess, and that a reader can change. Its settings are traits, so
+    that Python can change them and sees what the reader does; the guess stays in the page."""
 
     _css = style("kit")
 

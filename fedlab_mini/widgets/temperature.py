@@ -22,7 +22,7 @@ class TemperatureExplorer(Explorer):
     raises       ValueError naming the argument
     """
 
-    _esm = program("kit", "temperature")
+    _esm = program("kit", "random", "temperature")
     relevance = traitlets.List(traitlets.Float()).tag(sync=True)
     irrelevant = traitlets.List(traitlets.Int()).tag(sync=True)
     temperature = traitlets.Float().tag(sync=True)
@@ -62,7 +62,8 @@ class TemperatureExplorer(Explorer):
             "the same without relevance": m * len(self.irrelevant) / K,
             "share of relevant clients": 1 - expected / m,
         }
-        columns = {"first draw": p, "among those drawn": chance}
+        columns = {"first draw": p.tolist(), "among those drawn": chance.tolist()}
+        columns = {"relevance": list(self.relevance)} | columns
         return {**by_name(names, columns), "value": facts}
 
 

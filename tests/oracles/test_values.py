@@ -128,9 +128,7 @@ def test_a_convex_game_has_its_shapley_value_in_the_core() -> None:
     game = fm.Game(4, lambda s: s.double().sum(1) ** 2)
     assert fm.core_shortfall(game) <= 0
     assert excesses(game, fm.exact(game).values.numpy())[1].max() <= 1e-12
-    assert (
-        fm.core_shortfall(fm.majority([1, 1, 1], 2)) > 0
-    )  # nobody can be content: the core is empty
+    assert fm.core_shortfall(fm.majority([1, 1, 1], 2)) > 0  # the core is empty
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (16, 1), (1, 4), (2.5, 3.5)])

@@ -123,7 +123,7 @@ SOUGHT = {
     "pandas": "faq.html#can-i-have-results-as-a-pandas-table",
     "install": "faq.html#how-do-i-install-it",
     "malicious client": "faq.html#a-score-is-negative-is-the-client-malicious",
-    "Shapley": "glossary.html#term-Shapley-value",
+    "Shapley": "notebooks/02_shapley_theory.html",
     "round_game": "api.html#fedlab_mini.games.round_game",
 }
 

@@ -182,7 +182,8 @@ def test_kernel_and_page_see_each_other(opened, name):
     page, client = opened
     board = page.locator(".fedlab-widget").nth(list(MADE).index(name))
     _, trait, value = MADE[name]
-    control = board.locator("input[type=range]").first
+    board.get_by_role("button", name="Reveal").click()
+    control = board.locator("input[type=range]:not(.w-guess)").first
     settings = f"{{k: v for k, v in made['{name}'].get_state().items() if not k.startswith('_')}}"
     before = ask(client, settings)
     control.focus()

@@ -32,7 +32,7 @@ dark.onchange();
 <!-- here -->
 </article></main></body></html>"""
 
-STATE = json.dumps({"state": {"a": {"state": {"_esm": "x" * 20_001}}}})
+STATE = json.dumps({"state": {"a": {"state": {"_esm": "x" * 24_001}}}})
 
 # what is planted, and what the visit is to say; all of it stands in one page
 PLANTED = {
@@ -77,7 +77,7 @@ PLANTED = {
     ),
     f'<script type="{WIDGET}-view+json">{{"model_id": "a"}}</script>': "a widget does not draw",
     f'<script type="{WIDGET}-state+json">{STATE}</script>': (
-        "widget programs of 20,001 bytes, limit 20,000"
+        "widget programs of 24,001 bytes, limit 24,000"
     ),
 }
 

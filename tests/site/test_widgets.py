@@ -1,5 +1,6 @@
 """Widgets on the chapters' pages, opened from disk: moved by hand, compared with Python."""
 
+import itertools
 import json
 import math
 import random
@@ -7,20 +8,25 @@ import random
 import anywidget
 import nbformat
 import pytest
+import visit
 
 import chapters
 import page_scripts
 from fedlab_mini import widgets
 
-HOMES = {
-    "02_shapley_theory": widgets.ShapleyExplorer,
-    "03_retraining_baselines": widgets.PartitionExplorer,
-    "04_cgsv": widgets.CosineExplorer,
-    "05_reinforce_frcce": widgets.PolicyExplorer,
-    "06_reinforce_fldve": widgets.RoundReplay,
-    "07_fedccea": widgets.AAMExplorer,
-    "08_sfedavg": widgets.TemperatureExplorer,
-    "09_label_standardisation": widgets.LabelRuleExplorer,
+HOMES = {  # the widget, and the number that it asks for
+    "02_shapley_theory": (widgets.ShapleyExplorer, "share", "C"),
+    "03_retraining_baselines": (
+        widgets.PartitionExplorer,
+        "value",
+        "classes of which one client holds 9 in 10",
+    ),
+    "04_cgsv": (widgets.CosineExplorer, "exact Shapley", "client 0"),
+    "05_reinforce_frcce": (widgets.PolicyExplorer, "probability", "client 2 (corrupted)"),
+    "06_reinforce_fldve": (widgets.RoundReplay, "weight", "client 1 (corrupted)"),
+    "07_fedccea": (widgets.AAMExplorer, "loss without", "client 4"),
+    "08_sfedavg": (widgets.TemperatureExplorer, "value", "irrelevant clients expected"),
+    "09_label_standardisation": (widgets.LabelRuleExplorer, "chance", "a false repair"),
 }
 STATES, MOVES = 22, 70  # so many different settings, after at most so many moves
 KEYS = ("ArrowRight", "ArrowLeft", "ArrowUp", "PageUp", "PageDown", "Home", "End")
@@ -30,7 +36,37 @@ READ = """(keys) => { const board = document.querySelector(".fedlab-widget");
     shown: [...board.querySelectorAll("data[data-of]")].map((e) =>
       [e.dataset.of, e.dataset.for, e.value, e.textContent]) }; }"""
 
+LOOK = """e => e.innerHTML.replaceAll(' class=""', "")
+  + [...e.querySelectorAll("input")].map(i => i.value)"""
+CRAMPED = """e => [
+  ...[...e.querySelectorAll("input[type=range]")].filter(i => innerWidth > 1000
+    && i.clientWidth < Math.round((i.max - i.min) / i.step))
+    .map(i => `${i.ariaLabel ?? i.labels[0].innerText}: ${i.clientWidth} px`),
+  ...[...e.querySelectorAll(".w-table")].filter(t => t.scrollWidth > t.clientWidth)
+    .map(t => `${t.ariaLabel}: ${t.scrollWidth} px in ${t.clientWidth}`),
+  ...(innerWidth > 1000 && e.offsetHeight > 720 ? [`${e.offsetHeight} px high`] : [])]"""
+AXE = """only => axe.run(".fedlab-widget", { runOnly: { type: "tag", values: only } })
+  .then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"""
+LISTEN = """e => { const said = window.said = [];
+  for (const live of e.querySelectorAll("[role=status], [aria-live], output")) {
+    new MutationObserver(() => said.push(Date.now()))
+      .observe(live, { childList: true, characterData: true, subtree: true });
+  } }"""
+
 pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def explorer(open_page, site):
+    """A function that opens a chapter: its page, its explorer, and a button of it by name."""
+
+    def open_one(chapter, **look):
+        page = open_page(f"{site.as_uri()}/notebooks/{chapter}.html", **look)
+        board = page.locator(".fedlab-widget").first
+        board.wait_for()
+        return page, board, lambda name: board.get_by_role("button", name=name, exact=True)
+
+    return open_one
 
 
 def twin(cls, state):
@@ -79,12 +115,11 @@ def move(page, control, chance: random.Random, pointer: bool) -> None:
 
 
 @pytest.mark.parametrize("chapter", HOMES)
-def test_numbers_follow_hand_and_keyboard_as_in_python(open_page, site, chapter):
-    cls, chance = HOMES[chapter], random.Random(chapter)
-    page = open_page(f"{site.as_uri()}/notebooks/{chapter}.html")
-    board = page.locator(".fedlab-widget").first
-    board.wait_for()
-    controls = board.locator("input, select").all()
+def test_numbers_follow_hand_and_keyboard_as_in_python(explorer, chapter):
+    cls, chance = HOMES[chapter][0], random.Random(chapter)
+    page, board, button = explorer(chapter)
+    button("Reveal").press("Enter")
+    controls = board.locator("input:not(.w-guess), select").all()
     start = page.evaluate(READ, settings(cls))
     assert differences(page, cls) == []
     states, left = {json.dumps(start["state"])}, set(range(len(controls)))
@@ -97,14 +132,144 @@ def test_numbers_follow_hand_and_keyboard_as_in_python(open_page, site, chapter)
         assert differences(page, cls) == [], f"after move {step}"
         states.add(json.dumps(page.evaluate(READ, settings(cls))["state"]))
     assert len(states) > STATES, "the controls hardly change anything"
-    board.get_by_role("button", name="Reset").press("Enter")
+    button("Reset").press("Enter")
     assert page.evaluate(READ, settings(cls)) == start
     assert page.faults == []
 
 
+@pytest.mark.parametrize("chapter", HOMES)
+def test_a_guess_comes_before_the_truth(explorer, chapter):
+    cls, quantity, name = HOMES[chapter]
+    page, board, button = explorer(chapter)
+    truth = twin(cls, page.evaluate(READ, settings(cls))["state"]).numbers()[quantity][name]
+    asked = board.locator(f"data[data-of='{quantity}'][data-for='{name}']")
+    guess, mark = board.locator(".w-guess"), board.locator(".w-truth")
+
+    def veiled():
+        hidden = [asked.text_content(), asked.get_attribute("value"), guess.input_value()]
+        assert hidden[:2] == ["?", ""]
+        assert board.locator("[role=status]").inner_text() == "Commit to a guess, then reveal."
+        assert not mark.is_visible()
+        assert button("Replay").is_disabled()
+
+    veiled()
+    guess.press("ArrowRight")
+    guess.press("End")
+    veiled()
+    button("Reveal").press("Enter")
+    low, high = (float(guess.get_attribute(end)) for end in ("min", "max"))
+    far = float(guess.input_value()) - truth
+    digits = len(board.locator(".w-ask .w-now-at").inner_text().partition(".")[2])
+    said = board.locator("[role=status]").inner_text()
+    assert f"The truth is {truth:.{digits}f}, your guess was {far:.{digits}f} too high" in said
+    scale, at = guess.bounding_box(), mark.bounding_box()
+    place = (at["x"] + at["width"] / 2 - scale["x"] - 8) / (scale["width"] - 16)
+    assert place == pytest.approx((truth - low) / (high - low), abs=0.02)
+    assert float(asked.get_attribute("value")) == pytest.approx(truth)
+    button("Guess again").press("Enter")
+    page.wait_for_timeout(1000)  # for the screen reader's ease
+    veiled()
+    assert page.faults == []
+
+
+@pytest.mark.parametrize("chapter", HOMES)
+def test_nothing_is_cramped_hidden_or_hard_to_read(explorer, chapter):
+    page, board, button = explorer(chapter)
+    page.evaluate(visit.axe_program())
+    for press in ("Reset", "Reveal"):
+        button(press).press("Enter")
+        for width in (visit.PHONE, visit.DESK):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert board.evaluate(CRAMPED) == [], f"{width} px, after {press}"
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function("s => document.documentElement.dataset.theme === s", arg=scheme)
+        page.evaluate(visit.SETTLE)
+        assert page.evaluate(AXE, visit.TAGS) == [], scheme
+
+
+@pytest.mark.parametrize("chapter", HOMES)
+def test_replay_moves_and_ends_in_the_present(explorer, chapter):
+    page, board, button = explorer(chapter)
+    page.emulate_media(reduced_motion="no-preference")
+    button("Reveal").press("Enter")
+    page.wait_for_timeout(1000)  # the truth comes to rest, and is said
+    present, moving = board.evaluate(LOOK), set()
+    board.evaluate(LISTEN)
+    button("Replay").press("Enter")
+    while len(moving) < 3 and button("Pause").count():
+        moving.add(board.evaluate(LOOK))
+    assert len(moving) == 3
+    button("Pause").press("Enter")
+    paused = board.evaluate(LOOK)
+    page.wait_for_timeout(200)
+    assert board.evaluate(LOOK) == paused
+    button("Go on").press("Enter")
+    button("Replay").wait_for()
+    page.wait_for_timeout(1000)
+    assert board.evaluate(LOOK) == present
+    assert differences(page, HOMES[chapter][0]) == []
+    assert len(page.evaluate("said")) <= 2, "it may speak when paused and when it ends"
+    assert page.faults == []
+
+
+@pytest.mark.parametrize("chapter", HOMES)
+def test_without_motion_a_replay_is_a_step(explorer, chapter):
+    page, board, button = explorer(chapter)
+    button("Reveal").press("Enter")
+    page.wait_for_timeout(1000)
+    present = board.evaluate(LOOK)
+    button("Replay").press("Enter")
+    page.wait_for_timeout(1000)
+    step = board.evaluate(LOOK)
+    page.wait_for_timeout(300)
+    assert board.evaluate(LOOK) == step != present
+    assert board.evaluate("e => e.getAnimations({ subtree: true }).length") == 0
+    button("To the end").press("Enter")
+    page.wait_for_timeout(1000)
+    assert board.evaluate(LOOK) == present
+
+
+def test_a_screen_reader_hears_one_sentence_a_second(explorer):
+    page, board, button = explorer("05_reinforce_frcce")
+    button("Reveal").press("Enter")
+    board.evaluate(LISTEN)
+    steps = board.get_by_label("steps", exact=True)
+    for _ in range(60):
+        steps.press("ArrowLeft")
+        page.wait_for_timeout(30)
+    page.wait_for_timeout(1100)
+    times = page.evaluate("said")
+    assert len(times) >= 2
+    assert min(b - a for a, b in itertools.pairwise(times)) > 900
+    assert "After 340 steps" in board.locator("[role=status]").inner_text()
+
+
+def test_a_guess_can_be_drawn(explorer):
+    page, board, _ = explorer("05_reinforce_frcce")
+    chart = board.locator(".w-pick")
+    box = chart.bounding_box()
+    chart.click(position={"x": box["width"] / 2, "y": box["height"] * (12 + 146 / 4) / 190})
+    assert float(board.locator(".w-guess").input_value()) == pytest.approx(0.75, abs=0.02)
+    assert board.locator(".w-ring").count() == 1
+    assert page.faults == []
+
+
+def test_at_zero_nobody_has_the_largest_index(explorer):
+    page, board, button = explorer("07_fedccea")
+    button("Reveal").press("Enter")
+    for k in range(8):
+        board.get_by_label(f"data of client {k}").press("Home")
+    page.wait_for_timeout(1000)
+    assert "nobody has an index" in board.locator(".w-question").inner_text()
+    assert "Largest index: nobody" in board.locator("[role=status]").inner_text()
+    assert differences(page, widgets.AAMExplorer) == []
+
+
 def test_an_arrow_can_be_dragged(open_page, site):
     page = open_page(f"{site.as_uri()}/notebooks/04_cgsv.html")
-    page.locator(".fedlab-widget").scroll_into_view_if_needed()
+    page.locator(".fedlab-widget").get_by_role("button", name="Reveal").click()
+    page.locator(".w-plane").scroll_into_view_if_needed()
     plane, tip = (page.locator(f".fedlab-widget {part}").first for part in (".w-plane", ".w-tip"))
     box, at = plane.bounding_box(), tip.bounding_box()
     page.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
@@ -117,17 +282,6 @@ def test_an_arrow_can_be_dragged(open_page, site):
     assert differences(page, widgets.CosineExplorer) == []
     page.mouse.move(box["x"], box["y"])
     assert page.evaluate(READ, ["updates"])["state"]["updates"][0] == [x, y], "it was let go"
-
-
-def test_replay_plays_and_pauses(open_page, site):
-    page = open_page(f"{site.as_uri()}/notebooks/06_reinforce_fldve.html")
-    play = page.get_by_role("button", name="Play")
-    play.press("Enter")
-    model = 'document.querySelector(".fedlab-widget").parentElement.model'
-    page.wait_for_function(f"{model}.get('round') > 2")
-    page.get_by_role("button", name="Pause").press("Enter")
-    assert differences(page, widgets.RoundReplay) == []
-    assert page.faults == []
 
 
 def test_quiz_marks_itself_and_explains_every_choice(open_page, site):

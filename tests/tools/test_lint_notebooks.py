@@ -158,6 +158,7 @@ SHOW, EXPLORER = "plots.curves(x)", "from fedlab_mini.widgets import X\nX()"
 GUESSES = [  # texts and cells of a page; what is said of it
     ([QUIZ, [SHOW], "It is b."], ""),
     ([QUIZ, [EXPLORER], FOLD], ""),
+    ([QUIZ, [EXPLORER], "In numbers:", [SHOW]], ""),
     ([f":::{{admonition}} Break it\n{QUIZ}\n:::", [SHOW]], ""),
     ([f"{QUIZ}\n\n{FOLD}"], ""),
     (["A b. The chance of guessing is one half. Guess\n\nit is b.\n"], "fold the answer"),

@@ -64,6 +64,7 @@ def test_program_holds_pages_and_synonyms(tmp_path):
     text = (tmp_path / "_static" / search_texts.FILE).read_text(encoding="utf-8")
     told = json.loads(text.removeprefix("SEARCH_TEXTS = ").removesuffix(";\n"))
     assert told["pages"] == pages
+    assert (tmp_path / "searchindex.js").stat().st_size < 100  # every page loads it
     groups = told["synonyms"]
     assert all(len(set(group)) == len(group) > 1 for group in groups)
     assert all(word == word.lower() for group in groups for word in group)

@@ -203,8 +203,11 @@ BOOK = {  # the labels of the figures that chapters draw with these functions
     "fig-retraining": ["exact Shapley", "truncated", "leave-one-out"],
     "fig-removal": ["exact Shapley", "leave-one-out"],
     "fig-bill": ["leave-one-out", "truncated, K orders", "exact"],
-    "fig-ladder": ["CGSV, ours", "as printed"],
-    "fig-overshoot": ["CGSV, median length of the updates", "length 1, as printed"],
+    "fig-ladder": ["CGSV, our step", "printed step"],
+    "fig-overshoot": [
+        *("CGSV, our step", "printed step"),
+        *("noise floor of our step", "noise floor of printed step"),
+    ],
     "fig-slope": ["Banzhaf", "Shapley"],
     "fig-sign": ["sound, gain", "corrupted, gain", "sound, printed", "corrupted, printed"],
     "fig-weights": ["noisy", "others", "noisy, literal"],

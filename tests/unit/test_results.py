@@ -38,4 +38,4 @@ def test_a_missing_run_says_how_to_get_it(folder):
 def test_a_chapter_finds_its_run_from_its_own_folder(monkeypatch):
     monkeypatch.delenv("FEDLAB_RESULTS", raising=False)
     monkeypatch.chdir(ROOT / "notebooks")
-    assert results.paper_run("04_cgsv")["chapter"] == "04_cgsv"
+    assert results.paper_run("02_shapley_theory")["chapter"] == "02_shapley_theory"

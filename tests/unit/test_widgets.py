@@ -98,7 +98,8 @@ def test_programs_are_whole_small_and_ask_for_nothing():
     host = STATIC.parents[2] / "book" / "_static" / "afm-host.js"
     heaviest = max(len(getattr(widgets, name)._esm.encode()) for name in widgets.__all__)
     both = heaviest + len(Quiz._esm.encode()) + host.stat().st_size
-    assert both < 20_000, f"a page's widget scripts weigh {both} bytes"
+    # 20 kB until explorers asked and replayed; written once, that is a sixth of it on every page
+    assert both < 24_000, f"a page's widget scripts weigh {both} bytes"
     assert program("random").startswith("function uniforms")
 
 

@@ -12,32 +12,43 @@ function build(ui) {
     let accuracy = start;
     return slopes.map((a) => (accuracy += a * (squash(sum) - rest)));
   };
-  ui.group("w-controls", () => names.forEach((name, k) => ui.slider({ key: "shares", path: [k], label: `data of ${k}`, min: 0, max: 1, step: 0.05, tint: colour(k), text: (s) => `${format(100 * s, 0)} %` })));
-  const plot = ui.chart("Predicted accuracy", "round: predicted accuracy");
-  ui.legend([["these sizes", "var(--accent)"], ["everybody's whole data", "currentColor", true]]);
-  const show = ui.table("What the model says of each client", names, [{ name: "samples used" }, { name: "quality ω", digits: 3 },
-    { name: "contribution", digits: 3 }, { name: "index", digits: 3, bar: true }, { name: "loss without", digits: 4 }], { tint: colour });
-  const facts = ui.table("Predicted accuracy at the end", ["with these sizes", "with all data", "with no data"], [{ name: "accuracy", digits: 3 }], { head: "" });
-  const say = ui.status();
-  ui.reset();
+  const whole = curve(full).at(-1);
+  const nothing = curve(full.map(() => 0)).at(-1);
+  const indices = (shares) => {
+    const value = full.map((x, k) => Math.max(0, x * shares[k] * quality[k]));
+    return value.map((v) => (total(value) > 0 ? v / total(value) : 0));
+  };
+  const best = () => { const index = indices(model.get("shares")); return total(index) ? index.indexOf(Math.max(...index)) : -1; };
+  ui.ask({ question: () => (best() < 0 ? "With these sizes no client counts for anything, so nobody has an index. Give somebody data." :
+    `All data are worth ${format(whole - nothing, 3)} of accuracy. How much of it is lost without ${names[best()]}, which has the largest index, ${format(indices(model.get("shares"))[best()], 3)}?`),
+    of: "loss without", name: () => names[best()], min: 0, max: Math.max(0.1, Number((whole - nothing).toFixed(2))), step: 0.005, digits: 3, hides: ["loss without"],
+    replay: { key: "shares", at: (shares, part) => shares.map((share) => share * part) } });
+  let plot, facts;
+  ui.group("w-sides", () => {
+    plot = ui.chart("Predicted accuracy", "round: predicted accuracy", { low: 0, high: Math.max(1, whole) });
+    ui.group("", () => {
+      facts = ui.table("Predicted accuracy at the end", ["with these sizes", "with all data", "with no data"], [{ name: "accuracy", digits: 3 }], { head: "" });
+      ui.legend([["these sizes", "var(--accent)"], ["everybody's whole data", "currentColor", true]]);
+    });
+  });
+  const show = ui.table("What the model says of each client", names, [
+    { name: "samples used", put: (k) => ui.slider({ key: "shares", path: [k], label: `data of client ${k}`, min: 0, max: 1, step: 0.05, text: (s) => `${format(100 * s, 0)} %`, bare: true }) },
+    { name: "quality ω", short: "ω", digits: 3 }, { name: "contribution", short: "x ω", digits: 3 }, { name: "index", digits: 3, bar: true }, { name: "loss without", digits: 4, bar: true }], { tint: colour });
   return () => {
-    const shares = model.get("shares");
+    const shares = ui.get("shares");
     const sizes = full.map((x, k) => x * shares[k]);
-    const value = sizes.map((x, k) => x * quality[k]);
-    const positive = value.map((v) => Math.max(0, v));
-    const index = positive.map((v) => (total(positive) ? v / total(positive) : 0));
+    const index = indices(shares);
     const now = curve(sizes);
     const all = curve(full);
     const without = sizes.map((_, k) => now.at(-1) - curve(sizes.map((x, j) => (j === k ? 0 : x))).at(-1));
     show("samples used", sizes);
     show("quality ω", quality);
-    show("contribution", value);
+    show("contribution", sizes.map((x, k) => x * quality[k]));
     show("index", index);
-    show("loss without", without);
-    facts("accuracy", [now.at(-1), all.at(-1), curve(full.map(() => 0)).at(-1)]);
+    show("loss without", without, Math.abs(whole - nothing));
+    facts("accuracy", [now.at(-1), whole, nothing]);
     plot([{ y: [start, ...all], colour: "currentColor", dash: "5 4", name: "everybody's whole data" }, { y: [start, ...now], colour: "var(--accent)", name: "these sizes" }]);
-    const best = index.indexOf(Math.max(...index));
-    say(`Predicted accuracy at the end: ${format(now.at(-1), 3)}. Largest index: ${names[best]}.`);
+    return `Predicted accuracy at the end: ${format(now.at(-1), 3)}. Largest index: ${total(index) ? largest(index, names) : "nobody, since no client counts for anything"}.`;
   };
 }
 

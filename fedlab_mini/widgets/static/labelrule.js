@@ -25,28 +25,35 @@ function accept({ group, server, recall, margin, strict }, q) {
 
 function build(ui) {
   const { model } = ui;
+  const rule = () => Object.fromEntries(["group", "server", "recall", "margin", "strict"].map((key) => [key, ui.get(key)]));
+  ui.ask({ question: () => `A group of ${model.get("group")} is not this class, but ${format(100 * model.get("fraction"), 0)} % of it looks like it. With what chance is it renamed, wrongly?`,
+    of: "chance", name: () => "a false repair", min: 0, max: 1, step: 0.01, digits: 2, hides: ["a false repair"],
+    replay: { key: "group", at: (group, part) => Math.max(1, Math.round(group * part)) } });
   ui.group("w-controls", () => {
-    ui.slider({ key: "group", label: "samples in the group", min: 1, max: 200 });
+    ui.slider({ key: "group", label: "group's samples", min: 1, max: 200 });
     ui.slider({ key: "server", label: "server's samples", min: 1, max: 200 });
-    ui.slider({ key: "recall", label: "recall of the class", min: 0.5, max: 1, step: 0.01, digits: 2 });
-    ui.slider({ key: "fraction", label: "fraction of a wrong group that looks like it", min: 0, max: 1, step: 0.01, digits: 2 });
+    ui.slider({ key: "recall", label: "looks like it, right group", min: 0.5, max: 1, step: 0.01, digits: 2 });
+    ui.slider({ key: "fraction", label: "looks like it, wrong group", min: 0, max: 1, step: 0.01, digits: 2 });
     ui.slider({ key: "margin", label: "margin", min: 0, max: 0.5, step: 0.01, digits: 2 });
+    ui.toggle({ key: "strict", label: "strict, as printed: no margin" });
   });
-  ui.group("w-checks", () => ui.toggle({ key: "strict", label: "strict rule as printed: share above recall, no margin" }));
-  const plot = ui.chart("Chance of renaming", "margin: chance of renaming", { low: 0, high: 1 });
-  ui.legend([["the group is truly this class", "var(--client-0)"], ["it only looks like it", "var(--corrupted)", true]]);
-  const show = ui.table("Chance that the group is renamed", ["a right repair", "a false repair"], [{ name: "chance", digits: 3, bar: true }], { head: "" });
-  const say = ui.status();
-  ui.reset();
+  let plot, show;
+  ui.group("w-sides", () => {
+    plot = ui.chart("Chance of renaming", "margin: chance of renaming", { low: 0, high: 1, pick: true });
+    ui.group("", () => {
+      show = ui.table("Chance that the group is renamed", ["a right repair", "a false repair"], [{ name: "chance", digits: 3, bar: true }], { head: "", tint: (i) => ["var(--client-0)", "var(--corrupted)"][i] });
+      ui.legend([["the group is truly this class", "var(--client-0)"], ["it only looks like it", "var(--corrupted)", true]]);
+    });
+  });
   const margins = Array.from({ length: 51 }, (_, i) => i / 100);
   return () => {
-    const rule = Object.fromEntries(["group", "server", "recall", "margin", "strict"].map((key) => [key, model.get(key)]));
-    const [right, wrong] = [rule.recall, model.get("fraction")].map((q) => accept(rule, q));
+    const now = rule();
+    const [right, wrong] = [now.recall, model.get("fraction")].map((q) => accept(now, q));
     show("chance", [right, wrong], 1);
-    const along = (q) => margins.map((margin) => accept({ ...rule, margin, strict: false }, q));
-    plot([{ y: along(rule.recall), colour: "var(--client-0)", name: "right repair" }, { y: along(model.get("fraction")), colour: "var(--corrupted)", dash: "6 3", name: "false repair" }],
-      rule.strict ? undefined : rule.margin / 0.5, margins);
-    say(`${rule.strict ? "The strict rule" : `With a margin of ${format(rule.margin)} the rule`} repairs a right group with chance ${format(right)} and a wrong one with chance ${format(wrong)}.`);
+    const along = (q) => margins.map((margin) => accept({ ...now, margin, strict: false }, q));
+    plot([{ y: along(now.recall), colour: "var(--client-0)", name: "right repair" }, { y: along(model.get("fraction")), colour: "var(--corrupted)", dash: "6 3", name: "false repair", answer: true }],
+      now.strict ? undefined : now.margin / 0.5, margins);
+    return `${now.strict ? "The strict rule" : `With a margin of ${format(now.margin)} the rule`} repairs a right group with chance ${format(right)} and a wrong one with chance ${format(wrong)}.`;
   };
 }
 

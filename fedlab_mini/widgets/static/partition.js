@@ -52,36 +52,49 @@ function build(ui) {
   const totals = model.get("totals");
   const classes = model.get("classes");
   const most = model.get("most");
+  const few = "classes of which one client holds 9 in 10";
+  ui.ask({ question: () => `${classes.length} classes, ${model.get("clients")} clients, alpha ${Number(model.get("alpha").toPrecision(3))}. How many classes lie in one hand, nine tenths or more of them with one client?`,
+    of: "value", name: () => few, min: 0, max: classes.length, digits: 0, hides: [...classes.map((name) => `class ${name}`), "classes a client holds", few],
+    replay: { key: "alpha", at: (alpha, part) => 100 * (alpha / 100) ** part } });
   ui.group("w-controls", () => {
     ui.slider({ key: "alpha", label: "alpha", min: 0.05, max: 100, step: 0.05, log: true });
     ui.slider({ key: "clients", label: "clients", min: 2, max: most });
     ui.slider({ key: "seed", label: "draw", min: 0, max: 19 });
   });
   const names = Array.from({ length: most }, (_, k) => `client ${k}`);
-  const columns = [...classes.map((name) => ({ name: `class ${name}`, digits: 0, heat: true })), { name: "samples", digits: 0 }];
+  const columns = [...classes.map((name) => ({ name: `class ${name}`, short: name, digits: 0, bar: true })), { name: "samples", digits: 0 }];
+  /* A bar a class, a piece a client in its colour. */
+  const stacks = classes.map((name) => make("div", { class: "w-stack" }, make("b", {}, name), ...names.map((_, k) => make("i", { style: `background:${colour(k)}` }))));
+  let facts;
+  ui.group("w-sides", () => {
+    ui.root.append(make("div", { "aria-hidden": "true" }, "Who holds each class, a colour a client", ...stacks));
+    ui.group("", () => {
+      facts = ui.table("In short", ["classes a client holds", few, "largest client's share"], [{ name: "value" }], { head: "" });
+    });
+  });
   const show = ui.table("Samples of each class at each client", names, columns, { tint: colour });
-  const facts = ui.table("In short", ["classes a client holds", "classes of which one client holds 9 in 10", "largest client's share"],
-    [{ name: "value" }], { head: "" });
-  const say = ui.status();
-  ui.reset();
   return () => {
     const K = model.get("clients");
     const draws = Array.from({ length: most * classes.length }, uniforms(model.get("seed")));
+    const alpha = ui.get("alpha");
     const counts = totals.map((count, c) => {
-      const logs = Array.from({ length: K }, (_, k) => quantile(model.get("alpha"), draws[c * most + k]));
+      const logs = Array.from({ length: K }, (_, k) => quantile(alpha, draws[c * most + k]));
       const top = Math.max(...logs);
       const weights = logs.map((y) => Math.exp(y - top));
       return cut(weights.map((w) => w / total(weights)), count);
     });
     const sizes = Array.from({ length: K }, (_, k) => total(counts.map((row) => row[k])));
     const pad = (list) => names.map((_, k) => (k < K ? list[k] : 0));
-    classes.forEach((name, c) => show(`class ${name}`, pad(counts[c]), totals[c]));
+    classes.forEach((name, c) => {
+      show(`class ${name}`, pad(counts[c]), totals[c]);
+      pad(counts[c]).forEach((count, k) => { stacks[c].children[k + 1].style.flexGrow = ui.veiled ? 0 : count; });
+    });
     show("samples", pad(sizes));
     show.rows.forEach((row, k) => { row.hidden = k >= K; });
     const held = sizes.map((_, k) => counts.filter((row) => row[k] > 0).length);
     const alone = counts.filter((row, c) => Math.max(...row) >= 0.9 * totals[c]).length;
     facts("value", [total(held) / K, alone, Math.max(...sizes) / total(totals)]);
-    say(`With alpha ${Number(model.get("alpha").toPrecision(3))}, ${K} clients hold ${format(total(held) / K, 1)} classes each on average; ${alone} classes are nearly all in one hand.`);
+    return `With alpha ${Number(alpha.toPrecision(3))}, ${K} clients hold ${format(total(held) / K, 1)} classes each on average; ${alone} of ${classes.length} classes are nearly all in one hand.`;
   };
 }
 

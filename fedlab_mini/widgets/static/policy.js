@@ -30,6 +30,10 @@ function build(ui) {
   const names = model.get("names");
   const marked = new Set(model.get("corrupted"));
   const last = model.get("longest");
+  const asked = model.get("corrupted")[0] ?? 0;
+  ui.ask({ question: () => `The rule learns for ${model.get("steps")} steps. How likely is ${names[asked]} to be selected then?`,
+    of: "probability", name: () => names[asked], min: 0, max: 1, step: 0.01, digits: 2, hides: ["probability", "of these probabilities"],
+    replay: { key: "steps", at: (steps, part) => Math.round(steps * part) } });
   ui.group("w-controls", () => {
     ui.choice({ key: "sign", label: "reward", options: [[1, "loss falls (ours)"], [-1, "loss rises (as printed)"]] });
     ui.choice({ key: "baseline", label: "baseline", options: [["none", "none"], ["moving", "moving average"], ["aggregate", "loss of everybody"]] });
@@ -37,24 +41,25 @@ function build(ui) {
     ui.slider({ key: "seed", label: "run", min: 0, max: 19 });
     ui.slider({ key: "steps", label: "steps", min: 0, max: last });
   });
-  const plot = ui.chart("Selection probability", "step: probability to be selected", { low: 0, high: 1 });
-  const show = ui.table("After these steps", names, [{ name: "probability", digits: 3, bar: true }], { tint: colour });
-  const facts = ui.table("Expected validation loss", ["of these probabilities", "of one half each", "of everybody"], [{ name: "loss", digits: 4 }], { head: "" });
-  const say = ui.status();
-  ui.play("steps", last, 60);
-  ui.reset();
+  let plot, show, facts;
+  ui.group("w-sides", () => {
+    ui.group("", () => {
+      plot = ui.chart("Selection probability", "step: probability to be selected", { low: 0, high: 1, pick: true });
+      facts = ui.table("Expected validation loss", ["of these probabilities", "of one half each", "of everybody"], [{ name: "loss", digits: 4 }], { head: "" });
+    });
+    show = ui.table("After these steps", names, [{ name: "probability", digits: 3, bar: true }], { tint: colour });
+  });
   return () => {
     const rule = Object.fromEntries(["sign", "baseline", "rate", "seed"].map((key) => [key, model.get(key)]));
     const path = learn(losses, names.length, last, rule);
-    const steps = Math.min(model.get("steps"), last);
+    const steps = Math.min(ui.get("steps"), last);
     const omega = path[steps];
     show("probability", omega, 1);
     const now = expected(losses, omega);
     const half = expected(losses, omega.map(() => 0.5));
     facts("loss", [now, half, losses.at(-1)]);
-    plot(names.map((name, k) => ({ y: path.map((row) => row[k]), colour: colour(k), dash: marked.has(k) ? "6 3" : undefined, name })), steps / last);
-    const best = omega.indexOf(Math.max(...omega));
-    say(`After ${steps} steps the expected loss is ${format(now, 4)}, ${now < half ? "lower" : "not lower"} than at the start; most likely to be selected: ${names[best]}.`);
+    plot(names.map((name, k) => ({ y: path.map((row, t) => (t <= steps ? row[k] : NaN)), colour: colour(k), dash: marked.has(k) ? "6 3" : undefined, name, answer: true })), steps / last);
+    return `After ${steps} steps the expected loss is ${format(now, 4)}, ${now < half ? "lower" : "not lower"} than at the start; most likely to be selected: ${largest(omega, names)}.`;
   };
 }
 

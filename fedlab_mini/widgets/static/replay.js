@@ -7,21 +7,27 @@ function build(ui) {
   const last = table.scores.length;
   const marked = new Set(model.get("corrupted"));
   const names = table.scores[0].map((_, k) => `client ${k}${marked.has(k) ? " (corrupted)" : ""}`);
-  const tint = (k) => colour(k);
+  const asked = model.get("corrupted")[0] ?? 0;
+  const flat = table.weights.flat().filter(Number.isFinite);
+  ui.ask({ question: () => `What weight does ${names[asked]} have after round ${Math.min(model.get("round"), last)}?`,
+    of: "weight", name: () => names[asked], min: Math.floor(20 * Math.min(0, ...flat)) / 20, max: Math.ceil(20 * Math.max(0.01, ...flat)) / 20, step: 0.005, digits: 3,
+    hides: ["weight", "share of the shown", "weight of the shown"], replay: { key: "round", at: (round, part) => Math.round(round * part) } });
   ui.watch("shown");
-  ui.slider({ key: "round", label: "round", min: 0, max: last });
-  ui.choice({ key: "quantity", label: "lines show", options: [["weights", "weights"], ["scores", "scores"]] });
-  ui.group("w-checks", () => names.forEach((name, k) => ui.toggle({ key: "shown", path: [k], label: name, tint: tint(k) })));
-  const plotAccuracy = ui.chart("Test accuracy", "round: test accuracy");
-  const plotClients = ui.chart("Clients", "round: clients that are shown", { low: Math.min(0, ...[...table.scores, ...table.weights].flat().filter(Number.isFinite)) });
+  ui.group("w-controls", () => {
+    ui.slider({ key: "round", label: "round", min: 0, max: last });
+    ui.choice({ key: "quantity", label: "lines show", options: [["weights", "weights"], ["scores", "scores"]] });
+  });
+  ui.group("w-checks", () => names.forEach((name, k) => ui.toggle({ key: "shown", path: [k], label: name, tint: colour(k) })));
+  let plotAccuracy, plotClients;
+  ui.group("w-sides", () => {
+    plotClients = ui.chart("Clients", "round: clients that are shown", { low: Math.min(0, ...flat, ...table.scores.flat().filter(Number.isFinite)) });
+    plotAccuracy = ui.chart("Test accuracy", "round: test accuracy");
+  });
   const show = ui.table("In this round", names, [{ name: "score", digits: 3, bar: true }, { name: "weight", digits: 3, bar: true },
-    { name: "share of the shown", digits: 3 }], { tint });
+    { name: "share of the shown", digits: 3 }], { tint: colour });
   const facts = ui.table("All together", ["test accuracy", "weight of the shown", "mean score of the shown"], [{ name: "value", digits: 3 }], { head: "" });
-  const say = ui.status();
-  ui.play("round", last);
-  ui.reset();
   return () => {
-    const t = Math.min(model.get("round"), last);
+    const t = Math.min(ui.get("round"), last);
     const shown = model.get("shown");
     const row = (what) => (t ? table[what][t - 1] : names.map(() => 0));
     const kept = (list) => list.filter((_, k) => shown[k]);
@@ -33,9 +39,9 @@ function build(ui) {
     show.rows.forEach((line, k) => { line.hidden = !shown[k]; });
     facts("value", [accuracy[t], together, total(kept(score)) / Math.max(1, kept(score).length)]);
     plotAccuracy([{ y: accuracy, colour: "currentColor", name: "accuracy" }], t / last);
-    const lines = names.map((name, k) => ({ y: [0, ...table[model.get("quantity")].map((r) => r[k])], colour: tint(k), dash: marked.has(k) ? "6 3" : undefined, name }));
-    plotClients(kept(lines), t / last);
-    say(t ? `After round ${t} of ${last} the test accuracy is ${format(accuracy[t], 3)}.` : `Before training the test accuracy is ${format(accuracy[0], 3)}.`);
+    const quantity = model.get("quantity");
+    plotClients(kept(names.map((name, k) => ({ y: [0, ...table[quantity].map((r) => r[k])], colour: colour(k), dash: marked.has(k) ? "6 3" : undefined, name, answer: quantity === "weights" }))), t / last);
+    return t ? `After round ${t} of ${last} the test accuracy is ${format(accuracy[t], 3)}.` : `Before training the test accuracy is ${format(accuracy[0], 3)}.`;
   };
 }
 
