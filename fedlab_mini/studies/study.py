@@ -98,7 +98,9 @@ class Results:
         tested = [word for word in own if word != UNTESTED]
         if not tested:
             return UNTESTED
-        return HOLDS if set(tested) == {HOLDS} else FAILS if set(tested) == {FAILS} else PART
+        if HOLDS in tested:
+            return HOLDS if set(tested) == {HOLDS} else PART
+        return FAILS if FAILS in tested else "not shown"
 
     def judged(self) -> plots.Table:
         """Sentence by sentence: whose it is, what was measured, the verdict."""
