@@ -1,12 +1,13 @@
 """Look at every figure that a kernel draws: axes that a reader sees must say what they show.
 
 A kernel in `chapters.own_settings` runs this file when it starts. A fault is a line on stderr,
-which no chapter may have among its outputs. An SVG holds no date, so that a figure drawn again has
-the same bytes.
+which no chapter may have among its outputs. An SVG is kept light, and without a date, so that a
+figure drawn again has the same bytes.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,12 @@ def unlabelled(figure: Any) -> Iterator[str]:
             yield f"axes {axes.get_title()!r}: no label on {' and '.join(lacks)}"
 
 
+def light(svg: str) -> str:
+    """A drawing without metadata, its places in hundredths of a point."""
+    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    return re.sub(r"(?<![\w.])(-?[1-9]\d*\.\d\d)\d+", r"\1", svg)
+
+
 def watch() -> None:
     """Have IPython name the faults of each figure that it draws."""
     from IPython.core import pylabtools
@@ -34,8 +41,7 @@ def watch() -> None:
     def print_figure(figure: Any, *args: Any, **options: Any) -> Any:
         for fault in unlabelled(figure):
             print(f"{fault}; set one, or switch the axis off", file=sys.stderr)
-        if options.get("fmt") == "svg":
-            options["metadata"] = {"Date": None, "Creator": None}
-        return draw(figure, *args, **options)
+        drawn = draw(figure, *args, **options)
+        return light(drawn) if options.get("fmt") == "svg" else drawn
 
     pylabtools.print_figure = print_figure
