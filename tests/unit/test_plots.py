@@ -196,12 +196,13 @@ MAIN = [
     *("label standardisation", "exact", "leave-one-out", "truncated"),
 ]
 BOOK = {  # the labels of the figures that chapters draw with these functions
+    "fig-gap": ["FedAvg"],
+    "fig-drift": ["FedAvg", "bound"],
+    "fig-partial": ["divided", "absent are nothing", "absent are theta"],
+    "fig-hoeffding": ["orders", "allowed"],
     "fig-splits": ["IID", "Dirichlet 1", "Dirichlet 0.1"],
-    "fig-wrongs": ["no corruption", "wrong labels", "sign flipped", "scaled by 20"],
     "fig-round-values": ["exact Shapley", "leave-one-out"],
-    "fig-errors": ["orders", "orders in pairs", "truncated", "guided", "kernel"],
     "fig-retraining": ["exact Shapley", "truncated", "leave-one-out"],
-    "fig-removal": ["exact Shapley", "leave-one-out"],
     "fig-bill": ["leave-one-out", "truncated, K orders", "exact"],
     "fig-ladder": ["CGSV, our step", "printed step"],
     "fig-overshoot": [
