@@ -184,7 +184,9 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("backdoor", spoilt(fm.backdoor), target=1, share=0.5, shape=(1, 2, 2), size=1)
     add("open_set", spoilt(fm.open_set), foreign=fm.Dataset(*samples(12, 5), classes=3))
     add("swap_labels", spoilt(lambda pairs: fm.swap_labels(*several(pairs))), pairs=[(0, 1)])
-    for name in ("exact", "leave_one_out", "alone", "banzhaf"):
+    add("core_shortfall", fm.core_shortfall, game=game)
+    add("beta_shapley", valued(fm.beta_shapley), game=game, alpha=16.0, beta=1.0)
+    for name in ("exact", "leave_one_out", "alone", "banzhaf", "least_core", "nucleolus"):
         if hasattr(fm, name):
             add(name, valued(getattr(fm, name)), game=game)
     for name in ("permutation", "guided"):
