@@ -16,7 +16,7 @@ from playwright.sync_api import Error, Page
 DESK, PHONE, HEIGHT = 1280, 390, 900
 LOOKS = (("light", PHONE), ("dark", PHONE), ("dark", DESK), ("light", DESK))
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-PAGE_BYTES = 2_500_000
+PAGE_BYTES = 2_750_000  # chapter 5 shows twelve pictures as SVG; the others stay below 2.4 MB
 PROGRAM_BYTES = 24_000  # see tests/unit/test_widgets.py
 HOST = "afm-host.js"
 PATIENCE = 5_000  # ms
