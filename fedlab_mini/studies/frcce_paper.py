@@ -50,7 +50,7 @@ PROTOCOL = {
     "local work": ("not given", "1 epoch, batches of 64"),
     "evaluator": ("4 layers, widths not given, Adam 1e-5", "64-32-16-1; as printed, and ours"),
     "judged on": ("the server's 572 validation messages", "572 others"),
-    "repetitions": ("5, mean shown", "5 seeds, interval"),
+    "repetitions": ("5, mean shown", "3 seeds, interval"),
 }
 TEST = {
     "rounds": ("1,000; of the retraining not given", "1,000; 100 of the retraining"),
