@@ -168,6 +168,8 @@ def test_copy_buttons_are_a_stop_a_section_and_arrows_go_on(open_page, site):
     assert opened.locator(buttons).first.evaluate("e => e === document.activeElement")
     for width, key in ((1280, "#pst-primary-sidebar"), (390, "dialog[open]")):
         opened.set_viewport_size({"width": width, "height": 900})
+        state = "visible" if width == 1280 else "hidden"  # the theme moves it away in steps
+        opened.locator("#pst-primary-sidebar").wait_for(state=state)
         opened.locator("#pst-skip-link a").nth(1).focus()
         opened.keyboard.press("Enter")
         opened.keyboard.press("Tab")
