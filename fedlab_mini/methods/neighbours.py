@@ -27,6 +27,13 @@ def _callable(name: str, value: object) -> Callable:
     return instance(name, value, Callable, "a function such as fm.exact")  # type: ignore
 
 
+def few_or_many(game: Game) -> shapley.Estimate:
+    """Shapley values of a game: exact up to 12 players, beyond by 64 antithetic orders."""
+    if game.n <= 12:
+        return shapley.exact(game)
+    return shapley.permutation(game, 64, antithetic=True)
+
+
 @dataclass(eq=False, kw_only=True)
 class RoundScore(FedAvg):
     """Federated averaging that gives every update a number: inherit, and write ``score``.
@@ -61,8 +68,11 @@ class RoundScore(FedAvg):
         self.seen = torch.zeros(server.clients, dtype=torch.long)
 
     def score(self, round: Round) -> Tensor:
-        """What the round's updates are worth, one number a client of the round: [m]."""
-        raise NotImplementedError(f"{type(self).__name__}.score(round): write it, returning [m]")
+        """What the round's updates are worth, one number a client of the round: [m].
+
+        Without one of your own: their weights, that is contribution by size
+        """
+        return self.weights(round)
 
     @property
     def scores(self) -> Tensor:
@@ -94,17 +104,18 @@ class RoundScore(FedAvg):
 
 @dataclass(eq=False, kw_only=True)
 class RoundValue(RoundScore):
-    """A value of each round's game: ``RoundValue(fm.exact)`` is the Shapley value, summed.
+    """A value of each round's game, ``RoundValue(fm.banzhaf)``; by default the Shapley value.
 
-    value   any function of a ``Game`` that returns an ``Estimate``
+    value   any function of a ``Game`` that returns an ``Estimate``; default: Shapley values, exact
+            up to 12 clients a round
     absent  what becomes of who is not in a coalition: "left out" or "silent" (``fm.round_game``)
 
-    With ``fm.exact`` this is multi-round reconstruction [Song et al. 2019], with a ``discount``
+    With Shapley values this is multi-round reconstruction [Song et al. 2019], with a ``discount``
     its lambda-MR, and under partial participation the federated Shapley value [Wang et al. 2020]:
     who is not asked earns 0 in that round.
     """
 
-    value: Callable = field(default=shapley.exact, kw_only=False)
+    value: Callable = field(default=few_or_many, kw_only=False)
     absent: str = "left out"
 
     CHECKS: ClassVar = RoundScore.CHECKS | {
@@ -185,7 +196,7 @@ class ShapleyFL(RoundScore):
     def score(self, round: Round) -> Tensor:
         """(phi - min) / (max - min) of the round's Shapley values, [m]; 1/2 if all are equal."""
         with self.counted(self.table(round)) as game:
-            phi = shapley.exact(game).values
+            phi = few_or_many(game).values
         span = phi.max() - phi.min()
         return (phi - phi.min()) / span if span > 0 else torch.full_like(phi, 0.5)
 
