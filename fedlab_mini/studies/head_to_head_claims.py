@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 
 from .. import plots
+from ..evidence import Interval, interval
 from .head_to_head import head_to_head
-from .study import Claim, Results, Study, Test, alike, beyond, higher, lower, within
+from .study import Claim, Results, Study, Test, alike, beyond, bounded, higher, lower, within
 
 PROTOCOL = {
     "data": ("FLCE: five sets; GTG: MNIST", "digits, 400 samples with clients, 360 validate"),
@@ -70,6 +71,87 @@ def head_to_head_claims() -> Iterator[Claim]:
     yield ours("alike: F-RCCE's scores change more between trainings than Shapley values", moved)
 
 
+GAIN, ERROR = "accuracy gained by weights", "relative error"
+SECONDS = ("alike; Shapley, silent", "alike; second order")
+
+
+def times(results: Results) -> Interval:
+    """Seconds of the silent Shapley value in those of the second order."""
+    a, b = (results.values("seconds", variant) for variant in SECONDS)
+    return interval(a / b)
+
+
+def head_to_head_reads() -> Iterator[Claim]:
+    """What chapter 10's sentences say; each must hold."""
+
+    def told(key: str, test: Test, sentence: str) -> Claim:
+        return Claim(sentence, test, paper=False, key=key)
+
+    for key, kind, low in (("alike", "alike", 0.4), ("sizes", "sizes", 0.8)):
+        yield told(f"ceil_{key}", beyond(TAU, f"{kind}; {TRUTH}", low), f"ceiling: {kind}")
+    flips = beyond(TAU, f"wrong labels; {TRUTH}", 0.8)
+    yield told("ceil_flips", flips, "ceiling: wrong labels")
+    for name in SEES_ROUNDS:
+        under = lower(TAU, f"Dirichlet 0.1; {name}", f"Dirichlet 0.1; {TRUTH}")
+        yield told(f"skew {name}", under, f"Dirichlet 0.1: below the ceiling: {name}")
+    near = within(TAU, -0.3, 0.3, "sizes; Shapley, silent", f"sizes; {TRUTH}")
+    yield told("near_silent", near, "sizes: the silent value is within .3 of the ceiling")
+    away = lower(TAU, "sizes; Shapley", f"sizes; {TRUTH}")
+    yield told("far_out", away, "sizes: the value with weights renormalised is below the ceiling")
+    yield told("by_size", beyond(TAU, "sizes; size", 0.6), "sizes: size alone has tau above .6")
+    same = within(TAU, -0.15, 0.15, "wrong labels; retrained: alone", f"wrong labels; {TRUTH}")
+    yield told("one_each", same, "wrong labels: trained alone is within .15 of the ceiling")
+    coarse = lower(TAU, "wrong labels; Shapley, accuracy", "wrong labels; Shapley")
+    yield told("coarse", coarse, "wrong labels: accuracy is a worse worth than the loss")
+    for kind in ("sizes", "wrong labels", "noisy inputs", "irrelevant", "replicas"):
+        twin = within(TAU, -0.1, 0.1, f"{kind}; second order", f"{kind}; Shapley, silent")
+        yield told(f"twin {kind}", twin, f"{kind}: second order is within .1 of the silent value")
+    for kind in ("wrong labels", "noisy inputs", "irrelevant"):
+        found = beyond(AUC, f"{kind}; CGSV", 0.7)
+        yield told(f"find {kind}", found, f"{kind}: CGSV has an AUC above .7")
+    for name in FIRST:
+        yield told("", beyond(AUC, f"rare class; {name}", 0.9), f"rare class: first by {name}")
+    for name in LAST:
+        yield told("", within(AUC, -1, 0.1, f"rare class; {name}"), f"rare class: last by {name}")
+    low = within(AUC, -1, 0.5, f"rare class; {TRUTH}")
+    yield told("rare_truth", low, "rare class: retraining ranks its holder below most others")
+    for key, kind, name in (
+        ("cost_cgsv", "Dirichlet 0.1", "CGSV"),
+        ("cost_loo", "rare class", "leave one out"),
+    ):
+        yield told(key, within(GAIN, -1, 0, f"{kind}; {name}"), f"{kind}: {name} costs accuracy")
+    for name in HELP:
+        more = beyond(GAIN, f"irrelevant; {name}", 0)
+        yield told(f"gain {name}", more, f"irrelevant clients: weights by {name} gain")
+    blind = within("stability, validation draw", 0.999, 1.001, "alike; CGSV")
+    yield told("blind", blind, "CGSV does not change with the validation samples")
+    moved = within("stability, training", -1, 0.6, "Dirichlet 0.1; F-RCCE")
+    yield told("moved", moved, "Dirichlet 0.1: F-RCCE's ranks change from training to training")
+    steady = beyond("stability, training", "Dirichlet 0.1; Shapley", 0.6)
+    yield told("steady", steady, "Dirichlet 0.1: the Shapley value's ranks are alike")
+    for kind in ("alike", "noisy inputs"):
+        flat = lower(ERROR, f"{kind}; size", f"{kind}; leave one out")
+        yield told(f"flat {kind}", flat, f"{kind}: one number for all is nearer than leave one out")
+    ranks = beyond("rank correlation", f"alike; {TRUTH}", 0.5)
+    yield told("ceil_rank", ranks, "alike: the truth's rank correlation with itself, by the loss")
+    gone = "removal, worst first"
+    yield told("copies", within(gone, -1, 0.4, "replicas; CGSV"), "replicas: CGSV keeps the copies")
+    yield told("others", beyond(gone, "replicas; Shapley", 0.5), "replicas: Shapley does not")
+    tied = beyond("removal, best first", "wrong labels; size", 0.95)
+    yield told("tied", tied, "wrong labels: ties go by id, and ids by noise")
+    yield told("guided", beyond("evaluations a round", "alike; GTG-Shapley", 150), "GTG: above 150")
+    yield told("times", bounded(times, 1.5), "the silent value takes longer than the second order")
+
+
+SEES_ROUNDS = (
+    *("alone", "leave one out", "Shapley", "Shapley, silent", "Banzhaf", "least core"),
+    *("GTG-Shapley", "second order", "CGSV", "trust cosine", "F-RCCE"),
+)
+FIRST = ("leave one out", "Shapley, silent", "first order", "second order")
+LAST = ("alone", "Shapley", "beta-Shapley", "GTG-Shapley", "CGSV", "class cosine")
+HELP = ("alone", "leave one out", "Shapley", "Shapley, silent", "second order", "CGSV")
+
+
 def head_to_head_figure(results: Results) -> Figure:
     """Agreement with retraining under label skew, and the ceiling."""
     split = "Dirichlet 0.5; "
@@ -91,6 +173,7 @@ STUDIES = (
         protocol=PROTOCOL,
         rows=head_to_head,
         claims=tuple(head_to_head_claims()),
+        reads=tuple(head_to_head_reads()),
         figure=head_to_head_figure,
         seeds=10,
     ),
