@@ -50,8 +50,8 @@ def images(source: str, net: Model, sizes: dict, names: tuple[str, ...], seed: i
 
 
 def mnist(seed: int) -> Iterator[Row]:
-    """Table 1, Figs 3 and 5: 400 images a client, 300 validate, 1,000 test."""
-    sizes = {"samples": 2000, "validation": 300, "test": 1000}
+    """Table 1, Figs 3 and 5: 250 images a client, 250 validate, 1,000 test."""
+    sizes = {"samples": 1250, "validation": 250, "test": 1000}
     yield from images("mnist", cnn(channels=(8, 16)), sizes, tuple(RULES), seed)
 
 
@@ -113,8 +113,8 @@ def image_claims() -> Iterator[Claim]:
 
 
 PROTOCOL = {
-    "clients, data": ("5, 2,000 images each, IID", "5, 400 images each: two cores"),
-    "validation, test": ("2,000 and 2,000 images", "300 and 1,000"),
+    "clients, data": ("5, 2,000 images each, IID", "5, 250 images each, for two cores"),
+    "validation, test": ("2,000 and 2,000 images", "250 and 1,000"),
     "model": ("two 5 x 5 convolutions, channels not given; 256", "8 and 16 channels; 256"),
     "rounds, rate": ("30, SGD .25", "the same"),
     "local work": ("epochs and batch lost in the source at hand", "1 epoch, batches of 32"),

@@ -94,7 +94,7 @@ class ByAccuracy(FLDVE):
 
 
 def best(
-    net: Model, theta: Tensor, updates: Tensor, x: Tensor, y: Tensor, steps: int = 25
+    net: Model, theta: Tensor, updates: Tensor, x: Tensor, y: Tensor, steps: int = 12
 ) -> Tensor:
     """Weights [m], none negative and sum 1, of the least loss: exponentiated gradient steps."""
     w = torch.full((len(updates),), 1 / len(updates)).to(updates)
