@@ -52,14 +52,14 @@ def images(source: str, net: Model, sizes: dict, names: tuple[str, ...], seed: i
 def mnist(seed: int) -> Iterator[Row]:
     """Table 1, Figs 3 and 5: 250 images a client, 250 validate, 1,000 test."""
     sizes = {"samples": 1250, "validation": 250, "test": 1000}
-    yield from images("mnist", cnn(channels=(8, 16)), sizes, tuple(RULES), seed)
+    yield from images("mnist", cnn(channels=(4, 8)), sizes, tuple(RULES), seed)
 
 
 def cifar(seed: int) -> Iterator[Row]:
     """Table 1, Figs 4 and 6: the paper's sizes."""
     sizes = {"samples": 2500, "validation": 500, "test": 500}
     net = cnn((3, 32, 32), kernel=3, hidden=64)
-    yield from images("cifar10", net, sizes, ("FedAvg", "FLDVE", "removal"), seed)
+    yield from images("cifar10", net, sizes, ("FedAvg", "FLDVE"), seed)
 
 
 def gain(results: Results, n: int, rule: str = "FLDVE", metric: str = "accuracy") -> Tensor:
@@ -87,17 +87,14 @@ def images_figure(results: Results) -> Figure:
 
 
 def image_claims() -> Iterator[Claim]:
-    """The paper's sentences, set by set."""
+    """The paper's sentences on noise, FedAvg and FLDVE, set by set."""
     for n in SETS:
-        fedavg, fldve, removal = (f"{name}, set {n}" for name in ("FedAvg", "FLDVE", "removal"))
+        fedavg, fldve = (f"{name}, set {n}" for name in ("FedAvg", "FLDVE"))
         yield Claim(
             f"noise lowers the accuracy of FedAvg, set {n}", higher("accuracy", "no noise", fedavg)
         )
         yield Claim(
             f"FLDVE is more accurate than FedAvg, set {n}", higher("accuracy", fldve, fedavg)
-        )
-        yield Claim(
-            f"weighing is more accurate than removal, set {n}", higher("accuracy", fldve, removal)
         )
     yield Claim(
         "the gain of FLDVE is larger in set 3 than in set 1",
@@ -112,10 +109,16 @@ def image_claims() -> Iterator[Claim]:
     )
 
 
+def weighed(n: int, rule: str, paper: bool) -> Claim:
+    """FLDVE is more accurate than a rule, in a set."""
+    test = higher("accuracy", f"FLDVE, set {n}", f"{rule}, set {n}")
+    return Claim(f"FLDVE is more accurate than {rule}, set {n}", test, paper)
+
+
 PROTOCOL = {
     "clients, data": ("5, 2,000 images each, IID", "5, 250 images each, for two cores"),
     "validation, test": ("2,000 and 2,000 images", "250 and 1,000"),
-    "model": ("two 5 x 5 convolutions, channels not given; 256", "8 and 16 channels; 256"),
+    "model": ("two 5 x 5 convolutions, channels not given; 256", "4 and 8 channels; 256"),
     "rounds, rate": ("30, SGD .25", "the same"),
     "local work": ("epochs and batch lost in the source at hand", "1 epoch, batches of 32"),
     "noise": ("sets 1, 2 and 3", "the same; who holds it is drawn"),
@@ -124,6 +127,7 @@ PROTOCOL = {
     "accuracy": ("a number a set, seeds not given", "mean of rounds 26 to 30, seeds, interval"),
 }
 CIFAR = PROTOCOL | {
+    "removal": ("who is removed is not said", "not run, for two cores; see MNIST"),
     "clients, data": ("5, 500 images each, IID", "the same"),
     "validation, test": ("500 and 500 images", "the same"),
     "model": ("two 3 x 3 convolutions, 16 and 32, normalised; 64", "the same, not normalised"),
@@ -139,14 +143,8 @@ STUDIES = (
         rows=mnist,
         claims=(
             *image_claims(),
-            *(
-                Claim(
-                    f"own loss, which learns nothing, is less accurate than FLDVE, set {n}",
-                    higher("accuracy", f"FLDVE, set {n}", f"own loss, set {n}"),
-                    paper=False,
-                )
-                for n in SETS
-            ),
+            *(weighed(n, "removal", True) for n in SETS),
+            *(weighed(n, "own loss", False) for n in SETS),
         ),
         figure=images_figure,
         cannot=LOST,
