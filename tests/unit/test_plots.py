@@ -212,6 +212,7 @@ BOOK = {  # the labels of the figures that chapters draw with these functions
     "fig-slope": ["Banzhaf", "Shapley"],
     "fig-sign": ["sound, gain", "corrupted, gain", "sound, printed", "corrupted, printed"],
     "fig-weights": ["noisy", "others", "noisy, literal"],
+    "fig-recall": ["FedAvg", "FLDVE", "no noise"],
     "fig-index": ["FedCCEA"],
     "fig-fit": ["AAM", "AAM, clients shuffled", "mean learning curve"],
     "fig-stopping": ["Gini of the index", "share of zeros", "rank correlation with the end"],
