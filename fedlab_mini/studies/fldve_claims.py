@@ -163,7 +163,7 @@ def long_reads() -> Iterator[Claim]:
         )
     for rule in ("FLDVE", "direct gradient", "own loss"):
         for n in (1, 3):
-            test = beyond("noisy one lowest @ 30", f"{rule}, set {n}", 0.5)
+            test = beyond("noisy one lowest @ 30", f"{rule}, set {n}", 0.95)
             yield Claim(f"{rule} gives the noisy client the least weight, set {n}", test)
         test = beyond("ranks cleanness @ 30", f"{rule}, set 2", 0.5)
         yield Claim(f"{rule} ranks cleanness, set 2", test)
