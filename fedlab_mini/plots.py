@@ -260,6 +260,9 @@ def panels(
         if chance is not None:
             axis.set_ylim(-0.05, 1.05)
             axis.axhline(chance, color="0.5", linestyle="--", linewidth=1)
+    ends = [axis.get_ylim() for axis in axes]  # the numbers stand at the left only
+    for axis in axes:
+        axis.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
     return _done(

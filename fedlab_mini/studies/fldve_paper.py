@@ -78,7 +78,7 @@ def images_figure(results: Results) -> Figure:
     return plots.panels(
         {
             f"set {n}": {name: results.curve("accuracy", f"{name}, set {n}")[1] for name in names}
-            | {"no noise": results.curve("accuracy", "no noise")[1]}
+            | {"without noise": results.curve("accuracy", "no noise")[1]}
             for n in SETS
         },
         x=CURVE,
