@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from torch import Tensor
 
 from . import checks
@@ -253,6 +253,9 @@ def panels(
             axis.plot(x, values.mean(0), line, label=_seen(label), **shown)
             said.append(f"{name}, {label} {found[-1]}")
         axis.set(title=name, xscale="log", xlabel=xlabel, ylabel=ylabel)
+        if max(x) < 30 * min(x):  # powers of ten are too few
+            axis.set_xticks(list(x), [f"{place:g}" for place in x])
+            axis.xaxis.set_minor_locator(NullLocator())
         left, bottom = i % columns == 0, i + columns >= len(lines)
         axis.tick_params(labelleft=left, labelbottom=bottom)
         axis.yaxis.label.set_visible(left)
