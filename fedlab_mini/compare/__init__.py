@@ -103,7 +103,7 @@ def _cell(
     word = hashlib.sha256(f"{mark} {name}".encode()).hexdigest()[:16]
     path = None if folder is None else Path(folder) / f"{word}-{seed}.csv"
     if path is not None and path.is_file():
-        return pd.read_csv(path, float_precision="round_trip")
+        return pd.read_csv(path)
     with one_thread():
         rows = [(seed, name, *row) for row in cell(methods, name, make, data, seed, **setting)]
     frame = pd.DataFrame(rows, columns=COLUMNS)
