@@ -73,17 +73,15 @@ def _positive(found: Interval) -> tuple[str, str]:
 
 
 def images_figure(results: Results) -> Figure:
-    """Accuracy against rounds in each set, beside the training without noise."""
+    """Accuracy against rounds in each set from round 10 on, beside the training without noise."""
     names = [name for name in RULES if f"{name}, set 1" in results.variants]
-    return plots.panels(
-        {
-            f"set {n}": {name: results.curve("accuracy", f"{name}, set {n}")[1] for name in names}
-            | {"without noise": results.curve("accuracy", "no noise")[1]}
-            for n in SETS
-        },
-        x=CURVE,
-        ylabel="test accuracy",
-    )
+    lines: dict[str, dict[str, Tensor]] = {}
+    for n in SETS:
+        cases = {name: f"{name}, set {n}" for name in names} | {"without noise": "no noise"}
+        lines[f"set {n}"] = {
+            name: results.curve("accuracy", case)[1][:, 1:] for name, case in cases.items()
+        }
+    return plots.panels(lines, x=CURVE[1:], ylabel="test accuracy")
 
 
 def image_claims() -> Iterator[Claim]:
