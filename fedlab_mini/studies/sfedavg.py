@@ -1,0 +1,392 @@
+"""S-FedAvg at its paper's protocol: does selection happen, does the relevance know, for whom?
+
+[nagalapatti2021game, Figs. 1, 3 and 4]; chapter 8 reads these results. Beside:
+label_standardisation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from .. import plots
+from ..data import Dataset, load
+from ..federation import Federation
+from ..local import LocalSGD
+from ..methods.sfedavg import SFedAvg
+from ..metrics import detection_auc
+from ..model import Model, mlp
+from ..partition import iid, sorted_shards
+from ..rounds import History, Round, Server
+from ..scenarios import irrelevant_digits
+from ..streams import stream
+from ..training import train
+from .study import Claim, Results, Row, Study, beyond, higher, within
+
+ROUNDS, HALF, M, RELEVANT, IRRELEVANT = 100, 50, 5, 6, 4
+SPLITS = {"IID": iid(), "1 class": sorted_shards(1)}
+LOCAL = LocalSGD(epochs=5, batch=32, lr=0.05, decay=0.995, decay_every=20)
+EACH = 500  # MNIST images of a relevant client
+SIZES = (15, 30, 60, 120)  # of the validation set
+TEMPERATURES = {"T = 1 (printed)": 1.0, "T = 0.1": 0.1, "T = 0.02": 0.02, "T = 0.005": 0.005}
+VALUES: dict[str, dict] = {
+    "exact values": {},
+    "ten orders": {"exact": False},
+    "exact, nobody worth 0": {"exact": True, "empty": "zero"},
+    "ten orders, nobody worth 0": {"exact": False, "empty": "zero"},
+    "Algorithm 2 as printed": {"literal": True},
+}
+FEDS = {"relevant data": 0, "irrelevant data": IRRELEVANT}  # Fig. 4
+COLD = "S-FedAvg, T = 0.02"
+
+
+@dataclass(eq=False, kw_only=True)
+class Oracle(SFedAvg):
+    """Draws from those who are relevant in truth, and from nobody else."""
+
+    pool: tuple[int, ...] = ()
+
+    def select(self, t: int) -> Tensor:
+        """Ids [m] drawn from the pool, all alike."""
+        pool, chance = torch.tensor(self.pool), stream(self.server.seed, "oracle", t)
+        return pool[torch.randperm(len(pool), generator=chance)[: self.m]].sort().values
+
+
+@dataclass(eq=False, kw_only=True)
+class Bandit(SFedAvg):
+    """Upper confidence bound on S-FedAvg's relevance: phi_k + s sqrt(2 ln t / n_k), the m largest.
+
+    n_k counts a client's rounds, s is a moving average of the spread of a round's values
+    [Auer et al. 2002]
+    """
+
+    def start(self, server: Server) -> None:
+        """Forget everything."""
+        super().start(server)
+        self.asked, self.spread = torch.zeros(server.clients), 1.0
+
+    def select(self, t: int) -> Tensor:
+        """Ids [m] of the largest bounds; at random first, then whoever was never asked."""
+        bound = self.phi + self.spread * (2 * math.log(t) / self.asked).sqrt()
+        if not self.asked.any():
+            bound = torch.rand(len(bound), generator=stream(self.server.seed, "bandit"))
+        return bound.topk(self.m or len(bound)).indices.sort().values
+
+    def aggregate(self, round: Round) -> Tensor:
+        """As S-FedAvg; then count, and look how far values are apart."""
+        theta = super().aggregate(round)
+        own = float(self.values[round.clients].std())
+        self.spread = own if not self.asked.any() else 0.75 * self.spread + 0.25 * own
+        self.asked[round.clients] += 1
+        return theta
+
+
+def setting(source: str) -> tuple[Dataset, Model, LocalSGD, dict[str, int]]:
+    """Data, network, local work and what the server keeps."""
+    if source == "digits":
+        return load(source, dtype=torch.float64), mlp(64, 32, 5), LOCAL, {}
+    data, kept = load(source), {"validation": 1000, "test": 4000}
+    even, odd = ((data.y % 2 == rest).nonzero().flatten() for rest in (0, 1))
+    some = torch.cat([even[: RELEVANT * EACH + sum(kept.values())], odd[: RELEVANT * EACH]])
+    return data.subset(some), mlp(784, 64, 64, 5), replace(LOCAL, lr=0.01), kept
+
+
+def sound(fed: Federation) -> list[int]:
+    """Ids of the relevant clients."""
+    return [k for k in range(fed.clients) if k not in fed.corrupted]
+
+
+def late_auc(history: History, bad: list[int]) -> float:
+    """How well relevance finds the clients: AUC, mean over every fifth round of the second half."""
+    found = [detection_auc(phi, bad) for phi in history.scores[HALF - 1 :: 5]]
+    return sum(found) / len(found)
+
+
+def left(fed: Federation, history: History, every: int = 10) -> Iterator[tuple[str, float]]:
+    """What a training leaves: accuracy, restlessness, who was asked, and what relevance says."""
+    for t in range(every, ROUNDS + 1, every):
+        yield f"accuracy @ {t}", float(history.accuracy[t - every + 1 : t + 1].mean())
+    yield "accuracy", float(history.accuracy[HALF + 1 :].mean())
+    yield "change per round", float(history.accuracy[HALF:].diff().abs().mean())
+    if fed.corrupted:
+        good, bad = sound(fed), sorted(fed.corrupted)
+        asked, phi = history.selected[HALF:].double(), history.scores[HALF:].mean(0)
+        yield "relevant share", float(asked[:, good].sum() / asked.sum())
+        if not isinstance(history.strategy, Oracle):
+            yield "AUC", late_auc(history, bad)
+            yield "relevance gap", float(phi[good].mean() - phi[bad].mean())
+
+
+def selection(seed: int, source: str = "digits") -> Iterator[Row]:
+    """Figs. 1 and 3: without irrelevant clients; FedAvg; temperatures; a bandit; an oracle."""
+    data, net, local, kept = setting(source)
+    for name, split in SPLITS.items():
+        given = {"split": split, "seed": seed, **kept}
+        clean = irrelevant_digits(data, RELEVANT + IRRELEVANT, 0, **given)
+        fed = irrelevant_digits(data, RELEVANT, IRRELEVANT, **given)
+        rules: dict[str, SFedAvg] = {
+            "FedAvg, 10 relevant": SFedAvg(M, temperature=math.inf),
+            "FedAvg": SFedAvg(M, temperature=math.inf),  # uniform: FedAvg that also keeps phi
+            **{f"S-FedAvg, {n}": SFedAvg(M, temperature=T) for n, T in TEMPERATURES.items()},
+            "bandit": Bandit(M),
+            "oracle": Oracle(M, pool=tuple(sound(fed))),
+        }
+        for rule, strategy in rules.items():
+            own = clean if "10" in rule else fed
+            history = train(own, net, strategy, rounds=ROUNDS, local=local, seed=seed)
+            for metric, value in left(own, history):
+                yield f"{rule}; {name}", metric, value
+
+
+def selection_mnist(seed: int) -> Iterator[Row]:
+    """The same on MNIST, 784-64-64-5."""
+    yield from selection(seed, "mnist")
+
+
+def values(seed: int) -> Iterator[Row]:
+    """What the relevance knows under uniform draws: by estimator, work, validation set and kind."""
+    data, net, local, _ = setting("digits")
+    few = replace(local, steps=5, lr=0.01)
+    for name, split in SPLITS.items():
+        fed = irrelevant_digits(data, RELEVANT, IRRELEVANT, split=split, seed=seed)
+        bad, (x, y) = sorted(fed.corrupted), fed.validation
+        small = {f"validation {n}": replace(fed, validation=(x[:n], y[:n])) for n in SIZES}
+        works = {estimator: (fed, estimator, local) for estimator in VALUES}
+        works |= {"five minibatches": (fed, "exact values", few)}
+        works |= {size: (own, "exact values", local) for size, own in small.items()}
+        for label, (own, estimator, work) in works.items():
+            rule = SFedAvg(M, temperature=math.inf, **VALUES[estimator])
+            history = train(own, net, rule, rounds=ROUNDS, local=work, seed=seed)
+            for t in (25, 50, 100):
+                yield f"{label}; {name}", f"AUC @ {t}", detection_auc(history.scores[t - 1], bad)
+            yield f"{label}; {name}", "AUC", late_auc(history, bad)
+            if label == "exact values":
+                yield from kinds(fed, history.scores[HALF:].mean(0), name)
+            if label.startswith("validation"):
+                cold = train(own, net, SFedAvg(M), rounds=ROUNDS, local=work, seed=seed)
+                for metric, value in left(own, cold, ROUNDS):
+                    yield f"T = 0.02, {label}; {name}", metric, value
+
+
+def kinds(fed: Federation, phi: Tensor, name: str) -> Iterator[Row]:
+    """Mean relevance by what a client holds."""
+    held = (fed.label_counts > 0).sum(1)
+    groups = {"irrelevant": sorted(fed.corrupted)} | {
+        f"relevant, {n} class" + "es" * (n > 1): [k for k in sound(fed) if held[k] == n]
+        for n in (1, 2, 5)
+    }
+    for kind, ids in groups.items():
+        if ids:
+            yield f"{kind}; {name}", "relevance", float(phi[ids].mean())
+
+
+def classes(seed: int) -> Iterator[Row]:
+    """Fig. 4: class relevance, with and without irrelevant clients; and one that shouts."""
+    data, net, local, _ = setting("digits")
+    for name, bad in FEDS.items():
+        fed = irrelevant_digits(data, RELEVANT + IRRELEVANT - bad, bad, seed=seed)
+        rule = Watched(M, temperature=1.0, by_class=True)
+        train(fed, net, rule, rounds=ROUNDS, local=local, seed=seed)
+        seen, held = torch.stack(rule.seen), fed.label_counts > 0  # [T, K, classes]
+        for c in range(fed.classes):
+            holds = [k for k in sound(fed) if held[k, c]]
+            rest = [k for k in range(fed.clients) if k not in holds]
+            for t in range(10, ROUNDS + 1, 10) if c == 1 else ():
+                for who, ids in {"holders of 2": holds, "others": rest}.items():
+                    part = seen[t - 10 : t, ids, c]
+                    yield f"{who}; {name}", f"phi_2 @ {t}", float(part.mean())
+            late = seen[HALF:, :, c]
+            gap = late[:, holds].mean() - late[:, rest].mean()
+            auc = [detection_auc(-phi, holds) for phi in late[::5]]
+            yield name, f"gap of {2 * c}", float(gap)
+            yield name, f"AUC of {2 * c}", sum(auc) / len(auc)
+    fed = irrelevant_digits(data, RELEVANT, IRRELEVANT, split=iid(), seed=seed)
+    k, y = min(fed.corrupted), fed.y.clone()
+    y[slice(*fed.offsets[k : k + 2].tolist())] = 2  # the class of the digit 4
+    rule = Watched(M, temperature=1.0, by_class=True)
+    history = train(replace(fed, y=y), net, rule, rounds=ROUNDS, local=local, seed=seed)
+    four = torch.stack(rule.seen)[HALF:, :, 2].mean(0)
+    yield "shouts 4", "place in phi_4", 1.0 + float((four > four[k]).sum())
+    phi = history.scores[HALF:].mean(0)
+    yield "shouts 4", "place in phi", 1.0 + float((phi > phi[k]).sum())
+
+
+@dataclass(eq=False, kw_only=True)
+class Watched(SFedAvg):
+    """S-FedAvg that keeps the class relevances of every round, ``seen`` [K, classes] each."""
+
+    def start(self, server: Server) -> None:
+        """Forget everything."""
+        super().start(server)
+        self.seen: list[Tensor] = []
+
+    def aggregate(self, round: Round) -> Tensor:
+        """As S-FedAvg; then note the class relevances."""
+        theta = super().aggregate(round)
+        self.seen.append(self.class_scores.clone())
+        return theta
+
+
+def selection_figure(results: Results) -> Figure:
+    """Accuracy of the second half in the paper's split, rule by rule."""
+    rows = [v for v in results.variants if v.endswith("; 1 class")]
+    shown = {v.removesuffix("; 1 class"): results.values("accuracy", v) for v in rows}
+    return plots.dots(shown, xlabel="test accuracy, rounds 51 to 100", ylabel="rule")
+
+
+def values_figure(results: Results) -> Figure:
+    """How well the relevance finds irrelevant clients, by estimator and split."""
+    shown = [f"{name}; {split}" for split in SPLITS for name in (*VALUES, "five minibatches")]
+    rows = {name.replace("; ", ", "): results.values("AUC", name) for name in shown}
+    return plots.dots(rows, xlabel="detection AUC", reference={"chance": 0.5})
+
+
+def classes_figure(results: Results) -> Figure:
+    """Relevance for the digit 2 over rounds: who holds twos and who does not."""
+    names = [f"{who}; {name}" for name in FEDS for who in ("holders of 2", "others")]
+    lines = {name: results.curve("phi_2", name)[1] for name in names}
+    at = results.curve("phi_2", names[0])[0]
+    return plots.curves(lines, x=at, ylabel="relevance for the digit 2")
+
+
+def selection_claims() -> Iterator[Claim]:
+    """The paper's sentences in its own split; ours on temperature, bandit and oracle in both."""
+    for split in ("1 class", "IID"):
+        own, run = split == "1 class", f"{COLD}; {split}"
+        clean, plain, one, bandit, oracle, coldest = (
+            f"{rule}; {split}"
+            for rule in (
+                *("FedAvg, 10 relevant", "FedAvg", "S-FedAvg, T = 1 (printed)"),
+                *("bandit", "oracle", "S-FedAvg, T = 0.005"),
+            )
+        )
+        for sentence, test, paper in (
+            ("irrelevant clients make FedAvg restless", ("change per round", plain, clean), own),
+            ("and cost it accuracy", ("accuracy", clean, plain), own),
+            ("S-FedAvg as printed is steadier", ("change per round", plain, one), own),
+            ("and more accurate than FedAvg", ("accuracy", one, plain), own),
+            ("at T = 0.02 it is more accurate than FedAvg", ("accuracy", run, plain), False),
+            ("and steadier", ("change per round", plain, run), False),
+            ("at T = 0.005 it is more accurate than at 0.02", ("accuracy", coldest, run), False),
+            ("a bandit is more accurate than T = 0.02", ("accuracy", bandit, run), False),
+            ("a bandit is more accurate than T = 0.005", ("accuracy", bandit, coldest), False),
+            ("an oracle is more accurate than a bandit", ("accuracy", oracle, bandit), False),
+        ):
+            yield Claim(f"{split}: {sentence}", higher(*test), paper)
+        gap = beyond("relevance gap", one, 0.0)
+        yield Claim(f"{split}: relevant clients have more relevance, as printed", gap, own)
+        auc = beyond("AUC", one, 0.95)
+        yield Claim(f"{split}: one by one, too (AUC above .95)", auc, own)
+        share = within("relevant share", 0.55, 0.65, one)
+        yield Claim(f"{split}: as printed the share of relevant clients stays at .6", share, False)
+        most = beyond("relevant share", run, 0.75)
+        yield Claim(f"{split}: at T = 0.02 it is above .75", most, False)
+
+
+def values_claims() -> Iterator[Claim]:
+    """What hurts the relevance under uniform draws, and how many validation samples it needs."""
+    iid_, own = ({name: f"{name}; {split}" for name in VALUES} for split in SPLITS)
+    exact, orders, nobody, orders_0, printed = VALUES
+    found = beyond("AUC", iid_[exact], 0.95)
+    yield Claim("IID: exact values find irrelevant clients (AUC above .95)", found, False)
+    for a, b, metric in (
+        (iid_[exact], own[exact], "AUC"),
+        (iid_[orders], iid_[orders_0], "AUC"),
+        (iid_[exact], iid_[nobody], "AUC"),
+        (iid_[exact], iid_[printed], "AUC"),
+        (own[exact], own[printed], "AUC"),
+        (iid_[exact], "five minibatches; IID", "AUC"),
+        (own[exact], "five minibatches; 1 class", "AUC"),
+        ("relevant, 1 class; 1 class", "irrelevant; 1 class", "relevance"),
+        ("relevant, 2 classes; 1 class", "relevant, 1 class; 1 class", "relevance"),
+        ("T = 0.02, validation 120; IID", "T = 0.02, validation 15; IID", "relevant share"),
+        ("T = 0.02, validation 120; 1 class", "T = 0.02, validation 15; 1 class", "relevant share"),
+    ):
+        yield Claim(f"{metric} is higher: {a}, than: {b}", higher(metric, a, b), False)
+
+
+def classes_claims() -> Iterator[Claim]:
+    """Fig. 4: holders of a class lead in its relevance; more clearly without irrelevant clients."""
+    for name in FEDS:
+        for digit in range(0, 10, 2):
+            gap = beyond(f"gap of {digit}", name, 0.0)
+            yield Claim(f"{name}: holders of {digit} lead in its relevance", gap)
+    yield Claim("the gap for 2 is wider with relevant data alone", higher("gap of 2", *FEDS))
+    yield Claim("the AUC for 2 is higher with relevant data alone", higher("AUC of 2", *FEDS))
+    first = within("place in phi_4", 0, 2, "shouts 4")
+    yield Claim("who shouts 4 is among the first two in the relevance for 4", first, False)
+    last = beyond("place in phi", "shouts 4", 8)
+    yield Claim("and among the last two in relevance", last, False)
+
+
+PROTOCOL = {
+    "data": ("MNIST, 30,000 even and 30,000 odd digits", "digits, 535 even and 906 odd"),
+    "split": ("sorted by label, 1 or 2 classes a client", "the same, and IID"),
+    "clients": ("6 relevant, 4 with odd digits under even names", "the same"),
+    "server's samples": ("1,000 validation, 4,000 test", "178 and 178"),
+    "model": ("three-layered, widths not given", "perceptron 64-32-5"),
+    "local work": ("5 epochs, batches of 32, rate 0.01", "5 epochs, batches of 32, rate 0.05"),
+    "rounds, asked a round": ("100, 5", "100, 5; means over rounds 51 to 100"),
+    "values": ("ten random orders, Algorithm 2", "exact, by 32 coalitions"),
+    "temperature": ("1: there is none", "1, 0.1, 0.02, 0.005"),
+    "compared with": ("FedAvg", "FedAvg, a bandit, an oracle that knows who is relevant"),
+    "repetitions": ("5 runs of FedAvg, 1 of S-FedAvg", "10 seeds"),
+}
+MNIST = {
+    "data": ("MNIST, 30,000 even and 30,000 odd digits", "MNIST, 3,000 and 3,000 to save time"),
+    "server's samples": ("1,000 validation, 4,000 test", "the same"),
+    "model": ("three-layered, widths not given", "perceptron 784-64-64-5"),
+    "local work": ("5 epochs, batches of 32, rate 0.01", "the same"),
+    "repetitions": ("5 runs of FedAvg, 1 of S-FedAvg", "5 seeds"),
+}
+SELECTION = Study(
+    name="sfedavg-selection",
+    item="S-FedAvg, Figs. 1 and 3: stability, accuracy, relevance",
+    says="Irrelevant clients unsettle FedAvg; S-FedAvg converges smoothly, and relevant clients "
+    "have the higher relevance throughout.",
+    protocol=PROTOCOL,
+    rows=selection,
+    claims=tuple(selection_claims()),
+    figure=selection_figure,
+    seeds=10,
+)
+STUDIES = (
+    SELECTION,
+    Study(
+        name="sfedavg-values",
+        item="S-FedAvg: what the relevance knows, drawn uniformly",
+        says="Ten random orders are enough; nobody is worth 0 by convention.",
+        protocol=PROTOCOL
+        | {
+            "temperature": ("1: there is none", "infinite; 0.02 beside validation sets"),
+            "server's samples": ("1,000 validation", "178 validation; 15, 30, 60, 120"),
+            "repetitions": ("none", "5 seeds"),
+        },
+        rows=values,
+        claims=tuple(values_claims()),
+        figure=values_figure,
+    ),
+    Study(
+        name="sfedavg-classes",
+        item="S-FedAvg, Fig. 4: relevance for a class",
+        says="Clients that hold a class lead in its relevance; the separation is more explicit "
+        "with relevant data alone. Shown for the class 2, others similar.",
+        protocol=PROTOCOL | {"temperature": ("1: there is none", "1")},
+        rows=classes,
+        claims=tuple(classes_claims()),
+        figure=classes_figure,
+        seeds=10,
+    ),
+    replace(
+        SELECTION,
+        name="sfedavg-selection-mnist",
+        protocol=PROTOCOL | MNIST,
+        rows=selection_mnist,
+        seeds=5,
+    ),
+)
