@@ -181,7 +181,7 @@ def rates(seed: int, source: str = "digits") -> Iterator[Row]:
     if source != "digits":
         rules = {name: rules[name] for name in ("FedAvg", "S-FedAvg", OURS, STRICT, PRINTED)}
     for name in SPLITS if source == "digits" else ["1 class"]:
-        given = {"split": SPLITS[name], "seed": seed, **kept}
+        given: dict = {"split": SPLITS[name], "seed": seed, **kept}
         fed = irrelevant_digits(data, corrupt=EXCHANGE, **given)
         for label, rule in rules.items():
             history = train(fed, net, rule, rounds=ROUNDS, local=local, seed=seed)
@@ -220,7 +220,7 @@ def scarce(seed: int) -> Iterator[Row]:
     """Where repair should pay: few others hold twos and fours."""
     data, net, local, _ = setting("digits")
     for share in SHARES:
-        given = {"split": mostly(share), "seed": seed}
+        given: dict = {"split": mostly(share), "seed": seed}
         fed = irrelevant_digits(data, corrupt=EXCHANGE, **given)
         rules = {"S-FedAvg": SFedAvg(M), OURS: Logged(M), ALL: Logged(M, everybody=True)}
         for label, rule in rules.items():

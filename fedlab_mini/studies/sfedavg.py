@@ -4,6 +4,7 @@
 label_standardisation.
 """
 
+# mypy: disable-error-code="arg-type"
 from __future__ import annotations
 
 import math
