@@ -140,10 +140,14 @@ def values_figure(results: Results) -> Figure:
 
 def classes_figure(results: Results) -> Figure:
     """Relevance for the digit 2 over rounds: who holds twos and who does not."""
-    names = [f"{who}; {name}" for name in FEDS for who in ("holders of 2", "others")]
-    lines = {name: results.curve("phi_2", name)[1] for name in names}
-    at = results.curve("phi_2", names[0])[0]
-    return plots.curves(lines, x=at, ylabel="relevance for the digit 2")
+    lines = {
+        name: {
+            who: results.curve("phi_2", f"{who}; {name}")[1] for who in ("holders of 2", "others")
+        }
+        for name in FEDS
+    }
+    at = results.curve("phi_2", f"others; {next(iter(FEDS))}")[0]
+    return plots.panels(lines, x=at, ylabel="relevance for 2")
 
 
 def values_claims() -> Iterator[Claim]:
