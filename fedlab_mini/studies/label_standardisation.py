@@ -30,7 +30,7 @@ from .study import Claim, Results, Row, Study, beyond, higher, within
 ROUNDS = 70  # instead of 100, to save time
 EXCHANGE = swap_labels((1, 2))  # classes 1 and 2 are the digits 2 and 4
 NAMES = torch.tensor([0, 2, 1, 3, 4])  # the true class of an exchanged label
-SHARES = (1 / 6, 0.9, 1.0)  # of all twos and fours, at the client that exchanges them
+SHARES = (0.9, 1.0)  # of all twos and fours, at the client that exchanges them
 OURS, SERVER, STRICT = "our rule", "server's matrices", "strict rule"
 ALL, PRINTED, ONCE, CURRENT = "everybody asked", "as printed", "asked once", "current groups"
 LEFT_OUT = {"IID": ("FedAvg", PRINTED), "1 class": (ONCE, CURRENT)}  # to save time
@@ -242,13 +242,14 @@ def rates_figure(results: Results) -> Figure:
 
 
 def scarce_figure(results: Results) -> Figure:
-    """Accuracy against the share of twos and fours that the client with exchanged names holds."""
-    lines = {
-        name: torch.stack([results.values("accuracy", f"{name}; {s:.2g}") for s in SHARES], dim=1)
+    """Accuracy where the client with exchanged names holds nearly all twos and fours, and all."""
+    rows = {
+        f"{name}, {100 * share:.0f} %": results.values("accuracy", f"{name}; {share:.2g}")
+        for share in SHARES
         for name in ("S-FedAvg", OURS, ALL, "nothing exchanged")
     }
-    told = "share of all twos and fours at this client"
-    return plots.curves(lines, x=SHARES, xlabel=told)
+    told = "rule, share of twos and fours at one client"
+    return plots.dots(rows, xlabel="test accuracy, last 20 rounds", ylabel=told)
 
 
 def rates_claims() -> Iterator[Claim]:
@@ -306,11 +307,11 @@ RATES = Study(
     name="label-rates",
     item="Label standardisation, Fig. 5: repairs, harm, accuracy",
     says=SAYS,
-    protocol=PROTOCOL | CHANGES | {"repetitions": ("1 run", "8 seeds")},
+    protocol=PROTOCOL | CHANGES | {"repetitions": ("1 run", "6 seeds")},
     rows=rates,
     claims=tuple(rates_claims()),
     figure=rates_figure,
-    seeds=8,
+    seeds=6,
 )
 STUDIES = (
     RATES,
