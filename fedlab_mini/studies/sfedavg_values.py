@@ -51,7 +51,7 @@ FEDS = {"relevant data": 0, "irrelevant data": IRRELEVANT}  # Fig. 4
 
 def values(seed: int) -> Iterator[Row]:
     """What the relevance knows under uniform draws: by estimator, work, validation set and kind."""
-    data, net, local, _ = setting("digits")
+    data, net, local = setting()
     few = replace(local, steps=5, lr=0.01)
     for name, split in SPLITS.items():
         fed = irrelevant_digits(data, RELEVANT, IRRELEVANT, split=split, seed=seed)
@@ -88,7 +88,7 @@ def kinds(fed: Federation, phi: Tensor, name: str) -> Iterator[Row]:
 
 def classes(seed: int) -> Iterator[Row]:
     """Fig. 4: class relevance, with and without irrelevant clients; and one that shouts."""
-    data, net, local, _ = setting("digits")
+    data, net, local = setting()
     for name, bad in FEDS.items():
         fed = irrelevant_digits(data, RELEVANT + IRRELEVANT - bad, bad, seed=seed)
         rule = Watched(M, temperature=1.0, by_class=True)
