@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 import fedlab_mini as fm
+from fedlab_mini.studies import settled
 from fedlab_mini.studies.settled import settle
 
 
@@ -41,3 +42,13 @@ def test_the_error_is_least_and_its_model_gives_it():
     assert (found.loss.diff() >= 0).all() and found.agreement > 0.95
     adam = fm.fit_aam(sizes, accuracy, steps=500).loss[-1, 0]
     assert found.loss[0] < adam
+
+
+def test_the_first_start_is_equal_and_the_others_are_random_ones(monkeypatch):
+    seen = []
+    monkeypatch.setattr(settled, "_descend", lambda *given: seen.append(given[2]) or (P, 0.0))
+    P = torch.ones(4 + 4 + 1).double()
+    settle(*simulated([1.0, 1.0, 1.0, 1.0]), starts=3)
+    assert (seen[0] == 0.25).all()
+    assert all(w.min() >= 0 and w.max() < 0.5 and w.std() > 0 for w in seen[1:])
+    assert not torch.equal(seen[1], seen[2])
