@@ -82,7 +82,7 @@ NO_CLAIM = re.compile(
     r"[?:]$|^(?:if|suppose|let|guess|we (?:note|want|ask|look|count|compare|test|measure))\b",
     re.IGNORECASE,
 )
-CHECK = re.compile(r"^\s*assert\b|\btesting\.assert|\braises\(", re.MULTILINE)
+CHECK = re.compile(r"^\s*assert\b|\.told\(|\btesting\.assert|\braises\(", re.MULTILINE)
 
 
 def typed_number(sentence: str, code: bool = True) -> str | None:

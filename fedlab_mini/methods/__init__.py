@@ -8,6 +8,15 @@ from .cgsv import CGSV, cosine_game, cosines
 from .fedavg import FedAvg
 from .fedccea import AAM, FedCCEAResult, fedccea, fit_aam, simulator
 from .label_standardisation import LabelStandardisation
+from .neighbours import (
+    ClassCosine,
+    GTGShapley,
+    RoundScore,
+    RoundValue,
+    ShapleyFL,
+    Taylor,
+    TrustCosine,
+)
 from .reinforce import FLDVE, FRCCE, DVRLRemoval
 from .sfedavg import SFedAvg, class_relevance
 
@@ -16,11 +25,18 @@ __all__ = [
     "CGSV",
     "FLDVE",
     "FRCCE",
+    "ClassCosine",
     "DVRLRemoval",
     "FedAvg",
     "FedCCEAResult",
+    "GTGShapley",
     "LabelStandardisation",
+    "RoundScore",
+    "RoundValue",
     "SFedAvg",
+    "ShapleyFL",
+    "Taylor",
+    "TrustCosine",
     "class_relevance",
     "cosine_game",
     "cosines",

@@ -130,6 +130,10 @@ def check(studies: Sequence[Study], budget: float = 40.0) -> list[str]:
             cure = {"edited": "run it with --again"}.get(now, "run it, or `make evidence`")
             found.append(f"{study.name}: {now}; {cure}")
             continue
+        try:
+            read(study).told()
+        except AssertionError as broken:
+            found.append(f"a sentence of the chapter does not hold: {broken}")
         told = about(study)
         if told["verdicts"] != _plain(read(study).verdicts()):
             found.append(f"{study.name}: stored verdicts are not those of its rows; run it again")

@@ -6,6 +6,7 @@ plots.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -102,6 +103,17 @@ class Results:
             return HOLDS if set(tested) == {HOLDS} else PART
         return FAILS if FAILS in tested else "not shown"
 
+    def told(self) -> dict[str, str]:
+        """What the chapter's sentences show, key -> "mean [low, high]".
+
+        raises  AssertionError naming a sentence of ``Study.reads`` that does not hold
+        """
+        for claim in self.study.reads:
+            word, measured = claim.judge(self)
+            assert word == HOLDS, f"{self.study.name}, {claim.sentence!r}: {word}, {measured}"
+        keyed = [claim for claim in (*self.study.claims, *self.study.reads) if claim.key]
+        return {claim.key: claim.judge(self)[1] for claim in keyed}
+
     def judged(self) -> plots.Table:
         """Sentence by sentence: whose it is, what was measured, the verdict."""
         whose = {claim.sentence: claim.paper for claim in self.study.claims}
@@ -117,51 +129,81 @@ class Results:
         return plots.table(data, rows="sentence", caption=caption)
 
 
+Measure = Callable[[Results], Interval]
+Test = Callable[[Results], tuple[str, str]]  # -> verdict, what was measured
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence and its test on the rows.
 
     test   Results -> (verdict, measured, in words); `higher`, `beyond` and `within` make one
     paper  does the paper say so, or only this book?
+    key    under which a chapter's text shows what was measured
     """
 
     sentence: str
-    test: Callable[[Results], tuple[str, str]]
+    test: Test
     paper: bool = True
+    key: str = ""
 
     def judge(self, results: Results) -> tuple[str, str]:
         """The verdict and the measurement behind it."""
         return self.test(results)
 
 
-def _word(found: Interval, above: float) -> tuple[str, str]:
-    return (HOLDS if found.above(above) else FAILS if found.below(above) else "not shown"), str(
-        found
-    )
-
-
-def higher(metric: str, a: str, b: str) -> Callable[[Results], tuple[str, str]]:
-    """Variant a is above variant b: the paired interval excludes zero."""
-    return lambda results: _word(results.paired(metric, a, b), 0.0)
-
-
-def beyond(metric: str, variant: str, bound: float) -> Callable[[Results], tuple[str, str]]:
-    """The metric's interval lies above a bound."""
-    return lambda results: _word(results.interval(metric, variant), bound)
-
-
-def within(
-    metric: str, low: float, high: float, a: str, b: str | None = None
-) -> Callable[[Results], tuple[str, str]]:
-    """The interval of a (or of a minus b) lies between two bounds: "about equal" has a width."""
+def bounded(measure: Measure, low: float = -math.inf, high: float = math.inf) -> Test:
+    """The interval that ``measure`` takes from the results lies between two bounds."""
 
     def test(results: Results) -> tuple[str, str]:
-        found = results.paired(metric, a, b) if b else results.interval(metric, a)
-        if found.low > low and found.high < high:
+        found = measure(results)
+        if found.above(low) and found.below(high):
             return HOLDS, str(found)
         return (FAILS if found.above(high) or found.below(low) else "not shown"), str(found)
 
     return test
+
+
+def higher(metric: str, a: str, b: str, by: float = 0.0) -> Test:
+    """Variant a is above variant b: the paired interval lies above zero, or above ``by``."""
+    return bounded(lambda results: results.paired(metric, a, b), by)
+
+
+def lower(metric: str, a: str, b: str) -> Test:
+    """Variant a is below variant b; what is measured is a minus b, a negative number."""
+    return bounded(lambda results: results.paired(metric, a, b), high=0.0)
+
+
+def holding(measure: Measure, value: float = 0.0) -> Test:
+    """The interval that ``measure`` takes from the results holds a value: nothing is shown."""
+
+    def test(results: Results) -> tuple[str, str]:
+        found = measure(results)
+        return (FAILS if found.above(value) or found.below(value) else HOLDS), str(found)
+
+    return test
+
+
+def alike(metric: str, a: str, b: str) -> Test:
+    """No difference is shown: the paired interval holds zero."""
+    return holding(lambda results: results.paired(metric, a, b))
+
+
+def covers(metric: str, variant: str, value: float) -> Test:
+    """The metric's interval holds a value, such as chance."""
+    return holding(lambda results: results.interval(metric, variant), value)
+
+
+def beyond(metric: str, variant: str, bound: float) -> Test:
+    """The metric's interval lies above a bound."""
+    return bounded(lambda results: results.interval(metric, variant), bound)
+
+
+def within(metric: str, low: float, high: float, a: str, b: str | None = None) -> Test:
+    """The interval of a (or of a minus b) lies between two bounds: "about equal" has a width."""
+    if b is None:
+        return bounded(lambda results: results.interval(metric, a), low, high)
+    return bounded(lambda results: results.paired(metric, a, b), low, high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +215,7 @@ class Study:
     protocol  setting -> (the paper's, ours); where the text is silent, the first says so
     rows      seed -> rows (variant, metric, value); a pure function
     claims    sentences with tests           figure  Results -> Figure
+    reads     sentences of the chapter, all of which must hold (`Results.told`)
     seeds     how many, from 0               cannot  why parts cannot be tested, or empty
     """
 
@@ -182,6 +225,7 @@ class Study:
     protocol: Mapping[str, tuple[str, str]]
     rows: Callable[..., Iterable[Row]]
     claims: tuple[Claim, ...]
+    reads: tuple[Claim, ...] = ()
     figure: Callable[[Results], Figure] | None = None
     seeds: int = 5
     cannot: str = field(default="")

@@ -116,6 +116,7 @@ CLAIM, RESULT = "FLDVE beats FedAvg.", "The accuracy is 0.93."
         (CLAIM, ">" + PLAIN, "More.", ">" + ASSERT),
         (CLAIM, ">torch.testing.assert_close(a, b)"),
         (CLAIM, ">with pytest.raises(ValueError):\n    f()"),
+        (CLAIM, ">show(**study.told())"),
         (":::{admonition} Paper versus code\n" + CLAIM + "\n:::", ">" + ASSERT),
         ("## Summary\n\n- " + CLAIM,),
         (":::{exercise}\n:label: ex-one\n\n" + CLAIM + "\n:::",),

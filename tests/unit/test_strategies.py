@@ -207,7 +207,8 @@ def test_any_number_of_clients(make_fed, make, clients):
     history = fm.train(fed, net, make(), rounds=2, local=LOCAL)
     check_finite(history)
     assert history.scores.shape == (2, clients)
-    assert (history.scores[-1] != 0).all()
+    if make not in (fm.ShapleyFL, fm.TrustCosine):  # whose lowest score is 0
+        assert (history.scores[-1] != 0).all()
 
 
 # --- strange updates -----------------------------------------------------------------------------

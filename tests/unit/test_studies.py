@@ -13,7 +13,7 @@ import pytest
 from fedlab_mini import studies
 from fedlab_mini.studies import __main__ as command
 from fedlab_mini.studies import code, store
-from fedlab_mini.studies.study import Claim, Study, beyond, higher, within
+from fedlab_mini.studies.study import Claim, Study, alike, beyond, covers, higher, lower, within
 
 calls: list[int] = []
 
@@ -77,6 +77,31 @@ def test_verdicts_follow_the_rows() -> None:
     assert "holds" in repr(found.judged())
     with pytest.raises(KeyError, match="no metric 'AUC @ 2' of variant 'good'"):
         found.values("AUC @ 2", "good")
+
+
+def test_sentences_of_a_chapter_are_told_while_they_hold_and_named_when_not() -> None:
+    def reads(*tests):
+        return tuple(Claim(f"sentence {k}", test, key=f"k{k}") for k, test in enumerate(tests))
+
+    down = lower("AUC @ 10", "bad", "good")
+    open_ = (alike("AUC @ 10", "good", "good"), covers("AUC @ 10", "bad", 0.51))
+    sound = replace(STUDY, reads=reads(down, *open_, higher("AUC @ 10", "good", "bad", by=0.4)))
+    store.run([sound])
+    told = store.read(sound).told()
+    assert list(told) == ["k0", "k1", "k2", "k3"]
+    assert told["k0"].startswith("-0.41")
+    assert store.check([sound]) == []
+    for test in (
+        higher("AUC @ 10", "good", "bad", by=0.42),
+        alike("AUC @ 10", "good", "bad"),
+        covers("AUC @ 10", "bad", 0.6),
+        lower("AUC @ 10", "good", "bad"),
+    ):
+        false = replace(STUDY, reads=reads(down, test))
+        with pytest.raises(AssertionError, match="toy, 'sentence 1': does not hold"):
+            store.read(false).told()
+        (fault,) = store.check([false])
+        assert "sentence 1" in fault
 
 
 def test_a_killed_run_goes_on_with_the_missing_seeds(monkeypatch: pytest.MonkeyPatch) -> None:

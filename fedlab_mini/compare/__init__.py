@@ -1,0 +1,165 @@
+"""Compare: any method beside all others, on the same federations, under the truth's own noise.
+
+    python -m fedlab_mini.compare                                 the book's methods, on digits
+    python -m fedlab_mini.compare --method my_module:MyScore      and yours
+
+Chapter 10 reads it. cell: one scenario and seed; scenarios; methods; judge: what is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pandas as pd
+from matplotlib.figure import Figure
+
+from .. import checkpoint as files
+from .. import checks, plots, progress
+from ..evidence import interval
+from ..local import LocalSGD
+from ..model import one_thread
+from .cell import CEILING, LOCAL, ROUNDS, cell
+from .methods import METHODS, Method, Retrained, named
+from .scenarios import SAMPLES, SCENARIOS
+
+__all__ = [
+    "METHODS",
+    "SAMPLES",
+    "SCENARIOS",
+    "Method",
+    "Retrained",
+    "cell",
+    "compare",
+    "figure",
+    "summary",
+]
+COLUMNS = ["seed", "scenario", "method", "metric", "value"]
+
+
+def compare(
+    methods: Mapping[str, Method] | Sequence[Method] | None = None,
+    scenarios: Iterable[str] | Mapping[str, Callable] | None = None,
+    seeds: Iterable[int] = range(10),
+    *,
+    data: str = "digits",
+    rounds: int = ROUNDS,
+    local: LocalSGD | None = None,
+    metric: str = "loss",
+    folder: str | os.PathLike | None = None,
+    n_jobs: int | None = None,
+) -> pd.DataFrame:
+    """Every method on every scenario and seed, judged against retraining; a long table.
+
+    methods    {name: method} or a list; default: ``compare.METHODS``. A method is a strategy, which
+               watches federated averaging; a function of a round's ``Game`` that returns an
+               ``Estimate``; a function (round, server) -> worth of its updates [m]; or
+               ``Retrained``
+    scenarios  names out of ``SCENARIOS``, or {name: function (data, seed) -> (fed, net)};
+               default: all nine
+    data       "digits", "mnist5k", "sms-synthetic"; rounds, local: of every training
+    metric     of the games: "loss" or "accuracy"
+    folder     where finished cells are kept, a file each: an interrupted run goes on
+    n_jobs     cells side by side, through joblib: a backend set by ``joblib.parallel_config`` is
+               used
+
+    returns    columns seed, scenario, method, metric, value. The method "(the truth itself)" holds
+               the ceiling: how far the exact values of two trainings agree
+    raises     TypeError or ValueError naming the argument
+    """
+    chosen = named(METHODS if methods is None else methods)
+    places = _scenarios(scenarios)
+    numbers = [checks.whole("seeds", seed, 0) for seed in seeds]
+    if not numbers or len(set(numbers)) != len(numbers):
+        raise ValueError(f"seeds: expected different whole numbers, at least one, got {numbers}")
+    checks.choice("data", data, tuple(SAMPLES))
+    checks.choice("metric", metric, ("accuracy", "loss"))
+    setting = {"rounds": checks.whole("rounds", rounds), "local": local or LOCAL, "metric": metric}
+    mark = files.fingerprint("compare", data, setting, chosen)
+    cells = [(name, seed) for seed in numbers for name in places]
+    tasks = (
+        joblib.delayed(_cell)(chosen, name, places[name], data, seed, setting, mark, folder)
+        for name, seed in cells
+    )
+    found = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
+    parts = list(progress.bar(found, "cells", len(cells)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _cell(
+    methods: Mapping[str, Method],
+    name: str,
+    make: Callable,
+    data: str,
+    seed: int,
+    setting: Mapping[str, Any],
+    mark: str,
+    folder: str | os.PathLike | None,
+) -> pd.DataFrame:
+    word = hashlib.sha256(f"{mark} {name}".encode()).hexdigest()[:16]
+    path = None if folder is None else Path(folder) / f"{word}-{seed}.csv"
+    if path is not None and path.is_file():
+        return pd.read_csv(path, float_precision="round_trip")
+    with one_thread():
+        rows = [(seed, name, *row) for row in cell(methods, name, make, data, seed, **setting)]
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        frame.to_csv(part, index=False)
+        os.replace(part, path)
+    return frame
+
+
+def _scenarios(given: Any) -> dict[str, Callable]:
+    if isinstance(given, Mapping):
+        return dict(given)
+    names = list(SCENARIOS if given is None else given)
+    for name in names:
+        checks.choice("scenarios", name, tuple(SCENARIOS))
+    if not names:
+        raise ValueError("scenarios: expected at least one name")
+    return {name: SCENARIOS[name] for name in names}
+
+
+def summary(frame: pd.DataFrame, metric: str = "tau with retraining") -> plots.Table:
+    """A metric of every method (rows) in every scenario (columns): mean and interval over seeds.
+
+    frame  from ``compare``; the row "(the truth itself)" is the ceiling
+    raises ValueError for a metric that the frame lacks
+    """
+    part = _of(frame, metric)
+    data: dict[str, dict[str, object]] = {}
+    for (method, scenario), group in part.groupby(["method", "scenario"], sort=False):
+        x = group.sort_values("seed").value.tolist()
+        data.setdefault(str(method), {})[str(scenario)] = interval(x) if len(x) > 1 else x[0]
+    columns = list(dict.fromkeys(part.scenario))
+    full = {name: {c: row.get(c, "") for c in columns} for name, row in data.items()}
+    told = f"{metric}: mean and 95 % interval over {part.seed.nunique()} seeds."
+    return plots.table(full, rows="method", caption=told)
+
+
+def figure(frame: pd.DataFrame, scenario: str, metric: str = "tau with retraining") -> Figure:
+    """A dot a seed for every method in one scenario; the dashed line is the truth's own ceiling.
+
+    raises ValueError for a metric or a scenario that the frame lacks
+    """
+    part = _of(frame, metric)
+    checks.choice("scenario", scenario, tuple(dict.fromkeys(part.scenario)))
+    part = part[part.scenario == scenario]
+    values = {
+        str(method): group.sort_values("seed").value.tolist()
+        for method, group in part.groupby("method", sort=False)
+    }
+    ceiling = values.pop(CEILING, None)
+    line = {} if ceiling is None else {"ceiling": sum(ceiling) / len(ceiling)}
+    return plots.dots(values, xlabel=f"{metric}, {scenario}", reference=line)
+
+
+def _of(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+    checks.choice("metric", metric, tuple(dict.fromkeys(frame.metric)))
+    return frame[frame.metric == metric]

@@ -1,0 +1,255 @@
+"""Neighbours: scores of the literature around the book's methods. Chapter 10 compares them.
+
+Each is federated averaging that watches: ``score(round)`` says what a round's updates are worth,
+nothing else changes. Below: fedavg, tables, shapley.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from .. import shapley
+from ..checks import choice, instance, number, reals, whole
+from ..game import Game
+from ..rounds import Round
+from ..tables import gradient, hessian_product, round_table
+from .fedavg import FedAvg
+
+
+def _callable(name: str, value: object) -> Callable:
+    return instance(name, value, Callable, "a function such as fm.exact")  # type: ignore
+
+
+def few_or_many(game: Game) -> shapley.Estimate:
+    """Shapley values of a game: exact up to 12 players, beyond by 64 antithetic orders."""
+    if game.n <= 12:
+        return shapley.exact(game)
+    return shapley.permutation(game, 64, antithetic=True)
+
+
+@dataclass(eq=False, kw_only=True)
+class RoundScore(FedAvg):
+    """Federated averaging that gives every update a number: inherit, and write ``score``.
+
+    metric    of the round's game and table: "loss" (worth is minus the loss) or "accuracy"
+    discount  in (0, 1]: round t counts discount^(t - 1); 1 is the plain sum
+    memory    in [0, 1): instead of the sum, a moving average that keeps this share of the past;
+              a client's first score is taken whole
+
+    scores [K]  the sum over rounds divided by their number (a round without the client counts 0),
+                or the moving average
+    raises      ValueError or TypeError naming the argument
+    """
+
+    per_round: int | None = None
+    weighting: str = "size"
+    metric: str = "loss"
+    discount: float = 1.0
+    memory: float = 0.0
+
+    KEPT: ClassVar = (*FedAvg.KEPT, "now", "seen")
+    CHECKS: ClassVar = FedAvg.CHECKS | {
+        "metric": partial(choice, accepted=("accuracy", "loss")),
+        "discount": partial(number, low=0, high=1, ends="(]"),
+        "memory": partial(number, low=0, high=1, ends="[)"),
+    }
+
+    def start(self, server) -> None:
+        """Called once before the first round; forgets everything."""
+        super().start(server)
+        self.now = torch.zeros(server.clients, dtype=torch.float64)
+        self.seen = torch.zeros(server.clients, dtype=torch.long)
+
+    def score(self, round: Round) -> Tensor:
+        """What the round's updates are worth, one number a client of the round: [m].
+
+        Without one of your own: their weights, that is contribution by size
+        """
+        return self.weights(round)
+
+    @property
+    def scores(self) -> Tensor:
+        """Contribution of every client so far, [K]."""
+        return self.now if self.memory else super().scores
+
+    def aggregate(self, round: Round) -> Tensor:
+        """Federated averaging's model [P]; notes what the round's updates are worth."""
+        weights, ids = self.weights(round), round.clients
+        name = f"{type(self).__name__}.score"
+        found = reals(name, self.score(round), [len(ids)], dtype=torch.float64).cpu()
+        old = torch.where(self.seen[ids] > 0, self.memory, 0.0)
+        self.now[ids] = old * self.now[ids] + (1 - old) * found
+        self.seen[ids] += 1
+        self.record(round, weights, found * self.discount ** (round.t - 1))
+        return round.theta + weights @ round.updates
+
+    def table(self, round: Round, absent: str = "left out") -> Game:
+        """The round's game, shared with all who ask for it."""
+        return round_table(round, self.server, self.metric, absent)
+
+    @contextlib.contextmanager
+    def counted(self, game: Game) -> Iterator[Game]:
+        """Count the coalitions asked for as evaluations, as if nobody had asked before."""
+        with game.tally() as codes:
+            yield game
+        self.evaluations += len(codes)
+
+
+@dataclass(eq=False, kw_only=True)
+class RoundValue(RoundScore):
+    """A value of each round's game, ``RoundValue(fm.banzhaf)``; by default the Shapley value.
+
+    value   any function of a ``Game`` that returns an ``Estimate``; default: Shapley values, exact
+            up to 12 clients a round
+    absent  what becomes of who is not in a coalition: "left out" or "silent" (``fm.round_game``)
+
+    With Shapley values this is multi-round reconstruction [Song et al. 2019], with a ``discount``
+    its lambda-MR, and under partial participation the federated Shapley value [Wang et al. 2020]:
+    who is not asked earns 0 in that round.
+    """
+
+    value: Callable = field(default=few_or_many, kw_only=False)
+    absent: str = "left out"
+
+    CHECKS: ClassVar = RoundScore.CHECKS | {
+        "value": _callable,
+        "absent": partial(choice, accepted=("left out", "silent")),
+    }
+
+    def score(self, round: Round) -> Tensor:
+        """The values of the round's game, [m]."""
+        with self.counted(self.table(round, self.absent)) as game:
+            return self.value(game).values
+
+
+@dataclass(eq=False, kw_only=True)
+class GTGShapley(RoundScore):
+    """Guided truncation as published: skip quiet rounds, leave orders early, stop when settled.
+
+    between    a round whose gain |v(N) - v(empty)| is at most this share of the largest gain so far
+               is skipped: all its values are 0
+    within     an order is left once |v(N) - v(S)| is at most this share of the round's gain
+    samples    at most so many guided orders a round; after each sweep of all clients the values
+               are compared with those before it, and who has ``settled`` stops
+    settled    mean relative change of the values at which a round stops
+
+    source  [Liu et al. 2022, Algorithm 1]; its thresholds are numbers, ours shares of a gain
+    """
+
+    between: float = 0.05
+    within: float = 0.05
+    samples: int = 64
+    settled: float = 0.05
+    largest: float = field(default=0.0, init=False, repr=False)
+
+    KEPT: ClassVar = (*RoundScore.KEPT, "largest")
+    CHECKS: ClassVar = RoundScore.CHECKS | {
+        "between": partial(number, low=0),
+        "within": partial(number, low=0),
+        "samples": whole,
+        "settled": partial(number, low=0),
+    }
+
+    def start(self, server) -> None:
+        """Called once before the first round; forgets everything."""
+        super().start(server)
+        self.largest = 0.0
+
+    def score(self, round: Round) -> Tensor:
+        """Truncated guided values of the round, [m]; 0 for all in a quiet one."""
+        m = len(round.clients)
+        with self.counted(self.table(round)) as game:
+            return self._guided(round, game, m)
+
+    def _guided(self, round: Round, game: Game, m: int) -> Tensor:
+        ends = game(torch.tensor([[False] * m, [True] * m]))
+        gain = abs(float(ends[1] - ends[0]))
+        self.largest = max(self.largest, gain)
+        found = torch.zeros(m, dtype=torch.float64)
+        if gain > self.between * self.largest:
+            for orders in range(m, max(m, self.samples) + 1, m):
+                last, seed = found, 10_000 * self.server.seed + round.t
+                found = shapley.guided(game, orders, self.within * gain, seed).values
+                change = ((found - last).abs() / found.abs().clamp(min=1e-12)).mean()
+                if orders > m and change <= self.settled:
+                    break
+        return found
+
+
+@dataclass(eq=False, kw_only=True)
+class ShapleyFL(RoundScore):
+    """Shapley values scaled to [0, 1] within each round, and smoothed over rounds.
+
+    memory  share of the past that the moving average keeps
+    source  [Sun et al. 2023]; the original also weighs the aggregate by it
+    """
+
+    memory: float = 0.7
+
+    def score(self, round: Round) -> Tensor:
+        """(phi - min) / (max - min) of the round's Shapley values, [m]; 1/2 if all are equal."""
+        with self.counted(self.table(round)) as game:
+            phi = few_or_many(game).values
+        span = phi.max() - phi.min()
+        return (phi - phi.min()) / span if span > 0 else torch.full_like(phi, 0.5)
+
+
+@dataclass(eq=False, kw_only=True)
+class Taylor(RoundScore):
+    """What an update does to the validation loss, from one gradient, or from one Hessian product.
+
+    order  1: -w_i delta_i . g; 2: -w_i delta_i . (g + H U / 2) with U = sum_j w_j delta_j, the
+           Shapley value of the silent round game if the loss were quadratic
+    source [Wang et al. 2023, DIG-FL] for order 1; chapter 2's closed form for order 2
+    """
+
+    order: int = field(default=2, kw_only=False)
+
+    CHECKS: ClassVar = RoundScore.CHECKS | {"order": partial(whole, low=1, high=2)}
+
+    def score(self, round: Round) -> Tensor:
+        """First- or second-order worth of the round's updates, [m]; needs no evaluation."""
+        steps = self.weights(round)[:, None] * round.updates
+        slope = gradient(round, self.server)
+        if self.order == 2:
+            slope = slope + hessian_product(round, self.server, steps.sum(0)) / 2
+        return -(steps @ slope)
+
+
+@dataclass(eq=False, kw_only=True)
+class TrustCosine(RoundScore):
+    """Cosine of an update with the server's own descent direction, at least 0.
+
+    The server's direction is minus the gradient of its validation loss at the round's model; the
+    original takes an own local training on a root data set.
+    source  [Cao et al. 2021, FLTrust]
+    """
+
+    def score(self, round: Round) -> Tensor:
+        """max(0, cos(delta_i, -g)), [m]."""
+        own = -gradient(round, self.server)
+        return torch.cosine_similarity(round.updates, own[None], dim=1).clamp(min=0)
+
+
+@dataclass(eq=False, kw_only=True)
+class ClassCosine(RoundScore):
+    """Cosine of each class's row of the last layer with the aggregate's, meant over classes.
+
+    memory  share of the past that the moving average keeps
+    source  [Tastan et al. 2024, ShapFed]; there the rows of models, here those of updates
+    """
+
+    memory: float = 0.5
+
+    def score(self, round: Round) -> Tensor:
+        """Mean over classes of cos(row of delta_i, row of U), [m]."""
+        weights, (*_, weight, _) = self.weights(round), self.server.net.split(round.updates)
+        whole = torch.einsum("i,icd->cd", weights, weight)
+        return torch.cosine_similarity(weight, whole[None], dim=2).mean(1)
