@@ -16,7 +16,7 @@ from pathlib import Path
 from .store import check, read, run, state
 from .study import Claim, Results, Study
 
-PLUMBING = ("study", "store", "code", "settled", "__main__")
+PLUMBING = ("study", "store", "code", "__main__")
 
 __all__ = ["Claim", "Results", "Study", "check", "every", "named", "results", "run", "state"]
 
