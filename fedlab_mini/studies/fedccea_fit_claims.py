@@ -12,10 +12,23 @@ from torch import Tensor
 
 from .. import plots
 from ..evidence import interval
-from .fedccea_claims import judged
+from .fedccea_claims import everywhere, judged, measured
 from .fedccea_fit import MANY, RATES, SKEWS, fit_rows, shapley_rows, time_rows
-from .study import Claim, Results, Study, beyond, higher, within
+from .study import (
+    FAILS,
+    HOLDS,
+    Claim,
+    Results,
+    Study,
+    alike,
+    beyond,
+    bounded,
+    covers,
+    higher,
+    within,
+)
 
+END = "agreement with the end"
 PRINTED = {  # its seconds
     "FedCCEA": (8.78, 10.50, 12.60, 14.35, 22.50, 38.58),
     "TMC": (40.37, 72.14, 107.21, 140.53, 279.48, 568.93),
@@ -141,6 +154,71 @@ def time_claims() -> Iterator[Claim]:
     yield Claim("the time of a simulation hardly grows: at most doubles from 4 to 64", flat)
 
 
+def travelling(results: Results, skew: str) -> Tensor:
+    """After 3,000 steps: agreement among starts minus agreement with the least error."""
+    among, end = (results.values(f"{m} @ 3000", skew) for m in ("agreement of starts", END))
+    return among - end
+
+
+def nowhere_better(results: Results) -> tuple[str, str]:
+    """In no split and at no rate is the model's error below that of the mean curve."""
+    runs = [f"{skew}, rate {rate:g}" for skew in SKEWS for rate in RATES]
+    found = [interval(error_below_curve(results, run)) for run in runs]
+    worst = max(found, key=lambda one: one.low)
+    return (FAILS if worst.above(0) else HOLDS), str(worst)
+
+
+def fit_reads() -> Iterator[Claim]:
+    """What chapter 7 says of the fit."""
+    for skew in SKEWS:
+        apart = bounded(measured(travelling, skew), 0)
+        yield Claim(f"{skew}: starts agree before they arrive", apart, False)
+        unique = everywhere("settled: agreement of starts", skew, 0.95, 1.001)
+        yield Claim(f"{skew}: at the least error all starts rank alike", unique, False)
+    for key, metric, low, high in (
+        ("near_starts", "agreement of starts @ 3000", 0.7, 1.0),
+        ("near_end", f"{END} @ 3000", -1.0, 0.5),
+        ("far_end", f"{END} @ 20000", 0.5, 1.0),
+        ("zeros_far", "zeros @ 20000", 1.0, 20.0),
+    ):
+        yield Claim(metric, within(metric, low, high, "alike"), False, key)
+    none = everywhere("zeros @ 3000", "alike", 0, 0)
+    yield Claim("alike: no zeros after 3,000 steps", none, False)
+    for skew in ("alike", "strong"):
+        for key, name in (("error", "AAM"), ("curve", "mean curve")):
+            small = within(f"error, {name}", 0, 0.1, f"{skew}, rate 0.1")
+            yield Claim(f"{skew}: error of {name}", small, False, f"{key}_{skew}")
+    yield Claim("nowhere better than the mean curve", nowhere_better, False)
+    balance = bounded(measured(more_balance, "weak, rate 0.1"), 0.05)
+    yield Claim("weak: the balance explains more", balance, False, "parabola")
+
+
+def shapley_reads() -> Iterator[Claim]:
+    """What chapter 7 says of the index beside the exact value."""
+    metric = "rank correlation"
+    for kind, key in (("graded noise", "rank_noise"), ("sizes", "rank_sizes")):
+        yield Claim(f"{kind}: ranked", beyond(metric, f"{kind}; FedCCEA", 0.6), False, key)
+    yield Claim("alike: not shown", covers(metric, "alike; FedCCEA", 0), False)
+    little = within(metric, 0, 0.8, "alike; exact, trained again")
+    yield Claim("alike: little to agree with", little, False, "again")
+    size = higher(metric, "sizes; size alone", "sizes; FedCCEA")
+    yield Claim("sizes: size alone is better", size, False, "size_more")
+    loo = higher(metric, "strong; LOO", "strong; FedCCEA")
+    yield Claim("strong: leave-one-out is better", loo, False, "loo_more")
+    for kind in (*SKEWS, "sizes", "graded noise"):
+        same = alike(metric, f"{kind}; FedCCEA", f"{kind}; ridge regression")
+        yield Claim(f"{kind}: no difference to a ridge regression", same, False)
+
+
+def time_reads() -> Iterator[Claim]:
+    """What chapter 7 says of the bill."""
+    for n in MANY:
+        dearer = judged(times, n, 100, low=1, high=100)
+        yield Claim(f"{n} clients: a hundred cost more than a pass", dearer, False, f"own_{n}")
+    grown = judged(growth, "FedCCEA, one simulation", low=2, high=16)
+    yield Claim("a simulation takes longer with 64 than with 4", grown, False, "growth")
+
+
 PROTOCOL = {
     "data": ("MNIST and EMNIST", "digits, 600 images of 8 x 8: 30 a client"),
     "clients, rounds, simulations": ("20, 50, 100", "the same; 80 are fitted, 20 held out"),
@@ -177,6 +255,7 @@ FIT = Study(
     protocol=PROTOCOL,
     rows=fit_rows,
     claims=tuple(fit_claims()),
+    reads=tuple(fit_reads()),
     figure=explained_figure,
 )
 SHAPLEY = Study(
@@ -186,6 +265,7 @@ SHAPLEY = Study(
     protocol=EXACT,
     rows=shapley_rows,
     claims=tuple(shapley_claims()),
+    reads=tuple(shapley_reads()),
     seeds=10,
 )
 TIME = Study(
@@ -196,5 +276,6 @@ TIME = Study(
     protocol=TABLE2,
     rows=time_rows,
     claims=tuple(time_claims()),
+    reads=tuple(time_reads()),
 )
 STUDIES = (FIT, SHAPLEY, TIME)
