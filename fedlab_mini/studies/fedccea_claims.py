@@ -180,11 +180,15 @@ def beside(found: Mapping[str, Results]) -> plots.Table:
     data: dict[str, dict[str, object]] = {}
     for name, (whole, *printed) in TABLE3.items():
         source, skew = name.split(", ")
-        if f"{skew}, no noise" not in found[source].variants:
-            continue
+        rows = found[source]
+        if (
+            f"{skew}, no noise" not in rows.variants
+            or unique(rows, f"{skew}, no noise")[0] == FAILS
+        ):
+            continue  # not run, or unsettled
         setting, data[name] = f"{skew}, no noise", {}
         for method, accuracy in zip(("FedCCEA", "TMC", "LOO"), printed, strict=True):
-            own = change(found[source], f"{setting}; {method}", "without zeros")
+            own = change(rows, f"{setting}; {method}", "without zeros")
             data[name] |= {f"{method}, paper": accuracy - whole, method: interval(own)}
     told = "Change of accuracy when the zeros of each method leave: printed, and ours over 5 seeds."
     return plots.table(data, rows="setting", caption=told)
@@ -192,9 +196,9 @@ def beside(found: Mapping[str, Results]) -> plots.Table:
 
 def equality(found: Mapping[str, Results]) -> plots.Table:
     """Fig. 4: how many of twenty clients get zero, and how unequal the index is."""
-    places = [("EMNIST", "strong"), *(("MNIST", skew) for skew in reversed(SKEWS))]
+    places = [("EMNIST", "strong"), ("MNIST", "strong"), ("MNIST", "weak")]
     columns = [("zeros", "zeros", *place) for place in places]
-    columns += [("Gini", "gini", *place) for place in places[:2]]
+    columns += [("Gini", "gini", *place) for place in places]
     data = {
         method.replace("3,000 steps", "stopped"): {
             f"{what}, {source}, {skew}": found[source].interval(
@@ -303,18 +307,24 @@ def several(setting: str) -> Test:
     return test
 
 
+UNSETTLED = ("alike, no noise", *(f"{skew}, 40 % noise" for skew in SKEWS))  # on MNIST
+
+
+def unsettled_mnist(results: Results) -> tuple[str, str]:
+    """In each of these settings the starts of some seed end with different rankings."""
+    lowest = [float(results.values("agreement of starts", name).min()) for name in UNSETTLED]
+    return (HOLDS if max(lowest) < 0.95 else FAILS), f"{min(lowest):.2f}"
+
+
 def mnist_reads() -> Iterator[Claim]:
     """What chapter 7 says of MNIST."""
-    for skew in SKEWS:
+    for skew in SKEWS[1:]:
         yield from zeros_read(skew, f"zeros_{skew}")
-        if skew != "strong":
-            for wrong in ("no noise", "40 % noise"):
-                settled = everywhere("agreement of starts", f"{skew}, {wrong}", 0.95, 1.001)
-                yield Claim(f"{skew}, {wrong}: one ranking", settled, False)
-    lost = judged(change, "weak, no noise; FedCCEA", "without zeros", low=-1, high=0)
-    yield Claim("weak: without the settled zeros accuracy falls", lost, False, "lost_weak")
-    unsettled = several("strong, 40 % noise")
-    yield Claim("strong, 40 % noise: several minima", unsettled, False, "unsettled")
+        settled = everywhere("agreement of starts", f"{skew}, no noise", 0.95, 1.001)
+        yield Claim(f"{skew}, no noise: one ranking", settled, False)
+        lost = judged(change, f"{skew}, no noise; FedCCEA", "without zeros", low=-1, high=0)
+        yield Claim(f"{skew}: without the zeros accuracy falls", lost, False, f"lost_{skew}")
+    yield Claim("several minima in four settings", unsettled_mnist, False, "unsettled")
 
 
 def noise_reads() -> Iterator[Claim]:
