@@ -5,6 +5,7 @@
 
 from . import evidence as evidence
 from . import methods
+from .compare import compare
 from .corrupt import (
     backdoor,
     delete_words,
@@ -75,6 +76,7 @@ __all__ = [
     "beta_shapley",
     "by_class",
     "cnn",
+    "compare",
     "contribution_index",
     "core_shortfall",
     "delete_words",

@@ -73,12 +73,16 @@ def compare(
     """
     chosen = named(METHODS if methods is None else methods)
     places = _scenarios(scenarios)
-    numbers = [checks.whole("seeds", seed, 0) for seed in seeds]
-    if not numbers or len(set(numbers)) != len(numbers):
-        raise ValueError(f"seeds: expected different whole numbers, at least one, got {numbers}")
+    numbers = _seeds(seeds)
     checks.choice("data", data, tuple(SAMPLES))
     checks.choice("metric", metric, ("accuracy", "loss"))
-    setting = {"rounds": checks.whole("rounds", rounds), "local": local or LOCAL, "metric": metric}
+    local = LOCAL if local is None else local
+    checks.instance("local", local, LocalSGD, "fm.LocalSGD()")
+    if folder is not None:
+        checks.instance("folder", folder, (str, os.PathLike), "a path")  # type: ignore[arg-type]
+    if n_jobs is not None and checks.whole("n_jobs", n_jobs, -1024, 1024) == 0:
+        raise ValueError("n_jobs: expected a number of processes, -1 for all, got 0")
+    setting = {"rounds": checks.whole("rounds", rounds), "local": local, "metric": metric}
     mark = files.fingerprint("compare", data, setting, chosen)
     cells = [(name, seed) for seed in numbers for name in places]
     tasks = (
@@ -103,7 +107,7 @@ def _cell(
     word = hashlib.sha256(f"{mark} {name}".encode()).hexdigest()[:16]
     path = None if folder is None else Path(folder) / f"{word}-{seed}.csv"
     if path is not None and path.is_file():
-        return pd.read_csv(path, float_precision="round_trip")
+        return pd.read_csv(path)
     with one_thread():
         rows = [(seed, name, *row) for row in cell(methods, name, make, data, seed, **setting)]
     frame = pd.DataFrame(rows, columns=COLUMNS)
@@ -115,10 +119,28 @@ def _cell(
     return frame
 
 
+def _listed(name: str, given: Any, such_as: str) -> list:
+    try:
+        if isinstance(given, str | bytes):
+            raise TypeError
+        return list(given)
+    except TypeError:
+        shown = checks.shown(given)
+        raise TypeError(f"{name}: expected such as {such_as}, got {shown}") from None
+
+
+def _seeds(given: Any) -> list[int]:
+    found = [checks.whole("seeds", seed, 0) for seed in _listed("seeds", given, "range(10)")]
+    if not found or len(set(found)) != len(found):
+        raise ValueError(f"seeds: expected different whole numbers, at least one, got {found}")
+    return found
+
+
 def _scenarios(given: Any) -> dict[str, Callable]:
     if isinstance(given, Mapping):
         return dict(given)
-    names = list(SCENARIOS if given is None else given)
+    wanted = SCENARIOS if given is None else given
+    names = _listed("scenarios", wanted, "['alike'] or {name: function}")
     for name in names:
         checks.choice("scenarios", name, tuple(SCENARIOS))
     if not names:

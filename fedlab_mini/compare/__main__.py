@@ -32,8 +32,8 @@ def main(words: Sequence[str] | None = None) -> pd.DataFrame:
     parser = argparse.ArgumentParser(prog="python -m fedlab_mini.compare", description=__doc__)
     add = parser.add_argument
     add("--method", action="append", default=[], help="module:NAME, a method of yours; repeatable")
-    add("--beside", default=",".join(FEW), help=f"'all', or some of: {', '.join(METHODS)}")
-    add("--scenarios", default=",".join(SCENARIOS), help=f"some of: {', '.join(SCENARIOS)}")
+    add("--beside", nargs="+", default=FEW, help=f"'all', or some of: {'; '.join(METHODS)}")
+    add("--scenarios", nargs="+", default=tuple(SCENARIOS), help=f"of: {'; '.join(SCENARIOS)}")
     add("--seeds", type=int, default=3, help="how many, from 0")
     add("--data", default="digits", choices=tuple(SAMPLES))
     add("--metric", default="tau with retraining", help="of the table and the figure")
@@ -42,15 +42,14 @@ def main(words: Sequence[str] | None = None) -> pd.DataFrame:
     add("--figure", help="write a figure of the first scenario here (.svg, .png, .pdf)")
     add("--jobs", type=int, default=1, help="cells side by side")
     asked = parser.parse_args(words)
-    scenarios = asked.scenarios.split(",")
     try:
-        names = list(METHODS) if asked.beside == "all" else asked.beside.split(",")
+        names = list(METHODS) if list(asked.beside) == ["all"] else asked.beside
         if unknown := [name for name in names if name not in METHODS]:
             raise ValueError(f"--beside: unknown {', '.join(unknown)}; see --help")
         methods = {name: METHODS[name] for name in names} | dict(map(yours, asked.method))
         found = compare(
             methods,
-            scenarios,
+            asked.scenarios,
             range(asked.seeds),
             data=asked.data,
             folder=asked.folder,
@@ -64,7 +63,7 @@ def main(words: Sequence[str] | None = None) -> pd.DataFrame:
         found.to_csv(asked.csv, index=False)
         print(f"written: {asked.csv}")
     if asked.figure:
-        figure(found, scenarios[0], asked.metric).savefig(asked.figure, bbox_inches="tight")
+        figure(found, asked.scenarios[0], asked.metric).savefig(asked.figure, bbox_inches="tight")
         print(f"written: {asked.figure}")
     return found
 

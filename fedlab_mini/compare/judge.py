@@ -79,7 +79,6 @@ def fair(made: Callable, round: Round, server: Server) -> dict[str, float]:
     All as shares of the largest score, efficiency as a share of the gain; the loss is the worth
     """
     sizes = 2 * round.sizes
-    base = replace(round, sizes=sizes)
     first, row = round.updates[:1], sizes[:1]
 
     def scored(updates: Tensor, sizes: Tensor) -> Tensor:
@@ -95,7 +94,7 @@ def fair(made: Callable, round: Round, server: Server) -> dict[str, float]:
     twin = scored(more, torch.cat([sizes, row]))
     split = scored(more, torch.cat([row // 2, sizes[1:], row // 2]))
     net, theta = server.net, round.theta
-    whole = theta + (sizes / sizes.sum()).to(base.updates) @ base.updates
+    whole = theta + (sizes.double() / sizes.sum()).to(round.updates) @ round.updates
     loss = net.evaluate(torch.stack([theta, whole]), *server.validation, "loss")
     gain = float(loss[0] - loss[1])
     return {

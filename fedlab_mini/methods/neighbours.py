@@ -24,6 +24,8 @@ from .fedavg import FedAvg
 
 
 def _callable(name: str, value: object) -> Callable:
+    if isinstance(value, type):
+        raise TypeError(f"{name}: expected a function such as fm.exact, got the class {value}")
     return instance(name, value, Callable, "a function such as fm.exact")  # type: ignore
 
 
@@ -207,7 +209,7 @@ class Taylor(RoundScore):
 
     order  1: -w_i delta_i . g; 2: -w_i delta_i . (g + H U / 2) with U = sum_j w_j delta_j, the
            Shapley value of the silent round game if the loss were quadratic
-    source [Wang et al. 2023, DIG-FL] for order 1; chapter 2's closed form for order 2
+    source [Wang, J. et al. 2022, DIG-FL] for order 1; chapter 2's closed form for order 2
     """
 
     order: int = field(default=2, kw_only=False)

@@ -220,6 +220,8 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
             add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
     add("score", fm.score, updates=[UPDATES], theta=THETA, net=NET, validation=samples(9),
         methods=[fm.exact])  # fmt: skip
+    add("compare", fm.compare, methods={"alone": fm.RoundValue(fm.alone)},
+        scenarios={"few": lambda data, seed: (small(), NET)}, seeds=[0], rounds=1)  # fmt: skip
     add("fairness", fm.fairness, contributions=[1.0, 2, 3], rewards=[1.0, 3, 2])
     add("detection_auc", fm.detection_auc, scores=[1.0, 2, 3], bad=[0])
     add("contribution_index", fm.contribution_index, v=[1.0, 2, 3])

@@ -1,0 +1,235 @@
+"""Neighbours against loops, closed forms and finite differences."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import fedlab_mini as fm
+from fedlab_mini import tables
+from fedlab_mini.compare.cell import Watch
+from fedlab_mini.compare.judge import fair, left_over, relative_error, removal
+from fedlab_mini.compare.methods import METHODS, Retrained
+from fedlab_mini.rounds import Round, Server
+
+NET = fm.mlp(3, 4, 3)
+K = 5
+
+
+def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+X, Y = numbers(30, 3, seed=7), torch.arange(30) % 3
+SERVER = Server(K, 3, NET, (X, Y), 0)
+THETA = NET.init(0, dtype=torch.float64)
+
+
+def a_round(t: int = 1, clients: tuple[int, ...] = tuple(range(K)), scale: float = 0.3) -> Round:
+    ids = torch.tensor(clients)
+    return Round(t, THETA, ids, 2 + 2 * (ids % 3), scale * numbers(len(ids), NET.P, seed=t))
+
+
+def after(strategy: fm.FedAvg, *rounds: Round) -> torch.Tensor:
+    strategy.start(SERVER)
+    for this in rounds:
+        strategy.aggregate(this)
+    return strategy.scores
+
+
+def loss_at(theta: torch.Tensor) -> float:
+    return float(NET.evaluate(theta[None], X, Y, "loss"))
+
+
+def shares(this: Round) -> torch.Tensor:
+    return this.sizes.double() / this.sizes.sum()
+
+
+def test_gradient_and_hessian_product_are_finite_differences() -> None:
+    this, v = a_round(), numbers(NET.P, seed=3)
+    g, Hv = tables.gradient(this, SERVER), tables.hessian_product(this, SERVER, v)
+    for i in range(0, NET.P, 7):
+        e = torch.zeros_like(THETA)
+        e[i] = 1e-5
+        slope = (loss_at(THETA + e) - loss_at(THETA - e)) / 2e-5
+        assert abs(slope - float(g[i])) < 1e-7
+    ends = (
+        a_round().__class__(1, THETA + s * v, this.clients, this.sizes, this.updates)
+        for s in (1e-5, -1e-5)
+    )
+    up, down = (tables.gradient(end, SERVER) for end in ends)
+    torch.testing.assert_close((up - down) / 2e-5, Hv, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_taylor_is_the_closed_form_of_the_quadratic_game(order: int) -> None:
+    this = a_round()
+    g = tables.gradient(this, SERVER)
+    H = torch.stack([tables.hessian_product(this, SERVER, e) for e in torch.eye(NET.P).double()])
+    H = (H + H.T) / 2 if order == 2 else torch.zeros_like(H)
+    game = fm.quadratic(this.updates, shares(this), g, H)
+    torch.testing.assert_close(after(fm.Taylor(order), this), game.shapley)
+    torch.testing.assert_close(fm.exact(game).values, game.shapley)
+
+
+def test_taylor_comes_near_the_silent_game_where_steps_are_short() -> None:
+    found = []
+    for scale in (0.1, 0.01):
+        this = a_round(scale=scale)
+        game = tables.round_table(this, SERVER, "loss", "silent")
+        truth = fm.exact(game).values
+        found.append([float((after(fm.Taylor(n), this) - truth).norm()) for n in (1, 2)])
+    (first, second), (first_near, second_near) = found
+    assert second < first
+    assert first_near < 0.02 * first
+    assert second_near < 0.01 * second  # ReLUs have kinks
+
+
+@pytest.mark.parametrize("absent", ["left out", "silent"])
+@pytest.mark.parametrize("metric", ["loss", "accuracy"])
+@pytest.mark.parametrize("value", [fm.exact, fm.alone, fm.banzhaf, fm.least_core])
+def test_round_values_are_those_of_each_round_summed(value, metric: str, absent: str) -> None:
+    rounds = [a_round(1), a_round(2, (0, 2, 3)), a_round(3)]
+    wanted = torch.zeros(K, dtype=torch.float64)
+    for this in rounds:
+        game = fm.round_game(
+            NET, THETA, this.updates, X, Y, metric=metric, weights=this.sizes, absent=absent
+        )
+        wanted[this.clients] += value(game).values * 0.5 ** (this.t - 1)
+    rule = fm.RoundValue(value, metric=metric, absent=absent, discount=0.5)
+    torch.testing.assert_close(after(rule, *rounds), wanted / 3)
+
+
+def test_who_is_not_asked_earns_nothing_in_that_round() -> None:
+    scores = after(fm.RoundValue(), a_round(1, (1, 4)))
+    assert (scores[[0, 2, 3]] == 0).all()
+    assert (scores[[1, 4]] != 0).all()
+
+
+def test_memory_is_a_moving_average_that_begins_with_the_first_score() -> None:
+    rounds = [a_round(1), a_round(2, (0, 2, 3)), a_round(3)]
+    each = [after(fm.RoundValue(), this) for this in rounds]
+    kept = after(fm.RoundValue(memory=0.75), *rounds)
+    wanted = each[0].clone()
+    for this, phi in zip(rounds[1:], each[1:], strict=True):
+        ids = this.clients
+        wanted[ids] = 0.75 * wanted[ids] + 0.25 * phi[ids]
+    torch.testing.assert_close(kept, wanted)
+
+
+def test_shapleyfl_scales_each_round_and_smooths() -> None:
+    rounds = [a_round(1), a_round(2)]
+    scaled = []
+    for this in rounds:
+        phi = after(fm.RoundValue(), this)
+        scaled.append((phi - phi.min()) / (phi.max() - phi.min()))
+    found = after(fm.ShapleyFL(memory=0.6), *rounds)
+    torch.testing.assert_close(found, 0.6 * scaled[0] + 0.4 * scaled[1])
+    same = Round(1, THETA, torch.arange(3), torch.ones(3).long(), torch.zeros(3, NET.P).double())
+    assert after(fm.ShapleyFL(), same)[:3].tolist() == [0.5] * 3
+
+
+def test_gtg_without_truncation_is_near_the_exact_value_and_skips_quiet_rounds() -> None:
+    this = a_round()
+    truth = after(fm.RoundValue(), this)
+    full = fm.GTGShapley(between=0, within=0, settled=0, samples=2000)
+    assert (after(full, this) - truth).abs().max() < 0.05 * truth.abs().max()
+    assert full.evaluations == 2**K
+    quiet = Round(2, THETA, this.clients, this.sizes, 1e-4 * this.updates)
+    rule = fm.GTGShapley(between=0.5, within=0.2, samples=50)
+    after(rule, this)
+    before, total = rule.evaluations, rule.total.clone()
+    rule.aggregate(quiet)
+    assert rule.evaluations - before == 2
+    assert torch.equal(rule.total, total)
+    few = fm.GTGShapley(within=0.5, samples=5)
+    after(few, this)
+    assert few.evaluations < 2**K
+
+
+def test_trust_is_the_cosine_with_the_descent_direction_and_never_negative() -> None:
+    this = a_round()
+    g = tables.gradient(this, SERVER)
+    rows = torch.stack(
+        [-3 * g, g, -g + 2 * (this.updates[0] - (this.updates[0] @ g) / (g @ g) * g)]
+    )
+    told = Round(1, THETA, torch.arange(3), torch.ones(3).long(), rows)
+    found = after(fm.TrustCosine(), told)[:3]
+    torch.testing.assert_close(found[:2], torch.tensor([1.0, 0.0]).double())
+    torch.testing.assert_close(found[2], -(rows[2] @ g) / rows[2].norm() / g.norm())
+
+
+def test_class_cosine_is_a_mean_over_rows_of_the_last_layer() -> None:
+    this = a_round()
+    last = this.updates[:, -(4 * 3 + 3) : -3].view(K, 3, 4)
+    whole = (shares(this)[:, None, None] * last).sum(0)
+    wanted = [
+        sum(float(torch.dot(row[c], whole[c]) / row[c].norm() / whole[c].norm()) for c in range(3))
+        / 3
+        for row in last
+    ]
+    torch.testing.assert_close(after(fm.ClassCosine(), this), torch.tensor(wanted).double())
+
+
+def test_all_methods_share_one_table_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str, int]] = []
+    plain = tables.coalition_metric
+
+    def counted(net, theta, updates, weights, s, x, y, metric, absent):
+        asked.append((metric, absent, len(s)))
+        return plain(net, theta, updates, weights, s, x, y, metric, absent)
+
+    monkeypatch.setattr(tables, "coalition_metric", counted)
+    watching = {name: m for name, m in METHODS.items() if not isinstance(m, Retrained)}
+    assert len(watching) > 12
+    watch = Watch(watching, {"": (X, Y)})
+    watch.start(SERVER)
+    watch.aggregate(a_round())
+    for pair in {(metric, absent) for metric, absent, _ in asked}:
+        assert sum(n for metric, absent, n in asked if (metric, absent) == pair) <= 2**K
+    assert {(m, a) for m, a, _ in asked} == {
+        ("loss", "left out"),
+        ("loss", "silent"),
+        ("accuracy", "left out"),
+    }
+    alone = {name: watch.needed(name) for name in watching}
+    assert alone["Shapley"] == alone["Banzhaf"] == 2**K
+    assert alone["leave one out"] == K + 1
+    assert alone["CGSV"] == alone["second order"] == 0
+
+
+def test_fairness_of_the_two_round_games() -> None:
+    this = a_round(scale=0.1)
+    out = fair(lambda: fm.RoundValue(), this, SERVER)
+    silent = fair(lambda: fm.RoundValue(absent="silent"), this, SERVER)
+    assert silent["null"] == 0
+    assert out["null"] > 0.01
+    for found in (out, silent):
+        assert found["twin"] < 1e-12
+        assert found["efficiency"] < 1e-9
+    assert abs(silent["split"]) < 0.02 < abs(out["split"])
+    assert fair(lambda: fm.RoundValue(fm.leave_one_out), this, SERVER)["efficiency"] > 0.01
+
+
+def test_removal_is_judged_among_random_orders() -> None:
+    w = torch.tensor([5.0, 4, 3, 2, 1, 0, -1, -2]).double()
+    worth = fm.additive(w).all()
+    right, wrong = dict(removal(w, worth, 0)), dict(removal(-w, worth, 0))
+    assert right["removal, best first"] == right["removal, worst first"] == 1
+    assert right["reversals"] == 0
+    assert wrong["removal, best first"] == wrong["removal, worst first"] == 0
+    assert wrong["reversals"] == 7
+    order = torch.tensor([[2, 0, 1]])
+    table = fm.additive([1.0, 10.0, 100.0]).all()
+    assert left_over(order, table).tolist() == [[11.0, 10.0]]
+
+
+def test_relative_error_takes_the_best_unit() -> None:
+    truth = torch.tensor([1.0, 2.0, -1.0]).double()
+    assert relative_error(7 * truth, truth) == pytest.approx(0, abs=1e-12)
+    assert relative_error(-truth, truth) == pytest.approx(1)
+    assert relative_error(torch.zeros(3).double(), truth) == 1
+    grid = torch.linspace(0, 3, 30001).double()
+    other = torch.tensor([1.0, 1.0, 0.0]).double()
+    errors = (grid[:, None] * other - truth).norm(dim=1) / truth.norm()
+    assert relative_error(other, truth) == pytest.approx(float(errors.min()), abs=1e-6)
