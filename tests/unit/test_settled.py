@@ -25,7 +25,8 @@ def test_known_qualities_are_found_from_every_start():
     found = settle(*simulated(quality), starts=4, seed=1)
     wanted = torch.tensor(quality).double().expand(4, -1)
     torch.testing.assert_close(found.omega, wanted, atol=1e-3, rtol=0)
-    assert found.agreement == 1 and found.loss.max() < 1e-10
+    assert found.agreement == 1
+    assert found.loss.max() < 1e-10
 
 
 def test_the_error_is_least_and_its_model_gives_it():
@@ -36,10 +37,12 @@ def test_the_error_is_least_and_its_model_gives_it():
     m = found.model
     error = (fm.AAM(omega, m.w1, m.b1, m.w2, m.b2)(sizes)[0] - accuracy).square().mean()
     (slope,) = torch.autograd.grad(error, omega)
-    assert found.omega[0, 3] == 0 and slope[0, 3] > 0
+    assert found.omega[0, 3] == 0
+    assert slope[0, 3] > 0
     assert slope[0, :3].abs().max() < 1e-6
     assert abs(error.item() - found.loss[0].item()) < 1e-9
-    assert (found.loss.diff() >= 0).all() and found.agreement > 0.95
+    assert (found.loss.diff() >= 0).all()
+    assert found.agreement > 0.95
     adam = fm.fit_aam(sizes, accuracy, steps=500).loss[-1, 0]
     assert found.loss[0] < adam
 
