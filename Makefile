@@ -13,14 +13,13 @@ endif
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab site paper evidence mutants notebooks labs bench clean distclean class grade gradescope room-check
+.PHONY: help setup book test lab site evidence mutants notebooks labs bench clean distclean class grade gradescope room-check
 
 help:
 	@echo "make book        run every chapter on this machine, build the website, say where it is"
 	@echo "make test        prove that all of it is true: lint, tests, notebooks twice, website"
 	@echo "make lab         JupyterLab on the chapters"
 	@echo "make site        build the website from the committed outputs, with PDFs and a zip; nothing is run"
-	@echo "make paper       run chapters at the papers' scale (hours); results to data/results/"
 	@echo "make evidence    run the studies that are missing or older than their code (hours); resumes"
 	@echo "make mutants     break claims one by one and see each noticed; CHAPTERS='02' for some"
 	@echo "make notebooks   for authors: run chapters, store their outputs"
@@ -71,9 +70,6 @@ evidence: setup
 
 mutants: setup
 	@$(RUN) tools/mutants.py $(CHAPTERS)
-
-paper: setup
-	@$(RUN) tools/paper.py $(CHAPTERS)
 
 notebooks: setup
 	@$(RUN) tools/notebooks.py $(CHAPTERS)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 from torch import Tensor
 
 from . import checks
@@ -253,6 +253,9 @@ def panels(
             axis.plot(x, values.mean(0), line, label=_seen(label), **shown)
             said.append(f"{name}, {label} {found[-1]}")
         axis.set(title=name, xscale="log", xlabel=xlabel, ylabel=ylabel)
+        if max(x) < 30 * min(x):  # powers of ten are too few
+            axis.set_xticks(list(x), [f"{place:g}" for place in x])
+            axis.xaxis.set_minor_locator(NullLocator())
         left, bottom = i % columns == 0, i + columns >= len(lines)
         axis.tick_params(labelleft=left, labelbottom=bottom)
         axis.yaxis.label.set_visible(left)
@@ -260,6 +263,9 @@ def panels(
         if chance is not None:
             axis.set_ylim(-0.05, 1.05)
             axis.axhline(chance, color="0.5", linestyle="--", linewidth=1)
+    ends = [axis.get_ylim() for axis in axes]  # the numbers stand at the left only
+    for axis in axes:
+        axis.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
     return _done(

@@ -16,8 +16,8 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 import chapters
+import glued
 import lint_claims
-import paper
 import reading
 from lint_prose import tokens
 
@@ -119,7 +119,7 @@ def parameter_faults(notebook: NotebookNode) -> Iterator[str]:
     if len(tagged) != 1:
         yield f"{len(tagged)} cells are tagged `parameters`; there must be one"
         return
-    declared = paper.parameters(notebook)
+    declared = glued.parameters(notebook)
     if declared.get("scale") != "fast":
         yield 'the parameters cell must hold: scale = "fast"'
     if not isinstance(declared.get("seed"), int):

@@ -21,7 +21,7 @@ import pytest
 from nbformat import from_dict
 
 import chapters
-import paper
+import glued
 import reading
 
 NUMBER = re.compile(
@@ -95,7 +95,7 @@ def as_read(outputs: list[Any], text: str) -> list[Any]:
         forms = re.findall(rf"{{glue:text}}`{re.escape(name)}(?::([^`]*))?`", text) if name else []
         for kind in output.get("data", {}) if name else ():
             if kind.endswith("text/plain"):
-                found = paper.literal(output["data"][kind])
+                found = glued.literal(output["data"][kind])
                 output["data"][kind] = " ".join(format(found, form) for form in forms)
     return shown
 

@@ -28,7 +28,7 @@ from pybtex.database import Entry, parse_file
 from pybtex.plugin import find_plugin
 
 import chapters
-from paper import RECORD, glued
+from glued import RECORD, glued
 
 STORED = chapters.BUILD / "stored"
 CODE = re.compile(r"(?:\{([\w:-]+)\})?(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import chapters
-import paper
+import glued
 
 TABLES = tomllib.loads(
     Path(__file__).with_name("other_parameters.toml").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ def test_every_chapter_has_a_table_and_every_table_a_chapter():
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_values_are_declared_and_differ_from_the_committed_ones(source):
-    declared, other = paper.parameters(chapters.read_text(source)), TABLES[source.stem]
+    declared, other = glued.parameters(chapters.read_text(source)), TABLES[source.stem]
     assert set(other) <= set(declared), "papermill would add a name that no cell reads"
     assert "seed" in other, "another seed is the least"
     same = [name for name, value in other.items() if declared[name] == value]

@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 import chapters
 import outputs
-from paper import RECORD
+from glued import RECORD
 
 SAME = [
     ("auc 0.94", "auc 0.95"),

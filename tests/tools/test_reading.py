@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 from nbconvert import HTMLExporter
 
 import chapters
-import paper
+import glued
 import reading
 
 SOURCES = chapters.sources()
@@ -75,7 +75,7 @@ def test_a_plain_viewer_shows_a_whole_text(path):
 
 @each
 def test_numbers_of_the_text_are_in_the_prose(source):
-    values = paper.glued(reading.compose(source))
+    values = glued.glued(reading.compose(source))
     asked = re.findall(r"(\S*) ?\{glue:text\}`([\w.]+?)(?::([^`]+))?`", source.read_text("utf-8"))
     shown = prose(rendered(reading.places(source)[0]))
     for _, key, form in asked:

@@ -133,6 +133,10 @@ def test_panels_show_a_mean_and_its_interval_at_every_place():
     assert {round(v, 9) for v in (found.low, found.high)} <= {round(float(y), 9) for y in edge}
     assert axis.get_xscale() == "log"
     assert str(found) in figure.alt
+    two = plots.panels(
+        {"one": {"a": [[0.2], [0.4]]}, "two": {"a": [[7.0], [9.0]]}}, x=[1], ylabel="b"
+    )
+    assert len({axis.get_ylim() for axis in two.axes}) == 1  # one scale, written once
 
 
 def test_curves_show_every_line_and_say_where_it_ends():
@@ -212,12 +216,10 @@ BOOK = {  # the labels of the figures that chapters draw with these functions
     "fig-slope": ["Banzhaf", "Shapley"],
     "fig-sign": ["sound, gain", "corrupted, gain", "sound, printed", "corrupted, printed"],
     "fig-weights": ["noisy", "others", "noisy, literal"],
-    "fig-index": ["FedCCEA"],
-    "fig-fit": ["AAM", "AAM, clients shuffled", "mean learning curve"],
-    "fig-stopping": ["Gini of the index", "share of zeros", "rank correlation with the end"],
-    "fig-skewed-index": ["FedCCEA", "TMC", "LOO", "exact"],
-    "fig-removal-fedccea": ["FedCCEA", "TMC", "LOO", "exact"],
-    "fig-cost-fedccea": ["FedCCEA, S = 1", "FedCCEA, S = 100", "TMC, one pass"],
+    "fig-recall": ["FedAvg", "FLDVE", "without noise"],
+    "fig-stopping": ["among starts", "with the least error"],
+    "fig-balance": ["trainings", "fitted model"],
+    "fig-index": ["all", "first half", "second half"],
     "fig-irrelevant": ["10 relevant", "6 relevant, 4 irrelevant"],
     "fig-temperature": ["FedAvg", "S-FedAvg, T = 1", "S-FedAvg, T = 0.02"],
     "fig-margin": ["truly L", "70 % look like L"],
