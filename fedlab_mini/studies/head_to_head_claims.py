@@ -148,6 +148,8 @@ def head_to_head_reads() -> Iterator[Claim]:
 SEES_ROUNDS = (
     *("alone", "leave one out", "Shapley", "Shapley, silent", "Banzhaf", "least core"),
     *("GTG-Shapley", "second order", "CGSV", "trust cosine", "F-RCCE"),
+    *("Shapley, accuracy", "lambda-MR", "beta-Shapley", "nucleolus", "ShapleyFL"),
+    *("S-FedAvg's relevance", "first order", "class cosine"),
 )
 FIRST = ("leave one out", "Shapley, silent", "first order", "second order")
 LAST = ("alone", "Shapley", "beta-Shapley", "GTG-Shapley", "CGSV", "class cosine")
