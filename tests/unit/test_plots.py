@@ -217,7 +217,6 @@ BOOK = {  # the labels of the figures that chapters draw with these functions
     "fig-sign": ["sound, gain", "corrupted, gain", "sound, printed", "corrupted, printed"],
     "fig-weights": ["noisy", "others", "noisy, literal"],
     "fig-recall": ["FedAvg", "FLDVE", "without noise"],
-    "fig-stopping": ["among starts", "with the least error"],
     "fig-balance": ["trainings", "fitted model"],
     "fig-index": ["all", "first half", "second half"],
     "fig-irrelevant": ["10 relevant", "6 relevant, 4 irrelevant"],
