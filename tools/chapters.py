@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
     name = f"book/chapters/{source.name}"
     options = {"kernel_name": KERNELSPEC["name"], "cwd": NOTEBOOKS, "progress_bar": False}
     try:
-        papermill.execute_notebook(blank, target, parameters=parameters, **options)
+        patiently(papermill.execute_notebook, blank, target, parameters=parameters, **options)
     except papermill.PapermillExecutionError as failed:
         raise ChapterError(
             f"{name}, code cell {failed.exec_count}: {failed.ename}: {failed.evalue}\n\n"
@@ -130,6 +130,16 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
     except DeadKernelError:
         raise ChapterError(f"{name}: the kernel died; was memory short?") from None
     return stable(nbformat.read(target, as_version=4), source.stem)
+
+
+def patiently(start: Callable, *given: Any, **options: Any) -> Any:
+    """Call what starts a kernel; once more if it died at once, as when another took its port."""
+    try:
+        return start(*given, **options)
+    except RuntimeError as failed:
+        if "Kernel died before replying" not in str(failed):
+            raise
+        return start(*given, **options)
 
 
 def timed(*job: Any) -> tuple[NotebookNode, float]:

@@ -177,7 +177,8 @@ def test_a_sheet_may_be_renamed_while_it_is_open(made, tmp_path):
 def test_a_lab_works_in_jupyter_as_well(made, tmp_path):
     notebook = made["04_cgsv"][1]
     nbformat.write(notebook, tmp_path / "mine.ipynb")
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    where = {"metadata": {"path": str(tmp_path)}}
+    chapters.patiently(lambda: NotebookClient(notebook, timeout=300, resources=where).execute())
     said = [
         output.data["text/plain"]
         for cell in notebook.cells

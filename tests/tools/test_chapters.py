@@ -181,3 +181,21 @@ def test_write_atomic_leaves_the_old_file_when_it_fails(tmp_path):
 def test_unknown_chapter_is_named():
     with pytest.raises(ValueError, match="no chapter '77'"):
         chapters.sources(["77"])
+
+
+def test_a_kernel_that_dies_at_once_is_started_once_more():
+    calls = []
+
+    def start(word, fails):
+        calls.append(word)
+        if len(calls) <= fails:
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        return word
+
+    assert chapters.patiently(start, "a", fails=1) == "a"
+    assert calls == ["a", "a"]
+    calls.clear()
+    with pytest.raises(RuntimeError, match="Kernel died"):
+        chapters.patiently(start, "a", fails=2)
+    with pytest.raises(ZeroDivisionError):
+        chapters.patiently(lambda: 1 / 0)
