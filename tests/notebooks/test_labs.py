@@ -10,6 +10,7 @@ import pytest
 import torch
 from nbclient import NotebookClient
 
+import chapters
 import labs
 
 pytestmark = pytest.mark.usefixtures("own_settings")
