@@ -69,15 +69,15 @@ def table2(results: Results) -> plots.Table:
     for n, simulation, whole in zip(MANY, PRINTED["FedCCEA"], PRINTED["TMC"], strict=True):
         own = results.values("seconds, TMC, one pass", f"{n} clients") / n
         data[f"{n}"] = {
-            "simulation, paper (s)": simulation,
-            "here (s)": results.interval("seconds, FedCCEA, one simulation", f"{n} clients"),
-            "training of TMC, paper (s)": whole / n,
-            "here (s) ": interval(own),
-            "100 simulations / pass, paper": 100 * simulation / whole,
-            "here": interval(times(results, n)),
+            "simulation, paper": simulation,
+            "here": results.interval("seconds, FedCCEA, one simulation", f"{n} clients"),
+            "TMC, paper": whole / n,
+            "here ": interval(own),
+            "100 / pass, paper": 100 * simulation / whole,
+            "here  ": interval(times(results, n)),
             "S / (n + 1)": 100 / (n + 1),
         }
-    told = "A training of each kind, and what a hundred simulations cost beside one pass."
+    told = "Seconds of a simulation and of a training of TMC; 100 simulations over one pass."
     return plots.table(data, rows="clients", caption=told, digits=1)
 
 

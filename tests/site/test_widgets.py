@@ -24,7 +24,7 @@ HOMES = {  # the widget, and the number that it asks for
     "04_cgsv": (widgets.CosineExplorer, "exact Shapley", "client 0"),
     "05_reinforce_frcce": (widgets.PolicyExplorer, "probability", "client 2 (corrupted)"),
     "06_reinforce_fldve": (widgets.RoundReplay, "weight", "client 2 (corrupted)"),
-    "07_fedccea": (widgets.AAMExplorer, "loss without", "client 4"),
+    "07_fedccea": (widgets.AAMExplorer, "loss without", "client 6"),
     "08_sfedavg": (widgets.TemperatureExplorer, "value", "irrelevant clients expected"),
     "09_label_standardisation": (widgets.LabelRuleExplorer, "chance", "a false repair"),
 }

@@ -10,7 +10,7 @@ function build(ui) {
   const asked = model.get("corrupted")[0] ?? 0;
   const flat = table.weights.flat().filter(Number.isFinite);
   ui.ask({ question: () => `What weight does ${names[asked]} have after round ${Math.min(model.get("round"), last)}?`,
-    of: "weight", name: () => names[asked], min: Math.floor(20 * Math.min(0, ...flat)) / 20, max: Math.ceil(20 * Math.max(0.01, ...flat)) / 20, step: 0.005, digits: 3,
+    of: "weight", name: () => names[asked], min: Math.floor(20 * Math.min(0, ...flat)) / 20, max: Math.ceil(20 * Math.max(0.01, ...flat)) / 20, step: 0.01, digits: 3,
     hides: ["weight", "share of the shown", "weight of the shown"], replay: { key: "round", at: (round, part) => Math.round(round * part) } });
   ui.watch("shown");
   ui.group("w-controls", () => {
