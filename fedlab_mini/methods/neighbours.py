@@ -252,6 +252,7 @@ class ClassCosine(RoundScore):
 
     def score(self, round: Round) -> Tensor:
         """Mean over classes of cos(row of delta_i, row of U), [m]."""
-        weights, (*_, weight, _) = self.weights(round), self.server.net.split(round.updates)
-        whole = torch.einsum("i,icd->cd", weights, weight)
-        return torch.cosine_similarity(weight, whole[None], dim=2).mean(1)
+        parts = [part for part in self.server.net.split(round.updates) if part.ndim > 2]
+        last = parts[-1].flatten(2)  # [m, classes, inputs]
+        whole = torch.einsum("i,icd->cd", self.weights(round), last)
+        return torch.cosine_similarity(last, whole[None], dim=2).mean(1)

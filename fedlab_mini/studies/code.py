@@ -25,8 +25,7 @@ def fingerprint(study: Study) -> str:
     source = file.read_text(encoding="utf-8")
     nodes = reached(source, study.rows.__name__)
     names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
-    used = [path for path in _imports(file, names) if path != HERE / "study.py"]  # types, claims
-    modules = {other for path in used for other in closure(path)}
+    modules = {other for path in _imports(file, names) for other in closure(path)}
     rest = {p.relative_to(PACKAGE).as_posix(): stripped(p) for p in sorted(modules)}
     own = [_bare(source, [node]) for node in nodes]
     parts = [own, rest, {k: list(v) for k, v in study.protocol.items()}, COLUMNS]
@@ -81,11 +80,14 @@ def reached(source: str, start: str) -> list[ast.stmt]:
 
 @cache
 def closure(path: Path) -> frozenset[Path]:
-    """The modules of the package that a file imports, directly or not, and the file itself."""
+    """The modules of the package that a file imports, directly or not, and the file itself.
+
+    Without ``study``, which makes claims of rows and no rows
+    """
     found, todo = set(), [path]
     while todo:
         path = todo.pop()
-        if path not in found:
+        if path not in found and path != HERE / "study.py":  # types and claims: no row needs them
             found.add(path)
             todo += _imports(path)
     return frozenset(found)

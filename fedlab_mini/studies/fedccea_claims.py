@@ -28,6 +28,7 @@ from .study import (
     covers,
     higher,
     holding,
+    not_above,
     within,
 )
 
@@ -56,12 +57,7 @@ def judged(values: Callable[..., Tensor], *given: object, low: float = 0, high: 
 
 def unequal(a: str, b: str) -> Test:
     """That b is more equal than a is not shown."""
-
-    def test(results: Results) -> tuple[str, str]:
-        found = results.paired("gini", a, b)
-        return (FAILS if found.above(0) else HOLDS), str(found)
-
-    return test
+    return not_above(lambda results: results.paired("gini", a, b))
 
 
 def unique(results: Results, setting: str) -> tuple[str, str]:

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from .. import plots
 from ..data import load
-from ..evidence import Interval, interval
+from ..evidence import interval
 from ..federation import federation
 from ..methods.fedavg import FedAvg
 from ..methods.reinforce import FLDVE
 from ..model import Model, cnn
 from ..scenarios import noisy_digits
 from ..training import train
-from .study import FAILS, HOLDS, Claim, Results, Row, Study, Test, alike, beyond, higher
+from .study import FAILS, HOLDS, Claim, Results, Row, Study, Test, alike, beyond, bounded, higher
 from .weighing import LOCAL, ROUNDS, RULES, SETS, OwnLoss, ends, found
 
 CURVE = (5, 10, 15, 20, 25, 30)  # rounds at which accuracy is looked at
@@ -60,11 +60,6 @@ def gain(results: Results, n: int, rule: str = "FLDVE", metric: str = "accuracy"
     return results.values(metric, f"{rule}, set {n}") - results.values(metric, f"FedAvg, set {n}")
 
 
-def _positive(found: Interval) -> tuple[str, str]:
-    word = HOLDS if found.above(0) else FAILS if found.below(0) else "not shown"
-    return word, str(found)
-
-
 def images_figure(results: Results) -> Figure:
     """Accuracy against rounds in each set from round 10 on, beside the training without noise."""
     names = [name for name in RULES if f"{name}, set 1" in results.variants]
@@ -89,7 +84,7 @@ def image_claims() -> Iterator[Claim]:
         )
     yield Claim(
         "the gain of FLDVE is larger in set 3 than in set 1",
-        lambda results: _positive(interval(gain(results, 3) - gain(results, 1))),
+        bounded(lambda results: interval(gain(results, 3) - gain(results, 1)), 0),
     )
     yield Claim(
         "weights follow cleanness, set 2", beyond("ranks cleanness @ 30", "FLDVE, set 2", 0)

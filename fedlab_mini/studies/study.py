@@ -110,7 +110,8 @@ class Results:
         """
         for claim in self.study.reads:
             word, measured = claim.judge(self)
-            assert word == HOLDS, f"{self.study.name}, {claim.sentence!r}: {word}, {measured}"
+            if word != HOLDS:
+                raise AssertionError(f"{self.study.name}, {claim.sentence!r}: {word}, {measured}")
         keyed = [claim for claim in (*self.study.claims, *self.study.reads) if claim.key]
         return {claim.key: claim.judge(self)[1] for claim in keyed}
 
@@ -172,6 +173,16 @@ def higher(metric: str, a: str, b: str, by: float = 0.0) -> Test:
 def lower(metric: str, a: str, b: str) -> Test:
     """Variant a is below variant b; what is measured is a minus b, a negative number."""
     return bounded(lambda results: results.paired(metric, a, b), high=0.0)
+
+
+def not_above(measure: Measure, value: float = 0.0) -> Test:
+    """That the interval lies above a value is not shown."""
+
+    def test(results: Results) -> tuple[str, str]:
+        found = measure(results)
+        return (FAILS if found.above(value) else HOLDS), str(found)
+
+    return test
 
 
 def holding(measure: Measure, value: float = 0.0) -> Test:

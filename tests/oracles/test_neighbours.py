@@ -171,6 +171,22 @@ def test_class_cosine_is_a_mean_over_rows_of_the_last_layer() -> None:
     torch.testing.assert_close(after(fm.ClassCosine(), this), torch.tensor(wanted).double())
 
 
+def test_class_cosine_reads_the_last_layer_with_or_without_biases() -> None:
+    net = fm.Model(
+        torch.nn.Sequential(
+            torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3, bias=False)
+        )
+    )
+    rows = numbers(2, net.P, seed=4)
+    this = Round(1, net.init(0).double(), torch.arange(2), torch.ones(2).long(), rows)
+    rule = fm.ClassCosine()
+    rule.start(Server(2, 3, net, (X, Y), 0))
+    rule.aggregate(this)
+    last = rows[:, -12:].view(2, 3, 4)
+    wanted = torch.cosine_similarity(last, last.mean(0)[None], dim=2).mean(1)
+    torch.testing.assert_close(rule.scores, wanted)
+
+
 def test_all_methods_share_one_table_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str, int]] = []
     plain = tables.coalition_metric

@@ -213,6 +213,9 @@ def test_the_fingerprint_sees_code_and_not_words() -> None:
     assert mark(same) == mark(source)
     for old, new in (("SIZE = 3", "SIZE = 4"), ("return seed", "return 2 * seed")):
         assert mark(source.replace(old, new)) != mark(source)
+    shared = {path.name for path in code.closure(code.HERE / "sfedavg.py")}
+    assert "training.py" in shared
+    assert "study.py" not in shared  # claims make no row stale, wherever rows are taken from
     modules = {path.name for path in code.closure(code.PACKAGE / "training.py")}
     assert {"training.py", "local.py", "model.py", "streams.py"} <= modules
     assert not {"plots.py", "evidence.py"} & modules
