@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib
-import os
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +11,7 @@ import pandas as pd
 from torch import nn
 
 import fedlab_mini as fm
+from fedlab_mini.command import imported
 from fedlab_mini.score import Method, score
 
 METHODS: dict[str, Method] = {
@@ -48,12 +46,7 @@ def network(text: str) -> fm.Model:
             raise ValueError(
                 f"--net: expected widths such as 64,32,10 or module:NAME, got {text}"
             ) from None
-    where, name = text.split(":", 1)
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(where), name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"--net: {error}") from error
+    found = imported("--net", text)
     found = found() if not isinstance(found, nn.Module | fm.Model) else found
     return found if isinstance(found, fm.Model) else fm.Model(found)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import os
-import sys
 from collections.abc import Sequence
 
 import pandas as pd
 
+from ..command import imported
 from . import METHODS, SAMPLES, SCENARIOS, compare, figure, summary
 from .methods import Method
 
@@ -18,13 +16,8 @@ FEW = ("size", "alone", "leave one out", "Shapley", "Shapley, silent", "CGSV", "
 
 def yours(text: str) -> tuple[str, Method]:
     """A method by name, ``package.module:NAME``: an instance, a function, or a class to call."""
-    where, _, name = text.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(where), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"--method: expected module:NAME, got {text} ({error})") from error
-    return name, found() if isinstance(found, type) else found
+    found = imported("--method", text)
+    return text.partition(":")[2], found() if isinstance(found, type) else found
 
 
 def main(words: Sequence[str] | None = None) -> pd.DataFrame:
