@@ -405,10 +405,12 @@ def dots(
         axis.plot([float(x.mean())], [low], "D", markersize=5, **look)
     for name, place in (reference or {}).items():
         axis.axvline(place, color="0.5", linestyle="--", linewidth=1)
-        text: dict[str, Any] = {"rotation": 90, "va": "bottom", "ha": "right"}
-        axis.annotate(name, (place, len(rows) - 0.45), **text)
+        above: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points"}
+        where: dict[str, Any] = {"xycoords": axis.get_xaxis_transform(), "ha": "center"}
+        axis.annotate(name, (place, 1), va="bottom", **where, **above)  # clear of all dots
     axis.set_yticks(range(len(rows)), [_seen(label) for label in rows])
-    axis.set(xlabel=xlabel, ylabel=ylabel, title=title, ylim=(len(rows) - 0.4, -0.6))
+    axis.set(xlabel=xlabel, ylabel=ylabel, ylim=(len(rows) - 0.4, -0.6))
+    axis.set_title(title, pad=20 if reference else None)
     axis.grid(axis="x", color="0.9", linewidth=0.8)
     return _done(
         figure,
