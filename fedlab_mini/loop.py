@@ -120,12 +120,12 @@ def run(
         if ask is not None and (message := ask(t)) is not None:
             asked = distinct_ids("clients", message.clients, clients)
             changed = workers.answers(message, asked, log.theta, t)
-            log.kept = workers.kept
             if len(changed):
                 strategy.hear(changed)
         selected = torch.zeros(clients, dtype=torch.bool)
         selected[chosen] = True
         own = [reals(f"{kind}.{n}", getattr(strategy, n), [clients]) for n in ("scores", "applied")]
+        log.kept = workers.kept
         log.rows.append((own[0].clone(), own[1].clone(), selected))
         log.curve.append(_report(net, log.theta, test))
         spent = time.perf_counter() - began
