@@ -43,8 +43,8 @@ OPEN, DAYS = serialization.NoEncryption(), datetime.timedelta(days=365)
 def private(path: Path, form: serialization.PrivateFormat) -> ec.EllipticCurvePrivateKey:
     """A key in a file that only its owner reads; the one that is there, if there is one."""
     if path.exists():
-        load = serialization.load_ssh_private_key
-        load = serialization.load_pem_private_key if form.name == "PKCS8" else load
+        ssh = form == serialization.PrivateFormat.OpenSSH
+        load = serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key
         return load(path.read_bytes(), None)
     key = ec.generate_private_key(ec.SECP384R1())
     with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
