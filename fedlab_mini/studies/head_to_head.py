@@ -12,7 +12,6 @@ from ..compare.methods import METHODS
 from ..compare.scenarios import SCENARIOS
 from .study import Row
 
-
 FEW = (
     *("size", "alone", "leave one out", "Shapley", "Shapley, silent", "second order", "CGSV"),
     *("class cosine", "F-RCCE", "retrained: alone"),
