@@ -1,6 +1,6 @@
 """Sieve: which updates a server leaves out, and whom it names for it.
 
-Chapter 12 attacks it. Below: local, start. Above: loop.
+Below: local, start. Above: loop.
 """
 
 from __future__ import annotations
