@@ -256,12 +256,12 @@ def main() -> None:
     given = asked.parse_args()
     with cluster(given.folder, given.clients) as made:
         settings = {"clients": given.clients, "rounds": given.rounds, "strategy": given.strategy}
-        status = made.wait(made.submit(**settings), given.rounds)
+        run = made.submit(**settings)
+        if (status := made.wait(run, given.rounds)) != "finished:completed":
+            subprocess.run([BIN / "flwr", "log", run, "here", "--show"], env=made.env, check=False)
+            sys.exit(status)
     import pandas
 
-    print(status)
-    if status != "finished:completed":
-        sys.exit(f"the run has not ended well: see {given.folder}/superlink.log")
     table = pandas.read_csv(given.folder / "scores.csv").query(f"round == {given.rounds}")
     print(table.drop(columns=["round", "selected"]).to_string(index=False))
 

@@ -25,7 +25,7 @@ def example(name: str):
     return module
 
 
-def until(true: Callable[[], bool], seconds: float = 240) -> None:
+def until(true: Callable[[], bool], seconds: float = 400) -> None:
     """Wait for something, not for ever."""
     end = time.monotonic() + seconds
     while not true():
@@ -36,7 +36,7 @@ def until(true: Callable[[], bool], seconds: float = 240) -> None:
 def test_a_federation_of_processes(tmp_path):
     """Who is no member stays out; who dies is missing; the server goes on where it was."""
     run, app = example("run"), example("contributions")
-    settings = {"clients": 3, "rounds": 6, "strategy": "FedAvg", "timeout": 15.0}
+    settings = {"clients": 3, "rounds": 6, "strategy": "FedAvg", "timeout": 45.0}
     with run.cluster(tmp_path, 3) as made:
         online = lambda: [n["status"] for n in made.flwr("supernode", "list", "here")["nodes"]]  # noqa: E731
         until(lambda: online().count("online") == 3)
