@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from .head_to_head import FEW, SIGHTS, head_to_head_mnist5k, head_to_head_sms
 from .head_to_head_claims import AUC, GAIN, HELP, PROTOCOL, SAYS, TAU, TRUTH, ours
-from .study import HOLDS, PART, Claim, Results, Study, Test, beyond, lower, within
+from .study import HOLDS, PART, Claim, Results, Study, Test, alike, beyond, lower, within
 
 SKEW, FLIPS, RARE = "Dirichlet 0.1", "wrong labels", "rare class"
 
@@ -71,6 +71,18 @@ def told(key: str, test: Test, sentence: str) -> Claim:
     return Claim(sentence, test, paper=False, key=key)
 
 
+def sms_reads() -> Iterator[Claim]:
+    """What the chapter says of messages alone."""
+    truth = beyond(AUC, f"{RARE}; {TRUTH}", 0.9)
+    yield told("sms_truth", truth, "messages, rare class: retraining puts its holder first")
+    copies = within("removal, worst first", -1, 0.5, "replicas; CGSV")
+    yield told("sms_copies", copies, "messages, replicas: CGSV keeps the copies")
+    same = alike(TAU, "sizes; Shapley", "sizes; Shapley, silent")
+    yield told("sms_sizes", same, "messages, sizes: no difference of the two values is shown")
+    ruin = within(GAIN, -1, 0, f"{RARE}; leave one out")
+    yield told("sms_loo", ruin, "messages, rare class: weights by leave one out cost accuracy")
+
+
 METHODS = {"methods": ("12, FLCE", f"{len(FEW)} of the 23 on digits")}
 SMS = PROTOCOL | {
     "data": ("FLCE: five sets; GTG: MNIST", "synthetic messages, 800 with clients, 200 words"),
@@ -92,6 +104,7 @@ STUDIES = (
         protocol=SMS | METHODS,
         rows=head_to_head_sms,
         claims=CARRIES,
+        reads=tuple(sms_reads()),
         seeds=5,
     ),
     Study(

@@ -42,10 +42,10 @@ class HeadToHeadExplorer(Explorer):
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     kinds = traitlets.List(traitlets.Unicode()).tag(sync=True)
     measures = traitlets.Dict().tag(sync=True)
-    values = traitlets.List().tag(sync=True)  # [measures, kinds, names + ceiling, seeds], or []
-    spans = traitlets.List().tag(
-        sync=True
-    )  # half an interval, in standard deviations: 2 seeds, ...
+    # [measures, kinds, names and ceiling, seeds]; no seeds where nothing is measured
+    values = traitlets.List(traitlets.List(traitlets.List(traitlets.List()))).tag(sync=True)
+    # half an interval of 2, 3, ... seeds, in standard deviations
+    spans = traitlets.List(traitlets.Float()).tag(sync=True)
     scenario = traitlets.Unicode().tag(sync=True)
     metric = traitlets.Unicode().tag(sync=True)
     seeds = traitlets.Int(min=2).tag(sync=True)
