@@ -92,7 +92,7 @@ SMS = PROTOCOL | {
 MNIST = PROTOCOL | {
     "data": ("FLCE: five sets; GTG: MNIST", "5000 images of MNIST, 400 with clients"),
     "clients": ("8 or 10", f"8, in {len(SIGHTS)} of the nine scenarios"),
-    "training": ("differs", "20 rounds, 1 epoch, batches of 20, rate .2, 784-32-10"),
+    "training": ("differs", "10 rounds, 1 epoch, batches of 20, rate .2, 784-32-10"),
     "repetitions": ("10, FLCE; 1 elsewhere", "5 seeds, each with five trainings"),
 }
 
