@@ -2,12 +2,17 @@
 
 A ``Plan`` depends on the seed, the round and the client only: a client's minibatches are the same
 in every coalition. Chapter 3 needs that. Below: federation. Above: local.
+
+Up to ``CROWD`` clients all samples are put in order every round, and those of its clients are
+picked. In a larger federation that would cost more than the training, so every sample draws a
+number of its own, and only the round's clients sort theirs.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +21,9 @@ from torch import Tensor
 
 from .checks import number, whole
 from .federation import Federation
-from .streams import stream
+from .streams import numbers, stream
+
+CROWD = 1000  # clients
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,8 @@ class Plan:
 class Layout:
     """What the plans of some entries (client, how many of its samples) share in all rounds.
 
-    place  the entries' clients' samples, as places in an order of all samples, client by client
+    place  the entries' clients' samples, as places in an order of all samples, client by client;
+           entry: whose they are
     fits, target  [epochs]  of the samples used: which have a step, and where they go
     """
 
@@ -104,7 +112,7 @@ class Layout:
         first = np.cumsum(room) - room
         entry = np.repeat(np.arange(len(clients)), owned)
         shift = offsets[clients] - np.cumsum(owned) + owned
-        self.place = np.arange(len(entry)) + np.repeat(shift, owned)
+        self.entry, self.place = entry, np.arange(len(entry)) + np.repeat(shift, owned)
         self.limit = counts[entry] if (counts < owned).any() else None
         self.padding = np.repeat(offsets[clients], room * batch)  # a sample of its own
         who = np.repeat(np.arange(len(clients)), counts)
@@ -132,15 +140,27 @@ class Shuffles:
         self.offsets = fed.offsets.numpy()[:-1]
         kind = np.uint16 if fed.clients < 1 << 16 else np.int64  # radix sort where it can
         self.owner = np.repeat(np.arange(fed.clients, dtype=kind), self.sizes)
+
+    @cached_property
+    def rank(self) -> np.ndarray:
+        """Every sample's place in the fixed shuffle of its client."""
         fixed = self._order("prefix")
-        self.rank = np.empty(len(fixed), dtype=np.int64)  # place in the fixed shuffle
-        self.rank[fixed] = np.arange(len(fixed)) - self.offsets[self.owner[fixed]]
+        rank = np.empty(len(fixed), dtype=np.int64)
+        rank[fixed] = np.arange(len(fixed)) - self.offsets[self.owner[fixed]]
+        return rank
 
     def _order(self, purpose: str, *index: int) -> np.ndarray:
         """A random order of all samples, brought together client by client."""
         chance = stream(self.seed, purpose, *index)
         order = torch.randperm(len(self.owner), generator=chance).numpy()
         return order[np.argsort(self.owner[order], kind="stable")]
+
+    def _dealt(self, t: int, epoch: int, layout: Layout) -> np.ndarray:
+        """The samples of a layout's entries in the order of one pass, entry after entry."""
+        if len(self.sizes) <= CROWD:
+            return self._order("minibatches", t, epoch)[layout.place]
+        drawn = numbers(stream(self.seed, "minibatches", t, epoch), layout.place)
+        return layout.place[np.lexsort((drawn, layout.entry))]
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
         """Minibatches of round ``t`` for the entries (client, how many of its samples)."""
@@ -150,7 +170,7 @@ class Shuffles:
         layout = self.layout[1]
         blocks: Any = layout.padding.copy()
         for epoch, (fits, target) in enumerate(zip(layout.fits, layout.target, strict=True)):
-            samples = self._order("minibatches", t, epoch)[layout.place]
+            samples = self._dealt(t, epoch, layout)
             if layout.limit is not None:
                 samples = samples[self.rank[samples] < layout.limit]
             blocks[target] = samples[fits]

@@ -1,7 +1,7 @@
 """Simulation: many federated trainings at once, one a row of a participation tensor.
 
 Chapter 3 introduces it. Leave-one-out, exact Shapley by retraining, truncated Monte Carlo, removal
-curves are this one call with different tensors. Below: training, local. Above: games, metrics.
+curves are this one call with different tensors. Below: local, sweep. Above: games, metrics.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import delayed
 from torch import Tensor
 
 from . import checkpoint as files
@@ -28,12 +28,13 @@ from .metrics import Scores, as_scores
 from .model import Model, check_metric
 from .rounds import frame
 from .start import begin, describe, names, warn_unusable
+from .sweep import spread
 
 if TYPE_CHECKING:
     import pandas
 
 ROOM = 64 << 20  # bytes of global models and their steps that one block of runs may hold
-RUNS = 128  # and the most runs of a block: what is lost at worst when a simulation is killed
+RUNS = 128  # and the most runs of a block: the task of a sweep, and what a kill loses a process
 
 
 def simulate(
@@ -57,7 +58,8 @@ def simulate(
     metric, on   "accuracy" or "loss" on the server's "validation" or "test" samples
     last         evaluate the final models only
     checkpoint   file that finished blocks are written to; a killed run goes on from there
-    n_jobs       processes, through joblib; None: one, or what ``joblib.parallel_config`` says
+    n_jobs       processes, through joblib, a block of up to 128 runs at a time each; None: one, or
+                 what ``joblib.parallel_config`` says. Their number changes no byte of the result
     returns      [B, T] float64 ([B, 1] with ``last``). Up to rounding, run b depends on its own
                  participation alone; the same tensor gives the same bytes
     raises       ValueError or TypeError naming the argument
@@ -87,23 +89,16 @@ def simulate(
         results = torch.from_numpy(saved["results"])
         broken = set(saved["broken"].tolist())
     shuffles = Shuffles(fed, local, seed)
-    if n_jobs is not None and whole("n_jobs", n_jobs, -1024, 1024) == 0:
-        raise ValueError("n_jobs: expected a number of processes, -1 for all, got 0")
-    group = effective_n_jobs(n_jobs)
+    jobs = (
+        delayed(_block)(fed, net, theta, participation[b : b + size], shuffles, metric, on, last)
+        for b in starts[done:]
+    )
     bar = progress.bar(None, "blocks of runs", total=len(starts), done=done)
-    while done < len(starts):
-        part = starts[done : done + group]
-        jobs = (
-            delayed(_block)(
-                fed, net, theta, participation[b : b + size], shuffles, metric, on, last
-            )
-            for b in part
-        )
-        for b, (values, bad) in zip(part, Parallel(n_jobs=n_jobs)(jobs), strict=True):
-            results[b : b + size] = values
-            broken |= bad
-        done += len(part)
-        bar.update(len(part))
+    for values, bad in spread(jobs, n_jobs):  # in order, so that a checkpoint holds the first ones
+        results[starts[done] :][: len(values)] = values
+        broken |= bad
+        done += 1
+        bar.update()
         if checkpoint is not None:
             files.save(
                 checkpoint,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 
+import numpy as np
 import torch
 
 from . import checks
@@ -23,3 +24,16 @@ def stream(seed: int, purpose: str, *index: int) -> torch.Generator:
     key = "/".join(str(part) for part in (checks.whole("seed", seed, None), purpose, *index))
     number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 1
     return torch.Generator().manual_seed(number)
+
+
+def numbers(generator: torch.Generator, index: np.ndarray) -> np.ndarray:
+    """The random 64-bit numbers at some places of one long row, without those between them.
+
+    index    [N] places from 0; the row depends on the generator's seed alone
+    returns  [N] uint64, as SplitMix64 gives them           [Steele, Lea & Flood 2014, section 4]
+    """
+    z = index.astype(np.uint64) + np.uint64(1)
+    z = z * np.uint64(0x9E3779B97F4A7C15) + np.uint64(generator.initial_seed())
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

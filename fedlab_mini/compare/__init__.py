@@ -23,6 +23,7 @@ from .. import checks, plots, progress
 from ..evidence import interval
 from ..local import LocalSGD
 from ..model import one_thread
+from ..sweep import spread
 from .cell import CEILING, LOCAL, ROUNDS, cell
 from .methods import METHODS, Method, Retrained, named
 from .scenarios import SAMPLES, SCENARIOS
@@ -80,43 +81,49 @@ def compare(
     checks.instance("local", local, LocalSGD, "fm.LocalSGD()")
     if folder is not None:
         checks.instance("folder", folder, (str, os.PathLike), "a path")  # type: ignore[arg-type]
-    if n_jobs is not None and checks.whole("n_jobs", n_jobs, -1024, 1024) == 0:
-        raise ValueError("n_jobs: expected a number of processes, -1 for all, got 0")
     setting = {"rounds": checks.whole("rounds", rounds), "local": local, "metric": metric}
     mark = files.fingerprint("compare", data, setting, chosen)
-    cells = [(name, seed) for seed in numbers for name in places]
+    cells = [(seed, name) for seed in numbers for name in places]
+    paths = {c: None if folder is None else _path(folder, mark, *c) for c in cells}
+    parts = {c: pd.read_csv(p) for c, p in paths.items() if p is not None and p.is_file()}
     tasks = (
-        joblib.delayed(_cell)(chosen, name, places[name], data, seed, setting, mark, folder)
-        for name, seed in cells
+        joblib.delayed(_cell)(chosen, seed, name, places[name], data, setting)
+        for seed, name in cells
+        if (seed, name) not in parts
     )
-    found = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
-    parts = list(progress.bar(found, "cells", len(cells)))
-    return pd.concat(parts, ignore_index=True)
+    with progress.bar(None, "cells", len(cells), len(parts)) as seen:
+        for part in spread(tasks, n_jobs, ordered=False):
+            where = part.seed[0], part.scenario[0]
+            parts[where] = part
+            if (path := paths[where]) is not None:
+                _write(path, part)
+            seen.update()
+    return pd.concat([parts[c] for c in cells], ignore_index=True)
 
 
 def _cell(
     methods: Mapping[str, Method],
+    seed: int,
     name: str,
     make: Callable,
     data: str,
-    seed: int,
     setting: Mapping[str, Any],
-    mark: str,
-    folder: str | os.PathLike | None,
 ) -> pd.DataFrame:
-    word = hashlib.sha256(f"{mark} {name}".encode()).hexdigest()[:16]
-    path = None if folder is None else Path(folder) / f"{word}-{seed}.csv"
-    if path is not None and path.is_file():
-        return pd.read_csv(path)
     with one_thread():
         rows = [(seed, name, *row) for row in cell(methods, name, make, data, seed, **setting)]
-    frame = pd.DataFrame(rows, columns=COLUMNS)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{os.getpid()}.part")
-        frame.to_csv(part, index=False)
-        os.replace(part, path)
-    return frame
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _path(folder: str | os.PathLike, mark: str, seed: int, name: str) -> Path:
+    word = hashlib.sha256(f"{mark} {name}".encode()).hexdigest()[:16]
+    return Path(folder) / f"{word}-{seed}.csv"
+
+
+def _write(path: Path, frame: pd.DataFrame) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    frame.to_csv(part, index=False)
+    os.replace(part, path)
 
 
 def _listed(name: str, given: Any, such_as: str) -> list:

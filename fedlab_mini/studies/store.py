@@ -24,6 +24,7 @@ import torch
 from ..data import DataUnavailable
 from ..model import one_thread
 from ..progress import bar
+from ..sweep import spread
 from .code import fingerprint
 from .study import COLUMNS, Results, Row, Study
 
@@ -79,11 +80,15 @@ def state(study: Study) -> str:
 
 
 def run(
-    studies: Iterable[Study], seeds: Iterable[int] | None = None, jobs: int = 1, again: bool = False
+    studies: Iterable[Study],
+    seeds: Iterable[int] | None = None,
+    jobs: int | None = None,
+    again: bool = False,
 ) -> list[str]:
     """Compute what is missing or stale, seed by seed, and store it; returns the names stored.
 
-    seeds   instead of each study's own; jobs  processes side by side (joblib's backend in force)
+    seeds   instead of each study's own
+    jobs    processes side by side; None: one, or what ``joblib.parallel_config`` says
     again   do not take over what is stored, even if it is current
     A stale result is not thrown away at once: where its first seed gives the stored rows again, the
     code has changed but not what it computes, and only the fingerprint is renewed
@@ -109,7 +114,8 @@ def run(
             tasks += [(study, s, mark) for s in numbers if not _part(study, s, mark).is_file()]
     work = (joblib.delayed(_one)(study, seed, mark) for study, seed, mark in tasks)
     with bar(None, "studies", total=len(tasks)) as seen:
-        for _ in joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
+        for name, seed, mark, text in spread(work, jobs, ordered=False):
+            _write(_part(wanted[name][0], seed, mark), text)
             seen.update()
     for study, mark in wanted.values():
         if any(_parts(study, mark)):
@@ -164,12 +170,12 @@ def _same(study: Study) -> bool:
     return alike and bool((old.value - new.value)[exact].abs().le(1e-4).all())
 
 
-def _one(study: Study, seed: int, mark: str) -> None:
+def _one(study: Study, seed: int, mark: str) -> tuple[str, int, str, str]:
     start = time.perf_counter()
     with one_thread():
         frame = _frame(seed, study.rows(seed))
     frame["seconds"] = time.perf_counter() - start
-    _write(_part(study, seed, mark), frame.to_csv(index=False))
+    return study.name, seed, mark, frame.to_csv(index=False)  # who asked has the folder
 
 
 def _frame(seed: int, rows: Iterable[Row]) -> pd.DataFrame:

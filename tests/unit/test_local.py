@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,6 +14,13 @@ from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.local import LocalSGD, Shuffles, train_rows
 
 SIZES = (10, 1, 7, 32, 33)
+
+
+@pytest.fixture(autouse=True, params=["all samples are put in order", "each draws a number"])
+def way(request, monkeypatch):
+    """Both ways of dealing minibatches: in a small federation, and in one of many clients."""
+    if request.param.startswith("each"):
+        monkeypatch.setattr("fedlab_mini.minibatches.CROWD", 0)
 
 
 def batches(plan, e: int) -> list[list[int]]:
@@ -95,6 +103,16 @@ def test_minibatches_depend_on_seed_round_and_client_only(make_fed):
         assert batches(other, 3) != batches(everybody, 3)
     first, second = batches(everybody, 3)[:8], batches(everybody, 3)[8:]
     assert first != second  # every epoch has its own order
+
+
+def test_every_order_of_a_clients_samples_is_as_likely(make_fed):
+    """Three samples have six orders; 4,000 draws deviate by 5 standard errors (118) hardly ever."""
+    fed, seen = make_fed([3] * 400), Counter()
+    for t in range(10):
+        plan = Shuffles(fed, LocalSGD(batch=1), 0).plan(t, np.arange(400), np.full(400, 3))
+        seen.update(map(tuple, (plan.blocks.view(400, 3) - fed.offsets[:-1, None]).tolist()))
+    assert len(seen) == 6
+    assert all(abs(n - 4000 / 6) < 5 * (4000 / 6 * 5 / 6) ** 0.5 for n in seen.values())
 
 
 def test_a_share_is_a_prefix_of_one_fixed_shuffle(make_fed):

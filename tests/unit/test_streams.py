@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.streams import stream
+from fedlab_mini.streams import numbers, stream
 
 
 def draw(*key: object) -> list[int]:
@@ -24,6 +24,14 @@ def test_same_key_same_numbers():
     assert draw(3, "purpose", 1, 2) == draw(3, "purpose", 1, 2)
 
 
+def test_numbers_of_places_are_those_of_splitmix64():
+    """The first five numbers of seed 1234567 as the reference implementation prints them."""
+    known = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    known += [4593380528125082431, 16408922859458223821]
+    drawn = numbers(torch.Generator().manual_seed(1234567), np.array([4, 0, 1, 2, 3]))
+    assert drawn.tolist() == [known[4], *known[:4]]
+
+
 def test_a_numpy_integer_is_an_integer():
     assert draw(np.int32(3), "purpose") == draw(3, "purpose")
 
@@ -31,8 +39,8 @@ def test_a_numpy_integer_is_an_integer():
 def test_every_part_of_the_key_counts():
     keys = [(0, "a"), (1, "a"), (0, "b"), (0, "a", 0), (0, "a", 1), (0, "a", 0, 0), (-1, "a")]
     keys += [(0, "a", 11), (0, "a", 1, 1), (10, "a"), (2**70, "a")]
-    numbers = [draw(*key) for key in keys]
-    for one, other in itertools.combinations(numbers, 2):
+    drawn = [draw(*key) for key in keys]
+    for one, other in itertools.combinations(drawn, 2):
         assert one != other
 
 
