@@ -1,7 +1,7 @@
 """Contract: what a strategy of one's own owes a training, checked where it is first broken.
 
 Each message names the class and says what to write; the page "Bring your own" has a template.
-Below: checkpoint. Above: training.
+Below: checkpoint. Above: loop.
 """
 
 from __future__ import annotations

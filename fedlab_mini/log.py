@@ -1,6 +1,6 @@
 """Log: what a training has done so far, how it gets to disk and back, and its history.
 
-Below: checkpoint, rounds. Above: training.
+Below: checkpoint, rounds. Above: loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Log:
     theta: Tensor
     previous: Tensor  # the server's last step, for attackers that replay it
     curve: list[tuple[float, float]]
-    labels: Tensor  # of all client samples, as the clients now have them
+    kept: Tensor  # what the clients have changed, such as labels; see ``loop.Workers``
     rows: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
     epochs: float = 0.0
     seconds: float = 0.0  # of earlier, interrupted calls
@@ -36,16 +36,16 @@ class Log:
     def columns(self) -> list[Tensor]:
         return [torch.stack(column) for column in zip(*self.rows, strict=True)]
 
-    def history(self, strategy: Strategy, seconds: float) -> History:
+    def history(self, strategy: Strategy, seconds: float, labels: Tensor) -> History:
         scores, weights, selected = self.columns()
         accuracy, loss = torch.tensor(self.curve, dtype=torch.float64).T
         cost = Cost(self.epochs, strategy.evaluations, self.seconds + seconds)
-        made = (self.theta, strategy, cost, self.labels)
+        made = (self.theta, strategy, cost, labels)
         return History(accuracy, loss, scores, weights, selected, *made)
 
     def save(self, path: str | os.PathLike, mark: str, strategy: Strategy, seconds: float) -> None:
         arrays = dict(zip(COLUMNS, self.columns(), strict=True))
-        arrays |= {"theta": self.theta, "previous": self.previous, "labels": self.labels}
+        arrays |= {"theta": self.theta, "previous": self.previous, "labels": self.kept}
         arrays |= {f"strategy.{name}": part for name, part in strategy.state_dict().items()}
         arrays |= {"curve": torch.tensor(self.curve, dtype=torch.float64)}
         arrays |= {"spent": torch.tensor([self.epochs, self.seconds + seconds]).double()}
@@ -58,7 +58,7 @@ def resume(
     strategy: Strategy,
     rounds: int,
     theta: Tensor,
-    labels: Tensor,
+    kept: Tensor,
 ) -> Log | None:
     """The training that ``path`` holds, with its strategy's state restored; None if there is none.
 
@@ -76,5 +76,5 @@ def resume(
     rows = list(zip(*(part[name].unbind() for name in COLUMNS), strict=True))
     curve = [tuple(pair) for pair in part["curve"].tolist()]
     models = (part["theta"].to(theta), part["previous"].to(theta))
-    labels = part["labels"].to(labels)
-    return Log(*models, curve, labels, rows, *part["spent"].tolist())
+    kept = part["labels"].to(kept)
+    return Log(*models, curve, kept, rows, *part["spent"].tolist())

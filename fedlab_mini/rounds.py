@@ -1,6 +1,6 @@
 """Rounds: what a server may see of a round, what a strategy is, what a training leaves behind.
 
-Chapter 1 introduces them. Below: model. Above: log, training, methods.
+Chapter 1 introduces them. Below: model. Above: log, loop, methods.
 """
 
 from __future__ import annotations

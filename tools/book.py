@@ -58,8 +58,8 @@ def is_current(target: Path, key: str) -> bool:
 
 
 def run_chapters() -> list[Path]:
-    """Bring every chapter's run up to date; returns the executed notebooks."""
-    keys = {source: chapter_key(source) for source in chapters.sources()}
+    """Bring the runs up to date; returns the executed notebooks, stored ones of what cannot run."""
+    keys = {source: chapter_key(source) for source in chapters.runnable()}
     targets = {source: RUNS / f"{source.stem}.ipynb" for source in keys}
     stale = [source for source in keys if not is_current(targets[source], keys[source])]
     if fresh := [source.stem for source in keys if source not in stale]:
@@ -70,7 +70,8 @@ def run_chapters() -> list[Path]:
         chapters.write_atomic(targets[source], chapters.serialise(notebook))
         chapters.write_atomic(targets[source].with_suffix(".key"), keys[source])
         print(f"ran {source.stem}  ({seconds:.0f} s)", flush=True)
-    return list(targets.values())
+    others = [source for source in chapters.sources() if source not in keys]
+    return sorted([*targets.values(), *reading.gather(others)], key=lambda path: path.stem)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,28 @@ def sources(names: Iterable[str] = ()) -> list[Path]:
 def numbered() -> list[Path]:
     """The texts of the chapters, without the pages beside them."""
     return [path for path in sources() if path.stem[0].isdigit()]
+
+
+def lacking(source: Path) -> list[str]:
+    """Packages that a chapter needs, by tags such as ``needs-flwr``, and that are not here."""
+    tags = [tag for cell in read_text(source).cells for tag in cell.metadata.get("tags", [])]
+    wanted = {tag.removeprefix("needs-") for tag in tags if tag.startswith("needs-")}
+    return sorted(name for name in wanted if find_spec(name) is None)
+
+
+def left_out(source: Path) -> str:
+    """Why a chapter cannot run here, and what helps; empty if it can."""
+    packages = ", ".join(lacking(source))
+    return packages and f"{source.stem} is not run: it needs {packages}; `make setup WITH=flower`"
+
+
+def runnable(names: Iterable[str] = ()) -> list[Path]:
+    """Those of the `sources` that can run here; says why others cannot."""
+    found = sources(names)
+    reasons = {source: left_out(source) for source in found}
+    for reason in filter(None, reasons.values()):
+        print(reason, flush=True)
+    return [source for source in found if not reasons[source]]
 
 
 def write_atomic(path: Path, text: str) -> None:

@@ -33,6 +33,8 @@ if __name__ == "__main__":
             for source in picked:
                 write(source, reading.compose(source))
             sys.exit()
+        if reasons := [why for source in picked if (why := chapters.left_out(source))]:
+            raise chapters.ChapterError("\n".join(reasons))
         chapters.use_own_settings()
         jobs = [(source, work / f"{source.stem}.ipynb", {}) for source in picked]
         for source, whole, seconds in chapters.run_all(jobs):

@@ -2,12 +2,12 @@
 
     python tools/outputs.py [NOTEBOOK ...]
 
-Without names: every chapter with its solutions. nbval runs the cells; this is its plugin. A number
-may be off by one unit of its last printed place, since another processor may round the other way;
-numbers in one pair of brackets share the finest place among them. Whole numbers must be equal. A
-number of more than seven digits is not rounded for readers and must agree to one part in 100,000.
-Below 1e-9 a number is a rounding error and counts as 0. A glued value is compared as the text shows
-it. Pictures are not compared.
+Without names: every chapter that can run here, with its solutions. nbval runs the cells; this is
+its plugin. A number may be off by one unit of its last printed place, since another processor may
+round the other way; numbers in one pair of brackets share the finest place among them. Whole
+numbers must be equal. A number of more than seven digits is not rounded for readers and must agree
+to one part in 100,000. Below 1e-9 a number is a rounding error and counts as 0. A glued value is
+compared as the text shows it. Pictures are not compared.
 """
 
 from __future__ import annotations
@@ -132,5 +132,8 @@ def pytest_configure(config: pytest.Config) -> None:
 if __name__ == "__main__":
     options = ["-p", "outputs", "-q", "-W", "default", "-W", QUIET, "--nbval"]
     options += ["--nbval-current-env", "--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
-    named = sys.argv[1:] or ["-n", "2", "--dist", "loadscope", *map(str, reading.gather())]
+    named = sys.argv[1:]
+    if not named:
+        named = ["-n", "2", "--dist", "loadscope"]
+        named += map(str, reading.gather(chapters.runnable()))
     sys.exit(pytest.main([*options, *named]))

@@ -12,7 +12,7 @@ import base64
 import copy
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -337,9 +337,10 @@ def texts(source: Path, whole: NotebookNode) -> dict[Path, str]:
     return dict(zip(places(source), both, strict=False))
 
 
-def gather() -> list[Path]:
-    """Write the whole notebook of every chapter to `STORED`; returns where they lie."""
-    made = {STORED / f"{source.stem}.ipynb": compose(source) for source in chapters.sources()}
+def gather(sources: Iterable[Path] | None = None) -> list[Path]:
+    """Write whole notebooks, by default of every chapter, to `STORED`; returns where they lie."""
+    sources = chapters.sources() if sources is None else sources
+    made = {STORED / f"{source.stem}.ipynb": compose(source) for source in sources}
     for path, whole in made.items():
         chapters.write_atomic(path, chapters.serialise(whole))
     return [*made]

@@ -67,21 +67,26 @@ def cell(
         others[name] = other.found("")
     retrained = retraining_game(fed, net, rounds, local, metric, own[2])
     plain = float(run(FedAvg(), seed=own[4]).accuracy[-1])
+    once, message = rounds * fed.clients * local.epochs, net.P * fed.x.element_size()
     yield CEILING, "accuracy of federated averaging", plain
     for name, method in methods.items():
         if isinstance(method, Retrained):
             start = time.process_time()
             estimate = method.estimator(retrained)
             scores = estimate.values
-            yield name, "client epochs", estimate.client_epochs
+            epochs = estimate.client_epochs
+            yield name, "client epochs", epochs
             yield name, "seconds", time.process_time() - start
         else:
             scores = watch.found("")[name]
             for what, found in others.items():
                 yield name, f"stability, {what}", kendall(scores, found[name])
             yield name, "evaluations a round", watch.needed(name) / rounds
-            yield name, "client epochs", rounds * fed.clients * local.epochs
+            epochs = once
+            yield name, "client epochs", epochs
             yield name, "seconds", rounds * watch.seconds(name)
+        for way in ("down", "up"):  # a model comes down, an update goes up, for each local training
+            yield name, f"bytes {way} a client and round", message * epochs / once
         if "Shapley" in watching:
             yield name, "tau with the rounds' value", kendall(scores, watch.found("")["Shapley"])
         for measure, value in judged(scores, truths, worth, bad, seed):

@@ -15,7 +15,7 @@ from ..metrics import detection_auc, kendall, spearman
 from ..rounds import Round, Server
 from ..streams import stream
 
-ORDERS = 200  # random orders that a removal is judged among
+ORDERS = 200  # random orders that a removal is judged among, and by which ties are broken
 
 
 def judged(
@@ -47,19 +47,25 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
 
     The area is the mean worth of those who are left. "removal, best first" is the share of random
     orders with a larger area (1: nobody does more harm), "removal, worst first" with a smaller one;
-    "reversals": at how many of the n - 1 places the better clients' leaving does less harm
+    equal areas count half. "reversals": at how many of the n - 1 places the better clients' leaving
+    does less harm. Clients with equal scores leave in random order, the mean over ``ORDERS`` of
+    them: a score that is the same for all comes out as luck, whatever the ids say
     """
-    n = len(scores)
     generator = stream(seed, "removal")
-    best = scores.argsort(descending=True, stable=True)
-    orders = torch.stack(
-        [best, best.flip(0)] + [torch.randperm(n, generator=generator) for _ in range(ORDERS)]
-    )
-    curves = left_over(orders, worth)
-    area = curves.mean(1)
-    yield "removal, best first", float((area[2:] > area[0]).double().mean())
-    yield "removal, worst first", float((area[2:] < area[1]).double().mean())
-    yield "reversals", float((curves[0] > curves[1] + 1e-12).sum())
+    shuffles = torch.rand(2 * ORDERS, len(scores), generator=generator).argsort(1)
+    random, shuffled = left_over(shuffles, worth).split(ORDERS)[0], shuffles[ORDERS:]
+    order = scores[shuffled].argsort(dim=1, descending=True, stable=True)
+    best = shuffled.gather(1, order)  # [ORDERS, n], ties by shuffle
+    first, last = left_over(best, worth), left_over(best.flip(1), worth)
+    yield "removal, best first", beaten(random.mean(1), first.mean(1))
+    yield "removal, worst first", beaten(-random.mean(1), -last.mean(1))
+    yield "reversals", float((first > last + 1e-12).double().sum(1).mean())
+
+
+def beaten(random: Tensor, own: Tensor) -> float:
+    """The share of pairs in which ``random`` is above ``own``; equal ones count half."""
+    gap = random[:, None] - own[None]
+    return float((gap > 1e-12).double().mean() + (gap.abs() <= 1e-12).double().mean() / 2)
 
 
 def left_over(orders: Tensor, worth: Tensor) -> Tensor:

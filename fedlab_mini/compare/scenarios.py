@@ -20,7 +20,7 @@ from ..scenarios import irrelevant_digits
 from ..streams import stream
 
 CLIENTS = 8
-SAMPLES = {"digits": 400, "mnist5k": 800, "sms-synthetic": 800, "sms": 800}  # of all clients
+SAMPLES = {"digits": 400, "mnist5k": 400, "sms-synthetic": 800, "sms": 800}  # of all clients
 LEVELS = tuple(k / 10 for k in range(CLIENTS))  # share of wrong labels, or of noise, by client
 Made = tuple[Federation, Model]
 

@@ -235,6 +235,10 @@ def test_removal_is_judged_among_random_orders() -> None:
     assert right["reversals"] == 0
     assert wrong["removal, best first"] == wrong["removal, worst first"] == 0
     assert wrong["reversals"] == 7
+    flat = dict(removal(torch.ones(8), worth, 0))  # the ids are in the order of the worths
+    assert flat["removal, best first"] == pytest.approx(0.5, abs=0.06)
+    assert flat["removal, worst first"] == pytest.approx(0.5, abs=0.06)
+    assert flat["reversals"] == pytest.approx(3.5, abs=1)
     order = torch.tensor([[2, 0, 1]])
     table = fm.additive([1.0, 10.0, 100.0]).all()
     assert left_over(order, table).tolist() == [[11.0, 10.0]]

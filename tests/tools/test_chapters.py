@@ -199,3 +199,17 @@ def test_a_kernel_that_dies_at_once_is_started_once_more():
         chapters.patiently(start, "a", fails=2)
     with pytest.raises(ZeroDivisionError):
         chapters.patiently(lambda: 1 / 0)
+
+
+def test_a_chapter_that_needs_what_is_not_here_is_left_out_and_says_why(
+    tmp_path, monkeypatch, capsys
+):
+    for name, tags in (("01_x", "parameters"), ("02_y", "parameters, needs-torch, needs-nosuch")):
+        text = TEXT.replace("[parameters]", f"[{tags}]")
+        (tmp_path / f"{name}.md").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(chapters, "TEXTS", tmp_path)
+    assert [source.stem for source in chapters.runnable()] == ["01_x"]
+    said = capsys.readouterr().out
+    assert "02_y" in said
+    assert "needs nosuch;" in said
+    assert "WITH=flower" in said

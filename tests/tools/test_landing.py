@@ -127,3 +127,10 @@ def test_moving_picture_is_light_and_has_a_text():
     assert svg.get("role") == "img"
     assert all(len(ids[name].text) > 20 for name in svg.get("aria-labelledby").split())
     assert re.search(r'<button type="button" hidden>', text)
+
+
+def test_the_readme_leads_to_every_chapter():
+    text = (chapters.ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d\d) \| \[.+?\]\((.+?)\.ipynb\) \|", text, re.MULTILINE)
+    wanted = [(f"{number:02}", chapter.page) for number, chapter in CHAPTERS.items()]
+    assert rows == wanted

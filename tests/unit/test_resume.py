@@ -15,7 +15,7 @@ from helpers import Sends, same_bytes, with_attacks
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini import training
+from fedlab_mini import progress
 from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.local import LocalSGD
 from fedlab_mini.rounds import Round, Server
@@ -71,7 +71,7 @@ class Bar:
 def bar(monkeypatch) -> Bar:
     """The progress bar of all trainings; ``bar.stop = 4`` stops the next one before round 4."""
     bar = Bar()
-    monkeypatch.setattr(training.progress, "bar", bar)
+    monkeypatch.setattr(progress, "bar", bar)
     return bar
 
 
