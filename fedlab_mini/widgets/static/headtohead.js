@@ -20,9 +20,9 @@ function build(ui) {
   };
   const has = () => seen(model.get("scenario"), 2).shown.map(([mean]) => Number.isFinite(mean));
   ui.ask({ question: () => {
-    const where = `${model.get("metric")}, ${model.get("scenario")}`;
+    const where = `By ${model.get("metric")}, in ${model.get("scenario")}`;
     const [first, ceiling] = [has()[0], has().at(-1)];
-    return !first ? `${where}: nothing is known of who is better here. Choose another scenario.`
+    return !first ? `${where}: who is better is not known here. Choose another scenario.`
       : ceiling ? `${where}: how many of the ${names.length} scores reach the ceiling, that is, are not shown to be worse?`
         : `${where}: how many of the ${names.length} scores cannot be told from the best one?`;
   }, of: "scores", name: () => at, min: 0, max: names.length, step: 1, digits: 0, hides: ["mean", "low", "high", "minus the line", at],
