@@ -282,7 +282,8 @@ def _write(folder: Path, log: Log, nodes: Nodes, strategy: fl.Strategy) -> None:
     import pandas  # here, since it takes a second to import
 
     accuracy, loss = torch.tensor(log.curve, dtype=torch.float64).T
-    history = fl.History(accuracy, loss, *log.columns(), log.theta, strategy)
+    scores, weights, selected = log.columns()
+    history = fl.History(accuracy, loss, scores, weights, selected, log.theta, strategy)
     node = {k: str(n) for n, k in nodes.client.items()}
     ids = range(len(nodes.sizes))
     clients = {"client": list(ids), "node": [node.get(k, "") for k in ids]}

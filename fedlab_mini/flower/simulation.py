@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 
-from flwr.simulation import run_simulation
-
 from ..checks import instance
 from ..federation import Federation
 from ..local import LocalSGD
@@ -37,6 +35,7 @@ def train(
     cost     seconds to start Ray, then a tenth of a second a round and more
     """
     import ray  # noqa: F401  # or Flower would end this process
+    from flwr.simulation import run_simulation  # here, since nodes have no use for it
 
     instance("fed", fed, Federation, "a Federation")
     found: list[History] = []
