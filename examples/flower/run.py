@@ -64,7 +64,9 @@ def certificates(folder: Path, hosts: list[str]) -> None:
 
     def signed(name: x509.Name, key: ec.EllipticCurvePublicKey, extensions: list) -> bytes:
         made = x509.CertificateBuilder(names[0], name, key, x509.random_serial_number())
-        made = made.not_valid_before(now - datetime.timedelta(minutes=5)).not_valid_after(now + DAYS)
+        made = made.not_valid_before(now - datetime.timedelta(minutes=5)).not_valid_after(
+            now + DAYS
+        )
         for extension, critical in extensions:
             made = made.add_extension(extension, critical)
         return made.sign(ca, hashes.SHA256()).public_bytes(PEM)
@@ -119,12 +121,16 @@ class Cluster:
         path = os.pathsep.join(filter(None, [str(BIN), os.environ.get("PATH")]))
         self.env = os.environ | QUIET | {"FLWR_HOME": str(home), "PATH": path}
 
-    def start(self, name: str, *command: str, env: dict[str, str] | None = None) -> subprocess.Popen:
+    def start(
+        self, name: str, *command: str, env: dict[str, str] | None = None
+    ) -> subprocess.Popen:
         """A process in a group of its own, with its lines in ``name.log``."""
         with open(self.folder / f"{name}.log", "ab") as log:
             given = [str(BIN / command[0]), *command[1:]]
             env = self.env | (env or {})
-            process = subprocess.Popen(given, env=env, stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen(
+                given, env=env, stdout=log, stderr=log, start_new_session=True
+            )
         self.processes[name] = process
         return process
 
@@ -189,7 +195,11 @@ class Cluster:
 
     def submit(self, **settings: object) -> str:
         """Submit a run; returns its id."""
-        settings = {"nodes": str(self.folder / "nodes.json"), "folder": str(self.folder), **settings}
+        settings = {
+            "nodes": str(self.folder / "nodes.json"),
+            "folder": str(self.folder),
+            **settings,
+        }
         asked = " ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
         return str(self.flwr("run", str(APP), "here", "--run-config", asked)["run-id"])
 

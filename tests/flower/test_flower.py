@@ -4,12 +4,16 @@ the network, except in one test."""
 from __future__ import annotations
 
 import random
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 import torch
 from helpers import with_attacks
 
+import chapters
 import fedlab_mini as fm
 from fedlab_mini.local import LocalSGD
 
@@ -315,9 +319,35 @@ def test_a_client_with_nan_data_takes_no_part(make_fed, caplog):
     assert "client 2 holds inputs that are not finite" in caplog.text
 
 
-def test_the_simulation_gives_what_one_process_gives(make_fed):
-    fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
-    wanted = fm.train(fed, net, fm.CGSV(per_round=3), rounds=3, local=LOCAL, seed=3)
-    assert_alike(
-        flower.train(fed, net, fm.CGSV(per_round=3), rounds=3, local=LOCAL, seed=3), wanted
-    )
+BAD = {
+    "load": lambda fed, net: flower.client_app(3, net),
+    "net": lambda fed, net: flower.client_app(fed, "net"),
+    "clients": lambda fed, net: over_nodes(fed, net, fm.FedAvg(), clients={13: 0, 77: 2}),
+    "timeout": lambda fed, net: over_nodes(fed, net, fm.FedAvg(), timeout=0),
+    "patience": lambda fed, net: over_nodes(fed, net, fm.FedAvg(), patience="long"),
+    "strategy": lambda fed, net: over_nodes(fed, net, fm.FedAvg),
+    "rounds": lambda fed, net: over_nodes(fed, net, fm.FedAvg(), rounds=0),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_by_name(make_fed, name):
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
+        BAD[name](make_fed(SIZES), fm.mlp(6, 4, 3))
+
+
+def test_without_flower_the_import_says_what_to_install():
+    code = "import sys; sys.modules['flwr'] = None; import fedlab_mini.flower"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip().endswith('pip install "fedlab-mini[flower]"')
+    assert done.stderr.strip().splitlines()[-1].startswith("ImportError: fedlab_mini.flower needs")
+
+
+def test_the_simulation_gives_what_one_process_gives():
+    """The example on the reference page."""
+    page = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```python\n(fed = .*?flower\.train.*?)```", page, flags=re.DOTALL)
+    names = {"fm": fm, "flower": flower}
+    exec(text, names)
+    wanted = fm.train(names["fed"], fm.mlp(64, 16, 10), fm.CGSV(), rounds=2, seed=0)
+    assert_alike(names["hist"], wanted)
