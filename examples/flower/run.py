@@ -218,6 +218,13 @@ class Cluster:
                     return status
         return f"unfinished after {seconds:.0f} s"
 
+    def log(self, run: str) -> str:
+        """What the server has logged of a run."""
+        made = [str(BIN / "flwr"), "log", run, "here", "--show"]
+        return subprocess.run(
+            made, env=self.env, capture_output=True, text=True, check=True, timeout=120
+        ).stdout
+
     def rounds(self) -> int:
         """How many rounds the results hold."""
         try:
