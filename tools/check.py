@@ -69,7 +69,7 @@ STAGES = (
     ),
     Stage(
         "oracles",
-        (pytest("tests/oracles"),),
+        (pytest("tests/oracles", "tests/flower"),),
         "A result differs from a closed form, an enumeration or another library.",
     ),
     Stage(

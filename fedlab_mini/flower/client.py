@@ -58,10 +58,9 @@ def client_app(
     def here(context: Context, given: dict[str, Any]) -> Node:
         if isinstance(load, Federation):
             k = int(context.node_config["partition-id"])
-            told, attack = (k, *load.client(k)), load.attacks.get(k)
-        else:
-            told, attack = load(context), None
-        return Node.made(*told, attack, net, context.state, folder, given)
+            (x, y), attack = load.client(k), load.attacks.get(k)
+            return Node.made(k, x, y, attack, net, context.state, folder, given)
+        return Node.made(*load(context), None, net, context.state, folder, given)
 
     @app.query("join")
     def join(message: Message, context: Context) -> Message:
