@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from joblib import Parallel
+from joblib import Parallel, effective_n_jobs
 from joblib.parallel import get_active_backend
 
 from .checks import whole
@@ -33,5 +33,5 @@ def spread(tasks: Iterable, n_jobs: int | None = None, ordered: bool = True) -> 
 
 def _lists(tasks: Iterator, n_jobs: int | None) -> Iterator[Any]:
     with Parallel(n_jobs=n_jobs) as workers:  # started once for all lists
-        while part := list(islice(tasks, workers.n_jobs)):
+        while part := list(islice(tasks, effective_n_jobs(n_jobs))):
             yield from workers(part)

@@ -31,6 +31,7 @@ MADE = {
     "AAMExplorer": ("(model, [1, 1, 1])", "shares", [0.5, 1, 0]),
     "TemperatureExplorer": ("([0.2, 0.1, 0.0], drawn=2)", "drawn", 1),
     "LabelRuleExplorer": ("()", "group", 60),
+    "HeadToHeadExplorer": ("(frame)", "seeds", 2),
 }
 SETUP = """import torch
 import fedlab_mini as fm
@@ -42,6 +43,9 @@ local = fm.LocalSGD(epochs=1, batch=20, lr=0.1)
 history = fm.train(fed, net, fm.FedAvg(), rounds=4, local=local, seed=0)
 one = torch.ones(1, 1)
 model = fm.AAM(torch.ones(1, 3), torch.ones(1, 1, 4), 0 * one, one, 0 * one[0])
+keys = dict(scenario="alike", metric="seconds")
+rows = [dict(seed=s, method=m, value=s * 0.5 + len(m), **keys) for s in range(3) for m in "ab"]
+frame = __import__("pandas").DataFrame(rows)
 made = {}"""
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("one JupyterLab for all")]

@@ -27,6 +27,7 @@ HOMES = {  # the widget, and the number that it asks for
     "07_fedccea": (widgets.AAMExplorer, "loss without", "client 6"),
     "08_sfedavg": (widgets.TemperatureExplorer, "value", "irrelevant clients expected"),
     "09_label_standardisation": (widgets.LabelRuleExplorer, "chance", "a false repair"),
+    "10_head_to_head": (widgets.HeadToHeadExplorer, "scores", "at the line"),
 }
 STATES, MOVES = 22, 70  # so many different settings, after at most so many moves
 KEYS = ("ArrowRight", "ArrowLeft", "ArrowUp", "PageUp", "PageDown", "Home", "End")

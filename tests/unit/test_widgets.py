@@ -7,6 +7,7 @@ import math
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.stats import gamma
@@ -16,6 +17,7 @@ from fedlab_mini import widgets
 from fedlab_mini.widgets import (
     AAMExplorer,
     CosineExplorer,
+    HeadToHeadExplorer,
     LabelRuleExplorer,
     PartitionExplorer,
     PolicyExplorer,
@@ -51,6 +53,17 @@ def model(form="linear", neutral=False, broken=0.0):
     return fm.AAM(*[part.double() for part in parts], form=form, neutral=neutral)
 
 
+def compared(scores=(("a", 0.5), ("b", 0.8), ("c", 0.81)), truth=0.8):
+    """A comparison of three seeds: three scores, the ceiling, and seconds, which have none."""
+    rows = [("(the truth itself)", "tau with retraining", truth)]
+    rows += [
+        (name, metric, v) for metric in ("tau with retraining", "seconds") for name, v in scores
+    ]
+    luck = {("a", 1): 0.02, ("b", 1): 0.05, ("c", 2): -0.03}
+    made = [(s, "alike", n, m, v + luck.get((n, s), 0)) for s in range(3) for n, m, v in rows]
+    return pd.DataFrame(made, columns=["seed", "scenario", "method", "metric", "value"])
+
+
 @pytest.fixture
 def every(history):
     return [
@@ -62,6 +75,7 @@ def every(history):
         AAMExplorer(model(), [1, 2, 3]),
         TemperatureExplorer([0.2, 0.1, 0.0], drawn=2),
         LabelRuleExplorer(),
+        HeadToHeadExplorer(compared()),
         Quiz([QUESTION]),
     ]
 
@@ -293,6 +307,27 @@ def test_chance_of_renaming_is_that_of_many_draws(strict):
     assert explorer.chance(0.7) == pytest.approx(hits.mean(), abs=0.012)
 
 
+# Head to head
+
+
+def test_dots_are_the_intervals_and_the_line_is_the_ceiling_or_the_best():
+    explorer = HeadToHeadExplorer(compared())
+    found = explorer.numbers()
+    told = fm.evidence.interval([0.8, 0.85, 0.8])
+    assert [found[key]["b"] for key in ("mean", "low", "high")] == pytest.approx(list(told)[:3])
+    assert found["mean"]["ceiling"] == pytest.approx(0.8)
+    assert found["minus the line"]["a"] == pytest.approx(0.5 + 0.02 / 3 - 0.8)
+    assert found["scores"]["at the line"] == 2  # a's interval lies below 0
+    explorer.metric = "seconds"  # less is better, and there is no ceiling
+    found = explorer.numbers()
+    assert math.isnan(found["mean"]["ceiling"])
+    assert found["minus the line"]["a"] == 0
+    assert found["scores"]["at the line"] == 1
+    explorer.seeds = 2
+    assert explorer.numbers()["mean"]["c"] == pytest.approx(0.81)
+    assert HeadToHeadExplorer(compared(), ["b", "c"]).numbers()["scores"]["at the line"] == 2
+
+
 # Quiz
 
 
@@ -320,6 +355,12 @@ def test_client_colours_are_those_of_the_figures():
 
 
 BAD = [
+    (lambda: HeadToHeadExplorer(compared().head(2)), "frame: expected 2 seeds or more, got 1"),
+    (lambda: HeadToHeadExplorer(pd.DataFrame()), "frame: expected what fm.compare returns"),
+    (lambda: HeadToHeadExplorer(compared(), ["a"]), r"methods: expected 2 to 8 .* got \['a'\]"),
+    (lambda: HeadToHeadExplorer(compared(), ["a", "x"]), "methods: expected"),
+    (lambda: HeadToHeadExplorer(compared(), scenario="x"), "scenario: expected"),
+    (lambda: HeadToHeadExplorer(compared(), metric="x"), "metric: expected"),
     (lambda: ShapleyExplorer([0, 1, 2]), r"values: expected an array \[8\], got \[0, 1, 2\]"),
     (lambda: ShapleyExplorer([0, 1, 2, math.nan], names="AB"), "values: holds NaN or infinite"),
     (lambda: ShapleyExplorer([1] * 4, names="AB"), "empty coalition is worth 0, got 1.0"),

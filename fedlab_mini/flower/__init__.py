@@ -1,0 +1,26 @@
+"""Flower: the strategies of the book over clients that are somewhere else. Chapter 11 uses it.
+
+``client_app`` is what a node runs, ``server_app`` what the server runs, ``train`` both in Flower's
+simulation. Importing this switches the telemetry of Flower and Ray off, unless the environment
+says otherwise. Below: loop, methods. Needs ``pip install "fedlab-mini[flower]"``.
+"""
+
+from __future__ import annotations
+
+import os
+
+for name in ("FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED"):  # read when they are imported
+    os.environ.setdefault(name, "0")
+
+try:
+    from .client import client_app
+    from .server import server_app
+    from .simulation import train
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "flwr":
+        raise
+    raise ImportError(
+        'fedlab_mini.flower needs Flower; install it with: pip install "fedlab-mini[flower]"'
+    ) from error
+
+__all__ = ["client_app", "server_app", "train"]

@@ -1,0 +1,51 @@
+"""Sweeps: results one by one from any of joblib's backends, and what a number of processes is."""
+
+from __future__ import annotations
+
+import time
+
+import joblib
+import pytest
+
+from fedlab_mini.sweep import spread
+
+
+def slow_first(i: int) -> int:
+    """The first task ends last."""
+    time.sleep(0.5 if i == 0 else 0)
+    return i
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])  # the last: lists
+def test_results_come_in_the_order_of_the_tasks(backend, n_jobs):
+    with joblib.parallel_config(backend, n_jobs=2):
+        assert list(spread(map(joblib.delayed(slow_first), range(5)), n_jobs)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
+def test_a_result_is_there_before_the_last_task_is_taken(backend):
+    taken = []
+
+    def tasks():
+        for i in range(100):
+            taken.append(i)
+            yield joblib.delayed(abs)(i)
+
+    with joblib.parallel_config(backend, n_jobs=2):
+        found = spread(tasks())
+        assert next(found) == 0
+        assert len(taken) < 100
+        assert list(found) == list(range(1, 100))
+
+
+def test_who_ends_first_is_not_held_back():
+    with joblib.parallel_config("threading", n_jobs=2):
+        tasks = map(joblib.delayed(slow_first), range(4))
+        assert list(spread(tasks, ordered=False)) == [1, 2, 3, 0]
+
+
+@pytest.mark.parametrize(("n_jobs", "error"), [(0, ValueError), (1.5, TypeError)])
+def test_a_number_of_processes_is_a_whole_number_and_not_0(n_jobs, error):
+    with pytest.raises(error, match="n_jobs"):
+        spread([], n_jobs)
