@@ -31,11 +31,10 @@ def ray():
     from ray.util.joblib import register_ray
 
     register_ray()
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
     for left in (2, 1, 0):  # Ray gives itself 30 seconds to start: too few on a busy machine
         try:
-            ray.init(
-                num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
-            )
+            ray.init(num_cpus=2, object_store_memory=200 << 20, **quiet)
             break
         except Exception as error:
             if not left or "timed out during startup" not in str(error):
