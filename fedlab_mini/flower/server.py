@@ -208,7 +208,8 @@ class Nodes:
     def _task(self, k: int, t: int) -> dict[str, Any]:
         size, offset, total, heard, _ = self.table[:, k].tolist()
         place = {"size": size, "offset": offset, "total": total, "heard": heard}
-        return place | {"client": k, "t": t, "mark": self.work}
+        many = self.server.clients
+        return place | {"client": k, "clients": many, "t": t, "mark": self.work}
 
     def _seat(self, k: int) -> None:
         """A place for a client that had none when training began."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from typing import Any
 
 from ..checks import instance
 from ..federation import Federation
@@ -57,10 +58,24 @@ def train(
         patience=120,  # the first messages start Ray's workers
         done=found.append,
     )
-    if not ray.is_initialized():  # here, for an error if it fails, not a server without nodes
-        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
-        given = {"include_dashboard": False, "log_to_driver": False}
-        ray.init(**given, logging_level=logging.ERROR, runtime_env={"env_vars": path})
+    _start(ray)
     backend = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
     run_simulation(server, client_app(fed, net), fed.clients, backend_config=backend)
     return found[0]
+
+
+def _start(ray: Any, tries: int = 3) -> None:
+    """Start Ray, for an error if it fails instead of a server without nodes.
+
+    A busy machine may need more than the half minute that Ray allows itself
+    """
+    path = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+    given = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
+    for left in reversed(range(tries)):
+        try:
+            ray.init(**given, runtime_env=path, ignore_reinit_error=True)
+            return
+        except Exception:
+            ray.shutdown()
+            if not left:
+                raise

@@ -228,6 +228,7 @@ STUDIES = (
         },
         rows=growth_rows,
         claims=CLAIMS,
+        reads=CLAIMS,
         figure=growth_figure,
         seeds=5,
     ),

@@ -136,6 +136,15 @@ def swapped() -> tuple[fm.Federation, fm.Model, Callable[[], fm.LabelStandardisa
     return fed, fm.mlp(64, 16, 5), lambda: fm.LabelStandardisation(3)
 
 
+def test_in_a_crowd_minibatches_are_dealt_otherwise_and_alike(make_fed, monkeypatch):
+    fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
+    few = fm.train(fed, net, fm.FedAvg(3), rounds=3, local=LOCAL, seed=3)
+    monkeypatch.setattr("fedlab_mini.minibatches.CROWD", 2)
+    many = fm.train(fed, net, fm.FedAvg(3), rounds=3, local=LOCAL, seed=3)
+    assert not torch.equal(few.theta, many.theta)
+    assert_alike(over_nodes(fed, net, fm.FedAvg(3), 3), many)
+
+
 def test_clients_rename_labels_at_home(tmp_path):
     fed, net, make = swapped()
     options = {"local": LocalSGD(), "seed": 1}
