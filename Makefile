@@ -4,6 +4,7 @@ PYTHON ?= python3
 PIP_FLAGS ?=
 CHAPTERS ?=
 STAGES ?=
+WITH ?=
 
 ifeq ($(OS),Windows_NT)
   RUN := .venv/Scripts/python.exe
@@ -29,7 +30,7 @@ help:
 	@echo "make gradescope  for teachers: an autograder a lab, to _build/labs/gradescope"
 	@echo "make room-check  whether a lab can be done on this machine"
 	@echo "make bench       speed beside other packages"
-	@echo "make setup       only the environment .venv"
+	@echo "make setup       only the environment .venv; WITH=flower adds Flower, Dask and Ray"
 	@echo "make clean       remove what was built; make distclean removes .venv as well"
 	@echo ""
 	@echo "PYTHON=python3.12      the Python that a new .venv is made with (3.11 or newer)"
@@ -39,7 +40,12 @@ help:
 	@echo "FEDLAB_CHROMIUM=...    the Chromium or Chrome that prints the PDFs, if it is not found"
 	@echo "FEDLAB_REPOSITORY=...  public address of the repository: pages get buttons that lead there"
 
-setup: .venv/stamp
+setup: .venv/stamp $(if $(WITH),.venv/$(WITH))
+
+.venv/flower: requirements-flower.txt .venv/stamp
+	@echo "Installing Flower, Dask and Ray"
+	@$(PIP) -r requirements-flower.txt
+	@touch $@
 
 # made again where requirements change, and where the folder was moved or copied with its .venv
 ifneq ($(shell cat .venv/stamp 2>/dev/null),$(CURDIR))

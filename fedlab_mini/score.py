@@ -91,18 +91,19 @@ def score(
         for strategy in watching.values():
             strategy.aggregate(this)
         for name, estimator in playing.items():
-            game = round_game(
-                net, this.theta, this.updates, x, y, metric=metric, weights=this.sizes
+            found = estimator(
+                round_game(net, this.theta, this.updates, x, y, metric=metric, weights=this.sizes)
             )
-            totals[name][this.clients] += estimator(game).values
+            totals[name][this.clients] += found.values
         now = this.theta + (this.sizes / this.sizes.sum()).to(x) @ this.updates
+        del this, fields, record  # before the next round is read
     if not t:
         raise ValueError("updates: expected at least one round, got none")
-    found = {name: total / t for name, total in totals.items()}
+    scores = {name: total / t for name, total in totals.items()}
     for name, strategy in watching.items():
-        found[name] = reals(f"{name}.scores", strategy.scores, [len(ids)]).cpu()
+        scores[name] = reals(f"{name}.scores", strategy.scores, [len(ids)]).cpu()
     order = [*_named(methods)]
-    table = {name: found[name].double().numpy() for name in order}
+    table = {name: scores[name].double().numpy() for name in order}
     return pd.DataFrame(table, index=pd.Index(ids, name="client"))
 
 
@@ -270,7 +271,8 @@ def _round(
     if not good.all():
         bad = [names[row] for row in (~good).nonzero().flatten().tolist()]
         warnings.warn(f"round {t}: the update of {bad} is not finite; left out", stacklevel=3)
-    return Round(t, theta, ids[good], sizes[good], rows[good.to(rows.device)], ids[~good])
+        rows = rows[good.to(rows.device)]  # a copy: only where it must be
+    return Round(t, theta, ids[good], sizes[good], rows, ids[~good])
 
 
 def _rows(net: Model, name: str, value: Any, m: int) -> Tensor:

@@ -102,7 +102,8 @@ def rewrite(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
     lines[:] = [*map(prose, first), ""]
     for paragraph in rest:
         lines += [*map(prose, paragraph), ""] if what == "module" else listed(paragraph)
-    example = app.examples.get(name.split(".")[-1]) if what in NAMED else None
+    alike = ".flower." in name  # named like what it stands for, with an example on the page
+    example = app.examples.get(name.split(".")[-1]) if what in NAMED and not alike else None
     if example:
         lines += [".. code-block:: pycon", "", *("   " + x for x in example.splitlines()), ""]
 

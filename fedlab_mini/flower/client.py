@@ -18,14 +18,15 @@ from flwr.clientapp import ClientApp
 from torch import Tensor
 
 from .. import checkpoint as files
+from .. import minibatches
 from ..checks import instance, reals, shown, whole, wholes
 from ..corrupt import UpdateAttack
 from ..federation import Federation
 from ..local import round_updates
 from ..methods.label_standardisation import Inspection
-from ..minibatches import LocalSGD, Plan, Shuffles
+from ..minibatches import Layout, LocalSGD, Plan, Shuffles
 from ..model import Model
-from ..streams import stream
+from ..streams import numbers, stream
 from ..training import renamed
 from .records import local_sgd, pack, received, unpack
 
@@ -58,10 +59,9 @@ def client_app(
     def here(context: Context, given: dict[str, Any]) -> Node:
         if isinstance(load, Federation):
             k = int(context.node_config["partition-id"])
-            told, attack = (k, *load.client(k)), load.attacks.get(k)
-        else:
-            told, attack = load(context), None
-        return Node.made(*told, attack, net, context.state, folder, given)
+            (x, y), attack = load.client(k), load.attacks.get(k)
+            return Node.made(k, x, y, attack, net, context.state, folder, given)
+        return Node.made(*load(context), None, net, context.state, folder, given)
 
     @app.query("join")
     def join(message: Message, context: Context) -> Message:
@@ -91,19 +91,24 @@ class Part(Shuffles):
     """A client's part of the minibatches that its whole federation would be dealt.
 
     Of one order of all ``total`` samples it keeps those of its own, ``offset`` .. ``offset + n``,
-    so that no client needs to know more of the others than how many samples there are
+    so that no client needs to know more of the others than how many they are, with how many samples
     """
 
-    def __init__(
-        self, fed: Federation, local: LocalSGD, seed: int, k: int, offset: int, total: int
-    ):
-        self.k, self.offset, self.total = k, offset, total
-        super().__init__(fed, local, seed)
+    def __init__(self, fed: Federation, local: LocalSGD, given: dict[str, Any]):
+        self.k, self.clients = given["client"], given["clients"]
+        self.offset, self.total = given["offset"], given["total"]
+        super().__init__(fed, local, given["seed"])
 
     def _order(self, purpose: str, *index: int) -> np.ndarray:
         chance = stream(self.seed, purpose, *index)
         order = torch.randperm(self.total, generator=chance).numpy() - self.offset
         return order[(order >= 0) & (order < len(self.owner))]
+
+    def _dealt(self, t: int, epoch: int, layout: Layout) -> np.ndarray:
+        if self.clients <= minibatches.CROWD:
+            return super()._dealt(t, epoch, layout)
+        row = stream(self.seed, "minibatches", t, epoch)
+        return layout.place[np.argsort(numbers(row, layout.place + self.offset), kind="stable")]
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
         """As `Shuffles.plan`, under the client's own id."""
@@ -150,7 +155,7 @@ class Node:
         own, classes = (self.x, self.labels()[1]), self.net.outputs(self.x)
         fed = Federation.from_datasets([own], validation=first, test=first, classes=classes)
         seed, t, k = given["seed"], given["t"], given["client"]
-        part = Part(fed, local_sgd(given), seed, k, given["offset"], given["total"])
+        part = Part(fed, local_sgd(given), given)
         still, room = torch.zeros_like(theta), theta.new_empty(1, len(theta))
         update = round_updates(fed, self.net, theta, torch.tensor([0]), part, t, still, room)
         if self.attack is not None:

@@ -5,8 +5,6 @@ Chapter 11 uses it. Below: loop, records. Beside: client. Above: simulation.
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,8 +27,8 @@ from ..loop import run
 from ..model import Model
 from ..start import begin, names
 from .records import pack, sent, settings, unpack
+from .results import LOGGER, say, whole_file, write
 
-LOGGER = logging.getLogger("flwr.fedlab_mini")  # where Flower's own lines go
 SIZE, OFFSET, TOTAL, HEARD, MISSED = range(5)  # rows of what is kept of the clients
 
 
@@ -87,15 +85,14 @@ def server_app(
         nodes.gather(patience)
 
         def after(t: int, log: Log, missing: Tensor) -> None:
-            nodes.table[MISSED, missing] += 1
-            _say(t, rounds, log, missing)
+            say(t, rounds, log, missing)
             if folder is not None:
-                _write(folder, log, nodes, strategy)
+                write(folder, log, strategy, nodes.node, nodes.sizes, nodes.table[MISSED])
 
         history = run(nodes, server, strategy, start, test=own.test, rounds=rounds, local=local,
                       checkpoint=checkpoint, every=1, after=after)  # fmt: skip
         if folder is not None:
-            with _whole(folder / "theta.npy") as path:
+            with whole_file(folder / "theta.npy") as path:
                 np.save(path, history.theta.cpu().numpy())
         done(history)
 
@@ -107,7 +104,7 @@ class Nodes:
 
     client  {node id: client id} of the nodes that have joined
     table   [5, K]: samples, where they begin among all samples, how many all are, the round in
-            which the client last said that it changed labels, rounds in which it was missing
+            which the client last said that it changed labels, rounds in which it sent nothing
     """
 
     labels = torch.empty(0, dtype=torch.long)
@@ -121,6 +118,11 @@ class Nodes:
         self.client: dict[int, int] = {}
         self.said: dict[int, dict[str, Any]] = {}  # what each client said when it joined
         self.table = torch.zeros(5, server.clients, dtype=torch.long)
+
+    @property
+    def node(self) -> dict[int, int]:
+        """{client id: node id} of those that have joined."""
+        return {k: node for node, k in self.client.items()}
 
     @property
     def sizes(self) -> Tensor:
@@ -166,7 +168,7 @@ class Nodes:
         self, theta: Tensor, chosen: Tensor, t: int, previous: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Whose replies to round ``t`` came in time, in the order of ``chosen``; updates [m, P]."""
-        self._welcome(self.timeout)
+        self._wait_for(chosen)
         how, found = settings(self.local) | {"theta": theta, "seed": self.server.seed}, {}
         contents = {}
         for k in (k for k in chosen.tolist() if self.said.get(k, {}).get("usable")):
@@ -179,7 +181,8 @@ class Nodes:
             except (KeyError, TypeError, ValueError) as error:
                 LOGGER.warning("round %d: client %d sent no update (%s)", t, k, error)
         ids = [k for k in chosen.tolist() if k in found]
-        rows = [found[k] for k in ids]
+        rows, silent = [found[k] for k in ids], sorted(set(chosen.tolist()) - set(ids))
+        self.table[MISSED, silent] += 1
         updates = torch.stack(rows) if rows else theta.new_empty(0, len(theta))
         return torch.tensor(ids, dtype=torch.long), updates
 
@@ -192,10 +195,21 @@ class Nodes:
         self.table[HEARD, changed] = t
         return torch.tensor(changed, dtype=torch.long)
 
+    def _wait_for(self, chosen: Tensor) -> None:
+        """Wait until one of the clients is there: a server that is cut off spends no rounds."""
+        end = time.monotonic() + self.timeout
+        while len(chosen):
+            self._welcome(self.timeout)
+            online = {self.client.get(node) for node in self.grid.get_node_ids()}
+            if online & set(chosen.tolist()) or time.monotonic() > end:
+                return
+            time.sleep(0.2)
+
     def _task(self, k: int, t: int) -> dict[str, Any]:
         size, offset, total, heard, _ = self.table[:, k].tolist()
         place = {"size": size, "offset": offset, "total": total, "heard": heard}
-        return place | {"client": k, "t": t, "mark": self.work}
+        many = self.server.clients
+        return place | {"client": k, "clients": many, "t": t, "mark": self.work}
 
     def _seat(self, k: int) -> None:
         """A place for a client that had none when training began."""
@@ -232,7 +246,7 @@ class Nodes:
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """What the clients reply, by the id that their node stands for; late ones do not."""
         online = set(self.grid.get_node_ids())
-        node = {k: n for n, k in self.client.items() if n in online}
+        node = {k: n for k, n in self.node.items() if n in online}
         messages = [
             Message(contents[k], node[k], kind, ttl=self.timeout, group_id=str(t))
             for k in contents
@@ -265,38 +279,3 @@ class Nodes:
             yield node, told
         if waiting:
             LOGGER.warning("round %d: nothing from node %s", t, names(waiting))
-
-
-def _say(t: int, rounds: int, log: Log, missing: Tensor) -> None:
-    """The round as lines of the server's log."""
-    scores, weights, selected = log.rows[-1]
-    accuracy, loss = log.curve[-1]
-    LOGGER.info("round %d of %d: accuracy %.3f, loss %.3f", t, rounds, accuracy, loss)
-    for k in selected.nonzero().flatten().tolist():
-        note = "  missing" if k in missing.tolist() else ""
-        LOGGER.info("  client %3d  score %+.4f  weight %.4f%s", k, scores[k], weights[k], note)
-
-
-def _write(folder: Path, log: Log, nodes: Nodes, strategy: fl.Strategy) -> None:
-    """The run's results so far, as tables; each file is whole at any moment."""
-    import pandas  # here, since it takes a second to import
-
-    accuracy, loss = torch.tensor(log.curve, dtype=torch.float64).T
-    history = fl.History(accuracy, loss, *log.columns(), log.theta, strategy)
-    node = {k: str(n) for n, k in nodes.client.items()}
-    ids = range(len(nodes.sizes))
-    clients = {"client": list(ids), "node": [node.get(k, "") for k in ids]}
-    clients |= {"samples": nodes.sizes.tolist(), "missing": nodes.table[MISSED].tolist()}
-    tables = {"scores.csv": history.to_frame(), "clients.csv": pandas.DataFrame(clients)}
-    for name, table in tables.items():
-        with _whole(folder / name) as path:
-            table.to_csv(path, index=False)
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write to, which then takes its place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"part-{path.name}")
-    yield part
-    os.replace(part, path)

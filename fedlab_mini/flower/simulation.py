@@ -5,9 +5,10 @@ Below: client, server. Beside ``fm.train``, whose rounds cost a small part of th
 
 from __future__ import annotations
 
+import logging
 import os
-
-from flwr.simulation import run_simulation
+import sys
+from typing import Any
 
 from ..checks import instance
 from ..federation import Federation
@@ -34,9 +35,12 @@ def train(
     timeout  seconds that a round waits for replies
     returns  the ``History`` of ``fm.train`` up to rounding, without ``labels``
     raises   ImportError without Ray; other arguments, errors: see ``fm.train``
-    cost     seconds to start Ray, then a tenth of a second a round and more
+    cost     seconds to start Ray, which is shut down at the end, then a tenth of a second a round
+             and more
     """
-    import ray  # noqa: F401  # or Flower would end this process
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of a change
+    import ray
+    from flwr.simulation import run_simulation  # here, since nodes have no use for it
 
     instance("fed", fed, Federation, "a Federation")
     found: list[History] = []
@@ -51,9 +55,27 @@ def train(
         seed=seed,
         checkpoint=checkpoint,
         timeout=timeout,
-        patience=600,  # starting Ray may take a minute
+        patience=120,  # the first messages start Ray's workers
         done=found.append,
     )
+    _start(ray)
     backend = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
     run_simulation(server, client_app(fed, net), fed.clients, backend_config=backend)
     return found[0]
+
+
+def _start(ray: Any, tries: int = 3) -> None:
+    """Start Ray, for an error if it fails instead of a server without nodes.
+
+    A busy machine may need more than the half minute that Ray allows itself
+    """
+    path = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+    given = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
+    for left in reversed(range(tries)):
+        try:
+            ray.init(**given, runtime_env=path, ignore_reinit_error=True)
+            return
+        except Exception:
+            ray.shutdown()
+            if not left:
+                raise

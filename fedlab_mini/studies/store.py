@@ -158,7 +158,8 @@ def check(studies: Sequence[Study], budget: float = 40.0) -> list[str]:
 
 
 def _same(study: Study) -> bool:
-    """Does the cheapest seed give the stored rows again? Times ("seconds...") may differ."""
+    """Does the cheapest seed give the stored rows again? What is named "seconds..." or "MiB..." may
+    differ."""
     seconds = about(study)["seconds"]
     seed = min(seconds, key=lambda s: (seconds[s], int(s)))
     frame = read(study).frame
@@ -166,7 +167,7 @@ def _same(study: Study) -> bool:
     with one_thread():
         new = _frame(int(seed), study.rows(int(seed)))
     alike = list(old.variant) == list(new.variant) and list(old.metric) == list(new.metric)
-    exact = ~old.metric.str.startswith("seconds")
+    exact = ~old.metric.str.startswith(("seconds", "MiB"))
     return alike and bool((old.value - new.value)[exact].abs().le(1e-4).all())
 
 

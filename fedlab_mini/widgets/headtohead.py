@@ -41,11 +41,12 @@ class HeadToHeadExplorer(Explorer):
     _esm = program("kit", "headtohead")
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     kinds = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    measures = traitlets.Dict().tag(sync=True)
-    values = traitlets.List().tag(sync=True)  # [measures, kinds, names + ceiling, seeds], or []
-    spans = traitlets.List().tag(
-        sync=True
-    )  # half an interval, in standard deviations: 2 seeds, ...
+    measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    ways = traitlets.List(traitlets.Int()).tag(sync=True)  # 1: more is better, -1: less is
+    # [measures, kinds, names and ceiling, seeds]; no seeds where nothing is measured
+    values = traitlets.List(traitlets.List(traitlets.List(traitlets.List()))).tag(sync=True)
+    # half an interval of 2, 3, ... seeds, in standard deviations
+    spans = traitlets.List(traitlets.Float()).tag(sync=True)
     scenario = traitlets.Unicode().tag(sync=True)
     metric = traitlets.Unicode().tag(sync=True)
     seeds = traitlets.Int(min=2).tag(sync=True)
@@ -70,9 +71,9 @@ class HeadToHeadExplorer(Explorer):
             checks.choice("methods", name, tuple(known))
         if not 2 <= len(set(names)) == len(names) <= 8:
             raise ValueError(f"methods: expected 2 to 8 different names, got {names}")
-        measures = {name: way for name, way in MEASURES.items() if name in set(frame.metric)}
+        measures = [name for name in MEASURES if name in set(frame.metric)]
         scenario = kinds[0] if scenario is None else scenario
-        metric = next(iter(measures)) if metric is None else metric
+        metric = measures[0] if metric is None else metric
         ordered = frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
         found = {key: [float(f"{x:.4g}") for x in part] for key, part in ordered}
         rows = [*names, CEILING]
@@ -80,6 +81,7 @@ class HeadToHeadExplorer(Explorer):
             names=names,
             kinds=kinds,
             measures=measures,
+            ways=[MEASURES[name] for name in measures],
             values=[[[found.get((m, k, r), []) for r in rows] for k in kinds] for m in measures],
             spans=[float(stats.t.ppf(0.975, n - 1)) / math.sqrt(n) for n in range(2, count + 1)],
             scenario=checks.choice("scenario", scenario, tuple(kinds)),
@@ -88,8 +90,8 @@ class HeadToHeadExplorer(Explorer):
         )
 
     def numbers(self) -> Numbers:
-        way = self.measures[self.metric]
-        place = list(self.measures).index(self.metric), self.kinds.index(self.scenario)
+        place = self.measures.index(self.metric), self.kinds.index(self.scenario)
+        way = self.ways[place[0]]
         rows = [row[: self.seeds] for row in self.values[place[0]][place[1]]]
         shown = [interval(row) if row else NONE for row in rows]
         line = rows[-1] or max(rows[:-1], key=lambda row: way * sum(row) if row else -math.inf)

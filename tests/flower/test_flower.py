@@ -4,12 +4,16 @@ the network, except in one test."""
 from __future__ import annotations
 
 import random
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 import torch
 from helpers import with_attacks
 
+import chapters
 import fedlab_mini as fm
 from fedlab_mini.local import LocalSGD
 
@@ -130,6 +134,15 @@ def swapped() -> tuple[fm.Federation, fm.Model, Callable[[], fm.LabelStandardisa
     given = {"split": fm.iid(), "relevant": 4, "irrelevant": 0, "seed": 1}
     fed = fm.irrelevant_digits(corrupt=fm.swap_labels((1, 2)), **given).to(dtype=torch.float64)
     return fed, fm.mlp(64, 16, 5), lambda: fm.LabelStandardisation(3)
+
+
+def test_in_a_crowd_minibatches_are_dealt_otherwise_and_alike(make_fed, monkeypatch):
+    fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
+    few = fm.train(fed, net, fm.FedAvg(3), rounds=3, local=LOCAL, seed=3)
+    monkeypatch.setattr("fedlab_mini.minibatches.CROWD", 2)
+    many = fm.train(fed, net, fm.FedAvg(3), rounds=3, local=LOCAL, seed=3)
+    assert not torch.equal(few.theta, many.theta)
+    assert_alike(over_nodes(fed, net, fm.FedAvg(3), 3), many)
 
 
 def test_clients_rename_labels_at_home(tmp_path):
@@ -285,6 +298,20 @@ def test_a_client_that_joins_late_leaves_the_others_minibatches_alone(make_fed, 
     assert (tmp_path / "clients.csv").read_text().splitlines()[5] == f"4,{NODE[4]},7,2"
 
 
+def test_a_server_that_is_cut_off_spends_no_rounds(make_fed):
+    fed, net, strategy = make_fed(SIZES), fm.mlp(6, 4, 3), Spy()
+
+    class Returns(Grid):
+        looks = 0
+
+        def get_node_ids(self):
+            self.looks += self.t == 1
+            return [] if 0 < self.looks < 6 else super().get_node_ids()
+
+    over_nodes(fed, net, strategy, 3, grid=Returns)
+    assert [len(seen[0]) for seen in strategy._seen] == [5, 5, 5]
+
+
 def test_results_are_written_by_client(make_fed, tmp_path):
     import numpy as np
     import pandas
@@ -315,9 +342,42 @@ def test_a_client_with_nan_data_takes_no_part(make_fed, caplog):
     assert "client 2 holds inputs that are not finite" in caplog.text
 
 
-def test_the_simulation_gives_what_one_process_gives(make_fed):
-    fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
-    wanted = fm.train(fed, net, fm.CGSV(per_round=3), rounds=3, local=LOCAL, seed=3)
-    assert_alike(
-        flower.train(fed, net, fm.CGSV(per_round=3), rounds=3, local=LOCAL, seed=3), wanted
-    )
+BAD = {
+    "load": lambda fed, net: flower.client_app(3, net),
+    "net": lambda fed, net: flower.client_app(fed, "net"),
+    "clients": lambda fed, net: over_nodes(fed, net, fm.FedAvg(), clients={13: 0, 77: 2}),
+    "timeout": lambda fed, net: over_nodes(fed, net, fm.FedAvg(), timeout=0),
+    "patience": lambda fed, net: over_nodes(fed, net, fm.FedAvg(), patience="long"),
+    "strategy": lambda fed, net: over_nodes(fed, net, fm.FedAvg),
+    "rounds": lambda fed, net: over_nodes(fed, net, fm.FedAvg(), rounds=0),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_by_name(make_fed, name):
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
+        BAD[name](make_fed(SIZES), fm.mlp(6, 4, 3))
+
+
+def test_without_flower_the_import_says_what_to_install():
+    code = "import sys; sys.modules['flwr'] = None; import fedlab_mini.flower"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip().endswith('pip install "fedlab-mini[flower]"')
+    assert done.stderr.strip().splitlines()[-1].startswith("ImportError: fedlab_mini.flower needs")
+
+
+COMPARE = """
+wanted = fm.train(fed, fm.mlp(64, 16, 10), fm.CGSV(), rounds=2, seed=0)
+for name in ("theta", "scores", "weights", "loss"):
+    torch.testing.assert_close(getattr(hist, name), getattr(wanted, name), rtol=0, atol=1e-5)
+"""
+
+
+def test_the_simulation_gives_what_one_process_gives():
+    """The example on the reference page; in a process of its own, as Ray leaves files open."""
+    page = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```python\n(fed = .*?flower\.train.*?)```", page, flags=re.DOTALL)
+    start = "import torch, fedlab_mini as fm\nfrom fedlab_mini import flower\n"
+    code = [sys.executable, "-c", start + text + COMPARE]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr

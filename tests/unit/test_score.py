@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -223,3 +225,31 @@ def test_the_command_line_prints_and_writes_the_same_table(fed, rounds, tmp_path
             main(["score", *names, *words, *wrong])
         assert left.value.code
     assert "CGVS" in capsys.readouterr().err
+
+
+MEMORY = """
+import resource, sys
+import numpy as np, torch
+import fedlab_mini as fm
+path, net = sys.argv[1], fm.mlp(64, 3_333, 10)
+np.savez(path, updates=np.broadcast_to(np.float32(1e-3), (32, net.P)), clients=np.arange(32))
+given = {"net": net, "validation": (torch.ones(9, 64), torch.arange(9)), "theta": net.init(0)}
+
+def peak(rounds):
+    if rounds:
+        fm.score([path] * rounds, methods=[fm.FedAvg()], **given)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak >> (20 if sys.platform == "darwin" else 10)
+
+print(*map(peak, (0, 1, 8)))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the resource module is not on Windows")
+def test_one_round_is_in_memory_at_a_time(tmp_path):
+    """A round of 32 clients with 250,000 parameters has 30 MiB; eight of them would have 244."""
+    words = [sys.executable, "-c", MEMORY, str(tmp_path / "round.npz")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    before, one, many = map(int, done.stdout.split())
+    assert many - one < 30
+    assert many - before < 90

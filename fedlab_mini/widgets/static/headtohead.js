@@ -1,7 +1,7 @@
 /* A comparison of scores: dots with intervals, and the line that the best can reach. */
 function build(ui) {
   const { model } = ui;
-  const [names, kinds, measures, values, spans] = ["names", "kinds", "measures", "values", "spans"].map((key) => model.get(key));
+  const [names, kinds, measures, ways, values, spans] = ["names", "kinds", "measures", "ways", "values", "spans"].map((key) => model.get(key));
   const rows = [...names, "ceiling"];
   const at = "at the line";
   const interval = (x) => {
@@ -11,8 +11,8 @@ function build(ui) {
     return [mean, mean - half, mean + half];
   };
   const seen = (kind, count) => {
-    const way = measures[model.get("metric")];
-    const all = values[Object.keys(measures).indexOf(model.get("metric"))][kinds.indexOf(kind)].map((row) => row.slice(0, count));
+    const way = ways[measures.indexOf(model.get("metric"))];
+    const all = values[measures.indexOf(model.get("metric"))][kinds.indexOf(kind)].map((row) => row.slice(0, count));
     const scores = all.slice(0, -1);
     const line = all.at(-1).length ? all.at(-1) : scores.reduce((a, b) => (way * total(b) > way * total(a) ? b : a));
     const gaps = all.map((row) => interval(row.map((v, s) => v - line[s])));
@@ -20,16 +20,16 @@ function build(ui) {
   };
   const has = () => seen(model.get("scenario"), 2).shown.map(([mean]) => Number.isFinite(mean));
   ui.ask({ question: () => {
-    const where = `${model.get("metric")}, ${model.get("scenario")}`;
+    const where = `By ${model.get("metric")}, in ${model.get("scenario")}`;
     const [first, ceiling] = [has()[0], has().at(-1)];
-    return !first ? `${where}: nothing is known of who is better here. Choose another scenario.`
+    return !first ? `${where}: who is better is not known here. Choose another scenario.`
       : ceiling ? `${where}: how many of the ${names.length} scores reach the ceiling, that is, are not shown to be worse?`
         : `${where}: how many of the ${names.length} scores cannot be told from the best one?`;
   }, of: "scores", name: () => at, min: 0, max: names.length, step: 1, digits: 0, hides: ["mean", "low", "high", "minus the line", at],
     replay: { key: "seeds", at: (seeds, part) => Math.max(2, Math.round(seeds * part)) } });
   ui.group("w-controls", () => {
     ui.choice({ key: "scenario", label: "scenario", options: kinds.map((kind) => [kind, kind]) });
-    ui.choice({ key: "metric", label: "measure", options: Object.keys(measures).map((name) => [name, name]) });
+    ui.choice({ key: "metric", label: "measure", options: measures.map((name) => [name, name]) });
     ui.slider({ key: "seeds", label: "seeds", min: 2, max: spans.length + 1 });
   });
   const high = 24 * rows.length;
@@ -64,7 +64,7 @@ function build(ui) {
     const told = ui.veiled || !known ? "" : rows.map((name, i) => (Number.isFinite(shown[i][0]) ? `${name} ${format(shown[i][0])}, ${format(shown[i][1])} to ${format(shown[i][2])}` : "")).filter(Boolean).join("; ");
     plot.setAttribute("aria-label", `${model.get("metric")} in ${kind}, ${count} seeds. ${told}`);
     if (!known) return "No number exists for this pair.";
-    const way = measures[model.get("metric")];
+    const way = ways[measures.indexOf(model.get("metric"))];
     const first = names.reduce((a, name, i) => (way * shown[i][0] > way * shown[a][0] ? i : a), 0);
     return `With ${count} seeds the best mean is that of ${names[first]}, ${format(shown[first][0], 3)}; ${reached} of ${names.length} are ${Number.isFinite(shown.at(-1)[0]) ? "at the ceiling" : "not shown to be worse than the best"}. Full dots are at the dashed line, hollow ones on its worse side.`;
   };

@@ -1,0 +1,59 @@
+"""Two workers, each a process of one thread, of Dask and of Ray; left out where not installed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import joblib
+import pytest
+
+
+@pytest.fixture(scope="module")
+def dask():
+    """A client of a Dask cluster."""
+    why = "Dask is not installed: pip install distributed"
+    distributed = pytest.importorskip("distributed", reason=why)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """Ray, started."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # what Ray recommends in a warning
+    from ray.util.joblib import register_ray
+
+    register_ray()
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    for left in (2, 1, 0):  # Ray gives itself 30 seconds to start: too few on a busy machine
+        try:
+            ray.init(num_cpus=2, object_store_memory=200 << 20, **quiet)
+            break
+        except Exception as error:
+            if not left or "timed out during startup" not in str(error):
+                raise
+            ray.shutdown()
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module", params=["dask", "ray"])
+def cluster(request):
+    """The name of a backend whose workers are up."""
+    os.environ["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
+    request.getfixturevalue(request.param)
+    return request.param
+
+
+@pytest.fixture
+def there(cluster):
+    """Everything inside runs on the cluster."""
+    with joblib.parallel_config(cluster, n_jobs=-1):
+        yield cluster
