@@ -59,7 +59,8 @@ def simulate(
     last         evaluate the final models only
     checkpoint   file that finished blocks are written to; a killed run goes on from there
     n_jobs       processes, through joblib, a block of up to 128 runs at a time each; None: one, or
-                 what ``joblib.parallel_config`` says. Their number changes no byte of the result
+                 what ``joblib.parallel_config`` says (Ray's backend: one, unless it names
+                 ``n_jobs=-1``). Their number changes no byte of the result
     returns      [B, T] float64 ([B, 1] with ``last``). Up to rounding, run b depends on its own
                  participation alone; the same tensor gives the same bytes
     raises       ValueError or TypeError naming the argument

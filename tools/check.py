@@ -21,7 +21,8 @@ SITE = "_build/site"
 FAR = (  # what no processor computes differently
     "data or plots or table or widgets or quizzes or benchmarks or checkpoint or resume or sms or "
     "federation or partition or corrupt or scenarios or streams or simulation or wheel or types or "
-    "results or truth or contract or score or label_standardisation or test_game.py"
+    "results or truth or contract or score or label_standardisation or test_game.py or "
+    "sweep or team"
 )
 
 
@@ -69,7 +70,7 @@ STAGES = (
     ),
     Stage(
         "oracles",
-        (pytest("tests/oracles", "tests/flower"),),
+        (pytest("tests/oracles", "tests/flower", "tests/cluster"),),
         "A result differs from a closed form, an enumeration or another library.",
     ),
     Stage(

@@ -1,4 +1,4 @@
-"""Score all rounds in rounds/, write scores.csv, name who is below zero by every method."""
+"""Score all rounds in rounds/, write scores.csv, name the clients without whom all were better."""
 
 import subprocess
 import sys
@@ -16,12 +16,12 @@ def main() -> None:
         sys.exit("rounds/: no files round_*.npz; see README.md for how a server writes them")
     words = [sys.executable, "-m", "fedlab_mini", "score", *map(str, rounds)]
     words += ["--net", "model:NET", "--validation", "validation.npz"]
-    words += ["--methods", METHODS, "--csv", "scores.csv"]
+    words += ["--methods", METHODS, "--metric", "loss", "--csv", "scores.csv"]
     if status := subprocess.run(words).returncode:
         sys.exit(status)
     scores = pd.read_csv("scores.csv", index_col="client")
-    if low := scores.index[(scores < 0).all(axis=1)].tolist():
-        sys.exit(f"below zero by every method, look at their data: {', '.join(map(str, low))}")
+    if low := scores.index[scores.leave_one_out < 0].tolist():
+        sys.exit(f"the rounds would be better without: {', '.join(map(str, low))}")
 
 
 if __name__ == "__main__":

@@ -37,11 +37,11 @@ HIDDEN = {1e3: 13, 1e4: 133, 1e5: 1_333, 1e6: 13_333, 1e7: 133_333}  # units; 75
 METHODS: dict[str, tuple[Strategy, int, float]] = {  # most clients, most parameters of 10 clients
     "FedAvg": (FedAvg(), 1_000, 1e7),
     "CGSV": (CGSV(), 1_000, 1e7),
-    "second order": (Taylor(2), 1_000, 1e7),
+    "second order": (Taylor(2), 1_000, 1e6),
     "leave one out": (RoundValue(shapley.leave_one_out), 1_000, 1e6),
-    "S-FedAvg": (SFedAvg(m=None, metric="loss", exact=False), 1_000, 1e5),  # type: ignore[arg-type]
-    "GTG-Shapley": (GTGShapley(), 100, 1e5),
-    "Shapley": (RoundValue(shapley.exact), 14, 1e5),
+    "S-FedAvg": (SFedAvg(m=None, metric="loss", exact=False), 300, 1e4),  # type: ignore[arg-type]
+    "GTG-Shapley": (GTGShapley(), 100, 1e4),
+    "Shapley": (RoundValue(shapley.exact), 14, 1e4),
 }
 MEMORY = """
 import resource, sys
