@@ -85,7 +85,6 @@ def server_app(
         nodes.gather(patience)
 
         def after(t: int, log: Log, missing: Tensor) -> None:
-            nodes.table[MISSED, missing] += 1
             say(t, rounds, log, missing)
             if folder is not None:
                 write(folder, log, strategy, nodes.node, nodes.sizes, nodes.table[MISSED])
@@ -105,7 +104,7 @@ class Nodes:
 
     client  {node id: client id} of the nodes that have joined
     table   [5, K]: samples, where they begin among all samples, how many all are, the round in
-            which the client last said that it changed labels, rounds in which it was missing
+            which the client last said that it changed labels, rounds in which it sent nothing
     """
 
     labels = torch.empty(0, dtype=torch.long)
@@ -182,7 +181,8 @@ class Nodes:
             except (KeyError, TypeError, ValueError) as error:
                 LOGGER.warning("round %d: client %d sent no update (%s)", t, k, error)
         ids = [k for k in chosen.tolist() if k in found]
-        rows = [found[k] for k in ids]
+        rows, silent = [found[k] for k in ids], sorted(set(chosen.tolist()) - set(ids))
+        self.table[MISSED, silent] += 1
         updates = torch.stack(rows) if rows else theta.new_empty(0, len(theta))
         return torch.tensor(ids, dtype=torch.long), updates
 

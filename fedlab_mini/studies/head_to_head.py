@@ -16,7 +16,6 @@ FEW = (
     *("size", "alone", "leave one out", "Shapley", "Shapley, silent", "second order", "CGSV"),
     *("class cosine", "F-RCCE", "retrained: alone"),
 )
-SIGHTS = ("sizes", "Dirichlet 0.1", "wrong labels", "rare class")
 
 
 def head_to_head(seed: int) -> Iterator[Row]:
@@ -27,15 +26,6 @@ def head_to_head(seed: int) -> Iterator[Row]:
 def head_to_head_sms(seed: int) -> Iterator[Row]:
     """Ten of the methods on synthetic text messages, with logistic regression."""
     yield from _rows(seed, "sms-synthetic", FEW, SCENARIOS)
-
-
-def head_to_head_mnist5k(seed: int) -> Iterator[Row]:
-    """Ten of the methods on images of MNIST, in four scenarios, with half of the rounds."""
-    chosen = {name: METHODS[name] for name in FEW}
-    for scenario in SIGHTS:
-        make = SCENARIOS[scenario]
-        for method, metric, value in cell(chosen, scenario, make, "mnist5k", seed, rounds=10):
-            yield f"{scenario}; {method}", metric, value
 
 
 def _rows(

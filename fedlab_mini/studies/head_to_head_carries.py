@@ -1,14 +1,14 @@
-"""Head to head on messages and on MNIST: what of chapter 10 carries over from digits?
+"""Head to head on messages: what of chapter 10 carries over from digits?
 
 CARRIES holds the chapter's sentences, with the bounds that they have on digits, so that they can be
-judged on each of the three sets. Below: head_to_head, head_to_head_claims.
+judged on both sets. Below: head_to_head, head_to_head_claims.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .head_to_head import FEW, SIGHTS, head_to_head_mnist5k, head_to_head_sms
+from .head_to_head import FEW, head_to_head_sms
 from .head_to_head_claims import AUC, GAIN, HELP, PROTOCOL, SAYS, TAU, TRUTH, ours
 from .study import HOLDS, PART, Claim, Results, Study, Test, alike, beyond, lower, within
 
@@ -67,7 +67,7 @@ CARRIES = tuple(carries())
 
 
 def told(key: str, test: Test, sentence: str) -> Claim:
-    """A sentence of chapter 10 on one of the two sets."""
+    """A sentence of chapter 10 on messages."""
     return Claim(sentence, test, paper=False, key=key)
 
 
@@ -89,12 +89,6 @@ SMS = PROTOCOL | {
     "training": ("differs", "20 rounds, 1 epoch, batches of 20, rate .2, logistic regression"),
     "repetitions": ("10, FLCE; 1 elsewhere", "5 seeds, each with five trainings"),
 }
-MNIST = PROTOCOL | {
-    "data": ("FLCE: five sets; GTG: MNIST", "5000 images of MNIST, 400 with clients"),
-    "clients": ("8 or 10", f"8, in {len(SIGHTS)} of the nine scenarios"),
-    "training": ("differs", "10 rounds, 1 epoch, batches of 20, rate .2, 784-32-10"),
-    "repetitions": ("10, FLCE; 1 elsewhere", "5 seeds, each with five trainings"),
-}
 
 STUDIES = (
     Study(
@@ -105,15 +99,6 @@ STUDIES = (
         rows=head_to_head_sms,
         claims=CARRIES,
         reads=tuple(sms_reads()),
-        seeds=5,
-    ),
-    Study(
-        name="head-to-head-mnist5k",
-        item="Head to head on MNIST",
-        says=SAYS,
-        protocol=MNIST | METHODS,
-        rows=head_to_head_mnist5k,
-        claims=CARRIES,
         seeds=5,
     ),
 )

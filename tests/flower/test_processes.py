@@ -65,7 +65,7 @@ def test_a_federation_of_processes(tmp_path):
         assert made.wait(second, 6) == "finished:completed"
     assert (tmp_path / "scores.csv").read_text().startswith(before)
     missed = np.loadtxt(tmp_path / "clients.csv", delimiter=",", skiprows=1, usecols=3)
-    assert missed[2] >= done - 1  # and more, if the machine was slow
+    assert missed[2] >= done - 2 >= 1  # one less where its last update was on its way
     table = np.loadtxt(tmp_path / "scores.csv", delimiter=",", skiprows=1, usecols=(0, 1, 3))
 
     class Present(fm.FedAvg):

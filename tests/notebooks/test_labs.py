@@ -124,8 +124,9 @@ def leaks(notebook, results, right):
     return found
 
 
-def test_there_is_a_lab_for_every_chapter():
-    assert [chapter.stem for chapter in labs.chapters.numbered()] == NAMES
+def test_there_is_a_lab_for_every_chapter_that_derives_something():
+    stems = [chapter.stem for chapter in labs.chapters.numbered()]
+    assert [stem for stem in stems if stem != "11_out_of_the_notebook"] == NAMES  # 11 sends
 
 
 def test_solution_passes_and_wrong_answers_are_not_corrected(solved):
