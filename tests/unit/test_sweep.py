@@ -16,6 +16,11 @@ def slow_first(i: int) -> int:
     return i
 
 
+def slow(i: int) -> int:
+    time.sleep(0.02)
+    return i
+
+
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])  # the last: lists
 def test_results_come_in_the_order_of_the_tasks(backend, n_jobs):
@@ -30,7 +35,7 @@ def test_a_result_is_there_before_the_last_task_is_taken(backend):
     def tasks():
         for i in range(100):
             taken.append(i)
-            yield joblib.delayed(abs)(i)
+            yield joblib.delayed(slow)(i)
 
     with joblib.parallel_config(backend, n_jobs=2):
         found = spread(tasks())
