@@ -154,6 +154,12 @@ def growth_figure(results: Results) -> Figure:
         title="What scores cost beside the training they score",
         log=True,
     )
+    (axis,) = figure.axes
+    if (inside := axis.get_legend()) is not None:
+        inside.remove()  # it would lie on the lines
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", frameon=False)
+    figure.set_size_inches(6.5, 3.3)
     said = [f"{n} {lines[n][:, e].mean():.2g} s at {ROUND[e]}" for n, e in ends.items()]
     vars(figure)["alt"] = f"Lines of CPU seconds against clients a round; ends: {', '.join(said)}."
     return figure
