@@ -29,7 +29,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 APP = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
-QUIET = {  # nothing is sent, asked or installed
+QUIET = {  # nothing is sent, asked or installed, and answers have no colours
+    "NO_COLOR": "1",
+    "FORCE_COLOR": "",
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",

@@ -222,6 +222,7 @@ BOOK = {  # the labels of the figures that chapters draw with these functions
     "fig-irrelevant": ["10 relevant", "6 relevant, 4 irrelevant"],
     "fig-temperature": ["FedAvg", "S-FedAvg, T = 1", "S-FedAvg, T = 0.02"],
     "fig-margin": ["truly L", "70 % look like L"],
+    "fig-workers": ["even split", "sent at once", "one sender"],
 }
 TOGETHER = {**BOOK, "all methods of chapters": MAIN, "all estimators": [*plots.METHODS][1:8]}
 SIGHT = {  # Machado, Oliveira and Fernandes 2009, severity 1, for linear RGB
