@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from matplotlib.figure import Figure
@@ -108,7 +108,7 @@ def weighed(n: int, rule: str, paper: bool) -> Claim:
     return Claim(f"FLDVE is more accurate than {rule}, set {n}", test, paper)
 
 
-def gains(source: str, than: dict[str, tuple[Callable[..., Test], ...]]) -> Iterator[Claim]:
+def gains(source: str, than: Mapping[str, tuple[Callable[..., Test], ...]]) -> Iterator[Claim]:
     """FLDVE beside other rules, a comparison for each set; and what noise costs FedAvg."""
     for rule, orders in than.items():
         for n, order in zip(SETS, orders, strict=True):
