@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from matplotlib.figure import Figure
@@ -127,24 +127,6 @@ def selection(seed: int) -> Iterator[Row]:
                 yield f"{rule}; {name}", metric, value
 
 
-def mnist_rows(seed: int) -> Iterator[Row]:
-    """Figs. 1 and 3 on MNIST with the paper's network, rate and split."""
-    data = load("mnist")
-    drawn = torch.randperm(len(data), generator=stream(seed, "a quarter"))[: len(data) // 4]
-    few = {"validation": 1_000, "test": 1_500}
-    fed = irrelevant_digits(data.subset(drawn), RELEVANT, IRRELEVANT, **few, seed=seed)
-    net, local = mlp(784, 200, 200, 5), replace(LOCAL, lr=0.01)
-    rules: dict[str, SFedAvg] = {
-        "FedAvg": SFedAvg(M, temperature=math.inf),
-        "S-FedAvg, T = 1 (printed)": SFedAvg(M, temperature=1.0),
-        COLD: SFedAvg(M, temperature=0.02),
-    }
-    for rule, strategy in rules.items():
-        history = train(fed, net, strategy, rounds=ROUNDS, local=local, seed=seed)
-        for metric, value in left(fed, history):
-            yield rule, metric, value
-
-
 def selection_figure(results: Results) -> Figure:
     """Accuracy of the second half in the paper's split, rule by rule."""
     rows = [v for v in results.variants if v.endswith("; 1 class")]
@@ -186,32 +168,6 @@ def selection_claims() -> Iterator[Claim]:
         yield Claim(f"{split}: at T = 0.02 it is above .75", most, False)
 
 
-def mnist_figure(results: Results) -> Figure:
-    """Accuracy against rounds, rule by rule."""
-    rounds = [*range(10, ROUNDS + 1, 10)]
-    lines = {rule: results.curve("accuracy", rule)[1] for rule in results.variants}
-    return plots.panels({"1 class a client": lines}, x=rounds, ylabel="test accuracy")
-
-
-def mnist_claims() -> Iterator[Claim]:
-    """The paper's sentences with its network and rate; ours on temperature."""
-    plain, one = "FedAvg", "S-FedAvg, T = 1 (printed)"
-    for sentence, test, paper in (
-        ("S-FedAvg as printed is steadier than FedAvg", ("change per round", plain, one), True),
-        ("and more accurate", ("accuracy", one, plain), True),
-        ("at T = 0.02 it is more accurate than FedAvg", ("accuracy", COLD, plain), False),
-        ("and steadier", ("change per round", plain, COLD), False),
-    ):
-        yield Claim(sentence, higher(*test), paper)
-    gap = beyond("relevance gap", one, 0.0)
-    yield Claim("relevant clients have more relevance, as printed", gap)
-    yield Claim("one by one, too (AUC above .95)", beyond("AUC", one, 0.95))
-    share = within("relevant share", 0.55, 0.65, one)
-    yield Claim("as printed the share of relevant clients stays at .6", share, False)
-    most = beyond("relevant share", COLD, 0.75)
-    yield Claim("at T = 0.02 it is above .75", most, False)
-
-
 PROTOCOL = {
     "data": ("MNIST, 30,000 even and 30,000 odd digits", "digits, 535 even and 906 odd"),
     "split": ("sorted by label, 1 or 2 classes a client", "the same, and IID"),
@@ -225,16 +181,6 @@ PROTOCOL = {
     "compared with": ("FedAvg", "FedAvg, a bandit, an oracle that knows who is relevant"),
     "repetitions": ("5 runs of FedAvg, 1 of S-FedAvg", "10 seeds"),
 }
-MNIST = {
-    "data": (PROTOCOL["data"][0], "MNIST, a quarter of the images, for two cores"),
-    "split": (PROTOCOL["split"][0], "the same"),
-    "server's samples": ("1,000 validation, 4,000 test", "1,000 and 1,500"),
-    "model": ("three-layered, widths not given", "perceptron 784-200-200-5"),
-    "local work": ("5 epochs, batches of 32, rate 0.01", "the same"),
-    "temperature": ("1: there is none", "1, 0.02"),
-    "compared with": ("FedAvg", "the same"),
-    "repetitions": ("5 runs of FedAvg, 1 of S-FedAvg", "5 seeds"),
-}
 STUDIES = (
     Study(
         name="sfedavg-selection",
@@ -246,15 +192,5 @@ STUDIES = (
         claims=tuple(selection_claims()),
         figure=selection_figure,
         seeds=10,
-    ),
-    Study(
-        name="sfedavg-mnist",
-        item="S-FedAvg, Figs. 1 and 3: MNIST, the paper's network and split",
-        says="S-FedAvg converges smoothly, above FedAvg, and relevant clients have the higher "
-        "relevance throughout.",
-        protocol=PROTOCOL | MNIST,
-        rows=mnist_rows,
-        claims=tuple(mnist_claims()),
-        figure=mnist_figure,
     ),
 )
