@@ -71,6 +71,8 @@ def run_chapters() -> list[Path]:
         chapters.write_atomic(targets[source].with_suffix(".key"), keys[source])
         print(f"ran {source.stem}  ({seconds:.0f} s)", flush=True)
     others = [source for source in chapters.sources() if source not in keys]
+    if others:
+        print(f"shown as stored: {', '.join(source.stem for source in others)}", flush=True)
     return sorted([*targets.values(), *reading.gather(others)], key=lambda path: path.stem)
 
 
