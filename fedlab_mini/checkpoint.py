@@ -6,6 +6,7 @@ Used by ``rounds``, ``simulation`` and ``game``.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import glob
@@ -194,6 +195,17 @@ def _read(path: Path, mark: str, *, whole: bool = True) -> dict[str, np.ndarray]
             f"expected {mark[:12]}); give another path or delete the file"
         )
     return arrays
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` to write to, which then takes its place: nobody reads half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{os.getpid()}.{path.name}")
+    yield part
+    with open(part, "rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(part, path)
 
 
 def _write(path: Path, to: Path | None, arrays: dict[str, Any]) -> None:

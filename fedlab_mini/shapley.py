@@ -78,15 +78,7 @@ def exact(game: Game, *, by: str = "subsets") -> Estimate:
 
     def subsets() -> tuple[Tensor, Tensor]:
         n = game.n
-        v = game.all().numpy()
-        size = np.bitwise_count(np.arange(1 << n, dtype=np.uint32))
-        weight = np.array([1 / (n * math.comb(n - 1, s)) for s in range(n)])
-        phi = []
-        for i in range(n):
-            pairs = v.reshape(-1, 2, 1 << i)  # [.., without / with i, ..]
-            rest = size.reshape(-1, 2, 1 << i)[:, 0]  # |S| of the coalitions without i
-            phi.append(float((weight[rest] * (pairs[:, 1] - pairs[:, 0])).sum()))
-        return torch.tensor(phi, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
+        return semivalue(game, np.array([1 / (n * math.comb(n - 1, s)) for s in range(n)]))
 
     def permutations() -> tuple[Tensor, Tensor]:
         total, count = torch.zeros(game.n, dtype=torch.float64), math.factorial(game.n)
@@ -96,6 +88,18 @@ def exact(game: Game, *, by: str = "subsets") -> Estimate:
         return total / count, torch.zeros(game.n, dtype=torch.float64)
 
     return _estimate(f"exact by {by}", game, subsets if by == "subsets" else permutations)
+
+
+def semivalue(game: Game, weight: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Marginal contributions [n] weighed by how many joined before, ``weight`` [n]; no errors."""
+    n, v = game.n, game.all().numpy()
+    size = np.bitwise_count(np.arange(1 << n, dtype=np.uint32))
+    phi = []
+    for i in range(n):
+        pairs = v.reshape(-1, 2, 1 << i)  # [.., without / with i, ..]
+        rest = size.reshape(-1, 2, 1 << i)[:, 0]  # |S| of the coalitions without i
+        phi.append(float((weight[rest] * (pairs[:, 1] - pairs[:, 0])).sum()))
+    return torch.tensor(phi, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
 
 
 def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = False) -> Estimate:

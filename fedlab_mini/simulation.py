@@ -90,9 +90,9 @@ def simulate(
         results = torch.from_numpy(saved["results"])
         broken = set(saved["broken"].tolist())
     shuffles = Shuffles(fed, local, seed)
-    jobs = (
-        delayed(_block)(fed, net, theta, participation[b : b + size], shuffles, metric, on, last)
-        for b in starts[done:]
+    jobs = (  # a clone is sent to a process without the rest of the tensor
+        delayed(_block)(fed, net, theta, part.clone(), shuffles, metric, on, last)
+        for part in participation.split(size)[done:]
     )
     bar = progress.bar(None, "blocks of runs", total=len(starts), done=done)
     for values, bad in spread(jobs, n_jobs):  # in order, so that a checkpoint holds the first ones

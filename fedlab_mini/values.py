@@ -14,7 +14,7 @@ from torch import Tensor
 
 from . import checks
 from .game import Game, all_coalitions
-from .shapley import Estimate, _estimate
+from .shapley import Estimate, _estimate, semivalue
 
 MOST = 12  # players; 4,096 constraints
 TIGHT = 1e-9  # of the largest worth: below it a multiplier or a slack counts as 0
@@ -34,16 +34,9 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
     _few(game, 24)
 
     def run() -> tuple[Tensor, Tensor]:
-        n, v = game.n, game.all().numpy()
-        s = np.arange(n)
-        weight = np.exp(betaln(s + beta, n - 1 - s + alpha) - betaln(alpha, beta))
-        size = np.bitwise_count(np.arange(1 << n, dtype=np.uint32))
-        found = []
-        for i in range(n):
-            pairs = v.reshape(-1, 2, 1 << i)  # [.., without / with i, ..]
-            rest = size.reshape(-1, 2, 1 << i)[:, 0]
-            found.append(float((weight[rest] * (pairs[:, 1] - pairs[:, 0])).sum()))
-        return torch.tensor(found, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
+        s = np.arange(game.n)
+        before = betaln(s + beta, game.n - 1 - s + alpha) - betaln(alpha, beta)
+        return semivalue(game, np.exp(before))
 
     return _estimate(f"beta-Shapley({alpha:g}, {beta:g})", game, run)
 

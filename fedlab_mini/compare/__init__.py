@@ -96,7 +96,8 @@ def compare(
             where = part.seed[0], part.scenario[0]
             parts[where] = part
             if (path := paths[where]) is not None:
-                _write(path, part)
+                with files.whole_file(path) as whole:
+                    part.to_csv(whole, index=False)
             seen.update()
     return pd.concat([parts[c] for c in cells], ignore_index=True)
 
@@ -117,13 +118,6 @@ def _cell(
 def _path(folder: str | os.PathLike, mark: str, seed: int, name: str) -> Path:
     word = hashlib.sha256(f"{mark} {name}".encode()).hexdigest()[:16]
     return Path(folder) / f"{word}-{seed}.csv"
-
-
-def _write(path: Path, frame: pd.DataFrame) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    frame.to_csv(part, index=False)
-    os.replace(part, path)
 
 
 def _listed(name: str, given: Any, such_as: str) -> list:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from ..checkpoint import whole_file
 from ..log import Log
 from ..rounds import History, Strategy
 
@@ -47,12 +46,3 @@ def write(
     for name, table in tables.items():
         with whole_file(folder / name) as path:
             table.to_csv(path, index=False)
-
-
-@contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write to, which then takes its place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"part-{path.name}")
-    yield part
-    os.replace(part, path)

@@ -18,7 +18,7 @@ from flwr.serverapp import Grid, ServerApp
 from torch import Tensor
 
 from .. import rounds as fl
-from ..checkpoint import fingerprint
+from ..checkpoint import fingerprint, whole_file
 from ..checks import distinct_ids, instance, number, reals, whole
 from ..federation import Federation, Samples
 from ..local import LocalSGD
@@ -27,7 +27,7 @@ from ..loop import run
 from ..model import Model
 from ..start import begin, names
 from .records import pack, sent, settings, unpack
-from .results import LOGGER, say, whole_file, write
+from .results import LOGGER, say, write
 
 SIZE, OFFSET, TOTAL, HEARD, MISSED = range(5)  # rows of what is kept of the clients
 

@@ -21,6 +21,7 @@ import joblib
 import pandas as pd
 import torch
 
+from ..checkpoint import whole_file
 from ..data import DataUnavailable
 from ..model import one_thread
 from ..progress import bar
@@ -245,11 +246,5 @@ def _hash(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Beside the target, then renamed: nobody ever reads half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(part, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
