@@ -21,7 +21,7 @@ function build(ui) {
   const one = 100; // a length of 1 on the screen
   const arrows = names.map((_, k) => ({
     line: shape("path", { stroke: colour(k), "stroke-width": 4, fill: "none" }),
-    tip: shape("circle", { r: 13, fill: colour(k), class: "w-tip", stroke: "currentColor" }),
+    tip: shape("circle", { r: 17, fill: colour(k), class: "w-tip", stroke: "currentColor" }),
     text: shape("text", { "text-anchor": "middle", "font-size": 13, fill: "currentColor" }, String(k)),
   }));
   const aim = shape("path", { stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": "5 4", fill: "none" });
