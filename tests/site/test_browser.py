@@ -67,7 +67,8 @@ FOCUS = """() => {
   const { top, height } = document.activeElement.getBoundingClientRect();
   return [document.activeElement.innerText, height > 0 && top >= 0 && top < innerHeight];
 }"""
-RING = """() => { const e = document.activeElement, { outlineStyle, outlineWidth } = getComputedStyle(e);
+RING = """() => { const e = document.activeElement;
+  const { outlineStyle, outlineWidth } = getComputedStyle(e);
   return [e.id || e.innerText, `${outlineStyle} ${outlineWidth}`]; }"""
 IN_TEXT = "document.querySelector('article').contains(document.activeElement)"
 TO_FOCUS = """[...document.querySelectorAll("article :is(a[href], button, input, [tabindex])")]
