@@ -172,7 +172,7 @@ class SFedAvg(FedAvg):
                 found[~coalitions.any(1)] = 0.0
             return found
 
-        game = Game(len(round.clients), worth)
+        game = Game(len(round.clients), worth, mark="a round")  # never saved
         seed = stream(self.server.seed, "orders", round.t).initial_seed()
         if self.literal:
             values = printed(game, self.permutations, seed)
