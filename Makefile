@@ -36,15 +36,15 @@ help:
 	@echo "PYTHON=python3.12      the Python that a new .venv is made with (3.11 or newer)"
 	@echo "PIP_FLAGS='...'        passed on to pip install"
 	@echo "CHAPTERS='02 03'       some chapters only: notebooks, mutants"
-	@echo "STAGES='lint unit'     some stages only: test (lint unit portable oracles evidence outputs parameters mutants site browser)"
+	@echo "STAGES='lint unit'     some stages only: test (lint unit portable oracles evidence site outputs parameters mutants browser)"
 	@echo "FEDLAB_CHROMIUM=...    the Chromium or Chrome that prints the PDFs, if it is not found"
 	@echo "FEDLAB_REPOSITORY=...  public address of the repository: pages get buttons that lead there"
 
 setup: .venv/stamp $(if $(WITH),.venv/$(WITH))
 
+# `.venv/stamp` below installs both at once where it runs; this adds what is missing to an older .venv
 .venv/flower: requirements-flower.txt .venv/stamp
-	@echo "Installing Flower, Dask and Ray"
-	@$(PIP) -r requirements-flower.txt
+	@test $@ -nt .venv/stamp && test $@ -nt $< || { echo "Installing Flower, Dask and Ray"; $(PIP) -r $<; }
 	@touch $@
 
 # made again where requirements change, and where the folder was moved or copied with its .venv
@@ -55,9 +55,10 @@ endif
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'The book needs Python 3.11 or newer, such as: make book PYTHON=python3.12')"
 	@$(RUN) -m pip --version >/dev/null 2>&1 || { echo "Making the environment .venv"; $(PYTHON) -m venv --clear .venv; }
 	@echo "Installing the pinned requirements; the first time this takes minutes and 4 GB of free disk"
-	@$(PIP) -r requirements.txt
+	@$(PIP) -r requirements.txt $(WITH:%=-r requirements-%.txt)
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@echo "$(CURDIR)" > .venv/stamp
+	@$(if $(WITH),touch .venv/$(WITH))
 
 book: setup
 	@$(RUN) tools/book.py

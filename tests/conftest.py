@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable, Iterable
 from types import ModuleType
+from unittest import mock
 
 import pytest
 import torch
@@ -51,6 +54,24 @@ def table_game(table: Tensor) -> fm.Game:
     n = len(table).bit_length() - 1
     bits = 1 << torch.arange(n)
     return fm.Game(n, lambda s: table[(s * bits).sum(1)])
+
+
+@pytest.fixture
+def own_settings():
+    """Kernels that a test starts ignore the user's settings; later tests do not notice."""
+    import chapters
+
+    with mock.patch.dict(os.environ):
+        chapters.use_own_settings()
+        yield
+
+
+@pytest.fixture
+def unmarked(monkeypatch) -> None:
+    """S-FedAvg's games of a round without the mark that only files need: to read all that a game
+    refers to takes longer, in every round, than the round's values."""
+    game = functools.partial(fm.Game, mark="a round")
+    monkeypatch.setattr("fedlab_mini.methods.sfedavg.Game", game)
 
 
 @pytest.fixture(scope="session")

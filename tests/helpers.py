@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -14,6 +17,19 @@ from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.rounds import Round, Server
 
 S = TypeVar("S", bound=fm.FedAvg)
+ALL_CASES = bool(os.environ.get("FEDLAB_ALL_CASES"))
+
+
+def each_value(*values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Every value of each parameter once at least; with FEDLAB_ALL_CASES=1, all combinations."""
+    if ALL_CASES:
+        return list(itertools.product(*values))
+    return [tuple(v[i % len(v)] for v in values) for i in range(max(map(len, values)))]
+
+
+def with_all_cases(reason: str) -> pytest.MarkDecorator:
+    """What only FEDLAB_ALL_CASES=1 runs, and why."""
+    return pytest.mark.skipif(not ALL_CASES, reason=f"{reason}, with FEDLAB_ALL_CASES=1")
 
 
 def numbers(*shape: int, seed: int) -> Tensor:

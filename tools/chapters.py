@@ -50,6 +50,11 @@ def sources(names: Iterable[str] = ()) -> list[Path]:
     return [path for path in found if not wanted or path.stem.startswith(tuple(wanted))]
 
 
+def longest_first(found: Iterable[Path]) -> list[Path]:
+    """Later chapters run longer, the pages beside them least; begun late, one would run alone."""
+    return sorted(found, key=lambda path: (path.stem[0].isdigit(), path.stem), reverse=True)
+
+
 def numbered() -> list[Path]:
     """The texts of the chapters, without the pages beside them."""
     return [path for path in sources() if path.stem[0].isdigit()]

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import chapters
@@ -28,18 +29,22 @@ FAR = (  # what no processor computes differently
 
 @dataclass(frozen=True)
 class Stage:
-    """A name, commands that must all succeed, what to do when one does not, special settings."""
+    """A name, commands that must all succeed, what to do when one does not, special settings.
+
+    one_core  keeps one processor busy: neighbours of this kind run at the same time
+    """
 
     name: str
     commands: tuple[tuple[str, ...], ...]
     advice: str
     kernels: bool = False
     browser: bool = False
+    one_core: bool = False
     env: dict[str, str] = field(default_factory=dict)
 
 
-def pytest(*words: str, spread: str = "loadscope") -> tuple[str, ...]:
-    """pytest on both cores; ``spread="loadgroup"`` also takes the tests of one file apart."""
+def pytest(*words: str, spread: str = "worksteal") -> tuple[str, ...]:
+    """pytest on both cores, to the end: who is done takes over what others have not begun."""
     return ("-m", "pytest", "-q", "-n", "2", "--dist", spread, *words)
 
 
@@ -70,13 +75,20 @@ STAGES = (
     ),
     Stage(
         "oracles",
-        (pytest("tests/oracles", "tests/flower", "tests/cluster"),),
+        (pytest("tests/cluster", "tests/flower", "tests/oracles"),),
         "A result differs from a closed form, an enumeration or another library.",
     ),
     Stage(
         "evidence",
         (("-m", "fedlab_mini.studies", "check"),),
         "A stored result is not what the code gives: `make evidence` runs what is stale.",
+        one_core=True,
+    ),
+    Stage(
+        "site",
+        (("tools/book.py", "--committed", "--without-pdf"), ("tools/check_site.py", SITE)),
+        "Repair the pages named above; `make site` builds them again.",
+        one_core=True,
     ),
     Stage(
         "outputs",
@@ -86,7 +98,7 @@ STAGES = (
     ),
     Stage(
         "parameters",
-        (pytest("tests/notebooks", spread="loadgroup"),),
+        (pytest("tests/notebooks"),),
         "A chapter's own checks fail away from its committed seed and sizes "
         "(tests/notebooks/other_parameters.toml): the claim is too strong or the code is wrong; or "
         "a lab's solution fails its checks, or its untouched copy passes one (notebooks/labs/).",
@@ -96,11 +108,6 @@ STAGES = (
         "mutants",
         (("tools/mutants.py", "--some", "2"),),
         "A sentence could be false and nothing would notice: sharpen the assert beside it.",
-    ),
-    Stage(
-        "site",
-        (("tools/book.py", "--committed", "--without-pdf"), ("tools/check_site.py", SITE)),
-        "Repair the pages named above; `make site` builds them again.",
     ),
     Stage(
         "browser",
@@ -123,17 +130,32 @@ def run(stage: Stage) -> bool:
     )
 
 
+def groups(stages: list[Stage]) -> list[list[Stage]]:
+    """The stages in their order; neighbours that need one core each, together."""
+    made: list[list[Stage]] = []
+    for stage in stages:
+        if made and stage.one_core and made[-1][-1].one_core:
+            made[-1].append(stage)
+        else:
+            made.append([stage])
+    return made
+
+
 def main() -> None:
     wanted, names = sys.argv[1:], [stage.name for stage in STAGES]
     if unknown := sorted(set(wanted) - set(names)):
         sys.exit(f"no stage {', '.join(unknown)}; there are: {', '.join(names)}")
     took: list[str] = []
-    for stage in [stage for stage in STAGES if not wanted or stage.name in wanted]:
-        start = time.perf_counter()
-        print(f"\n== {stage.name} ==", flush=True)
-        if not run(stage):
-            sys.exit(f"\nFAILED in stage {stage.name}. {stage.advice}")
-        took.append(f"{stage.name} {time.perf_counter() - start:.0f} s")
+    chosen = [stage for stage in STAGES if not wanted or stage.name in wanted]
+    for group in groups(chosen):
+        start, title = time.perf_counter(), " and ".join(stage.name for stage in group)
+        print(f"\n== {title} ==", flush=True)
+        with ThreadPoolExecutor(len(group)) as pool:
+            good = list(pool.map(run, group))
+        if failed := [stage for stage, ok in zip(group, good, strict=True) if not ok]:
+            told = "\n".join(f"FAILED in stage {stage.name}. {stage.advice}" for stage in failed)
+            sys.exit(f"\n{told}")
+        took.append(f"{title} {time.perf_counter() - start:.0f} s")
     print(f"\nAll is well: {', '.join(took)}")
 
 

@@ -134,6 +134,6 @@ if __name__ == "__main__":
     options += ["--nbval-current-env", "--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
     named = sys.argv[1:]
     if not named:
-        named = ["-n", "2", "--dist", "loadscope"]
-        named += map(str, reading.gather(chapters.runnable()))
+        named = ["-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
+        named += map(str, chapters.longest_first(reading.gather(chapters.runnable())))
     sys.exit(pytest.main([*options, *named]))

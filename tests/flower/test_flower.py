@@ -11,14 +11,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from helpers import with_attacks
+from helpers import each_value, with_all_cases, with_attacks
 
 import chapters
 import fedlab_mini as fm
 from fedlab_mini.local import LocalSGD
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
-pytest.importorskip("ray", reason="Ray is not installed: make setup WITH=flower")
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
@@ -33,6 +32,7 @@ def identity():
     TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = 1, 1, 1
 
 
+pytestmark = pytest.mark.usefixtures("unmarked")
 SIZES, LOCAL = (9, 4, 20, 13, 7), LocalSGD(batch=4, epochs=2)
 NODE = [970, 13, 2**63 + 5, 402, 77]  # node ids, by client
 
@@ -108,9 +108,11 @@ def strategies() -> dict[str, Callable[..., fm.FedAvg]]:
     return {k.__name__: lambda k=k: few(k) for k in kinds}
 
 
-@pytest.mark.parametrize("make", strategies().values(), ids=strategies())
-@pytest.mark.parametrize("attack", [None, fm.replay(), fm.free_ride(0.1)], ids=repr)
-def test_every_strategy_gives_what_it_gives_in_one_process(make_fed, make, attack):
+@pytest.mark.parametrize(
+    ("name", "attack"), each_value(list(strategies()), [None, fm.replay(), fm.free_ride(0.1)])
+)
+def test_every_strategy_gives_what_it_gives_in_one_process(make_fed, name, attack):
+    make = strategies()[name]
     fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
     fed = fed if attack is None else with_attacks(fed, {2: attack})
     wanted = fm.train(fed, net, make(), rounds=4, local=LOCAL, seed=3)
@@ -373,11 +375,13 @@ for name in ("theta", "scores", "weights", "loss"):
 """
 
 
+@with_all_cases("Ray starts processes for half a minute")
 def test_the_simulation_gives_what_one_process_gives():
     """The example on the reference page; in a process of its own, as Ray leaves files open."""
     page = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```python\n(fed = .*?flower\.train.*?)```", page, flags=re.DOTALL)
     start = "import torch, fedlab_mini as fm\nfrom fedlab_mini import flower\n"
+    pytest.importorskip("ray", reason="Ray is not installed: make setup WITH=flower")
     code = [sys.executable, "-c", start + text + COMPARE]
     done = subprocess.run(code, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr

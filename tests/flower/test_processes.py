@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from helpers import with_all_cases
 
 import chapters
 import fedlab_mini as fm
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("FEDLAB_ALL_CASES"),
-    reason="dead nodes count as online for a minute: four minutes in all, with FEDLAB_ALL_CASES=1",
-)
+pytestmark = with_all_cases("dead nodes count as online for a minute: four minutes in all")
 
 
 def example(name: str):

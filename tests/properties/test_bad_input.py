@@ -3,16 +3,23 @@
 A sample of the cases runs in every test run; all of them with FEDLAB_ALL_CASES=1.
 """
 
+import functools
 import itertools
-import os
 
 import bad_input
 import pytest
+from helpers import ALL_CASES
 
 import fedlab_mini as fm
 
-EVERY = 1 if os.environ.get("FEDLAB_ALL_CASES") else 9  # with 9, each value meets each kind of name
+EVERY = 1 if ALL_CASES else 9  # with 9, each value meets each kind of name
 PLENTY = 2500
+
+
+@functools.cache
+def cases() -> dict[str, list[bad_input.Case]]:
+    """All cases by the name that they try."""
+    return {name: [*mine] for name, mine in itertools.groupby(bad_input.cases(), lambda c: c.name)}
 
 
 def test_every_public_name_is_tried():
@@ -21,7 +28,7 @@ def test_every_public_name_is_tried():
 
 
 def test_there_are_plenty_of_cases():
-    assert sum(1 for _ in bad_input.cases()) >= PLENTY
+    assert sum(map(len, cases().values())) >= PLENTY
 
 
 @pytest.mark.parametrize("name", bad_input.CALLS)
@@ -32,10 +39,9 @@ def test_the_call_itself_works(name):
 
 @pytest.mark.parametrize("name", bad_input.CALLS)
 def test_bad_input_is_refused_clearly(name):
-    mine = [case for case in bad_input.cases() if case.name == name]
     start = sum(map(ord, name)) % EVERY
     faults = {}
-    for case in itertools.islice(mine, start, None, EVERY):
+    for case in cases().get(name, [])[start::EVERY]:
         verdict = bad_input.judge(case)
         if verdict not in ("refused", "sound") and case not in bad_input.HARMLESS:
             faults[str(case)] = verdict

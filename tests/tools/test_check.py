@@ -1,8 +1,7 @@
 """Stages: kernels and processors in settings of their own, a missing browser said or an error."""
 
 import os
-import subprocess
-import sys
+import threading
 
 import pytest
 
@@ -48,10 +47,26 @@ def test_without_a_browser_its_stage_is_left_out_or_an_error(monkeypatch, capsys
     assert not check.run(stage)
 
 
-def test_an_unknown_stage_is_named():
-    command = [sys.executable, "tools/check.py", "lnit"]
-    done = subprocess.run(
-        command, cwd=check.chapters.ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert "no stage lnit; there are: lint, unit, portable" in done.stderr
+def test_an_unknown_stage_is_named(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["check.py", "lnit"])
+    with pytest.raises(SystemExit, match="no stage lnit; there are: lint, unit, portable"):
+        check.main()
+
+
+def test_neighbours_of_one_core_run_together_and_one_that_fails_is_named(monkeypatch):
+    both = threading.Barrier(2, timeout=60)
+    stages = [Stage(name, (), f"Mend {name}.", one_core=name in "bc") for name in "abcd"]
+    ran = []
+
+    def run(stage):
+        ran.append(stage.name)
+        if stage.one_core:
+            both.wait()
+        return stage.name != "c"
+
+    monkeypatch.setattr(check, "STAGES", stages)
+    monkeypatch.setattr(check, "run", run)
+    monkeypatch.setattr("sys.argv", ["check.py"])
+    with pytest.raises(SystemExit, match=r"^\nFAILED in stage c. Mend c.$"):
+        check.main()
+    assert sorted(ran) == ["a", "b", "c"]

@@ -19,13 +19,14 @@ RAW = re.compile(r":::|`{3,}\{|\{[\w:-]+\}`|\{(?:term|cite|eq|ref|numref|doc|glu
 FORM = re.compile(r"\b\w+:[,.]?\d*\.?\d+[fge%]")  # of a number that the text asks for
 # what glue(...) leaves among the outputs is for the text, not for viewers
 pytestmark = pytest.mark.filterwarnings("ignore:Your element with mimetype")
+EXPORTER = HTMLExporter()
 each = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 
 
 @cache
 def html(path):
     """A notebook as nbconvert shows it."""
-    return HTMLExporter().from_filename(str(path))[0]
+    return EXPORTER.from_filename(str(path))[0]
 
 
 def rendered(path):
@@ -148,8 +149,6 @@ def test_raw_text_would_be_found(text):
 
 def test_a_chapter_alone_brings_its_pictures():
     chapter, _ = reading.split(reading.compose(SOURCES[3]), SOURCES[3].stem)
-    page = BeautifulSoup(
-        HTMLExporter().from_notebook_node(reading.portable(chapter))[0], "html.parser"
-    )
+    page = BeautifulSoup(EXPORTER.from_notebook_node(reading.portable(chapter))[0], "html.parser")
     assert page("img", src=re.compile("^data:image/svg"))
     assert list(images(page, Path("nowhere"))) == []

@@ -20,6 +20,7 @@ from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.local import LocalSGD
 from fedlab_mini.rounds import Round, Server
 
+pytestmark = pytest.mark.usefixtures("unmarked")
 SIZES = (9, 4, 20, 13, 7)
 LOCAL = LocalSGD(batch=4)
 MAKES: dict[str, Callable[..., fm.FedAvg]] = {
@@ -81,6 +82,12 @@ def run(fed: fm.Federation, strategy, rounds: int = 6, **options) -> fm.History:
     return fm.train(fed, fm.mlp(6, 4, 3), strategy, rounds=rounds, **options)
 
 
+@functools.cache
+def uninterrupted(make_fed, make, dtype: torch.dtype = torch.float64) -> fm.History:
+    """The training of six rounds without a checkpoint that the others are compared with."""
+    return run(make_fed(SIZES, dtype=dtype), make())
+
+
 def assert_same(one: fm.History, other: fm.History) -> None:
     """Two histories are equal to the last bit, seconds aside; so are their strategies."""
     for name in ("theta", "scores", "weights", "selected", "accuracy", "loss", "labels"):
@@ -105,18 +112,12 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_interrupted_and_resumed_gives_the_same_bytes(make_fed, path, make, dtype, bar):
     fed = make_fed(SIZES, dtype=dtype)
-    whole = run(fed, make())
     bar.stop = 4
     with pytest.raises(Interrupted):
         run(fed, make(), checkpoint=path, every=2)
-    assert_same(whole, run(fed, make(), checkpoint=path, every=2))
+    again = run(fed, make(), checkpoint=path, every=2)
     assert bar.rounds == [3, 4, 5, 6]  # rounds 1 and 2 were on disk
-
-
-@every
-def test_a_checkpoint_changes_nothing(make_fed, path, make):
-    fed = make_fed(SIZES)
-    assert_same(run(fed, make()), run(fed, make(), checkpoint=path, every=1))
+    assert_same(uninterrupted(make_fed, make, dtype), again)
 
 
 @every
@@ -126,14 +127,15 @@ def test_interrupted_again_and_again(make_fed, path, make, bar):
         bar.stop = last
         with pytest.raises(Interrupted):
             run(fed, make(), checkpoint=path, every=1)
-    assert_same(run(fed, make()), run(fed, make(), checkpoint=path, every=1))
+    again = run(fed, make(), checkpoint=path, every=1)
     assert bar.rounds == [6]
+    assert_same(uninterrupted(make_fed, make), again)
 
 
 @every
-def test_a_finished_training_is_read_not_repeated(make_fed, path, make, bar):
-    fed = make_fed(SIZES)
-    whole = run(fed, make(), checkpoint=path)
+def test_a_checkpoint_changes_nothing_and_a_finished_training_is_read(make_fed, path, make, bar):
+    fed, whole = make_fed(SIZES), uninterrupted(make_fed, make)
+    assert_same(whole, run(fed, make(), checkpoint=path, every=1))
     again = run(fed, make(), checkpoint=path)
     assert bar.rounds == []
     assert_same(whole, again)
@@ -144,9 +146,10 @@ def test_a_finished_training_is_read_not_repeated(make_fed, path, make, bar):
 def test_a_training_can_be_prolonged(make_fed, path, make, bar):
     fed = make_fed(SIZES)
     run(fed, make(), 2, checkpoint=path)
-    run(fed, make(), 5, checkpoint=path)
-    assert_same(run(fed, make(), 7), run(fed, make(), 7, checkpoint=path))
-    assert bar.rounds == [6, 7]
+    run(fed, make(), 4, checkpoint=path)
+    longest = run(fed, make(), checkpoint=path)
+    assert bar.rounds == [5, 6]
+    assert_same(uninterrupted(make_fed, make), longest)
 
 
 def test_the_first_rounds_are_written_only_when_due(make_fed, path, bar):
@@ -269,49 +272,57 @@ class Noted(fm.LabelStandardisation):
         super().hear(clients)
 
 
-def repairs(fed: fm.Federation, rounds: int) -> list[int]:
-    """The rounds in which labels changed."""
-    return long_run(fed, Noted(3), rounds).strategy.found
+LONG = 24
+
+
+@functools.cache
+def whole() -> fm.History:
+    """The training that nobody interrupts."""
+    return long_run(swapped(), repairing(), LONG)
+
+
+@functools.cache
+def repairs() -> list[int]:
+    """The rounds in which its labels change."""
+    return long_run(swapped(), Noted(3), LONG).strategy.found
 
 
 def test_a_training_goes_on_with_the_labels_it_had(path, bar):
     """Stopped before, between and after the two halves of a repair."""
     fed = swapped()
     clean = fm.irrelevant_digits(relevant=4, irrelevant=0, split=fm.iid(), seed=1)
-    rounds = repairs(fed, 40)
-    assert len(rounds) == 2
-    whole = long_run(fed, repairing(), 40)
-    assert torch.equal(whole.labels, clean.y)
-    for last in (rounds[0], rounds[0] + 1, rounds[1], rounds[1] + 1, 40):
+    first, second = repairs()
+    assert torch.equal(whole().labels, clean.y)
+    for last in {first, first + 1, second, second + 1, LONG}:
         path.unlink(missing_ok=True)
         bar.stop = last
         with pytest.raises(Interrupted):
-            long_run(fed, repairing(), 40, checkpoint=path, every=1)
-        assert_same(whole, long_run(fed, repairing(), 40, checkpoint=path, every=1))
-    again = long_run(fed, repairing(), 40, checkpoint=path)  # read from the file
-    assert_same(whole, again)
+            long_run(fed, repairing(), LONG, checkpoint=path, every=1)
+        assert_same(whole(), long_run(fed, repairing(), LONG, checkpoint=path, every=1))
+    again = long_run(fed, repairing(), LONG, checkpoint=path)  # read from the file
+    assert_same(whole(), again)
     assert torch.equal(again.labels, clean.y)
 
 
 def test_the_labels_on_disk_are_those_of_the_clients(path):
     """After the first half of the repair, the labels are neither the first nor the true ones."""
-    fed, first = swapped(), repairs(swapped(), 40)[0]
+    fed, first = swapped(), repairs()[0]
     half = long_run(fed, repairing(), first, checkpoint=path)
     assert not torch.equal(half.labels, fed.y)
     assert torch.equal(half.labels, long_run(fed, repairing(), first, checkpoint=path).labels)
-    longer = long_run(fed, repairing(), 40, checkpoint=path)
-    assert_same(long_run(fed, repairing(), 40), longer)
+    longer = long_run(fed, repairing(), LONG, checkpoint=path)
+    assert_same(whole(), longer)
     changed = (longer.labels != fed.y) & (half.labels == fed.y)
     assert changed.any()  # the second half was repaired by the first labels' groups
 
 
 def test_a_checkpoint_belongs_to_the_labels_a_training_began_with(path):
     fed = swapped()
-    history = long_run(fed, repairing(), 40, checkpoint=path)
+    history = long_run(fed, repairing(), LONG, checkpoint=path)
     assert not torch.equal(history.labels, fed.y)
     repaired = fm.Federation(**{**vars(fed), "y": history.labels})
     with pytest.raises(ValueError, match=r"^checkpoint: .* belongs to other work"):
-        long_run(repaired, repairing(), 40, checkpoint=path)
+        long_run(repaired, repairing(), LONG, checkpoint=path)
 
 
 # --- strategies of one's own ---------------------------------------------------------------------

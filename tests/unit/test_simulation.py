@@ -346,14 +346,14 @@ g = torch.Generator().manual_seed(0)
 draw = lambda n: (torch.randn(n, 16, generator=g), torch.randint(3, (n,), generator=g))
 clients = [draw(n) for n in (20, 7, 13, 1)] * 2
 fed = fm.Federation.from_datasets(clients, validation=draw(30), test=draw(30))
-p = torch.rand(120, 6, 8, generator=g)
+p = torch.rand(60, 6, 8, generator=g)
 net = fm.mlp(16, 8, 3)
 
 def simulated(path):
     return fm.simulate(fed, net, p, metric="loss", checkpoint=path)
 
 def played(path):
-    game = fm.retraining_game(fed, net, 12, metric="loss", checkpoint=path)
+    game = fm.retraining_game(fed, net, 5, metric="loss", checkpoint=path)
     if game.batch is not None:
         game.batch = 8
     return game.all()

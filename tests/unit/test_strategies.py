@@ -12,13 +12,14 @@ import helpers
 import numpy as np
 import pytest
 import torch
-from helpers import Sends, check_finite, numbers, same_bytes, with_attacks
+from helpers import Sends, check_finite, each_value, numbers, same_bytes, with_attacks
 from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini.local import LocalSGD
 from fedlab_mini.rounds import Round
 
+pytestmark = pytest.mark.usefixtures("unmarked")
 SIZES = (9, 4, 20, 13, 7, 6, 11)
 LINEAR: dict[str, Callable[..., fm.FedAvg]] = {
     "FedAvg": fm.FedAvg,
@@ -290,8 +291,7 @@ GRID |= {
 
 
 @every(GRID)
-@pytest.mark.parametrize("attackers", [1, 3, 6])
-@pytest.mark.parametrize("size", [1e8, 1e18, 1e38, 3e38])
+@pytest.mark.parametrize(("size", "attackers"), each_value([1e8, 1e18, 1e38, 3e38], [1, 3, 6]))
 def test_huge_updates_harm_nobody_but_their_senders(make_fed, make, attackers, size):
     """Finite, of alternating signs, from up to six of ten clients, who are the ones named."""
     sends = dict.fromkeys(range(attackers), Sends(size, alternating=True))
@@ -560,50 +560,16 @@ OUT_OF_RANGE = {
 }
 OUT_OF_RANGE[fm.FLDVE] = OUT_OF_RANGE[fm.FRCCE] | {"deploy": ("all",)}
 OUT_OF_RANGE[fm.DVRLRemoval] = OUT_OF_RANGE[fm.FLDVE]
-OF_WRONG_KIND = {
-    fm.FedAvg: {"per_round": (1.5, True), "weighting": (None,)},
-    fm.CGSV: {"gamma0": ("half", None), "floor": ("none", False), "server_lr": ([1.0], True)},
-    fm.FRCCE: {
-        "lr": ("fast",),
-        "probes": (1.5, True, "8"),
-        "window": (2.5,),
-        "clamp": ("no",),
-        "limit": ("5",),
-        "empty": (None,),
-        "widths": (64, (64, 3.5)),
-        "literal": ("yes", 1),
-    },
-    fm.SFedAvg: {
-        "m": (2.5, True, "5"),
-        "alpha": ("old", True),
-        "beta": (None,),
-        "permutations": (1.5, True),
-        "temperature": ("hot",),
-        "empty": (None,),
-        "exact": ("yes", 1),
-        "by_class": (1,),
-    },
-    fm.LabelStandardisation: {
-        "margin": ("wide",),
-        "spread": ("wide",),
-        "window": (2.0, True, "5"),
-        "once": (1,),
-        "accuracy": (None,),
-    },
-}
-OF_WRONG_KIND[fm.FLDVE] = OF_WRONG_KIND[fm.DVRLRemoval] = OF_WRONG_KIND[fm.FRCCE]
 
 
 @pytest.mark.parametrize("kind", OUT_OF_RANGE, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize(
-    ("table", "error"), [(OUT_OF_RANGE, ValueError), (OF_WRONG_KIND, TypeError)]
-)
-def test_bad_options_are_named(kind, table, error):
-    for parent, bad in table.items():
+def test_options_out_of_range_are_named(kind):
+    """Those of a wrong kind: tests/properties/test_bad_input.py."""
+    for parent, bad in OUT_OF_RANGE.items():
         for name, values in bad.items() if issubclass(kind, parent) else ():
             for value in values:
                 if parent is not fm.FedAvg or name in inspect.signature(kind).parameters:
-                    with pytest.raises(error, match=rf"^{name}: "):
+                    with pytest.raises(ValueError, match=rf"^{name}: "):
                         kind(**{name: value})
 
 
