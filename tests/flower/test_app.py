@@ -5,13 +5,17 @@ Another strategy, or other samples, are edits of a copy of the app, as a user ma
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib import request
 
 import numpy as np
 import pandas as pd
@@ -47,21 +51,37 @@ def assert_stored(folder: Path, wanted: fm.History) -> None:
     torch.testing.assert_close(theta, wanted.theta, rtol=0, atol=1e-6)
 
 
+def answers(address: str, seconds: float = 120) -> None:
+    """Wait until a server answers."""
+    end, direct = time.monotonic() + seconds, request.build_opener(request.ProxyHandler({}))
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), direct.open(address, timeout=5):
+            return
+        time.sleep(0.5)
+    raise TimeoutError(address)
+
+
 def test_the_command_of_the_page_gives_the_notebooks_scores(app, tmp_path):
     """Without a network, and with nothing alarming in what a user reads."""
     (block,) = re.findall(r"```\n([^`]*flwr run [^`]*)```", (app / "README.md").read_text())
-    port = str(runpy.run_path(str(app / "run.py"))["free_port"]())
-    env = {k: v for k, v in os.environ.items() if not k.startswith("FLWR")} | {
+    run = runpy.run_path(str(app / "run.py"))
+    port = str(run["free_port"]())
+    env = os.environ | run["QUIET"] | {
         "HOME": str(tmp_path), "FLWR_HOME": str(tmp_path / "flwr"), "NO_PROXY": "127.0.0.1",
         "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": port, "PYTHONPATH": str(chapters.ROOT),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     } | dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")  # fmt: skip
-    try:
-        done = subprocess.run(
-            ["sh", "-ec", block], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=500
-        )
-    finally:
-        subprocess.run(["pkill", "-f", f"flower-superlink .*--port {port}"], check=False)
+    link = ["--insecure", "--simulation", "--isolation", "subprocess", "--port", port]
+    command = [str(Path(sys.executable).parent / "flower-superlink"), "--host", "127.0.0.1", *link]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    # `flwr run` starts it where there is none, but gives it 15 s: too few on a busy machine
+    with subprocess.Popen(command, env=env, start_new_session=True, **quiet) as superlink:
+        try:
+            answers(f"http://127.0.0.1:{port}/health")
+            given = {"capture_output": True, "text": True, "timeout": 500}
+            done = subprocess.run(["sh", "-ec", block], cwd=tmp_path, env=env, **given)
+        finally:
+            os.killpg(superlink.pid, signal.SIGTERM)
     said = done.stdout + done.stderr
     assert "round 5 of 5" in said, said
     alarms = [line for line in said.splitlines() if re.search("(?i)warn|error|traceback", line)]
