@@ -79,10 +79,13 @@ def test_the_command_of_the_page_gives_the_notebooks_scores(app, tmp_path):
         try:
             answers(f"http://127.0.0.1:{port}/health")
             given = {"capture_output": True, "text": True, "timeout": 500}
-            done = subprocess.run(["sh", "-ec", block], cwd=tmp_path, env=env, **given)
+            for _ in range(4):  # Ray gives itself 30 s to start
+                done = subprocess.run(["sh", "-ec", block], cwd=tmp_path, env=env, **given)
+                said = done.stdout + done.stderr
+                if "timed out during startup" not in said:
+                    break
         finally:
             os.killpg(superlink.pid, signal.SIGTERM)
-    said = done.stdout + done.stderr
     assert "round 5 of 5" in said, said
     alarms = [line for line in said.splitlines() if re.search("(?i)warn|error|traceback", line)]
     assert ["default simulated SuperNodes" in line for line in alarms] == [True], alarms
