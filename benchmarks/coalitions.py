@@ -1,6 +1,7 @@
 """All coalitions of one round: the accuracy of every average of the members' updates.
 
-``fm.round_game`` against averaging, loading and forwarding the models one by one.
+``fm.round_game`` against averaging, loading and forwarding the models one by one. And one table for
+twelve methods: what all of them cost over the exact value alone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
+from fedlab_mini import tables
+from fedlab_mini.compare import METHODS, SCENARIOS
+from fedlab_mini.compare.cell import LOCAL, Watch
 from fedlab_mini.game import all_coalitions
 
 from .timing import Result, cpu, interleave, ratios
@@ -18,6 +22,12 @@ from .timing import Result, cpu, interleave, ratios
 NAME = "coalitions"
 PLAYERS, SAMPLES, TARGET = 10, 1000, 15.0
 WIDTHS = (784, 200, 5)
+TWELVE = (  # on the same table: the worth is the loss, weights are renormalised
+    *("size", "alone", "leave one out", "Shapley", "lambda-MR", "Banzhaf", "beta-Shapley"),
+    *("ShapleyFL", "first order", "CGSV", "class cosine", "trust cosine"),
+)
+PROGRAM = ("least core",)  # a linear program with 256 constraints comes on top
+ROUNDS, SHARED = 10, 1.5
 
 
 def real_round() -> tuple[fm.Federation, fm.Model, Tensor, Tensor]:
@@ -48,6 +58,42 @@ def one_by_one(theta: Tensor, updates: Tensor, x: Tensor, y: Tensor, sets: Tenso
     return torch.stack(accuracies)
 
 
+class Kept(fm.FedAvg):
+    """Federated averaging that keeps its rounds and what it was told of the server."""
+
+    def start(self, server: fm.Server) -> None:
+        super().start(server)
+        self.told, self.seen = server, []
+
+    def aggregate(self, round: fm.Round) -> Tensor:
+        self.seen.append(dataclasses.replace(round, updates=round.updates.clone()))
+        return super().aggregate(round)
+
+
+def shared(repetitions: int, data: str) -> list[Result]:
+    """Ten rounds watched by twelve methods, over the same watched by the exact value alone."""
+    fed, net = SCENARIOS["wrong labels"](data, 0)
+    kept = Kept()
+    fm.train(fed, net, kept, rounds=ROUNDS, local=LOCAL, seed=0)
+
+    def watched(names: tuple[str, ...]) -> None:
+        watch = Watch({name: METHODS[name] for name in names}, {"": fed.validation})
+        watch.start(kept.told)
+        tables.forget()
+        for round in kept.seen:
+            watch.aggregate(round)
+
+    several = {"twelve methods": TWELVE, "and the least core": (*TWELVE, *PROGRAM)}
+    names = several | {"one": ("Shapley",)}
+    sides = {what: cpu(lambda some=some: watched(some)) for what, some in names.items()}
+    seconds = interleave(sides, 3 * repetitions)
+    return [
+        Result(NAME, f"{data}, 8 clients: {what} / exact value alone",
+               ratios(seconds[what], seconds["one"]), target, at_most=True)
+        for what, target in zip(several, (SHARED, None), strict=True)
+    ]  # fmt: skip
+
+
 def run(repetitions: int) -> list[Result]:
     """1,023 coalitions of ten clients on 1,000 samples, 784-200-5."""
     fed, net, theta, updates = real_round()
@@ -66,4 +112,5 @@ def run(repetitions: int) -> list[Result]:
     print(f"accuracies {answers['game'].min():.3f} to {answers['game'].max():.3f}, {differ} differ")
     assert differ == 0, f"{differ} of {len(sets)} accuracies differ"
     what = f"{len(sets):,} coalitions x {SAMPLES:,} samples, 784-200-5: loop / round_game"
-    return [Result(NAME, what, ratios(seconds["loop"], seconds["game"]), TARGET)]
+    one = Result(NAME, what, ratios(seconds["loop"], seconds["game"]), TARGET)
+    return [one, *shared(repetitions, "digits"), *shared(repetitions, "mnist5k")]

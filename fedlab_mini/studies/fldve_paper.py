@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
 from matplotlib.figure import Figure
@@ -26,12 +26,14 @@ from .weighing import LOCAL, ROUNDS, RULES, SETS, OwnLoss, ends, found
 CURVE = (5, 10, 15, 20, 25, 30)  # rounds at which accuracy is looked at
 
 
-def images(source: str, net: Model, sizes: dict, names: tuple[str, ...], seed: int) -> Iterator:
-    """The paper's three sets: curves, final accuracy, recall by class, what is called nine."""
+def images(
+    source: str, net: Model, sizes: dict, names: tuple[str, ...], seed: int, sets: Iterable = SETS
+) -> Iterator[Row]:
+    """The paper's sets: curves, final accuracy, recall by class, what is called nine."""
     data = load(source)
     clean = federation(data, clients=5, **sizes, seed=seed)
     cases = {"no noise": (clean, FedAvg())}
-    for n in SETS:
+    for n in sets:
         fed = noisy_digits(data, n, **sizes, seed=seed)
         cases |= {f"{name}, set {n}": (fed, RULES[name](fed)) for name in names}
     for case, (fed, rule) in cases.items():

@@ -89,10 +89,10 @@ STUDIES = (
         item="Label standardisation, Fig. 5: repairs, harm, accuracy",
         says="At round 17 the client exchanges its labels; FedAvg, S-FedAvg and label "
         "standardisation are more accurate in this order.",
-        protocol=PROTOCOL | CHANGES | {"repetitions": ("1 run", "6 seeds")},
+        protocol=PROTOCOL | CHANGES | {"repetitions": ("1 run", "10 seeds")},
         rows=rates,
         claims=tuple(rates_claims()),
-        seeds=6,
+        seeds=10,
     ),
     Study(
         name="label-scarce",
