@@ -67,12 +67,16 @@ def mnist_reads() -> Iterator[Claim]:
     """Chapter 8 on MNIST: the printed temperature, and a lower one."""
     one = "S-FedAvg, T = 1 (printed)"
     for sentence, key, test in (
-        ("as printed no gain is shown", "mnist_warm", alike("accuracy", one, "FedAvg")),
-        ("nor a steadier curve", "", alike("change per round", "FedAvg", one)),
+        ("as printed a small gain", "mnist_warm", within("accuracy", 0, 0.03, one, "FedAvg")),
+        ("but no steadier curve is shown", "", alike("change per round", "FedAvg", one)),
         ("at T = 0.02 more accurate", "mnist_gain", higher("accuracy", COLD, "FedAvg")),
         ("and steadier", "", higher("change per round", "FedAvg", COLD)),
         ("at T = 0.02 nearly all are relevant", "mnist_share", beyond("relevant share", COLD, 0.9)),
-        ("as printed hardly more than by chance", "", within("relevant share", 0.55, 0.65, one)),
+        (
+            "as printed hardly more than by chance",
+            "mnist_all",
+            within("relevant share", 0.5, 0.7, one),
+        ),
     ):
         yield Claim(sentence, test, key=key)
 
@@ -85,7 +89,7 @@ MNIST = {
     "local work": ("5 epochs, batches of 32, rate 0.01", "the same"),
     "temperature": ("1: there is none", "1, 0.02"),
     "compared with": ("FedAvg", "the same"),
-    "repetitions": ("5 runs of FedAvg, 1 of S-FedAvg", "5 seeds"),
+    "repetitions": ("5 runs of FedAvg, 1 of S-FedAvg", "3 seeds"),
 }
 STUDIES = (
     Study(
@@ -98,5 +102,6 @@ STUDIES = (
         claims=tuple(mnist_claims()),
         reads=tuple(mnist_reads()),
         figure=mnist_figure,
+        seeds=3,
     ),
 )

@@ -21,7 +21,7 @@ function build(ui) {
   const one = 100; // a length of 1 on the screen
   const arrows = names.map((_, k) => ({
     line: shape("path", { stroke: colour(k), "stroke-width": 4, fill: "none" }),
-    tip: shape("circle", { r: 13, fill: colour(k), class: "w-tip", stroke: "currentColor" }),
+    tip: shape("circle", { r: 17, fill: colour(k), class: "w-tip", stroke: "currentColor" }),
     text: shape("text", { "text-anchor": "middle", "font-size": 13, fill: "currentColor" }, String(k)),
   }));
   const aim = shape("path", { stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": "5 4", fill: "none" });
@@ -63,10 +63,12 @@ function build(ui) {
     });
   });
   const point = (k, angle, length) => ui.write("updates", [k], [length * Math.cos(angle), length * Math.sin(angle)]);
-  ui.group("w-controls", () => names.forEach((_, k) => ui.slider({ key: "updates", label: `direction of ${k}`, min: -180, max: 180, tint: colour(k),
-    read: () => (polar(k)[0] * 180) / Math.PI, set: (degrees) => point(k, (degrees * Math.PI) / 180, polar(k)[1]), text: (d) => `${format(d, 0)}°` })));
-  ui.group("w-controls", () => names.forEach((_, k) => ui.slider({ key: "updates", label: `length of ${k}`, min: 0.1, max: 1.5, step: 0.05, digits: 2, tint: colour(k),
-    read: () => polar(k)[1], set: (length) => point(k, polar(k)[0], length) })));
+  ui.group("w-pairs", () => {
+    ui.group("w-controls", () => names.forEach((_, k) => ui.slider({ key: "updates", label: `direction of ${k}`, min: -180, max: 180, tint: colour(k),
+      read: () => (polar(k)[0] * 180) / Math.PI, set: (degrees) => point(k, (degrees * Math.PI) / 180, polar(k)[1]), text: (d) => `${format(d, 0)}°` })));
+    ui.group("w-controls", () => names.forEach((_, k) => ui.slider({ key: "updates", label: `length of ${k}`, min: 0.1, max: 1.5, step: 0.05, digits: 2, tint: colour(k),
+      read: () => polar(k)[1], set: (length) => point(k, polar(k)[0], length) })));
+  });
   let plot, show, facts;
   ui.group("w-sides", () => {
     ui.root.append(plane);
@@ -74,8 +76,6 @@ function build(ui) {
       plot = ui.chart("Share of client 0 while it turns", "direction of client 0: its share", { low: -0.5, high: 1, pick: true });
       ui.legend([["exact Shapley value", colour(0)], ["cosine, scaled", "currentColor", true]]);
     });
-  });
-  ui.group("w-sides", () => {
     show = ui.table("Cosine and Shapley value", names, [{ name: "cosine ψ", bar: true }, { name: "ψ, scaled to sum 1", short: "ψ, scaled" }, { name: "exact Shapley", bar: true }], { tint: colour });
     facts = ui.table("All together", ["length of the mean U", "largest difference"], [{ name: "value" }], { head: "" });
   });

@@ -100,7 +100,9 @@ function board({ model, el }, name, build) {
     part = where;
   };
   const titled = (name, text, tint) => {
-    const title = make(name ? "label" : "span", name ? { for: name } : {}, text);
+    const [, word, rest] = text.match(/^(client )?(.*)$/); // a narrow screen has no room for the word
+    const title = make(name ? "label" : "span", name ? { for: name } : {}, rest);
+    if (word) title.prepend(make("span", { class: "w-word" }, word));
     if (tint) title.prepend(make("span", { class: "w-swatch", style: `background:${tint}`, "aria-hidden": "true" }));
     return title;
   };
@@ -247,10 +249,7 @@ function board({ model, el }, name, build) {
     table(caption, rows, columns, { tint, head = "client" } = {}) {
       const cells = {};
       const body = rows.map((row, i) => {
-        const [, word, rest] = row.match(/^(client )?(.*)$/); // a narrow screen has no room for the word
-        const title = make("th", { scope: "row" }, titled(0, rest, tint?.(i)));
-        if (word) title.firstChild.insertBefore(make("span", { class: "w-word" }, word), title.firstChild.lastChild);
-        return make("tr", tint ? { style: `--tint:${tint(i)}` } : {}, title, ...columns.map((column) => {
+        return make("tr", tint ? { style: `--tint:${tint(i)}` } : {}, make("th", { scope: "row" }, titled(0, row, tint?.(i))), ...columns.map((column) => {
           const number = make("data", { "data-of": column.name, "data-for": row });
           const cell = make("td", column.bar ? { class: "w-bar" } : {}, number);
           if (column.put) cell.append(ui.group("w-put", () => { ui.root.append(number); column.put(i); }));
@@ -280,13 +279,13 @@ function board({ model, el }, name, build) {
     /* A line chart; `plot(lines, at)` with lines of { y, colour, dash, name, answer } over 0, 1, ... or `x`. With `pick`
      * it shows the guess as a ring at `at`, and a reader sets it by pointing. */
     chart(label, xlabel, { low, high, pick } = {}) {
-      const svg = shape("svg", { viewBox: "0 0 380 190", role: "img", "aria-label": label, class: `w-chart${pick ? " w-pick" : ""}` });
+      const svg = shape("svg", { viewBox: "0 0 380 160", role: "img", "aria-label": label, class: `w-chart${pick ? " w-pick" : ""}` });
       ui.root.append(svg);
       if (pick) {
         const point = (event) => {
           if (!event.buttons) return;
           const { y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-          ui.guess(Number(clamp(low + ((158 - y) * (high - low)) / 146, low, high).toFixed(3)));
+          ui.guess(Number(clamp(low + ((128 - y) * (high - low)) / 116, low, high).toFixed(3)));
         };
         svg.addEventListener("pointerdown", point);
         svg.addEventListener("pointermove", point);
@@ -298,19 +297,19 @@ function board({ model, el }, name, build) {
         const span = top - bottom || 1;
         const count = Math.max(...all.map((line) => line.y.length)) - 1 || 1;
         const place = (i) => 36 + 336 * (x ? (x[i] - x[0]) / (x.at(-1) - x[0]) : i / count);
-        const height = (v) => 158 - (146 * (v - bottom)) / span;
+        const height = (v) => 128 - (116 * (v - bottom)) / span;
         const text = (tx, ty, anchor, said) => shape("text", { x: tx, y: ty, "text-anchor": anchor }, said);
         const wide = span < 1 ? 2 : span < 20 ? 1 : 0;
         const end = (v) => (Number.isInteger(v) ? String(v) : format(v));
         svg.replaceChildren(
-          shape("path", { d: "M36 12V158H372", class: "w-axis" }),
-          text(32, 18, "end", format(top, wide)), text(32, 160, "end", format(bottom, wide)),
-          text(36, 173, "middle", end(x ? x[0] : 0)), text(372, 173, "end", end(x ? x.at(-1) : count)),
-          text(204, 186, "middle", xlabel),
+          shape("path", { d: "M36 12V128H372", class: "w-axis" }),
+          text(32, 18, "end", format(top, wide)), text(32, 130, "end", format(bottom, wide)),
+          text(36, 143, "middle", end(x ? x[0] : 0)), text(372, 143, "end", end(x ? x.at(-1) : count)),
+          text(204, 156, "middle", xlabel),
           ...lines.map(({ y: series, colour: stroke, dash, wide: width = 2 }) => shape("polyline", {
             points: series.flatMap((v, i) => (Number.isFinite(v) ? `${place(i).toFixed(1)},${height(clamp(v, bottom, top)).toFixed(1)}` : [])).join(" "),
             fill: "none", stroke, "stroke-width": width, "stroke-dasharray": dash ?? "none" })),
-          ...(at === undefined ? [] : [shape("path", { d: `M${36 + 336 * at} 12V158`, class: "w-now" })]),
+          ...(at === undefined ? [] : [shape("path", { d: `M${36 + 336 * at} 12V128`, class: "w-now" })]),
           ...(pick && guess !== undefined ? [shape("circle", { cx: 36 + 336 * (at ?? 1), cy: height(guess), r: 6, class: "w-ring" })] : []));
         svg.setAttribute("aria-label", `${label}. ${lines.filter((line) => line.name).map((line) => `${line.name} ends at ${format(line.y.at(-1))}`).join(", ")}`);
       };

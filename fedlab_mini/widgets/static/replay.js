@@ -18,14 +18,14 @@ function build(ui) {
     ui.choice({ key: "quantity", label: "lines show", options: [["weights", "weights"], ["scores", "scores"]] });
   });
   ui.group("w-checks", () => names.forEach((name, k) => ui.toggle({ key: "shown", path: [k], label: name, tint: colour(k) })));
-  let plotAccuracy, plotClients;
+  let plotAccuracy, plotClients, show, facts;
   ui.group("w-sides", () => {
     plotClients = ui.chart("Clients", "round: clients that are shown", { low: Math.min(0, ...flat, ...table.scores.flat().filter(Number.isFinite)) });
     plotAccuracy = ui.chart("Test accuracy", "round: test accuracy");
+    show = ui.table("In this round", names, [{ name: "score", digits: 3, bar: true }, { name: "weight", digits: 3, bar: true },
+      { name: "share of the shown", short: "share", digits: 3 }], { tint: colour });
+    facts = ui.table("All together", ["test accuracy", "weight of the shown", "mean score of the shown"], [{ name: "value", digits: 3 }], { head: "" });
   });
-  const show = ui.table("In this round", names, [{ name: "score", digits: 3, bar: true }, { name: "weight", digits: 3, bar: true },
-    { name: "share of the shown", digits: 3 }], { tint: colour });
-  const facts = ui.table("All together", ["test accuracy", "weight of the shown", "mean score of the shown"], [{ name: "value", digits: 3 }], { head: "" });
   return () => {
     const t = Math.min(ui.get("round"), last);
     const shown = model.get("shown");

@@ -19,9 +19,9 @@ function marginals(values, order) {
  * it, and has the colour of the player who joins. Beside it what the shares add up to; the guess is an outline. */
 function lattice(ui, names, low, high) {
   const n = names.length;
-  const svg = shape("svg", { viewBox: "0 0 380 224", class: "w-chart", role: "img", "aria-label": "Coalitions by size and worth; lines show who joins; shares add up to the worth of all" });
+  const svg = shape("svg", { viewBox: "0 0 380 200", class: "w-chart", role: "img", "aria-label": "Coalitions by size and worth; lines show who joins; shares add up to the worth of all" });
   ui.root.append(svg);
-  const height = (v) => 204 - (190 * (v - low)) / (high - low);
+  const height = (v) => Math.min(198, 180 - (166 * (v - low)) / (high - low)); // a guess may be out of scale
   const members = (mask) => names.filter((_, i) => (mask >> i) & 1);
   const spot = Array.from({ length: 1 << n }, (_, mask) => {
     const size = members(mask).length;
@@ -50,7 +50,7 @@ function lattice(ui, names, low, high) {
       ...values.map((v, mask) => shape("text", { x: spot[mask], y: height(v) - 9, "text-anchor": "middle" }, mask ? members(mask).join("") : "")),
       ...(ui.veiled ? [] : phi.map((share, k) => box(k, sum, sum += share, { fill: colour(k), "fill-opacity": share < 0 ? 0.4 : 1, stroke: colour(k) }))),
       ...(guess === undefined ? [] : [box(n - 1, top - guess, top, { class: "w-ring", "stroke-dasharray": "4 3" })]),
-      ...names.map((name, k) => shape("text", { x: 296 + (76 / n) * (k + 0.45), y: 221, "text-anchor": "middle" }, name)));
+      ...names.map((name, k) => shape("text", { x: 296 + (76 / n) * (k + 0.45), y: 197, "text-anchor": "middle" }, name)));
   };
 }
 
