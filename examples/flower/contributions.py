@@ -49,6 +49,7 @@ def main(grid: Grid, context: Context) -> None:
         rounds=int(asked["rounds"]),
         seed=int(asked["seed"]),
         timeout=float(asked["timeout"]),
+        patience=float(asked["patience"]),
         checkpoint=folder and folder / "checkpoint.npz",
         results=folder,
     )

@@ -1,15 +1,20 @@
 """Flower: the strategies of the book over clients that are somewhere else. Chapter 11 uses it.
 
 ``client_app`` is what a node runs, ``server_app`` what the server runs, ``train`` both in Flower's
-simulation. Importing this switches the telemetry of Flower and Ray off, unless the environment
-says otherwise. Below: loop, methods. Needs ``pip install "fedlab-mini[flower]"``.
+simulation. Importing this switches the telemetry of Flower and Ray off, and a warning of Ray's,
+unless the environment says otherwise. Below: loop, methods. Needs
+``pip install "fedlab-mini[flower]"``.
 """
 
 from __future__ import annotations
 
 import os
 
-for name in ("FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED"):  # read when they are imported
+for name in (  # read when Flower and Ray are imported
+    "FLWR_TELEMETRY_ENABLED",
+    "RAY_USAGE_STATS_ENABLED",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO",  # or Ray warns of a change
+):
     os.environ.setdefault(name, "0")
 
 try:

@@ -38,7 +38,6 @@ def train(
     cost     seconds to start Ray, which is shut down at the end, then a tenth of a second a round
              and more
     """
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of a change
     import ray
     from flwr.simulation import run_simulation  # here, since nodes have no use for it
 
