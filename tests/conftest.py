@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -64,14 +63,6 @@ def own_settings():
     with mock.patch.dict(os.environ):
         chapters.use_own_settings()
         yield
-
-
-@pytest.fixture
-def unmarked(monkeypatch) -> None:
-    """S-FedAvg's games of a round without the mark that only files need: to read all that a game
-    refers to takes longer, in every round, than the round's values."""
-    game = functools.partial(fm.Game, mark="a round")
-    monkeypatch.setattr("fedlab_mini.methods.sfedavg.Game", game)
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ from ..compare.cell import cell
 from ..compare.methods import METHODS
 from ..compare.scenarios import SCENARIOS
 from .head_to_head import FEW
-from .head_to_head_carries import CARRIES
-from .head_to_head_claims import PROTOCOL, SAYS
-from .study import Row, Study
+from .head_to_head_carries import CARRIES, RARE, told
+from .head_to_head_claims import AUC, PROTOCOL, SAYS, TRUTH
+from .study import Claim, Row, Study, beyond, within
 
 SIGHTS = ("sizes", "Dirichlet 0.1", "wrong labels", "rare class")
 
@@ -25,6 +25,16 @@ def mnist_rows(seed: int) -> Iterator[Row]:
         make = SCENARIOS[scenario]
         for method, metric, value in cell(chosen, scenario, make, "mnist5k", seed, rounds=10):
             yield f"{scenario}; {method}", metric, value
+
+
+def mnist_reads() -> Iterator[Claim]:
+    """What the chapter says of MNIST alone."""
+    truth = beyond(AUC, f"{RARE}; {TRUTH}", 0.5)
+    yield told("mnist_truth", truth, "rare class: retraining ranks its holder above the middle")
+    lost = within(AUC, -1, 0.9, f"{RARE}; second order")
+    yield told("mnist_second", lost, "rare class: the second order does not put its holder first")
+    last = within(AUC, -1, 0.2, f"{RARE}; CGSV")
+    yield told("mnist_cgsv", last, "rare class: CGSV puts its holder near the end")
 
 
 PICTURES = PROTOCOL | {
@@ -41,6 +51,7 @@ STUDIES = (
         protocol=PICTURES,
         rows=mnist_rows,
         claims=CARRIES,
+        reads=tuple(mnist_reads()),
         seeds=10,
     ),
 )

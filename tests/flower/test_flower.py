@@ -32,7 +32,6 @@ def identity():
     TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = 1, 1, 1
 
 
-pytestmark = pytest.mark.usefixtures("unmarked")
 SIZES, LOCAL = (9, 4, 20, 13, 7), LocalSGD(batch=4, epochs=2)
 NODE = [970, 13, 2**63 + 5, 402, 77]  # node ids, by client
 

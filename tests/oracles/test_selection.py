@@ -18,7 +18,6 @@ import fedlab_mini as fm
 from fedlab_mini.methods.sfedavg import printed
 from fedlab_mini.rounds import Round
 
-pytestmark = pytest.mark.usefixtures("unmarked")
 NET = fm.mlp(4, 5, 3)  # P = 43
 CLASSES = 3
 

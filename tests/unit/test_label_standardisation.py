@@ -18,7 +18,6 @@ from fedlab_mini.methods.label_standardisation import Inspection
 from fedlab_mini.model import Model
 from fedlab_mini.rounds import Round
 
-pytestmark = pytest.mark.usefixtures("unmarked")
 SIZES = (9, 4, 20, 13, 7)
 LOCAL = LocalSGD(batch=4)
 RULER = fm.logistic(1, 2)  # says 1 where x + b > 0

@@ -20,7 +20,6 @@ from fedlab_mini.corrupt import UpdateAttack
 from fedlab_mini.local import LocalSGD
 from fedlab_mini.rounds import Round, Server
 
-pytestmark = pytest.mark.usefixtures("unmarked")
 SIZES = (9, 4, 20, 13, 7)
 LOCAL = LocalSGD(batch=4)
 MAKES: dict[str, Callable[..., fm.FedAvg]] = {

@@ -19,7 +19,6 @@ import fedlab_mini as fm
 from fedlab_mini.local import LocalSGD
 from fedlab_mini.rounds import Round
 
-pytestmark = pytest.mark.usefixtures("unmarked")
 SIZES = (9, 4, 20, 13, 7, 6, 11)
 LINEAR: dict[str, Callable[..., fm.FedAvg]] = {
     "FedAvg": fm.FedAvg,
