@@ -7,9 +7,6 @@ from pathlib import Path
 
 import joblib
 import pytest
-from helpers import with_all_cases
-
-RAY = pytest.param("ray", marks=with_all_cases("Ray starts processes for half a minute"))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +44,7 @@ def ray():
     ray.shutdown()
 
 
-@pytest.fixture(scope="module", params=["dask", RAY])
+@pytest.fixture(scope="module", params=["dask", "ray"])
 def cluster(request):
     """The name of a backend whose workers are up."""
     os.environ["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
