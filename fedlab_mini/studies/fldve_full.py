@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ..model import cnn
 from .fldve_paper import LOST, PROTOCOL, SAYS, images
-from .study import Claim, Row, Study, higher
+from .study import Claim, Row, Study, alike, higher
 
 RULES = ("FedAvg", "FLDVE", "own loss")
 
@@ -32,6 +32,17 @@ def full_claims() -> Iterator[Claim]:
     yield Claim("FLDVE is more accurate than own loss", loss, False)
 
 
+def full_reads() -> Iterator[Claim]:
+    """What chapter 6 says of 2,000 images a client."""
+    best, plain = "FLDVE, set 3", "FedAvg, set 3"
+    cost = higher("accuracy", "no noise", plain)
+    yield Claim("noise costs FedAvg accuracy", cost, key="full_lost")
+    more = higher("accuracy", best, plain)
+    yield Claim("FLDVE is ahead of FedAvg", more, key="full_fedavg")
+    same = alike("accuracy", best, "own loss, set 3")
+    yield Claim("no difference of FLDVE and own loss", same, key="full_own")
+
+
 STUDIES = (
     Study(
         name="fldve-mnist-full",
@@ -46,6 +57,7 @@ STUDIES = (
         },
         rows=full,
         claims=tuple(full_claims()),
+        reads=tuple(full_reads()),
         seeds=5,
         cannot=LOST,
     ),
