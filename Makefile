@@ -44,7 +44,7 @@ setup: .venv/stamp $(if $(WITH),.venv/$(WITH))
 
 # `.venv/stamp` below installs both at once where it runs; this adds what is missing to an older .venv
 .venv/flower: requirements-flower.txt .venv/stamp
-	@test $@ -nt .venv/stamp && test $@ -nt $< || { echo "Installing Flower, Dask and Ray"; $(PIP) -r $<; }
+	@test -e $@ && test ! .venv/stamp -nt $@ && test ! $< -nt $@ || { echo "Installing Flower, Dask and Ray"; $(PIP) -r $<; }
 	@touch $@
 
 # made again where requirements change, and where the folder was moved or copied with its .venv
