@@ -119,8 +119,7 @@ def run(
             _write(_part(wanted[name][0], seed, mark), text)
             seen.update()
     for study, mark in wanted.values():
-        if any(_parts(study, mark)):
-            _pack(study, mark)
+        if any(_parts(study, mark)) and _pack(study, mark):
             stored.append(study.name)
     return list(dict.fromkeys(stored))
 
@@ -190,25 +189,33 @@ def _part(study: Study, seed: int, mark: str) -> Path:
 
 
 def _unpack(study: Study) -> None:
-    """Stored seeds as parts, so that only the others are computed."""
+    """Stored seeds as parts, where there are none of these seeds."""
     told, frame = about(study), read(study).frame
     for seed, seconds in told["seconds"].items():
-        part = frame[frame.seed == int(seed)].assign(seconds=seconds)
-        _write(_part(study, int(seed), told["fingerprint"]), part.to_csv(index=False))
+        rows = frame[frame.seed == int(seed)].assign(seconds=seconds)
+        if not (path := _part(study, int(seed), told["fingerprint"])).is_file():
+            _write(path, rows.to_csv(index=False))
 
 
 def _parts(study: Study, mark: str) -> list[Path]:
     return list((folder() / "parts").glob(f"{study.name}-{mark}-*.csv"))
 
 
-def _pack(study: Study, mark: str) -> None:
-    """All parts that the code of this mark made into the stored files."""
-    paths = _parts(study, mark)
+def _pack(study: Study, mark: str) -> bool:
+    """All parts that the code of this mark made, and the seeds stored before, as stored files.
+
+    One seed has no interval: it waits in its part for others, and nothing is stored
+    """
+    if state(study) in ("current", "short") and about(study)["fingerprint"] == mark:
+        _unpack(study)  # also what another run has stored meanwhile
+    if len(paths := _parts(study, mark)) < 2:
+        return False
     frames = sorted((pd.read_csv(path, keep_default_na=False) for path in paths), key=_seed)
     seconds = {str(_seed(frame)): round(float(frame.seconds.iloc[0]), 1) for frame in frames}
     _store(study, pd.concat(frames)[COLUMNS], seconds, mark)
     for path in paths:
         path.unlink()
+    return True
 
 
 def _seed(frame: pd.DataFrame) -> int:

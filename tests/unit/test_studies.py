@@ -119,6 +119,17 @@ def test_a_killed_run_goes_on_with_the_missing_seeds(monkeypatch: pytest.MonkeyP
     assert store.read(STUDY).seeds == 3
 
 
+def test_runs_of_different_seeds_at_once_keep_both() -> None:
+    def meanwhile(seed: int):
+        store.run([STUDY], seeds=[0, 1])
+        return rows(seed)
+
+    assert store.run([STUDY], seeds=[3]) == []  # one has no interval; it waits
+    meanwhile.__name__ = "rows"
+    store.run([replace(STUDY, rows=meanwhile)], seeds=[2])
+    assert store.read(STUDY).seeds == 4
+
+
 def test_more_seeds_are_added_to_those_that_are_there() -> None:
     store.run([STUDY])
     calls.clear()
