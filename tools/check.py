@@ -43,9 +43,12 @@ class Stage:
     env: dict[str, str] = field(default_factory=dict)
 
 
-def pytest(*words: str, spread: str = "worksteal") -> tuple[str, ...]:
-    """pytest on both cores, to the end: who is done takes over what others have not begun."""
-    return ("-m", "pytest", "-q", "-n", "2", "--dist", spread, *words)
+def pytest(*words: str, spread: str = "worksteal", workers: int = 2) -> tuple[str, ...]:
+    """pytest on both cores, to the end: who is done takes over what others have not begun.
+
+    workers  three keep two cores busy where tests wait for processes of their own
+    """
+    return ("-m", "pytest", "-q", "-n", str(workers), "--dist", spread, *words)
 
 
 STAGES = (
@@ -63,7 +66,7 @@ STAGES = (
     ),
     Stage(
         "unit",
-        (pytest("tests/unit", "tests/properties", "tests/tools"),),
+        (pytest("tests/unit", "tests/properties", "tests/tools", workers=3),),
         "Run the failing test alone: python -m pytest -x PATH::NAME",
     ),
     Stage(
