@@ -42,9 +42,9 @@ help:
 
 setup: .venv/stamp $(if $(WITH),.venv/$(WITH))
 
-# `.venv/stamp` below installs both at once where it runs; this adds what is missing to an older .venv
 .venv/flower: requirements-flower.txt .venv/stamp
-	@test -e $@ && test ! .venv/stamp -nt $@ && test ! $< -nt $@ || { echo "Installing Flower, Dask and Ray"; $(PIP) -r $<; }
+	@echo "Installing Flower, Dask and Ray"
+	@$(PIP) -r requirements-flower.txt
 	@touch $@
 
 # made again where requirements change, and where the folder was moved or copied with its .venv
@@ -55,10 +55,9 @@ endif
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'The book needs Python 3.11 or newer, such as: make book PYTHON=python3.12')"
 	@$(RUN) -m pip --version >/dev/null 2>&1 || { echo "Making the environment .venv"; $(PYTHON) -m venv --clear .venv; }
 	@echo "Installing the pinned requirements; the first time this takes minutes and 4 GB of free disk"
-	@$(PIP) -r requirements.txt $(WITH:%=-r requirements-%.txt)
+	@$(PIP) -r requirements.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@echo "$(CURDIR)" > .venv/stamp
-	@$(if $(WITH),touch .venv/$(WITH))
 
 book: setup
 	@$(RUN) tools/book.py

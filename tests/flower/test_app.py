@@ -21,16 +21,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from helpers import with_all_cases
 
 import chapters
 import fedlab_mini as fm
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 pytest.importorskip("ray", reason="Ray is not installed: make setup WITH=flower")
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("FEDLAB_ALL_CASES"),
-    reason="a minute and more for each, with FEDLAB_ALL_CASES=1",
-)
+pytestmark = with_all_cases("a minute and more for each")
 NET = fm.mlp(64, 32, 10)
 RENAMES = "fm.LabelStandardisation(3, window=2, spread=0.5, margin=0.3)"
 
