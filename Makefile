@@ -11,7 +11,9 @@ ifeq ($(OS),Windows_NT)
 else
   RUN := .venv/bin/python
 endif
-PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
+# bytecode is compiled and kept when a module is first imported: most modules of the requirements never are
+unexport PYTHONDONTWRITEBYTECODE
+PIP := $(RUN) -m pip install --quiet --no-compile --disable-pip-version-check $(PIP_FLAGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup book test lab site evidence mutants notebooks labs bench clean distclean class grade gradescope room-check

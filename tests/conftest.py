@@ -17,7 +17,8 @@ import fedlab_mini.plain
 
 settings.register_profile("book", derandomize=True, deadline=None, max_examples=20, database=None)
 settings.load_profile("book")
-torch.set_num_threads(1)  # small tensors: a second thread only spins beside the other worker
+# small tensors: a second thread only spins beside the other worker, unless somebody asks for it
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or 1))
 
 
 def random_federation(

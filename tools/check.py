@@ -3,7 +3,8 @@
     python tools/check.py              all stages
     python tools/check.py lint unit    some of them
 
-The first stage that fails ends the run and says what to do next.
+Two stages run side by side, since each waits at times; what one prints is shown when it ends. The
+first that fails ends the run and says what to do next.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import IO
 
 import chapters
 import chromium
@@ -31,7 +35,7 @@ FAR = (  # what no processor computes differently
 class Stage:
     """A name, commands that must all succeed, what to do when one does not, special settings.
 
-    one_core  keeps one processor busy: neighbours of this kind run at the same time
+    after  the stage that must have ended before this one begins
     """
 
     name: str
@@ -39,16 +43,16 @@ class Stage:
     advice: str
     kernels: bool = False
     browser: bool = False
-    one_core: bool = False
+    after: str = ""
     env: dict[str, str] = field(default_factory=dict)
 
 
-def pytest(*words: str, spread: str = "worksteal", workers: int = 2) -> tuple[str, ...]:
-    """pytest on both cores, to the end: who is done takes over what others have not begun.
+def pytest(*words: str, spread: str = "worksteal") -> tuple[str, ...]:
+    """pytest with two workers, to the end: who is done takes over what others have not begun.
 
-    workers  three keep two cores busy where tests wait for processes of their own
+    Without nbval, which only ``outputs`` needs and which takes seconds to import
     """
-    return ("-m", "pytest", "-q", "-n", str(workers), "--dist", spread, *words)
+    return ("-m", "pytest", "-q", "-p", "no:nbval", "-n", "2", "--dist", spread, *words)
 
 
 STAGES = (
@@ -66,7 +70,7 @@ STAGES = (
     ),
     Stage(
         "unit",
-        (pytest("tests/unit", "tests/properties", "tests/tools", workers=3),),
+        (pytest("tests/unit", "tests/properties", "tests/tools"),),
         "Run the failing test alone: python -m pytest -x PATH::NAME",
     ),
     Stage(
@@ -85,13 +89,11 @@ STAGES = (
         "evidence",
         (("-m", "fedlab_mini.studies", "check"),),
         "A stored result is not what the code gives: `make evidence` runs what is stale.",
-        one_core=True,
     ),
     Stage(
         "site",
         (("tools/book.py", "--committed", "--without-pdf"), ("tools/check_site.py", SITE)),
         "Repair the pages named above; `make site` builds them again.",
-        one_core=True,
     ),
     Stage(
         "outputs",
@@ -117,49 +119,93 @@ STAGES = (
         (pytest("tests/site", spread="loadgroup"),),
         f"Open {SITE}/index.html and look at the page named above.",
         browser=True,
+        after="site",
     ),
 )
 
 
-def run(stage: Stage) -> bool:
-    """Run a stage's commands until one fails; a browser's stage only where there is one."""
-    if stage.browser and not chromium.wanted("Browser tests"):
-        return True
-    env = (chapters.own_settings() if stage.kernels else os.environ) | stage.env
-    return all(
-        subprocess.run([sys.executable, *words], cwd=chapters.ROOT, env=env, check=False).returncode
-        == 0
-        for words in stage.commands
-    )
+class Failed(Exception):
+    """The stage of this name did not succeed."""
 
 
-def groups(stages: list[Stage]) -> list[list[Stage]]:
-    """The stages in their order; neighbours that need one core each, together."""
-    made: list[list[Stage]] = []
-    for stage in stages:
-        if made and stage.one_core and made[-1][-1].one_core:
-            made[-1].append(stage)
-        else:
-            made.append([stage])
-    return made
+class Run:
+    """Stages under way: what they have started, and whether one has failed."""
+
+    def __init__(self) -> None:
+        self.lock, self.over = threading.Lock(), False
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def stage(self, stage: Stage, out: IO[bytes] | None = None) -> bool:
+        """Run a stage's commands until one fails; a browser's stage only where there is one."""
+        if stage.browser and not chromium.wanted("Browser tests"):
+            return True
+        env = (chapters.own_settings() if stage.kernels else os.environ) | stage.env
+        return all(self.command(words, env, out) == 0 for words in stage.commands)
+
+    def command(self, words: tuple[str, ...], env: dict[str, str], out: IO[bytes] | None) -> int:
+        with self.lock:
+            if self.over:
+                return 1
+            told = {"stdout": out, "stderr": subprocess.STDOUT} if out else {}
+            now = subprocess.Popen([sys.executable, *words], cwd=chapters.ROOT, env=env, **told)
+            self.started.append(now)
+        return now.wait()
+
+    def stop(self) -> None:
+        with self.lock:
+            self.over = True
+            for now in self.started:
+                now.terminate()
+
+
+def side_by_side(stages: list[Stage]) -> dict[str, float]:
+    """Run stages, two at a time, in their order; returns their seconds, raises Failed."""
+    turns, took, told = Run(), {}, threading.Lock()
+    futures: dict[str, Future[None]] = {}
+
+    def turn(stage: Stage) -> None:
+        if first := futures.get(stage.after):
+            first.result()
+        start = time.perf_counter()
+        with tempfile.TemporaryFile() as out:
+            good = turns.stage(stage, None if len(stages) == 1 else out)
+            out.seek(0)
+            with told:
+                if turns.over:
+                    return
+                took[stage.name] = time.perf_counter() - start
+                print(f"\n== {stage.name}: {took[stage.name]:.0f} s ==", flush=True)
+                sys.stdout.write(out.read().decode(errors="replace"))
+                sys.stdout.flush()
+                if not good:
+                    turns.stop()
+                    raise Failed(stage.name)
+
+    with ThreadPoolExecutor(2) as pool:
+        for stage in stages:
+            futures[stage.name] = pool.submit(turn, stage)
+        try:
+            wait(futures.values(), return_when=FIRST_EXCEPTION)
+        finally:
+            turns.stop()
+    for future in futures.values():
+        future.result()
+    return took
 
 
 def main() -> None:
     wanted, names = sys.argv[1:], [stage.name for stage in STAGES]
     if unknown := sorted(set(wanted) - set(names)):
         sys.exit(f"no stage {', '.join(unknown)}; there are: {', '.join(names)}")
-    took: list[str] = []
     chosen = [stage for stage in STAGES if not wanted or stage.name in wanted]
-    for group in groups(chosen):
-        start, title = time.perf_counter(), " and ".join(stage.name for stage in group)
-        print(f"\n== {title} ==", flush=True)
-        with ThreadPoolExecutor(len(group)) as pool:
-            good = list(pool.map(run, group))
-        if failed := [stage for stage, ok in zip(group, good, strict=True) if not ok]:
-            told = "\n".join(f"FAILED in stage {stage.name}. {stage.advice}" for stage in failed)
-            sys.exit(f"\n{told}")
-        took.append(f"{title} {time.perf_counter() - start:.0f} s")
-    print(f"\nAll is well: {', '.join(took)}")
+    start = time.perf_counter()
+    try:
+        took = side_by_side(chosen)
+    except Failed as failed:
+        advice = next(stage.advice for stage in chosen if stage.name == str(failed))
+        sys.exit(f"\nFAILED in stage {failed}. {advice}")
+    told = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in took.items())
+    print(f"\nAll is well in {time.perf_counter() - start:.0f} s: {told}")
 
 
 if __name__ == "__main__":

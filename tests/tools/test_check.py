@@ -1,13 +1,13 @@
 """Stages: kernels and processors in settings of their own, a missing browser said or an error."""
 
 import os
-import threading
+import re
 
 import pytest
 
 import check
 import chromium
-from check import Stage
+from check import Run, Stage
 
 SAY = "import os; print(*(os.environ.get(k) for k in ('ATEN_CPU_CAPABILITY', 'IPYTHONDIR')))"
 
@@ -23,14 +23,14 @@ SAY = "import os; print(*(os.environ.get(k) for k in ('ATEN_CPU_CAPABILITY', 'IP
 def test_a_stage_runs_in_its_settings(stage, said, capfd, monkeypatch):
     monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
     object.__setattr__(stage, "commands", (("-c", SAY),))
-    assert check.run(stage)
+    assert Run().stage(stage)
     printed = capfd.readouterr().out
     assert all(part in printed for part in said)
 
 
 def test_the_first_command_that_fails_ends_a_stage(capfd):
     commands = (("-c", "raise SystemExit(1)"), ("-c", "print('second')"))
-    assert not check.run(Stage("a", commands, ""))
+    assert not Run().stage(Stage("a", commands, ""))
     assert capfd.readouterr().out == ""
 
 
@@ -38,13 +38,13 @@ def test_without_a_browser_its_stage_is_left_out_or_an_error(monkeypatch, capsys
     stage = Stage("a", (("-c", "raise SystemExit(1)"),), "", browser=True)
     monkeypatch.setattr(chromium, "find", lambda: None)
     monkeypatch.delenv("FEDLAB_REQUIRE_BROWSER", raising=False)
-    assert check.run(stage)
+    assert Run().stage(stage)
     assert "Browser tests left out: no Chromium or Chrome here. Install" in capsys.readouterr().out
     monkeypatch.setenv("FEDLAB_REQUIRE_BROWSER", "1")
     with pytest.raises(SystemExit, match="Browser tests required"):
-        check.run(stage)
+        Run().stage(stage)
     monkeypatch.setattr(chromium, "find", lambda: "/usr/bin/chromium")
-    assert not check.run(stage)
+    assert not Run().stage(stage)
 
 
 def test_an_unknown_stage_is_named(monkeypatch):
@@ -53,20 +53,27 @@ def test_an_unknown_stage_is_named(monkeypatch):
         check.main()
 
 
-def test_neighbours_of_one_core_run_together_and_one_that_fails_is_named(monkeypatch):
-    both = threading.Barrier(2, timeout=60)
-    stages = [Stage(name, (), f"Mend {name}.", one_core=name in "bc") for name in "abcd"]
-    ran = []
-
-    def run(stage):
-        ran.append(stage.name)
-        if stage.one_core:
-            both.wait()
-        return stage.name != "c"
-
+def test_two_stages_run_at_a_time_and_one_that_fails_ends_the_other(monkeypatch, capfd, tmp_path):
+    seen = tmp_path / "b begins"
+    b = f"open({str(seen)!r}, 'w'); import time; time.sleep(600)"
+    a = f"import pathlib as p\nwhile not p.Path({str(seen)!r}).exists(): pass\nprint('said')"
+    commands = {"a": "print('first')", "b": b, "c": f"{a}\nraise SystemExit(1)", "d": "print('d')"}
+    stages = [Stage(name, (("-c", text),), f"Mend {name}.") for name, text in commands.items()]
     monkeypatch.setattr(check, "STAGES", stages)
-    monkeypatch.setattr(check, "run", run)
     monkeypatch.setattr("sys.argv", ["check.py"])
     with pytest.raises(SystemExit, match=r"^\nFAILED in stage c. Mend c.$"):
         check.main()
-    assert sorted(ran) == ["a", "b", "c"]
+    said = re.sub(r"\d+ s", "_", capfd.readouterr().out).split()
+    assert " ".join(said) == "== a: _ == first == c: _ == said"
+
+
+def test_a_stage_waits_for_the_one_it_comes_after(monkeypatch, capfd):
+    wait = "import time; time.sleep(1); print('built')"
+    stages = [Stage("site", (("-c", wait),), ""), Stage("b", (("-c", "print('seen')"),), "")]
+    stages.append(Stage("browser", (("-c", "print('looked')"),), "", after="site"))
+    monkeypatch.setattr(check, "STAGES", stages)
+    monkeypatch.setattr("sys.argv", ["check.py"])
+    check.main()
+    said = capfd.readouterr().out
+    assert said.index("seen") < said.index("built") < said.index("looked")
+    assert re.search(r"All is well in \d+ s: b \d+ s, site \d+ s, browser \d+ s", said)
