@@ -177,8 +177,8 @@ def mnist_rows(seed: int) -> Iterator[Row]:
 
 
 def letters_rows(seed: int) -> Iterator[Row]:
-    """The same on letters, with strong skew only, as in the paper's main part."""
-    yield from settings(seed, "emnist-letters", ("strong",), ("no noise", "40 % noise"))
+    """The same on letters."""
+    yield from settings(seed, "emnist-letters", SKEWS, ("no noise", "40 % noise"))
 
 
 def noise_rows(seed: int) -> Iterator[Row]:

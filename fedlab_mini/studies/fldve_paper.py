@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from matplotlib.figure import Figure
@@ -27,13 +27,13 @@ CURVE = (5, 10, 15, 20, 25, 30)  # rounds at which accuracy is looked at
 
 
 def images(
-    source: str, net: Model, sizes: dict, names: tuple[str, ...], seed: int, sets: Iterable = SETS
+    source: str, net: Model, sizes: dict, names: tuple[str, ...], seed: int
 ) -> Iterator[Row]:
     """The paper's sets: curves, final accuracy, recall by class, what is called nine."""
     data = load(source)
     clean = federation(data, clients=5, **sizes, seed=seed)
     cases = {"no noise": (clean, FedAvg())}
-    for n in sets:
+    for n in SETS:
         fed = noisy_digits(data, n, **sizes, seed=seed)
         cases |= {f"{name}, set {n}": (fed, RULES[name](fed)) for name in names}
     for case, (fed, rule) in cases.items():

@@ -115,8 +115,11 @@ class Results:
         keyed = [claim for claim in (*self.study.claims, *self.study.reads) if claim.key]
         return {claim.key: claim.judge(self)[1] for claim in keyed}
 
-    def judged(self) -> plots.Table:
-        """Sentence by sentence: whose it is, what was measured, the verdict."""
+    def judged(self, start: str = "") -> plots.Table:
+        """Sentence by sentence: whose it is, what was measured, the verdict.
+
+        start  of the sentences shown; all without it
+        """
         whose = {claim.sentence: claim.paper for claim in self.study.claims}
         data = {
             sentence: {
@@ -125,6 +128,7 @@ class Results:
                 "verdict": word,
             }
             for sentence, (word, measured) in self.verdicts().items()
+            if sentence.startswith(start)
         }
         caption = f"{self.study.item}: {self.seeds} seeds, mean and 95 % interval."
         return plots.table(data, rows="sentence", caption=caption)
