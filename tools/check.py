@@ -23,6 +23,7 @@ import chapters
 import chromium
 
 SITE = "_build/site"
+QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}  # who waits sleeps, and leaves the core to other tests
 FAR = (  # what no processor computes differently
     "data or plots or table or widgets or quizzes or benchmarks or checkpoint or resume or sms or "
     "federation or partition or corrupt or scenarios or streams or simulation or wheel or types or "
@@ -110,16 +111,16 @@ STAGES = (
         kernels=True,
     ),
     Stage(
-        "mutants",
-        (("tools/mutants.py", "--some", "2"),),
-        "A sentence could be false and nothing would notice: sharpen the assert beside it.",
-    ),
-    Stage(
         "browser",
         (pytest("tests/site", spread="loadgroup"),),
         f"Open {SITE}/index.html and look at the page named above.",
         browser=True,
         after="site",
+    ),
+    Stage(
+        "mutants",
+        (("tools/mutants.py", "--some", "2"),),
+        "A sentence could be false and nothing would notice: sharpen the assert beside it.",
     ),
 )
 
@@ -139,7 +140,7 @@ class Run:
         """Run a stage's commands until one fails; a browser's stage only where there is one."""
         if stage.browser and not chromium.wanted("Browser tests"):
             return True
-        env = (chapters.own_settings() if stage.kernels else os.environ) | stage.env
+        env = (chapters.own_settings() if stage.kernels else os.environ) | QUIET | stage.env
         return all(self.command(words, env, out) == 0 for words in stage.commands)
 
     def command(self, words: tuple[str, ...], env: dict[str, str], out: IO[bytes] | None) -> int:
