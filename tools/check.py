@@ -83,7 +83,7 @@ STAGES = (
     ),
     Stage(
         "oracles",
-        (pytest("tests/cluster", "tests/flower", "tests/oracles"),),
+        (pytest("tests/cluster", "tests/flower", "tests/oracles", spread="loadgroup"),),
         "A result differs from a closed form, an enumeration or another library.",
     ),
     Stage(

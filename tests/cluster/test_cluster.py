@@ -18,7 +18,10 @@ from fedlab_mini.studies import store
 from fedlab_mini.studies.study import Study
 from fedlab_mini.sweep import spread
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the clusters' own start and end
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # of the clusters' own start and end
+    pytest.mark.xdist_group("one Dask and one Ray for all"),
+]
 NET, LOCAL = fm.mlp(64, 8, 10), fm.LocalSGD(batch=32)
 
 
@@ -73,7 +76,14 @@ def test_tasks_leave_this_process(there):
     assert len(seen) <= 2
 
 
-@pytest.mark.parametrize("work", [simulated, played, fitted, compared, stored])
+WORKS = [simulated, played, fitted, compared, stored]
+ON = [("dask", work) for work in WORKS]  # Ray starts its processes anew for each
+ON += [
+    ("ray", work) for work in (WORKS if os.environ.get("FEDLAB_ALL_CASES") else [simulated, stored])
+]
+
+
+@pytest.mark.parametrize(("cluster", "work"), ON, indirect=["cluster"])
 def test_a_cluster_gives_the_bytes_of_one_process(cluster, work, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDLAB_RESULTS", str(tmp_path))
     here = work()
