@@ -53,7 +53,7 @@ def full_rows(seed: int) -> Iterator[Row]:
         yield f"{SETTING}; {name}" if name else SETTING, metric, value
 
 
-def seeds(low: float, high: float, metric: str, variant: str, than: str = "") -> Test:
+def each_seed(low: float, high: float, metric: str, variant: str, than: str = "") -> Test:
     """Every seed lies between two bounds, by itself or minus the accuracy ``than``; shows them."""
 
     def test(results: Results) -> tuple[str, str]:
@@ -70,30 +70,30 @@ def seeds(low: float, high: float, metric: str, variant: str, than: str = "") ->
 def full_claims() -> Iterator[Claim]:
     """The paper's sentences in this setting, seed by seed."""
     yield starts(SETTING)
-    halves = seeds(0.5, 1, "split half", SETTING)
+    halves = each_seed(0.5, 1, "split half", SETTING)
     said = f"{SETTING}: two halves of the simulations rank alike (.5 or more, every seed)"
     yield Claim(said, halves, False, "halves_full")
     for name in METHODS[:2]:
         v = f"{SETTING}; {name}"
-        yield Claim(f"{v}: no zeros, in every seed", seeds(0, 0, "zeros", v))
-        kept = seeds(-0.02, 1, "lowest gone @ 8", v, "accuracy")
+        yield Claim(f"{v}: no zeros, in every seed", each_seed(0, 0, "zeros", v))
+        kept = each_seed(-0.02, 1, "lowest gone @ 8", v, "accuracy")
         yield Claim(f"{v}: without its eight lowest accuracy stays, in every seed", kept)
-        more = seeds(0, 1, "lowest gone @ 8", v, "highest gone @ 8")
+        more = each_seed(0, 1, "lowest gone @ 8", v, "highest gone @ 8")
         yield Claim(f"{v}: the eight highest are missed more, in every seed", more)
 
 
 def full_reads() -> Iterator[Claim]:
     """What chapter 7 says of this setting."""
     settled, stopped = (f"{SETTING}; {name}" for name in METHODS[:2])
-    one = seeds(0.95, 1, "agreement of starts", SETTING)
+    one = each_seed(0.95, 1, "agreement of starts", SETTING)
     yield Claim("the starts end with one ranking in every seed", one, False)
-    zeros = seeds(1, CLIENTS, "zeros", settled)
+    zeros = each_seed(1, CLIENTS, "zeros", settled)
     yield Claim("settled, every seed has zeros", zeros, False, "zeros_full")
-    yield Claim("stopped, no seed has", seeds(0, 0, "zeros", stopped), False)
-    less = seeds(-1, -0.02, "without zeros", settled, "accuracy")
+    yield Claim("stopped, no seed has", each_seed(0, 0, "zeros", stopped), False)
+    less = each_seed(-1, -0.02, "without zeros", settled, "accuracy")
     yield Claim("without the zeros accuracy falls in every seed", less, False, "lost_full")
     for v, key in ((settled, "lowest_full"), (stopped, "stopped_full")):
-        less = seeds(-1, -0.02, "lowest gone @ 8", v, "accuracy")
+        less = each_seed(-1, -0.02, "lowest gone @ 8", v, "accuracy")
         yield Claim(f"{v}: without the eight lowest it falls", less, False, key)
 
 
