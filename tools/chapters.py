@@ -148,6 +148,7 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
     write_atomic(blank, nbformat.writes(read_text(source)))
     name = f"book/chapters/{source.name}"
     options = {"kernel_name": KERNELSPEC["name"], "cwd": NOTEBOOKS, "progress_bar": False}
+    options["request_save_on_cell_execute"] = False  # else the file is written twice a cell
     try:
         patiently(papermill.execute_notebook, blank, target, parameters=parameters, **options)
     except papermill.PapermillExecutionError as failed:

@@ -3,7 +3,9 @@
 import itertools
 import json
 import math
+import os
 import random
+import re
 
 import anywidget
 import nbformat
@@ -62,15 +64,43 @@ LISTEN = """e => { const said = window.said = [];
       .observe(live, { childList: true, characterData: true, subtree: true });
   } }"""
 
+TOC = re.compile('(<li class="toc-h[^>]*><a [^>]*href="#)[^"]+')  # leads to headings
+ARTICLE = "(.*<article[^>]*>)(.*)(</article>.*)"
+WIDGET = re.compile(
+    r'<div class="cell_output[^>]*>\s*<script type="[^"]*widget-view\+json">.*?(</div>\s*){3}',
+    re.DOTALL,
+)
+
 pytestmark = pytest.mark.browser
 
 
+@pytest.fixture(scope="module")
+def alone(site):
+    """A function that gives a chapter's page with its first widget alone: the rest takes long.
+
+    `test_browser.py` visits every page whole.
+    """
+    made = {}
+
+    def page(chapter):
+        if chapter not in made:
+            text = (site / "notebooks" / f"{chapter}.html").read_text(encoding="utf-8")
+            head, article, foot = re.fullmatch(ARTICLE, TOC.sub(r"\1", text), re.DOTALL).groups()
+            made[chapter] = site / "notebooks" / f"{chapter}-{os.getpid()}.html"
+            made[chapter].write_text(head + WIDGET.search(article)[0] + foot, encoding="utf-8")
+        return made[chapter]
+
+    yield page
+    for path in made.values():
+        path.unlink()
+
+
 @pytest.fixture
-def explorer(open_page, site):
+def explorer(open_page, alone):
     """A function that opens a chapter: its page, its explorer, and a button of it by name."""
 
     def open_one(chapter, **look):
-        page = open_page(f"{site.as_uri()}/notebooks/{chapter}.html", **look)
+        page = open_page(alone(chapter).as_uri(), **look)
         board = page.locator(".fedlab-widget").first
         board.wait_for()
         return page, board, lambda name: board.get_by_role("button", name=name, exact=True)
