@@ -131,8 +131,11 @@ def test_canonical_text_survives_execution(tmp_path):
 
 def test_a_figure_drawn_again_has_the_same_bytes(tmp_path, own_settings):
     source = tmp_path / "01_x.md"
-    draw = "\nThen:\n\n```{code-cell}\nplots.curves({'a': [1, 2]})\n```\n"
-    source.write_text(TEXT.replace("seed = 0", "seed = 0\nfrom fedlab_mini import plots") + draw)
+    draw = (
+        "figure = plt.figure()\nfigure.subplots().set(xlabel='x', ylabel='y')\nplt.close()\nfigure"
+    )
+    draw = f"\nThen:\n\n```{{code-cell}}\n{draw}\n```\n"
+    source.write_text(TEXT.replace("seed = 0", "import matplotlib.pyplot as plt") + draw)
     runs = [chapters.run(source, tmp_path / f"{name}.ipynb", {}) for name in "ab"]
     (first,), (again,) = (run.cells[-1].outputs for run in runs)
     assert first.data == again.data
