@@ -60,17 +60,21 @@ def numbered() -> list[Path]:
     return [path for path in sources() if path.stem[0].isdigit()]
 
 
-def lacking(source: Path) -> list[str]:
-    """Packages that a chapter needs, by tags such as ``needs-flwr``, and that are not here."""
+def needed(source: Path) -> list[str]:
+    """Packages that a chapter needs beside the book's, by tags such as ``needs-flwr``."""
     tags = [tag for cell in read_text(source).cells for tag in cell.metadata.get("tags", [])]
-    wanted = {tag.removeprefix("needs-") for tag in tags if tag.startswith("needs-")}
-    return sorted(name for name in wanted if find_spec(name) is None)
+    return sorted({tag.removeprefix("needs-") for tag in tags if tag.startswith("needs-")})
 
 
 def left_out(source: Path) -> str:
     """Why a chapter cannot run here, and what helps; empty if it can."""
-    packages = ", ".join(lacking(source))
-    return packages and f"{source.stem} is not run: it needs {packages}; `make setup WITH=flower`"
+    wanted = needed(source)
+    if packages := ", ".join(name for name in wanted if find_spec(name) is None):
+        return f"{source.stem} is not run: it needs {packages}; `make setup WITH=flower`"
+    if "flwr" in wanted and " " in sys.prefix:
+        place = f"below a folder with a space: {sys.prefix}"
+        return f"{source.stem} is not run: Flower cannot work {place}"
+    return ""
 
 
 def runnable(names: Iterable[str] = ()) -> list[Path]:

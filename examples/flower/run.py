@@ -109,6 +109,8 @@ class Cluster:
     """A SuperLink and its SuperNodes as processes; logs, keys and state in one folder."""
 
     def __init__(self, folder: Path):
+        if " " in str(BIN):  # its SuperLink would find no plan of its tables
+            raise RuntimeError(f"Flower cannot work below a folder with a space: {BIN}")
         self.folder, self.port = folder.resolve(), free_port()
         self.folder.mkdir(parents=True, exist_ok=True)
         self.address = f"127.0.0.1:{self.port}"

@@ -28,7 +28,10 @@ import fedlab_mini as fm
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 pytest.importorskip("ray", reason="Ray is not installed: make setup WITH=flower")
-pytestmark = with_all_cases("a minute and more for each")
+pytestmark = [
+    with_all_cases("a minute and more for each"),
+    pytest.mark.skipif(" " in sys.prefix, reason="Flower cannot work below a folder with a space"),
+]
 NET = fm.mlp(64, 32, 10)
 RENAMES = "fm.LabelStandardisation(3, window=2, spread=0.5, margin=0.3)"
 

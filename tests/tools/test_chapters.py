@@ -216,3 +216,11 @@ def test_a_chapter_that_needs_what_is_not_here_is_left_out_and_says_why(
     assert "02_y" in said
     assert "needs nosuch;" in said
     assert "WITH=flower" in said
+
+
+def test_flower_is_not_asked_where_its_path_holds_a_space(monkeypatch):
+    needs = next(filter(chapters.needed, chapters.sources()))
+    monkeypatch.setattr(chapters, "find_spec", lambda name: name)
+    assert chapters.left_out(needs) == ""
+    monkeypatch.setattr("sys.prefix", "/home/ann/my book/.venv")
+    assert "/home/ann/my book" in chapters.left_out(needs)
