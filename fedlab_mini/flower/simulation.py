@@ -34,10 +34,13 @@ def train(
 
     timeout  seconds that a round waits for replies
     returns  the ``History`` of ``fm.train`` up to rounding, without ``labels``
-    raises   ImportError without Ray; other arguments, errors: see ``fm.train``
+    raises   ImportError without Ray; RuntimeError where Flower is installed below a folder with a
+             space in its name; other arguments, errors: see ``fm.train``
     cost     seconds to start Ray, which is shut down at the end, then a tenth of a second a round
              and more
     """
+    if " " in sys.prefix:  # it would wait for ever
+        raise RuntimeError(f"Flower cannot work below a folder with a space: {sys.prefix}")
     import ray
     from flwr.simulation import run_simulation  # here, since nodes have no use for it
 

@@ -374,7 +374,14 @@ for name in ("theta", "scores", "weights", "loss"):
 """
 
 
+def test_a_folder_with_a_space_is_an_error_and_no_endless_wait(monkeypatch, make_fed):
+    monkeypatch.setattr("sys.prefix", "/home/ann/my book/.venv")
+    with pytest.raises(RuntimeError, match="/home/ann/my book"):
+        flower.train(make_fed([9, 5]), fm.mlp(6, 4, 3), fm.FedAvg(), rounds=1)
+
+
 @with_all_cases("Ray starts processes for half a minute")
+@pytest.mark.skipif(" " in sys.prefix, reason="Flower cannot work below a folder with a space")
 def test_the_simulation_gives_what_one_process_gives():
     """The example on the reference page; in a process of its own, as Ray leaves files open."""
     page = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
