@@ -36,6 +36,8 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
     def run() -> tuple[Tensor, Tensor]:
         s = np.arange(game.n)
         before = betaln(s + beta, game.n - 1 - s + alpha) - betaln(alpha, beta)
+        if not np.isfinite(before).all():
+            raise ValueError(f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}")
         return semivalue(game, np.exp(before))
 
     return _estimate(f"beta-Shapley({alpha:g}, {beta:g})", game, run)

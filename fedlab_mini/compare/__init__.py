@@ -131,6 +131,8 @@ def _listed(name: str, given: Any, such_as: str) -> list:
 
 
 def _seeds(given: Any) -> list[int]:
+    if isinstance(given, Mapping):
+        raise TypeError(f"seeds: expected such as range(10), got {checks.shown(given)}")
     found = [checks.whole("seeds", seed, 0) for seed in _listed("seeds", given, "range(10)")]
     if not found or len(set(found)) != len(found):
         raise ValueError(f"seeds: expected different whole numbers, at least one, got {found}")
@@ -139,7 +141,10 @@ def _seeds(given: Any) -> list[int]:
 
 def _scenarios(given: Any) -> dict[str, Callable]:
     if isinstance(given, Mapping):
-        return dict(given)
+        if not given or not all(map(callable, given.values())):
+            asked = "scenarios: expected {name: function (data, seed) -> (fed, net)}"
+            raise TypeError(f"{asked}, got {checks.shown(given)}")
+        return {checks.text("scenarios", name): make for name, make in given.items()}
     wanted = SCENARIOS if given is None else given
     names = _listed("scenarios", wanted, "['alike'] or {name: function}")
     for name in names:

@@ -128,7 +128,8 @@ class RoundValue(RoundScore):
     def score(self, round: Round) -> Tensor:
         """The values of the round's game, [m]."""
         with self.counted(self.table(round, self.absent)) as game:
-            return self.value(game).values
+            found = instance("value", self.value(game), shapley.Estimate, "what fm.exact returns")
+            return found.values
 
 
 @dataclass(eq=False, kw_only=True)
