@@ -16,6 +16,12 @@ EVERY = 1 if ALL_CASES else 9  # with 9, each value meets each kind of name
 PLENTY = 2500
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Some bad values are good names of a folder: what is written there goes with it."""
+    monkeypatch.chdir(tmp_path)
+
+
 @functools.cache
 def cases() -> dict[str, list[bad_input.Case]]:
     """All cases by the name that they try."""
