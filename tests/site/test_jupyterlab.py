@@ -75,6 +75,7 @@ SEEN = """() => {
     open: all("details[open]").length,
     folded: all(".jp-InputPlaceholder").length,
     errors: all(".jp-OutputArea-output.jp-mod-error").length,
+    hidden: all(".jp-OutputArea-output").filter(e => e.innerText.startsWith("<Figure")).length,
   };
 }"""
 
@@ -147,7 +148,7 @@ def test_a_chapter_reads_right(desk, source):
     assert "$$" not in seen["text"]
     assert "Solution of exercise" not in seen["text"]
     assert seen["formulas"][0] > 10
-    assert seen["formulas"][1] == seen["open"] == seen["errors"] == 0
+    assert seen["formulas"][1] == seen["open"] == seen["errors"] == seen["hidden"] == 0
     assert seen["folded"] == sum("jupyter" in cell.metadata for cell in stored)
     assert desk.get_by_text("Jupyter news").count() == 0
 
