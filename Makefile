@@ -74,7 +74,7 @@ lab: setup
 	@$(RUN) -m jupyter lab --config=tools/jupyter/jupyter_lab_config.py
 
 evidence: setup
-	@$(RUN) -m fedlab_mini.studies run --jobs 2
+	@$(RUN) -m studies run --jobs 2
 
 mutants: setup
 	@$(RUN) tools/mutants.py $(CHAPTERS)

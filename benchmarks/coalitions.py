@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
-from fedlab_mini import tables
-from fedlab_mini.compare import METHODS, SCENARIOS
-from fedlab_mini.compare.cell import LOCAL, Watch
-from fedlab_mini.game import all_coalitions
+from fedlab_mini.games import round_tables as tables
+from fedlab_mini.games.game import all_coalitions
+from fedlab_mini.judge.compare import METHODS, SCENARIOS
+from fedlab_mini.judge.compare.cell import LOCAL, Watch
 
 from .timing import Result, cpu, interleave, ratios
 

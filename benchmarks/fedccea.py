@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
-from fedlab_mini import plain
+from fedlab_mini.engine import plain
 from fedlab_mini.methods.fedccea import Simulations
 
 from .engine import describe

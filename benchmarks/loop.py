@@ -16,8 +16,8 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 
 import fedlab_mini as fm
-from fedlab_mini import plain
-from fedlab_mini.local import STACK
+from fedlab_mini.engine import plain
+from fedlab_mini.engine.local import STACK
 
 Order = Callable[[int, int], Tensor]  # (round, client) -> the order of the client's samples
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.game import all_coalitions
+from fedlab_mini.games.game import all_coalitions
 
 from .loop import Order, PlainLoop, engine_order
 from .timing import Result, cpu, interleave, ratios

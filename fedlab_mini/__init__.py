@@ -3,10 +3,34 @@
 ``import fedlab_mini as fm`` gives every public name; the chapters of the book derive them.
 """
 
-from . import evidence as evidence
 from . import methods
-from .compare import compare
-from .corrupt import (
+from .engine.local import LocalSGD
+from .engine.model import Model, cnn, logistic, mlp
+from .engine.rounds import Cost, History, Round, Server
+from .engine.simulate import simulate
+from .engine.train import local_updates, train
+from .games.closed_forms import additive, airport, glove, majority, quadratic
+from .games.game import Game, all_coalitions
+from .games.shapley import (
+    Estimate,
+    alone,
+    banzhaf,
+    exact,
+    guided,
+    kernel,
+    leave_one_out,
+    permutation,
+    truncated,
+)
+from .games.training_games import retraining_game, round_game
+from .games.values import beta_shapley, core_shortfall, least_core, nucleolus
+from .judge import evidence as evidence
+from .judge.compare import compare
+from .judge.metrics import detection_auc, fairness, kendall, spearman
+from .judge.removal import removal_curves
+from .judge.score import score
+from .methods import *  # noqa: F403
+from .worlds.corrupt import (
     backdoor,
     delete_words,
     flip_labels,
@@ -18,40 +42,10 @@ from .corrupt import (
     sign_flip,
     swap_labels,
 )
-from .data import Dataset, DataUnavailable, load
-from .federation import Federation, federation
-from .game import Game, all_coalitions
-from .games import (
-    additive,
-    airport,
-    glove,
-    majority,
-    quadratic,
-    retraining_game,
-    round_game,
-)
-from .local import LocalSGD
-from .methods import *  # noqa: F403
-from .metrics import contribution_index, detection_auc, fairness, kendall, spearman
-from .model import Model, cnn, logistic, mlp
-from .partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
-from .rounds import Cost, History, Round, Server
-from .scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
-from .score import score
-from .shapley import (
-    Estimate,
-    alone,
-    banzhaf,
-    exact,
-    guided,
-    kernel,
-    leave_one_out,
-    permutation,
-    truncated,
-)
-from .simulation import removal_curves, simulate
-from .training import local_updates, train
-from .values import beta_shapley, core_shortfall, least_core, nucleolus
+from .worlds.data import Dataset, DataUnavailable, load
+from .worlds.federation import Federation, federation
+from .worlds.partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
+from .worlds.scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
 
 __version__ = "0.1.0"
 
@@ -77,7 +71,6 @@ __all__ = [
     "by_class",
     "cnn",
     "compare",
-    "contribution_index",
     "core_shortfall",
     "delete_words",
     "detection_auc",

@@ -1,96 +1,31 @@
-"""Scores of recorded rounds from the command line; ``--help`` says what the files hold."""
+"""The command line: ``python -m fedlab_mini score | compare | data``, each with its ``--help``."""
 
 from __future__ import annotations
 
-import argparse
-import functools
+import importlib
+import sys
 from collections.abc import Sequence
 
-import numpy as np
-import pandas as pd
-from torch import nn
-
-import fedlab_mini as fm
-from fedlab_mini.command import imported
-from fedlab_mini.score import Method, score
-
-METHODS: dict[str, Method] = {
-    "FedAvg": fm.FedAvg(),
-    "CGSV": fm.CGSV(),
-    "FRCCE": fm.FRCCE(),
-    "FLDVE": fm.FLDVE(),
-    "SFedAvg": fm.SFedAvg(None),  # type: ignore[arg-type]
-    "exact": fm.exact,
-    "leave_one_out": fm.leave_one_out,
-    "banzhaf": fm.banzhaf,
-    "permutation": functools.partial(fm.permutation, samples=200),
+COMMANDS = {
+    "score": "score the clients of recorded rounds",
+    "compare": "your method beside the book's, on the same federations",
+    "data": "data sets: list, fetch, verify",
 }
-FILES = """
-A round is an .npz file, written by numpy.savez:
-  updates [m, P]  local minus global parameters, one row a client; or models [m, P], local ones
-  clients [m]     ids, whole numbers or names (default: 0..m-1); sizes [m] samples (or equal)
-  theta [P]       the model before the round (needed in the first; default: federated averaging's)
-  t               the round's number (optional; numbers that do not increase are refused)
-The validation file holds x [N, ...] and y [N]. P parameters in the order of module.parameters().
-
-Give the rounds in their order: name files round_001.npz, so that round_*.npz sorts them.
-"""
 
 
-def network(text: str) -> fm.Model:
-    """A model by its widths, ``64,32,10``, or by name, ``package.module:NAME``."""
-    if ":" not in text:
-        try:
-            return fm.mlp(*(int(width) for width in text.split(",")))
-        except ValueError:
-            raise ValueError(
-                f"--net: expected widths such as 64,32,10 or module:NAME, got {text}"
-            ) from None
-    found = imported("--net", text)
-    found = found() if not isinstance(found, nn.Module | fm.Model) else found
-    return found if isinstance(found, fm.Model) else fm.Model(found)
-
-
-def main(words: Sequence[str] | None = None) -> pd.DataFrame:
-    """Run ``score`` on files, print the table and write it where ``--csv`` says."""
-    parser = argparse.ArgumentParser(prog="python -m fedlab_mini", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    given = commands.add_parser(
-        "score",
-        help="score the clients of recorded rounds",
-        epilog=FILES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    given.add_argument("rounds", nargs="+", help="one .npz file a round, in their order")
-    given.add_argument("--net", required=True, help="64,32,10 (an MLP) or package.module:NAME")
-    given.add_argument("--validation", required=True, help="an .npz file with x and y")
-    given.add_argument("--methods", default="CGSV,leave_one_out", help=", ".join(METHODS))
-    given.add_argument("--metric", default="accuracy", choices=("accuracy", "loss"))
-    given.add_argument("--seed", type=int, default=0)
-    given.add_argument("--csv", help="write the table here")
-    asked = parser.parse_args(words)
-    names = asked.methods.split(",")
-    if unknown := [name for name in names if name not in METHODS]:
-        parser.error(f"--methods: unknown {', '.join(unknown)}; known are {', '.join(METHODS)}")
-    try:
-        with np.load(asked.validation, allow_pickle=False) as file:
-            validation = (file["x"], file["y"])
-        table = score(
-            asked.rounds,
-            net=network(asked.net),
-            validation=validation,
-            methods={name: METHODS[name] for name in names},
-            metric=asked.metric,
-            seed=asked.seed,
-        )
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        parser.exit(1, f"{error}\n")
-    print(table.to_string(float_format=lambda value: f"{value:.4g}"))
-    if asked.csv:
-        table.to_csv(asked.csv)
-        print(f"written: {asked.csv}")
-    return table
+def main(words: Sequence[str] | None = None) -> object:
+    """Run one command; what is not one ends with exit status 2 and the list of commands."""
+    words = sys.argv[1:] if words is None else list(words)
+    if words and words[0] in COMMANDS:
+        return importlib.import_module(f"fedlab_mini.command.{words[0]}").main(words[1:])
+    lines = [f"  {name:8s} {what}" for name, what in COMMANDS.items()]
+    usage = "\n".join(["usage: python -m fedlab_mini COMMAND [--help]", "", *lines])
+    if words in (["-h"], ["--help"]):
+        return print(usage)
+    print(usage, file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":
-    main()
+    answer = main()
+    sys.exit(answer if isinstance(answer, int) else 0)

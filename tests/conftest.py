@@ -13,7 +13,7 @@ from hypothesis import settings
 from torch import Tensor
 
 import fedlab_mini as fm
-import fedlab_mini.plain
+import fedlab_mini.engine.plain
 
 settings.register_profile("book", derandomize=True, deadline=None, max_examples=20, database=None)
 settings.load_profile("book")
@@ -69,7 +69,7 @@ def own_settings():
 @pytest.fixture(scope="session")
 def plain() -> ModuleType:
     """The readable twin of the engine: one client after another."""
-    return fedlab_mini.plain
+    return fedlab_mini.engine.plain
 
 
 @pytest.fixture(scope="session")

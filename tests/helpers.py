@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.corrupt import UpdateAttack
-from fedlab_mini.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.worlds.corrupt import UpdateAttack
 
 S = TypeVar("S", bound=fm.FedAvg)
 ALL_CASES = bool(os.environ.get("FEDLAB_ALL_CASES"))

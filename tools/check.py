@@ -88,7 +88,7 @@ STAGES = (
     ),
     Stage(
         "evidence",
-        (("-m", "fedlab_mini.studies", "check"),),
+        (("-m", "studies", "check"),),
         "A stored result is not what the code gives: `make evidence` runs what is stale.",
     ),
     Stage(

@@ -95,7 +95,7 @@ def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
             yield f"fold the {question} (:class: dropdown), or put its code there"
         elif source and re.search(r"\btitle=", source):
             yield f"a title may give away the {question}; leave it to the caption"
-        elif source and "fedlab_mini.widgets" in source and not tells_nothing(then):
+        elif source and "fedlab_mini.show.widgets" in source and not tells_nothing(then):
             yield f"fold the {question} and its explorer (:class: dropdown)"
 
 

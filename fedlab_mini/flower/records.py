@@ -14,8 +14,8 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from torch import Tensor
 
-from ..minibatches import LocalSGD
-from ..rounds import Message
+from ..engine.minibatches import LocalSGD
+from ..engine.rounds import Message
 
 
 def pack(**parts: object) -> RecordDict:

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..checkpoint import whole_file
-from ..log import Log
-from ..rounds import History, Strategy
+from ..engine.checkpoint import whole_file
+from ..engine.log import Log
+from ..engine.rounds import History, Strategy
 
 LOGGER = logging.getLogger("flwr.fedlab_mini")  # where Flower's own lines go
 

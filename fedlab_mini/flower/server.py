@@ -17,15 +17,15 @@ from flwr.app import Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 from torch import Tensor
 
-from .. import rounds as fl
-from ..checkpoint import fingerprint, whole_file
 from ..checks import distinct_ids, instance, number, reals, whole
-from ..federation import Federation, Samples
-from ..local import LocalSGD
-from ..log import Log
-from ..loop import run
-from ..model import Model
-from ..start import begin, names
+from ..engine import rounds as fl
+from ..engine.checkpoint import fingerprint, whole_file
+from ..engine.local import LocalSGD
+from ..engine.log import Log
+from ..engine.loop import run
+from ..engine.model import Model
+from ..engine.start import begin, names
+from ..worlds.federation import Federation, Samples
 from .records import pack, sent, settings, unpack
 from .results import LOGGER, say, write
 

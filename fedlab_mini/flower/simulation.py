@@ -11,10 +11,10 @@ import sys
 from typing import Any
 
 from ..checks import instance
-from ..federation import Federation
-from ..local import LocalSGD
-from ..model import Model
-from ..rounds import History, Strategy
+from ..engine.local import LocalSGD
+from ..engine.model import Model
+from ..engine.rounds import History, Strategy
+from ..worlds.federation import Federation
 from .client import client_app
 from .server import server_app
 

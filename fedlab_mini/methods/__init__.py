@@ -6,7 +6,7 @@ every strategy owes its users.
 
 from .cgsv import CGSV, cosine_game, cosines
 from .fedavg import FedAvg
-from .fedccea import AAM, FedCCEAResult, fedccea, fit_aam, simulator
+from .fedccea import AAM, FedCCEAResult, contribution_index, fedccea, fit_aam, simulator
 from .label_standardisation import LabelStandardisation
 from .neighbours import (
     ClassCosine,
@@ -38,6 +38,7 @@ __all__ = [
     "Taylor",
     "TrustCosine",
     "class_relevance",
+    "contribution_index",
     "cosine_game",
     "cosines",
     "fedccea",

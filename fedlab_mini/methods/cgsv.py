@@ -13,11 +13,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .. import checkpoint as files
 from ..checks import choice, flag, number, reals
-from ..game import Game
-from ..model import one_thread
-from ..rounds import Round, Server
+from ..engine import checkpoint as files
+from ..engine.model import one_thread
+from ..engine.rounds import Round, Server
+from ..games.game import Game
 from .fedavg import FedAvg, optional
 
 ALPHA, LEAST = 0.95, 1e-3  # reputation's memory and floor in the code of [Xu et al. 2021]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, flag, whole
-from ..rounds import Message, Round, Server
+from ..engine.rounds import Message, Round, Server
 from ..streams import stream
 
 Check = Callable[[str, Any], Any]  # (name, value) -> the value to keep, or a ValueError, TypeError

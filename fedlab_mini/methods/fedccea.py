@@ -11,6 +11,7 @@ import inspect
 import math
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,12 @@ from torch import Tensor
 from torch.optim.adam import adam  # the function: the class takes seconds to import on first use
 
 from .. import checks
-from ..federation import Federation
-from ..local import LocalSGD
-from ..metrics import contribution_index
-from ..model import Model, one_thread
-from ..rounds import Cost, frame
-from ..simulation import samples_used, simulate
+from ..engine.local import LocalSGD
+from ..engine.model import Model, one_thread
+from ..engine.rounds import Cost, frame
+from ..engine.simulate import samples_used, simulate
 from ..streams import stream
+from ..worlds.federation import Federation
 from .fedavg import versus
 
 if TYPE_CHECKING:
@@ -35,6 +35,16 @@ PRINTED = {"on": "test"} | dict.fromkeys(("steps", "lr", "start"), "not said")
 NODES = 10  # of the AAM's hidden layer
 ADAM: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
 ADAM |= {"amsgrad": False, "maximize": False, "fused": True}
+
+
+def contribution_index(v: Tensor | Sequence[float]) -> Tensor:
+    """CCI: negative values become 0, the rest is scaled to sum 1; equal shares if nothing is left.
+
+    v [K]; returns [K]                                                [Shyn et al. 2021; chapter 7]
+    """
+    positive = checks.reals("v", v, ["K"], dtype=torch.float64).cpu().clamp(min=0)
+    total = positive.sum()
+    return positive / total if total > 0 else torch.full_like(positive, 1 / len(positive))
 
 
 @dataclass(frozen=True)

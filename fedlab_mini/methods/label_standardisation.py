@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, flag, number, whole
-from ..model import Model
-from ..rounds import Round, Server
+from ..engine.model import Model
+from ..engine.rounds import Round, Server
 from .fedavg import optional
 from .sfedavg import SFedAvg
 

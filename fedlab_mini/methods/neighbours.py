@@ -15,11 +15,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .. import shapley
 from ..checks import choice, instance, number, reals, whole
-from ..game import Game
-from ..rounds import Round
-from ..tables import gradient, hessian_product, round_table
+from ..engine.rounds import Round
+from ..games import shapley
+from ..games.game import Game
+from ..games.round_tables import gradient, hessian_product, round_table
 from .fedavg import FedAvg
 
 

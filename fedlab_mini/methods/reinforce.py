@@ -16,8 +16,8 @@ from torch.nn.functional import logsigmoid
 from torch.optim.adam import adam  # the function: the class takes seconds to import on first use
 
 from ..checks import choice, number, shown, whole
-from ..model import mlp, one_thread
-from ..rounds import Round, Server
+from ..engine.model import mlp, one_thread
+from ..engine.rounds import Round, Server
 from ..streams import stream
 from .fedavg import FedAvg, optional
 

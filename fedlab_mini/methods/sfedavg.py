@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, flag, instance, number, whole
-from ..coalitions import coalition_metric
-from ..federation import Federation
-from ..game import Game
-from ..local import LocalSGD
-from ..model import Model
-from ..rounds import History, Round, Server
-from ..shapley import exact as exact_values
-from ..shapley import permutation
+from ..engine.local import LocalSGD
+from ..engine.model import Model
+from ..engine.rounds import History, Round, Server
+from ..engine.train import train
+from ..games.coalitions import coalition_metric
+from ..games.game import Game
+from ..games.shapley import exact as exact_values
+from ..games.shapley import permutation
 from ..streams import stream
-from ..training import train
+from ..worlds.federation import Federation
 from .fedavg import FedAvg, optional
 
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.compare import METHODS
-from fedlab_mini.corrupt import UpdateAttack
-from fedlab_mini.studies import store
-from fedlab_mini.studies.study import Study
-from fedlab_mini.sweep import spread
+from fedlab_mini.engine.sweep import spread
+from fedlab_mini.judge.compare import METHODS
+from fedlab_mini.worlds.corrupt import UpdateAttack
+from studies import store
+from studies.study import Study
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the clusters' own start and end

@@ -15,7 +15,7 @@ from helpers import each_value, with_all_cases, with_attacks
 
 import chapters
 import fedlab_mini as fm
-from fedlab_mini.local import LocalSGD
+from fedlab_mini.engine.local import LocalSGD
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
@@ -140,7 +140,7 @@ def swapped() -> tuple[fm.Federation, fm.Model, Callable[[], fm.LabelStandardisa
 def test_in_a_crowd_minibatches_are_dealt_otherwise_and_alike(make_fed, monkeypatch):
     fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
     few = fm.train(fed, net, fm.FedAvg(3), rounds=3, local=LOCAL, seed=3)
-    monkeypatch.setattr("fedlab_mini.minibatches.CROWD", 2)
+    monkeypatch.setattr("fedlab_mini.engine.minibatches.CROWD", 2)
     many = fm.train(fed, net, fm.FedAvg(3), rounds=3, local=LOCAL, seed=3)
     assert not torch.equal(few.theta, many.theta)
     assert_alike(over_nodes(fed, net, fm.FedAvg(3), 3), many)

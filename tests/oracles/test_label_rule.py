@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 import fedlab_mini as fm
+from fedlab_mini.engine.rounds import Round
 from fedlab_mini.methods.label_standardisation import Inspection
-from fedlab_mini.rounds import Round
 
 CLASSES = 5
 NET = fm.logistic(CLASSES, CLASSES)

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini import tables
-from fedlab_mini.compare.cell import Watch
-from fedlab_mini.compare.judge import fair, left_over, relative_error, removal
-from fedlab_mini.compare.methods import METHODS, Retrained
-from fedlab_mini.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.games import round_tables as tables
+from fedlab_mini.judge.compare.cell import Watch
+from fedlab_mini.judge.compare.judge import fair, left_over, relative_error, removal
+from fedlab_mini.judge.compare.methods import METHODS, Retrained
 
 NET = fm.mlp(3, 4, 3)
 K = 5

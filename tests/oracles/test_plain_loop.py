@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini.local import LocalSGD
+from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.streams import stream
 
 pytestmark = pytest.mark.oracle

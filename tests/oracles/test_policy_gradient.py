@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.distributions import Bernoulli
 
 import fedlab_mini as fm
+from fedlab_mini.engine.rounds import Round
 from fedlab_mini.methods.reinforce import PULL, Policy, log_probability
-from fedlab_mini.rounds import Round
 
 D = 3  # inputs of the policy
 

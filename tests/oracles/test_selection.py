@@ -15,8 +15,8 @@ from scipy import stats
 from torch import Tensor
 
 import fedlab_mini as fm
+from fedlab_mini.engine.rounds import Round
 from fedlab_mini.methods.sfedavg import printed
-from fedlab_mini.rounds import Round
 
 NET = fm.mlp(4, 5, 3)  # P = 43
 CLASSES = 3

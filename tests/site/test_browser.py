@@ -136,7 +136,7 @@ SOUGHT = {
     "install": "faq.html#how-do-i-install-it",
     "malicious client": "faq.html#a-score-is-negative-is-the-client-malicious",
     "Shapley": "notebooks/02_shapley_theory.html",
-    "round_game": "api.html#fedlab_mini.games.round_game",
+    "round_game": "api.html#fedlab_mini.games.training_games.round_game",
 }
 
 

@@ -35,7 +35,7 @@ MADE = {
 }
 SETUP = """import torch
 import fedlab_mini as fm
-from fedlab_mini.widgets import *
+from fedlab_mini.show.widgets import *
 
 fed = fm.federation(fm.load("digits"), clients=3, samples=120, seed=0)
 net = fm.logistic(64, 10)

@@ -14,7 +14,7 @@ import visit
 
 import chapters
 import page_scripts
-from fedlab_mini import widgets
+from fedlab_mini.show import widgets
 
 HOMES = {  # the widget, and the number that it asks for
     "02_shapley_theory": (widgets.ShapleyExplorer, "share", "C"),

@@ -11,8 +11,8 @@ def tree(tmp_path, monkeypatch):
     """A small repository in place of the real one."""
     for name in (
         "notebooks/01_x.md",
-        "fedlab_mini/model.py",
-        "fedlab_mini/data/digits.py",
+        "fedlab_mini/engine/model.py",
+        "fedlab_mini/worlds/data/digits.py",
         "data/card.md",
         "requirements.txt",
         "tools/chapters.py",
@@ -29,8 +29,8 @@ def tree(tmp_path, monkeypatch):
     "name",
     [
         "notebooks/01_x.md",
-        "fedlab_mini/model.py",
-        "fedlab_mini/data/digits.py",
+        "fedlab_mini/engine/model.py",
+        "fedlab_mini/worlds/data/digits.py",
         "data/card.md",
         "requirements.txt",
     ],

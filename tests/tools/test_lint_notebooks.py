@@ -154,7 +154,7 @@ def test_only_an_image_without_alt_text_is_found(text):
 
 
 QUIZ, FOLD = "By hand. Guess first: a?", ":::{admonition} Answer\n:class: dropdown\n\nb\n:::"
-SHOW, EXPLORER = "plots.curves(x)", "from fedlab_mini.widgets import X\nX()"
+SHOW, EXPLORER = "plots.curves(x)", "from fedlab_mini.show.widgets import X\nX()"
 GUESSES = [  # texts and cells of a page; what is said of it
     ([QUIZ, [SHOW], "It is b."], ""),
     ([QUIZ, [EXPLORER], FOLD], ""),

@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.corrupt import UpdateAttack
-from fedlab_mini.local import LocalSGD
+from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.methods import cgsv
+from fedlab_mini.worlds.corrupt import UpdateAttack
 
 SIZES = (9, 4, 20, 13, 7)
 Seen = tuple[list[int], list[int], np.ndarray, list[int]]  # ids, sizes, updates, missing ids

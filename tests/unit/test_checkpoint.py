@@ -17,7 +17,7 @@ from helpers import away, here
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini import checkpoint
+from fedlab_mini.engine import checkpoint
 
 
 def test_what_is_saved_comes_back(tmp_path):
@@ -205,7 +205,7 @@ def test_what_killed_runs_left_is_removed_and_nothing_else(tmp_path):
 KILLED = """
 import os, signal, sys
 import fedlab_mini as fm
-from fedlab_mini import games
+from fedlab_mini.games import training_games as games
 
 fed = fm.federation(fm.load("digits"), clients=9, corrupt={1: fm.sign_flip()}, seed=1)
 real, calls = games.simulate, []
@@ -340,7 +340,7 @@ def test_fingerprints_end_where_an_object_holds_itself():
 
 def test_fingerprints_are_the_same_in_every_process():
     code = (
-        "import torch, fedlab_mini as fm; from fedlab_mini.checkpoint import fingerprint\n"
+        "import torch, fedlab_mini as fm; from fedlab_mini.engine.checkpoint import fingerprint\n"
         "class A(torch.nn.LSTM):\n"
         "    def forward(self, x): return fm.cosines(x) if 'q' in {'a', 'b', 'q'} else {1: print}\n"
         "made = (fm.Model(A(3, 2)), fm.FRCCE, {'x', 'y', 'z'}, fm.LocalSGD(), object())\n"

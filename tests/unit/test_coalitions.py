@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini import coalitions as module
-from fedlab_mini.coalitions import coalition_metric
+from fedlab_mini.games import coalitions as module
+from fedlab_mini.games.coalitions import coalition_metric
 
 NETS = {
     "logistic": lambda: fm.logistic(6, 3),

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.compare import METHODS, SCENARIOS, Retrained, figure, summary
-from fedlab_mini.compare import __main__ as command
-from fedlab_mini.compare.methods import watcher
-from fedlab_mini.compare.scenarios import CLIENTS, lesser, noisy_inputs
+from fedlab_mini.command import compare as command
+from fedlab_mini.judge.compare import METHODS, SCENARIOS, Retrained
+from fedlab_mini.judge.compare.methods import watcher
+from fedlab_mini.judge.compare.scenarios import CLIENTS, lesser, noisy_inputs
+from fedlab_mini.show.comparison import figure, summary
 
 SMALL = {
     "Shapley": METHODS["Shapley"],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedlab_mini.corrupt import (
+from fedlab_mini.worlds.corrupt import (
     DataCorruption,
     UpdateAttack,
     backdoor,
@@ -18,7 +18,7 @@ from fedlab_mini.corrupt import (
     sign_flip,
     swap_labels,
 )
-from fedlab_mini.data import load
+from fedlab_mini.worlds.data import load
 
 DIGITS, SMS = load("digits"), load("sms-synthetic")
 EVEN = DIGITS.only_classes([0, 2, 4, 6, 8])

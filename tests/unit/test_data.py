@@ -21,7 +21,8 @@ import pytest
 import torch
 
 import make_mnist5k
-from fedlab_mini.data import (
+from fedlab_mini.command.data import main
+from fedlab_mini.worlds.data import (
     CARDS,
     Dataset,
     DataUnavailable,
@@ -32,12 +33,11 @@ from fedlab_mini.data import (
     store,
     text_dataset,
 )
-from fedlab_mini.data.__main__ import main
-from fedlab_mini.data.registry import Card, Download, File
-from fedlab_mini.data.text import LENGTH, frequent_words, read_sms
+from fedlab_mini.worlds.data.registry import Card, Download, File
+from fedlab_mini.worlds.data.text import LENGTH, frequent_words, read_sms
 
 ROOT = Path(__file__).resolve().parents[2]
-fetching = sys.modules["fedlab_mini.data.fetch"]  # its name in the package is the function
+fetching = sys.modules["fedlab_mini.worlds.data.fetch"]  # its name in the package is the function
 EMBEDDED = ["digits", "mnist5k", "sms-synthetic"]
 
 
@@ -708,7 +708,7 @@ def real(name: str, part: str | None = None) -> Dataset:
         if "is not the right file" in str(error):
             raise
         pytest.skip(
-            f"real {name} not on this machine; `python -m fedlab_mini.data fetch {name}` gets it"
+            f"real {name} not on this machine; `python -m fedlab_mini data fetch {name}` gets it"
         )
 
 

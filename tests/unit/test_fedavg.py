@@ -8,7 +8,7 @@ import torch
 from helpers import a_round, started
 
 import fedlab_mini as fm
-from fedlab_mini.local import LocalSGD
+from fedlab_mini.engine.local import LocalSGD
 
 
 def test_weights_are_shares_of_the_data():

@@ -14,7 +14,7 @@ from scipy import stats
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini import simulation
+from fedlab_mini.engine import simulate as simulation
 
 module = importlib.import_module("fedlab_mini.methods.fedccea")  # beside the function
 SIZES = (12, 1, 7, 20)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.game import decode, encode
+from fedlab_mini.games.game import decode, encode
 
 
 class Counting:

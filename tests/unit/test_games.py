@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini import games
-from fedlab_mini.local import LocalSGD
+from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.games import training_games as games
 
 SIZES = (9, 4, 20, 13)
 LOCAL = LocalSGD(epochs=2, batch=8, lr=0.3)

@@ -13,10 +13,10 @@ from helpers import Sends, started, with_attacks
 from torch import Tensor, nn
 
 import fedlab_mini as fm
-from fedlab_mini.local import LocalSGD
+from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.model import Model
+from fedlab_mini.engine.rounds import Round
 from fedlab_mini.methods.label_standardisation import Inspection
-from fedlab_mini.model import Model
-from fedlab_mini.rounds import Round
 
 SIZES = (9, 4, 20, 13, 7)
 LOCAL = LocalSGD(batch=4)

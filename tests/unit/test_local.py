@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.corrupt import UpdateAttack
-from fedlab_mini.local import LocalSGD, Shuffles, train_rows
+from fedlab_mini.engine.local import LocalSGD, Shuffles, train_rows
+from fedlab_mini.worlds.corrupt import UpdateAttack
 
 SIZES = (10, 1, 7, 32, 33)
 
@@ -20,7 +20,7 @@ SIZES = (10, 1, 7, 32, 33)
 def way(request, monkeypatch):
     """Both ways of dealing minibatches: in a small federation, and in one of many clients."""
     if request.param.startswith("each"):
-        monkeypatch.setattr("fedlab_mini.minibatches.CROWD", 0)
+        monkeypatch.setattr("fedlab_mini.engine.minibatches.CROWD", 0)
 
 
 def batches(plan, e: int) -> list[list[int]]:
@@ -224,7 +224,7 @@ def test_a_round_is_a_whole_number_from_one(make_fed, t, error):
 def test_rows_come_in_stacks_that_are_overwritten(make_fed, monkeypatch):
     """The memory of a training is one stack's, whatever the number of rows."""
     fed, net, local = make_fed(SIZES), fm.mlp(6, 4, 3), LocalSGD(batch=4)
-    monkeypatch.setattr("fedlab_mini.local.STACK", 2 * net.P * 8)
+    monkeypatch.setattr("fedlab_mini.engine.local.STACK", 2 * net.P * 8)
     plan = Shuffles(fed, local, 0).plan(1, np.arange(5), np.array(SIZES))
     order = torch.argsort(plan.steps, descending=True, stable=True)
     theta = net.init(0, dtype=torch.float64)
@@ -244,7 +244,7 @@ def test_tables_of_a_few_steps_at_a_time_give_the_same_bytes(make_fed, monkeypat
     theta = net.init(0, dtype=torch.float64)
     wanted = fm.local_updates(fed, net, theta, local=local)
     for places in (1, 5 * 4 * 3):
-        monkeypatch.setattr("fedlab_mini.local.TABLE", places)
+        monkeypatch.setattr("fedlab_mini.engine.local.TABLE", places)
         assert torch.equal(fm.local_updates(fed, net, theta, local=local), wanted)
 
 

@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini.model import Images, measure
+from fedlab_mini.engine.model import Images, measure
 
 
 class Own(nn.Module):

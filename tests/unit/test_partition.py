@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedlab_mini.data import load
-from fedlab_mini.partition import (
+from fedlab_mini.worlds.data import load
+from fedlab_mini.worlds.partition import (
     by_class,
     dirichlet_labels,
     dirichlet_sizes,

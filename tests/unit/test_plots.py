@@ -16,13 +16,14 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import fedlab_mini as fm
-from fedlab_mini import plots
-from fedlab_mini.evidence import interval
+from fedlab_mini.judge.evidence import interval
+from fedlab_mini.judge.removal import RemovalCurves
+from fedlab_mini.show import plots
 
 LINES = {"one": torch.linspace(0, 1, 5), "two": torch.linspace(1, 0.25, 5)}
 RUNS = {"one": torch.rand(3, 5, generator=torch.Generator().manual_seed(0))}
 ROOT = Path(__file__).parents[2]
-CURVES = fm.simulation.RemovalCurves(
+CURVES = RemovalCurves(
     torch.tensor([0, 1, 2]), torch.tensor([0.9, 0.5, 0.3]), torch.tensor([0.9, 0.9, 0.8])
 )
 
@@ -459,7 +460,7 @@ def test_the_notation_page_shows_the_table():
 
 
 def test_widgets_show_clients_in_the_same_colours():
-    style = (ROOT / "fedlab_mini" / "widgets" / "static" / "kit.css").read_text(encoding="utf-8")
+    style = (ROOT / "fedlab_mini" / "show" / "widgets" / "static" / "kit.css").read_text(encoding="utf-8")
     light = style.split("data-theme")[0].upper()
     for k, colour in enumerate(plots.CLIENTS):
         assert f"--CLIENT-{k}: {colour};" in light

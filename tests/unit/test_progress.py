@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedlab_mini import progress
+from fedlab_mini.engine import progress
 
 KERNEL = SimpleNamespace(get_ipython=lambda: SimpleNamespace(config={"IPKernelApp": {}}))
 SHELL = SimpleNamespace(get_ipython=lambda: SimpleNamespace(config={}))

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
+from fedlab_mini.engine.rounds import Round
 from fedlab_mini.methods.reinforce import others, scaled, shortened
-from fedlab_mini.rounds import Round
 
 LEARNED = (fm.FRCCE, fm.FLDVE, fm.DVRLRemoval)
 LN2 = math.log(2)

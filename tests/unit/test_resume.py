@@ -15,10 +15,10 @@ from helpers import Sends, same_bytes, with_attacks
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini import progress
-from fedlab_mini.corrupt import UpdateAttack
-from fedlab_mini.local import LocalSGD
-from fedlab_mini.rounds import Round, Server
+from fedlab_mini.engine import progress
+from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.worlds.corrupt import UpdateAttack
 
 SIZES = (9, 4, 20, 13, 7)
 LOCAL = LocalSGD(batch=4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.studies import settled
-from fedlab_mini.studies.settled import settle
+from studies import settled
+from studies.settled import settle
 
 
 def simulated(quality, noise=0.0, seed=0):

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini import simulation
-from fedlab_mini.corrupt import UpdateAttack
-from fedlab_mini.local import LocalSGD
+from fedlab_mini.engine import simulate as simulation
+from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.worlds.corrupt import UpdateAttack
 
 SIZES = (10, 1, 7, 22, 33)
 LOCAL = LocalSGD(epochs=2, batch=8, lr=0.2, decay=0.5)
@@ -206,7 +206,7 @@ def test_a_stack_of_any_size_gives_the_same(make_fed, monkeypatch):
     fed, net, p = make_fed(SIZES, inputs=16), fm.mlp(16, 8, 3), shares(9, 2, 5)
     wanted = fm.simulate(fed, net, p, metric="loss")
     for stack in (1, 3 * net.P * 8, 17 * net.P * 8):
-        monkeypatch.setattr("fedlab_mini.local.STACK", stack)
+        monkeypatch.setattr("fedlab_mini.engine.local.STACK", stack)
         torch.testing.assert_close(
             fm.simulate(fed, net, p, metric="loss"), wanted, rtol=0, atol=1e-12
         )
@@ -340,7 +340,7 @@ KILLED = """
 import os, random, signal, sys, time
 import numpy as np, torch
 import fedlab_mini as fm
-from fedlab_mini import simulation
+from fedlab_mini.engine import simulate as simulation
 simulation.RUNS = 2
 g = torch.Generator().manual_seed(0)
 draw = lambda n: (torch.randn(n, 16, generator=g), torch.randint(3, (n,), generator=g))

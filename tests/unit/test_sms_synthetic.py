@@ -15,9 +15,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from fedlab_mini.data import DataUnavailable, load
-from fedlab_mini.data.registry import card
-from fedlab_mini.data.text import read_sms
+from fedlab_mini.worlds.data import DataUnavailable, load
+from fedlab_mini.worlds.data.registry import card
+from fedlab_mini.worlds.data.text import read_sms
 from make_sms import FILE, GIVEN, PHONES, WORDS, packed, synthetic_sms
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,7 +126,7 @@ def real_messages():
         return Quiet(read_sms(card("sms")))
     except DataUnavailable:
         pytest.skip(
-            "real SMS set not on this machine; `python -m fedlab_mini.data fetch sms` gets it"
+            "real SMS set not on this machine; `python -m fedlab_mini data fetch sms` gets it"
         )
 
 

@@ -16,8 +16,8 @@ from helpers import Sends, check_finite, each_value, numbers, same_bytes, with_a
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.local import LocalSGD
-from fedlab_mini.rounds import Round
+from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.rounds import Round
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)
 LINEAR: dict[str, Callable[..., fm.FedAvg]] = {

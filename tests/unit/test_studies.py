@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedlab_mini import studies
-from fedlab_mini.studies import __main__ as command
-from fedlab_mini.studies import code, store
-from fedlab_mini.studies.study import Claim, Study, alike, beyond, covers, higher, lower, within
+import studies
+from studies import __main__ as command
+from studies import code, store
+from studies.study import Claim, Study, alike, beyond, covers, higher, lower, within
 
 calls: list[int] = []
 

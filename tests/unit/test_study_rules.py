@@ -12,9 +12,9 @@ import torch
 from helpers import numbers
 
 import fedlab_mini as fm
-from fedlab_mini.studies import flower_bill
-from fedlab_mini.studies.label_standardisation import Logged, Renaming, ServerSide, mostly, who
-from fedlab_mini.studies.sfedavg import Bandit, Oracle, sound
+from studies import flower_bill
+from studies.label_standardisation import Logged, Renaming, ServerSide, mostly, who
+from studies.sfedavg import Bandit, Oracle, sound
 
 NET = fm.mlp(4, 5, 3)
 VALIDATION = numbers(30, 4, seed=1), torch.arange(30) % 3

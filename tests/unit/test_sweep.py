@@ -7,7 +7,7 @@ import time
 import joblib
 import pytest
 
-from fedlab_mini.sweep import spread
+from fedlab_mini.engine.sweep import spread
 
 
 def slow_first(i: int) -> int:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fedlab_mini import plots
+from fedlab_mini.show import plots
 
 RESULTS = {
     "a < b": {"AUC": (0.9, 0.8, 1.0), "loss": 0.123, "rounds": 7, "kept": True},

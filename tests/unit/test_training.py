@@ -10,8 +10,8 @@ import torch
 from helpers import Sends, check_finite, with_attacks
 
 import fedlab_mini as fm
-from fedlab_mini.local import LocalSGD, finite_rows
-from fedlab_mini.rounds import Round
+from fedlab_mini.engine.local import LocalSGD, finite_rows
+from fedlab_mini.engine.rounds import Round
 
 SIZES = (9, 4, 20, 13, 7)
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.studies import weighing
+from fedlab_mini.engine.rounds import Round, Server
+from studies import weighing
 
 LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.25)
 NET = fm.mlp(64, 8, 10)
@@ -19,9 +20,9 @@ def fed(request):
 def last(fed, rule):
     """Weights [5] of the fourth round, and all clients' losses in it, each alone [5]."""
     theta = fm.train(fed, NET, fm.FedAvg(), rounds=3, local=LOCAL, seed=1).theta
-    rule.start(fm.rounds.Server(5, 10, NET, fed.validation, 1))
+    rule.start(Server(5, 10, NET, fed.validation, 1))
     updates = fm.local_updates(fed, NET, theta, local=LOCAL, seed=1, t=4)
-    round = fm.rounds.Round(4, theta, torch.arange(5), fed.sizes, updates)
+    round = Round(4, theta, torch.arange(5), fed.sizes, updates)
     rule.aggregate(round)
     losses = NET.evaluate(theta + updates, *fed.validation, "loss")
     mixed = NET.evaluate((theta + rule.applied @ updates)[None], *fed.validation, "loss")

@@ -19,8 +19,8 @@ PROGRAM = """
 import sys
 sys.path += {paths!r}
 import fedlab_mini as fm
-from fedlab_mini.data import CARDS
-from fedlab_mini.data.__main__ import main
+from fedlab_mini.worlds.data import CARDS
+from fedlab_mini.command.data import main
 {example}
 for name in [name for name, card in CARDS.items() if card.embedded]:
     print(fm.load(name))
@@ -57,7 +57,7 @@ def test_the_wheel_holds_every_file_of_the_package(installed):
         return {name for name in found if "__pycache__" not in name}
 
     assert files(installed / "fedlab_mini") == files(ROOT / "fedlab_mini")
-    assert {"py.typed", "data/files/mnist5k.LICENSE.txt"} <= files(installed / "fedlab_mini")
+    assert {"py.typed", "worlds/data/files/mnist5k.LICENSE.txt"} <= files(installed / "fedlab_mini")
 
 
 def test_the_readmes_example_and_all_embedded_sets_outside_the_repository(installed, tmp_path):

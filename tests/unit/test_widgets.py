@@ -13,8 +13,8 @@ import torch
 from scipy.stats import gamma
 
 import fedlab_mini as fm
-from fedlab_mini import widgets
-from fedlab_mini.widgets import (
+from fedlab_mini.show import widgets
+from fedlab_mini.show.widgets import (
     AAMExplorer,
     CosineExplorer,
     HeadToHeadExplorer,
@@ -26,7 +26,7 @@ from fedlab_mini.widgets import (
     ShapleyExplorer,
     TemperatureExplorer,
 )
-from fedlab_mini.widgets.base import STATIC, program, style, tables, uniforms
+from fedlab_mini.show.widgets.base import STATIC, program, style, tables, uniforms
 
 WORTH = [0, 60, 60, 60, 30, 84, 84, 90]
 LOSSES = [1.0, 0.4, 1.6, 0.8]
@@ -109,7 +109,7 @@ def test_programs_are_whole_small_and_ask_for_nothing():
         assert "import " not in text
         assert "/*" not in text
         assert "http" not in text.replace("http://www.w3.org", "")
-    host = STATIC.parents[2] / "book" / "_static" / "afm-host.js"
+    host = STATIC.parents[3] / "book" / "_static" / "afm-host.js"
     heaviest = max(len(getattr(widgets, name)._esm.encode()) for name in widgets.__all__)
     both = heaviest + len(Quiz._esm.encode()) + host.stat().st_size
     # 20 kB until explorers asked and replayed; written once, that is a sixth of it on every page
@@ -346,7 +346,7 @@ def test_quiz_reads_a_file(tmp_path):
 
 
 def test_client_colours_are_those_of_the_figures():
-    from fedlab_mini import plots
+    from fedlab_mini.show import plots
 
     sheet = style("kit")
     for k, colour in enumerate(plots.CLIENTS):

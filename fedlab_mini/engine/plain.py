@@ -1,0 +1,92 @@
+"""Plain: read this first. A round as anybody would write it, one client after another.
+
+Chapter 1 writes the same loop. Module, autograd and optimiser do what ``local.py`` does by hand for
+many clients at once; tests hold the two together. Below: minibatches, model. Above: tests only.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ..worlds.federation import Federation, Samples
+from .minibatches import LocalSGD, Shuffles
+from .model import Model
+
+
+def train(
+    fed: Federation,
+    net: Model,
+    rounds: int,
+    local: LocalSGD,
+    seed: int,
+    shares: Tensor | None = None,
+) -> Tensor:
+    """Federated averaging: send theta, train at every client, add the weighted mean update.
+
+    shares [T, K] of its data that a client uses in a round, default all; returns theta [P]
+    """
+    theta = net.init(seed, dtype=fed.x.dtype)
+    for t in range(1, rounds + 1):
+        updates, sizes = [], []
+        for k in range(fed.clients):
+            share = 1.0 if shares is None else float(shares[t - 1, k])
+            size = math.ceil(share * int(fed.sizes[k]))
+            if size > 0:
+                steps = batches(fed, local, seed, t, k, size)
+                updates.append(update(net, theta, fed.client(k), steps, local.rate(t)))
+                sizes.append(size)
+        if updates:
+            weights = torch.tensor(sizes).to(theta) / sum(sizes)  # [m]
+            theta = theta + weights @ torch.stack(updates)  # [m] @ [m, P]
+    return theta
+
+
+def update(
+    net: Model, theta: Tensor, samples: Samples, steps: Iterable[Tensor], lr: float
+) -> Tensor:
+    """One client's training: from ``theta`` a step of SGD for every minibatch; what changed, [P].
+
+    samples  the client's (x, y); steps  positions within them, one tensor a minibatch
+    """
+    (x, y), own = samples, module(net, theta).train()
+    optimiser = torch.optim.SGD(own.parameters(), lr=lr)
+    for rows in steps:
+        optimiser.zero_grad()
+        cross_entropy(own(x[rows]), y[rows]).backward()
+        optimiser.step()
+    return nn.utils.parameters_to_vector(own.parameters()).detach() - theta
+
+
+def batches(
+    fed: Federation, local: LocalSGD, seed: int, t: int, k: int, count: int | None = None
+) -> list[Tensor]:
+    """The minibatches of client ``k`` in round ``t``: positions within its own samples.
+
+    count  how many of its samples it uses, default all
+    """
+    count = int(fed.sizes[k]) if count is None else count
+    plan = Shuffles(fed, local, seed).plan(t, np.array([k]), np.array([count]))
+    return [rows - fed.offsets[k] for rows in plan.batches(0)]
+
+
+def judge(net: Model, theta: Tensor, samples: Samples) -> tuple[float, float]:
+    """(accuracy, mean cross-entropy) of the model ``theta`` on samples (x, y)."""
+    x, y = samples
+    with torch.no_grad():
+        scores = module(net, theta).eval()(x)  # [n, classes]
+    hits = (scores.argmax(1) == y).double().mean()
+    return float(hits), float(cross_entropy(scores.double(), y))
+
+
+def module(net: Model, theta: Tensor) -> nn.Module:
+    """A copy of the model's module that holds the parameters ``theta`` [P]."""
+    own = copy.deepcopy(net.module).to(theta)
+    nn.utils.vector_to_parameters(theta.clone(), own.parameters())
+    return own

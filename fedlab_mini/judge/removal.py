@@ -1,0 +1,80 @@
+"""Removal curves: quality after retraining without the best- or the worst-scored clients.
+
+Chapter 3 introduces them. Below: engine.simulate, metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ..checks import instance, number, reals, whole
+from ..engine.local import LocalSGD
+from ..engine.model import Model
+from ..engine.rounds import frame
+from ..engine.simulate import simulate
+from ..worlds.federation import Federation
+from .metrics import Scores, as_scores
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class RemovalCurves:
+    """Quality after retraining without the highest- and without the lowest-scored clients.
+
+    removed [F] numbers of clients; highest, lowest [F] the metric on the test set
+    """
+
+    removed: Tensor
+    highest: Tensor
+    lowest: Tensor
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A pandas table: a row for every fraction, columns removed, highest and lowest."""
+        return frame(removed=self.removed, highest=self.highest, lowest=self.lowest)
+
+
+def removal_curves(
+    fed: Federation,
+    net: Model,
+    scores: Scores,
+    fractions: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    *,
+    rounds: int,
+    local: LocalSGD | None = None,
+    seed: int = 0,
+    metric: str = "accuracy",
+) -> RemovalCurves:
+    """Retrain without the best or without the worst clients: a good score makes the two part.
+
+    scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all trainings
+    are one ``simulate`` call of 2 F runs, judged on the server's test set
+    """
+    instance("fed", fed, Federation, "a Federation")
+    scores = as_scores("scores", scores)
+    if len(scores) != fed.clients:
+        raise ValueError(
+            f"scores: expected one for each of {fed.clients} clients, got {len(scores)}"
+        )
+    shares = reals("fractions", fractions, ["F"], dtype=torch.float64).tolist()
+    shares = [number("fractions", share, 0, 1, ends="[)") for share in shares]
+    rounds = whole("rounds", rounds)
+    removed = torch.tensor([math.floor(f * fed.clients + 1e-9) for f in shares])
+    order = scores.argsort(stable=True)  # worst first
+    keep = torch.ones(2, len(removed), fed.clients)
+    for j, r in enumerate(removed.tolist()):
+        keep[0, j, order[fed.clients - r :]] = 0
+        keep[1, j, order[:r]] = 0
+    participation = keep.flatten(0, 1)[:, None].expand(-1, rounds, -1)
+    final = simulate(
+        fed, net, participation, local=local, seed=seed, metric=metric, on="test", last=True
+    )
+    highest, lowest = final.view(2, -1)
+    return RemovalCurves(removed, highest, lowest)

@@ -1,0 +1,63 @@
+"""LabelRuleExplorer: when is a group of labels renamed, rightly or wrongly? Chapter 9 shows it."""
+
+from __future__ import annotations
+
+import numpy as np
+import traitlets
+from scipy.stats import binom
+
+from ... import checks
+from .base import Explorer, Numbers, program
+
+
+class LabelRuleExplorer(Explorer):
+    """The rule of label standardisation: the chance of a right and of a false repair.
+
+    group     samples in the client's group, 1 to 200
+    server    the server's samples of the class, from which it estimates the recall, 1 to 200
+    recall    the model sees the class with this chance in samples that are truly of it, [.5, 1]
+    fraction  and with this chance in a group that is not, [0, 1]
+    margin    renamed if the client's share is at least the server's minus ``margin``, [0, .5]
+    strict    as printed instead: only if the share is larger
+    raises    ValueError naming the argument
+    """
+
+    _esm = program("kit", "labelrule")
+    group = traitlets.Int().tag(sync=True)
+    server = traitlets.Int().tag(sync=True)
+    recall = traitlets.Float().tag(sync=True)
+    fraction = traitlets.Float().tag(sync=True)
+    margin = traitlets.Float().tag(sync=True)
+    strict = traitlets.Bool().tag(sync=True)
+
+    def __init__(
+        self,
+        *,
+        group: int = 15,
+        server: int = 36,
+        recall: float = 0.95,
+        fraction: float = 0.7,
+        margin: float = 0.05,
+        strict: bool = False,
+    ):
+        super().__init__(
+            group=checks.whole("group", group, 1, 200),
+            server=checks.whole("server", server, 1, 200),
+            recall=checks.number("recall", recall, 0.5, 1),
+            fraction=checks.number("fraction", fraction, 0, 1),
+            margin=checks.number("margin", margin, 0, 0.5),
+            strict=checks.flag("strict", strict),
+        )
+
+    def chance(self, seen: float) -> float:
+        """That a group is renamed in which the model sees the class with chance ``seen``."""
+        k, j = np.arange(self.group + 1), np.arange(self.server + 1)
+        both = np.outer(binom.pmf(k, self.group, seen), binom.pmf(j, self.server, self.recall))
+        share, right = (k / self.group)[:, None], (j / self.server)[None]
+        if self.strict:
+            return float(both[share > right + 1e-12].sum())
+        return float(both[share >= right - self.margin - 1e-12].sum())
+
+    def numbers(self) -> Numbers:
+        right, wrong = self.chance(self.recall), self.chance(self.fraction)
+        return {"chance": {"a right repair": right, "a false repair": wrong}}

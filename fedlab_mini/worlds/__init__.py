@@ -1,0 +1,1 @@
+"""Worlds: what a federation is made of, and what goes wrong in it: data, splits, corruption."""

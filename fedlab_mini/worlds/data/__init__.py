@@ -1,0 +1,101 @@
+"""Data: labelled samples by name. `load("digits")` gives a `Dataset`; chapter 1 begins with one.
+
+"digits", "mnist5k" and "sms-synthetic" come with the package. Real sets are found on a search path
+and checked by SHA-256; `python -m fedlab_mini data list` shows what is there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ... import checks
+from . import images
+from .dataset import Dataset
+from .fetch import fetch
+from .registry import CARDS, Card, card
+from .store import DataUnavailable, roots
+from .text import read_sms, text_dataset
+
+READERS = {
+    "digits": images.digits,
+    "mnist5k": images.mnist5k,
+    "mnist": images.mnist,
+    "emnist-letters": images.emnist_letters,
+    "cifar10": images.cifar10,
+}
+
+__all__ = [
+    "CARDS",
+    "DataUnavailable",
+    "Dataset",
+    "fetch",
+    "load",
+    "roots",
+    "text_dataset",
+]
+
+
+def load(
+    name: str,
+    *,
+    part: str | None = None,
+    dtype: torch.dtype = torch.float32,
+    features: str | None = None,
+    vocabulary: int | None = None,
+) -> Dataset:
+    """A data set by name; never downloads.
+
+    name        "digits", "mnist5k", "sms-synthetic" (embedded); "mnist", "emnist-letters", "sms",
+                "cifar10" (real sets on the search path)
+    part        "train" (default), "test" or "all", for sets with an official split; else None
+    dtype       floating type of the inputs
+    features    for messages: "bag-of-words" (default) or "tokens"; see `text_dataset`
+    vocabulary  for messages: how many words are kept (default 500, for tokens 1000)
+    raises      TypeError or ValueError naming the argument; `DataUnavailable` if a file is missing
+                or wrong
+    """
+    chosen = card(name)
+    checks.floating("dtype", dtype)
+    part = _part(chosen, part)
+    if chosen.shape is None:
+        return text_dataset(
+            read_sms(chosen),
+            features=features or "bag-of-words",
+            vocabulary=vocabulary,
+            dtype=dtype,
+            name=name,
+            source=chosen.source,
+            licence=chosen.licence,
+        )
+    for argument, value in (("features", features), ("vocabulary", vocabulary)):
+        if value is not None:
+            raise ValueError(f"{argument}: {name} holds images; only sets of messages take it")
+    return _image_dataset(chosen, part, dtype)
+
+
+def _part(chosen: Card, part: str | None) -> str | None:
+    if "train" not in chosen.counts:
+        if part is not None:
+            raise ValueError(f"part: {chosen.name} has no official split; got {part!r}")
+        return None
+    return "train" if part is None else checks.choice("part", part, ("train", "test", "all"))
+
+
+def _image_dataset(chosen: Card, part: str | None, dtype: torch.dtype) -> Dataset:
+    read = READERS[chosen.name]
+    pieces = [read(chosen, p) for p in (("train", "test") if part == "all" else (part,))]
+    bright = 16 if chosen.name == "digits" else 255
+    pixels = np.concatenate([x.reshape(len(x), -1) for x, _ in pieces])
+    labels = np.concatenate([y for _, y in pieces])
+    return Dataset(
+        torch.from_numpy(pixels).to(dtype).div_(bright),
+        torch.from_numpy(labels.astype(np.int64)),
+        len(chosen.labels),
+        name=chosen.name,
+        source=chosen.source,
+        licence=chosen.licence,
+        labels=chosen.labels,
+        shape=chosen.shape,
+        part=part,
+    )

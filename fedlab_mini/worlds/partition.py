@@ -1,0 +1,199 @@
+"""Partition: who holds what. Each split deals sample positions to clients.
+
+Chapter 1 uses it. A split is called with the labels and gives one index tensor a client:
+disjoint, together all samples, no client empty, ascending. It sees labels only, never inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from .. import checks
+
+Split = Callable[[Tensor, int, Generator], list[Tensor]]
+
+
+class LabelSplit:
+    """What the splits below share: ``split(y, clients, generator)`` checks, deals and sorts.
+
+    y [N] integers, number of clients K; returns K index tensors
+    raises  TypeError or ValueError naming the argument, among others for too few samples
+    """
+
+    def __call__(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        labels, clients = checks.wholes("y", y, ["N"]), checks.whole("clients", clients)
+        checks.instance("generator", generator, Generator, "a torch.Generator")
+        _check_enough(labels, clients, 1)
+        groups = self.deal(labels.cpu(), clients, generator)
+        return [group.sort().values.to(labels.device) for group in groups]
+
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """Which positions of ``y`` each client gets, in any order."""
+        raise NotImplementedError(f"{type(self).__name__} does not say who gets what")
+
+
+@dataclass(frozen=True)
+class iid(LabelSplit):
+    """Samples shuffled and dealt evenly: client sizes differ by at most one."""
+
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`."""
+        return list(_shuffled(torch.arange(len(y)), generator).tensor_split(clients))
+
+
+@dataclass(frozen=True)
+class by_class(LabelSplit):
+    """Client k holds c = classes_per_client classes: k*c, k*c+1, ..., counted round.
+
+    A class held by several clients is shuffled and shared evenly among them.
+    """
+
+    classes_per_client: int = 1
+
+    def __post_init__(self) -> None:
+        _keep_count(self, "classes_per_client")
+
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`. Only classes that occur in ``y`` count.
+
+        ValueError if a client cannot have that many classes, if K clients cannot hold all, or if a
+        class has fewer samples than holders.
+        """
+        present, each = y.unique().tolist(), self.classes_per_client
+        if each > len(present):
+            raise ValueError(f"classes_per_client: {each} asked for, there are {len(present)}")
+        if clients * each < len(present):
+            raise ValueError(
+                f"classes_per_client: {clients} clients x {each} cannot hold all {len(present)} "
+                "classes; raise it, or leave classes out with Dataset.only_classes"
+            )
+        holders: dict[int, list[int]] = {c: [] for c in present}
+        for slot in range(clients * each):
+            holders[present[slot % len(present)]].append(slot // each)
+        dealt: list[list[Tensor]] = [[] for _ in range(clients)]
+        for c, members in holders.items():
+            samples = _shuffled((y == c).nonzero()[:, 0], generator)
+            if len(samples) < len(members):
+                raise ValueError(
+                    f"clients: class {c} has {len(samples)} samples for {len(members)} clients"
+                )
+            for k, share in zip(members, samples.tensor_split(len(members)), strict=True):
+                dealt[k].append(share)
+        return [torch.cat(shares) for shares in dealt]
+
+
+@dataclass(frozen=True)
+class sorted_shards(LabelSplit):
+    """Samples sorted by label and cut into equal shards, dealt at random to the clients.
+
+    [McMahan et al. 2017, Section 3]: with two shards a client holds about two classes.
+    """
+
+    shards_per_client: int = 2
+
+    def __post_init__(self) -> None:
+        _keep_count(self, "shards_per_client")
+
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`; ValueError if there are more shards than samples."""
+        _check_enough(y, clients, self.shards_per_client)
+        order = _shuffled(torch.arange(len(y)), generator)
+        order = order[y[order].argsort(stable=True)]
+        shards = order.tensor_split(clients * self.shards_per_client)
+        hands = _shuffled(torch.arange(len(shards)), generator).view(clients, -1).tolist()
+        return [torch.cat([shards[s] for s in hand]) for hand in hands]
+
+
+@dataclass(frozen=True)
+class Dirichlet(LabelSplit):
+    """What the two splits below share: ``alpha`` of the draw, and the samples every client has."""
+
+    alpha: float = 0.5
+    floor: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", checks.number("alpha", self.alpha, 1e-300, 1e300))
+        _keep_count(self, "floor")
+
+    def sizes(self, total: int, clients: int, generator: Generator) -> list[int]:
+        """Whole numbers with sum ``total``, cut at the rounded running sums of one draw [K].
+
+        Gamma(alpha) is Gamma(alpha + 1) * U^(1 / alpha); in logarithms nothing underflows to zero.
+        """
+        shape = torch.full((clients,), self.alpha + 1, dtype=torch.float64)
+        gamma = torch._standard_gamma(shape, generator=generator)  # torch.distributions takes none
+        uniform = 1 - torch.rand(clients, generator=generator, dtype=torch.float64)  # in (0, 1]
+        shares = (gamma.log() + uniform.log() / self.alpha).softmax(0)
+        cuts = (shares.cumsum(0) * total).round().long().clamp(max=total)
+        cuts[-1] = total
+        return cuts.diff(prepend=torch.zeros(1, dtype=torch.long)).tolist()
+
+
+@dataclass(frozen=True)
+class dirichlet_labels(Dirichlet):
+    """Each class is cut among the clients in proportions drawn from Dirichlet(alpha, ..., alpha).
+
+    alpha   small: few clients share a class; large: nearly iid
+    floor   samples every client has at least; who has fewer takes some from the largest client
+
+    The draw is per class, over clients [Yurochkin et al. 2019], so client sizes differ too.
+    (Hsu et al. 2019 draw per client, over classes.)
+    """
+
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`; ValueError if there are too few samples for the floor."""
+        _check_enough(y, clients, self.floor)
+        dealt: list[list[Tensor]] = [[] for _ in range(clients)]
+        for c in y.unique():
+            samples = _shuffled((y == c).nonzero()[:, 0], generator)
+            sizes = self.sizes(len(samples), clients, generator)
+            for k, share in enumerate(samples.split(sizes)):
+                dealt[k].append(share)
+        groups = [torch.cat(shares) for shares in dealt]
+        return _raise_to_floor(groups, self.floor, generator)
+
+
+@dataclass(frozen=True)
+class dirichlet_sizes(Dirichlet):
+    """Labels iid, sizes unequal: ``floor`` samples each, the rest in Dirichlet(alpha) proportions.
+
+    [F-RCCE's setting: Dirichlet(0.5) sizes; the floor is ours, since the text states none]
+    """
+
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See `LabelSplit`; ValueError if there are too few samples for the floor."""
+        _check_enough(y, clients, self.floor)
+        order = _shuffled(torch.arange(len(y)), generator)
+        extra = self.sizes(len(y) - clients * self.floor, clients, generator)
+        return list(order.split([self.floor + n for n in extra]))
+
+
+def _keep_count(split: object, name: str) -> None:
+    object.__setattr__(split, name, checks.whole(name, getattr(split, name)))
+
+
+def _check_enough(y: Tensor, clients: int, least: int) -> None:
+    if len(y) < clients * least:
+        each = "one sample" if least == 1 else f"{least} samples or shards"
+        raise ValueError(f"clients: {clients} clients need {each} each, there are {len(y)} samples")
+
+
+def _shuffled(index: Tensor, generator: Generator) -> Tensor:
+    return index[torch.randperm(len(index), generator=generator)]
+
+
+def _raise_to_floor(groups: list[Tensor], floor: int, generator: Generator) -> list[Tensor]:
+    """Move random samples from the largest group until every group has ``floor``."""
+    groups = list(groups)
+    for k in range(len(groups)):
+        while len(groups[k]) < floor:
+            giver = max(range(len(groups)), key=lambda j: len(groups[j]))
+            wanted = min(floor - len(groups[k]), len(groups[giver]) - floor)
+            mixed = _shuffled(groups[giver], generator)
+            groups[k] = torch.cat([groups[k], mixed[:wanted]])
+            groups[giver] = mixed[wanted:]
+    return groups

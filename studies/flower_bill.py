@@ -1,0 +1,185 @@
+"""Flower bill: the CPU of a round between processes and in one process, and of a mere start.
+
+Chapter 11 reads these results. Below: training, flower. Beside: growth.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from fedlab_mini.engine.model import mlp
+from fedlab_mini.engine.train import train
+from fedlab_mini.judge.evidence import Interval, interval
+from fedlab_mini.methods.cgsv import CGSV
+from fedlab_mini.worlds.corrupt import flip_labels
+from fedlab_mini.worlds.data import DataUnavailable, load
+from fedlab_mini.worlds.federation import Federation, federation
+
+from .study import Claim, Results, Row, Study, bounded
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
+CLIENTS, ROUNDS, MANY = 3, 3, 401  # MANY where a round takes milliseconds
+NET = mlp(64, 32, 10)
+CHILD = """
+import sys
+from studies import flower_bill
+print(*getattr(flower_bill, sys.argv[1])(int(sys.argv[2])))
+"""
+
+
+def digits() -> Federation:
+    """The federation of ``examples/flower``: the last client's labels are flipped."""
+    wrong = {CLIENTS - 1: flip_labels(0.8)}
+    fed = federation(load("digits"), clients=CLIENTS, corrupt=wrong, seed=0)
+    return fed.to(dtype=torch.float64)
+
+
+def cpu() -> float:
+    """CPU seconds so far of this process, of those below it and of those of them that have ended.
+
+    raises  DataUnavailable without Linux' /proc
+    """
+    parent, used = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            words = path.read_text().rpartition(")")[2].split()
+            pid = int(path.parent.name)
+            parent[pid], used[pid] = int(words[1]), sum(map(int, words[11:15]))
+    if os.getpid() not in used:
+        raise DataUnavailable("flower-bill: CPU seconds of processes are read from Linux' /proc")
+    family = {os.getpid()}
+    while more := {pid for pid in parent if parent[pid] in family} - family:
+        family |= more
+    return sum(used[pid] for pid in family) / os.sysconf("SC_CLK_TCK")
+
+
+def notebook(seed: int) -> tuple[float, float]:
+    """CPU seconds of a process up to the end of round 1, and of round ``MANY``, of ``fm.train``."""
+    seen = []
+
+    class Watched(CGSV):
+        """CGSV that looks at the clock."""
+
+        def aggregate(self, round):
+            seen.append(time.process_time())
+            return super().aggregate(round)
+
+    train(digits(), NET, Watched(), rounds=MANY, seed=seed)
+    return seen[0], seen[-1]
+
+
+def start(seed: int) -> tuple[float]:
+    """CPU seconds of a process that loads the example's app and does nothing."""
+    runpy.run_path(str(EXAMPLE / "contributions.py"))
+    return (time.process_time(),)
+
+
+def alone(work: Callable[[int], tuple[float, ...]], seed: int) -> list[float]:
+    """What a function of this file returns in a process of its own."""
+    words = [sys.executable, "-c", CHILD, work.__name__, str(seed)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return [float(word) for word in done.stdout.split()]
+
+
+def processes(seed: int) -> tuple[float, float]:
+    """CPU seconds up to the first and the last round of SuperLink, SuperNodes and their apps.
+
+    raises  AssertionError if the scores are not those of ``fm.train``
+    """
+    before, marks = cpu(), []
+    with tempfile.TemporaryDirectory() as name:
+        with runpy.run_path(str(EXAMPLE / "run.py"))["cluster"](Path(name), CLIENTS) as made:
+            run = made.submit(clients=CLIENTS, rounds=ROUNDS, seed=seed, timeout=600.0)
+            for number in (1, ROUNDS):
+                while made.rounds() < number:
+                    time.sleep(0.1)
+                    if made.processes["superlink"].poll() is not None:
+                        raise RuntimeError("flower-bill: the SuperLink has ended")
+                marks.append(cpu() - before)
+            made.wait(run, ROUNDS)
+        table = pd.read_csv(Path(name) / "scores.csv")
+    scores = table.pivot(index="round", columns="client", values="score").to_numpy()
+    wanted = train(digits(), NET, CGSV(), rounds=ROUNDS, seed=seed).scores.double()
+    torch.testing.assert_close(torch.tensor(scores), wanted, rtol=0, atol=1e-6)
+    return marks[0], marks[1]
+
+
+def bill_rows(seed: int) -> Iterator[Row]:
+    """CPU seconds until training begins, and of a round; of a process that is only started."""
+    if find_spec("flwr") is None or not EXAMPLE.is_dir():
+        raise DataUnavailable(
+            "flower-bill: needs Flower and the folder examples/flower; make setup WITH=flower"
+        )
+    found = {
+        "Flower's processes": (processes(seed), ROUNDS),
+        "fm.train": (alone(notebook, seed), MANY),
+    }
+    for name, ((first, last), rounds) in found.items():
+        each = (last - first) / (rounds - 1)
+        yield name, "seconds to start", first - each
+        yield name, "seconds a round", each
+    yield "a ClientApp", "seconds to start", alone(start, seed)[0]
+
+
+def more(
+    sentence: str, key: str, top: tuple[str, str], low: tuple[str, str], by: float, digits: int = 0
+) -> Claim:
+    """One (variant, metric) is more than ``by`` times another, seed by seed."""
+
+    def ratio(results: Results) -> Interval:
+        return interval(results.values(top[1], top[0]) / results.values(low[1], low[0]))
+
+    def test(results: Results) -> tuple[str, str]:
+        mean, *ends = (f"{x:.{digits}f}" for x in ratio(results)[:3])
+        return bounded(ratio, by)(results)[0], f"{mean} [{', '.join(ends)}]"
+
+    return Claim(sentence, test, paper=False, key=key)
+
+
+ROUND, START = "seconds a round", "seconds to start"
+CLAIMS = (
+    more(
+        "a round of Flower's processes costs more than 100 times the CPU of one in the notebook",
+        "processes",
+        ("Flower's processes", ROUND),
+        ("fm.train", ROUND),
+        by=100,
+    ),
+    more(
+        "three starts of a ClientApp are more than a quarter of a round of three processes",
+        "app",
+        ("a ClientApp", START),
+        ("Flower's processes", ROUND),
+        by=1 / 12,
+        digits=2,
+    ),
+)
+STUDIES = (
+    Study(
+        name="flower-bill",
+        item="CPU seconds of a federation of three",
+        says="Flower's paper gives no CPU seconds of a round of few samples.",
+        protocol={
+            "data": ("not given", "the digits of examples/flower, three clients"),
+            "model": ("not given", "64-32-10, double precision, CGSV"),
+            "rounds": ("not given", f"{ROUNDS} of processes, {MANY} of one"),
+            "cost": ("not given", "CPU seconds of all processes; a round's without the start"),
+        },
+        rows=bill_rows,
+        claims=CLAIMS,
+        reads=CLAIMS,
+        seeds=5,
+    ),
+)

@@ -1,0 +1,248 @@
+"""Growth: what a round and its scores cost as the federation and the model grow.
+
+Chapter 11 reads these results. CPU seconds of one core; the fastest of a few tries.
+Below: training, methods, tables.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from matplotlib.figure import Figure
+
+from fedlab_mini.engine.local import LocalSGD, Shuffles, round_updates
+from fedlab_mini.engine.model import Model, mlp, one_thread
+from fedlab_mini.engine.rounds import Round, Server, Strategy
+from fedlab_mini.engine.train import train
+from fedlab_mini.games import round_tables as tables
+from fedlab_mini.games import shapley
+from fedlab_mini.judge.evidence import Interval, interval
+from fedlab_mini.methods.cgsv import CGSV
+from fedlab_mini.methods.fedavg import FedAvg
+from fedlab_mini.methods.neighbours import GTGShapley, RoundValue, Taylor
+from fedlab_mini.methods.sfedavg import SFedAvg
+from fedlab_mini.show import plots
+from fedlab_mini.streams import stream
+from fedlab_mini.worlds.federation import Federation
+
+from .study import Claim, Measure, Results, Row, Study, bounded
+
+LOCAL, EACH, SERVER, ASKED = LocalSGD(batch=20, lr=0.1), 20, 360, 100
+CLIENTS = (100, 1_000, 10_000)  # of whom ASKED take part
+ROUND = (4, 8, 10, 12, 14, 30, 100, 300, 1_000)  # clients a round
+HIDDEN = {1e3: 13, 1e4: 133, 1e5: 1_333, 1e6: 13_333, 1e7: 133_333}  # units; 75 parameters each
+METHODS: dict[str, tuple[Strategy, int, float]] = {  # most clients, most parameters of 10 clients
+    "FedAvg": (FedAvg(), 1_000, 1e7),
+    "CGSV": (CGSV(), 1_000, 1e7),
+    "second order": (Taylor(2), 1_000, 1e6),
+    "leave one out": (RoundValue(shapley.leave_one_out), 1_000, 1e6),
+    "S-FedAvg": (SFedAvg(m=None, metric="loss", exact=False), 300, 1e4),  # type: ignore[arg-type]
+    "GTG-Shapley": (GTGShapley(), 100, 1e4),
+    "Shapley": (RoundValue(shapley.exact), 14, 1e4),
+}
+MEMORY = """
+import pathlib, resource, sys
+import fedlab_mini as fm
+from studies import growth
+clients, seed = map(int, sys.argv[1:])
+growth.rounds(growth.crowd(clients, seed), 3, seed)
+status = pathlib.Path("/proc/self/status")  # elsewhere a child may inherit its parent's peak
+if status.exists():
+    peak = int(status.read_text().partition("VmHWM:")[2].split()[0])
+else:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB; bytes on macOS
+print(peak / 1024 ** (2 if sys.platform == "darwin" else 1))
+"""
+
+
+def crowd(clients: int, seed: int) -> Federation:
+    """Clients with 20 samples each of 64 Gaussian inputs; a linear rule gives the 10 labels."""
+    chance = stream(seed, "growth", clients)
+    x = torch.randn(clients * EACH + SERVER, 64, generator=chance)
+    y = (x @ torch.randn(64, 10, generator=chance)).argmax(1)
+    kept, sizes = (x[-SERVER:], y[-SERVER:]), torch.full((clients,), EACH)
+    return Federation(
+        x=x[:-SERVER], y=y[:-SERVER], sizes=sizes, validation=kept, test=kept, classes=10
+    )
+
+
+def fastest(work: Callable[[], object], tries: int = 3) -> float:
+    """CPU seconds of the fastest try on one thread."""
+    taken = []
+    for _ in range(tries):
+        with one_thread():
+            start = time.process_time()
+            work()
+            taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def rounds(fed: Federation, many: int, seed: int) -> None:
+    """So many whole rounds of federated averaging with 100 clients each."""
+    train(fed, mlp(64, 32, 10), FedAvg(per_round=ASKED), rounds=many, local=LOCAL, seed=seed)
+
+
+def a_round(fed: Federation, net: Model, seed: int) -> tuple[Round, float]:
+    """One round of all clients, and the CPU seconds of their local training."""
+    theta, ids = net.init(seed), torch.arange(fed.clients)
+    updates, still = theta.new_empty(fed.clients, net.P), torch.zeros_like(theta)
+    shuffles = Shuffles(fed, LOCAL, seed)
+    took = fastest(lambda: round_updates(fed, net, theta, ids, shuffles, 1, still, updates))
+    return Round(1, theta, ids, fed.sizes, updates), took
+
+
+def scoring(strategy: Strategy, round: Round, server: Server) -> float:
+    """CPU seconds of the strategy's own work on a round."""
+    strategy.start(server)
+
+    def work() -> None:
+        tables.forget()
+        strategy.aggregate(round)
+
+    work()  # memory is touched for the first time
+    return fastest(work, 2)
+
+
+def growth_rows(seed: int) -> Iterator[Row]:
+    """Seconds a round @ clients, @ clients a round, and @ parameters; MiB of a whole process."""
+    for clients in CLIENTS:
+        fed = crowd(clients, seed)
+        few, many = (fastest(partial(rounds, fed, number, seed), 5) for number in (2, 42))
+        yield "federation", f"seconds a round @ {clients}", (many - few) / 40
+        words = [sys.executable, "-c", MEMORY, str(clients), str(seed)]
+        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        yield "federation", f"MiB @ {clients}", float(told)
+    ladders = [("clients", m, m, 32) for m in ROUND]
+    ladders += [("parameters", int(P), 10, hidden) for P, hidden in HIDDEN.items()]
+    for what, place, m, hidden in ladders:
+        fed, net = crowd(m, seed), mlp(64, hidden, 10)
+        round, took = a_round(fed, net, seed)
+        yield "local training", f"seconds, {what} @ {place}", took
+        server = Server(m, 10, net, fed.validation, seed)
+        for name, (strategy, most, largest) in METHODS.items():
+            if m <= most and 1.1 * largest >= net.P:
+                yield name, f"seconds, {what} @ {place}", scoring(strategy, round, server)
+
+
+def times(name: str, top: tuple[str, float], low: tuple[str, float]) -> Measure:
+    """How many times as large a metric is for (variant, place) as for another, seed by seed."""
+
+    def measure(results: Results) -> Interval:
+        above, below = (results.values(f"{name} @ {at}", variant) for variant, at in (top, low))
+        return interval(above / below)
+
+    return measure
+
+
+def growth_figure(results: Results) -> Figure:
+    """Seconds of one core against clients a round, a line a method."""
+    lines = {}
+    for name in ("local training", *METHODS):
+        at, values = results.curve("seconds, clients", name)
+        line = torch.full((len(values), len(ROUND)), math.nan, dtype=torch.float64)
+        line[:, [ROUND.index(int(m)) for m in at]] = values
+        lines[name] = line
+    ends = {name: int((~line[0].isnan()).nonzero()[-1]) for name, line in lines.items()}
+    figure = plots.curves(
+        lines,
+        x=ROUND,
+        xlabel="clients a round",
+        ylabel="CPU seconds a round",
+        title="What scores cost beside the training they score",
+        log=True,
+    )
+    (axis,) = figure.axes
+    if (inside := axis.get_legend()) is not None:
+        inside.remove()  # it would lie on the lines
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", frameon=False)
+    figure.set_size_inches(6.5, 3.3)
+    said = [f"{n} {lines[n][:, e].mean():.2g} s at {ROUND[e]}" for n, e in ends.items()]
+    vars(figure)["alt"] = f"Lines of CPU seconds against clients a round; ends: {', '.join(said)}."
+    return figure
+
+
+def more(sentence: str, key: str, *pair: tuple[str, float], by: float = 1) -> Claim:
+    """A round's scores for (method, clients) cost more than ``by`` times those for another."""
+    return Claim(sentence, bounded(times("seconds, clients", *pair), by), paper=False, key=key)
+
+
+CLAIMS = (
+    Claim(
+        "100 of 10,000 clients cost a round less than twice what 100 of 100 cost",
+        bounded(times("seconds a round", ("federation", 10_000), ("federation", 100)), high=2),
+        paper=False,
+        key="crowd",
+    ),
+    Claim(
+        "a process with 10,000 clients needs less than 2 GiB",
+        bounded(lambda results: results.interval("MiB @ 10000", "federation"), high=2048),
+        paper=False,
+        key="memory",
+    ),
+    more(
+        "four clients more, 14 instead of 10, make the exact value eight times as expensive",
+        "exact",
+        ("Shapley", 14),
+        ("Shapley", 10),
+        by=8,
+    ),
+    more(
+        "at 14 clients the exact value costs over 100 times the local training",
+        "exact_share",
+        ("Shapley", 14),
+        ("local training", 14),
+        by=100,
+    ),
+    more(
+        "at 8 clients guided truncation costs more than the exact value",
+        "few",
+        ("GTG-Shapley", 8),
+        ("Shapley", 8),
+    ),
+    more(
+        "at 14 clients it costs less",
+        "many",
+        ("Shapley", 14),
+        ("GTG-Shapley", 14),
+    ),
+    more(
+        "the exact value of 14 clients costs more than leave-one-out of 1,000",
+        "leave_one_out",
+        ("Shapley", 14),
+        ("leave one out", 1_000),
+    ),
+    *(
+        more(
+            f"at 1,000 clients the local training costs more than {name}",
+            key,
+            ("local training", 1_000),
+            (name, 1_000),
+        )
+        for name, key in (("CGSV", "cgsv"), ("second order", "second_order"))
+    ),
+)
+STUDIES = (
+    Study(
+        name="growth",
+        item="What a round costs as it grows",
+        says="The five papers give no cost beyond 500 clients.",
+        protocol={
+            "data": ("not given", "64 Gaussian inputs, 20 samples a client, 360 of the server"),
+            "model": ("not given", "64-32-10; ten clients with 1e3 to 1e7 parameters"),
+            "clients": ("not given", "100 of 100 to 10,000; all of 4 to 1,000"),
+            "cost": ("not given", "CPU seconds on one thread, fastest of two to five tries"),
+        },
+        rows=growth_rows,
+        claims=CLAIMS,
+        reads=CLAIMS,
+        figure=growth_figure,
+        seeds=5,
+    ),
+)

@@ -1,0 +1,115 @@
+"""Retraining: does the truth have a ranking? Exact values of eight clients, trained five times.
+
+Chapter 3 reads these results. A seed of the study is another split of the digits; within it only
+the seed of training changes: start values and minibatches.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.model import mlp
+from fedlab_mini.games.shapley import exact, leave_one_out
+from fedlab_mini.games.training_games import retraining_game
+from fedlab_mini.judge.metrics import kendall, spearman
+from fedlab_mini.show import plots
+from fedlab_mini.worlds.corrupt import flip_labels
+from fedlab_mini.worlds.data import load
+from fedlab_mini.worlds.federation import federation
+from fedlab_mini.worlds.partition import dirichlet_labels, dirichlet_sizes, iid
+
+from .study import Claim, Results, Row, Study, beyond, higher
+
+CLIENTS, SAMPLES, ROUNDS, TRAININGS = 8, 400, 10, 5
+LOCAL = LocalSGD(epochs=2, batch=20, lr=0.3)
+SETTINGS: dict[str, dict] = {
+    "alike": {"split": iid()},
+    "sizes": {"split": dirichlet_sizes(1.0, floor=5)},
+    "labels": {"split": dirichlet_labels(0.5, floor=5)},
+    "noise": {"split": iid(), "corrupt": {k: flip_labels(k / 10) for k in range(1, CLIENTS)}},
+}
+
+
+def ranking_rows(seed: int) -> Iterator[Row]:
+    """Rank agreement of values between trainings that differ in nothing but their seed."""
+    data, net = load("digits", dtype=torch.float64), mlp(64, 32, 10)
+    for name, setting in SETTINGS.items():
+        fed = federation(data, clients=CLIENTS, samples=SAMPLES, seed=seed, **setting)
+        games = [
+            retraining_game(fed, net, ROUNDS, LOCAL, seed=TRAININGS * seed + s)
+            for s in range(TRAININGS)
+        ]
+        shapley = torch.stack([exact(game).values for game in games])  # [trainings, K]
+        missed = torch.stack([leave_one_out(game).values for game in games])
+        yield name, "exact", agreement(shapley)
+        yield name, "exact, tau", agreement(shapley, kendall)
+        yield name, "leave-one-out", agreement(missed)
+        yield name, "mean of four against the fifth", ceiling(shapley)
+
+
+def agreement(values: Tensor, statistic: Callable = spearman) -> float:
+    """Mean rank correlation over all pairs of rows [trainings, K]."""
+    pairs = list(itertools.combinations(values, 2))
+    return sum(statistic(a, b) for a, b in pairs) / len(pairs)
+
+
+def ceiling(values: Tensor) -> float:
+    """Mean rank correlation of each row with the mean of the others."""
+    rest = (values.sum(0) - values) / (len(values) - 1)
+    return sum(spearman(a, b) for a, b in zip(values, rest, strict=True)) / len(values)
+
+
+def ranking_figure(results: Results) -> Figure:
+    """A row a setting, a dot a split: agreement of two exact trainings."""
+    return plots.dots(
+        {name: results.values("exact", name) for name in results.variants},
+        xlabel="rank correlation of exact values between two trainings",
+        title="The same data, trained again",
+    )
+
+
+STUDIES = (
+    Study(
+        name="retraining-ranking",
+        item="Does the truth have a ranking?",
+        says="No paper says how far exact values by retraining agree with themselves.",
+        protocol={
+            "data": ("not given", "digits, 400 samples, validated on 360"),
+            "clients": ("not given", "8: alike, sizes (1), labels (.5), noise 0-70 %"),
+            "training": ("not given", "10 rounds, 2 epochs, batches of 20, rate .3, 64-32-10"),
+            "value": ("not given", "exact Shapley value of the accuracy, 256 trainings"),
+            "repetitions": ("not given", "5 trainings of each split, 10 splits"),
+        },
+        rows=ranking_rows,
+        claims=(
+            Claim(
+                "clients that differ in size agree in rank better than clients that are alike",
+                higher("exact", "sizes", "alike"),
+                paper=False,
+            ),
+            Claim(
+                "clients that differ in their labels agree in rank better than alike ones",
+                higher("exact", "labels", "alike"),
+                paper=False,
+            ),
+            Claim(
+                "clients that differ in noise agree in rank better than alike ones",
+                higher("exact", "noise", "alike"),
+                paper=False,
+            ),
+            Claim(
+                "between alike clients two trainings still agree better than chance",
+                beyond("exact", "alike", 0.0),
+                paper=False,
+            ),
+        ),
+        figure=ranking_figure,
+        seeds=10,
+    ),
+)
