@@ -106,11 +106,12 @@ class Results:
     def told(self) -> dict[str, str]:
         """What the chapter's sentences show, key -> "mean [low, high]".
 
-        raises  AssertionError naming a sentence of ``Study.reads`` that does not hold
+        raises  AssertionError naming a sentence of ``Study.reads`` that does not hold, or a claim
+                whose verdict is not the stated one
         """
-        for claim in self.study.reads:
+        for claim in (*(c for c in self.study.claims if c.stated), *self.study.reads):
             word, measured = claim.judge(self)
-            if word != HOLDS:
+            if word != (claim.stated or HOLDS):
                 raise AssertionError(f"{self.study.name}, {claim.sentence!r}: {word}, {measured}")
         keyed = [claim for claim in (*self.study.claims, *self.study.reads) if claim.key]
         return {claim.key: claim.judge(self)[1] for claim in keyed}
@@ -145,12 +146,14 @@ class Claim:
     test   Results -> (verdict, measured, in words); `higher`, `beyond` and `within` make one
     paper  does the paper say so, or only this book?
     key    under which a chapter's text shows what was measured
+    stated the verdict that a chapter states, if it states one: it must come out
     """
 
     sentence: str
     test: Test
     paper: bool = True
     key: str = ""
+    stated: str = ""
 
     def judge(self, results: Results) -> tuple[str, str]:
         """The verdict and the measurement behind it."""
@@ -219,6 +222,40 @@ def within(metric: str, low: float, high: float, a: str, b: str | None = None) -
     if b is None:
         return bounded(lambda results: results.interval(metric, a), low, high)
     return bounded(lambda results: results.paired(metric, a, b), low, high)
+
+
+def ours(sentence: str, test: Test, key: str = "", stated: str = "") -> Claim:
+    """A sentence of this book's alone."""
+    return Claim(sentence, test, paper=False, key=key, stated=stated)
+
+
+Place = tuple[str, str]  # metric, variant
+
+
+def minus(one: Place, other: Place) -> Measure:
+    """The interval of one metric of a variant minus another, seed by seed."""
+    return lambda results: paired(results.values(*one), results.values(*other))
+
+
+def ratio(one: Place, other: Place) -> Measure:
+    """The interval of one metric of a variant over another, seed by seed."""
+    return lambda results: interval(results.values(*one) / results.values(*other))
+
+
+def every_seed(
+    values: Callable[[Results], Tensor],
+    low: float = -math.inf,
+    high: float = math.inf,
+    shown: Callable[[Tensor], object] = interval,
+) -> Test:
+    """Each seed's value lies between two bounds; ``shown`` says what is measured."""
+
+    def test(results: Results) -> tuple[str, str]:
+        measured = values(results)
+        inside = bool(((measured >= low) & (measured <= high)).all())
+        return (HOLDS if inside else FAILS), str(shown(measured))
+
+    return test
 
 
 @dataclass(frozen=True, kw_only=True)
