@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..checks import choice
 from ..engine.rounds import Round, Server
-from .coalitions import coalition_metric
+from .coalitions import RoundGame
 from .game import Game
 
 LAST = 2  # rounds that are remembered, each with its tables
@@ -31,20 +31,10 @@ def round_table(
     made = _room(round, server)
     if (metric, absent) not in made:
         weights = round.sizes.to(round.updates)
-        sign = 1.0 if metric == "accuracy" else -1.0
-
-        def value(s: Tensor) -> Tensor:
-            return sign * coalition_metric(
-                server.net,
-                round.theta,
-                round.updates,
-                weights,
-                s,
-                *server.validation,
-                metric,
-                absent,
-            )
-
+        x, y = server.validation
+        value = RoundGame(
+            server.net, round.theta, round.updates, weights, x, y, metric=metric, absent=absent
+        )
         made[metric, absent] = Game(len(weights), value, name=f"round {round.t}", mark="a round")
     found = made[metric, absent]
     assert isinstance(found, Game)

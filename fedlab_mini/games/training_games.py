@@ -21,7 +21,7 @@ from ..engine.model import Model, check_metric
 from ..engine.simulate import simulate
 from ..engine.start import begin, describe
 from ..worlds.federation import Federation
-from .coalitions import coalition_metric
+from .coalitions import RoundGame
 from .game import Game
 
 
@@ -64,15 +64,11 @@ def round_game(
     weights = checks.reals("weights", given, [m], dtype=kind).to(updates)
     if not (weights > 0).all():
         raise ValueError(f"weights: expected {m} positive numbers, got {shown(weights.tolist())}")
-    sign = 1.0 if metric == "accuracy" else -1.0
-
-    def value(s: Tensor) -> Tensor:
-        return sign * coalition_metric(net, theta, updates, weights, s, x, y, metric, absent)
-
+    value = RoundGame(net, theta, updates, weights, x, y, metric=metric, absent=absent)
     mark = files.fingerprint("round", net, theta, updates, x, y, metric, weights, absent)
     if absent == "silent":  # coalitions that differ by zeros are evaluated once, whenever asked for
         moved, inner = updates.any(1).cpu(), Game(m, value, mark=mark)
-        value = lambda s: inner(s & moved)  # noqa: E731
+        return Game(m, lambda s: inner(s & moved), name=f"round {mark[:12]}", mark=mark)
     return Game(m, value, name=f"round {mark[:12]}", mark=mark)
 
 

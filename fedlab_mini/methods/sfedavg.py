@@ -20,7 +20,7 @@ from ..engine.local import LocalSGD
 from ..engine.model import Model
 from ..engine.rounds import History, Round, Server
 from ..engine.train import train
-from ..games.coalitions import coalition_metric
+from ..games.coalitions import RoundGame
 from ..games.game import Game
 from ..games.shapley import exact as exact_values
 from ..games.shapley import permutation
@@ -159,15 +159,20 @@ class SFedAvg(FedAvg):
         """Shapley values [m] of the round's game on the samples (x, y); zeros without samples."""
         if len(y) == 0:
             return torch.zeros(len(round.clients), dtype=torch.float64)
-        net, metric = self.server.net, self.metric
-        sign = 1.0 if metric == "accuracy" else -1.0
+        value = RoundGame(
+            self.server.net,
+            round.theta,
+            round.updates,
+            weights,
+            x,
+            y,
+            metric=self.metric,
+            absent=self.absent,
+        )
 
         def worth(coalitions: Tensor) -> Tensor:
-            found = coalition_metric(
-                net, round.theta, round.updates, weights, coalitions, x, y, metric, self.absent
-            )
-            worst = torch.finfo(torch.float32).max  # a model that overflows is as bad as can be
-            found = sign * torch.nan_to_num(found, nan=worst, posinf=worst).clamp(max=worst)
+            worst = torch.finfo(torch.float32).min  # a model that overflows is as bad as can be
+            found = torch.nan_to_num(value(coalitions), nan=worst, neginf=worst).clamp(min=worst)
             if self.empty == "zero":
                 found[~coalitions.any(1)] = 0.0
             return found

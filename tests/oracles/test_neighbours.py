@@ -189,13 +189,13 @@ def test_class_cosine_reads_the_last_layer_with_or_without_biases() -> None:
 
 def test_all_methods_share_one_table_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str, int]] = []
-    plain = tables.coalition_metric
 
-    def counted(net, theta, updates, weights, s, x, y, metric, absent):
-        asked.append((metric, absent, len(s)))
-        return plain(net, theta, updates, weights, s, x, y, metric, absent)
+    class Counted(tables.RoundGame):
+        def __call__(self, coalitions: torch.Tensor) -> torch.Tensor:
+            asked.append((self.metric, self.absent, len(coalitions)))
+            return super().__call__(coalitions)
 
-    monkeypatch.setattr(tables, "coalition_metric", counted)
+    monkeypatch.setattr(tables, "RoundGame", Counted)
     watching = {name: m for name, m in METHODS.items() if not isinstance(m, Retrained)}
     assert len(watching) > 12
     watch = Watch(watching, {"": (X, Y)})

@@ -7,7 +7,7 @@ import torch
 
 import fedlab_mini as fm
 from fedlab_mini.games import coalitions as module
-from fedlab_mini.games.coalitions import coalition_metric
+from fedlab_mini.games.coalitions import RoundGame
 
 NETS = {
     "logistic": lambda: fm.logistic(6, 3),
@@ -37,6 +37,12 @@ def a_round(net: fm.Model, m: int, samples: int = 150, dtype=torch.float64, seed
 ABSENT = ("left out", "silent")
 
 
+def quality(*parts):
+    """What a coalition's model achieves: its accuracy, or its loss."""
+    game = RoundGame(*parts)
+    return game if game.metric == "accuracy" else lambda coalitions: -game(coalitions)
+
+
 def one_by_one(
     plain, net, theta, updates, weights, coalitions, x, y, absent
 ) -> list[tuple[float, float]]:
@@ -57,7 +63,7 @@ def check(plain, net, coalitions, m, **options) -> None:
     for absent in ABSENT:
         wanted = one_by_one(plain, net, theta, updates, weights, coalitions, x, y, absent)
         for metric, column in (("accuracy", 0), ("loss", 1)):
-            got = coalition_metric(net, theta, updates, weights, coalitions, x, y, metric, absent)
+            got = quality(net, theta, updates, weights, x, y, metric, absent)(coalitions)
             assert got.dtype == torch.float64
             expected = torch.tensor([row[column] for row in wanted], dtype=torch.float64)
             close = 0 if metric == "accuracy" else 1e-9
@@ -91,7 +97,7 @@ def test_any_number_of_samples(plain, samples):
 
 @pytest.mark.parametrize("room", [1, 3000, 20000])
 def test_any_chunk(plain, monkeypatch, room):
-    monkeypatch.setattr(module, "ROOM", room)
+    monkeypatch.setattr(module, "LATER_BYTES", room)
     monkeypatch.setattr(module, "CACHE", room)
     check(plain, fm.mlp(6, 8, 3), fm.all_coalitions(7), 7)
     check(plain, fm.logistic(6, 3), fm.all_coalitions(4), 4)
@@ -99,7 +105,7 @@ def test_any_chunk(plain, monkeypatch, room):
 
 @pytest.mark.parametrize("table", [1, 4, 64])
 def test_with_and_without_half_tables(plain, monkeypatch, table):
-    monkeypatch.setattr(module, "TABLE", table)
+    monkeypatch.setattr(module, "HALF_SUMS", table)
     check(plain, fm.mlp(6, 8, 3), fm.all_coalitions(7), 7)
 
 
@@ -109,7 +115,7 @@ def test_the_silent_are_as_good_as_zeros_to_the_last_bit(make_net):
     theta, updates, weights, x, y = a_round(net, 7)
     updates[[0, 4]] = 0
     sets = fm.all_coalitions(7)
-    found = coalition_metric(net, theta, updates, weights, sets, x, y, "loss", "silent")
+    found = RoundGame(net, theta, updates, weights, x, y, "loss", "silent")(sets)
     without = sets.clone()
     without[:, [0, 4]] = False
     assert torch.equal(found, found[(without * (1 << torch.arange(7))).sum(1)])
@@ -122,11 +128,11 @@ def test_float32_gives_equal_accuracies(plain, absent):
     theta, updates, weights, x, y = a_round(net, 8, dtype=torch.float32)
     sets = fm.all_coalitions(8)
     wanted = one_by_one(plain, net, theta, updates, weights, sets, x, y, absent)
-    got = coalition_metric(net, theta, updates, weights, sets, x, y, "accuracy", absent)
+    got = quality(net, theta, updates, weights, x, y, "accuracy", absent)(sets)
     differ = (got - torch.tensor([a for a, _ in wanted], dtype=torch.float64)).abs()
     assert float(differ.max()) <= 1 / len(y)  # a sample on the boundary of two classes at most
     assert float((differ > 0).double().mean()) < 0.02
-    loss = coalition_metric(net, theta, updates, weights, sets, x, y, "loss", absent)
+    loss = quality(net, theta, updates, weights, x, y, "loss", absent)(sets)
     torch.testing.assert_close(
         loss, torch.tensor([b for _, b in wanted], dtype=torch.float64), rtol=1e-5, atol=1e-6
     )
@@ -138,5 +144,5 @@ def test_the_arguments_are_left_as_they_were(absent):
     arguments = a_round(net, 4)
     copies = [a.clone() for a in arguments]
     theta, updates, weights, x, y = arguments
-    coalition_metric(net, theta, updates, weights, fm.all_coalitions(4), x, y, "loss", absent)
+    RoundGame(net, theta, updates, weights, x, y, "loss", absent)(fm.all_coalitions(4))
     assert all(torch.equal(a, b) for a, b in zip(arguments, copies, strict=True))
