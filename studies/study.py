@@ -20,10 +20,11 @@ from fedlab_mini.show import plots
 
 Row = tuple[str, str, float]  # variant, metric, value
 COLUMNS = ["seed", "variant", "metric", "value"]
-HOLDS, PART, FAILS, UNTESTED = (
+HOLDS, PART, FAILS, NOT_SHOWN, UNTESTED = (
     "holds",
     "holds in part",
     "does not hold",
+    "not shown",
     "cannot be tested here",
 )
 
@@ -101,7 +102,7 @@ class Results:
             return UNTESTED
         if HOLDS in tested:
             return HOLDS if set(tested) == {HOLDS} else PART
-        return FAILS if FAILS in tested else "not shown"
+        return FAILS if FAILS in tested else NOT_SHOWN
 
     def told(self) -> dict[str, str]:
         """What the chapter's sentences show, key -> "mean [low, high]".
@@ -167,7 +168,7 @@ def bounded(measure: Measure, low: float = -math.inf, high: float = math.inf) ->
         found = measure(results)
         if found.above(low) and found.below(high):
             return HOLDS, str(found)
-        return (FAILS if found.above(high) or found.below(low) else "not shown"), str(found)
+        return (FAILS if found.above(high) or found.below(low) else NOT_SHOWN), str(found)
 
     return test
 
@@ -225,8 +226,25 @@ def within(metric: str, low: float, high: float, a: str, b: str | None = None) -
 
 
 def ours(sentence: str, test: Test, key: str = "", stated: str = "") -> Claim:
-    """A sentence of this book's alone."""
+    """A sentence of this book's alone; see `Claim`."""
     return Claim(sentence, test, paper=False, key=key, stated=stated)
+
+
+def sentences(
+    tests: Mapping[str, Test | tuple[Test, str]],
+    start: str = "",
+    paper: bool = False,
+    stated: str = "",
+) -> tuple[Claim, ...]:
+    """Claims from a table: sentence -> its test, or its test and the key of what is measured.
+
+    start  before every sentence         paper, stated  as in `Claim`, for all of them
+    """
+    made = []
+    for sentence, given in tests.items():
+        test, key = given if isinstance(given, tuple) else (given, "")
+        made.append(Claim(start + sentence, test, paper, key, stated))
+    return tuple(made)
 
 
 Place = tuple[str, str]  # metric, variant
