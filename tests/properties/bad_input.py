@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from bad_calls import CALLS
 
 import fedlab_mini as fm
 
@@ -54,6 +55,8 @@ VALUES: dict[str, Callable[[], Any]] = {
     "{0: []}": lambda: {0: []},
     "{'a': 1}": lambda: {"a": 1},
     "set()": lambda: set(),
+    "{1: [1, 2]}": lambda: {1: [1.0, 2.0]},
+    "{'a': tensor}": lambda: {"a": torch.ones(2, 2)},
     "object": lambda: object(),
     "function": lambda: lambda *given: None,
     "type": lambda: int,
@@ -65,6 +68,8 @@ VALUES: dict[str, Callable[[], Any]] = {
     "numpy words": lambda: np.array(["a", "b"]),
     "numpy objects": lambda: np.array([None, object()]),
     "numpy [3, 4]": lambda: np.ones((3, 4)),
+    "numpy masked": lambda: np.ma.masked_array([1.0, 2.0, 9e9], mask=[0, 0, 1]),
+    "list of masked": lambda: [np.ma.masked_array([1.0, 2.0], mask=[0, 1])],
     "numpy dates": lambda: np.array(["2020-01-01"], dtype="datetime64[D]"),
     "tensor 2.5": lambda: torch.tensor(2.5),
     "tensor [0]": lambda: torch.empty(0),
@@ -75,6 +80,8 @@ VALUES: dict[str, Callable[[], Any]] = {
     "tensor of bool": lambda: torch.ones(3, 3, dtype=torch.bool),
     "tensor of int8": lambda: torch.full((3,), -7, dtype=torch.int8),
     "tensor of half": lambda: torch.ones(3, dtype=torch.float16),
+    "nested tensor": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "list of nested": lambda: [torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])],
     "sparse tensor": lambda: torch.eye(3).to_sparse(),
     "meta tensor": lambda: torch.ones(3, device="meta"),
     "float dtype": lambda: torch.float64,
@@ -82,181 +89,6 @@ VALUES: dict[str, Callable[[], Any]] = {
     "module": lambda: torch.nn.Linear(4, 3),
     "LSTM": lambda: torch.nn.LSTM(4, 3),
 }
-
-# what a call leaves behind, made by the package itself: nobody is asked to build one by hand
-RECORDS = {"AAM", "Cost", "DataUnavailable", "Estimate", "FedCCEAResult", "History"}
-# recorded rounds of somebody's system are checked where they are used, by the strategy
-GIVEN = {"Round", "Server"}
-
-
-def samples(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """n samples of four features and three classes, every class among them."""
-    chance = torch.Generator().manual_seed(seed)
-    return torch.rand(n, 4, generator=chance), torch.arange(n) % 3
-
-
-def small() -> fm.Federation:
-    """Three clients with six samples each."""
-    parts = [samples(6, k) for k in range(3)]
-    return fm.Federation.from_datasets(parts, validation=samples(9, 3), test=samples(9, 4))
-
-
-DATA = fm.Dataset(*samples(60), classes=3)
-DIGITS = fm.load("digits").subset(torch.arange(300))
-NET = fm.mlp(4, 3)
-LOCAL = fm.LocalSGD(batch=3)
-THETA = NET.init(0)
-UPDATES = torch.rand(3, NET.P, generator=torch.Generator().manual_seed(1))
-
-
-def trained(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A strategy is judged by a short training under it."""
-    return lambda **given: fm.train(small(), NET, make(**given), rounds=2, local=LOCAL)
-
-
-def dealt(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A split is judged by the federation that it deals."""
-    return lambda **given: fm.federation(DATA, clients=3, split=make(**given), validation=9, test=9)
-
-
-def spoilt(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A corruption or attack is judged by a training in which a client has it."""
-
-    def call(**given: Any) -> Any:
-        wrong = {1: make(**given)}
-        data = DATA_OF_WORDS if make is fm.delete_words else DATA
-        fed = fm.federation(data, clients=3, corrupt=wrong, validation=9, test=9)
-        return fed, fm.train(fed, fm.mlp(4, data.classes), fm.FedAvg(), rounds=2, local=LOCAL)
-
-    return call
-
-
-def valued(estimator: Callable[..., Any]) -> Callable[..., Any]:
-    """An estimator as it is."""
-    return estimator
-
-
-def several(given: Any) -> Sequence[Any]:
-    """What stands behind a star: a list as it is, anything else as its one member."""
-    return given if isinstance(given, list | tuple) else [given]
-
-
-def played(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A game is judged by its exact values."""
-    return lambda **given: fm.exact(make(**given))
-
-
-def seen(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A model is judged by what it says of four features, or of a small picture."""
-
-    def call(**given: Any) -> Any:
-        net = make(**given)
-        first = net.layers[0][0] if net.layers else 64 if make is fm.cnn else 4
-        return net.forward(net.init(0), torch.ones(2, first))
-
-    return call
-
-
-def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]]:
-    """For every public name: what is called, whose signature is read, arguments that work."""
-    found: dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]] = {}
-
-    def add(public: str, call: Callable[..., Any], **given: Any) -> None:
-        target: Any = fm
-        for part in public.split("."):
-            target = getattr(target, part)
-        found[public] = (call, target, given)
-
-    game = fm.additive([1.0, 2.0, 3.0])
-    for name in fm.methods.__all__:
-        kind = getattr(fm, name)
-        if inspect.isclass(kind) and issubclass(kind, fm.FedAvg):
-            add(name, trained(kind), **{"m": 2} if issubclass(kind, fm.SFedAvg) else {})
-    for name in ("iid", "dirichlet_labels", "dirichlet_sizes", "by_class", "sorted_shards"):
-        add(name, dealt(getattr(fm, name)))
-    add("free_ride", spoilt(fm.free_ride))
-    add("replay", spoilt(fm.replay))
-    add("sign_flip", spoilt(fm.sign_flip))
-    add("scale", spoilt(fm.scale), factor=2.0)
-    add("flip_labels", spoilt(fm.flip_labels), share=0.5)
-    add("relabel_as", spoilt(fm.relabel_as), target=1)
-    add("delete_words", spoilt(fm.delete_words), share=0.5)
-    add("backdoor", spoilt(fm.backdoor), target=1, share=0.5, shape=(1, 2, 2), size=1)
-    add("open_set", spoilt(fm.open_set), foreign=fm.Dataset(*samples(12, 5), classes=3))
-    add("swap_labels", spoilt(lambda pairs: fm.swap_labels(*several(pairs))), pairs=[(0, 1)])
-    add("core_shortfall", fm.core_shortfall, game=game)
-    add("beta_shapley", valued(fm.beta_shapley), game=game, alpha=16.0, beta=1.0)
-    for name in ("exact", "leave_one_out", "alone", "banzhaf", "least_core", "nucleolus"):
-        if hasattr(fm, name):
-            add(name, valued(getattr(fm, name)), game=game)
-    for name in ("permutation", "guided"):
-        add(name, valued(getattr(fm, name)), game=game, samples=6)
-    add("truncated", fm.truncated, game=game, samples=6, tolerance=0.0)
-    add("kernel", fm.kernel, game=fm.additive([1.0, 2.0, 3.0, 4.0]), budget=10)
-    add("additive", played(fm.additive), w=[1.0, 2.0])
-    add("airport", played(fm.airport), costs=[1.0, 2.0])
-    add("glove", played(fm.glove), left=1, right=2)
-    add("majority", played(fm.majority), weights=[2, 1, 1], quota=3)
-    add("quadratic", played(fm.quadratic), updates=torch.ones(3, 2), weights=torch.ones(3),
-        g=torch.ones(2), H=torch.eye(2))  # fmt: skip
-    add("Game", played(fm.Game), n=2, value=lambda s: s.sum(1))
-    add("all_coalitions", fm.all_coalitions, n=3)
-    round_ = {"net": NET, "theta": THETA, "updates": UPDATES}
-    add("round_game", played(fm.round_game), **round_, x=samples(9)[0], y=samples(9)[1])
-    add("cosine_game", played(fm.cosine_game), updates=UPDATES)
-    add("cosines", fm.cosines, updates=UPDATES, step=UPDATES.sum(0))
-    training = {"fed": small(), "net": NET, "local": LOCAL}
-    add("retraining_game", played(fm.retraining_game), **training, rounds=1)
-    add("train", fm.train, **training, strategy=fm.FedAvg(), rounds=1)
-    add("local_updates", fm.local_updates, **training, theta=THETA)
-    add("simulate", fm.simulate, **training, participation=torch.ones(2, 1, 3))
-    add("simulator", fm.simulator, **training, simulations=2, rounds=1)
-    add("fedccea", fm.fedccea, **training, simulations=5, rounds=1, steps=3)
-    add("fit_aam", fm.fit_aam, sizes=torch.ones(4, 2, 3), accuracy=torch.rand(4, 2), steps=3)
-    add("removal_curves", fm.removal_curves, **training, scores=[1.0, 2, 3], rounds=1)
-    add("class_relevance", fm.class_relevance, source=small(), net=NET, rounds=1, m=2, local=LOCAL)
-    for name in ("spearman", "kendall"):
-        if hasattr(fm, name):
-            add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
-    add("score", fm.score, updates=[UPDATES], theta=THETA, net=NET, validation=samples(9),
-        methods=[fm.exact])  # fmt: skip
-    add("compare", fm.compare, methods={"alone": fm.RoundValue(fm.alone)},
-        scenarios={"few": lambda data, seed: (small(), NET)}, seeds=[0], rounds=1)  # fmt: skip
-    add("fairness", fm.fairness, contributions=[1.0, 2, 3], rewards=[1.0, 3, 2])
-    add("detection_auc", fm.detection_auc, scores=[1.0, 2, 3], bad=[0])
-    add("contribution_index", fm.contribution_index, v=[1.0, 2, 3])
-    add("mlp", seen(lambda widths: fm.mlp(*several(widths))), widths=[4, 3])
-    add("logistic", seen(fm.logistic), inputs=4, classes=3)
-    add("cnn", seen(fm.cnn), shape=(1, 8, 8), channels=(2, 2), kernel=3, hidden=4)
-    add("Model", seen(fm.Model), module=torch.nn.Linear(4, 3))
-    add("LocalSGD", lambda **given: fm.train(
-        small(), NET, fm.FedAvg(), rounds=2, local=fm.LocalSGD(**given)))  # fmt: skip
-    add("Dataset", fm.Dataset, x=samples(6)[0], y=samples(6)[1], classes=3)
-    add("Dataset.subset", DATA.subset, index=[0, 1])
-    add("Dataset.only_classes", DATA.only_classes, classes=[0, 1])
-    add("Dataset.to", lambda **given: DATA.to(**given))
-    fed = small()
-    parts = {name: getattr(fed, name) for name in ("x", "y", "sizes", "validation", "test")}
-    add("Federation", fm.Federation, **parts, classes=3)
-    add("Federation.from_datasets", fm.Federation.from_datasets,
-        datasets=[samples(6)], validation=samples(6), test=samples(6))  # fmt: skip
-    add("Federation.client", fed.client, k=1)
-    add("Federation.server", fed.server, part="test")
-    add("Federation.to", fed.to)
-    add("federation", fm.federation, data=DATA, clients=3, validation=9, test=9)
-    add("load", fm.load, name="digits")
-    add("noisy_digits", fm.noisy_digits, data=DIGITS, samples=100, validation=50, test=50)
-    add("skewed_digits", fm.skewed_digits, data=DIGITS, clients=5, validation=50, test=50)
-    add("irrelevant_digits", fm.irrelevant_digits, data=DIGITS, relevant=2, irrelevant=1,
-        validation=30, test=30)  # fmt: skip
-    add("spam", fm.spam, data=DATA_OF_WORDS, clients=3, validation=9, test=9)
-    return found
-
-
-DATA_OF_WORDS = fm.Dataset(
-    torch.ones(60, 4), torch.arange(60) % 2, 2, labels=("ham", "spam"),
-    vocabulary=("a", "b", "c", "d"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -354,8 +186,6 @@ def sound(result: Any) -> bool:
         return all(map(sound, result))
     return True
 
-
-CALLS = calls()
 
 # reviewed: neither refused by us nor of the annotated kind, and harmless
 HARMLESS = {

@@ -29,7 +29,11 @@ def cases() -> dict[str, list[bad_input.Case]]:
 
 
 def test_every_public_name_is_tried():
-    tried = {name.partition(".")[0] for name in bad_input.CALLS}
+    tried = {name.partition(".")[0] for name in bad_input.CALLS} - {
+        "plots",
+        "comparison",
+        "evidence",
+    }
     assert tried == set(fm.__all__) - bad_input.RECORDS - bad_input.GIVEN
 
 
