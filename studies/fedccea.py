@@ -1,7 +1,7 @@
 """FedCCEA's own tests: skewness of the index, exclusion, removal, partial participation, noise.
 
 [shyn2021fedccea, Section 4 and appendix C]. Above: fedccea_claims. Beside: fedccea_fit (Fig. 7,
-starts, exact values, time). Below: settled.
+starts, exact values, time).
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from torch import Tensor
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import mlp
 from fedlab_mini.engine.simulate import simulate
-from fedlab_mini.games.shapley import leave_one_out, truncated
+from fedlab_mini.games.sampling import truncated
+from fedlab_mini.games.shapley import leave_one_out
 from fedlab_mini.games.training_games import retraining_game
 from fedlab_mini.judge.metrics import detection_auc, spearman
-from fedlab_mini.methods.fedccea import contribution_index, fit_aam, simulator
+from fedlab_mini.methods.aam_fit import fit_aam, settle
+from fedlab_mini.methods.fedccea import contribution_index, simulator
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import backdoor, flip_labels
 from fedlab_mini.worlds.data import Dataset, load
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import by_class, iid
 
-from .settled import settle
 from .study import Row
 
 CLIENTS, ROUNDS, SIMULATIONS, SAMPLES = 20, 50, 100, 600

@@ -1,6 +1,6 @@
 """FedCCEA's model and price: has the fit settled, what does it predict, is it right, what it costs.
 
-[shyn2021fedccea, Fig. 7 and Table 2]. Above: fedccea_fit_claims. Beside: fedccea. Below: settled.
+[shyn2021fedccea, Fig. 7 and Table 2]. Above: fedccea_fit_claims. Beside: fedccea.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from torch import Tensor
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import mlp
 from fedlab_mini.engine.simulate import simulate
-from fedlab_mini.games.shapley import exact, leave_one_out, truncated
+from fedlab_mini.games.sampling import truncated
+from fedlab_mini.games.shapley import exact, leave_one_out
 from fedlab_mini.games.training_games import retraining_game
 from fedlab_mini.judge.metrics import spearman
-from fedlab_mini.methods.fedccea import Simulations, contribution_index, fit_aam, simulator
+from fedlab_mini.methods.aam_fit import fit_aam, settle
+from fedlab_mini.methods.fedccea import Simulations, contribution_index, simulator
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import flip_labels
 from fedlab_mini.worlds.data import Dataset, load
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import Split, by_class, iid
 
-from .settled import settle
 from .study import Row
 
 SKEWS: dict[str, Split] = {"alike": iid(), "weak": by_class(5), "strong": by_class(2)}

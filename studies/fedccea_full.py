@@ -13,14 +13,14 @@ from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import mlp
 from fedlab_mini.engine.simulate import simulate
 from fedlab_mini.judge.metrics import spearman
-from fedlab_mini.methods.fedccea import contribution_index, fit_aam, simulator
+from fedlab_mini.methods.aam_fit import fit_aam, settle
+from fedlab_mini.methods.fedccea import contribution_index, simulator
 from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import federation
 from fedlab_mini.worlds.partition import by_class
 
 from .fedccea import CLIENTS, HIDDEN, METHODS, ROUNDS, SIMULATIONS, exclusions, gini
 from .fedccea_claims import PROTOCOL, starts
-from .settled import settle
 from .study import FAILS, HOLDS, Claim, Results, Row, Study, Test
 
 SETTING = "strong, no noise"

@@ -4,9 +4,11 @@ What stands in ``__all__`` is public: it is under ``fm``, on the API page, and i
 every strategy owes its users.
 """
 
+from .aam import AAM
+from .aam_fit import fit_aam, settle
 from .cgsv import CGSV, cosine_game, cosines
 from .fedavg import FedAvg
-from .fedccea import AAM, FedCCEAResult, contribution_index, fedccea, fit_aam, simulator
+from .fedccea import FedCCEAResult, contribution_index, fedccea, simulator
 from .label_standardisation import LabelStandardisation
 from .neighbours import (
     ClassCosine,
@@ -43,5 +45,6 @@ __all__ = [
     "cosines",
     "fedccea",
     "fit_aam",
+    "settle",
     "simulator",
 ]

@@ -145,6 +145,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("simulator", fm.simulator, **training, simulations=2, rounds=1)
     add("fedccea", fm.fedccea, **training, simulations=5, rounds=1, steps=3)
     add("fit_aam", fm.fit_aam, sizes=torch.ones(4, 2, 3), accuracy=torch.rand(4, 2), steps=3)
+    add("settle", fm.settle, sizes=torch.ones(4, 2, 3), accuracy=torch.rand(4, 2))
     add("removal_curves", fm.removal_curves, **training, scores=[1.0, 2, 3], rounds=1)
     add("class_relevance", fm.class_relevance, source=small(), net=NET, rounds=1, m=2, local=LOCAL)
     for name in ("spearman", "kendall"):

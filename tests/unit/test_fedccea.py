@@ -275,13 +275,14 @@ def test_used_may_be_whole_numbers_or_bool():
     assert torch.equal(found, numpy.model.omega)
 
 
-def test_paper_versus_code_names_every_choice_with_what_the_functions_do(make_fed, given):
+def test_paper_versus_code_names_every_choice_with_what_the_function_does(make_fed, given):
     rows = fm.FedCCEAResult.departures()
     assert rows["on"] == {"as printed": "test", "ours": "validation"}
-    assert rows["steps"] == {"as printed": "not said", "ours": "3000"}
-    found = fm.fedccea(make_fed(SIZES), NET, 5, 2, steps=1)
+    assert rows["steps"] == {"as printed": "not said", "ours": "until settled"}
+    assert rows["starts"] == {"as printed": "not said", "ours": "3"}
+    found = fm.fedccea(make_fed(SIZES), NET, 5, 2)
     assert given[0][1]["on"] == rows["on"]["ours"]
-    assert found.fit.model.omega.shape == (2, 4)
+    assert found.fit.omega.shape == (3, 4)
     assert all(row["as printed"] != row["ours"] for row in rows.values())
 
 
@@ -350,29 +351,6 @@ def test_a_fit_leaves_its_data_and_the_global_generator_alone():
 
 
 @pytest.mark.parametrize("form", ["linear", "hidden"])
-@pytest.mark.parametrize("neutral", [False, True])
-def test_nonnegative_weights_never_let_more_data_lower_the_guess(form, neutral):
-    sizes = 2 * drawn(20, 4, 3)
-    quality = torch.tensor([0.5, 0.1, -0.4], dtype=torch.float64)
-    accuracy = 0.5 - 0.1 * torch.arange(4) + 0.1 * sizes @ quality  # falls from round to round
-    fits = [
-        fm.fit_aam(
-            sizes, accuracy, form=form, neutral=neutral, steps=150, lr=0.05, nonnegative=flag
-        )
-        for flag in (True, False)
-    ]
-    model = fits[0].model
-    assert all((part >= 0).all() for part in (model.omega, model.w1, model.w2))
-    assert any((part < 0).any() for part in (fits[1].model.w1, fits[1].model.w2))
-    assert (fits[1].model.omega >= 0).all()
-    for k in range(3):
-        for r in range(4):
-            more = sizes.clone()
-            more[:, r, k] += 1
-            assert (model(more) >= model(sizes) - 1e-12).all()
-
-
-@pytest.mark.parametrize("form", ["linear", "hidden"])
 def test_clients_may_come_in_any_order(form):
     sizes, order = 2 * drawn(12, 3, 4), [2, 0, 3, 1]
     quality = torch.tensor([0.5, 0.3, 0.1, 0.2], dtype=torch.float64)
@@ -386,9 +364,10 @@ def test_clients_may_come_in_any_order(form):
 # --- the result ----------------------------------------------------------------------------------
 
 
-def test_quality_contribution_and_index_belong_together(make_fed):
+@pytest.mark.parametrize("options", [{}, {"steps": 120}], ids=["settled", "stopped"])
+def test_quality_contribution_and_index_belong_together(make_fed, options):
     fed = make_fed(SIZES)
-    found = fm.fedccea(fed, NET, 10, 3, LOCAL, 2, steps=120)
+    found = fm.fedccea(fed, NET, 10, 3, LOCAL, 2, **options)
     runs = found.simulations
     assert bytes_of(runs) == bytes_of(fm.simulator(fed, NET, 10, 3, LOCAL, 2))
     assert torch.equal(found.quality, found.fit.model.omega[0])
@@ -397,23 +376,49 @@ def test_quality_contribution_and_index_belong_together(make_fed):
     assert found.contribution.tolist() == pytest.approx(by_hand)
     assert found.index.tolist() == pytest.approx([v / sum(by_hand) for v in by_hand])
     assert float(found.index.sum()) == pytest.approx(1)
-    assert torch.equal(found.for_sizes(runs.full), found.contribution)
-    assert torch.equal(found.for_sizes(runs.sizes), runs.sizes * found.quality)
-    assert found.trace.shape == (2, 4)
-    assert torch.equal(found.trace, found.fit.omega[:, 0])
     assert found.slope == float(found.fit.model.slope(runs.sizes)[0])
     assert found.cost.client_epochs == runs.cost.client_epochs
     assert found.cost.model_evaluations == 30
     assert found.cost.seconds >= runs.cost.seconds
+    assert list(found.to_frame()) == ["quality", "contribution", "cci", "spread"]
 
 
-@pytest.mark.parametrize("form", ["linear", "hidden"])
+def test_the_fit_is_the_settled_one_and_says_how_far_its_starts_agree(make_fed):
+    found = fm.fedccea(make_fed(SIZES), NET, 20, 3, LOCAL, 2, starts=4)
+    runs = found.simulations
+    wanted = fm.settle(runs.sizes, runs.accuracy, 4, 2)
+    assert torch.equal(found.fit.omega, wanted.omega)
+    indices = torch.stack([fm.contribution_index(runs.full * omega) for omega in wanted.omega])
+    assert torch.equal(found.index, indices[0])
+    torch.testing.assert_close(found.spread, indices.max(0).values - indices.min(0).values)
+    pairs = itertools.combinations(indices, 2)
+    assert found.agreement == pytest.approx(min(fm.spearman(a, b) for a, b in pairs))
+
+
+@pytest.mark.parametrize("options", [{"starts": 1}, {"steps": 5}], ids=str)
+def test_one_start_knows_no_other(make_fed, options):
+    found = fm.fedccea(make_fed(SIZES), NET, 6, 2, LOCAL, **options)
+    assert math.isnan(found.agreement)
+    assert found.spread.isnan().all()
+
+
+def test_only_the_linear_form_is_settled(make_fed, given):
+    with pytest.raises(ValueError, match=r"^form: .*steps"):
+        fm.fedccea(make_fed(SIZES), NET, 5, 2, form="hidden")
+    assert given == []
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"neutral": True}, {"steps": 30}, {"steps": 30, "form": "hidden"}], ids=str
+)
 @pytest.mark.parametrize(("simulations", "held"), [(5, 1), (9, 1), (10, 2), (14, 2)])
-def test_errors_are_those_on_the_last_fifth(make_fed, form, simulations, held):
-    found = fm.fedccea(make_fed(SIZES), NET, simulations, 3, LOCAL, form=form, steps=30)
+def test_errors_are_those_on_the_last_fifth(make_fed, options, simulations, held):
+    found = fm.fedccea(make_fed(SIZES), NET, simulations, 3, LOCAL, **options)
     sizes, accuracy = found.simulations.sizes, found.simulations.accuracy
     seen = simulations - held
-    guess = found.fit.model(sizes)[1]
+    fitted = fm.fit_aam if "steps" in options else fm.settle
+    first = {} if "steps" in options else {"starts": 1}
+    guess = fitted(sizes[:seen], accuracy[:seen], **first, **options).model(sizes)[0]
     fit, mean, cells = 0.0, 0.0, [(s, r) for s in range(seen, simulations) for r in range(3)]
     for s, r in cells:
         average = sum(float(accuracy[i, r]) for i in range(seen)) / seen
@@ -421,32 +426,25 @@ def test_errors_are_those_on_the_last_fifth(make_fed, form, simulations, held):
         mean += (average - float(accuracy[s, r])) ** 2
     assert found.fit_error == pytest.approx(math.sqrt(fit / len(cells)))
     assert found.mean_error == pytest.approx(math.sqrt(mean / len(cells)))
-    used = torch.ones(2, simulations)
-    used[1, seen:] = 0
-    again = fm.fit_aam(sizes, accuracy, used=used, form=form, steps=30)
-    assert torch.equal(again.model.omega, found.fit.model.omega)
 
 
 def test_too_few_simulations_give_no_errors(make_fed):
     for simulations in (1, 4):
-        found = fm.fedccea(make_fed(SIZES), NET, simulations, 2, steps=5)
+        found = fm.fedccea(make_fed(SIZES), NET, simulations, 2)
         assert math.isnan(found.fit_error)
         assert math.isnan(found.mean_error)
-        assert len(found.fit.model.omega) == 1
         assert found.quality.shape == (4,)
         assert float(found.index.sum()) == pytest.approx(1)
 
 
 def test_options_reach_simulator_and_fit(make_fed, tmp_path):
     fed, path = make_fed(SIZES), tmp_path / "c.npz"
-    options = {"form": "hidden", "neutral": True, "nonnegative": True, "steps": 60, "lr": 0.03}
+    options = {"form": "hidden", "neutral": True, "steps": 60, "lr": 0.03}
     found = fm.fedccea(fed, NET, 6, 2, LOCAL, 4, **options, on="test", checkpoint=path)
     runs = fm.simulator(fed, NET, 6, 2, LOCAL, 4, on="test")
     assert path.exists()
     assert bytes_of(found.simulations) == bytes_of(runs)
-    used = torch.ones(2, 6)
-    used[1, 5:] = 0
-    fit = fm.fit_aam(runs.sizes, runs.accuracy, used=used, seed=4, **options)
+    fit = fm.fit_aam(runs.sizes, runs.accuracy, seed=4, **options)
     assert torch.equal(found.quality, fit.model.omega[0])
     other = fm.simulator(fed, NET, 6, 2, LOCAL, 4)
     assert not torch.equal(runs.accuracy, other.accuracy)
@@ -454,36 +452,32 @@ def test_options_reach_simulator_and_fit(make_fed, tmp_path):
 
 def test_the_same_seed_gives_the_same_result(make_fed):
     fed = make_fed(SIZES)
-    one, two, other = (fm.fedccea(fed, NET, 5, 2, LOCAL, s, steps=20).quality for s in (1, 1, 2))
+    one, two, other = (fm.fedccea(fed, NET, 5, 2, LOCAL, s).quality for s in (1, 1, 2))
     assert torch.equal(one, two)
     assert not torch.equal(one, other)
 
 
-def test_one_client_and_one_round(make_fed):
-    found = fm.fedccea(make_fed((9,)), NET, 6, 3, steps=20)
+@pytest.mark.parametrize("options", [{}, {"steps": 20}], ids=["settled", "stopped"])
+def test_one_client_and_one_round(make_fed, options):
+    found = fm.fedccea(make_fed((9,)), NET, 6, 3, **options)
     assert found.quality.shape == (1,)
     assert found.index.tolist() == [1]
     assert found.simulations.full.tolist() == [1]
     assert math.isfinite(found.fit_error)
-    assert fm.fedccea(make_fed(SIZES), NET, 6, 1, steps=20).quality.shape == (4,)
+    assert fm.fedccea(make_fed(SIZES), NET, 6, 1, **options).quality.shape == (4,)
 
 
-def test_clients_of_one_sample_cannot_be_told_apart(make_fed):
-    found = fm.fedccea(make_fed((1, 1, 1)), NET, 6, 2, steps=50)
+@pytest.mark.parametrize("options", [{"starts": 1}, {"steps": 50}], ids=["settled", "stopped"])
+def test_clients_of_one_sample_cannot_be_told_apart(make_fed, options):
+    found = fm.fedccea(make_fed((1, 1, 1)), NET, 6, 2, **options)
     assert (found.simulations.sizes == 1).all()
     torch.testing.assert_close(found.index, torch.full((3,), 1 / 3, dtype=torch.float64))
 
 
-def test_clients_without_any_quality_share_equally(make_fed, monkeypatch):
-    def falling(fed, net, shares, **options):
-        return 1 - 0.1 * shares.mean(2).cumsum(1)
-
-    monkeypatch.setattr(module, "simulate", falling)
-    fed = make_fed((50, 50, 50))
-    found = fm.fedccea(fed, NET, 20, 3, steps=300, lr=0.05, nonnegative=True)
-    assert found.quality.tolist() == [0, 0, 0]
-    assert found.slope == 0
-    assert found.index.tolist() == pytest.approx([1 / 3] * 3)
+def test_starts_disagree_where_clients_cannot_be_told_apart(make_fed):
+    found = fm.fedccea(make_fed((1, 1, 1)), NET, 6, 2)
+    assert found.agreement < 0.95
+    assert float(found.spread.max()) > 0.1
 
 
 def noisy_federation(noisy: int) -> fm.Federation:
@@ -501,18 +495,20 @@ def noisy_federation(noisy: int) -> fm.Federation:
 
 @pytest.mark.parametrize("noisy", [0, 2])
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
-def test_quality_stays_with_the_client_that_has_it(noisy, metric):
+@pytest.mark.parametrize("options", [{}, {"steps": 600, "lr": 0.02}], ids=["settled", "stopped"])
+def test_quality_stays_with_the_client_that_has_it(noisy, metric, options):
     fed = noisy_federation(noisy)
     local = fm.LocalSGD(batch=16, lr=0.1)
-    found = fm.fedccea(fed, NET, 60, 3, local, metric=metric, steps=600, lr=0.02)
+    found = fm.fedccea(fed, NET, 60, 3, local, metric=metric, **options)
     assert float(found.quality.max()) > 0
     assert int(found.quality.argmin()) == int(found.index.argmin()) == noisy
     assert float(found.index[noisy]) < 0.2
 
 
-def test_a_client_with_bad_data_contributes_nothing(broken_fed):
+@pytest.mark.parametrize("options", [{}, {"steps": 40}], ids=["settled", "stopped"])
+def test_a_client_with_bad_data_contributes_nothing(broken_fed, options):
     with pytest.warns(UserWarning, match="client 2 .* takes no part"):
-        found = fm.fedccea(broken_fed, NET, 6, 2, LOCAL, steps=40)
+        found = fm.fedccea(broken_fed, NET, 6, 2, LOCAL, **options)
     assert float(found.contribution[2]) == float(found.index[2]) == 0
     assert float(found.index.sum()) == pytest.approx(1)
 
@@ -549,7 +545,7 @@ def test_bad_arguments_are_named(make_fed, changes, error, name):
     [
         ({"form": "cubic"}, "form"),
         ({"neutral": None}, "neutral"),
-        ({"nonnegative": "yes"}, "nonnegative"),
+        ({"starts": 0}, "starts"),
         ({"steps": 0}, "steps"),
         ({"steps": 1.5}, "steps"),
         ({"lr": -1.0}, "lr"),
@@ -588,7 +584,6 @@ def test_bad_options_of_the_fit_are_named_before_anything_is_simulated(
         ({"sizes": drawn(2, 5, 3, 2), "accuracy": drawn(2, 5, 3), "used": drawn(3, 5)}, "used"),
         ({"starts": 2, "used": torch.ones(2, 5)}, "starts"),
         ({"neutral": "no"}, "neutral"),
-        ({"nonnegative": 1}, "nonnegative"),
         ({"starts": 0}, "starts"),
         ({"starts": True}, "starts"),
         ({"start": "zero"}, "start"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
+import pytest
 import torch
 
 import fedlab_mini as fm
-from studies import settled
-from studies.settled import settle
+from fedlab_mini import settle
+from fedlab_mini.methods import aam_fit
 
 
 def simulated(quality, noise=0.0, seed=0):
@@ -49,9 +52,61 @@ def test_the_error_is_least_and_its_model_gives_it():
 
 def test_the_first_start_is_equal_and_the_others_are_random_ones(monkeypatch):
     seen = []
-    monkeypatch.setattr(settled, "_descend", lambda *given: seen.append(given[2]) or (P, 0.0))
+    monkeypatch.setattr(aam_fit, "_descend", lambda *given: seen.append(given[2]) or (P, 0.0))
     P = torch.ones(4 + 4 + 1).double()
     settle(*simulated([1.0, 1.0, 1.0, 1.0]), starts=3)
     assert (seen[0] == 0.25).all()
     assert all(w.min() >= 0 and w.max() < 0.5 and w.std() > 0 for w in seen[1:])
     assert not torch.equal(seen[1], seen[2])
+
+
+def test_neutral_or_not_the_settled_model_is_the_same_function():
+    sizes, accuracy = simulated([1.5, 1.0, 0.2, 0.4], noise=0.02)
+    plain, neutral = (settle(sizes, accuracy, neutral=flag) for flag in (False, True))
+    assert torch.equal(plain.omega, neutral.omega)
+    torch.testing.assert_close(neutral.model(sizes), plain.model(sizes), rtol=0, atol=1e-12)
+
+
+def test_a_client_that_never_took_part_has_no_quality():
+    sizes, accuracy = simulated([1.5, 1.0, 0.2, 0.4])
+    sizes[..., 1] = 0
+    assert (settle(sizes, accuracy).omega[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        ([[1, 2, 3], [10, 20, 40]], 1.0),
+        ([[1, 2, 3], [3, 2, 1], [1, 3, 2]], -1.0),
+        ([[1, 1, 2], [1, 2, 3]], 0.75**0.5),
+        ([[1, 1, 1], [1, 2, 3]], 0.0),
+        ([[5, 7, 7]], 1.0),
+    ],
+    ids=str,
+)
+def test_rank_agreement_is_the_lowest_rank_correlation(rows, wanted):
+    rows = torch.tensor(rows).double()
+    assert aam_fit.rank_agreement(rows) == pytest.approx(wanted)
+    if len(rows) > 1:
+        pairs = itertools.combinations(rows, 2)
+        assert min(fm.spearman(a, b) for a, b in pairs) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"sizes": "sizes"}, "sizes"),
+        ({"sizes": torch.ones(5, 3)}, "sizes"),
+        ({"accuracy": torch.ones(5, 4)}, "accuracy"),
+        ({"accuracy": torch.full((5, 3), torch.nan)}, "accuracy"),
+        ({"starts": 0}, "starts"),
+        ({"starts": 1.5}, "starts"),
+        ({"seed": None}, "seed"),
+        ({"neutral": "no"}, "neutral"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_bad_data_and_options_are_named(changes, name):
+    arguments = {"sizes": torch.ones(5, 3, 2), "accuracy": torch.ones(5, 3)} | changes
+    with pytest.raises((ValueError, TypeError), match=rf"^{name}: "):
+        settle(**arguments)

@@ -1,0 +1,301 @@
+"""Fitting the accuracy approximation model: until nothing moves, or stopped on the way. Chapter 7.
+
+``settle`` looks for the least squared error from several starts; a quality is read there, and only
+if all starts lead to the same ranking. ``fit_aam`` is Adam, stopped after a number of steps, as a
+user of the paper would fit it. Below: aam. Above: fedccea.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine.model import one_thread
+from ..streams import stream
+from .aam import AAM
+from .adam import adam_step
+
+NODES = 10  # of the AAM's hidden layer
+MOST_STEPS, CALM = 300, 1e-9  # a relative gain below CALM, three times running, ends a descent
+MOST_TRIES = 12  # how often a step that raises the error is tried again, damped more
+NEGLIGIBLE = 1e-3  # a quality below this share of the mean counts as 0
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The best of several fits, and what the others came to.
+
+    model      an AAM with one node [F = 1]            omega [starts, K]  qualities, best fit first
+    loss       [starts] mean squared errors            agreement  lowest rank correlation of starts
+    """
+
+    model: AAM
+    omega: Tensor
+    loss: Tensor
+    agreement: float
+
+
+def settle(
+    sizes: Tensor, accuracy: Tensor, starts: int = 3, seed: int = 0, *, neutral: bool = False
+) -> Settled:
+    """Fit the linear form until nothing moves, from equal and from random qualities.
+
+    sizes [S, R, K], accuracy [S, R]; a quality below a thousandth of the mean counts as 0
+    neutral       which sigmoid the model has, see `AAM`; the least error is the same
+    raises        ValueError or TypeError naming the argument
+    """
+    sizes, accuracy = _check_data(sizes, accuracy)
+    starts = checks.whole("starts", starts)
+    neutral = checks.flag("neutral", neutral)
+    clients = sizes.shape[2]
+    chance = stream(seed, "settle")
+    first = torch.rand(starts, clients, generator=chance, dtype=torch.float64) * 2 / clients
+    first[0] = 1 / clients
+    # Who never took part moves no guess, so no descent would bring its quality down.
+    first = first.to(sizes) * (sizes > 0).flatten(0, 1).any(0)
+    with one_thread():
+        descents = [_descend(sizes, accuracy, omega) for omega in first]
+    losses = torch.tensor([loss for _, loss in descents])
+    best_first = losses.argsort().tolist()
+    points = torch.stack([descents[start][0] for start in best_first])
+    omega = points[:, :clients]
+    model = _one_node(points[0], clients, neutral)
+    return Settled(model, omega, losses[best_first], rank_agreement(omega))
+
+
+def _one_node(point: Tensor, clients: int, neutral: bool) -> AAM:
+    """The AAM [F = 1] with one node that collapses to a point (omega, a, c)."""
+    omega, steps, start = point[:clients], point[clients:-1], point[-1]
+    one = torch.ones(1, 1).to(point)
+    if neutral:  # its sigmoid moves twice as far, and rests at 0
+        steps = steps / 2
+    else:
+        start = start - steps.sum() / 2
+    return AAM(
+        omega[None],
+        steps[None, None],
+        start.view(1, 1),
+        one,
+        torch.zeros_like(one[0]),
+        neutral=neutral,
+    )
+
+
+def rank_agreement(scores: Tensor) -> float:
+    """Lowest rank correlation of two rows of scores [F, K], ties at mean rank; 1 if all are alike.
+
+    A row in which all are equal ranks nobody, and agrees with no other ranking: 0
+    """
+    # The clients below minus the clients above: twice the rank, centred, ties at their mean.
+    ranks = (scores[:, :, None] - scores[:, None, :]).sign().sum(2)
+    if (ranks == ranks[0]).all():
+        return 1.0
+    units = torch.nn.functional.normalize(ranks, dim=1)
+    return float((units @ units.T).min())
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """The collapsed model at a point p = (omega [K], a [R], c), beside the data."""
+
+    point: Tensor
+    squashed: Tensor  # sigmoid(X) [S, R]
+    error: Tensor  # guess minus accuracy, [S R]
+    loss: float
+
+
+def _guess(point: Tensor, sizes: Tensor, accuracy: Tensor) -> _Guess:
+    clients = sizes.shape[2]
+    squashed = (sizes @ point[:clients]).sigmoid()
+    error = ((squashed - 0.5) * point[clients:-1]).cumsum(1) + point[-1] - accuracy
+    return _Guess(point, squashed, error.flatten(), float(error.square().mean()))
+
+
+def _jacobian(guess: _Guess, sizes: Tensor) -> Tensor:
+    """How every guess moves with every parameter, [S R, K + R + 1]."""
+    simulations, rounds, clients = sizes.shape
+    steps, squashed = guess.point[clients:-1], guess.squashed
+    by_omega = (sizes * (squashed * (1 - squashed) * steps)[:, :, None]).cumsum(1)
+    later = torch.ones(rounds, rounds).to(sizes).tril()  # round r' moves all guesses from r' on
+    by_steps = (squashed - 0.5)[:, None] * later
+    by_start = torch.ones(simulations, rounds, 1).to(sizes)
+    return torch.cat([by_omega, by_steps, by_start], 2).flatten(0, 1)
+
+
+def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, float]:
+    """Levenberg-Marquardt on (omega, a, c) with omega >= 0; returns them and the loss."""
+    rounds, clients = sizes.shape[1:]
+    start = [omega, omega.new_full((rounds,), 0.1), accuracy.mean()[None]]
+    guess = _guess(torch.cat(start), sizes, accuracy)
+    damping, calm = 1e-2, 0
+    for _ in range(MOST_STEPS):
+        jacobian = _jacobian(guess, sizes)
+        slope, curvature = jacobian.T @ guess.error, jacobian.T @ jacobian
+        free = torch.ones_like(guess.point, dtype=torch.bool)
+        # A client at 0 that wants to go below stays there and takes no part in the step.
+        free[:clients] = ~((guess.point[:clients] <= 0) & (slope[:clients] > 0))
+        for _ in range(MOST_TRIES):
+            point = guess.point - _damped_step(slope, curvature, free, damping)
+            point[:clients].clamp_(min=0)
+            trial = _guess(point, sizes, accuracy)
+            if trial.loss < guess.loss:
+                break
+            damping *= 4
+        else:
+            break
+        calm = calm + 1 if guess.loss - trial.loss < CALM * guess.loss else 0
+        guess, damping = trial, max(damping / 5, 1e-10)
+        if calm == 3:
+            break
+    quality = guess.point[:clients]
+    quality[quality < NEGLIGIBLE * quality.mean()] = 0
+    return guess.point, guess.loss
+
+
+def _damped_step(slope: Tensor, curvature: Tensor, free: Tensor, damping: float) -> Tensor:
+    step = torch.zeros_like(slope)
+    damped = curvature[free][:, free]
+    damped.diagonal().add_(damping * damped.diagonal() + 1e-12)
+    step[free] = torch.linalg.solve(damped, slope[free])
+    return step
+
+
+@dataclass(frozen=True)
+class Fit:
+    """F AAMs as Adam left them.
+
+    model            the AAMs
+    loss [steps // every, F]      mean squared error on the samples fitted, before every
+                                  ``every``-th step
+    omega [steps // every, F, K]  the qualities after it
+    """
+
+    model: AAM
+    loss: Tensor
+    omega: Tensor
+    every: int
+
+
+def fit_aam(
+    sizes: Tensor,
+    accuracy: Tensor,
+    *,
+    used: Tensor | None = None,
+    starts: int = 1,
+    start: str = "equal",
+    form: str = "linear",
+    neutral: bool = False,
+    steps: int = 3000,
+    lr: float = 0.01,
+    every: int = 50,
+    seed: int = 0,
+) -> Fit:
+    """Fit AAMs by Adam on the mean squared error of all rounds, all fits in one stack.
+
+    sizes [S, R, K] or [F, S, R, K], accuracy [S, R] or [F, S, R]: one data set, or one each
+    used [F, S]   which simulations each of F fits sees, 0 or a weight; default all
+    starts        how many fits of one data set, from different starts
+    start         omega begins "equal" (1 / K) or "random" (uniform in [0, 2 / K))
+    steps, lr     of Adam;  every: how often loss and omega are noted
+    omega stays >= 0: (omega, a) and (-omega, -a) are the same model, and this picks one of them
+    raises        ValueError or TypeError naming the argument
+    """
+    check_fit_options(form, neutral, steps, lr)
+    checks.choice("start", start, ("equal", "random"))
+    checks.whole("every", every)
+    sizes, accuracy, used = _check_stack(sizes, accuracy, used, starts)
+    weight = used / (used.sum(1, keepdim=True) * sizes.shape[-2])  # of a squared error: [F, S]
+    level = (accuracy * weight[:, :, None]).sum((1, 2))
+    parameters = _first_parameters(sizes, level, start, seed)
+    first_moments = [torch.zeros_like(parameter) for parameter in parameters]
+    second_moments = [torch.zeros_like(parameter) for parameter in parameters]
+    step_counts = [torch.zeros((), device=level.device) for _ in parameters]
+    omega = parameters[0]
+    losses, omegas = [], []
+    with one_thread():
+        for step in range(1, steps + 1):
+            leaves = [parameter.detach().requires_grad_() for parameter in parameters]
+            with torch.enable_grad():
+                guess = AAM(*leaves, form=form, neutral=neutral)(sizes)
+                loss = ((guess - accuracy).square() * weight[:, :, None]).sum((1, 2))
+                gradients = torch.autograd.grad(loss.sum(), leaves)
+            # Fused Adam goes through memory as it lies, so gradients must lie as parameters do.
+            slopes = [gradient.contiguous() for gradient in gradients]
+            adam_step(parameters, slopes, first_moments, second_moments, step_counts, lr)
+            omega.clamp_(min=0)
+            if step % every == 0:
+                losses.append(loss.detach())
+                omegas.append(omega.clone())
+    fits, clients = omega.shape
+    return Fit(
+        AAM(*parameters, form=form, neutral=neutral),
+        torch.stack(losses) if losses else omega.new_empty(0, fits),
+        torch.stack(omegas) if omegas else omega.new_empty(0, fits, clients),
+        every,
+    )
+
+
+def _first_parameters(sizes: Tensor, level: Tensor, start: str, seed: int) -> list[Tensor]:
+    """omega [F, K], w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F] to begin with.
+
+    The layers above begin as PyTorch begins linear layers, in absolute value: where more data seems
+    to lower the accuracy at first, the clamp drives every omega to 0, and X = 0 learns nothing. The
+    last bias begins at ``level`` [F], the mean accuracy; a client that never took part has omega 0.
+    Fit f draws from a stream of its own.
+    """
+    fits, (rounds, clients) = len(level), sizes.shape[-2:]
+
+    def draw(name: str, *shape: int) -> Tensor:
+        streams = (stream(seed, name, fit) for fit in range(fits))
+        draws = [torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams]
+        return torch.stack(draws).to(level)
+
+    def layer(name: str, *shape: int, inputs: int) -> Tensor:
+        return (2 * draw(name, *shape) - 1).abs() / math.sqrt(inputs)
+
+    w1 = layer("w1", NODES, rounds, inputs=rounds)
+    b1 = layer("b1", NODES, inputs=rounds)
+    w2 = layer("w2", NODES, inputs=NODES)
+    if start == "random":
+        omega = draw("omega", clients) * 2 / clients
+    else:
+        omega = level.new_full((fits, clients), 1 / clients)
+    took_part = (sizes > 0).flatten(-3, -2).any(-2)
+    return [omega * took_part, w1, b1, w2, level]
+
+
+def check_fit_options(form: str, neutral: bool, steps: int, lr: float) -> None:
+    """Options of a stopped fit, before anything is simulated; errors name them."""
+    checks.choice("form", form, ("linear", "hidden"))
+    checks.flag("neutral", neutral)
+    checks.whole("steps", steps)
+    checks.number("lr", lr, 0, 1e3, ends="(]")
+
+
+def _check_data(sizes: Tensor, accuracy: Tensor, *stack: str) -> tuple[Tensor, Tensor]:
+    """Sizes [S, R, K] and accuracy [S, R] in float64, with a leading dimension for a stack."""
+    sizes = checks.reals("sizes", sizes, [*stack, "S", "R", "K"], dtype=torch.float64)
+    accuracy = checks.reals("accuracy", accuracy, sizes.shape[:-1], dtype=torch.float64)
+    return sizes, accuracy
+
+
+def _check_stack(
+    sizes: Tensor, accuracy: Tensor, used: Tensor | None, starts: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    several = getattr(sizes, "ndim", 3) == 4
+    sizes, accuracy = _check_data(sizes, accuracy, *(["F"] if several else []))
+    simulations = accuracy.shape[-2]
+    starts = checks.whole("starts", starts)
+    if starts > 1 and (several or used is not None):
+        raise ValueError("starts: many starts are for one data set, without `used`")
+    fits = len(sizes) if several else starts
+    if used is None:
+        return sizes, accuracy, torch.ones(fits, simulations).to(sizes)
+    used = checks.array("used", used, [fits if several else "F", simulations]).to(sizes)
+    if not ((used >= 0).all() and torch.isfinite(used).all() and (used.sum(1) > 0).all()):
+        raise ValueError("used: expected rows of finite weights >= 0, none of them all zero")
+    return sizes, accuracy, used
