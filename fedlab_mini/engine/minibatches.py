@@ -1,7 +1,8 @@
 """Minibatches: the settings of local training, and which samples form which minibatch.
 
-A ``Plan`` depends on the seed, the round and the client only: a client's minibatches are the same
-in every coalition. Chapter 3 needs that. Below: federation. Above: local.
+A client's minibatches depend on the seed, the round and the client only: they are the same in every
+coalition, as chapter 3 needs. ``plain.batches`` deals those of one client in a dozen lines; here
+the same are dealt for many clients at once. Below: federation. Above: local.
 
 Up to ``CROWD`` clients all samples are put in order every round, and those of its clients are
 picked. In a larger federation that would cost more than the training, so every sample draws a
@@ -44,34 +45,38 @@ class LocalSGD:
     decay_every: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "decay_every", "steps"):
-            value = getattr(self, name)
-            if not (name == "steps" and value is None):
-                object.__setattr__(self, name, whole(name, value))
-        for name in ("lr", "decay"):
-            object.__setattr__(self, name, number(name, getattr(self, name), 0, ends="(]"))
+        counts = ["epochs", "batch", "decay_every"] + ["steps"] * (self.steps is not None)
+        for setting in counts:
+            object.__setattr__(self, setting, whole(setting, getattr(self, setting)))
+        for setting in ("lr", "decay"):
+            positive = number(setting, getattr(self, setting), 0, ends="(]")
+            object.__setattr__(self, setting, positive)
 
     def rate(self, t: int) -> float:
         """Step size of round ``t`` (the first is 1); ValueError if ``decay`` let it overflow."""
+        decays = (whole("t", t) - 1) // self.decay_every
         try:
-            found = self.lr * self.decay ** ((whole("t", t) - 1) // self.decay_every)
+            step_size = self.lr * self.decay**decays
         except OverflowError:
-            found = math.inf
-        if found == math.inf:
+            step_size = math.inf
+        if step_size == math.inf:
             raise ValueError(f"decay: {self.decay:g} makes the step size of round {t} infinite")
-        return found
+        return step_size
 
     def passes(self, size: int) -> float:
         """How often a client with ``size`` samples goes through its data in a round."""
         if self.steps is None:
             return float(self.epochs)
-        full, rest = divmod(self.steps, math.ceil(size / self.batch))
-        return full + min(1.0, rest * self.batch / size)
+        whole_passes, steps_left = divmod(self.steps, math.ceil(size / self.batch))
+        return whole_passes + min(1.0, steps_left * self.batch / size)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The minibatches of one round for E (client, prefix) entries, padded to whole blocks.
+    """The minibatches of one round for E entries, an entry being a client and how much it uses.
+
+    All have ``batch`` places, so that those of many clients form one table; the last of a pass is
+    filled up with samples that do not count.
 
     blocks  [S, batch]  sample indices; entry e owns the rows first[e] .. first[e] + steps[e] - 1
     fill    [S]         how many samples of a block are real; the rest is padding
@@ -87,46 +92,65 @@ class Plan:
     t: int
     seed: int
 
-    def batches(self, e: int) -> list[Tensor]:
-        """Sample indices of entry ``e``, step by step, without the padding."""
-        own = slice(int(self.first[e]), int(self.first[e] + self.steps[e]))
-        pairs = zip(self.blocks[own], self.fill[own].tolist(), strict=True)
-        return [block[:many] for block, many in pairs]
+    def batches(self, entry: int) -> list[Tensor]:
+        """Sample indices of one entry, step by step, without the padding."""
+        begin = int(self.first[entry])
+        end = begin + int(self.steps[entry])
+        filled = self.fill[begin:end].tolist()
+        return [row[:count] for row, count in zip(self.blocks[begin:end], filled, strict=True)]
 
 
 class Layout:
-    """What the plans of some entries (client, how many of its samples) share in all rounds.
+    """Where samples go in the blocks of some entries: the same in all rounds.
 
-    place  the entries' clients' samples, as places in an order of all samples, client by client;
-           entry: whose they are
-    fits, target  [epochs]  of the samples used: which have a step, and where they go
+    places   [n] all samples of the entries' clients, entry by entry, as indices of the federation
+    entry_of_place [n]   to which entry each belongs
+    limits   [n] how many samples that entry uses, or None where all entries use all
+    padding  blocks [S * batch] before any sample is dealt: each client's first sample
+    passes   for each pass: which of the samples used have a block in it, and where it lies
+    fill, first, steps, clients   as in ``Plan``
     """
 
     def __init__(self, shuffles: Shuffles, clients: np.ndarray, counts: np.ndarray):
-        local, offsets, owned = shuffles.local, shuffles.offsets, shuffles.sizes[clients]
-        batch = local.batch
-        each = -(-counts // batch)  # steps of one pass
-        steps = each * local.epochs if local.steps is None else np.full_like(each, local.steps)
-        passes = -(-steps // each)
-        room = passes * each  # whole passes
-        first = np.cumsum(room) - room
-        entry = np.repeat(np.arange(len(clients)), owned)
-        shift = offsets[clients] - np.cumsum(owned) + owned
-        self.entry, self.place = entry, np.arange(len(entry)) + np.repeat(shift, owned)
-        self.limit = counts[entry] if (counts < owned).any() else None
-        self.padding = np.repeat(offsets[clients], room * batch)  # a sample of its own
-        who = np.repeat(np.arange(len(clients)), counts)
-        within = np.arange(len(who)) - np.repeat(np.cumsum(counts) - counts, counts)
-        start = first[who] * batch + within
-        self.fits, self.target = [], []
-        for epoch in range(int(passes.max())):
-            fits = slice(None) if epoch < passes.min() else (epoch < passes)[who]
-            self.fits.append(fits)
-            self.target.append((start + (epoch * batch * each)[who])[fits])
-        last = np.arange(int(room.sum())) - np.repeat(first, room)  # step of its entry, from 0
-        left = np.repeat(counts, room) - last % np.repeat(each, room) * batch
-        fill = np.minimum(left, batch)
-        self.shape = tuple(map(torch.from_numpy, (fill, first, steps, clients)))
+        local, batch = shuffles.local, shuffles.local.batch
+        owned = shuffles.sizes[clients]
+        offsets = shuffles.offsets[clients]
+        entries = np.arange(len(clients))
+
+        steps_of_pass = -(-counts // batch)  # rounded up
+        if local.steps is None:
+            steps = steps_of_pass * local.epochs
+        else:
+            steps = np.full_like(steps_of_pass, local.steps)
+        pass_counts = -(-steps // steps_of_pass)
+        block_counts = pass_counts * steps_of_pass  # whole passes, even where steps end within one
+        first = np.cumsum(block_counts) - block_counts
+
+        self.entry_of_place = np.repeat(entries, owned)
+        self.places = np.repeat(offsets, owned) + _within(owned)
+        self.limits = counts[self.entry_of_place] if (counts < owned).any() else None
+        self.padding = np.repeat(offsets, block_counts * batch)
+
+        user = np.repeat(entries, counts)  # the entry of every sample used
+        target = first[user] * batch + _within(counts)
+        self.passes: list[tuple[Any, np.ndarray]] = []
+        for epoch in range(int(pass_counts.max())):
+            everyone = epoch < pass_counts.min()
+            takes_part = slice(None) if everyone else (epoch < pass_counts)[user]
+            shift = epoch * batch * steps_of_pass
+            self.passes.append((takes_part, (target + shift[user])[takes_part]))
+
+        step_of_pass = _within(block_counts) % np.repeat(steps_of_pass, block_counts)
+        samples_left = np.repeat(counts, block_counts) - step_of_pass * batch
+        self.fill = torch.from_numpy(np.minimum(samples_left, batch))
+        self.first, self.steps = torch.from_numpy(first), torch.from_numpy(steps)
+        self.clients = torch.from_numpy(clients)
+
+
+def _within(lengths: np.ndarray) -> np.ndarray:
+    """Positions 0 .. length - 1 within each of some stretches, one after another."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
 
 
 class Shuffles:
@@ -138,29 +162,30 @@ class Shuffles:
         self.layout: tuple[bytes, Layout] | None = None  # of the last entries
         self.sizes = fed.sizes.numpy()
         self.offsets = fed.offsets.numpy()[:-1]
-        kind = np.uint16 if fed.clients < 1 << 16 else np.int64  # radix sort where it can
-        self.owner = np.repeat(np.arange(fed.clients, dtype=kind), self.sizes)
+        # Stable sorting is a radix sort, several times faster, for integers of two bytes only.
+        id_type = np.uint16 if fed.clients < 1 << 16 else np.int64
+        self.owner = np.repeat(np.arange(fed.clients, dtype=id_type), self.sizes)
 
     @cached_property
     def rank(self) -> np.ndarray:
         """Every sample's place in the fixed shuffle of its client."""
-        fixed = self._order("prefix")
-        rank = np.empty(len(fixed), dtype=np.int64)
-        rank[fixed] = np.arange(len(fixed)) - self.offsets[self.owner[fixed]]
+        fixed_order = self.shuffled("prefix")
+        rank = np.empty(len(fixed_order), dtype=np.int64)
+        rank[fixed_order] = np.arange(len(fixed_order)) - self.offsets[self.owner[fixed_order]]
         return rank
 
-    def _order(self, purpose: str, *index: int) -> np.ndarray:
-        """A random order of all samples, brought together client by client."""
-        chance = stream(self.seed, purpose, *index)
-        order = torch.randperm(len(self.owner), generator=chance).numpy()
+    def shuffled(self, purpose: str, *index: int) -> np.ndarray:
+        """All samples in a random order, brought together client by client."""
+        generator = stream(self.seed, purpose, *index)
+        order = torch.randperm(len(self.owner), generator=generator).numpy()
         return order[np.argsort(self.owner[order], kind="stable")]
 
-    def _dealt(self, t: int, epoch: int, layout: Layout) -> np.ndarray:
+    def one_pass(self, t: int, epoch: int, layout: Layout) -> np.ndarray:
         """The samples of a layout's entries in the order of one pass, entry after entry."""
         if len(self.sizes) <= CROWD:
-            return self._order("minibatches", t, epoch)[layout.place]
-        drawn = numbers(stream(self.seed, "minibatches", t, epoch), layout.place)
-        return layout.place[np.lexsort((drawn, layout.entry))]
+            return self.shuffled("minibatches", t, epoch)[layout.places]
+        drawn = numbers(stream(self.seed, "minibatches", t, epoch), layout.places)
+        return layout.places[np.lexsort((drawn, layout.entry_of_place))]
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
         """Minibatches of round ``t`` for the entries (client, how many of its samples)."""
@@ -169,11 +194,18 @@ class Shuffles:
             self.layout = key, Layout(self, clients, counts)
         layout = self.layout[1]
         blocks: Any = layout.padding.copy()
-        for epoch, (fits, target) in enumerate(zip(layout.fits, layout.target, strict=True)):
-            samples = self._dealt(t, epoch, layout)
-            if layout.limit is not None:
-                samples = samples[self.rank[samples] < layout.limit]
-            blocks[target] = samples[fits]
+        for epoch, (takes_part, target) in enumerate(layout.passes):
+            samples = self.one_pass(t, epoch, layout)
+            if layout.limits is not None:
+                samples = samples[self.rank[samples] < layout.limits]
+            blocks[target] = samples[takes_part]
         table = torch.from_numpy(blocks).view(-1, self.local.batch)
-        fill, first, steps, whose = layout.shape
-        return Plan(table, fill, first, steps, whose, t, self.seed)
+        return Plan(
+            blocks=table,
+            fill=layout.fill,
+            first=layout.first,
+            steps=layout.steps,
+            clients=layout.clients,
+            t=t,
+            seed=self.seed,
+        )

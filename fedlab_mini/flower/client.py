@@ -1,6 +1,6 @@
 """Client: what a node of Flower runs: local training on its own samples, and answers about them.
 
-Chapter 11 uses it. Below: local, minibatches, records. Beside: server.
+Chapter 11 uses it. Below: engine.updates, minibatches, records. Beside: server.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from torch import Tensor
 from ..checks import instance, reals, shown, whole, wholes
 from ..engine import checkpoint as files
 from ..engine import minibatches
-from ..engine.local import round_updates
 from ..engine.minibatches import Layout, LocalSGD, Plan, Shuffles
 from ..engine.model import Model
-from ..engine.train import renamed
+from ..engine.train import checked_labels
+from ..engine.updates import round_updates
 from ..methods.label_standardisation import Inspection
 from ..streams import numbers, stream
 from ..worlds.corrupt import UpdateAttack
 from ..worlds.federation import Federation
-from .records import local_sgd, pack, received, unpack
+from .records import local_sgd, pack, received_message, unpack
 
 Load = Callable[[Context], tuple[int | None, Any, Any]]
 
@@ -56,48 +56,54 @@ def client_app(
     instance("net", net, Model, "fm.Model(module)")
     app = ClientApp()
 
-    def here(context: Context, given: dict[str, Any]) -> Node:
+    def node_for(context: Context, task: dict[str, Any]) -> Node:
+        attack = None
         if isinstance(load, Federation):
             k = int(context.node_config["partition-id"])
             (x, y), attack = load.client(k), load.attacks.get(k)
-            return Node.made(k, x, y, attack, net, context.state, folder, given)
-        return Node.made(*load(context), None, net, context.state, folder, given)
+        else:
+            k, x, y = load(context)
+        x = reals("x", x, ["n", "d", "..."], finite=False)
+        y = wholes("y", y, [len(x)], 0, net.outputs(x) - 1)
+        k = task["client"] if k is None else whole("load: the client's id", k, 0)
+        memory = LabelMemory(context.state, folder and Path(folder), k, task)
+        return Node(k, x, y, attack, net, memory, task)
 
     @app.query("join")
     def join(message: Message, context: Context) -> Message:
-        node = here(context, {"client": -1})
-        usable, step = bool(torch.isfinite(node.x).all()), node.attack is not None
-        told = pack(client=node.k, size=len(node.y), usable=usable, step=step)
-        return Message(told, reply_to=message)
+        node = node_for(context, {"client": -1})
+        usable, attacks = bool(torch.isfinite(node.x).all()), node.attack is not None
+        introduction = pack(client=node.k, size=len(node.y), usable=usable, step=attacks)
+        return Message(introduction, reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        given = unpack(message.content)
-        node = here(context, given)
-        told = pack(update=node.update(), t=given["t"], client=node.k)
-        return Message(told, reply_to=message)
+        task = unpack(message.content)
+        node = node_for(context, task)
+        reply = pack(update=node.update(), t=task["t"], client=node.k)
+        return Message(reply, reply_to=message)
 
     @app.query("answer")
     def answer(message: Message, context: Context) -> Message:
-        given = unpack(message.content)
-        node = here(context, given)
-        told = pack(changed=node.answer(received(given, messages)), t=given["t"], client=node.k)
-        return Message(told, reply_to=message)
+        task = unpack(message.content)
+        node = node_for(context, task)
+        changed = node.answer(received_message(task, messages))
+        return Message(pack(changed=changed, t=task["t"], client=node.k), reply_to=message)
 
     return app
 
 
-class Part(Shuffles):
+class PartOfShuffles(Shuffles):
     """A client's part of the minibatches that its whole federation would be dealt.
 
     Of one order of all ``total`` samples it keeps those of its own, ``offset`` .. ``offset + n``,
     so that no client needs to know more of the others than how many they are, with how many samples
     """
 
-    def __init__(self, fed: Federation, local: LocalSGD, given: dict[str, Any]):
-        self.k, self.clients = given["client"], given["clients"]
-        self.offset, self.total = given["offset"], given["total"]
-        super().__init__(fed, local, given["seed"])
+    def __init__(self, fed: Federation, local: LocalSGD, task: dict[str, Any]):
+        self.k, self.clients = task["client"], task["clients"]
+        self.offset, self.total = task["offset"], task["total"]
+        super().__init__(fed, local, task["seed"])
 
     def _order(self, purpose: str, *index: int) -> np.ndarray:
         chance = stream(self.seed, purpose, *index)
@@ -108,20 +114,55 @@ class Part(Shuffles):
         if self.clients <= minibatches.CROWD:
             return super()._dealt(t, epoch, layout)
         row = stream(self.seed, "minibatches", t, epoch)
-        return layout.place[np.argsort(numbers(row, layout.place + self.offset), kind="stable")]
+        drawn = numbers(row, layout.place + self.offset)
+        return layout.place[np.argsort(drawn, kind="stable")]
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
         """As `Shuffles.plan`, under the client's own id."""
         return replace(super().plan(t, clients, counts), clients=torch.tensor([self.k]))
 
 
+class LabelMemory:
+    """Labels that a node has renamed in a training, by the round from which on they hold.
+
+    They lie in ``folder``, which outlasts Flower's run, or in ``state``, Flower's memory of the run
+    """
+
+    def __init__(self, state: RecordDict, folder: Path | None, k: int, task: dict[str, Any]):
+        self.state, self.folder, self.k, self.task = state, folder, k, task
+
+    def load(self) -> dict[int, Tensor]:
+        """{round: labels from then on}, up to the task's round."""
+        training, arrays = self.task["mark"], {}
+        if self.folder is not None:
+            arrays = files.load(self._file(self.folder), training) or {}
+        elif (record := f"labels {training}") in self.state:
+            arrays = {name: array.numpy() for name, array in self.state[record].items()}
+        labels = {int(name): torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        # A training that was taken up again asks once more for rounds that the node has seen.
+        return {t: renamed for t, renamed in labels.items() if t < self.task["t"]}
+
+    def add(self, labels: Tensor) -> None:
+        """Remember labels that hold from the task's round on."""
+        training = self.task["mark"]
+        history = self.load() | {self.task["t"]: labels}
+        arrays = {str(t): renamed.numpy() for t, renamed in history.items()}
+        if self.folder is not None:
+            files.save(self._file(self.folder), training, **arrays)
+        else:
+            record = ArrayRecord({name: Array(array) for name, array in arrays.items()})
+            self.state[f"labels {training}"] = record
+
+    def _file(self, folder: Path) -> Path:
+        return folder / f"labels-{self.k}-{self.task['mark'][:12]}.npz"
+
+
 @dataclass
 class Node:
-    """A client at home: its samples x [n, ...], y [n], and the labels that it has renamed.
+    """A client at home, with one task: its samples x [n, ...], y [n], and what it has renamed.
 
-    k       the id it takes itself for; attack  what it does to its updates, or None
-    state   Flower's memory of this run, on this node; folder  a memory that outlasts the run
-    given   the task: model, round, seed, how to train, which of all samples are the client's
+    k     the id it takes itself for; attack  what it does to its updates, or None
+    task  model, round, seed, how to train, which of all samples are the client's
     """
 
     k: int
@@ -129,48 +170,42 @@ class Node:
     y: Tensor
     attack: UpdateAttack | None
     net: Model
-    state: RecordDict
-    folder: Path | None
-    given: dict[str, Any]
-
-    @classmethod
-    def made(cls, k: Any, x: Any, y: Any, attack: Any, net: Model, state: Any, folder: Any,
-             given: dict[str, Any]) -> Node:  # fmt: skip
-        """A node with its samples checked; k, x, y as ``load`` gives them."""
-        x = reals("x", x, ["n", "d", "..."], finite=False)
-        y = wholes("y", y, [len(x)], 0, net.outputs(x) - 1)
-        k = given["client"] if k is None else whole("load: the client's id", k, 0)
-        return cls(k, x, y, attack, net, state, folder and Path(folder), given)
+    memory: LabelMemory
+    task: dict[str, Any]
 
     @property
     def theta(self) -> Tensor:
         """The global model [P] that came with the task."""
-        return reals("theta", self.given["theta"], [self.net.P], dtype=self.x.dtype)
+        return reals("theta", self.task["theta"], [self.net.P], dtype=self.x.dtype)
 
     def update(self) -> Tensor:
         """What the client sends, [P]: the same as in a training in one process."""
-        given, theta, first = self.given, self.theta, (self.x[:1], self.y[:1])
-        if given["size"] != len(self.y):
-            raise ValueError(f"size: expected {given['size']} samples, there are {len(self.y)}")
-        own, classes = (self.x, self.labels()[1]), self.net.outputs(self.x)
-        fed = Federation.from_datasets([own], validation=first, test=first, classes=classes)
-        seed, t, k = given["seed"], given["t"], given["client"]
-        part = Part(fed, local_sgd(given), given)
-        still, room = torch.zeros_like(theta), theta.new_empty(1, len(theta))
-        update = round_updates(fed, self.net, theta, torch.tensor([0]), part, t, still, room)
+        task, theta, t = self.task, self.theta, self.task["t"]
+        if task["size"] != len(self.y):
+            raise ValueError(f"size: expected {task['size']} samples, there are {len(self.y)}")
+        _, labels = self.labels()
+        one_sample = self.x[:1], self.y[:1]  # a federation has samples of a server, unused here
+        fed = Federation.from_datasets(
+            [(self.x, labels)],
+            validation=one_sample,
+            test=one_sample,
+            classes=self.net.outputs(self.x),
+        )
+        shuffles, no_step = PartOfShuffles(fed, local_sgd(task), task), torch.zeros_like(theta)
+        update = round_updates(fed, self.net, theta, torch.tensor([0]), shuffles, t, no_step)
         if self.attack is not None:
-            last = given.get("previous", still)[None]
-            update = self.attack(update, last, stream(seed, "attack", t, k))
+            last_step = task.get("previous", no_step)[None]
+            update = self.attack(update, last_step, stream(task["seed"], "attack", t, self.k))
         return update[0]
 
     def answer(self, message: Any) -> bool:
         """Answer a strategy's message; whether labels differ from those the server knows of."""
-        told, now = self.labels()
-        new = message.answer(self.net, self.theta, self.x, self.y.clone(), now.clone())
-        new = renamed(new, self.k, len(now), self.net.outputs(self.x)).to(now)
-        changed = not torch.equal(new, told)
-        if changed or not torch.equal(new, now):
-            self.keep(self.kept() | {self.given["t"]: new})
+        heard, now = self.labels()
+        answer = message.answer(self.net, self.theta, self.x, self.y.clone(), now.clone())
+        renamed = checked_labels(answer, self.k, len(now), self.net.outputs(self.x)).to(now)
+        changed = not torch.equal(renamed, heard)
+        if changed or not torch.equal(renamed, now):
+            self.memory.add(renamed)
         return changed
 
     def labels(self) -> tuple[Tensor, Tensor]:
@@ -178,33 +213,9 @@ class Node:
 
         ValueError if the node has lost what it had renamed by then
         """
-        kept, heard = {0: self.y} | self.kept(), self.given["heard"]
-        if heard not in kept:
+        history, heard = {0: self.y} | self.memory.load(), self.task["heard"]
+        if heard not in history:
             raise ValueError(
                 f"labels: those renamed in round {heard} are lost; give client_app a folder"
             )
-        return kept[heard], kept[max(kept)]
-
-    def kept(self) -> dict[int, Tensor]:
-        """{round: labels from then on} of this training, up to the task's round."""
-        mark, found = self.given["mark"], {}
-        if self.folder is not None:
-            found = files.load(self._file, mark) or {}
-        elif (name := f"labels {mark}") in self.state:
-            found = {r: array.numpy() for r, array in self.state[name].items()}
-        rounds = {int(r): torch.from_numpy(part.copy()) for r, part in found.items()}
-        return {r: labels for r, labels in rounds.items() if r < self.given["t"]}
-
-    def keep(self, kept: dict[int, Tensor]) -> None:
-        """Remember labels by the round from which on they hold."""
-        mark, found = self.given["mark"], {str(r): part.numpy() for r, part in kept.items()}
-        if self.folder is not None:
-            files.save(self._file, mark, **found)
-        else:
-            arrays = {name: Array(part) for name, part in found.items()}
-            self.state[f"labels {mark}"] = ArrayRecord(arrays)
-
-    @property
-    def _file(self) -> Path:
-        assert self.folder is not None
-        return self.folder / f"labels-{self.k}-{self.given['mark'][:12]}.npz"
+        return history[heard], history[max(history)]
