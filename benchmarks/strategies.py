@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import Shuffles, round_updates
+from fedlab_mini.engine.local import Shuffles
+from fedlab_mini.engine.updates import round_updates
 
 from .timing import Result, Side, cpu, interleave, ratios
 
@@ -65,7 +66,7 @@ class Training:
     def updates(self, r: fm.Round) -> Tensor:
         """What the clients send back in one round."""
         given = (self.fed, self.net, r.theta, r.clients, self.shuffles, r.t, self.previous)
-        return round_updates(*given, self.room)
+        return round_updates(*given)
 
     def check_equal(self) -> None:
         """The updates of every round are those of ``fm.local_updates``, to the last digit."""

@@ -12,9 +12,10 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn.functional import normalize
 
+from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model, mlp
-from fedlab_mini.engine.rounds import History, Round, Server
+from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import local_updates, train
 from fedlab_mini.games.shapley import leave_one_out
 from fedlab_mini.games.training_games import round_game

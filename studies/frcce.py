@@ -14,9 +14,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import logistic
-from fedlab_mini.engine.rounds import History, Round
+from fedlab_mini.engine.rounds import Round
 from fedlab_mini.engine.train import train
 from fedlab_mini.games.shapley import leave_one_out
 from fedlab_mini.games.training_games import retraining_game

@@ -16,10 +16,11 @@ from functools import partial
 import torch
 from matplotlib.figure import Figure
 
-from fedlab_mini.engine.local import LocalSGD, Shuffles, round_updates
+from fedlab_mini.engine.local import LocalSGD, Shuffles
 from fedlab_mini.engine.model import Model, mlp, one_thread
 from fedlab_mini.engine.rounds import Round, Server, Strategy
 from fedlab_mini.engine.train import train
+from fedlab_mini.engine.updates import round_updates
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games import shapley
 from fedlab_mini.judge.evidence import Interval, interval
@@ -91,9 +92,9 @@ def rounds(fed: Federation, many: int, seed: int) -> None:
 def a_round(fed: Federation, net: Model, seed: int) -> tuple[Round, float]:
     """One round of all clients, and the CPU seconds of their local training."""
     theta, ids = net.init(seed), torch.arange(fed.clients)
-    updates, still = theta.new_empty(fed.clients, net.P), torch.zeros_like(theta)
-    shuffles = Shuffles(fed, LOCAL, seed)
-    took = fastest(lambda: round_updates(fed, net, theta, ids, shuffles, 1, still, updates))
+    still, shuffles = torch.zeros_like(theta), Shuffles(fed, LOCAL, seed)
+    updates = round_updates(fed, net, theta, ids, shuffles, 1, still)
+    took = fastest(lambda: round_updates(fed, net, theta, ids, shuffles, 1, still))
     return Round(1, theta, ids, fed.sizes, updates), took
 
 

@@ -14,8 +14,9 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from fedlab_mini.engine.history import History
 from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.rounds import History, Round, Server
+from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import train
 from fedlab_mini.methods.label_standardisation import Inspection, LabelStandardisation
 from fedlab_mini.methods.sfedavg import SFedAvg

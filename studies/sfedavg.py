@@ -14,9 +14,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model, mlp
-from fedlab_mini.engine.rounds import History, Round, Server
+from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import train
 from fedlab_mini.judge.metrics import detection_auc
 from fedlab_mini.methods.sfedavg import SFedAvg

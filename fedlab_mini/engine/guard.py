@@ -1,27 +1,164 @@
-"""Contract: what a strategy of one's own owes a training, checked where it is first broken.
+"""Guard: the ceremony around a training, so that ``train.py`` reads as a round does.
 
-Each message names the class and says what to write; the page "Bring your own" has a template.
-Below: checkpoint. Above: loop.
+What every training checks before it begins, whom it warns of, how it goes on from a checkpoint, and
+what a strategy of one's own owes it, checked where that is first broken; the page "Bring your own"
+has a template. Below: history, checkpoint. Above: train, simulate, flower.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import os
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
+from torch import Tensor
+
+from ..checks import instance, reals, shown, whole
+from ..worlds.federation import Federation
 from . import checkpoint as files
+from .history import History, Log, resume
+from .minibatches import LocalSGD
+from .model import Model
+from .rounds import Server, Strategy, Workers
 
 
-def begun(strategy: Any) -> None:
+def starting_model(
+    fed: Federation,
+    net: Model,
+    rounds: int,
+    local: LocalSGD,
+    seed: int,
+    theta: Tensor | None = None,
+) -> Tensor:
+    """Check what every training needs and return the model to start from."""
+    instance("fed", fed, Federation, "a Federation")
+    instance("net", net, Model, "fm.Model(module)")
+    instance("local", local, LocalSGD, "fm.LocalSGD(...)")
+    local.rate(whole("rounds", rounds))  # that of the last round must be finite
+    net.check(fed.x, fed.classes)
+    if theta is None:
+        return net.init(seed, dtype=fed.x.dtype, device=fed.x.device)
+    return reals("theta", theta, [net.P], dtype=fed.x.dtype).to(fed.x.device)
+
+
+def training_fingerprint(fed: Federation, net: Model, local: LocalSGD, seed: int) -> str:
+    """Fingerprint of everything the clients' training depends on, for checkpoints."""
+    attacks, unusable = sorted(fed.attacks.items()), sorted(fed.unusable)
+    data = (fed.x, fed.y, fed.sizes, fed.validation, fed.test, unusable)
+    return files.fingerprint(net, attacks, *data, local, seed)
+
+
+def names(ids: Iterable[int]) -> str:
+    """Client ids for a message: sorted, separated by commas."""
+    return ", ".join(map(str, sorted(ids)))
+
+
+def warn_unusable_data(fed: Federation) -> None:
+    """Name the clients whose data are not finite, once a training."""
+    if fed.unusable:
+        warnings.warn(
+            f"client {names(fed.unusable)} holds inputs that are not finite and takes no part",
+            stacklevel=3,
+        )
+
+
+class Blame:
+    """Who sent updates that do not count: each client is named in one warning, and counted."""
+
+    def __init__(self) -> None:
+        self.rounds_left_out: Counter[int] = Counter()
+        self.divergence_warned = False
+
+    def note(self, t: int, culprits: list[int], unblamed: int) -> None:
+        """After a round: ids of those who are to blame, and how many others were left out."""
+        new = [k for k in culprits if not self.rounds_left_out[k]]
+        self.rounds_left_out.update(culprits)
+        if new:
+            warnings.warn(
+                f"round {t}: client {names(new)} sent an update that is not finite or far too "
+                "long; it is left out, now and whenever that happens again",
+                stacklevel=6,
+            )
+        if unblamed and not self.divergence_warned:
+            self.divergence_warned = True
+            warnings.warn(
+                f"round {t}: training diverges from this model; {unblamed} updates that are not "
+                "finite or far too long are left out, and nobody is named",
+                stacklevel=6,
+            )
+
+    def sum_up(self) -> None:
+        """How often clients were left out, where once is not all."""
+        counts = sorted(self.rounds_left_out.items())
+        repeated = [f"client {k} in {times} rounds" for k, times in counts if times > 1]
+        if repeated:
+            warnings.warn(f"left out: {', '.join(repeated)}", stacklevel=4)
+
+
+class Session:
+    """One call of a training: its strategy introduced and checked, its checkpoint, its clock."""
+
+    def __init__(
+        self, workers: Workers, server: Server, strategy: Strategy, path: str | os.PathLike | None
+    ):
+        self.began = time.perf_counter()
+        self.workers, self.server, self.strategy, self.path = workers, server, strategy, path
+        if isinstance(strategy, type) or not hasattr(strategy, "aggregate"):
+            raise TypeError(f"strategy: expected one such as fm.FedAvg(), got {shown(strategy)}")
+        strategy.start(server)
+        check_started(strategy)
+        self.untrained = own_copy(strategy, server)  # refused now, not after the last round
+        self.mark = ""
+
+    def resume(self, fresh: Log, rounds: int) -> Log:
+        """The rounds that the checkpoint holds, or ``fresh``; the clients go on from there."""
+        log = fresh
+        if self.path is not None:
+            work = self.workers.fingerprint()
+            self.mark = files.fingerprint("train", work, self.strategy, fresh.theta)
+            log = resume(self.path, self.mark, self.strategy, fresh, rounds)
+        self.workers.restore(log.client_memory)
+        return log
+
+    def save(self, log: Log) -> None:
+        """Write the checkpoint; ValueError if a resumed training would differ."""
+        assert self.path is not None
+        check_remembered(self.strategy, self.untrained)
+        log.save(self.path, self.mark, self.strategy, time.perf_counter() - self.began)
+
+    def history(self, log: Log) -> History:
+        """What the training leaves behind."""
+        seconds = time.perf_counter() - self.began
+        trained = own_copy(self.strategy, self.server)
+        return log.history(trained, seconds, self.workers.labels)
+
+
+def own_copy(strategy: Strategy, server: Server) -> Strategy:
+    """A copy of the strategy with all it holds; only the server is the same."""
+    try:
+        return copy.deepcopy(strategy, {id(server): server})
+    except Exception as error:  # whatever its attributes raise
+        raise TypeError(
+            f"strategy: expected one that copy.deepcopy copies, as its history keeps a copy; "
+            f"{type(strategy).__name__} is not ({error})"
+        ) from error
+
+
+def check_started(strategy: Any) -> None:
     """After ``start``: constructor and start of the base have run; TypeError otherwise."""
     kind = type(strategy).__name__
     if dataclasses.is_dataclass(strategy):
-        lacking = [f.name for f in dataclasses.fields(strategy) if f.name not in vars(strategy)]
-        if lacking:
+        fields = [field.name for field in dataclasses.fields(strategy)]
+        unset = [name for name in fields if name not in vars(strategy)]
+        if unset:
             raise TypeError(
-                f"{kind}: its __init__ leaves {', '.join(lacking)} unset; "
+                f"{kind}: its __init__ leaves {', '.join(unset)} unset; "
                 "write super().__init__() as its first line"
             )
     for name in getattr(strategy, "KEPT", ()):
@@ -34,35 +171,40 @@ def begun(strategy: Any) -> None:
             ) from None
 
 
-def recorded(strategy: Any, before: int | None, t: int) -> None:
-    """After ``aggregate``: it has called ``record``; ``before``: rounds counted until then."""
-    if before is not None and strategy.rounds == before and not strategy.applied.any():
+def check_recorded(strategy: Any, t: int) -> None:
+    """After an ``aggregate`` that counted no round: it has noted weights, or ValueError.
+
+    Whoever counts no rounds at all keeps scores in a way of its own
+    """
+    if hasattr(strategy, "rounds") and not strategy.applied.any():
         raise ValueError(
             f"round {t}: {type(strategy).__name__}.aggregate notes no weights and no scores; "
             "write self.record(round, weights, scores) before it returns"
         )
 
 
-def remembers(strategy: Any, fresh: Any) -> None:
+def check_remembered(strategy: Any, untrained: Any) -> None:
     """Before a checkpoint: its state restores all that training has changed, or ValueError.
 
-    fresh  a copy from before round 1. Attributes whose names begin with "_" may be lost
+    untrained  a copy from before round 1. Attributes whose names begin with "_" may be lost
     """
-    twin, kind = copy.copy(fresh), type(strategy).__name__
-    twin.load_state_dict(strategy.state_dict())
+    restored, kind = copy.copy(untrained), type(strategy).__name__
+    restored.load_state_dict(strategy.state_dict())
     lost = [
         name
         for name, value in vars(strategy).items()
-        if name != "applied"
-        and not name.startswith("_")  # ``train`` sets it in every round
-        and files.fingerprint(value) != files.fingerprint(vars(twin).get(name))
+        if name != "applied"  # every round sets it anew
+        and not name.startswith("_")
+        and files.fingerprint(value) != files.fingerprint(vars(restored).get(name))
     ]
-    if lost:
-        base = type(strategy).__bases__[0].__name__
-        names = "".join(f', "{name}"' for name in lost)
-        kept = hasattr(strategy, "KEPT")
-        write = f"KEPT = (*{base}.KEPT{names}) in the class" if kept else "them into state_dict"
-        raise ValueError(
-            f"{kind}: a resumed training would have lost {', '.join(lost)}; write {write}, for "
-            "tensors and numbers that start sets, or begin the names of what may be lost with _"
-        )
+    if not lost:
+        return
+    base = type(strategy).__bases__[0].__name__
+    quoted = "".join(f', "{name}"' for name in lost)
+    advice = "them into state_dict"
+    if hasattr(strategy, "KEPT"):
+        advice = f"KEPT = (*{base}.KEPT{quoted}) in the class"
+    raise ValueError(
+        f"{kind}: a resumed training would have lost {', '.join(lost)}; write {advice}, for "
+        "tensors and numbers that start sets, or begin the names of what may be lost with _"
+    )

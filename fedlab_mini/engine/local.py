@@ -1,7 +1,7 @@
 """Local training: what the clients of a round do, many of them in one stack.
 
 Chapter 1 derives the stacked step; ``plain.py`` is its readable twin, one client after another.
-Below: minibatches, model. Above: training and simulation.
+Below: minibatches, model. Above: updates.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ..checks import reals
 from ..streams import stream
 from ..worlds.federation import Federation
 from .minibatches import LocalSGD, Plan, Shuffles
 from .model import LOCK, Model, no_denormals, one_thread
 
-__all__ = ["LocalSGD", "Plan", "Shuffles", "attack", "finite_rows", "round_updates", "train_rows"]
+__all__ = ["LocalSGD", "Plan", "Shuffles", "finite_rows", "train_rows"]
 
 STACK = 5 << 20  # bytes of parameters trained in one stack: they stay in the cache
 TABLE = 1 << 20  # minibatch places whose tables are made at a time: all steps of most stacks
@@ -184,46 +183,6 @@ def _general(net: Model, fed: Federation, start: Tensor, plan: Plan, e: int, lr:
             with torch.no_grad():
                 theta -= lr * gradient
     return theta.detach() - start
-
-
-def round_updates(
-    fed: Federation,
-    net: Model,
-    theta: Tensor,
-    ids: Tensor,
-    shuffles: Shuffles,
-    t: int,
-    previous: Tensor,
-    updates: Tensor,
-) -> Tensor:
-    """Fill ``updates`` [m, P] with what the clients ``ids`` [m] send in round ``t``."""
-    rate = shuffles.local.rate(t)
-    if len(ids) == 0:
-        return updates
-    sizes = shuffles.sizes[ids.numpy()]
-    plan = shuffles.plan(t, ids.numpy(), sizes)
-    order = torch.from_numpy(np.lexsort((-sizes, -plan.steps)))  # stable
-    run = torch.zeros_like(order)
-    ordered = torch.equal(order, torch.arange(len(order)))  # then rows need no second copy
-    out = updates if ordered else None
-    given = (fed, net, theta[None], run, order, plan, rate)
-    for rows, part in train_rows(*given, out=out, shuffles=shuffles):
-        if not ordered:
-            updates[order[rows]] = part
-    return attack(fed, updates, ids, previous.expand(len(ids), -1), shuffles.seed, t)
-
-
-def attack(
-    fed: Federation, updates: Tensor, ids: Tensor, previous: Tensor, seed: int, t: int
-) -> Tensor:
-    """Let the attackers among the clients ``ids`` [m] change their rows, in place."""
-    for k, wrong in fed.attacks.items():
-        for row in (ids == k).nonzero().flatten().tolist():  # one stream a client and round
-            own = slice(row, row + 1)
-            sent = wrong(updates[own], previous[own], stream(seed, "attack", t, k))
-            name, shape = f"attack of client {k}", list(updates[own].shape)
-            updates[own] = reals(name, sent, shape, dtype=updates.dtype, finite=False)
-    return updates
 
 
 def finite_rows(updates: Tensor) -> Tensor:

@@ -1,37 +1,17 @@
-"""Rounds: what a server may see of a round, what a strategy is, what a training leaves behind.
+"""Rounds: what a server may see of a round, what a strategy is, and how clients are reached.
 
-Chapter 1 introduces them. Below: model. Above: log, loop, methods.
+Chapter 1 introduces them. Below: model. Above: history, train, methods.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from .model import Model
-
-if TYPE_CHECKING:
-    import pandas
-
-
-def frame(index: str | None = None, **columns: Tensor) -> pandas.DataFrame:
-    """Columns [N] of any device as a pandas table; ``index`` names its rows, ids 0..N-1."""
-    import pandas  # here, since it takes a second to import
-
-    table = pandas.DataFrame({name: part.cpu().numpy() for name, part in columns.items()})
-    return table if index is None else table.rename_axis(index)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a result cost: client epochs trained and models evaluated, beside seconds."""
-
-    client_epochs: float = 0.0
-    model_evaluations: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +31,7 @@ class Round:
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
     missing: ids of clients that were asked and sent nothing usable.
-    All of it may be kept: the next round writes to other memory then.
+    All of it may be kept: the next round writes to other memory.
     """
 
     t: int
@@ -100,50 +80,36 @@ class Strategy(Protocol):
     def load_state_dict(self, state: dict[str, Tensor]) -> None: ...
 
 
-@dataclass(frozen=True)
-class History:
-    """What happened: T rounds, K clients.
+class Workers(Protocol):
+    """The clients' side of a round: the K clients of a training, as its server reaches them.
 
-    accuracy, loss [T + 1]  on the test set, index 0 before training
-    scores, weights [T, K]  contribution after, and aggregation weight in, each round
-    selected [T, K]         who was asked to take part
-    theta [P]               the final model; cost: see ``Cost``
-    strategy                a copy of the one that was trained, with its state at the end; the one
-                            that was given to ``train`` may be used again and changes nothing here
-    labels [n]              all clients' labels at the end; they differ from the federation's only
-                            where a strategy's message made clients rename theirs
+    sizes [K]  samples each of them holds; for a client that never answers, any number
+    memory     what of theirs a checkpoint has to hold; ``restore`` takes it back
+    labels     all clients' labels at the end, if they are here; else empty
     """
 
-    accuracy: Tensor
-    loss: Tensor
-    scores: Tensor
-    weights: Tensor
-    selected: Tensor
-    theta: Tensor
-    strategy: Strategy
-    cost: Cost = field(default_factory=Cost)
-    labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+    @property
+    def sizes(self) -> Tensor: ...
+    @property
+    def memory(self) -> Tensor: ...
+    @property
+    def labels(self) -> Tensor: ...
 
-    def __repr__(self) -> str:
-        return (
-            f"History({len(self.scores)} rounds, {self.scores.shape[1]} clients, "
-            f"accuracy {self.accuracy[0]:.3f} -> {self.accuracy[-1]:.3f}, "
-            f"{self.cost.client_epochs:.0f} client epochs)"
-        )
+    def restore(self, memory: Tensor) -> None: ...
 
-    def to_frame(self) -> pandas.DataFrame:
-        """A tidy pandas table: a row for every round 1..T and client 0..K-1.
+    def fingerprint(self) -> str:
+        """Of everything their training depends on, for checkpoints."""
+        ...
 
-        columns  round, client, score, weight, selected; accuracy and loss of the model after the
-                 round, the same for all its clients (before round 1: ``accuracy[0]``, ``loss[0]``)
+    def updates(
+        self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Who of the clients ``chosen`` sent something in round ``t``, and the updates [m, P].
+
+        ids [m] in the order of ``chosen``; last_step [P] what the server added to the model last
         """
-        rounds, clients = self.scores.shape
-        return frame(
-            round=torch.arange(1, rounds + 1).repeat_interleave(clients),
-            client=torch.arange(clients).repeat(rounds),
-            score=self.scores.flatten(),
-            weight=self.weights.flatten(),
-            selected=self.selected.flatten(),
-            accuracy=self.accuracy[1:].repeat_interleave(clients),
-            loss=self.loss[1:].repeat_interleave(clients),
-        )
+        ...
+
+    def answers(self, message: Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
+        """Ids of those of the ``clients`` that changed labels on a message after round ``t``."""
+        ...

@@ -1,7 +1,8 @@
 """Simulation: many federated trainings at once, one a row of a participation tensor.
 
 Chapter 3 introduces it. Leave-one-out, exact Shapley by retraining, truncated Monte Carlo, removal
-curves are this one call with different tensors. Below: local, sweep. Above: games, metrics.
+curves are this one call with different tensors. A run in which everybody always takes part is
+``train`` under ``FedAvg``. Below: updates, sweep. Above: games, metrics.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,16 +21,14 @@ from torch import Tensor
 from ..checks import array, choice, flag, instance
 from ..worlds.federation import Federation
 from . import checkpoint as files
-from . import progress
-from .local import LocalSGD, Shuffles, attack, finite_rows, train_rows
+from . import guard, progress
+from .minibatches import LocalSGD, Shuffles
 from .model import Model, check_metric
-from .start import begin, describe, names, warn_unusable
+from .rounds import Server
 from .sweep import spread
+from .updates import Participants, UsableUpdates, client_updates, samples_used
 
-if TYPE_CHECKING:
-    pass
-
-ROOM = 64 << 20  # bytes of global models and their steps that one block of runs may hold
+BLOCK_BYTES = 64 << 20  # of global models and their steps that one block of runs may hold
 RUNS = 128  # and the most runs of a block: the task of a sweep, and what a kill loses a process
 
 
@@ -58,7 +58,8 @@ def simulate(
                  ``n_jobs=-1``). Their number changes no byte of the result
     returns      [B, T] float64 ([B, 1] with ``last``). Up to rounding, run b depends on its own
                  participation alone; the same tensor gives the same bytes
-    raises       ValueError or TypeError naming the argument
+    raises       ValueError or TypeError naming the argument. Updates that do not count in ``train``
+                 (``UsableUpdates``) do not count here, and are warned of at the end
     cost         sum of shares x epochs client epochs; memory: one block of runs, whatever B and K
     """
     local = LocalSGD() if local is None else local
@@ -68,127 +69,180 @@ def simulate(
     last = flag("last", last)
     participation = check_participation(participation, fed.clients)
     runs, rounds, _ = participation.shape
-    theta = begin(fed, net, rounds, local, seed, theta)
-    warn_unusable(fed)
-    room = 3 * net.P * theta.element_size()  # of one run: its model, its step, the step before
-    if ((participation > 0) & (participation < 1)).any():
-        room += 24 * len(fed.y) * local.epochs  # every share has minibatches of its own
-    size = min(RUNS, max(1, ROOM // room))
-    results = torch.full((runs, 1 if last else rounds), torch.nan, dtype=torch.float64)
+    theta = guard.starting_model(fed, net, rounds, local, seed, theta)
+    guard.warn_unusable_data(fed)
+    size = block_size(fed, net, theta, participation, local)
     mark = files.fingerprint(
-        "simulate", describe(fed, net, local, seed), theta, participation, metric, on, last, size
+        "simulate",
+        guard.training_fingerprint(fed, net, local, seed),
+        theta,
+        participation,
+        metric,
+        on,
+        last,
+        size,
     )
-    starts = list(range(0, runs, size))
-    done, broken = 0, set()
-    if checkpoint is not None and (saved := files.begin(checkpoint, mark)):
-        done = int(saved["blocks"])
-        results = torch.from_numpy(saved["results"])
-        broken = set(saved["broken"].tolist())
-    shuffles = Shuffles(fed, local, seed)
-    jobs = (  # a clone is sent to a process without the rest of the tensor
-        delayed(_block)(fed, net, theta, part.clone(), shuffles, metric, on, last)
-        for part in participation.split(size)[done:]
-    )
-    bar = progress.bar(None, "blocks of runs", total=len(starts), done=done)
-    for values, bad in spread(jobs, n_jobs):  # in order, so that a checkpoint holds the first ones
-        results[starts[done] :][: len(values)] = values
-        broken |= bad
-        done += 1
+    columns = 1 if last else rounds
+    done = Done(torch.full((runs, columns), torch.nan, dtype=torch.float64))
+    if checkpoint is not None:
+        done.restore(files.begin(checkpoint, mark))
+    blocks = participation.split(size)
+    simulation = Simulation(fed, net, theta, Shuffles(fed, local, seed), metric, on, last)
+    # A clone is sent to a process without the rest of the tensor.
+    tasks = (delayed(simulation.run_block)(block.clone()) for block in blocks[done.blocks :])
+    bar = progress.bar(None, "blocks of runs", total=len(blocks), done=done.blocks)
+    for result in spread(tasks, n_jobs):  # in order, so that a checkpoint holds the first ones
+        done.add(result, first_run=size * done.blocks)
         bar.update()
         if checkpoint is not None:
-            files.save(
-                checkpoint,
-                mark,
-                results=results.numpy(),
-                blocks=np.array(done),
-                broken=np.array(sorted(broken), dtype=np.int64),
-            )
+            files.save(checkpoint, mark, **done.arrays())
     bar.close()
-    if broken:
-        warnings.warn(
-            f"client {names(broken)} sent updates that are not finite in some runs; "
-            "they were left out of those rounds",
-            stacklevel=2,
+    done.warn()
+    return done.values
+
+
+class BlockResult(NamedTuple):
+    """Of one block: values [b, T or 1], ids of blamed clients, how many runs diverged."""
+
+    values: Tensor
+    blamed: set[int]
+    diverged: int
+
+
+class Done:
+    """The blocks that are done: their values, and which updates did not count in them."""
+
+    def __init__(self, values: Tensor):
+        self.values, self.blocks = values, 0
+        self.blamed: set[int] = set()
+        self.diverged = 0
+
+    def add(self, result: BlockResult, first_run: int) -> None:
+        """One more block."""
+        self.values[first_run:][: len(result.values)] = result.values
+        self.blocks += 1
+        self.blamed |= result.blamed
+        self.diverged += result.diverged
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What a checkpoint holds."""
+        return {
+            "values": self.values.numpy(),
+            "blamed": np.array(sorted(self.blamed), dtype=np.int64),
+            "counts": np.array([self.blocks, self.diverged]),
+        }
+
+    def restore(self, saved: dict[str, np.ndarray] | None) -> None:
+        """Go on from what a checkpoint holds, if there is one."""
+        if saved is not None:
+            self.values = torch.from_numpy(saved["values"])
+            self.blamed = set(saved["blamed"].tolist())
+            self.blocks, self.diverged = saved["counts"].tolist()
+
+    def warn(self) -> None:
+        """Name the clients to blame, and say where training diverged, once for all runs."""
+        if self.blamed:
+            warnings.warn(
+                f"client {guard.names(self.blamed)} sent updates that are not finite or far too "
+                "long in some runs; they were left out of those rounds",
+                stacklevel=3,
+            )
+        if self.diverged:
+            warnings.warn(
+                f"training diverges in {self.diverged} runs; updates that are not finite or far "
+                "too long are left out of them, and nobody is named",
+                stacklevel=3,
+            )
+
+
+def block_size(
+    fed: Federation, net: Model, theta: Tensor, participation: Tensor, local: LocalSGD
+) -> int:
+    """How many runs a block has, so that its memory is bounded."""
+    run_bytes = 3 * net.P * theta.element_size()  # its model, its step, the step before
+    if ((participation > 0) & (participation < 1)).any():
+        run_bytes += 24 * len(fed.y) * local.epochs  # every share has minibatches of its own
+    return min(RUNS, max(1, BLOCK_BYTES // run_bytes))
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What all blocks of runs share: the clients, the model they start from, what is measured."""
+
+    fed: Federation
+    net: Model
+    theta: Tensor
+    shuffles: Shuffles
+    metric: str
+    on: str
+    last: bool
+
+    def run_block(self, participation: Tensor) -> BlockResult:
+        """All rounds of one block of runs, participation [b, T, K]."""
+        runs, rounds, _ = participation.shape
+        x, y = self.fed.server(self.on)
+        block, values = Block(self, runs), []
+        for t in range(1, rounds + 1):
+            block.one_round(participation[:, t - 1], t)
+            if not self.last or t == rounds:
+                values.append(self.net.evaluate(block.thetas, x, y, self.metric).cpu())
+        return BlockResult(torch.stack(values, 1), block.blamed, int(block.diverged.sum()))
+
+
+class Block:
+    """The runs of one block: a global model each, and the last step that led to it, [b, P]."""
+
+    def __init__(self, simulation: Simulation, runs: int):
+        self.fed, self.net = fed, net = simulation.fed, simulation.net
+        # Blocks may run in threads: each has working memory of its own.
+        self.shuffles = copy.copy(simulation.shuffles)
+        self.thetas = simulation.theta.expand(runs, -1).clone()
+        self.last_steps = torch.zeros_like(self.thetas)
+        self.blamed: set[int] = set()
+        self.diverged = torch.zeros(runs, dtype=torch.bool)
+        server = Server(fed.clients, fed.classes, net, fed.validation, self.shuffles.seed)
+        self.rule = UsableUpdates(server, simulation.theta, self.shuffles.local)
+
+    def one_round(self, shares: Tensor, t: int) -> None:
+        """All clients with a share [b, K] of their data train; the weighted means are added."""
+        counts = samples_used(self.fed, shares)
+        run, client = counts.nonzero(as_tuple=True)
+        participants = Participants(run, client, counts[run, client])
+        steps = torch.zeros_like(self.thetas)
+        samples = torch.zeros(len(steps), dtype=steps.dtype)
+        stacks = client_updates(
+            self.fed, self.net, self.thetas, participants, self.shuffles, t, self.last_steps
         )
-    return results
+        for positions, updates in stacks:
+            weights = participants.samples[positions].to(steps.dtype)
+            usable = self._usable(participants, positions, updates, t)
+            if usable is not None:
+                weights = weights * usable
+                updates = updates.where(usable.to(updates.device)[:, None], 0)
+            runs = run[positions]
+            weighted = updates.mul_(weights.to(updates)[:, None])
+            steps.index_add_(0, runs.to(steps.device), weighted)
+            samples.index_add_(0, runs, weights)
+        # A run in which nobody sent anything has no samples and no step.
+        self.last_steps = steps.div_(samples.clamp(min=1)[:, None].to(steps))
+        self.thetas += self.last_steps
 
-
-def _block(
-    fed: Federation,
-    net: Model,
-    theta: Tensor,
-    participation: Tensor,
-    shuffles: Shuffles,
-    metric: str,
-    on: str,
-    last: bool,
-) -> tuple[Tensor, set[int]]:
-    """One block of runs, all rounds; returns values [b, T or 1] and the ids of broken clients."""
-    runs, rounds, _ = participation.shape
-    shuffles = copy.copy(shuffles)  # blocks may run in threads: each has working memory of its own
-    x, y = fed.server(on)
-    thetas = theta.expand(runs, -1).clone()
-    previous = torch.zeros_like(thetas)
-    values, broken = [], set()
-    for t in range(1, rounds + 1):
-        step, bad = _block_round(fed, net, thetas, participation[:, t - 1], shuffles, t, previous)
-        broken |= bad
-        thetas += step
-        previous = step
-        if not last or t == rounds:
-            values.append(net.evaluate(thetas, x, y, metric).cpu())
-    return torch.stack(values, 1), broken
-
-
-def _block_round(
-    fed: Federation,
-    net: Model,
-    thetas: Tensor,
-    shares: Tensor,
-    shuffles: Shuffles,
-    t: int,
-    previous: Tensor,
-) -> tuple[Tensor, set[int]]:
-    """The aggregated steps [b, P] of one round for all runs of a block, and broken clients' ids."""
-    counts = samples_used(fed, shares)
-    step, total = torch.zeros_like(thetas), torch.zeros(len(thetas), dtype=thetas.dtype)
-    run, client = counts.nonzero(as_tuple=True)
-    if len(run) == 0:
-        return step, set()
-    used = counts[run, client]
-    entries, entry = torch.unique(torch.stack([client, used], 1), dim=0, return_inverse=True)
-    plan = shuffles.plan(t, *entries.numpy().T)
-    order = torch.from_numpy(np.lexsort((client, run, -used, -plan.steps[entry])))
-    run, client, entry, used = run[order], client[order], entry[order], used[order].to(thetas.dtype)
-    broken: set[int] = set()
-    given = (fed, net, thetas, run, entry, plan, shuffles.local.rate(t))
-    for rows, updates in train_rows(*given, shuffles=shuffles):
-        who, where, weight = client[rows], run[rows], used[rows]
-        if fed.attacks:
-            updates = attack(fed, updates, who, previous[where], shuffles.seed, t)
-        finite = finite_rows(updates)
-        if not finite.all():
-            broken |= set(who[~finite.cpu()].tolist())
-            updates = updates.where(finite[:, None], 0)
-            weight = weight * finite.cpu()
-        step.index_add_(0, where.to(step.device), updates.mul_(weight.to(updates)[:, None]))
-        total.index_add_(0, where, weight)
-    return step.div_(total.clamp(min=1)[:, None].to(step)), broken
-
-
-def samples_used(fed: Federation, shares: Tensor) -> Tensor:
-    """How many samples [..., K] the clients use at these shares [..., K]: rounded up, 0 for 0."""
-    rounding = 1 - 1e-7  # a tenth of ten samples is one, in float32 too
-    counts = torch.ceil(shares.double() * rounding * fed.sizes).clamp_(max=fed.sizes).long()
-    counts = torch.where(shares >= 1, fed.sizes, counts)
-    counts[(shares > 0) & (counts == 0)] = 1
-    counts[..., sorted(fed.unusable)] = 0
-    return counts
+    def _usable(
+        self, participants: Participants, positions: Tensor, updates: Tensor, t: int
+    ) -> Tensor | None:
+        """Which rows of a stack count, None for all; notes who is to blame for the others."""
+        run, client = participants.run[positions], participants.client[positions]
+        verdict = self.rule.judge(self.thetas, run, updates, t)
+        if verdict is None:
+            return None
+        self.blamed |= set(client[verdict.blamed].tolist())
+        self.diverged[run[verdict.unblamed]] = True
+        return verdict.usable
 
 
 def check_participation(participation: Tensor, clients: int) -> Tensor:
     """A participation tensor [B, T, K] of shares; TypeError or ValueError naming what is wrong."""
-    found = array("participation", participation, ["B", "T", clients])
-    if not ((found >= 0) & (found <= 1)).all():
+    shares = array("participation", participation, ["B", "T", clients])
+    if not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError("participation: shares must lie in [0, 1]")
-    return found.cpu()
+    return shares.cpu()

@@ -1,24 +1,27 @@
-"""Training: rounds of federated averaging under a strategy, all clients in this process.
+"""Training: rounds of federated averaging under a strategy. Chapter 1 derives it.
 
-Chapter 1 derives it. Below: loop, local, start. Beside: simulation. Above: games, methods.
+``Training.one_round`` is a round as a server sees it, wherever its clients are: in this process
+(``InProcess``) or somewhere else (``flower``). Below: updates, guard. Beside: simulate. Above:
+games, methods.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from ..checks import distinct_ids, whole, wholes
-from ..worlds.federation import Federation
-from .local import LocalSGD, Shuffles, round_updates
-from .loop import run
-from .model import Model
-from .rounds import History, Message, Server, Strategy
-from .start import begin, describe, warn_unusable
+from ..checks import distinct_ids, reals, whole, wholes
+from ..worlds.federation import Federation, Samples
+from . import guard, progress
+from .history import History, Log
+from .minibatches import LocalSGD, Shuffles
+from .model import Model, one_thread
+from .rounds import Message, Round, Server, Strategy, Workers
+from .updates import UsableUpdates, round_updates
 
 
 def train(
@@ -40,33 +43,140 @@ def train(
                 interrupted training goes on from; more ``rounds`` than it holds prolong it
     returns     a ``History``; same seed, same bytes, interrupted or not
     raises      ValueError or TypeError naming the argument, or what of the strategy's answers is
-                no answer. A client whose update is not finite or far too long (see ``Sieve``) is
-                left out of that round, and named in a warning the first time
+                no answer. A client whose update is not finite or far too long (``UsableUpdates``)
+                is left out of that round, and named in a warning the first time
     """
     local = LocalSGD() if local is None else local
-    theta = begin(fed, net, rounds, local, seed, theta)
+    theta = guard.starting_model(fed, net, rounds, local, seed, theta)
     every = whole("every", every)
-    warn_unusable(fed)
-    return run(
-        Here(fed, net, local, seed),
-        Server(fed.clients, fed.classes, net, fed.validation, seed),
-        strategy,
-        theta,
-        test=fed.test,
-        rounds=rounds,
-        local=local,
-        checkpoint=checkpoint,
-        every=every,
-    )
+    guard.warn_unusable_data(fed)
+    server = Server(fed.clients, fed.classes, net, fed.validation, seed)
+    workers = InProcess(fed, net, local, seed)
+    training = Training(server, workers, strategy, local, theta, fed.test)
+    return training.run(rounds, checkpoint=checkpoint, every=every)
 
 
-class Here:
+class Training:
+    """The server's side of a training: its strategy, the way to its clients, and what happened."""
+
+    def __init__(
+        self,
+        server: Server,
+        workers: Workers,
+        strategy: Strategy,
+        local: LocalSGD,
+        theta: Tensor,
+        test: Samples,
+    ):
+        self.server, self.workers, self.strategy = server, workers, strategy
+        self.local, self.test = local, test
+        self.log = Log(theta, torch.zeros_like(theta), workers.memory)
+        self.rule, self.blame = UsableUpdates(server, theta, local), guard.Blame()
+
+    def run(
+        self,
+        rounds: int,
+        *,
+        checkpoint: str | os.PathLike | None,
+        every: int,
+        after: Callable[[int, Log, Tensor], None] | None = None,
+    ) -> History:
+        """All rounds that the checkpoint does not hold yet; see ``train``.
+
+        after  is called with every round's number, the log up to it, ids that sent nothing usable
+        """
+        session = guard.Session(self.workers, self.server, self.strategy, checkpoint)
+        self._evaluate()
+        self.log = session.resume(self.log, rounds)
+        for t in progress.bar(range(self.log.rounds + 1, rounds + 1), "rounds"):
+            missing = self.one_round(t)
+            if checkpoint is not None and (t % every == 0 or t == rounds):
+                session.save(self.log)
+            if after is not None:
+                after(t, self.log, missing)
+        self.blame.sum_up()
+        return session.history(self.log)
+
+    def one_round(self, t: int) -> Tensor:
+        """Choose, train, leave out what is unusable, aggregate, note; returns who is missing."""
+        log, workers = self.log, self.workers
+        chosen = distinct_ids("clients", self.strategy.select(t), self.server.clients)
+        clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
+        passes = [self.local.passes(size) for size in workers.sizes[clients].tolist()]
+        log.client_epochs += sum(passes)
+        clients, updates, unblamed = self._leave_out_unusable(clients, updates, t)
+        missing = chosen[~torch.isin(chosen, torch.cat([clients, unblamed]))]
+        sizes = workers.sizes[clients]
+        theta = self._aggregate(Round(t, log.theta, clients, sizes, updates, missing))
+        log.last_step = theta - log.theta
+        log.theta = theta
+        self._exchange_messages(t)
+        self._note(chosen)
+        return missing
+
+    def _leave_out_unusable(
+        self, clients: Tensor, updates: Tensor, t: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Clients [m] and updates [m, P] that count; clients that nobody blames for theirs."""
+        same_run = torch.zeros_like(clients)
+        verdict = self.rule.judge(self.log.theta[None], same_run, updates, t)
+        if verdict is None:
+            return clients, updates, clients[:0]
+        self.blame.note(t, clients[verdict.blamed].tolist(), int(verdict.unblamed.sum()))
+        usable = verdict.usable
+        return clients[usable], updates[usable.to(updates.device)], clients[verdict.unblamed]
+
+    def _aggregate(self, round: Round) -> Tensor:
+        """The strategy's new model [P]; the old one where nothing came that counts."""
+        strategy, theta = self.strategy, round.theta
+        strategy.applied = torch.zeros(self.server.clients, dtype=theta.dtype, device=theta.device)
+        if len(round.clients) == 0:
+            return theta
+        recorded = getattr(strategy, "rounds", None)
+        with one_thread():  # the same bytes whatever the number of threads
+            answer = strategy.aggregate(round)
+        if getattr(strategy, "rounds", None) == recorded:
+            guard.check_recorded(strategy, round.t)
+        name = f"round {round.t}: what {type(strategy).__name__}.aggregate returns"
+        return reals(name, answer, [self.server.net.P]).to(theta)
+
+    def _exchange_messages(self, t: int) -> None:
+        """What the strategy asks of clients beside training; it hears who changed labels."""
+        ask = getattr(self.strategy, "message", None)
+        message = None if ask is None else ask(t)
+        if message is None:
+            return
+        asked = distinct_ids("clients", message.clients, self.server.clients)
+        changed = self.workers.answers(message, asked, self.log.theta, t)
+        if len(changed):
+            self.strategy.hear(changed)
+
+    def _note(self, chosen: Tensor) -> None:
+        """Write into the log what the round has left behind."""
+        log, strategy, clients = self.log, self.strategy, self.server.clients
+        kind = type(strategy).__name__
+        selected = torch.zeros(clients, dtype=torch.bool)
+        selected[chosen] = True
+        log.selected.append(selected)
+        log.scores.append(reals(f"{kind}.scores", strategy.scores, [clients]).clone())
+        log.weights.append(reals(f"{kind}.applied", strategy.applied, [clients]).clone())
+        log.client_memory = self.workers.memory
+        self._evaluate()
+
+    def _evaluate(self) -> None:
+        """Accuracy and loss of the model as it now is, on the server's test samples."""
+        net, model = self.server.net, self.log.theta[None]
+        self.log.accuracy.append(float(net.evaluate(model, *self.test, "accuracy")))
+        self.log.loss.append(float(net.evaluate(model, *self.test, "loss")))
+
+
+class InProcess:
     """The clients of a federation as ``Workers``: in this process, trained in one stack."""
 
     def __init__(self, fed: Federation, net: Model, local: LocalSGD, seed: int):
-        self.fed, self.net, self.original = fed, net, fed.y
-        self.work = fed, net, local, seed
-        self.shuffles, self.room = Shuffles(fed, local, seed), _Room(fed.x.new_empty(net.P))
+        self.fed, self.net, self.local, self.seed = fed, net, local, seed
+        self.original_labels = fed.y
+        self.shuffles = Shuffles(fed, local, seed)
 
     @property
     def sizes(self) -> Tensor:
@@ -74,33 +184,28 @@ class Here:
         return self.fed.sizes
 
     @property
-    def step(self) -> bool:
-        """Attackers may replay the server's last step."""
-        return bool(self.fed.attacks)
-
-    @property
-    def kept(self) -> Tensor:
+    def labels(self) -> Tensor:
         """All clients' labels [n], as they now have them."""
         return self.fed.y
 
-    labels = kept
+    memory = labels
 
-    def restore(self, kept: Tensor) -> None:
+    def restore(self, memory: Tensor) -> None:
         """Go on with these labels [n]."""
-        self.fed, self.shuffles.stack = replace(self.fed, y=kept), None
+        self.fed = replace(self.fed, y=memory)
+        self.shuffles.stack = None  # its working memory refers to the labels
 
-    def describe(self) -> str:
-        """Fingerprint of everything the training depends on, for checkpoints."""
-        return describe(*self.work)
+    def fingerprint(self) -> str:
+        """Of everything the training depends on, for checkpoints."""
+        return guard.training_fingerprint(self.fed, self.net, self.local, self.seed)
 
     def updates(
-        self, theta: Tensor, chosen: Tensor, t: int, previous: Tensor
+        self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Ids of those that can take part, and their updates [m, P] in round ``t``."""
-        usable = [k for k in chosen.tolist() if k not in self.fed.unusable]
-        ids, room = torch.tensor(usable, dtype=torch.long), self.room.rows(len(usable))
-        given = (ids, self.shuffles, t, previous, room)
-        return ids, round_updates(self.fed, self.net, theta, *given)
+        able = [k for k in chosen.tolist() if k not in self.fed.unusable]
+        ids = torch.tensor(able, dtype=torch.long)
+        return ids, round_updates(self.fed, self.net, theta, ids, self.shuffles, t, last_step)
 
     def answers(self, message: Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
         """Ids of the clients that changed labels; from now on they train on the new ones."""
@@ -108,37 +213,22 @@ class Here:
         for k in clients.tolist():
             if k in fed.unusable:
                 continue
-            own = slice(*fed.offsets[k : k + 2].tolist())
-            given = (fed.x[own], self.original[own].clone(), fed.y[own].clone())
-            answer = message.answer(self.net, theta, *given)
-            new = renamed(answer, k, len(given[2]), fed.classes).to(labels)
-            if not torch.equal(new, fed.y[own]):
-                labels[own] = new
+            x, y = fed.client(k)
+            samples = slice(*fed.offsets[k : k + 2].tolist())
+            original = self.original_labels[samples]
+            answer = message.answer(self.net, theta, x, original.clone(), y.clone())
+            renamed = checked_labels(answer, k, len(y), fed.classes).to(labels)
+            if not torch.equal(renamed, y):
+                labels[samples] = renamed
                 changed.append(k)
         if changed:
             self.restore(labels)
         return torch.tensor(changed, dtype=torch.long)
 
 
-def renamed(answer: object, k: int, many: int, classes: int) -> Tensor:
-    """Client k's answer to a message, checked: labels [many] in 0..classes-1."""
-    return wholes(f"message: what client {k} answers", answer, [many], high=classes - 1)
-
-
-class _Room:
-    """Memory for a round's updates, used again unless somebody still holds the last one's."""
-
-    def __init__(self, like: Tensor):
-        self.memory = like.new_empty(0, len(like))
-
-    def rows(self, m: int) -> Tensor:
-        """Memory [m, P]: touched before, where it can, as fresh pages every round would cost."""
-        storage = self.memory.untyped_storage()
-        count = getattr(torch._C, "_storage_Use_Count", None)
-        free = count is not None and count(storage._cdata) <= 2  # self.memory, storage
-        if len(self.memory) < m or not free:
-            self.memory = self.memory.new_empty(m, self.memory.shape[1])
-        return self.memory[:m]
+def checked_labels(answer: object, k: int, count: int, classes: int) -> Tensor:
+    """Client k's answer to a message, checked: labels [count] in 0..classes-1."""
+    return wholes(f"message: what client {k} answers", answer, [count], high=classes - 1)
 
 
 def local_updates(
@@ -157,8 +247,8 @@ def local_updates(
     raises     ValueError for unknown or repeated ids
     """
     local, t = LocalSGD() if local is None else local, whole("t", t)
-    theta = begin(fed, net, 1, local, seed, theta)
-    ids = distinct_ids("clients", range(fed.clients) if clients is None else clients, fed.clients)
+    theta = guard.starting_model(fed, net, 1, local, seed, theta)
+    named = range(fed.clients) if clients is None else clients
+    ids = distinct_ids("clients", named, fed.clients)
     shuffles = Shuffles(fed, local, seed)
-    room = theta.new_empty(len(ids), net.P)
-    return round_updates(fed, net, theta, ids, shuffles, t, torch.zeros_like(theta), room)
+    return round_updates(fed, net, theta, ids, shuffles, t, torch.zeros_like(theta))

@@ -1,6 +1,6 @@
 """Records: what travels between server and clients, as Flower's arrays and settings.
 
-Below: rounds, minibatches. Above: client, server.
+Below: rounds, minibatches. Above: client, nodes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..engine.rounds import Message
 
 
 def pack(**parts: object) -> RecordDict:
-    """Tensors and NumPy arrays as arrays, numbers and texts as settings; None is left out."""
+    """Tensors as arrays, numbers and texts as settings; None is left out."""
     arrays, plain = {}, {}
-    for name, part in parts.items():
-        if isinstance(part, Tensor):
-            arrays[name] = Array(part.detach().cpu().numpy())
-        elif part is not None:
-            plain[name] = part
+    for name, value in parts.items():
+        if isinstance(value, Tensor):
+            arrays[name] = Array(value.detach().cpu().numpy())
+        elif value is not None:
+            plain[name] = value
     return RecordDict({"arrays": ArrayRecord(arrays), "settings": ConfigRecord(plain)})
 
 
@@ -41,30 +41,38 @@ def settings(local: LocalSGD) -> dict[str, Any]:
     return {f"local.{name}": value for name, value in vars(local).items()}
 
 
-def local_sgd(given: Mapping[str, Any]) -> LocalSGD:
+def local_sgd(task: Mapping[str, Any]) -> LocalSGD:
     """How to train, from what was sent."""
-    return LocalSGD(**{name[6:]: part for name, part in given.items() if name[:6] == "local."})
+    return LocalSGD(**_below("local.", task))
 
 
-def sent(message: Message, k: int) -> dict[str, Any]:
+def message_parts(message: Message, k: int) -> dict[str, Any]:
     """A strategy's message to client ``k``: its class's name and fields; no other client's id.
 
     TypeError unless it is a dataclass with tensors, numbers, texts or None in its fields
     """
     if not dataclasses.is_dataclass(message) or isinstance(message, type):
         raise TypeError(f"message: expected a dataclass that can be sent, got {message!r}")
-    fields = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}
-    fields["clients"] = torch.tensor([k])
-    for name, value in fields.items():
+    values = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
+    values["clients"] = torch.tensor([k])
+    for name, value in values.items():
         if not isinstance(value, Tensor | bool | int | float | str | np.generic | None):
             raise TypeError(f"message: field {name} is {value!r}, which cannot be sent")
-    return {"kind": type(message).__name__} | {f"message.{n}": v for n, v in fields.items()}
+    parts = {f"message.{name}": value for name, value in values.items()}
+    return {"kind": type(message).__name__} | parts
 
 
-def received(given: Mapping[str, Any], kinds: Iterable[type]) -> Message:
-    """The message that ``sent`` was given, if it is of one of the ``kinds``; else ValueError."""
-    found = [kind for kind in kinds if kind.__name__ == given["kind"]]
-    if not found:
-        raise ValueError(f"messages: expected to be asked of {given['kind']} as well")
-    names = [f.name for f in dataclasses.fields(found[0])]
-    return found[0](**{name: given.get(f"message.{name}") for name in names})
+def received_message(task: Mapping[str, Any], kinds: Iterable[type]) -> Message:
+    """The message whose parts were sent, if it is of one of the ``kinds``; else ValueError."""
+    for kind in kinds:
+        if kind.__name__ == task["kind"]:
+            values = _below("message.", task)  # what was None was not sent
+            missing = {field.name: None for field in dataclasses.fields(kind)}
+            return kind(**(missing | values))
+    raise ValueError(f"messages: expected to be asked of {task['kind']} as well")
+
+
+def _below(prefix: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a task whose names begin with a prefix, without it."""
+    names = [name for name in task if name.startswith(prefix)]
+    return {name.removeprefix(prefix): task[name] for name in names}

@@ -1,48 +1,67 @@
-"""Results: what a run leaves behind and says, by client id. Below: log. Above: server."""
+"""Results: what a run leaves behind and says, by client id. Below: history. Above: server."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from ..engine.checkpoint import whole_file
-from ..engine.log import Log
-from ..engine.rounds import History, Strategy
+from ..engine.history import Log
+from ..engine.rounds import Strategy
+
+if TYPE_CHECKING:
+    from .nodes import Nodes
 
 LOGGER = logging.getLogger("flwr.fedlab_mini")  # where Flower's own lines go
 
 
-def say(t: int, rounds: int, log: Log, missing: Tensor) -> None:
-    """The round as lines of the server's log."""
-    scores, weights, selected = log.rows[-1]
-    accuracy, loss = log.curve[-1]
-    LOGGER.info("round %d of %d: accuracy %.3f, loss %.3f", t, rounds, accuracy, loss)
-    for k in selected.nonzero().flatten().tolist():
-        note = "  missing" if k in missing.tolist() else ""
-        LOGGER.info("  client %3d  score %+.4f  weight %.4f%s", k, scores[k], weights[k], note)
+class Report:
+    """What the server logs of every round, and the tables it writes to a folder, if any."""
 
+    def __init__(self, nodes: Nodes, strategy: Strategy, rounds: int, folder: Path | None):
+        self.nodes, self.strategy, self.rounds, self.folder = nodes, strategy, rounds, folder
 
-def write(
-    folder: Path, log: Log, strategy: Strategy, node: Mapping[int, int], samples: Tensor,
-    missing: Tensor,
-) -> None:  # fmt: skip
-    """The run's results so far, as tables; each file is whole at any moment.
+    def after_round(self, t: int, log: Log, missing: Tensor) -> None:
+        """Say how round ``t`` went, and write the tables anew."""
+        LOGGER.info(
+            "round %d of %d: accuracy %.3f, loss %.3f",
+            t,
+            self.rounds,
+            log.accuracy[-1],
+            log.loss[-1],
+        )
+        absent = set(missing.tolist())
+        scores, weights = log.scores[-1], log.weights[-1]
+        for k in log.selected[-1].nonzero().flatten().tolist():
+            note = "  missing" if k in absent else ""
+            LOGGER.info("  client %3d  score %+.4f  weight %.4f%s", k, scores[k], weights[k], note)
+        if self.folder is not None:
+            self.write_tables(self.folder, log)
 
-    node {client id: node id} of those that have joined; samples, missing [K]
-    """
-    import pandas  # here, since it takes a second to import
+    def write_tables(self, folder: Path, log: Log) -> None:
+        """The results so far; each file is whole at any moment."""
+        import pandas  # here, since it takes a second to import
 
-    accuracy, loss = torch.tensor(log.curve, dtype=torch.float64).T
-    scores, weights, selected = log.columns()
-    history = History(accuracy, loss, scores, weights, selected, log.theta, strategy)
-    ids = range(len(samples))
-    clients = {"client": list(ids), "node": [str(node.get(k, "")) for k in ids]}
-    clients |= {"samples": samples.tolist(), "missing": missing.tolist()}
-    tables = {"scores.csv": history.to_frame(), "clients.csv": pandas.DataFrame(clients)}
-    for name, table in tables.items():
-        with whole_file(folder / name) as path:
-            table.to_csv(path, index=False)
+        nodes, count = self.nodes, self.nodes.server.clients
+        history = log.history(self.strategy, 0.0, nodes.labels)
+        clients = pandas.DataFrame(
+            {
+                "client": range(count),
+                "node": [str(nodes.node_of.get(k, "")) for k in range(count)],
+                "samples": nodes.sizes.tolist(),
+                "missing": nodes.missed_rounds.tolist(),
+            }
+        )
+        for name, table in {"scores.csv": history.to_frame(), "clients.csv": clients}.items():
+            with whole_file(folder / name) as path:
+                table.to_csv(path, index=False)
+
+    def write_model(self, theta: Tensor) -> None:
+        """The final model, at the end."""
+        if self.folder is not None:
+            with whole_file(self.folder / "theta.npy") as path:
+                np.save(path, theta.cpu().numpy())

@@ -11,9 +11,10 @@ import sys
 from typing import Any
 
 from ..checks import instance
-from ..engine.local import LocalSGD
+from ..engine.history import History
+from ..engine.minibatches import LocalSGD
 from ..engine.model import Model
-from ..engine.rounds import History, Strategy
+from ..engine.rounds import Strategy
 from ..worlds.federation import Federation
 from .client import client_app
 from .server import server_app
@@ -45,7 +46,6 @@ def train(
     from flwr.simulation import run_simulation  # here, since nodes have no use for it
 
     instance("fed", fed, Federation, "a Federation")
-    found: list[History] = []
     server = server_app(
         net,
         strategy,
@@ -58,12 +58,12 @@ def train(
         checkpoint=checkpoint,
         timeout=timeout,
         patience=120,  # the first messages start Ray's workers
-        done=found.append,
     )
     _start(ray)
-    backend = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-    run_simulation(server, client_app(fed, net), fed.clients, backend_config=backend)
-    return found[0]
+    one_core = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
+    run_simulation(server, client_app(fed, net), fed.clients, backend_config=one_core)
+    assert server.history is not None
+    return server.history
 
 
 def _start(ray: Any, tries: int = 3) -> None:
@@ -71,13 +71,18 @@ def _start(ray: Any, tries: int = 3) -> None:
 
     A busy machine may need more than the half minute that Ray allows itself
     """
-    path = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
-    given = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
-    for left in reversed(range(tries)):
+    search_path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    for tries_left in reversed(range(tries)):
         try:
-            ray.init(**given, runtime_env=path, ignore_reinit_error=True)
+            ray.init(
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env={"env_vars": search_path},
+                ignore_reinit_error=True,
+            )
             return
         except Exception:
             ray.shutdown()
-            if not left:
+            if not tries_left:
                 raise

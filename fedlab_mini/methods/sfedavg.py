@@ -16,14 +16,15 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, flag, instance, number, whole
+from ..engine.history import History
 from ..engine.local import LocalSGD
 from ..engine.model import Model
-from ..engine.rounds import History, Round, Server
+from ..engine.rounds import Round, Server
 from ..engine.train import train
 from ..games.coalitions import RoundGame
 from ..games.game import Game
+from ..games.sampling import permutation
 from ..games.shapley import exact as exact_values
-from ..games.shapley import permutation
 from ..streams import stream
 from ..worlds.federation import Federation
 from .fedavg import FedAvg, optional

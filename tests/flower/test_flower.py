@@ -74,7 +74,6 @@ class Grid:
 
 def over_nodes(fed, net, strategy, rounds=4, *, grid=Grid, folder=None, load=None, **options):
     """A training over nodes of a network in this process."""
-    found = []
     app = flower.client_app(fed if load is None else load, net, folder=folder)
     grid = grid(app, fed.clients)
     options = {
@@ -85,9 +84,9 @@ def over_nodes(fed, net, strategy, rounds=4, *, grid=Grid, folder=None, load=Non
         "patience": 1,
     } | options
     server = {"validation": fed.validation, "test": fed.test, "rounds": rounds}
-    made = flower.server_app(net, strategy, **server, **options, done=found.append)
+    made = flower.server_app(net, strategy, **server, **options)
     made(grid, Context(1, 1, {}, RecordDict(), {}))
-    return found[0]
+    return made.history
 
 
 def assert_alike(one: fm.History, other: fm.History) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import traitlets
 
 from ... import checks
-from ...engine.rounds import History
+from ...engine.history import History
 from .base import Explorer, Numbers, by_name, client_names, program
 
 REAL = traitlets.Float(allow_none=True)

@@ -1,0 +1,257 @@
+"""Nodes: Flower's nodes as the clients of a training: messages out, replies in, by client id.
+
+Chapter 11 uses it. Below: records, engine.rounds. Above: server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+from torch import Tensor
+
+from ..checks import distinct_ids, reals, whole
+from ..engine import rounds as fl
+from ..engine.checkpoint import fingerprint
+from ..engine.guard import names
+from ..engine.minibatches import LocalSGD
+from ..worlds.federation import Samples
+from .records import message_parts, pack, settings, unpack
+from .results import LOGGER
+
+SIZE, OFFSET, TOTAL, HEARD, MISSED = range(5)  # rows of what is remembered of the clients
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What a client says of itself when it joins."""
+
+    size: int
+    usable: bool
+    wants_last_step: bool
+
+
+class Nodes:
+    """The nodes of a Flower run as ``rounds.Workers``.
+
+    client_of  {node id: client id} of the nodes that have joined
+    table      [5, K]: samples, where they begin among all samples, how many all are, the round in
+               which the client last said that it changed labels, rounds in which it sent nothing
+    """
+
+    labels = torch.empty(0, dtype=torch.long)
+
+    def __init__(
+        self,
+        grid: Grid,
+        server: fl.Server,
+        test: Samples,
+        registered: Mapping[int, int] | None,
+        local: LocalSGD,
+        timeout: float,
+    ):
+        self.grid, self.server, self.registered = grid, server, registered
+        self.local, self.timeout = local, timeout
+        validation, clients = server.validation, server.clients
+        self.work = fingerprint(server.net, validation, test, clients, local, server.seed)
+        self.client_of: dict[int, int] = {}
+        self.introductions: dict[int, Introduction] = {}
+        self.table = torch.zeros(5, clients, dtype=torch.long)
+        self.training_began = False
+
+    @property
+    def node_of(self) -> dict[int, int]:
+        """{client id: node id} of those that have joined."""
+        return {k: node for node, k in self.client_of.items()}
+
+    @property
+    def sizes(self) -> Tensor:
+        """Samples of every client, [K]; 0 for those that have not joined."""
+        return self.table[SIZE]
+
+    @property
+    def missed_rounds(self) -> Tensor:
+        """In how many rounds each client was asked and sent nothing, [K]."""
+        return self.table[MISSED]
+
+    @property
+    def memory(self) -> Tensor:
+        """What a checkpoint holds of the clients, [5, K]."""
+        return self.table.clone()
+
+    def restore(self, memory: Tensor) -> None:
+        """Begin, or go on: who has joined and is unknown comes after all others."""
+        self.table, self.training_began = memory.clone(), True
+        for k in sorted(self.introductions):
+            self._assign_place(k)
+
+    def fingerprint(self) -> str:
+        """Of the server's part of the training, for checkpoints."""
+        return self.work
+
+    def gather(self, patience: float) -> None:
+        """Wait until all have joined, or for ``patience`` seconds, then give them places."""
+        end, wanted = time.monotonic() + patience, self.server.clients
+        self._welcome(patience)
+        while len(self.introductions) < wanted and (left := end - time.monotonic()) > 0:
+            time.sleep(0.2)
+            self._welcome(left)
+        absent = set(range(wanted)) - set(self.introductions)
+        if absent:
+            LOGGER.warning("client %s has not joined; the training begins without", names(absent))
+        for k, introduction in sorted(self.introductions.items()):
+            self.table[SIZE, k] = introduction.size
+        self.table[OFFSET] = self.sizes.cumsum(0) - self.sizes
+        self.table[TOTAL] = self.sizes.sum()
+
+    def updates(
+        self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Whose replies to round ``t`` came in time, in the order of ``chosen``; updates [m, P]."""
+        self._wait_for(chosen)
+        tasks = {}
+        for k in self._able(chosen):
+            previous = last_step if self.introductions[k].wants_last_step else None
+            place = self._place(k, t)
+            tasks[k] = pack(
+                theta=theta,
+                seed=self.server.seed,
+                previous=previous,
+                **settings(self.local),
+                **place,
+            )
+        shape = [self.server.net.P]
+        update_of = {}
+        for k, reply in self._ask("train", tasks, t):
+            try:
+                update = reals("update", reply["update"], shape, dtype=theta.dtype, finite=False)
+                update_of[k] = update.to(theta)
+            except (KeyError, TypeError, ValueError) as error:
+                LOGGER.warning("round %d: client %d sent no update (%s)", t, k, error)
+        # Replies come in any order; a round has its rows in the order of the ids asked.
+        ids = [k for k in chosen.tolist() if k in update_of]
+        silent = sorted(set(chosen.tolist()) - set(ids))
+        self.table[MISSED, silent] += 1
+        updates = [theta.new_empty(0, len(theta)), *(update_of[k][None] for k in ids)]
+        return torch.tensor(ids, dtype=torch.long), torch.cat(updates)
+
+    def answers(self, message: fl.Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
+        """Ids of those that say they changed labels; which, and how, stays with them."""
+        asked = self._able(clients)
+        questions = {
+            k: pack(theta=theta, **self._place(k, t), **message_parts(message, k)) for k in asked
+        }
+        replies = dict(self._ask("query.answer", questions, t))
+        changed = [k for k in asked if replies.get(k, {}).get("changed") is True]
+        self.table[HEARD, changed] = t
+        return torch.tensor(changed, dtype=torch.long)
+
+    def _able(self, clients: Tensor) -> list[int]:
+        """Those of the clients that have joined and whose data are finite."""
+        known = self.introductions
+        return [k for k in clients.tolist() if k in known and known[k].usable]
+
+    def _wait_for(self, chosen: Tensor) -> None:
+        """Wait until one of the clients is there: a server that is cut off spends no rounds."""
+        end = time.monotonic() + self.timeout
+        while len(chosen):
+            self._welcome(self.timeout)
+            online = {self.client_of.get(node) for node in self.grid.get_node_ids()}
+            if online & set(chosen.tolist()) or time.monotonic() > end:
+                return
+            time.sleep(0.2)
+
+    def _place(self, k: int, t: int) -> dict[str, Any]:
+        """What client ``k`` has to know of the training beside the model."""
+        size, offset, total, heard, _ = self.table[:, k].tolist()
+        return {
+            "client": k,
+            "clients": self.server.clients,
+            "size": size,
+            "offset": offset,
+            "total": total,
+            "heard": heard,
+            "t": t,
+            "mark": self.work,
+        }
+
+    def _assign_place(self, k: int) -> None:
+        """A place among all samples for a client that had none when training began."""
+        if not self.table[SIZE, k]:
+            end = int((self.table[OFFSET] + self.sizes).max())
+            size = self.introductions[k].size
+            self.table[: TOTAL + 1, k] = torch.tensor([size, end, end + size])
+
+    def _welcome(self, seconds: float) -> None:
+        """Ask nodes that are new who they are and how many samples they hold."""
+        new = sorted(set(self.grid.get_node_ids()) - set(self.client_of))
+        if self.registered is not None:
+            new = [node for node in new if node in self.registered]
+        messages = [Message(RecordDict(), node, "query.join", ttl=seconds) for node in new]
+        for node, reply in self._replies(messages, 0, seconds):
+            try:
+                self._admit(node, reply)
+            except (KeyError, TypeError, ValueError) as error:
+                LOGGER.warning("node %d does not join: %s", node, error)
+
+    def _admit(self, node: int, reply: Mapping[str, Any]) -> None:
+        """Take a node in as the client it is registered as, or says it is; errors if it cannot."""
+        claimed = whole("client", reply["client"], -1)
+        k = claimed if self.registered is None else self.registered[node]
+        distinct_ids("client", [*self.client_of.values(), k], self.server.clients)
+        introduction = Introduction(
+            size=whole("size", reply["size"]),
+            usable=reply["usable"] is True,
+            wants_last_step=reply["step"],
+        )
+        if claimed not in (-1, k):
+            LOGGER.warning("node %d is client %d and says it is %d", node, k, claimed)
+        if not introduction.usable:
+            LOGGER.warning("client %d holds inputs that are not finite and takes no part", k)
+        self.client_of[node], self.introductions[k] = k, introduction
+        if self.training_began:
+            self._assign_place(k)
+
+    def _ask(
+        self, kind: str, contents: Mapping[int, RecordDict], t: int
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """What the clients reply, by the id that their node stands for; late ones do not."""
+        online = set(self.grid.get_node_ids())
+        node_of = {k: node for k, node in self.node_of.items() if node in online}
+        messages = [
+            Message(content, node_of[k], kind, ttl=self.timeout, group_id=str(t))
+            for k, content in contents.items()
+            if k in node_of
+        ]
+        for sender, reply in self._replies(messages, t, self.timeout):
+            k = self.client_of[sender]
+            if reply.get("client") != k:
+                LOGGER.warning("round %d: client %d says it is %s", t, k, reply.get("client"))
+            if reply.get("t") == t:
+                yield k, reply
+
+    def _replies(
+        self, messages: list[Message], t: int, seconds: float
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Replies by the node that sent them, the first of each; errors are logged."""
+        waiting = {message.metadata.dst_node_id for message in messages}
+        replies = self.grid.send_and_receive(messages, timeout=seconds) if messages else []
+        for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
+            node = reply.metadata.src_node_id
+            if node not in waiting:
+                continue
+            try:
+                content = unpack(reply.content)
+            except Exception as error:  # whatever a node sends; an error reply has no content
+                reason = reply.error.reason if reply.has_error() else error
+                LOGGER.warning("round %d: node %d fails: %s", t, node, reason)
+                continue
+            waiting.remove(node)
+            yield node, content
+        if waiting:
+            LOGGER.warning("round %d: nothing from node %s", t, names(waiting))
