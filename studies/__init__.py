@@ -13,12 +13,13 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-from .store import check, read, run, state
+from .store import check, read, renew, run, state
 from .study import Claim, Results, Study
 
 PLUMBING = ("study", "store", "code", "__main__")
 
-__all__ = ["Claim", "Results", "Study", "check", "every", "named", "results", "run", "state"]
+__all__ = ["Claim", "Results", "Study"]
+__all__ += ["check", "every", "named", "read", "renew", "results", "run", "state"]
 
 
 def every() -> list[Study]:

@@ -1,52 +1,51 @@
 """Store: the files of stored evidence, and the runs that fill them.
 
-``NAME.csv`` holds the rows, ``NAME.json`` the protocol, verdicts, version, fingerprint, machine and
-seconds. A run leaves one file a seed in ``parts/`` until all seeds are there; a run that was killed
-goes on with the missing ones.
-Above: __main__. Below: study, code.
+``NAME.csv`` holds the rows, ``NAME.json`` what is known of them. A run leaves one file per seed in
+``parts/`` until all seeds are there; a run that was killed goes on with the missing ones.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import joblib
 import pandas as pd
 import torch
+from filelock import FileLock
 
+from fedlab_mini import __version__
 from fedlab_mini.engine.checkpoint import whole_file
 from fedlab_mini.engine.model import one_thread
 from fedlab_mini.engine.progress import bar
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.worlds.data import DataUnavailable
 
-from .code import fingerprint
-from .study import COLUMNS, Results, Row, Study
+from .code import ROOT, fingerprint
+from .study import COLUMNS, Results, Study
 
-PLACES = ("data/results", "../data/results", "../../data/results")
 DIGITS = 6  # of the stored values, after the point
+TOLERANCE = 1e-4  # between two kinds of processor
+TIMED = ("seconds", "MiB")  # metrics that begin so differ from run to run
 
 
 def folder() -> Path:
-    """Where results lie: FEDLAB_RESULTS, or data/results of the book, seen from its folders.
+    """Where results lie: the folder of FEDLAB_RESULTS, or ``data/results`` beside the studies.
 
     raises  FileNotFoundError if there is no such folder
     """
-    own = os.environ.get("FEDLAB_RESULTS")
-    for place in [own] if own else PLACES:
-        if Path(place).is_dir():
-            return Path(place)
-    raise FileNotFoundError(
-        "results: no folder data/results here; work in the book's folder, or name a folder in "
-        "FEDLAB_RESULTS"
-    )
+    place = Path(os.environ.get("FEDLAB_RESULTS") or ROOT / "data" / "results")
+    if not place.is_dir():
+        raise FileNotFoundError(f"results: no folder {place}; name another in FEDLAB_RESULTS")
+    return place
 
 
 def read(study: Study) -> Results:
@@ -63,22 +62,28 @@ def read(study: Study) -> Results:
 
 
 def about(study: Study) -> dict[str, Any]:
-    """What is known of a stored result; empty if there is none."""
+    """What is known of a stored result; empty if there is none.
+
+    item, protocol, verdict, verdicts  of the study, as they were stored
+    computed  version, machine and date of the rows; seconds of every seed, as last run
+    verified  the code's fingerprint, and which seeds that code has run, when, chosen how
+    sha256    of the rows' file
+    """
     path = folder() / f"{study.name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def state(study: Study) -> str:
     """One word: current, stale (older than its code), short (of seeds), edited, or missing."""
-    told = about(study)
+    known = about(study)
     path = folder() / f"{study.name}.csv"
-    if not told or not path.is_file():
+    if not known or not path.is_file():
         return "missing"
-    if told["sha256"] != _hash(path):
+    if known["sha256"] != _hash(path):
         return "edited"
-    if told["fingerprint"] != fingerprint(study):
+    if known["verified"]["fingerprint"] != fingerprint(study):
         return "stale"
-    return "short" if len(told["seconds"]) < study.seeds else "current"
+    return "short" if len(known["seconds"]) < study.seeds else "current"
 
 
 def run(
@@ -92,37 +97,52 @@ def run(
     seeds   instead of each study's own
     jobs    processes side by side; None: one, or what ``joblib.parallel_config`` says
     again   do not take over what is stored, even if it is current
-    A stale result is not thrown away at once: where its first seed gives the stored rows again, the
-    code has changed but not what it computes, and only the fingerprint is renewed
+    A stale result is not thrown away at once: see ``renew``
     """
-    tasks, wanted, stored = [], {}, []
-    for study in studies:
-        now = state(study)
-        if now == "stale" and not again and _same(study):
-            _store(study, read(study).frame, about(study)["seconds"], fingerprint(study))
-            stored.append(study.name)
-            now = state(study)
-        numbers = list(range(study.seeds) if seeds is None else seeds)
-        mark = fingerprint(study)
+    wanted = {study.name: study for study in studies}
+    stale = [study for study in wanted.values() if not again and state(study) == "stale"]
+    stored = [name for name, word in renew(stale, jobs=jobs).items() if word == "renewed"]
+    tasks = []
+    for study in wanted.values():
         if again:
-            for path in _parts(study, mark):
-                path.unlink()
-        elif now in ("current", "short"):
-            numbers = [s for s in numbers if str(s) not in about(study)["seconds"]]
-            if numbers:
-                _unpack(study)
-        wanted[study.name] = (study, mark)
-        if now != "current" or again or any(_parts(study, mark)):
-            tasks += [(study, s, mark) for s in numbers if not _part(study, s, mark).is_file()]
-    work = (joblib.delayed(_one)(study, seed, mark) for study, seed, mark in tasks)
-    with bar(None, "studies", total=len(tasks)) as seen:
-        for name, seed, mark, text in spread(work, jobs, ordered=False):
-            _write(_part(wanted[name][0], seed, mark), text)
-            seen.update()
-    for study, mark in wanted.values():
-        if any(_parts(study, mark)) and _pack(study, mark):
-            stored.append(study.name)
-    return list(dict.fromkeys(stored))
+            for seed in _waiting(study):
+                _part(study, seed).unlink(missing_ok=True)
+        present = {} if again else {**_stored(study), **_waiting(study)}
+        numbers = range(study.seeds) if seeds is None else seeds
+        tasks += [(study, seed) for seed in numbers if seed not in present]
+    with bar(None, "studies", total=len(tasks)) as steps:
+        work = (joblib.delayed(_one)(study, seed) for study, seed in tasks)
+        for name, seed, table in spread(work, jobs, ordered=False):
+            _write(_part(wanted[name], seed), table.to_csv(index=False))
+            steps.update()
+    return stored + [study.name for study in wanted.values() if _pack(study)]
+
+
+def renew(
+    studies: Iterable[Study], choose: str = "rotate", jobs: int | None = None
+) -> dict[str, str]:
+    """Run one stored seed of each study again; if its rows come again, the code is noted as theirs.
+
+    choose   "rotate", by the code, since a change may spare one seed; "cheapest", which took least
+    returns  {name: "renewed", "other rows", "no data" here, or the state of what cannot be renewed}
+    The rows stay as they are in any case, and with them the version and machine that computed them
+    """
+    outcome = {study.name: state(study) for study in studies}
+    wanted = {s.name: s for s in studies if outcome[s.name] not in ("missing", "edited")}
+    with bar(None, "seeds run again", total=len(wanted)) as steps:
+        work = (joblib.delayed(_tried)(s, _chosen(s, choose)) for s in wanted.values())
+        for name, seed, table in spread(work, jobs, ordered=False):
+            study = wanted[name]
+            outcome[name] = _compared(study, seed, table)
+            if outcome[name] == "renewed":
+                with _lock():
+                    known = about(study)
+                    known["seconds"][str(seed)] = round(float(table.seconds.iloc[0]), 1)
+                    _note(
+                        study, known["computed"], _verified(study, [seed], choose), known["seconds"]
+                    )
+            steps.update()
+    return outcome
 
 
 def check(studies: Sequence[Study], budget: float = 40.0) -> list[str]:
@@ -130,127 +150,149 @@ def check(studies: Sequence[Study], budget: float = 40.0) -> list[str]:
 
     budget  seconds that runs of single seeds may take together; those that cost least come first
     """
-    found, cheap = [], []
+    faults, affordable = [], []
     for study in studies:
-        now = state(study)
-        if now != "current":
-            cure = {"edited": "run it with --again"}.get(now, "run it, or `make evidence`")
-            found.append(f"{study.name}: {now}; {cure}")
+        if (word := state(study)) != "current":
+            cure = {"edited": "run it with --again"}.get(word, "run it, or `make evidence`")
+            faults.append(f"{study.name}: {word}; {cure}")
             continue
         try:
             read(study).told()
         except AssertionError as broken:
-            found.append(f"a sentence of the chapter does not hold: {broken}")
-        told = about(study)
-        if told["verdicts"] != _plain(read(study).verdicts()):
-            found.append(f"{study.name}: stored verdicts are not those of its rows; run it again")
-        cheap.append((min(told["seconds"].values()), study.name, study))
-    for seconds, name, study in sorted(cheap, key=lambda item: item[:2]):
+            faults.append(f"a sentence of the chapter does not hold: {broken}")
+        if about(study)["verdicts"] != _plain(read(study)):
+            faults.append(f"{study.name}: stored verdicts are not those of its rows; run it")
+        seed = _chosen(study, "rotate")
+        affordable.append((about(study)["seconds"][str(seed)], study.name, seed, study))
+    for seconds, name, seed, study in sorted(affordable, key=lambda item: item[:2]):
         budget -= seconds
-        if budget < 0:
-            break
-        try:
-            same = _same(study)
-        except DataUnavailable:  # stored with a data set that is not on this machine
-            continue
-        if not same:
-            found.append(f"{name}: a seed gives other rows than are stored; run it with --again")
-    return found
+        if budget >= 0 and _compared(study, *_tried(study, seed)[1:]) == "other rows":
+            faults.append(
+                f"{name}: seed {seed} gives other rows than are stored; run it with --again"
+            )
+    return faults
 
 
-def _same(study: Study) -> bool:
-    """Does the cheapest seed give the stored rows again? What is named "seconds..." or "MiB..." may
-    differ."""
-    seconds = about(study)["seconds"]
-    seed = min(seconds, key=lambda s: (seconds[s], int(s)))
-    frame = read(study).frame
-    old = frame[frame.seed == int(seed)].reset_index(drop=True)
-    with one_thread():
-        new = _frame(int(seed), study.rows(int(seed)))
-    alike = list(old.variant) == list(new.variant) and list(old.metric) == list(new.metric)
-    exact = ~old.metric.str.startswith(("seconds", "MiB"))
-    return alike and bool((old.value - new.value)[exact].abs().le(1e-4).all())
+def _chosen(study: Study, choose: str) -> int:
+    """The stored seed to run again."""
+    seconds = {int(seed): took for seed, took in about(study)["seconds"].items()}
+    if choose == "cheapest":
+        return min(seconds, key=lambda seed: (seconds[seed], seed))
+    return sorted(seconds)[int(fingerprint(study), 16) % len(seconds)]
 
 
-def _one(study: Study, seed: int, mark: str) -> tuple[str, int, str, str]:
+def _one(study: Study, seed: int) -> tuple[str, int, pd.DataFrame]:
+    """The rows of a seed and the seconds that they took; who asked has the folder."""
     start = time.perf_counter()
     with one_thread():
-        frame = _frame(seed, study.rows(seed))
-    frame["seconds"] = time.perf_counter() - start
-    return study.name, seed, mark, frame.to_csv(index=False)  # who asked has the folder
+        data = [(seed, v, metric, round(float(x), DIGITS)) for v, metric, x in study.rows(seed)]
+    seconds = time.perf_counter() - start
+    return study.name, seed, pd.DataFrame(data, columns=COLUMNS).assign(seconds=seconds)
 
 
-def _frame(seed: int, rows: Iterable[Row]) -> pd.DataFrame:
-    data = [(seed, variant, metric, round(float(value), DIGITS)) for variant, metric, value in rows]
-    return pd.DataFrame(data, columns=COLUMNS)
+def _tried(study: Study, seed: int) -> tuple[str, int, pd.DataFrame | None]:
+    try:
+        return _one(study, seed)
+    except DataUnavailable:  # stored with a data set that is not on this machine
+        return study.name, seed, None
 
 
-def _part(study: Study, seed: int, mark: str) -> Path:
-    return folder() / "parts" / f"{study.name}-{mark}-{seed}.csv"
+def _compared(study: Study, seed: int, table: pd.DataFrame | None) -> str:
+    """Are these the stored rows of a seed, but for times?"""
+    if table is None:
+        return "no data"
+    frame = read(study).frame
+    stored = frame[frame.seed == seed].reset_index(drop=True)
+    if not stored[["variant", "metric"]].equals(table[["variant", "metric"]]):
+        return "other rows"
+    distance = (stored.value - table.value).abs()[~stored.metric.str.startswith(TIMED)]
+    return "renewed" if distance.le(TOLERANCE).all() else "other rows"
 
 
-def _unpack(study: Study) -> None:
-    """Stored seeds as parts, where there are none of these seeds."""
-    told, frame = about(study), read(study).frame
-    for seed, seconds in told["seconds"].items():
-        rows = frame[frame.seed == int(seed)].assign(seconds=seconds)
-        if not (path := _part(study, int(seed), told["fingerprint"])).is_file():
-            _write(path, rows.to_csv(index=False))
+def _part(study: Study, seed: int | str) -> Path:
+    return folder() / "parts" / f"{study.name}-{fingerprint(study)}-{seed}.csv"
 
 
-def _parts(study: Study, mark: str) -> list[Path]:
-    return list((folder() / "parts").glob(f"{study.name}-{mark}-*.csv"))
+def _waiting(study: Study) -> dict[int, pd.DataFrame]:
+    """Seeds that wait in parts, with their seconds."""
+    tables = []
+    for path in folder().glob(f"parts/{_part(study, '*').name}"):
+        with contextlib.suppress(FileNotFoundError):  # another run has stored it meanwhile
+            tables.append(pd.read_csv(path, keep_default_na=False))
+    return {int(table.seed.iloc[0]): table for table in tables}
 
 
-def _pack(study: Study, mark: str) -> bool:
-    """All parts that the code of this mark made, and the seeds stored before, as stored files.
+def _stored(study: Study) -> dict[int, pd.DataFrame]:
+    """Seeds of the stored result, with their seconds, if it is this code's."""
+    if state(study) not in ("current", "short"):
+        return {}
+    seconds, frame = about(study)["seconds"], read(study).frame
+    return {int(s): frame[frame.seed == int(s)].assign(seconds=seconds[s]) for s in seconds}
+
+
+def _pack(study: Study) -> bool:
+    """Join the seeds that wait with those stored before; says whether anything has changed.
 
     One seed has no interval: it waits in its part for others, and nothing is stored
     """
-    if state(study) in ("current", "short") and about(study)["fingerprint"] == mark:
-        _unpack(study)  # also what another run has stored meanwhile
-    if len(paths := _parts(study, mark)) < 2:
-        return False
-    frames = sorted((pd.read_csv(path, keep_default_na=False) for path in paths), key=_seed)
-    seconds = {str(_seed(frame)): round(float(frame.seconds.iloc[0]), 1) for frame in frames}
-    _store(study, pd.concat(frames)[COLUMNS], seconds, mark)
-    for path in paths:
-        path.unlink()
+    with _lock():  # another run may store other seeds of the same study meanwhile
+        waiting, stored, known = _waiting(study), _stored(study), about(study)
+        tables = [table for _, table in sorted({**stored, **waiting}.items())]
+        if stored and not waiting and known["verdicts"] != _plain(read(study)):
+            _note(study, known["computed"], known["verified"], known["seconds"])
+            return True  # only the sentences are others
+        if not waiting or len(tables) < 2:
+            return False
+        computed = known["computed"] if stored.keys() - waiting else _here()
+        seconds = {str(t.seed.iloc[0]): round(float(t.seconds.iloc[0]), 1) for t in tables}
+        rows = pd.concat(tables)[COLUMNS]
+        _write(folder() / f"{study.name}.csv", rows.to_csv(index=False))
+        _note(study, computed, _verified(study, sorted(waiting), "run"), seconds)
+        for seed in waiting:
+            _part(study, seed).unlink(missing_ok=True)
     return True
 
 
-def _seed(frame: pd.DataFrame) -> int:
-    return int(frame.seed.iloc[0])
+def _lock() -> FileLock:
+    (folder() / "parts").mkdir(exist_ok=True)
+    return FileLock(folder() / "parts" / "lock")
 
 
-def _store(study: Study, frame: pd.DataFrame, seconds: Mapping[str, float], mark: str) -> None:
-    from fedlab_mini import __version__
+def _here() -> dict[str, str]:
+    """What computes now: version, machine, date."""
+    machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+    versions = f"torch {torch.__version__.partition('+')[0]}, Python {platform.python_version()}"
+    return {"version": __version__, "machine": f"{machine}, {versions}", "date": f"{date.today()}"}
 
-    path = folder() / f"{study.name}.csv"
-    _write(path, frame.to_csv(index=False))
-    results = Results(study, frame)
-    told = {
+
+def _verified(study: Study, seeds: list[int], chosen: str) -> dict[str, Any]:
+    today = f"{date.today()}"
+    return {"fingerprint": fingerprint(study), "seeds": seeds, "chosen": chosen, "date": today}
+
+
+def _note(study: Study, computed: dict, verified: dict, seconds: dict[str, float]) -> None:
+    """Write what is known of the stored rows."""
+    results = read(study)
+    known = {
         "item": study.item,
-        "protocol": {k: list(v) for k, v in study.protocol.items()},
+        "protocol": {setting: list(pair) for setting, pair in study.protocol.items()},
         "verdict": results.verdict(),
-        "verdicts": _plain(results.verdicts()),
-        "version": __version__,
-        "fingerprint": mark,
-        "machine": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, "
-        f"torch {torch.__version__.partition('+')[0]}, Python {platform.python_version()}",
-        "seconds": dict(seconds),
-        "sha256": _hash(path),
+        "verdicts": _plain(results),
+        "computed": computed,
+        "verified": verified,
+        "seconds": seconds,
+        "sha256": _hash(folder() / f"{study.name}.csv"),
     }
-    _write(path.with_suffix(".json"), json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(known, indent=1, ensure_ascii=False) + "\n"
+    _write(folder() / f"{study.name}.json", text)
 
 
-def _plain(verdicts: Mapping[str, tuple[str, str]]) -> dict[str, list[str]]:
-    return {sentence: list(found) for sentence, found in verdicts.items()}
+def _plain(results: Results) -> dict[str, list[str]]:
+    return {sentence: list(outcome) for sentence, outcome in results.verdicts().items()}
 
 
 def _hash(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(path.read_text(encoding="utf-8").encode()).hexdigest()
 
 
 def _write(path: Path, text: str) -> None:
