@@ -7,8 +7,8 @@ plots.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 import torch
@@ -245,6 +245,15 @@ def sentences(
         test, key = given if isinstance(given, tuple) else (given, "")
         made.append(Claim(start + sentence, test, paper, key, stated))
     return tuple(made)
+
+
+def state(claims: Iterable[Claim], stated: Mapping[str, tuple[str, str]]) -> Iterator[Claim]:
+    """The same claims; some with the verdict that a chapter states, and a key: sentence -> both."""
+    left = dict(stated)
+    for claim in claims:
+        verdict, key = left.pop(claim.sentence, (claim.stated, claim.key))
+        yield replace(claim, stated=verdict, key=key)
+    assert not left, f"no such sentence: {list(left)}"
 
 
 Place = tuple[str, str]  # metric, variant
