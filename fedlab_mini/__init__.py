@@ -4,44 +4,28 @@
 """
 
 from . import methods
+from .engine.history import Cost, History
 from .engine.local import LocalSGD
 from .engine.model import Model, cnn, logistic, mlp
-from .engine.rounds import Cost, History, Round, Server
+from .engine.rounds import Round, Server
 from .engine.simulate import simulate
 from .engine.train import local_updates, train
 from .games.closed_forms import additive, airport, glove, majority, quadratic
+from .games.estimate import Estimate
 from .games.game import Game, all_coalitions
-from .games.shapley import (
-    Estimate,
-    alone,
-    banzhaf,
-    exact,
-    guided,
-    kernel,
-    leave_one_out,
-    permutation,
-    truncated,
-)
+from .games.kernel import kernel
+from .games.sampling import guided, permutation, truncated
+from .games.shapley import alone, banzhaf, exact, leave_one_out
 from .games.training_games import retraining_game, round_game
 from .games.values import beta_shapley, core_shortfall, least_core, nucleolus
 from .judge import evidence as evidence
 from .judge.compare import compare
-from .judge.metrics import detection_auc, fairness, kendall, spearman
+from .judge.metrics import detection_auc, kendall, spearman
 from .judge.removal import removal_curves
 from .judge.score import score
 from .methods import *  # noqa: F403
-from .worlds.corrupt import (
-    backdoor,
-    delete_words,
-    flip_labels,
-    free_ride,
-    open_set,
-    relabel_as,
-    replay,
-    scale,
-    sign_flip,
-    swap_labels,
-)
+from .worlds.attacks import free_ride, replay, scale, sign_flip
+from .worlds.corrupt import backdoor, delete_words, flip_labels, relabel_as, swap_labels
 from .worlds.data import Dataset, DataUnavailable, load
 from .worlds.federation import Federation, federation
 from .worlds.partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
@@ -77,7 +61,6 @@ __all__ = [
     "dirichlet_labels",
     "dirichlet_sizes",
     "exact",
-    "fairness",
     "federation",
     "flip_labels",
     "free_ride",
@@ -96,7 +79,6 @@ __all__ = [
     "mlp",
     "noisy_digits",
     "nucleolus",
-    "open_set",
     "permutation",
     "quadratic",
     "relabel_as",

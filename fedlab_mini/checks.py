@@ -22,6 +22,8 @@ SHOWN = 80  # characters of a wrong value that a message quotes
 
 def shown(value: object) -> str:
     """A wrong value, short enough for a message: arrays by shape and type."""
+    if isinstance(value, Tensor) and value.is_nested:
+        return "a nested Tensor"
     if isinstance(value, Tensor | np.ndarray):
         kind = str(value.dtype).removeprefix("torch.")
         return f"{type(value).__name__} {list(value.shape)} of {kind}"
@@ -29,13 +31,14 @@ def shown(value: object) -> str:
         text = repr(value)
     except Exception:  # somebody's broken repr must not hide our message
         text = object.__repr__(value)
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= SHOWN else line[: SHOWN - 3] + "..."
 
 
 def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
     """A whole number in [low, high]: Python's or NumPy's, never a bool."""
-    wanted = "" if low is None else f" of at least {low}" if high is None else f" of {low}..{high}"
-    message = f"{name}: expected a whole number{wanted}, got {shown(value)}"
+    limits = "" if low is None else f" of at least {low}" if high is None else f" of {low}..{high}"
+    message = f"{name}: expected a whole number{limits}, got {shown(value)}"
     if isinstance(value, bool | np.bool_ | Tensor):
         raise TypeError(message)
     try:
@@ -52,24 +55,24 @@ def number(
 ) -> float:
     """A finite real number between low and high; ``ends`` as in "(]": which ends are open."""
     if low == -math.inf and high == math.inf:
-        wanted = "a finite number"
+        expected = "a finite number"
     elif high == math.inf:
-        wanted = f"a finite number {'above' if ends[0] == '(' else 'of at least'} {low:g}"
+        expected = f"a finite number {'above' if ends[0] == '(' else 'of at least'} {low:g}"
     else:
-        wanted = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
-    message = f"{name}: expected {wanted}, got {shown(value)}"
-    real = isinstance(value, int | float | np.integer | np.floating)
-    if not real or isinstance(value, bool):
+        expected = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
+    message = f"{name}: expected {expected}, got {shown(value)}"
+    is_real = isinstance(value, int | float | np.integer | np.floating)
+    if not is_real or isinstance(value, bool):
         raise TypeError(message)
     try:
-        found = float(value)
+        real = float(value)
     except OverflowError:
         raise ValueError(message) from None
-    above = found > low if ends[0] == "(" else found >= low
-    below = found < high if ends[1] == ")" else found <= high
-    if not (math.isfinite(found) and above and below):
+    above = real > low if ends[0] == "(" else real >= low
+    below = real < high if ends[1] == ")" else real <= high
+    if not (math.isfinite(real) and above and below):
         raise ValueError(message)
-    return found
+    return real
 
 
 def flag(name: str, value: Any) -> bool:
@@ -81,9 +84,9 @@ def flag(name: str, value: Any) -> bool:
 
 def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
     """One of a few words."""
-    words = [f'"{word}"' for word in accepted]
-    wanted = " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
-    message = f"{name}: expected {wanted}, got {shown(value)}"
+    *others, last = [f'"{word}"' for word in accepted]
+    expected = f"{', '.join(others)} or {last}" if others else last
+    message = f"{name}: expected {expected}, got {shown(value)}"
     if not isinstance(value, str):
         raise TypeError(message)
     if value not in accepted:
@@ -98,6 +101,13 @@ def text(name: str, value: Any) -> str:
     return str(value)
 
 
+def texts(name: str, value: Any) -> tuple[str, ...]:
+    """A list or tuple of words."""
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{name}: expected a tuple of texts, got {shown(value)}")
+    return tuple(text(name, word) for word in value)
+
+
 def device(name: str, value: Any) -> torch.device | None:
     """A device of this machine, by its name; None: where things are."""
     if value is None:
@@ -109,6 +119,12 @@ def device(name: str, value: Any) -> torch.device | None:
         return torch.empty(0, device=value).device
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ValueError(message) from None
+
+
+def store(record: object, **checked: object) -> None:
+    """Put checked values into a frozen dataclass, from its ``__post_init__``."""
+    for field, value in checked.items():
+        object.__setattr__(record, field, value)
 
 
 def instance(name: str, value: Any, kind: type[T], such_as: str) -> T:
@@ -137,30 +153,44 @@ def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
     """A tensor of a shape, from a tensor, a NumPy array or a (nested) sequence of numbers.
 
     A whole number in ``shape`` is that length, a string any length of at least 1; a last "..."
-    any further dimensions.
+    any further dimensions. Nested and masked arrays have no shape or hide numbers: refused.
     """
     message = f"{name}: expected an array {dims(shape)}, got {shown(value)}"
     if isinstance(value, Tensor):
-        found = value.detach() if value.requires_grad else value
+        tensor = value.detach() if value.requires_grad else value
     else:
-        if value is None or isinstance(value, str | bytes | dict | set):
-            raise TypeError(message)
-        try:
-            taken = np.asarray(value)
-            found = torch.from_numpy(taken if taken.flags.writeable else taken.copy())
-        except (TypeError, ValueError, RuntimeError, OverflowError):
-            raise TypeError(message) from None
-    if found.is_sparse or found.is_complex() or found.is_meta or found.is_quantized:
+        tensor = _from_numpy(message, value)
+    without_entries = tensor.is_nested or tensor.is_sparse or tensor.is_meta
+    if without_entries or tensor.is_complex() or tensor.is_quantized:
         raise TypeError(message)
     open_end = len(shape) > 0 and shape[-1] == "..."
-    wanted = list(shape[:-1]) if open_end else list(shape)
-    fits = found.ndim >= len(wanted) if open_end else found.ndim == len(wanted)
+    expected = list(shape[:-1]) if open_end else list(shape)
+    fits = tensor.ndim >= len(expected) if open_end else tensor.ndim == len(expected)
     if not fits or any(
         have < 1 if isinstance(want, str) else have != want
-        for have, want in zip(found.shape, wanted, strict=False)
+        for have, want in zip(tensor.shape, expected, strict=False)
     ):
         raise ValueError(message)
-    return found
+    return tensor
+
+
+def _from_numpy(message: str, value: Any) -> Tensor:
+    if value is None or isinstance(value, str | bytes | dict | set):
+        raise TypeError(message)
+    if _masked(value):
+        raise TypeError(f"{message}, which hides values behind a mask")
+    try:
+        values = np.asarray(value)
+        return torch.from_numpy(values if values.flags.writeable else values.copy())
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise TypeError(message) from None
+
+
+def _masked(value: Any) -> bool:
+    """Does a NumPy mask hide a number here? Converted, it would be read as if it were there."""
+    if isinstance(value, np.ma.MaskedArray):
+        return bool(np.ma.getmaskarray(value).any())
+    return isinstance(value, list | tuple) and any(map(_masked, value))
 
 
 def reals(
@@ -172,42 +202,48 @@ def reals(
     finite: bool = True,
 ) -> Tensor:
     """Real numbers of a shape (see ``array``), floating: as given, or of ``dtype``."""
-    found = array(name, value, shape)
-    if found.dtype == torch.bool:
-        raise TypeError(f"{name}: expected numbers {dims(shape)}, got {shown(found)}")
-    if not found.is_floating_point() or found.element_size() < 4:
-        found = found.to(dtype or torch.float32)
-    if finite and not torch.isfinite(found).all():
+    tensor = array(name, value, shape)
+    if tensor.dtype == torch.bool:
+        raise TypeError(f"{name}: expected numbers {dims(shape)}, got {shown(tensor)}")
+    if not tensor.is_floating_point() or tensor.element_size() < 4:
+        tensor = tensor.to(dtype or torch.float32)
+    if finite and not torch.isfinite(tensor).all():
         raise ValueError(f"{name}: holds NaN or infinite values")
-    return found if dtype is None else found.to(dtype)
+    return tensor if dtype is None else tensor.to(dtype)
 
 
 def wholes(
     name: str, value: Any, shape: Sequence[int | str], low: int = 0, high: int | None = None
 ) -> Tensor:
-    """Whole numbers of a shape (see ``array``) in low..high, as int64."""
-    found = array(name, value, shape)
-    if found.is_floating_point() or found.dtype == torch.bool:
-        raise TypeError(f"{name}: expected whole numbers {dims(shape)}, got {shown(found)}")
-    found = found.long()
-    if found.numel() and (int(found.min()) < low or (high is not None and int(found.max()) > high)):
-        wanted = f"of at least {low}" if high is None else f"in {low}..{high}"
-        got = f"{int(found.min())}..{int(found.max())}"
-        raise ValueError(f"{name}: expected whole numbers {wanted}, got {got}")
-    return found
+    """Whole numbers of a shape (see ``array``) in low..high, as int64; their sum is one, too."""
+    tensor = array(name, value, shape)
+    if tensor.is_floating_point() or tensor.dtype == torch.bool:
+        raise TypeError(f"{name}: expected whole numbers {dims(shape)}, got {shown(tensor)}")
+    tensor = tensor.long()
+    if not tensor.numel():
+        return tensor
+    # Client sizes and votes are added up: beyond this limit a sum might overflow.
+    limit = (2**63 - 1) // tensor.numel() if high is None else high
+    smallest, largest = int(tensor.min()), int(tensor.max())
+    if smallest < low or largest > limit:
+        open_end = high is None and largest <= limit
+        limits = f"of at least {low}" if open_end else f"in {low}..{limit}"
+        got = f"{smallest}..{largest}"
+        raise ValueError(f"{name}: expected whole numbers {limits}, got {got}")
+    return tensor
 
 
 def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
     """Distinct client ids in 0..clients-1, as int64 [m] on the CPU; m may be 0."""
-    wrong = isinstance(value, str | bytes | dict) or getattr(value, "ndim", 1) == 0
-    if wrong or not isinstance(value, Iterable):
+    strange = isinstance(value, str | bytes | dict) or getattr(value, "is_nested", False)
+    if strange or getattr(value, "ndim", 1) == 0 or not isinstance(value, Iterable):
         raise TypeError(f"{name}: expected client ids, got {shown(value)}")
-    value = value if isinstance(value, Tensor | np.ndarray) else list(value)
-    if len(value) == 0:
+    listed = value if isinstance(value, Tensor | np.ndarray) else list(value)
+    if len(listed) == 0:
         return torch.empty(0, dtype=torch.long)
-    found = wholes(name, value, ["m"]).cpu()
-    if len(found.unique()) != len(found) or int(found.max()) >= clients:
+    ids = wholes(name, listed, ["m"]).cpu()
+    if len(ids.unique()) != len(ids) or int(ids.max()) >= clients:
         raise ValueError(
-            f"{name}: expected distinct client ids in 0..{clients - 1}, got {shown(found.tolist())}"
+            f"{name}: expected distinct client ids in 0..{clients - 1}, got {shown(ids.tolist())}"
         )
-    return found
+    return ids

@@ -21,9 +21,11 @@ def stream(seed: int, purpose: str, *index: int) -> torch.Generator:
     returns  a CPU ``torch.Generator`` (numbers are drawn on the CPU and moved, so devices agree)
     raises   TypeError if the seed is no integer
     """
-    key = "/".join(str(part) for part in (checks.whole("seed", seed, None), purpose, *index))
-    number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 1
-    return torch.Generator().manual_seed(number)
+    whole_seed = checks.whole("seed", seed, None)
+    key = "/".join(map(str, (whole_seed, purpose, *index)))
+    digest = hashlib.sha256(key.encode()).digest()
+    stream_seed = int.from_bytes(digest[:8], "big") >> 1
+    return torch.Generator().manual_seed(stream_seed)
 
 
 def numbers(generator: torch.Generator, index: np.ndarray) -> np.ndarray:
@@ -32,8 +34,8 @@ def numbers(generator: torch.Generator, index: np.ndarray) -> np.ndarray:
     index    [N] places from 0; the row depends on the generator's seed alone
     returns  [N] uint64, as SplitMix64 gives them           [Steele, Lea & Flood 2014, section 4]
     """
-    z = index.astype(np.uint64) + np.uint64(1)
-    z = z * np.uint64(0x9E3779B97F4A7C15) + np.uint64(generator.initial_seed())
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    places = index.astype(np.uint64) + np.uint64(1)
+    mixed = places * np.uint64(0x9E3779B97F4A7C15) + np.uint64(generator.initial_seed())
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -23,7 +23,8 @@ from fedlab_mini.judge.metrics import spearman
 from fedlab_mini.methods.cgsv import CGSV, cosines
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.show import plots
-from fedlab_mini.worlds.corrupt import flip_labels, replay, sign_flip
+from fedlab_mini.worlds.attacks import replay, sign_flip
+from fedlab_mini.worlds.corrupt import flip_labels
 from fedlab_mini.worlds.data import Dataset, load
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import dirichlet_labels

@@ -15,70 +15,96 @@ from .. import checks
 from ..engine import checkpoint as files
 from .game import Game
 
+MOST_GLOVES = 100  # of a kind: the value is a double sum of factorials
+MOST_STEPS = 10**8  # of the dynamic program for votes: a minute or two
+
 
 def additive(w: Sequence[float] | Tensor) -> Game:
     """v(S) = sum of w over S; Shapley value w."""
-    w = _vector("w", w)
-    return Game(len(w), lambda s: s.double() @ w, shapley=w, name=f"additive {w.tolist()}")
+    worths = checks.reals("w", w, ["n"], dtype=torch.float64)
+
+    def total(coalitions: Tensor) -> Tensor:
+        return coalitions.double() @ worths
+
+    return Game(len(worths), total, shapley=worths, name=f"additive {worths.tolist()}")
 
 
 def glove(left: int, right: int) -> Game:
     """Players 0..left-1 own a left glove, the others a right one; a pair is worth 1."""
-    left, right = checks.whole("left", left), checks.whole("right", right)
-    n = left + right
+    left = checks.whole("left", left, high=MOST_GLOVES)
+    right = checks.whole("right", right, high=MOST_GLOVES)
 
-    def share(own: int, other: int) -> float:
-        """Chance that fewer own than other gloves came before: the newcomer completes a pair."""
-        return sum(
-            math.comb(own - 1, a)
-            * math.comb(other, b)
-            * math.factorial(a + b)
-            * math.factorial(n - 1 - a - b)
-            / math.factorial(n)
-            for a in range(own)
-            for b in range(a + 1, other + 1)
-        )
+    def pairs(coalitions: Tensor) -> Tensor:
+        left_gloves = coalitions[:, :left].sum(1)
+        right_gloves = coalitions[:, left:].sum(1)
+        return torch.minimum(left_gloves, right_gloves).double()
 
-    shares = [share(left, right)] * left + [share(right, left)] * right
-    pairs = lambda s: torch.minimum(s[:, :left].sum(1), s[:, left:].sum(1)).double()  # noqa: E731
+    shares = [_pairing_chance(left, right)] * left + [_pairing_chance(right, left)] * right
     phi = torch.tensor(shares, dtype=torch.float64)
-    return Game(n, pairs, shapley=phi, name=f"glove {left} left, {right} right")
+    return Game(left + right, pairs, shapley=phi, name=f"glove {left} left, {right} right")
+
+
+def _pairing_chance(own: int, other: int) -> float:
+    """Chance that fewer own than other gloves came before: the newcomer completes a pair."""
+    n = own + other
+    chance = 0.0
+    for own_before in range(own):
+        for other_before in range(own_before + 1, other + 1):
+            before = own_before + other_before
+            choices = math.comb(own - 1, own_before) * math.comb(other, other_before)
+            orders = math.factorial(before) * math.factorial(n - 1 - before)
+            chance += choices * orders / math.factorial(n)
+    return chance
 
 
 def airport(costs: Sequence[float] | Tensor) -> Game:
     """v(S) = the longest runway S needs; its users share every piece [Littlechild & Owen 1973]."""
-    costs = _vector("costs", costs)
-    if (costs < 0).any():
+    lengths = checks.reals("costs", costs, ["n"], dtype=torch.float64)
+    if (lengths < 0).any():
         raise ValueError("costs: expected numbers of at least 0")
-    order = costs.argsort()
-    pieces = torch.diff(costs[order], prepend=costs.new_zeros(1))
-    phi = torch.empty_like(costs)
-    phi[order] = (pieces / torch.arange(len(costs), 0, -1)).cumsum(0)
-    longest = lambda s: (s * costs).amax(1)  # noqa: E731
-    return Game(len(costs), longest, shapley=phi, name=f"airport {costs.tolist()}")
+    n = len(lengths)
+    order = lengths.argsort()
+    pieces = torch.diff(lengths[order], prepend=lengths.new_zeros(1))
+    users = torch.arange(n, 0, -1)  # of each piece
+    phi = torch.empty_like(lengths)
+    phi[order] = (pieces / users).cumsum(0)
+
+    def longest(coalitions: Tensor) -> Tensor:
+        return (coalitions * lengths).amax(1)
+
+    return Game(n, longest, shapley=phi, name=f"airport {lengths.tolist()}")
 
 
 def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
     """v(S) = 1 if the votes of S reach the quota; its Shapley value by dynamic programming."""
     votes = checks.wholes("weights", weights, ["n"]).tolist()
-    n, quota = len(votes), checks.whole("quota", quota, high=sum(votes))
-    phi = []
-    for i in range(n):
-        ways = [[0] * (quota) for _ in range(n)]  # ways[s][u]: coalitions of s others with u votes
-        ways[0][0] = 1
-        for vote in votes[:i] + votes[i + 1 :]:
-            for s in range(n - 1, 0, -1):
-                for u in range(quota - 1, vote - 1, -1):
-                    ways[s][u] += ways[s - 1][u - vote]
-        pivotal = [sum(ways[s][max(0, quota - votes[i]) : quota]) for s in range(n)]
-        phi.append(sum(p / (n * math.comb(n - 1, s)) for s, p in enumerate(pivotal)))
-    w = torch.tensor(votes, dtype=torch.float64)
-    return Game(
-        n,
-        lambda s: (s.double() @ w >= quota).double(),
-        shapley=torch.tensor(phi, dtype=torch.float64),
-        name=f"majority {votes} quota {quota}",
-    )
+    n = len(votes)
+    quota = checks.whole("quota", quota, high=sum(votes))
+    if n**3 * quota > MOST_STEPS:
+        raise ValueError(f"weights: expected few votes and players, n^3 x quota <= {MOST_STEPS:,}")
+    shares = [_pivotal_chance(votes, player, quota) for player in range(n)]
+    vote_counts = torch.tensor(votes, dtype=torch.float64)
+
+    def wins(coalitions: Tensor) -> Tensor:
+        return (coalitions.double() @ vote_counts >= quota).double()
+
+    phi = torch.tensor(shares, dtype=torch.float64)
+    return Game(n, wins, shapley=phi, name=f"majority {votes} quota {quota}")
+
+
+def _pivotal_chance(votes: list[int], player: int, quota: int) -> float:
+    """Chance that a player's votes are those that reach the quota."""
+    n = len(votes)
+    # ways[size][total]: coalitions of so many others with so many votes
+    ways = [[0] * quota for _ in range(n)]
+    ways[0][0] = 1
+    for vote in votes[:player] + votes[player + 1 :]:
+        for size in range(n - 1, 0, -1):
+            for total in range(quota - 1, vote - 1, -1):
+                ways[size][total] += ways[size - 1][total - vote]
+    short_by = max(0, quota - votes[player])
+    pivotal = [sum(totals[short_by:quota]) for totals in ways]
+    return sum(count / (n * math.comb(n - 1, size)) for size, count in enumerate(pivotal))
 
 
 def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
@@ -96,13 +122,10 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
         raise ValueError("H: expected a symmetric matrix")
     steps = weights[:, None] * updates
 
-    def value(s: Tensor) -> Tensor:
-        x = s.double() @ steps
+    def minus_loss(coalitions: Tensor) -> Tensor:
+        x = coalitions.double() @ steps
         return -(x @ g) - ((x @ H) * x).sum(1) / 2
 
     phi = -steps @ (g + H @ steps.sum(0) / 2)
-    return Game(n, value, shapley=phi, name="quadratic " + files.fingerprint(steps, g, H)[:12])
-
-
-def _vector(label: str, values: Sequence[float] | Tensor) -> Tensor:
-    return checks.reals(label, values, ["n"], dtype=torch.float64)
+    name = "quadratic " + files.fingerprint(steps, g, H)[:12]
+    return Game(n, minus_loss, shapley=phi, name=name)

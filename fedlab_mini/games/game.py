@@ -1,6 +1,6 @@
 """Game: a worth for every coalition, a memoised set function on boolean matrices.
 
-Chapter 2 derives it. Below: checkpoint. Above: games (the games of the book), shapley (estimators).
+Chapter 2 derives it. Below: engine.checkpoint. Above: the games of the book and their estimators.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import torch
@@ -17,7 +17,9 @@ from torch import Tensor
 from .. import checks
 from ..engine import checkpoint as files
 
-DENSE = 20  # up to so many players the memo is a table of 2^n values
+MOST_DENSE = 20  # players up to which the memo is a table of 2^n values
+MOST_ENUMERATED = 24  # players up to which all coalitions fit into memory
+MOST_PLAYERS = 10_000
 
 
 class Game:
@@ -30,8 +32,8 @@ class Game:
     client_epochs  training cost of one member of one coalition (0 for games without training)
     checkpoint  file that values are read from at first, and written to after every ``batch``
     batch      how many coalitions are handed to ``value`` at once; default: all
-    mark       what tells the game from others in its files; default: a fingerprint of ``value``,
-               taken now: of its code and of all that it refers to
+    mark       what tells the game from others in its files, as a text or part by part; default:
+               a fingerprint of ``value``, taken now: of its code and of all that it refers to
 
     ``game(coalitions)`` gives float64 values [C]; ``game.evaluations`` counts distinct coalitions.
     raises     TypeError for a matrix that is not boolean; ValueError for wrong shapes, n < 1, or
@@ -48,22 +50,26 @@ class Game:
         client_epochs: float = 0.0,
         checkpoint: str | os.PathLike | None = None,
         batch: int | None = None,
-        mark: str | None = None,
+        mark: str | files.Mark | None = None,
     ):
-        self.n = n = checks.whole("n", n)
+        self.n = checks.whole("n", n, 1, MOST_PLAYERS)
         such_as = "a function of a coalition matrix"
         self.value = checks.instance("value", value, Callable, such_as)  # type: ignore
-        self.name = checks.instance("name", name, str, "a text")
-        self.shapley = (
-            None if shapley is None else checks.reals("shapley", shapley, [n], dtype=torch.float64)
-        )
+        self.name = checks.text("name", name)
+        self.shapley = shapley
+        if shapley is not None:
+            self.shapley = checks.reals("shapley", shapley, [self.n], dtype=torch.float64)
         self.client_epochs = checks.number("client_epochs", client_epochs, 0)
         self.batch = None if batch is None else checks.whole("batch", batch)
-        self._memo: np.ndarray | dict[int, float] = np.full(1 << n, np.nan) if n <= DENSE else {}
+        self._memo: np.ndarray | dict[int, float] = {}
+        if self.n <= MOST_DENSE:
+            self._memo = np.full(1 << self.n, np.nan)
         self._tallies: list[set[int]] = []
         self.evaluations = 0
-        own = value if mark is None else checks.instance("mark", mark, str, "a text")
-        self._mark = files.fingerprint("game", name, n, own)
+        if not isinstance(mark, Mapping):
+            identity = value if mark is None else checks.text("mark", mark)
+            mark = files.mark("game", name=name, value=identity)
+        self._mark = files.mark("game", mark, players=self.n)
         self.checkpoint = checkpoint
         if checkpoint is not None:
             self._take(files.begin(checkpoint, self._mark))
@@ -73,15 +79,15 @@ class Game:
 
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Worth [C] of the coalitions [C, n]; each is computed once in the game's life."""
-        codes = encode(self._check(coalitions))
+        codes = encode(self._checked(coalitions))
         for tally in self._tallies:
             tally.update(codes.tolist())
-        known = self._lookup(codes)
-        missing = np.isnan(known)
-        if missing.any():
-            self._compute(np.unique(codes[missing]))
-            known = self._lookup(codes)
-        return torch.from_numpy(known)
+        worth = self._look_up(codes)
+        unknown = np.isnan(worth)
+        if unknown.any():
+            self._compute(np.unique(codes[unknown]))
+            worth = self._look_up(codes)
+        return torch.from_numpy(worth)
 
     def all(self) -> Tensor:
         """Worth of all 2^n coalitions, [2^n]; index = bit mask, bit i for player i."""
@@ -95,55 +101,65 @@ class Game:
         try:
             yield codes
         finally:
+            # Equal sets are not the same set: tallies of nested blocks may hold the same codes.
             self._tallies = [tally for tally in self._tallies if tally is not codes]
 
     def save(self, path: str | os.PathLike) -> None:
         """Write all known values to ``path`` (npz), atomically."""
-        codes, values = self._known()
-        files.save(path, self._mark, members=decode(codes, self.n).numpy(), values=values)
+        codes, worth = self._known()
+        members = decode(codes, self.n).numpy()
+        files.save(path, self._mark, members=members, values=worth)
 
     def load(self, path: str | os.PathLike) -> None:
         """Read values that this very game has saved; ValueError if it was another."""
-        if (saved := files.load(path, self._mark)) is None:
+        saved = files.load(path, self._mark)
+        if saved is None:
             raise FileNotFoundError(f"path: no file {path}")
         self._take(saved)
 
     def _take(self, saved: dict[str, np.ndarray] | None) -> None:
         if saved is not None:
-            self._remember(encode(torch.from_numpy(saved["members"])), saved["values"])
+            codes = encode(torch.from_numpy(saved["members"]))
+            self._remember(codes, saved["values"])
 
-    def _check(self, coalitions: Tensor) -> Tensor:
-        found = checks.array("coalitions", coalitions, ["C", self.n])
-        if found.dtype != torch.bool:
+    def _checked(self, coalitions: Tensor) -> Tensor:
+        matrix = checks.array("coalitions", coalitions, ["C", self.n])
+        if matrix.dtype != torch.bool:
             shown = checks.shown(coalitions)
             raise TypeError(f"coalitions: expected a boolean matrix [C, {self.n}], got {shown}")
-        return found.cpu()
-
-    def _lookup(self, codes: np.ndarray) -> np.ndarray:
-        if isinstance(self._memo, dict):
-            return np.array([self._memo.get(c, math.nan) for c in codes.tolist()], dtype=np.float64)
-        return self._memo[codes.astype(np.int64)]
+        return matrix.cpu()
 
     def _compute(self, codes: np.ndarray) -> None:
-        for low in range(0, len(codes), self.batch or len(codes)):
-            part = codes[low : low + (self.batch or len(codes))]
-            given = self.value(decode(part, self.n))
-            values = checks.array("value", given, [len(part)]).double().cpu()
-            if not torch.isfinite(values).all():
-                at = int((~torch.isfinite(values)).nonzero()[0])
-                members = decode(part[at : at + 1], self.n)[0].nonzero().flatten().tolist()
-                raise ValueError(f"value: gave {float(values[at])} for the coalition {members}")
-            self._remember(part, values.numpy())
+        """Ask ``value`` for the worth of coalitions, a batch at a time, and remember it."""
+        batch = self.batch or len(codes)
+        for start in range(0, len(codes), batch):
+            batch_codes = codes[start : start + batch]
+            coalitions = decode(batch_codes, self.n)
+            answer = checks.array("value", self.value(coalitions), [len(coalitions)])
+            worth = answer.double().cpu()
+            strange = ~torch.isfinite(worth)
+            if strange.any():
+                first = int(strange.nonzero()[0])
+                members = coalitions[first].nonzero().flatten().tolist()
+                raise ValueError(f"value: gave {float(worth[first])} for the coalition {members}")
+            self._remember(batch_codes, worth.numpy())
             if self.checkpoint is not None:
                 self.save(self.checkpoint)
 
-    def _remember(self, codes: np.ndarray, values: np.ndarray) -> None:
-        new = np.isnan(self._lookup(codes))
+    def _look_up(self, codes: np.ndarray) -> np.ndarray:
+        """The remembered worth of coalitions, NaN where there is none."""
         if isinstance(self._memo, dict):
-            self._memo.update(zip(codes.tolist(), values.tolist(), strict=True))
+            worth = [self._memo.get(code, math.nan) for code in codes.tolist()]
+            return np.array(worth, dtype=np.float64)
+        return self._memo[codes.astype(np.int64)]
+
+    def _remember(self, codes: np.ndarray, worth: np.ndarray) -> None:
+        unknown = np.isnan(self._look_up(codes))
+        if isinstance(self._memo, dict):
+            self._memo.update(zip(codes.tolist(), worth.tolist(), strict=True))
         else:
-            self._memo[codes.astype(np.int64)] = values
-        self.evaluations += int(new.sum())
+            self._memo[codes.astype(np.int64)] = worth
+        self.evaluations += int(unknown.sum())
 
     def _known(self) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(self._memo, dict):
@@ -155,24 +171,30 @@ class Game:
 def encode(coalitions: Tensor) -> np.ndarray:
     """Bit masks of coalitions [C, n]: int64 up to 62 players, Python integers beyond."""
     members = coalitions.numpy()
-    if members.shape[1] <= 62:
-        return members @ (np.int64(1) << np.arange(members.shape[1], dtype=np.int64))
+    n = members.shape[1]
+    if n <= 62:
+        place_values = np.int64(1) << np.arange(n, dtype=np.int64)
+        return members @ place_values
     packed = np.packbits(members, axis=1, bitorder="little")
-    return np.array([int.from_bytes(row.tobytes(), "little") for row in packed], dtype=object)
+    codes = [int.from_bytes(row.tobytes(), "little") for row in packed]
+    return np.array(codes, dtype=object)
 
 
 def decode(codes: np.ndarray, n: int) -> Tensor:
     """The coalitions [C, n] of bit masks; inverse of ``encode``."""
     if n <= 62:
-        return torch.from_numpy((codes.astype(np.int64)[:, None] >> np.arange(n)) & 1 == 1)
+        shifted = codes.astype(np.int64)[:, None] >> np.arange(n)
+        return torch.from_numpy(shifted & 1 == 1)
     if len(codes) == 0:
         return torch.zeros(0, n, dtype=torch.bool)
     width = (n + 7) // 8
-    rows = [np.frombuffer(int(c).to_bytes(width, "little"), dtype=np.uint8) for c in codes]
-    bits = np.unpackbits(np.stack(rows), axis=1, bitorder="little", count=n)
+    packed = b"".join(int(code).to_bytes(width, "little") for code in codes)
+    rows = np.frombuffer(packed, dtype=np.uint8).reshape(len(codes), width)
+    bits = np.unpackbits(rows, axis=1, bitorder="little", count=n)
     return torch.from_numpy(bits.astype(bool))
 
 
 def all_coalitions(n: int) -> Tensor:
     """All subsets of n players, BoolTensor [2^n, n]; row index = bit mask (row 0 is empty)."""
-    return decode(np.arange(1 << checks.whole("n", n, high=24)), n)
+    n = checks.whole("n", n, high=MOST_ENUMERATED)
+    return decode(np.arange(1 << n), n)

@@ -14,15 +14,16 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..checks import shown
 from ..engine import checkpoint as files
+from ..engine.guard import starting_model, training_mark
 from ..engine.local import LocalSGD
 from ..engine.model import Model, check_metric
 from ..engine.simulate import simulate
-from ..engine.start import begin, describe
 from ..worlds.federation import Federation
 from .coalitions import RoundGame
 from .game import Game
+
+CHECKPOINT_EVERY = 128  # coalitions
 
 
 def round_game(
@@ -52,24 +53,33 @@ def round_game(
     checks.instance("net", net, Model, "fm.Model(module)")
     theta = checks.reals("theta", theta, [net.P])
     updates = checks.reals("updates", updates, ["m", net.P])
-    m, x = len(updates), checks.array("x", x, ["N", "..."])
+    x = checks.array("x", x, ["N", "..."])
     if x.is_floating_point():
         x = checks.reals("x", x, ["N", "..."])
-    kinds = [part.dtype for part in (theta, updates, x) if part.is_floating_point()]
-    kind = functools.reduce(torch.promote_types, kinds)
-    theta, updates = theta.to(kind), updates.to(kind)
-    x = x.to(kind) if x.is_floating_point() else x
+    theta, updates, x = _common_type(theta, updates, x)
     y = checks.wholes("y", y, [len(x)], high=net.outputs(x) - 1)
-    given = [1.0] * m if weights is None else weights
-    weights = checks.reals("weights", given, [m], dtype=kind).to(updates)
+    m = len(updates)
+    weights = [1.0] * m if weights is None else weights  # type: ignore[assignment]
+    weights = checks.reals("weights", weights, [m], dtype=theta.dtype).to(updates)
     if not (weights > 0).all():
-        raise ValueError(f"weights: expected {m} positive numbers, got {shown(weights.tolist())}")
+        shown = checks.shown(weights.tolist())
+        raise ValueError(f"weights: expected {m} positive numbers, got {shown}")
     value = RoundGame(net, theta, updates, weights, x, y, metric=metric, absent=absent)
     mark = files.fingerprint("round", net, theta, updates, x, y, metric, weights, absent)
-    if absent == "silent":  # coalitions that differ by zeros are evaluated once, whenever asked for
-        moved, inner = updates.any(1).cpu(), Game(m, value, mark=mark)
-        return Game(m, lambda s: inner(s & moved), name=f"round {mark[:12]}", mark=mark)
-    return Game(m, value, name=f"round {mark[:12]}", mark=mark)
+    name = f"round {mark[:12]}"
+    if absent == "left out":
+        return Game(m, value, name=name, mark=mark)
+    # Coalitions that differ by zero updates are evaluated once, whenever they are asked for.
+    moved = updates.any(1).cpu()
+    of_the_moved = Game(m, value, mark=mark)
+    return Game(m, lambda coalitions: of_the_moved(coalitions & moved), name=name, mark=mark)
+
+
+def _common_type(*tensors: Tensor) -> list[Tensor]:
+    """The tensors in the widest of their floating types; whole numbers as they are."""
+    floating = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
+    widest = functools.reduce(torch.promote_types, floating)
+    return [tensor.to(widest) if tensor.is_floating_point() else tensor for tensor in tensors]
 
 
 def retraining_game(
@@ -92,35 +102,32 @@ def retraining_game(
     """
     check_metric(metric)
     local = LocalSGD() if local is None else local
-    begin(fed, net, rounds, local, seed)
+    starting_model(fed, net, rounds, local, seed)
     fed.server(on)
-    sign = 1.0 if metric == "accuracy" else -1.0
 
     def value(coalitions: Tensor) -> Tensor:
-        participation = coalitions[:, None, :].expand(-1, rounds, -1)
-        return (
-            sign
-            * simulate(
-                fed,
-                net,
-                participation,
-                local=local,
-                seed=seed,
-                metric=metric,
-                on=on,
-                last=True,
-                n_jobs=n_jobs,
-            )[:, 0]
-        )
+        quality = simulate(
+            fed,
+            net,
+            participation=coalitions[:, None, :].expand(-1, rounds, -1),
+            local=local,
+            seed=seed,
+            metric=metric,
+            on=on,
+            last=True,
+            n_jobs=n_jobs,
+        )[:, 0]
+        return quality if metric == "accuracy" else -quality
 
-    epochs = rounds * float(np.mean([local.passes(int(size)) for size in fed.sizes]))
-    mark = files.fingerprint(describe(fed, net, local, seed), rounds, metric, on)
+    passes = [local.passes(int(size)) for size in fed.sizes]
+    training = training_mark(fed, net, local, seed)
+    mark = files.mark("retraining game", training, rounds=rounds, metric=metric, on=on)
     return Game(
         fed.clients,
         value,
-        name=f"retraining {mark[:12]}",
+        name=f"retraining {files.fingerprint(mark)[:12]}",
         mark=mark,
-        client_epochs=epochs,
+        client_epochs=rounds * float(np.mean(passes)),
         checkpoint=checkpoint,
-        batch=None if checkpoint is None else 128,
+        batch=None if checkpoint is None else CHECKPOINT_EVERY,
     )

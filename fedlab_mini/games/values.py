@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from scipy.optimize import linprog, nnls
 from scipy.special import betaln
-from torch import Tensor
 
 from .. import checks
-from .game import Game, all_coalitions
-from .shapley import Estimate, _estimate, semivalue
+from .estimate import Estimate, asking
+from .game import MOST_ENUMERATED, Game, all_coalitions
+from .shapley import semivalue
 
-MOST = 12  # players; 4,096 constraints
+MOST_PLAYERS = 12  # of linear programs: 4,096 constraints
 TIGHT = 1e-9  # of the largest worth: below it a multiplier or a slack counts as 0
 
 
@@ -27,20 +27,16 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
                  beta large ones. The values need not sum to the gain
     raises       ValueError for more than 24 players         source  [Kwon & Zou 2022]; chapter 2
     """
-    alpha, beta = (
-        checks.number(name, value, low=0, ends="()")
-        for name, value in (("alpha", alpha), ("beta", beta))
-    )
-    _few(game, 24)
-
-    def run() -> tuple[Tensor, Tensor]:
-        s = np.arange(game.n)
-        before = betaln(s + beta, game.n - 1 - s + alpha) - betaln(alpha, beta)
-        if not np.isfinite(before).all():
+    alpha = checks.number("alpha", alpha, low=0, ends="()")
+    beta = checks.number("beta", beta, low=0, ends="()")
+    with asking(game, MOST_ENUMERATED) as asked:
+        joined = np.arange(game.n)
+        left = game.n - 1 - joined
+        log_chances = betaln(joined + beta, left + alpha) - betaln(alpha, beta)
+        if not np.isfinite(log_chances).all():
             raise ValueError(f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}")
-        return semivalue(game, np.exp(before))
-
-    return _estimate(f"beta-Shapley({alpha:g}, {beta:g})", game, run)
+        values = semivalue(game, np.exp(log_chances))
+    return asked.estimate(f"beta-Shapley({alpha:g}, {beta:g})", values)
 
 
 def least_core(game: Game) -> Estimate:
@@ -51,15 +47,12 @@ def least_core(game: Game) -> Estimate:
     epsilon <= 0 they lie in the core
     raises  ValueError for more than 12 players        source  [Yan & Procaccia 2021]; chapter 2
     """
-    _few(game, MOST)
-
-    def run() -> tuple[Tensor, Tensor]:
-        sets, worth, gain = _table(game)
-        shortfall = _shortfall(sets, worth, gain)
-        x = _shortest(sets, worth - shortfall - TIGHT * _scale(worth, gain), gain)
-        return torch.tensor(x), torch.zeros(game.n, dtype=torch.float64)
-
-    return _estimate("least core", game, run)
+    with asking(game, MOST_PLAYERS) as asked:
+        members, worth, gain = _constraints(game)
+        shortfall = _shortfall(members, worth, gain)
+        slack = TIGHT * _largest(worth, gain)
+        shares = _shortest(members, worth - shortfall - slack, gain)
+    return asked.estimate("least core", torch.tensor(shares))
 
 
 def core_shortfall(game: Game) -> float:
@@ -68,8 +61,9 @@ def core_shortfall(game: Game) -> float:
     At most 0 if and only if the core is not empty: then shares exist that no group can better
     raises  ValueError for more than 12 players
     """
-    _few(game, MOST)
-    return _shortfall(*_table(game))
+    with asking(game, MOST_PLAYERS):
+        members, worth, gain = _constraints(game)
+    return _shortfall(members, worth, gain)
 
 
 def nucleolus(game: Game) -> Estimate:
@@ -80,83 +74,87 @@ def nucleolus(game: Game) -> Estimate:
     raises  ValueError for more than 12 players
     source  [Schmeidler 1969; Maschler, Peleg & Shapley 1979]; chapter 2
     """
-    _few(game, MOST)
-
-    def run() -> tuple[Tensor, Tensor]:
-        sets, worth, gain = _table(game)
-        fixed, sums = np.ones((1, game.n)), np.array([gain])
-        while (rank := np.linalg.matrix_rank(fixed)) < game.n:
-            _, shortfall, price = _program(sets, worth, fixed, sums)
-            held = price > TIGHT
-            fixed = np.concatenate([fixed, sets[held]])
-            sums = np.concatenate([sums, worth[held] - shortfall])
-            basis = np.linalg.svd(fixed, full_matrices=False)[2][: np.linalg.matrix_rank(fixed)]
-            loose = np.linalg.norm(sets - sets @ basis.T @ basis, axis=1) > 1e-7
-            sets, worth = sets[loose], worth[loose]
-            if np.linalg.matrix_rank(fixed) == rank:
-                raise ArithmeticError("nucleolus: the solver's prices fix no coalition")
-        x = np.linalg.lstsq(fixed, sums, rcond=None)[0]
-        return torch.tensor(x), torch.zeros(game.n, dtype=torch.float64)
-
-    return _estimate("nucleolus", game, run)
-
-
-def _few(game: Game, most: int) -> None:
-    checks.instance("game", game, Game, "a Game")
-    if game.n > most:
-        raise ValueError(f"game: needs all coalitions, n <= {most}; got {game.n} players")
+    with asking(game, MOST_PLAYERS) as asked:
+        members, worth, gain = _constraints(game)
+    fixed = np.ones((1, game.n))
+    sums = np.array([gain])
+    rank = 1
+    while rank < game.n:
+        _, shortfall, prices = _program(members, worth, fixed, sums)
+        settled = prices > TIGHT
+        fixed = np.concatenate([fixed, members[settled]])
+        sums = np.concatenate([sums, worth[settled] - shortfall])
+        rank, previous = np.linalg.matrix_rank(fixed), rank
+        if rank == previous:
+            raise ArithmeticError("nucleolus: the solver's prices fix no coalition")
+        basis = np.linalg.svd(fixed, full_matrices=False)[2][:rank]
+        outside = members - members @ basis.T @ basis
+        open_ones = np.linalg.norm(outside, axis=1) > 1e-7
+        members, worth = members[open_ones], worth[open_ones]
+    shares = np.linalg.lstsq(fixed, sums, rcond=None)[0]
+    return asked.estimate("nucleolus", torch.tensor(shares))
 
 
-def _table(game: Game) -> tuple[np.ndarray, np.ndarray, float]:
+def _constraints(game: Game) -> tuple[np.ndarray, np.ndarray, float]:
     """Coalitions but the empty and the grand one [2^n - 2, n], their worth, and the whole gain."""
     worth = game.all().double()
-    v = (worth - worth[0]).numpy()
-    return all_coalitions(game.n).double().numpy()[1:-1], v[1:-1], float(v[-1])
+    gains = (worth - worth[0]).numpy()
+    members = all_coalitions(game.n).double().numpy()
+    return members[1:-1], gains[1:-1], float(gains[-1])
 
 
-def _scale(worth: np.ndarray, gain: float) -> float:
+def _largest(worth: np.ndarray, gain: float) -> float:
     return max(abs(gain), float(np.abs(worth).max(initial=0.0)), 1e-300)
 
 
 def _program(
-    sets: np.ndarray, worth: np.ndarray, fixed: np.ndarray, sums: np.ndarray
+    members: np.ndarray,
+    worth: np.ndarray,
+    fixed: np.ndarray,
+    sums: np.ndarray,
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """min e with sets x >= worth - e and fixed x = sums: x [n], e, and the price of each set."""
-    scale = _scale(worth, float(sums[0]))  # the solver's tolerances are absolute
-    n = sets.shape[1]
-    found = linprog(
+    """min e with members x >= worth - e and fixed x = sums: x [n], e, the price of each row."""
+    scale = _largest(worth, float(sums[0]))  # the solver's tolerances are absolute
+    n = members.shape[1]
+    solution = linprog(
         np.r_[np.zeros(n), 1.0],
-        A_ub=np.c_[-sets, -np.ones(len(sets))],
+        A_ub=np.c_[-members, -np.ones(len(members))],
         b_ub=-worth / scale,
         A_eq=np.c_[fixed, np.zeros(len(fixed))],
         b_eq=sums / scale,
         bounds=(None, None),
         method="highs",
     )
-    if found.status != 0:
-        raise ArithmeticError(f"linear program: {found.message}")
-    return found.x[:n] * scale, float(found.x[n]) * scale, -found.ineqlin.marginals
+    if solution.status != 0:
+        raise ArithmeticError(f"linear program: {solution.message}")
+    prices = -solution.ineqlin.marginals
+    return solution.x[:n] * scale, float(solution.x[n]) * scale, prices
 
 
-def _shortfall(sets: np.ndarray, worth: np.ndarray, gain: float) -> float:
-    if not len(sets):  # one player: no coalition could object
+def _shortfall(members: np.ndarray, worth: np.ndarray, gain: float) -> float:
+    if not len(members):  # one player: no coalition could object
         return 0.0
-    return _program(sets, worth, np.ones((1, sets.shape[1])), np.array([gain]))[1]
+    everybody = np.ones((1, members.shape[1]))
+    _, shortfall, _ = _program(members, worth, everybody, np.array([gain]))
+    return shortfall
 
 
-def _shortest(sets: np.ndarray, least: np.ndarray, gain: float) -> np.ndarray:
-    """The shortest x with sum gain and sets x >= least, by non-negative least squares.
+def _shortest(members: np.ndarray, least: np.ndarray, gain: float) -> np.ndarray:
+    """The shortest x with sum gain and members x >= least, by non-negative least squares.
 
     source  [Lawson & Hanson 1974, chapter 23]
     """
-    n = sets.shape[1]
-    equal = np.full(n, gain / n)
+    n = members.shape[1]
+    equal_shares = np.full(n, gain / n)
     if n == 1:  # there is nothing to choose
-        return equal
+        return equal_shares
     free = np.linalg.svd(np.ones((1, n)))[2][1:].T  # [n, n - 1], columns that sum to 0
-    scale = _scale(least, gain)
-    g, h = sets @ free, (least - sets @ equal) / scale  # g y >= h with y as short as can be
-    stacked = np.vstack([g.T, h])
-    u, _ = nnls(stacked, np.r_[np.zeros(n - 1), 1.0], maxiter=50 * len(h) + 100)
-    r = stacked @ u - np.r_[np.zeros(n - 1), 1.0]
-    return equal + scale * free @ (-r[:-1] / r[-1])
+    scale = _largest(least, gain)
+    # In y, where x = equal_shares + scale * free y: slopes y >= heights, y as short as can be.
+    slopes = members @ free
+    heights = (least - members @ equal_shares) / scale
+    stacked = np.vstack([slopes.T, heights])
+    target = np.r_[np.zeros(n - 1), 1.0]
+    multipliers, _ = nnls(stacked, target, maxiter=50 * len(heights) + 100)
+    residual = stacked @ multipliers - target
+    return equal_shares + scale * free @ (-residual[:-1] / residual[-1])

@@ -9,15 +9,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from .. import checks
 from ..streams import stream
-from .corrupt import DataCorruption, Samples, UpdateAttack
+from .attacks import UpdateAttack
 from .data import Dataset
+from .data.dataset import MOST_CLASSES, Samples
+from .deal import Corruption, check_deal, deal, server_samples
 from .partition import Split, iid
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,30 +53,41 @@ class Federation:
     noise: Tensor = None  # type: ignore[assignment]  # zeros unless given
 
     def __post_init__(self) -> None:
-        given: dict[str, object] = {"classes": checks.whole("classes", self.classes)}
-        x, y = given["x"], given["y"] = _samples("x, y", (self.x, self.y), self.classes)
-        sizes = given["sizes"] = checks.wholes("sizes", self.sizes, ["K"], 1).cpu()
+        classes = checks.whole("classes", self.classes, 1, MOST_CLASSES)
+        x, y = _owned(_checked_samples("x, y", (self.x, self.y), classes))
+        sizes = checks.wholes("sizes", self.sizes, ["K"], 1).cpu()
+        clients = len(sizes)
         if int(sizes.sum()) != len(y):
             raise ValueError(f"sizes: add up to {int(sizes.sum())}, there are {len(y)} samples")
-        for part in ("validation", "test"):
-            given[part] = _samples(part, getattr(self, part), self.classes, like=x, finite=True)
-        for part in ("truth", "attacks"):
-            told = checks.instance(part, getattr(self, part), Mapping, "{client id: what}")
-            given[part] = {checks.whole(part, k, 0, len(sizes) - 1): told[k] for k in told}
-        for k, attack in self.attacks.items():
-            checks.instance(f"attacks[{k}]", attack, UpdateAttack, "an attack such as sign_flip()")
-        unusable = checks.distinct_ids("unusable", self.unusable, len(sizes)).tolist()
-        if not set(_broken(x, sizes)) <= set(unusable):
+        server = {
+            part: _owned(_checked_samples(part, getattr(self, part), classes, like=x, finite=True))
+            for part in ("validation", "test")
+        }
+        attacks = _by_client("attacks", self.attacks, clients)
+        for client, attack in attacks.items():
+            such_as = "an attack such as sign_flip()"
+            checks.instance(f"attacks[{client}]", attack, UpdateAttack, such_as)
+        unusable = checks.distinct_ids("unusable", self.unusable, clients).tolist()
+        if not set(_not_finite(x, sizes)) <= set(unusable):
             raise ValueError("x: holds NaN or infinite values of clients that are not in unusable")
-        if len(unusable) == len(sizes):
+        if len(unusable) == clients:
             raise ValueError("unusable: expected a client that can take part, got all")
-        given["unusable"] = frozenset(unusable)
-        given["name"] = checks.text("name", self.name)
-        given["noise"] = torch.zeros(len(sizes), dtype=torch.float64)
+        noise = torch.zeros(clients, dtype=torch.float64)
         if self.noise is not None:
-            given["noise"] = checks.reals("noise", self.noise, [len(sizes)])
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+            noise = checks.reals("noise", self.noise, [clients])
+        checks.store(
+            self,
+            x=x,
+            y=y,
+            sizes=sizes,
+            **server,
+            classes=classes,
+            truth=_by_client("truth", self.truth, clients),
+            attacks=attacks,
+            unusable=frozenset(unusable),
+            name=checks.text("name", self.name),
+            noise=noise,
+        )
 
     @property
     def clients(self) -> int:
@@ -91,17 +107,15 @@ class Federation:
     @property
     def label_counts(self) -> Tensor:
         """How many samples of each class every client holds: [K, classes]."""
-        owner = torch.repeat_interleave(torch.arange(self.clients), self.sizes)
-        flat = torch.bincount(
-            owner * self.classes + self.y.cpu(), minlength=self.clients * self.classes
-        )
-        return flat.view(self.clients, self.classes)
+        cells = _owner(self.sizes) * self.classes + self.y.cpu()
+        counts = torch.bincount(cells, minlength=self.clients * self.classes)
+        return counts.view(self.clients, self.classes)
 
     def client(self, k: int) -> Samples:
         """The samples (x [n_k, ...], y [n_k]) of client ``k``; ValueError for an unknown id."""
         k = checks.whole("k", k, 0, self.clients - 1)
-        low, high = self.offsets[k : k + 2].tolist()
-        return self.x[low:high], self.y[low:high]
+        start, end = self.offsets[k : k + 2].tolist()
+        return self.x[start:end], self.y[start:end]
 
     def server(self, part: str) -> Samples:
         """The server's ``"validation"`` or ``"test"`` samples."""
@@ -115,20 +129,22 @@ class Federation:
         device = checks.device("device", device)
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
 
-        def move(pair: Samples) -> Samples:
-            return pair[0].to(device=device, dtype=dtype), pair[1].to(device=device)
+        def move(samples: Samples) -> Samples:
+            x, y = samples
+            return x.to(device=device, dtype=dtype), y.to(device=device)
 
-        (x, y), validation, test = move((self.x, self.y)), move(self.validation), move(self.test)
+        x, y = move((self.x, self.y))
+        validation, test = move(self.validation), move(self.test)
         return replace(self, x=x, y=y, validation=validation, test=test)
 
     def __repr__(self) -> str:
-        low, high = int(self.sizes.min()), int(self.sizes.max())
-        size = f"{low}" if low == high else f"{low}-{high}"
-        bad = f", corrupted {sorted(self.corrupted)}" if self.truth else ""
+        smallest, largest = int(self.sizes.min()), int(self.sizes.max())
+        size = f"{smallest}" if smallest == largest else f"{smallest}-{largest}"
+        corrupted = f", corrupted {sorted(self.corrupted)}" if self.truth else ""
         return (
             f"Federation({self.name}: {self.clients} clients x {size} samples, "
             f"{self.classes} classes, "
-            f"validation {len(self.validation[1])}, test {len(self.test[1])}{bad})"
+            f"validation {len(self.validation[1])}, test {len(self.test[1])}{corrupted})"
         )
 
     @classmethod
@@ -152,41 +168,47 @@ class Federation:
         truth             {client id: what is wrong with its data}, where you know; for judging only
 
         Clients with NaN or infinite inputs stay in the federation, never take part, and are named
-        in a warning.
+        in a warning. A slice of a larger tensor is copied: pickled, it would take all along.
         raises  ValueError or TypeError naming the argument: no client, an empty client, shapes that
                 differ, labels that are no integers in range, server samples that are not finite
         """
         try:
-            pairs = list(datasets)
+            given = list(datasets)
         except TypeError:
-            raise TypeError(
-                f"datasets: expected a pair (x, y) a client, got {checks.shown(datasets)}"
-            ) from None
-        if not pairs:
+            shown = checks.shown(datasets)
+            raise TypeError(f"datasets: expected a pair (x, y) a client, got {shown}") from None
+        if not given:
             raise ValueError("datasets: expected at least one client, got none")
-        mine: list[Samples] = []
-        for k, pair in enumerate(pairs):
-            mine.append(_samples(f"datasets[{k}]", pair, like=mine[0][0] if mine else None))
-        server = [_samples("validation", validation), _samples("test", test)]
-        top = 1 + max(int(y.max()) for _, y in mine + server)
-        x, sizes = torch.cat([x for x, _ in mine]), torch.tensor([len(y) for _, y in mine])
-        broken = _broken(x, sizes)
-        if len(broken) == len(sizes):
+        samples: list[Samples] = []
+        for client, pair in enumerate(given):
+            first_x = samples[0][0] if samples else None
+            samples.append(_checked_samples(f"datasets[{client}]", pair, like=first_x))
+        server = {
+            "validation": _checked_samples("validation", validation),
+            "test": _checked_samples("test", test),
+        }
+        labels_up_to = 1 + max(int(y.max()) for _, y in [*samples, *server.values()])
+        x = torch.cat([x for x, _ in samples])
+        sizes = torch.tensor([len(y) for _, y in samples])
+        unusable = _not_finite(x, sizes)
+        if len(unusable) == len(sizes):
             raise ValueError("datasets: the inputs of every client hold NaN or infinite values")
-        if broken:
+        if unusable:
+            clients = ", ".join(map(str, unusable))
             warnings.warn(
-                f"datasets: client {', '.join(map(str, broken))} holds NaN or infinite "
+                f"datasets: client {clients} holds NaN or infinite "
                 "inputs and is excluded from training",
                 stacklevel=2,
             )
+        if classes is None:
+            classes = labels_up_to
         return cls(
             x=x,
-            y=torch.cat([y for _, y in mine]),
+            y=torch.cat([y for _, y in samples]),
             sizes=sizes,
-            validation=server[0],
-            test=server[1],
-            classes=top if classes is None else checks.whole("classes", classes, top),
-            unusable=frozenset(broken),
+            **server,
+            classes=checks.whole("classes", classes, labels_up_to),
+            unusable=frozenset(unusable),
             name=name,
             truth={} if truth is None else truth,
         )
@@ -213,33 +235,27 @@ def federation(
     """
     clients = check_deal(data, clients)
     order = torch.randperm(len(data), generator=stream(seed, "server samples"))
-    kept: dict[str, Samples] = {}
-    for label, wanted in (("validation", validation), ("test", test)):
-        kept[label], order = _server_samples(label, wanted, data, order)
+    validation_samples, order = server_samples("validation", validation, data, order)
+    test_samples, order = server_samples("test", test, data, order)
     if samples is not None:
         order = order[: checks.whole("samples", samples, clients, len(order))]
     order = order.sort().values
-    groups = _deal(iid() if split is None else split, data.y[order], clients, stream(seed, "split"))
-    pairs = [(data.x[order[g]], data.y[order[g]]) for g in groups]
-    told = {} if corrupt is None else corrupt
-    pairs, truth, attacks, noise = _corrupt(pairs, told, data.classes, seed)
+    split = iid() if split is None else split
+    groups = deal(split, data.y[order], clients, stream(seed, "split"))
+    dealt = [(data.x[order[group]], data.y[order[group]]) for group in groups]
+    corrupted = Corruption(dealt, data.classes, seed)
+    corrupted.apply({} if corrupt is None else corrupt)
     fed = Federation.from_datasets(
-        pairs,
-        validation=kept["validation"],
-        test=kept["test"],
+        corrupted.samples,
+        validation=validation_samples,
+        test=test_samples,
         classes=data.classes,
         name=data.name,
     )
-    return replace(fed, truth=truth, attacks=attacks, noise=noise)
+    return replace(fed, truth=corrupted.truth, attacks=corrupted.attacks, noise=corrupted.noise)
 
 
-def check_deal(data: Dataset, clients: int) -> int:
-    """The number of clients; TypeError or ValueError unless there is a Dataset to deal to them."""
-    checks.instance("data", data, Dataset, "a Dataset (see fm.load)")
-    return checks.whole("clients", clients)
-
-
-def _samples(
+def _checked_samples(
     name: str,
     pair: Samples,
     classes: int | None = None,
@@ -250,8 +266,9 @@ def _samples(
     """A checked pair: x [n, ...] floating, y [n] in 0..classes-1."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise TypeError(f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}")
+    top_label = None if classes is None else classes - 1
     x = checks.reals(f"{name}: x", pair[0], ["n", "d", "..."], finite=finite)
-    y = checks.wholes(f"{name}: y", pair[1], [len(x)], 0, None if classes is None else classes - 1)
+    y = checks.wholes(f"{name}: y", pair[1], [len(x)], 0, top_label)
     if like is not None and x.dtype != like.dtype:
         raise TypeError(f"{name}: inputs are {x.dtype}, the first client's {like.dtype}")
     if like is not None and x.shape[1:] != like.shape[1:]:
@@ -260,61 +277,24 @@ def _samples(
     return x, y
 
 
-def _broken(x: Tensor, sizes: Tensor) -> list[int]:
+def _owned(samples: Samples) -> Samples:
+    """The samples, copied if they are slices: pickled for a worker, a slice takes all along."""
+    x, y = samples
+    whole = all(tensor.untyped_storage().nbytes() == tensor.nbytes for tensor in samples)
+    return samples if whole else (x.clone(), y.clone())
+
+
+def _by_client(name: str, values: Mapping[int, V], clients: int) -> dict[int, V]:
+    checks.instance(name, values, Mapping, "{client id: what}")
+    return {checks.whole(name, key, 0, clients - 1): value for key, value in values.items()}
+
+
+def _owner(sizes: Tensor) -> Tensor:
+    """The client of every sample."""
+    return torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+
+
+def _not_finite(x: Tensor, sizes: Tensor) -> list[int]:
     """Ids of the clients that hold NaN or infinite inputs."""
-    owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
-    return owner[~x.flatten(1).isfinite().all(1).cpu()].unique().tolist()
-
-
-def _server_samples(
-    label: str, wanted: int | Dataset, data: Dataset, order: Tensor
-) -> tuple[Samples, Tensor]:
-    if isinstance(wanted, Dataset):
-        if wanted.classes != data.classes:
-            raise ValueError(f"{label}: has {wanted.classes} classes, the data {data.classes}")
-        return (wanted.x, wanted.y), order
-    wanted = checks.whole(label, wanted, 1, len(order) - 1)
-    mine = order[:wanted]
-    return (data.x[mine], data.y[mine]), order[wanted:]
-
-
-def _deal(split: Split, y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
-    if not callable(split) or isinstance(split, type):
-        raise TypeError(f"split: expected a split such as fm.iid(), got {checks.shown(split)}")
-    try:
-        dealt = list(split(y, clients, generator))
-    except TypeError as error:
-        raise TypeError(
-            f"split: expected a split such as fm.iid(), got {checks.shown(split)}: {error}"
-        ) from error
-    groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt]
-    if len(groups) != clients or len(torch.cat(groups).unique()) != sum(map(len, groups)):
-        raise ValueError(f"split: {checks.shown(split)} did not give {clients} disjoint groups")
-    return groups
-
-
-def _corrupt(
-    pairs: list[Samples], corrupt: Mapping[int, object], classes: int, seed: int
-) -> tuple[list[Samples], dict[int, str], dict[int, UpdateAttack], Tensor]:
-    truth: dict[int, str] = {}
-    attacks: dict[int, UpdateAttack] = {}
-    noise = torch.zeros(len(pairs), dtype=torch.float64)
-    corrupt = checks.instance("corrupt", corrupt, Mapping, "{client id: a corruption}")
-    for key, wanted in corrupt.items():
-        k = checks.whole("corrupt", key, 0, len(pairs) - 1)
-        wrongs = wanted if isinstance(wanted, list | tuple) else [wanted]
-        if not wrongs:
-            raise ValueError(f"corrupt[{k}]: expected a corruption or several, got {wanted!r}")
-        touched = torch.zeros(len(pairs[k][1]), dtype=torch.bool)
-        for number, wrong in enumerate(wrongs):
-            if isinstance(wrong, UpdateAttack):
-                if k in attacks:
-                    raise ValueError(f"corrupt[{k}]: expected one attack at most, got {wanted!r}")
-                attacks[k] = wrong
-                continue
-            such_as = "a corruption such as fm.flip_labels(0.4)"
-            act = checks.instance(f"corrupt[{k}]", wrong, DataCorruption, such_as)
-            x, y, changed = act(*pairs[k], classes, stream(seed, "corruption", k, number))
-            pairs[k], touched = (x, y), touched | changed.cpu()
-        truth[k], noise[k] = ", ".join(map(repr, wrongs)), touched.double().mean()
-    return pairs, truth, attacks, noise
+    finite = x.flatten(1).isfinite().all(1).cpu()
+    return _owner(sizes)[~finite].unique().tolist()

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from .. import checks
 from ..streams import stream
-from .corrupt import DataCorruption, flip_labels, open_set, relabel_as
+from .corrupt import DataCorruption, flip_labels, relabel_as
 from .data import Dataset, load
 from .data.text import FORMS
-from .federation import Federation, check_deal, federation
+from .deal import check_deal
+from .federation import Federation, federation
 from .partition import Split, by_class, dirichlet_sizes, iid, sorted_shards
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5)  # label noise of FLDVE's second set
@@ -48,43 +50,54 @@ def irrelevant_digits(
     returns    5 classes; ``truth`` and ``noise`` name the irrelevant clients and the corrupted one
     raises     ValueError naming the argument       [Nagalapatti & Narayanam 2021, Experiments]
     """
-    checks.floating("dtype", dtype)
-    data = load(data, dtype=dtype) if isinstance(data, str) else data
-    relevant = checks.whole("relevant", relevant)
-    irrelevant = checks.whole("irrelevant", irrelevant, 0)
-    check_deal(data, relevant + irrelevant)
+    data = _loaded(data, dtype)
+    check_deal(data, 1)
     if data.classes != 10:
         raise ValueError(f"data: expected the ten digits, got {data.classes} classes")
+    even, odd = data.only_classes(range(0, 10, 2)), data.only_classes(range(1, 10, 2))
+    relevant = checks.whole("relevant", relevant, 1, len(even))
+    irrelevant = checks.whole("irrelevant", irrelevant, 0, len(odd))
     split = sorted_shards(1) if split is None else split
-    own, odd = data.only_classes(range(0, 10, 2)), data.only_classes(range(1, 10, 2))
-    kept = (1_000, 4_000) if len(own) >= 14_000 else (len(own) // 5, len(own) // 5)
-    order = _order(relevant + irrelevant, seed, "who is irrelevant")
-    for k in range(relevant):  # the first whom the corruption changes; all can be changed by most
+    if len(even) >= 14_000:
+        server = {"validation": 1_000, "test": 4_000}
+    else:
+        server = {"validation": len(even) // 5, "test": len(even) // 5}
+    if validation is not None:
+        server["validation"] = validation
+    if test is not None:
+        server["test"] = test
+    # The first client whom the corruption changes: most corruptions change any.
+    for client in range(relevant):
         good = federation(
-            own,
+            even,
             clients=relevant,
             split=split,
-            corrupt={} if corrupt is None else {k: corrupt},
-            validation=kept[0] if validation is None else validation,
-            test=kept[1] if test is None else test,
+            corrupt={} if corrupt is None else {client: corrupt},
+            **server,
             seed=seed,
         )
-        if corrupt is None or good.attacks or good.noise[k] > 0:
+        if corrupt is None or good.attacks or good.noise[client] > 0:
             break
-    names = torch.randperm(5, generator=stream(seed, "odd to even"))
-    pairs = [good.client(k) for k in range(relevant)]
+    new_label = torch.randperm(5, generator=stream(seed, "odd to even"))
+    labels = new_label[odd.y]
+    samples = [good.client(client) for client in range(relevant)]
     if irrelevant:
-        groups = split(names[odd.y], irrelevant, stream(seed, "irrelevant split"))
-        pairs += [(odd.x[group], names[odd.y[group]]) for group in groups]
-    truth = {order[k]: what for k, what in good.truth.items()}
-    truth |= dict.fromkeys(order[relevant:], repr(open_set(odd, names.tolist())))
-    noise = torch.ones(len(pairs), dtype=torch.float64)
-    noise[order[:relevant]] = good.noise
-    placed = [pairs[order.index(k)] for k in range(len(pairs))]
+        groups = split(labels, irrelevant, stream(seed, "irrelevant split"))
+        samples += [(odd.x[group], labels[group]) for group in groups]
+    ids = _random_ids(relevant + irrelevant, seed, "who is irrelevant")
+    good_ids, odd_ids = ids[:relevant], ids[relevant:]
+    truth = {ids[client]: corruption for client, corruption in good.truth.items()}
+    truth |= dict.fromkeys(odd_ids, f"odd digits named as even, mapping={new_label.tolist()}")
+    noise = torch.ones(len(ids), dtype=torch.float64)
+    noise[good_ids] = good.noise
     fed = Federation.from_datasets(
-        placed, validation=good.validation, test=good.test, classes=5, name=data.name
+        [samples[ids.index(client)] for client in range(len(ids))],
+        validation=good.validation,
+        test=good.test,
+        classes=5,
+        name=data.name,
     )
-    attacks = {order[k]: attack for k, attack in good.attacks.items()}
+    attacks = {ids[client]: attack for client, attack in good.attacks.items()}
     return replace(fed, truth=truth, noise=noise, attacks=attacks)
 
 
@@ -112,22 +125,24 @@ def skewed_digits(
                fifth of the data each for validation and test, at most 5,000
     raises     ValueError naming the argument                          [FedCCEA, Section 4.1]
     """
-    checks.floating("dtype", dtype)
-    data = load(data, dtype=dtype) if isinstance(data, str) else data
-    clients, noise = check_deal(data, clients), checks.number("noise", noise, 0, 1)
+    data = _loaded(data, dtype)
+    clients = check_deal(data, clients)
+    noise = checks.number("noise", noise, 0, 1)
     checks.choice("skew", skew, list(SKEWS))
     share = checks.number("share", share, 0, 1)
-    wrong = flip_labels(noise) if corrupt is None else corrupt
-    count = round(share * clients) if corrupt is not None or noise > 0 else 0
-    mine = min(len(data) // 5, 5_000)
+    corruption = flip_labels(noise) if corrupt is None else corrupt
+    clean = corrupt is None and noise == 0
+    corrupted = 0 if clean else round(share * clients)
+    noisy_ids = sorted(_random_ids(clients, seed)[:corrupted])
+    server_size = min(len(data) // 5, 5_000)
     return federation(
         data,
         clients=clients,
         split=SKEWS[skew],
-        corrupt=dict.fromkeys(sorted(_order(clients, seed)[:count]), wrong),
+        corrupt=dict.fromkeys(noisy_ids, corruption),
         samples=samples,
-        validation=mine if validation is None else validation,
-        test=mine if test is None else test,
+        validation=server_size if validation is None else validation,
+        test=server_size if test is None else test,
         seed=seed,
     )
 
@@ -152,25 +167,27 @@ def noisy_digits(
     seed       also decides which client holds which noise
     raises     ValueError naming the argument                          [FLDVE, Section 4.1]
     """
-    checks.floating("dtype", dtype)
-    data = load(data, dtype=dtype) if isinstance(data, str) else data
-    clients, noise_set = check_deal(data, clients), checks.whole("noise_set", noise_set, 1, 3)
+    data = _loaded(data, dtype)
+    clients = check_deal(data, clients)
+    noise_set = checks.whole("noise_set", noise_set, 1, 3)
     if noise_set == 2 and clients != len(LEVELS):
         raise ValueError(f"clients: set 2 has noise levels for {len(LEVELS)} clients")
-    own, mine = (10_000, 2_000) if len(data) >= 14_000 else (None, len(data) // 5)
-    order = _order(clients, seed)
-    wrong: dict[int, dict[int, DataCorruption]] = {
-        1: {order[0]: flip_labels(0.5)},
-        2: {k: flip_labels(level) for k, level in zip(order, LEVELS, strict=False)},
-        3: {order[0]: relabel_as(9, 0.9)},
+    large = len(data) >= 14_000
+    client_samples = 10_000 if large else None
+    server_size = 2_000 if large else len(data) // 5
+    ids = _random_ids(clients, seed)
+    corruptions: dict[int, dict[int, DataCorruption]] = {
+        1: {ids[0]: flip_labels(0.5)},
+        2: {client: flip_labels(level) for client, level in zip(ids, LEVELS, strict=False)},
+        3: {ids[0]: relabel_as(9, 0.9)},
     }
     return federation(
         data,
         clients=clients,
-        corrupt=wrong[noise_set],
-        samples=own if samples is None else samples,
-        validation=mine if validation is None else validation,
-        test=mine if test is None else test,
+        corrupt=corruptions[noise_set],
+        samples=client_samples if samples is None else samples,
+        validation=server_size if validation is None else validation,
+        test=server_size if test is None else test,
         seed=seed,
     )
 
@@ -206,13 +223,13 @@ def spam(
     if isinstance(data, str):
         data = load(data, dtype=dtype, features=features)
     clients = check_deal(data, clients)
-    bad = _order(clients, seed)[: round(share * clients)]
-    wrong = flip_labels(1.0) if corrupt is None else corrupt
+    corruption = flip_labels(1.0) if corrupt is None else corrupt
+    corrupted_ids = sorted(_random_ids(clients, seed)[: round(share * clients)])
     fed = federation(
         data,
         clients=clients,
         split=dirichlet_sizes(alpha, floor=floor),
-        corrupt=dict.fromkeys(sorted(bad), wrong),
+        corrupt=dict.fromkeys(corrupted_ids, corruption),
         validation=validation,
         test=test,
         seed=seed,
@@ -224,15 +241,25 @@ def standardised(fed: Federation) -> Federation:
     """The same federation with mean 0 and variance 1 in every input column of its clients."""
     centre, spread = fed.x.mean(0), fed.x.std(0, correction=0)
     spread = torch.where(spread > 0, spread, 1)
-    (x, y), (u, v) = fed.validation, fed.test
+
+    def standardise(x: Tensor) -> Tensor:
+        return (x - centre) / spread
+
+    validation_x, validation_y = fed.validation
+    test_x, test_y = fed.test
     return replace(
         fed,
-        x=(fed.x - centre) / spread,
-        validation=((x - centre) / spread, y),
-        test=((u - centre) / spread, v),
+        x=standardise(fed.x),
+        validation=(standardise(validation_x), validation_y),
+        test=(standardise(test_x), test_y),
     )
 
 
-def _order(clients: int, seed: int, purpose: str = "who is noisy") -> list[int]:
+def _loaded(data: str | Dataset, dtype: torch.dtype) -> Dataset:
+    checks.floating("dtype", dtype)
+    return load(data, dtype=dtype) if isinstance(data, str) else data
+
+
+def _random_ids(clients: int, seed: int, purpose: str = "who is noisy") -> list[int]:
     """All client ids, in an order drawn from the seed."""
     return torch.randperm(clients, generator=stream(seed, purpose)).tolist()

@@ -14,7 +14,7 @@ import torch
 import fedlab_mini as fm
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.judge.compare import METHODS
-from fedlab_mini.worlds.corrupt import UpdateAttack
+from fedlab_mini.worlds.attacks import UpdateAttack
 from studies import store
 from studies.study import Study
 

@@ -18,7 +18,6 @@ Estimator = Callable[[fm.Game], fm.Estimate]
 
 EXACT: dict[str, Estimator] = {
     "subsets": fm.exact,
-    "permutations": lambda game: fm.exact(game, by="permutations"),
     "kernel on all coalitions": lambda game: fm.kernel(game, 64),
 }
 ORDERS: dict[str, Estimator] = {  # efficient and null in every single order
@@ -128,12 +127,6 @@ def test_values_follow_the_players_names(estimate, make_table_game, table, data)
 def test_a_constant_added_to_every_worth_changes_nothing(estimate, make_table_game, table, shift):
     before, after = (estimate(make_table_game(t)).values for t in (table, table + shift))
     torch.testing.assert_close(after, before, rtol=0, atol=1e-9)
-
-
-@given(table=tables())
-def test_both_exact_forms_agree(make_table_game, table):
-    game = make_table_game(table)
-    close(fm.exact(game).values, fm.exact(game, by="permutations").values)
 
 
 @given(w=arrays(np.float64, st.integers(1, 8), elements=st.floats(-10, 10)).map(torch.from_numpy))

@@ -16,7 +16,7 @@ from torch import Tensor
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.methods import cgsv
-from fedlab_mini.worlds.corrupt import UpdateAttack
+from fedlab_mini.worlds.attacks import UpdateAttack
 
 SIZES = (9, 4, 20, 13, 7)
 Seen = tuple[list[int], list[int], np.ndarray, list[int]]  # ids, sizes, updates, missing ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -303,3 +304,22 @@ def test_numpy_numbers_deal_the_same_federation(digits):
     assert torch.equal(fed.x, twin.x)
     assert torch.equal(fed.y, twin.y)
     assert fed.truth == twin.truth
+
+
+def test_slices_of_a_larger_tensor_are_copied_so_that_a_task_carries_its_own_data_only():
+    x, y = torch.rand(3000, 50), torch.arange(3000) % 3
+    parts = [(x[start : start + 10], y[start : start + 10]) for start in (0, 10, 20)]
+    server = {"validation": (x[30:40], y[30:40]), "test": (x[40:50], y[40:50])}
+    fed = fm.Federation.from_datasets(parts, **server)
+    assert len(pickle.dumps(fed)) < 5 * 4 * 10 * 50 + 20_000  # 600,000 with the rest of x
+    by_hand = fm.Federation(x[:30], y[:30], torch.tensor([10] * 3), **server, classes=3)
+    assert len(pickle.dumps(by_hand)) < 5 * 4 * 10 * 50 + 20_000
+    assert torch.equal(by_hand.x, x[:30])
+
+
+def test_what_is_no_slice_is_not_copied():
+    x, y = torch.rand(30, 5), torch.arange(30) % 3
+    pair = (x[:10].clone(), y[:10].clone())
+    fed = fm.Federation(x, y, torch.tensor([10] * 3), pair, pair, classes=3)
+    assert fed.x.data_ptr() == x.data_ptr()
+    assert fed.test[0].data_ptr() == pair[0].data_ptr()

@@ -16,7 +16,7 @@ from torch import nn
 import fedlab_mini as fm
 from fedlab_mini.engine import simulate as simulation
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.worlds.corrupt import UpdateAttack
+from fedlab_mini.worlds.attacks import UpdateAttack
 
 SIZES = (10, 1, 7, 22, 33)
 LOCAL = LocalSGD(epochs=2, batch=8, lr=0.2, decay=0.5)

@@ -15,6 +15,9 @@ from torch import Tensor
 
 from ... import checks
 
+Samples = tuple[Tensor, Tensor]  # x [n, d], y [n]
+MOST_CLASSES = 100_000
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
@@ -43,23 +46,24 @@ class Dataset:
 
     def __post_init__(self) -> None:
         x = checks.reals("x", self.x, ["N", "d"])
-        classes = checks.whole("classes", self.classes)
-        y = checks.wholes("y", self.y, [len(x)], 0, classes - 1)
-        names = checks.instance("labels", self.labels, Sequence, "a tuple of class names")
-        if names and len(names) != classes:
-            raise ValueError(f"labels: expected {classes} class names, got {len(names)}")
-        labels = tuple(names) or tuple(map(str, range(classes)))
-        if not isinstance(self.vocabulary, list | tuple):
-            raise TypeError(f"vocabulary: expected words, got {checks.shown(self.vocabulary)}")
-        words = tuple(checks.text("vocabulary", word) for word in self.vocabulary)
-        given = {"x": x, "y": y, "classes": classes, "labels": labels, "vocabulary": words}
-        given |= {n: checks.text(n, getattr(self, n)) for n in ("name", "source", "licence")}
-        if self.part is not None:
-            given["part"] = checks.text("part", self.part)
-        if self.shape is not None:
-            given["shape"] = image("shape", self.shape, x.shape[1])
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+        classes = checks.whole("classes", self.classes, 1, MOST_CLASSES)
+        labels = checks.texts("labels", self.labels)
+        if labels and len(labels) != classes:
+            raise ValueError(f"labels: expected {classes} class names, got {len(labels)}")
+        part, shape = self.part, self.shape
+        checks.store(
+            self,
+            x=x,
+            y=checks.wholes("y", self.y, [len(x)], 0, classes - 1),
+            classes=classes,
+            name=checks.text("name", self.name),
+            source=checks.text("source", self.source),
+            licence=checks.text("licence", self.licence),
+            labels=labels or tuple(map(str, range(classes))),
+            shape=None if shape is None else image("shape", shape, x.shape[1]),
+            part=None if part is None else checks.text("part", part),
+            vocabulary=checks.texts("vocabulary", self.vocabulary),
+        )
 
     def __len__(self) -> int:
         return len(self.y)
@@ -74,32 +78,34 @@ class Dataset:
 
     def subset(self, index: Tensor | np.ndarray | Sequence[int]) -> Dataset:
         """The samples at these positions, in that order, or under a boolean mask [N]."""
-        found = checks.array("index", index, ["n"]).to(self.y.device)
-        if found.dtype != torch.bool:
-            found = checks.wholes("index", found, ["n"], 0, len(self) - 1)
-        elif len(found) != len(self) or not found.any():
+        positions = checks.array("index", index, ["n"]).to(self.y.device)
+        if positions.dtype != torch.bool:
+            positions = checks.wholes("index", positions, ["n"], 0, len(self) - 1)
+        elif len(positions) != len(self) or not positions.any():
             raise ValueError(
                 f"index: expected a mask of length {len(self)} that keeps a sample, "
-                f"got {int(found.sum())} of {len(found)}"
+                f"got {int(positions.sum())} of {len(positions)}"
             )
-        return replace(self, x=self.x[found], y=self.y[found])
+        return replace(self, x=self.x[positions], y=self.y[positions])
 
     def only_classes(self, classes: Sequence[int]) -> Dataset:
         """The samples of these classes, relabelled 0, 1, ... in the order given."""
-        wanted = checks.wholes("classes", classes, ["n"], 0, self.classes - 1).tolist()
-        if len(set(wanted)) != len(wanted):
-            raise ValueError(f"classes: expected different classes, got {wanted}")
-        new = torch.full((self.classes,), -1, device=self.y.device)
-        new[wanted] = torch.arange(len(wanted), device=self.y.device)
-        keep = new[self.y] >= 0
-        if not keep.any():
-            raise ValueError(f"classes: no sample of {self.name} has a class among {wanted}")
+        chosen = checks.wholes("classes", classes, ["n"], 0, self.classes - 1).tolist()
+        count = len(chosen)
+        if len(set(chosen)) != count:
+            raise ValueError(f"classes: expected different classes, got {chosen}")
+        new_label = torch.full((self.classes,), -1, device=self.y.device)
+        new_label[chosen] = torch.arange(count, device=self.y.device)
+        relabelled = new_label[self.y]
+        inside = relabelled >= 0
+        if not inside.any():
+            raise ValueError(f"classes: no sample of {self.name} has a class among {chosen}")
         return replace(
             self,
-            x=self.x[keep],
-            y=new[self.y[keep]],
-            classes=len(wanted),
-            labels=tuple(self.labels[c] for c in wanted),
+            x=self.x[inside],
+            y=relabelled[inside],
+            classes=count,
+            labels=tuple(self.labels[c] for c in chosen),
         )
 
     def to(
@@ -108,13 +114,16 @@ class Dataset:
         """The same samples in another floating-point type or on another device."""
         device = checks.device("device", device)
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
-        return replace(self, x=self.x.to(dtype=dtype, device=device), y=self.y.to(device=device))
+        x = self.x.to(dtype=dtype, device=device)
+        return replace(self, x=x, y=self.y.to(device=device))
 
     def sha256(self) -> str:
         """Fingerprint of the samples: shape, type and bytes of x and y."""
-        digest = hashlib.sha256(f"{list(self.x.shape)} {self.x.dtype} {self.classes}".encode())
+        title = f"{list(self.x.shape)} {self.x.dtype} {self.classes}"
+        digest = hashlib.sha256(title.encode())
         for tensor in (self.x, self.y):
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+            values = tensor.detach().cpu().contiguous().numpy()
+            digest.update(values.tobytes())
         return digest.hexdigest()
 
 

@@ -1,0 +1,78 @@
+"""Estimate: a value for every player, how sure it is, and what it cost.
+
+Every estimator asks the game for many coalitions at a time. What counts is the distinct coalitions
+it needed, as if nothing had been evaluated before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..engine.history import frame
+from .game import Game
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value for every player.
+
+    values, stderr [n]  the estimate and its standard error (0 for exact methods, NaN if unknown)
+    evaluations         distinct coalitions that were needed
+    client_epochs       what training them cost (0 for games without training)
+    method              which estimator
+    """
+
+    values: Tensor
+    stderr: Tensor
+    evaluations: int
+    client_epochs: float = 0.0
+    method: str = ""
+
+    def __repr__(self) -> str:
+        texts = []
+        for value, error in zip(self.values.tolist(), self.stderr.tolist(), strict=True):
+            texts.append(f"{value:.4g}" if error == 0 else f"{value:.4g}±{error:.2g}")
+        return f"Estimate({self.method}: [{', '.join(texts)}], {self.evaluations} evaluations)"
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A pandas table: a row for every player 0..n-1, columns value and stderr."""
+        return frame("player", value=self.values, stderr=self.stderr)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The coalitions that an estimator has asked a game for."""
+
+    game: Game
+    codes: set[int]
+
+    def estimate(self, method: str, values: Tensor, stderr: Tensor | None = None) -> Estimate:
+        """The estimator's result, with its bill; without standard errors it is exact."""
+        if stderr is None:
+            stderr = torch.zeros(self.game.n, dtype=torch.float64)
+        members = sum(int(code).bit_count() for code in self.codes)
+        client_epochs = members * self.game.client_epochs
+        return Estimate(values, stderr, len(self.codes), client_epochs, method)
+
+
+@contextlib.contextmanager
+def asking(game: Game, most_players: int | None = None) -> Iterator[Asked]:
+    """Count what a game is asked for inside the ``with`` block.
+
+    raises  TypeError for anything but a Game; ValueError if it has more than ``most_players``
+    """
+    checks.instance("game", game, Game, "a Game")
+    if most_players is not None and game.n > most_players:
+        raise ValueError(f"game: needs all coalitions, n <= {most_players}; got {game.n} players")
+    with game.tally() as codes:
+        yield Asked(game, codes)

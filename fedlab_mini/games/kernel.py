@@ -1,0 +1,107 @@
+"""Kernel: the Shapley value as a weighted least-squares fit to sampled coalitions.
+
+Chapter 2 shows that the weights make the fit's solution the Shapley value. Below: estimate, game.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..streams import stream
+from .estimate import Estimate, asking
+from .game import MOST_ENUMERATED, Game, decode, encode
+from .shapley import MOST_SAMPLES, exact
+
+METHOD = "paired kernel"
+TRIES = 1000  # rounds of drawing, after which pairs that are hardly ever drawn are given up
+
+
+def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
+    """Paired KernelSHAP: weighted least squares on sampled coalitions and their complements.
+
+    budget   the most distinct coalitions to evaluate, v(empty) and v(N) included (at least 2 n);
+             2^n or more: all of them, and the exact value
+    returns  values that sum to v(N) - v(empty); standard errors by the sandwich formula over pairs
+    source   [Lundberg & Lee 2017; Covert & Lee 2021]; chapter 2
+    """
+    budget = checks.whole("budget", budget, 4)
+    generator = stream(seed, "coalitions")
+    with asking(game) as asked:
+        n = game.n
+        if n < 3 or (n <= MOST_ENUMERATED and budget >= 1 << n):
+            return asked.estimate(METHOD, exact(game).values)
+        if not 2 * n <= budget <= MOST_SAMPLES:
+            raise ValueError(
+                f"budget: expected 2 n = {2 * n} to {MOST_SAMPLES} evaluations, got {budget}"
+            )
+        coalitions, times = _paired_sample(n, (budget - 2) // 2, generator)
+        empty, full = game(torch.tensor([[False] * n, [True] * n]))
+        worth = game(torch.cat([coalitions, ~coalitions])).view(2, -1) - empty
+        gain = float(full - empty)
+        values, stderr = _least_squares(coalitions.double(), worth, times, gain)
+    return asked.estimate(METHOD, values, stderr)
+
+
+def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Distinct pairs {S, complement} by the Shapley kernel, and how often each was drawn."""
+    sizes = torch.arange(1, n)
+    size_weights = 1.0 / (sizes * (n - sizes)).double()
+    times: dict[int, int] = {}
+    draws = 2 * pairs
+    for _ in range(TRIES):
+        picks = torch.multinomial(size_weights, draws, replacement=True, generator=generator)
+        keys = torch.rand(draws, n, generator=generator, dtype=torch.float64)
+        rank = keys.argsort(1).argsort(1)
+        coalitions = rank < sizes[picks][:, None]
+        # A pair goes by the one of the two that holds player 0.
+        coalitions = torch.where(coalitions[:, :1], coalitions, ~coalitions)
+        if _count_draws(times, encode(coalitions).tolist(), pairs):
+            break
+    codes = np.array(list(times), dtype=np.int64 if n <= 62 else object)
+    return decode(codes, n), torch.tensor(list(times.values()), dtype=torch.float64)
+
+
+def _count_draws(times: dict[int, int], codes: list[int], pairs: int) -> bool:
+    """Count draws until one more would be a pair too many; True if so."""
+    for code in codes:
+        if code not in times and len(times) == pairs:
+            return True
+        times[code] = times.get(code, 0) + 1
+    return False
+
+
+def _least_squares(
+    coalitions: Tensor,
+    worth: Tensor,
+    times: Tensor,
+    gain: float,
+) -> tuple[Tensor, Tensor]:
+    """Fit worth(S) = sum of phi over S with sum(phi) = gain; sandwich errors clustered by pair.
+
+    coalitions [p, n], worth [2, p] of them and of their complements, times [p] each was drawn
+    """
+    pairs, n = coalitions.shape
+    members = torch.stack([coalitions, 1 - coalitions])  # [2, p, n]
+    # The last value is the gain less the others: n - 1 are free.
+    last_member = members[..., n - 1 :]
+    design = members[..., : n - 1] - last_member
+    target = worth - last_member[..., 0] * gain
+    bread = torch.einsum("p,cpi,cpj->ij", times, design, design)
+    inverse = torch.linalg.pinv(bread, hermitian=True)
+    phi = inverse @ torch.einsum("p,cpi,cp->i", times, design, target)
+    residual = target - design @ phi
+    influence = torch.einsum("cpi,cp->pi", design, residual) @ inverse  # of a pair, [p, n - 1]
+    covariance = torch.einsum("p,pi,pj->ij", times, influence, influence)
+    variances = torch.cat([covariance.diagonal(), covariance.sum()[None]])
+    stderr = variances.clamp(min=0).sqrt()
+    if pairs < n or torch.linalg.matrix_rank(bread, hermitian=True) < n - 1:
+        # Nothing is left over to judge the fit by.
+        stderr = torch.full_like(stderr, torch.nan)
+    count = float(times.sum())
+    stderr = stderr * math.sqrt(count / max(count - n + 1, 1.0))
+    return torch.cat([phi, (gain - phi.sum())[None]]), stderr

@@ -1,0 +1,129 @@
+"""Sampling: Shapley values estimated from random orders of the players.
+
+Chapter 2 derives the estimators, chapter 3 truncates them. Below: estimate, game.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .. import checks
+from ..streams import stream
+from .estimate import Estimate, asking
+from .game import Game
+from .shapley import MOST_SAMPLES
+
+ASKED_AT_ONCE = 1 << 14  # coalitions
+
+
+def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = False) -> Estimate:
+    """Mean marginal contribution over ``samples`` random orders of the players.
+
+    antithetic  draw pairs of an order and its reverse (``samples`` even): exact after one pair when
+                players interact in pairs only
+    returns     unbiased values; standard errors from the spread of orders (of pairs)
+    source      [Castro et al. 2009; Mitchell et al. 2022]; chapter 2
+    """
+    antithetic = checks.flag("antithetic", antithetic)
+    samples = checks.whole("samples", samples, 2 if antithetic else 1, MOST_SAMPLES)
+    if antithetic and samples % 2:
+        raise ValueError(f"samples: antithetic pairs need an even number, got {samples}")
+    with asking(game) as asked:
+        count = samples // 2 if antithetic else samples
+        orders = _random_orders(game.n, count, stream(seed, "orders"))
+        gains = _marginal_gains(game, orders)
+        if antithetic:
+            gains = (gains + _marginal_gains(game, orders.flip(1))) / 2
+    method = "antithetic permutations" if antithetic else "permutations"
+    return asked.estimate(method, gains.mean(0), _standard_error(gains))
+
+
+def truncated(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
+    """Truncated Monte Carlo: leave an order once |v(N) - v(S)| <= tolerance; the rest adds 0.
+
+    tolerance  in units of v; 0 truncates nothing. A worth that passes v(N) on its way is taken for
+               one that has settled: values are biased, and their standard errors do not tell
+               (a game whose gain is 0: all values 0)
+    source     [Ghorbani & Zou 2019, Algorithm 1]; chapter 3
+    """
+    samples = checks.whole("samples", samples, 1, MOST_SAMPLES)
+    tolerance = checks.number("tolerance", tolerance, 0)
+    with asking(game) as asked:
+        orders = _random_orders(game.n, samples, stream(seed, "orders"))
+        gains = _truncated_gains(game, orders, tolerance)
+    return asked.estimate("truncated permutations", gains.mean(0), _standard_error(gains))
+
+
+def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
+    """Random orders in sweeps of n: each player leads once a sweep; truncated as in ``truncated``.
+
+    samples    number of orders (a last, incomplete sweep is allowed)
+    returns    standard errors from the spread of whole sweeps; NaN with fewer than two
+    source     [Liu et al. 2022, GTG-Shapley]; chapter 2
+    """
+    samples = checks.whole("samples", samples, 1, MOST_SAMPLES)
+    tolerance = checks.number("tolerance", tolerance, 0)
+    generator = stream(seed, "guided orders")
+    with asking(game) as asked:
+        n = game.n
+        sweeps = -(-samples // n)
+        leaders = _random_orders(n, sweeps, generator).flatten()[:samples]
+        orders = _random_orders(n, samples, generator)
+        followers = orders[orders != leaders[:, None]].view(samples, n - 1)
+        orders = torch.cat([leaders[:, None], followers], 1)
+        gains = _truncated_gains(game, orders, tolerance)
+    # Orders of one sweep depend on each other, so it is whole sweeps that are compared.
+    whole_sweeps = samples // n
+    sweep_means = gains[: whole_sweeps * n].view(whole_sweeps, n, n).mean(1)
+    return asked.estimate("guided permutations", gains.mean(0), _standard_error(sweep_means))
+
+
+def _random_orders(n: int, samples: int, generator: torch.Generator) -> Tensor:
+    """``samples`` uniformly random orders of n players: [samples, n]."""
+    return torch.rand(samples, n, generator=generator, dtype=torch.float64).argsort(1)
+
+
+def _marginal_gains(game: Game, orders: Tensor) -> Tensor:
+    """What every player adds in every order: [samples, n]."""
+    at_once = max(1, ASKED_AT_ONCE // (game.n + 1))
+    return torch.cat([_gains_of_orders(game, part) for part in orders.split(at_once)])
+
+
+def _gains_of_orders(game: Game, orders: Tensor) -> Tensor:
+    samples, n = orders.shape
+    rank = orders.argsort(1)  # place of player i in the order
+    places = torch.arange(n + 1)
+    prefixes = rank[:, None, :] < places[None, :, None]  # [samples, n + 1, n], empty to full
+    worth = game(prefixes.flatten(0, 1)).view(samples, n + 1)
+    gains = torch.zeros(samples, n, dtype=torch.float64)
+    return gains.scatter_(1, orders, worth.diff(dim=1))
+
+
+def _truncated_gains(game: Game, orders: Tensor, tolerance: float) -> Tensor:
+    """What every player adds in every order, 0 from where the order has come near v(N)."""
+    if tolerance == 0:
+        return _marginal_gains(game, orders)
+    samples, n = orders.shape
+    empty, full = game(torch.tensor([[False] * n, [True] * n]))
+    before = empty.expand(samples).clone()
+    gains = torch.zeros(samples, n, dtype=torch.float64)
+    rank = orders.argsort(1)
+    for place in range(n):
+        far = (full - before).abs() > tolerance
+        followed = far.nonzero().flatten()
+        if len(followed) == 0:
+            break
+        now = game(rank[followed] <= place)
+        gains[followed, orders[followed, place]] = now - before[followed]
+        before[followed] = now
+    return gains
+
+
+def _standard_error(samples: Tensor) -> Tensor:
+    """Standard error of the mean over rows; NaN for fewer than two."""
+    if len(samples) < 2:
+        return torch.full(samples.shape[1:], torch.nan, dtype=torch.float64)
+    return samples.std(0) / math.sqrt(len(samples))

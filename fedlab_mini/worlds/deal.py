@@ -1,0 +1,106 @@
+"""Deal: a data set is dealt to the server and to clients, then corrupted where you say.
+
+Chapter 1 uses it, through ``federation``. Below: data, partition, corrupt, attacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Generator, Tensor
+
+from .. import checks
+from ..streams import stream
+from .attacks import UpdateAttack
+from .corrupt import DataCorruption
+from .data import Dataset
+from .data.dataset import Samples
+from .partition import Split
+
+
+def check_deal(data: Dataset, clients: int) -> int:
+    """The number of clients; TypeError or ValueError unless there are samples to deal to them."""
+    checks.instance("data", data, Dataset, "a Dataset (see fm.load)")
+    clients = checks.whole("clients", clients)
+    if clients > len(data):
+        raise ValueError(f"clients: {clients} clients need one sample each, there are {len(data)}")
+    return clients
+
+
+def server_samples(
+    name: str,
+    wanted: int | Dataset,
+    data: Dataset,
+    order: Tensor,
+) -> tuple[Samples, Tensor]:
+    """The server's samples, and the positions left: so many of ``order``, or a Dataset's own."""
+    if isinstance(wanted, Dataset):
+        if wanted.classes != data.classes:
+            raise ValueError(f"{name}: has {wanted.classes} classes, the data {data.classes}")
+        return (wanted.x, wanted.y), order
+    count = checks.whole(name, wanted, 1, len(order) - 1)
+    positions = order[:count]
+    return (data.x[positions], data.y[positions]), order[count:]
+
+
+def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+    """Positions of every client's samples, as the split gives them: disjoint groups."""
+    shown = checks.shown(split)
+    if not callable(split) or isinstance(split, type):
+        raise TypeError(f"split: expected a split such as fm.iid(), got {shown}")
+    try:
+        dealt = list(split(y, clients, generator))
+    except TypeError as error:
+        raise TypeError(
+            f"split: expected a split such as fm.iid(), got {shown}: {error}"
+        ) from error
+    groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt]
+    together = torch.cat(groups)
+    if len(groups) != clients or len(together.unique()) != len(together):
+        raise ValueError(f"split: {shown} did not give {clients} disjoint groups")
+    return groups
+
+
+class Corruption:
+    """The clients' samples after what was done to them, and the truth about it, for judging."""
+
+    def __init__(self, samples: list[Samples], classes: int, seed: int) -> None:
+        self.samples = samples
+        self.classes = classes
+        self.seed = seed
+        self.truth: dict[int, str] = {}
+        self.attacks: dict[int, UpdateAttack] = {}
+        self.noise = torch.zeros(len(samples), dtype=torch.float64)
+
+    def apply(self, corrupt: Mapping[int, object]) -> None:
+        """Corrupt the clients that are named: {client id: a corruption, or a list of them}."""
+        checks.instance("corrupt", corrupt, Mapping, "{client id: a corruption}")
+        for key, wanted in corrupt.items():
+            client = checks.whole("corrupt", key, 0, len(self.samples) - 1)
+            corruptions = wanted if isinstance(wanted, list | tuple) else [wanted]
+            if not corruptions:
+                raise ValueError(
+                    f"corrupt[{client}]: expected a corruption or several, got {wanted!r}"
+                )
+            changed = torch.zeros(len(self.samples[client][1]), dtype=torch.bool)
+            for number, corruption in enumerate(corruptions):
+                changed |= self._apply_one(client, number, corruption)
+            self.truth[client] = ", ".join(map(repr, corruptions))
+            self.noise[client] = changed.double().mean()
+
+    def _apply_one(self, client: int, number: int, corruption: object) -> Tensor:
+        """Which of the client's samples the corruption changed: none, where it is an attack."""
+        name = f"corrupt[{client}]"
+        x, y = self.samples[client]
+        if isinstance(corruption, UpdateAttack):
+            if client in self.attacks:
+                raise ValueError(f"{name}: expected one attack at most, got {corruption!r} too")
+            self.attacks[client] = corruption
+            return torch.zeros(len(y), dtype=torch.bool)
+        such_as = "a corruption such as fm.flip_labels(0.4)"
+        change = checks.instance(name, corruption, DataCorruption, such_as)
+        generator = stream(self.seed, "corruption", client, number)
+        new_x, new_y, changed = change(x, y, self.classes, generator)
+        self.samples[client] = new_x, new_y
+        return changed.cpu()
