@@ -10,65 +10,37 @@ A chapter is run again only when its text, the package, the data or the requirem
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import build_site
 import chapters
 import chromium
 import reading
+import stamps
 
 SCALE = "fast"
 RUNS = chapters.BUILD / SCALE
 
 
-def digest(files: Iterable[Path], *more: str) -> str:
-    """Hash of file names and contents, and of further strings."""
-    total = hashlib.sha256("\0".join(more).encode())
-    for path in sorted(files):
-        total.update(path.relative_to(chapters.ROOT).as_posix().encode() + b"\0")
-        total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
-
-
-def files_below(*folders: str) -> list[Path]:
-    """Every file under some folders of the repository, without caches and hidden ones."""
-    return [
-        path
-        for folder in folders
-        for path in (chapters.ROOT / folder).rglob("*")
-        if path.is_file() and not any(p.startswith((".", "__pycache__")) for p in path.parts[-4:])
-    ]
-
-
 def chapter_key(source: Path) -> str:
-    """What a chapter's outputs depend on: its text, the package, the data, the versions."""
-    shared = files_below("fedlab_mini", "data", "notebooks/quizzes")
-    named = [chapters.ROOT / name for name in ("requirements.txt", "tools/chapters.py")]
-    return digest([*shared, source, *named], SCALE, sys.version)
-
-
-def is_current(target: Path, key: str) -> bool:
-    """True if `target` is the finished run of exactly these inputs."""
-    stamp = target.with_suffix(".key")
-    return target.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == key
+    """What a chapter's outputs depend on."""
+    return stamps.key([source], SCALE)
 
 
 def run_chapters() -> list[Path]:
     """Bring the runs up to date; returns the executed notebooks, stored ones of what cannot run."""
     keys = {source: chapter_key(source) for source in chapters.runnable()}
     targets = {source: RUNS / f"{source.stem}.ipynb" for source in keys}
-    stale = [source for source in keys if not is_current(targets[source], keys[source])]
+    stale = [source for source in keys if not stamps.is_current(targets[source], keys[source])]
     if fresh := [source.stem for source in keys if source not in stale]:
         print(f"unchanged, not run again: {', '.join(fresh)}", flush=True)
     jobs = [(source, RUNS / "raw" / f"{source.stem}.ipynb", {"scale": SCALE}) for source in stale]
     for source, notebook, seconds in chapters.run_all(jobs):
         targets[source].with_suffix(".key").unlink(missing_ok=True)
         chapters.write_atomic(targets[source], chapters.serialise(notebook))
-        chapters.write_atomic(targets[source].with_suffix(".key"), keys[source])
+        stamps.set_current(targets[source], keys[source])
         print(f"ran {source.stem}  ({seconds:.0f} s)", flush=True)
     others = [source for source in chapters.sources() if source not in keys]
     if others:
@@ -86,16 +58,19 @@ def main() -> None:
     try:
         notebooks = reading.gather() if stored else run_chapters()
         target = chapters.BUILD / ("site" if stored else "html")
-        pages = files_below("book", "fedlab_mini", "notebooks/labs/student", "tools")
+        pages = stamps.files_below(
+            "book", "fedlab_mini", "studies", "notebooks/labs/student", "tools"
+        )
         config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]
         repository, browser = build_site.repository(), printed and chromium.wanted("PDFs")
-        key = digest([*pages, *notebooks, *config], sys.version, f"{repository} {browser}")
-        if is_current(target, key):
+        made_of = [*pages, *notebooks, *config]
+        key = stamps.digest(made_of, *stamps.machine(), f"{repository} {browser}")
+        if stamps.is_current(target, key):
             print("the site is up to date")
         else:
             start = time.perf_counter()
             build_site.build(notebooks, target, repository, browser or None, whole=stored)
-            chapters.write_atomic(target.with_suffix(".key"), key)
+            stamps.set_current(target, key)
             print(f"built the site  ({time.perf_counter() - start:.0f} s)")
     except (chapters.ChapterError, build_site.SiteError, ValueError, OSError) as failed:
         sys.exit(f"\n{failed}")

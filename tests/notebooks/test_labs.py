@@ -4,10 +4,13 @@ import ast
 import contextlib
 import io
 import re
+from functools import cache
+from pathlib import Path
 
 import nbformat
 import pytest
 import torch
+from helpers import unless_passed
 from nbclient import NotebookClient
 
 import chapters
@@ -16,19 +19,18 @@ import labs
 pytestmark = pytest.mark.usefixtures("own_settings")
 SOURCES = labs.sources()
 NAMES = [source.stem for source in SOURCES]
+BY = [Path(__file__), Path(labs.__file__), Path(labs.__file__).with_name("quiet.py")]
 
 
-@pytest.fixture(scope="module")
-def made():
-    """Both notebooks of every lab: (student's sheet, solution)."""
-    return {source.stem: labs.assign(source) for source in SOURCES}
+@cache
+def assigned(name):
+    """Both notebooks of a lab: student's sheet and solution."""
+    return labs.assign(labs.LABS / f"{name}.md")
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def solved(made, request, tmp_path_factory):
-    """A lab and the names that its solution leaves behind."""
-    student, solution = made[request.param]
-    return student, solution, run(solution, tmp_path_factory.mktemp("solution"))
+def sheet(name):
+    """The student's sheet that is handed out."""
+    return nbformat.read(labs.STUDENT / f"{name}.ipynb", as_version=4)
 
 
 def run(notebook, folder):
@@ -129,21 +131,28 @@ def test_there_is_a_lab_for_every_chapter_that_derives_something():
     assert [stem for stem in stems if stem != "11_out_of_the_notebook"] == NAMES  # 11 sends
 
 
-def test_solution_passes_and_wrong_answers_are_not_corrected(solved):
-    student, solution, names = solved
-    failed = [q for q, result in checked(names, solution).items() if not result.passed_all]
-    assert failed == []
-    right = answers(student, names)
-    assert all(right.values()), "a question without an answer of its own"
+@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+def test_only_right_answers_pass_and_no_failure_says_them(source, tmp_path):
+    with unless_passed(f"labs/{source.stem}", [source, labs.STUDENT / f"{source.stem}.ipynb", *BY]):
+        student, solution = assigned(source.stem)
+        names = run(solution, tmp_path)
+        right = answers(student, names)
+        failed = [q for q, result in checked(names, solution).items() if not result.passed_all]
+        assert failed == []
+        assert all(right.values()), "a question without an answer of its own"
+        wrong_answers_fail(student, solution, names, right)
+        untouched_sheet_passes_nothing(student, right, tmp_path)
+
+
+def wrong_answers_fail(student, solution, names, right):
     spoilt = names | {n: wrong(v) for given in right.values() for n, v in given.items()}
     results = checked(spoilt, solution)
     assert [q for q, result in results.items() if result.passed_all] == []
     assert leaks(student, results, right) == []
 
 
-def test_untouched_sheet_runs_to_its_end_and_passes_nothing(solved, tmp_path):
-    student, _, right = solved
-    results = checked(run(student, tmp_path), student)
+def untouched_sheet_passes_nothing(student, right, folder):
+    results = checked(run(student, folder), student)
     assert len(results) >= 6
     cases = [case for result in results.values() for case in result.test_case_results]
     assert [case.test_case.name for case in cases if case.passed] == []
@@ -151,20 +160,20 @@ def test_untouched_sheet_runs_to_its_end_and_passes_nothing(solved, tmp_path):
     said = " ".join(case.message for case in cases)
     assert "not answered yet" in said
     assert re.findall("ellipsis|Ellipsis|NoneType", said) == []
-    assert leaks(student, results, answers(student, right)) == []
+    assert leaks(student, results, right) == []
 
 
-def test_loud_checks_are_caught(made, monkeypatch, tmp_path):
+def test_loud_checks_are_caught(monkeypatch, tmp_path):
     monkeypatch.setattr(labs, "hushed", lambda test: test)
-    student, solution = labs.assign(next(s for s in SOURCES if s.stem == "04_cgsv"))
+    student, solution = labs.assign(labs.LABS / "04_cgsv.md")
     names = run(solution, tmp_path)
     right = answers(student, names)
     spoilt = names | {n: wrong(v) for given in right.values() for n, v in given.items()}
     assert {"q4", "q8"} <= {q for q, _ in leaks(student, checked(spoilt, student), right)}
 
 
-def test_a_sheet_may_be_renamed_while_it_is_open(made, tmp_path):
-    student, _ = made["04_cgsv"]
+def test_a_sheet_may_be_renamed_while_it_is_open(tmp_path):
+    student = sheet("04_cgsv")
     student = nbformat.from_dict({**student, "cells": student.cells[:1]})
     names = run(student, tmp_path)
     (tmp_path / "renamed by a student.ipynb").rename(tmp_path / "again.ipynb")
@@ -175,26 +184,27 @@ def test_a_sheet_may_be_renamed_while_it_is_open(made, tmp_path):
     assert "not answered yet" in result.summary()
 
 
-def test_a_lab_works_in_jupyter_as_well(made, tmp_path):
-    notebook = made["04_cgsv"][1]
-    nbformat.write(notebook, tmp_path / "mine.ipynb")
-    where = {"metadata": {"path": str(tmp_path)}}
-    chapters.patiently(lambda: NotebookClient(notebook, timeout=300, resources=where).execute())
-    said = [
-        output.data["text/plain"]
-        for cell in notebook.cells
-        if cell.cell_type == "code" and cell.source.startswith("grader.check(")
-        for output in cell.outputs
-    ]
-    assert len(said) == len(notebook.metadata["otter"]["tests"])
-    assert all("passed" in text for text in said), said
+def test_a_lab_works_in_jupyter_as_well(tmp_path):
+    with unless_passed("labs/jupyter", [labs.LABS / "04_cgsv.md", *BY]):
+        notebook = assigned("04_cgsv")[1]
+        nbformat.write(notebook, tmp_path / "mine.ipynb")
+        where = {"metadata": {"path": str(tmp_path)}}
+        client = NotebookClient(notebook, timeout=300, resources=where)
+        chapters.patiently(client.execute)
+        said = [
+            output.data["text/plain"]
+            for cell in notebook.cells
+            if cell.cell_type == "code" and cell.source.startswith("grader.check(")
+            for output in cell.outputs
+        ]
+        assert len(said) == len(notebook.metadata["otter"]["tests"])
+        assert all("passed" in text for text in said), said
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
-def test_sheet_is_generated_from_the_source(made, source):
-    stored = (labs.STUDENT / f"{source.stem}.ipynb").read_text(encoding="utf-8")
-    assert stored == labs.chapters.serialise(made[source.stem][0]), "run: make labs"
-    assert "SOLUTION" not in stored
+def test_a_sheet_says_what_it_is_about_and_holds_no_solution(source):
+    """That it is generated from its source, `tools/labs.py --check` sees."""
+    assert "SOLUTION" not in (labs.STUDENT / f"{source.stem}.ipynb").read_text(encoding="utf-8")
     text = source.read_text(encoding="utf-8")
     for part in ("**Goal.**", "**Before the lab.**", "| minutes | what |", "## Before you leave"):
         assert part in text, part

@@ -49,7 +49,7 @@ def test_without_a_browser_its_stage_is_left_out_or_an_error(monkeypatch, capsys
 
 def test_an_unknown_stage_is_named(monkeypatch):
     monkeypatch.setattr("sys.argv", ["check.py", "lnit"])
-    with pytest.raises(SystemExit, match="no stage lnit; there are: lint, unit, portable"):
+    with pytest.raises(SystemExit, match="no stage lnit; there are: lint, unit, oracles"):
         check.main()
 
 
