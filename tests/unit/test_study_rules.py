@@ -13,7 +13,7 @@ from helpers import numbers
 
 import fedlab_mini as fm
 from studies import flower_bill
-from studies.label_standardisation import Logged, Renaming, ServerSide, mostly, who
+from studies.labels import Logged, Renaming, ServerSide, mostly, who
 from studies.sfedavg import Bandit, Oracle, sound
 
 NET = fm.mlp(4, 5, 3)
