@@ -102,7 +102,7 @@ class Direct(FLDVE):
         x, y = self.server.validation
         with one_thread(), torch.enable_grad():
             round = replace(round, updates=shortened(round.updates, self.limit or 5.0))
-            logits = self._logits(round)
+            logits = self.logits(round)
             z = logits.detach().requires_grad_()
             weights = z.sigmoid() / z.sigmoid().sum()
             model = round.theta + weights @ round.updates
@@ -127,7 +127,7 @@ class Best(FedAvg):
 class ByAccuracy(FLDVE):
     """FLDVE, rewarded by validation accuracy in place of the loss."""
 
-    def _losses(self, round: Round, weights: Tensor) -> Tensor:
+    def losses(self, round: Round, weights: Tensor) -> Tensor:
         self.evaluations += len(weights)
         models = round.theta + weights @ round.updates
         return 1 - self.server.net.evaluate(models, *self.server.validation, "accuracy")

@@ -24,7 +24,8 @@ from fedlab_mini.games.training_games import retraining_game
 from fedlab_mini.judge.evidence import Interval, interval
 from fedlab_mini.judge.metrics import detection_auc, spearman
 from fedlab_mini.methods.fedavg import FedAvg
-from fedlab_mini.methods.reinforce import FRCCE, scaled
+from fedlab_mini.methods.policy import scaled
+from fedlab_mini.methods.reinforce import FRCCE
 from fedlab_mini.show import plots
 from fedlab_mini.worlds.corrupt import delete_words, flip_labels
 from fedlab_mini.worlds.data import load

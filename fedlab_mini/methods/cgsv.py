@@ -6,9 +6,9 @@ client's weight in the next rounds. Below: fedavg, game.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,25 +18,27 @@ from ..engine import checkpoint as files
 from ..engine.model import one_thread
 from ..engine.rounds import Round, Server
 from ..games.game import Game
-from .fedavg import FedAvg, optional
+from .fedavg import FedAvg, optional, strategy
 
-ALPHA, LEAST = 0.95, 1e-3  # reputation's memory and floor in the code of [Xu et al. 2021]
+REPUTATION_MEMORY = 0.95  # alpha in the code of [Xu et al. 2021]
+REPUTATION_FLOOR = 1e-3
+CANCELLED = 1e-12  # a sum this much shorter than its parts points nowhere: what is left is rounding
 
 
-def _check_rate(name: str, value: object) -> float | str:
+def _check_server_lr(name: str, value: object) -> float | str:
     if isinstance(value, str):
         return choice(name, value, ("median", "mean"))
     return number(name, value, low=0, high=1e6, ends="(]")
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class CGSV(FedAvg):
     """Aggregation weights that follow each client's alignment with the aggregate.
 
     gamma0      in [0, 1]; gamma_t = 1 - (1 - gamma0) / t keeps that share of the old weight
     normalise   aggregate unit updates u_k = delta_k / |delta_k|, not the updates themselves
     server_lr   length of the server's step along U = sum_k r_k u_k: a number; "median" or "mean",
-                weighted, of the round's update norms; None: "median", or 1 with normalise=False
+                weighted, of the round's update norms. With normalise=False 1 unless given
     floor       smallest weight before normalising (a client that had less keeps what it had);
                 None: none, and weights may turn negative
     literal     the text as printed: unit updates, no floor, and step 1 unless server_lr is given
@@ -54,7 +56,7 @@ class CGSV(FedAvg):
 
     gamma0: float = field(default=0.5, kw_only=False)
     normalise: bool = True
-    server_lr: float | str | None = None
+    server_lr: float | str = "median"
     floor: float | None = 1e-3
     literal: bool = False
     original: bool = False
@@ -62,19 +64,24 @@ class CGSV(FedAvg):
     weighting: str = field(default="size", init=False, repr=False)
 
     KEPT: ClassVar = (*FedAvg.KEPT, "r", "psi", "sizes", "times")
-    OURS: ClassVar = {"server_lr": "median", "floor": 1e-3}
     PRINTED: ClassVar = {"server_lr": 1.0, "floor": None}
     CHECKS: ClassVar = FedAvg.CHECKS | {
         "gamma0": partial(number, low=0, high=1),
         "normalise": flag,
-        "server_lr": _check_rate,
+        "server_lr": _check_server_lr,
         "floor": optional(partial(number, low=0, high=1, ends="[)")),
         "original": flag,
     }
 
+    @classmethod
+    def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
+        """See `FedAvg.completed`; updates that keep their length need no length for the step."""
+        completed = super().completed(asked)
+        if not flag("normalise", asked.get("normalise", True)):
+            completed = {"server_lr": 1.0} | completed
+        return completed
+
     def __post_init__(self) -> None:
-        if self.server_lr is None and not flag("normalise", self.normalise):
-            self.server_lr = 1.0
         super().__post_init__()
         if self.literal and (self.original or not self.normalise):
             raise ValueError("literal: the printed text has unit updates and its own weights")
@@ -97,10 +104,10 @@ class CGSV(FedAvg):
         self._admit(round)
         if self.gamma0 == 1 and not self.original:
             return super().weights(round)  # r never moves: FedAvg's weights, to the last digit
-        share = self.r[round.clients]
-        if not share.sum() > 0:
+        reputation = self.r[round.clients]
+        if not reputation.sum() > 0:
             return super().weights(round)  # nobody here has any weight: by size
-        return (share / share.sum()).to(round.updates)
+        return (reputation / reputation.sum()).to(round.updates)
 
     def aggregate(self, round: Round) -> Tensor:
         """The new global model [P]; then the weights learn from the round's cosines."""
@@ -120,21 +127,22 @@ class CGSV(FedAvg):
         ones [Xu et al. 2021, Eqs. 5-6]; there it trains on from its own, poorer model. ``train``
         has one model for all, so this is what they would get, not what they got.
         """
-        share = torch.tanh(beta * self.r.clamp(min=0))
-        share = share / share.max() if share.max() > 0 else share
-        rank = step.abs().argsort(descending=True).argsort()
-        keep = rank[None].cpu() < (share * len(step)).floor()[:, None]
-        return torch.where(keep.to(step.device), step, 0)
+        shares = torch.tanh(beta * self.r.clamp(min=0))
+        shares = shares / shares.max() if shares.max() > 0 else shares
+        rank = step.abs().argsort(descending=True).argsort().cpu()
+        entries_kept = (shares * len(step)).floor()
+        kept = (rank < entries_kept[:, None]).to(step.device)
+        return torch.where(kept, step, 0)
 
     def _admit(self, round: Round) -> None:
         """Newcomers enter with their share n_k / n of all samples the server has heard of."""
-        new = round.clients[self.sizes[round.clients] == 0]
-        if len(new) == 0:
+        newcomers = round.clients[self.sizes[round.clients] == 0]
+        if len(newcomers) == 0:
             return
         self.sizes[round.clients] = round.sizes
-        share = self.sizes[new].double() / self.sizes.sum()
-        self.r *= 1 - share.sum()
-        self.r[new] = share
+        entering = self.sizes[newcomers].double() / self.sizes.sum()
+        self.r *= 1 - entering.sum()
+        self.r[newcomers] = entering
 
     def _learn(self, round: Round, psi: Tensor) -> None:
         """Mix the judged clients' weights with their cosines; absent ones keep theirs."""
@@ -143,23 +151,31 @@ class CGSV(FedAvg):
         psi = torch.cat([psi, psi.new_zeros(len(missing))])
         self.times[ids] += 1
         self.psi[ids] = psi
-        mass = self.r[ids].sum()
-        if not mass > 0:
+        total = self.r[ids].sum()
+        if not total > 0:
             return
-        old = self.r[ids] / mass
-        if self.original:
-            start = (self.times[ids] > 1).double()  # reputations start at 0
-            new = (ALPHA * start * old + (1 - ALPHA) * psi).clamp(min=LEAST)
-        else:
-            gamma = 1 - (1 - self.gamma0) / self.times[ids]
-            new = gamma * old + (1 - gamma) * psi
-            if gamma.min() < gamma.max():  # else the division by the sum, below, does the same
-                total = gamma + (1 - gamma) * psi.sum().clamp(min=0)
-                new = new / torch.where(total > 0, total, 1)
-            if self.floor is not None:
-                new = torch.maximum(new, old.clamp(max=self.floor))
-        if new.sum() != 0:
-            self.r[ids] = mass * new / new.sum()
+        shares = self.r[ids] / total
+        mixed = self._reputation(ids, shares, psi) if self.original else self._mix(ids, shares, psi)
+        if mixed.sum() != 0:
+            self.r[ids] = total * mixed / mixed.sum()
+
+    def _mix(self, ids: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
+        """gamma_t r + (1 - gamma_t) psi of the judged clients, [m], on one scale."""
+        gamma = 1 - (1 - self.gamma0) / self.times[ids]
+        mixed = gamma * shares + (1 - gamma) * psi
+        # Where all gammas are alike, the division by the new sum does the same.
+        if gamma.min() < gamma.max():
+            sums = gamma + (1 - gamma) * psi.sum().clamp(min=0)
+            mixed = mixed / torch.where(sums > 0, sums, 1)
+        if self.floor is not None:
+            mixed = torch.maximum(mixed, shares.clamp(max=self.floor))
+        return mixed
+
+    def _reputation(self, ids: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
+        """The original's moving average, which starts from 0 and not from a share, [m]."""
+        judged_before = (self.times[ids] > 1).double()
+        moved = REPUTATION_MEMORY * judged_before * shares + (1 - REPUTATION_MEMORY) * psi
+        return moved.clamp(min=REPUTATION_FLOOR)
 
     def _rate(self, norms: Tensor, weights: Tensor) -> Tensor | float:
         if not isinstance(self.server_lr, str):
@@ -194,20 +210,20 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     weights = reals("weights", weights, [n], dtype=torch.float64).to(updates.device)
     if (weights < 0).any():
         raise ValueError(f"weights: expected numbers of at least 0, got {float(weights.min()):g}")
-    parts = weights[:, None] * _units(updates, _norms(updates))
-    total = parts.sum(0)
-    if _norms(total[None]) <= 1e-12 * weights.sum():
+    vectors = weights[:, None] * _units(updates, _norms(updates))
+    total = vectors.sum(0)
+    if _norms(total[None]) <= CANCELLED * weights.sum():
         raise ValueError("updates: their sum has length 0, so nothing can be aligned with it")
     with one_thread():
-        products = parts @ parts.T  # all that the game needs: [n, n]
+        products = vectors @ vectors.T  # all that the game needs: [n, n]
 
-    def value(s: Tensor) -> Tensor:
-        s = s.double()
-        inner = s @ products.sum(1)  # <x_S, U>
-        squared = ((s @ products) * s).sum(1).clamp(min=0)  # |x_S|^2
+    def value(coalitions: Tensor) -> Tensor:
+        members = coalitions.double()  # [C, n]
+        inner = members @ products.sum(1)  # <x_S, U>
+        squared = ((members @ products) * members).sum(1).clamp(min=0)  # |x_S|^2
         lengths = (squared * products.sum()).sqrt()
-        nowhere = squared <= 1e-24 * (s @ products.diagonal())  # members cancel each other
-        return torch.where(nowhere, 0.0, inner / torch.where(nowhere, 1.0, lengths))
+        cancelled = squared <= CANCELLED**2 * (members @ products.diagonal())
+        return torch.where(cancelled, 0.0, inner / torch.where(cancelled, 1.0, lengths))
 
     return Game(n, value, name="cosine " + files.fingerprint(products)[:12])
 

@@ -1,17 +1,19 @@
 """FedAvg: the base of every strategy. Chapter 1 derives it.
 
 A strategy is the server's side of a round: override ``select``, ``weights`` or ``aggregate``. It
-says what it is asked (its fields), what it remembers (``KEPT``), and where the book departs from
-the paper (``OURS`` and ``PRINTED``); constructors, checks and states follow from that.
+says what it is asked (its fields, whose defaults are ours), what it remembers (``KEPT``), and what
+the paper has instead (``PRINTED``); constructors, checks and states follow from that.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import partial
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import torch
 from torch import Tensor
@@ -21,6 +23,7 @@ from ..engine.rounds import Message, Round, Server
 from ..streams import stream
 
 Check = Callable[[str, Any], Any]  # (name, value) -> the value to keep, or a ValueError, TypeError
+Kind = TypeVar("Kind", bound=type)
 
 
 def optional(check: Check) -> Check:
@@ -39,6 +42,30 @@ def versus(choices: Mapping[str, tuple[object, object]]) -> dict[str, dict[str, 
         for name, (printed, ours) in choices.items()
         if printed != ours
     }
+
+
+def bounded(losses: Tensor) -> Tensor:
+    """Losses of models, in which one that overflows is as bad as a number can say."""
+    worst = torch.finfo(torch.float32).max
+    return torch.nan_to_num(losses, nan=worst, posinf=worst).clamp(max=worst)
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+def strategy(kind: Kind) -> Kind:
+    """Make a strategy of a class: a dataclass whose arguments pass through ``completed``."""
+    made: Any = dataclass(eq=False, kw_only=True)(kind)
+    construct = made.__init__
+    signature = inspect.signature(construct)
+
+    # Only here is it known which arguments were asked for and which are defaults.
+    @functools.wraps(construct)
+    def __init__(self: FedAvg, *args: Any, **options: Any) -> None:
+        asked = signature.bind(self, *args, **options).arguments
+        del asked["self"]
+        construct(self, **self.completed(asked))
+
+    made.__init__ = __init__
+    return made
 
 
 @dataclass(eq=False)
@@ -60,9 +87,7 @@ class FedAvg:
 
     # attributes (or attributes of attributes) that the coming rounds depend on, set by ``start``
     KEPT: ClassVar[tuple[str, ...]] = ("rounds", "evaluations", "total", "applied")
-    # what a field left at None becomes, as the book chooses and (with literal=True) as printed;
-    # where PRINTED says None, the text has no such thing: literal=True drops it, whatever is given
-    OURS: ClassVar[Mapping[str, object]] = {}
+    # fields that the printed text decides otherwise, with its values; None: it has no such thing
     PRINTED: ClassVar[Mapping[str, object]] = {}
     CHECKS: ClassVar[dict[str, Check]] = {
         "per_round": optional(whole),
@@ -71,20 +96,32 @@ class FedAvg:
     }
 
     def __post_init__(self) -> None:
-        literal = flag("literal", getattr(self, "literal", False))
-        for name, printed in self.PRINTED.items():
-            if literal and (printed is None or getattr(self, name) is None):
-                setattr(self, name, printed)
-            elif printed is not None and getattr(self, name) is None:
-                setattr(self, name, self.OURS[name])
+        kind = type(self)
+        if getattr(self, "literal", False) and not hasattr(kind.__init__, "__wrapped__"):
+            raise TypeError(f"literal: {kind.__name__} wants @strategy above it, not @dataclass")
         for name, check in self.CHECKS.items():
             if hasattr(self, name):
                 setattr(self, name, check(name, getattr(self, name)))
 
     @classmethod
+    def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
+        """The arguments asked for and those that follow from them; ``literal``: from the text."""
+        if not flag("literal", asked.get("literal", False)):
+            return asked
+        # What the text does not have goes, even where it was asked for.
+        unknown = [name for name, printed in cls.PRINTED.items() if printed is None]
+        return {**cls.PRINTED, **asked, **dict.fromkeys(unknown)}
+
+    @classmethod
+    def printed(cls, **asked: Any) -> Self:
+        """The paper's text, but for what is asked for; ``literal=True`` is another spelling."""
+        return cls(literal=True, **asked) if cls.PRINTED else cls(**asked)
+
+    @classmethod
     def departures(cls) -> dict[str, dict[str, str]]:
         """Paper versus code, for ``plots.table``: choices that differ, as printed and ours."""
-        return versus({name: (printed, cls.OURS[name]) for name, printed in cls.PRINTED.items()})
+        ours = {option.name: option.default for option in fields(cls)}
+        return versus({name: (printed, ours[name]) for name, printed in cls.PRINTED.items()})
 
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""
@@ -105,17 +142,16 @@ class FedAvg:
         """Ids of the clients asked to take part in round ``t``."""
         if self.per_round is None:
             return torch.arange(self.server.clients)
-        order = torch.randperm(
-            self.server.clients, generator=stream(self.server.seed, "selection", t)
-        )
+        chance = stream(self.server.seed, "selection", t)
+        order = torch.randperm(self.server.clients, generator=chance)
         return order[: self.per_round].sort().values
 
     def weights(self, round: Round) -> Tensor:
         """Aggregation weights [m] of the round's participants."""
-        share = round.sizes.double()
+        amounts = round.sizes.double()
         if self.weighting == "uniform":
-            share = torch.ones_like(share)
-        return (share / share.sum()).to(round.updates)
+            amounts = torch.ones_like(amounts)
+        return (amounts / amounts.sum()).to(round.updates)
 
     def aggregate(self, round: Round) -> Tensor:
         """The new global model [P]; records the weights that made it."""
@@ -142,8 +178,9 @@ class FedAvg:
         state = {"kind": torch.tensor(list(type(self).__name__.encode()))}
         for name in self.KEPT:
             value = attrgetter(name)(self)
-            kind = torch.float64 if isinstance(value, float) else None
-            state[name] = torch.as_tensor(value, dtype=kind).detach().clone()
+            # A number of Python's is one in double precision, and comes back as it was.
+            dtype = torch.float64 if isinstance(value, float) else None
+            state[name] = torch.as_tensor(value, dtype=dtype).detach().clone()
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -151,17 +188,18 @@ class FedAvg:
 
         ValueError if the state belongs to another strategy or number of clients
         """
-        own = self.state_dict()
-        shapes = {name: list(part.shape) for name, part in state.items()}
-        same = shapes == {name: list(part.shape) for name, part in own.items()}
-        if not same or not torch.equal(state["kind"], own["kind"]):
+        current = self.state_dict()
+        shapes = {name: list(tensor.shape) for name, tensor in state.items()}
+        fits = shapes == {name: list(tensor.shape) for name, tensor in current.items()}
+        if not fits or not torch.equal(state["kind"], current["kind"]):
             raise ValueError(f"state: {type(self).__name__} of these clients cannot hold {shapes}")
         for name in self.KEPT:
-            path, _, last = name.rpartition(".")
-            old: Any = attrgetter(name)(self)
-            kept = state[name].clone().requires_grad_(getattr(old, "requires_grad", False))
-            setattr(
-                attrgetter(path)(self) if path else self,
-                last,
-                kept if torch.is_tensor(old) else kept.item(),
-            )
+            path, _, attribute = name.rpartition(".")
+            owner: Any = attrgetter(path)(self) if path else self
+            previous = getattr(owner, attribute)
+            restored: Any = state[name].clone()
+            if torch.is_tensor(previous):
+                restored.requires_grad_(previous.requires_grad)
+            else:
+                restored = restored.item()
+            setattr(owner, attribute, restored)

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..checks import choice, flag, number, whole
 from ..engine.model import Model
 from ..engine.rounds import Round, Server
-from .fedavg import optional
+from .fedavg import optional, strategy
 from .sfedavg import SFedAvg
 
 
@@ -47,8 +47,8 @@ class Inspection:
             group = keys == key
             votes = torch.bincount(predicted[group].cpu(), minlength=len(self.right))
             label = int(votes.argmax())
-            share = int(votes[label]) / int(votes.sum())
-            if label != int(y[group][0]) and self.accept(label, share):
+            predicted_so = int(votes[label]) / int(votes.sum())
+            if label != int(y[group][0]) and self.accept(label, predicted_so):
                 renamed[group] = label
         return renamed
 
@@ -58,7 +58,7 @@ class Inspection:
         return share > right if self.margin is None else share >= right - self.margin - 1e-12
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class LabelStandardisation(SFedAvg):
     """S-FedAvg whose server tells suspects that their labels may be permuted; clients answer.
 
@@ -87,14 +87,13 @@ class LabelStandardisation(SFedAvg):
     """
 
     margin: float | None = 0.05
-    spread: float | None = None
+    spread: float = 0.05
     window: int = 5
     once: bool = False
     accuracy: str = "recall"
-    groups: str | None = None
+    groups: str = "original"
 
     KEPT: ClassVar = (*SFedAvg.KEPT, "recent", "corrections", "stable_at")
-    OURS: ClassVar = SFedAvg.OURS | {"margin": 0.05, "spread": 0.05, "groups": "original"}
     PRINTED: ClassVar = SFedAvg.PRINTED | {"margin": None, "spread": 0.02, "groups": "current"}
     CHECKS: ClassVar = SFedAvg.CHECKS | {
         "margin": optional(partial(number, low=0, high=1)),
@@ -134,9 +133,9 @@ class LabelStandardisation(SFedAvg):
     def _right(self, predicted: Tensor, y: Tensor) -> Tensor:
         """P [classes]: recall or precision; infinite for a class that nothing is known of."""
         classes = self.server.classes
-        of = y if self.accuracy == "recall" else predicted
-        hits = torch.bincount(of[predicted == y].cpu(), minlength=classes).double()
-        total = torch.bincount(of.cpu(), minlength=classes).double()
+        counted = y if self.accuracy == "recall" else predicted
+        hits = torch.bincount(counted[predicted == y].cpu(), minlength=classes).double()
+        total = torch.bincount(counted.cpu(), minlength=classes).double()
         return torch.where(total > 0, hits / total, math.inf)
 
     def message(self, t: int) -> Inspection | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import ClassVar
 
@@ -17,10 +17,13 @@ from torch import Tensor
 
 from ..checks import choice, instance, number, reals, whole
 from ..engine.rounds import Round
-from ..games import shapley
+from ..games import sampling, shapley
+from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.round_tables import gradient, hessian_product, round_table
-from .fedavg import FedAvg
+from .fedavg import FedAvg, strategy
+
+ROUNDING = 1e-12  # a difference of worths smaller than this share of them is none
 
 
 def _callable(name: str, value: object) -> Callable:
@@ -29,14 +32,14 @@ def _callable(name: str, value: object) -> Callable:
     return instance(name, value, Callable, "a function such as fm.exact")  # type: ignore
 
 
-def few_or_many(game: Game) -> shapley.Estimate:
+def few_or_many(game: Game) -> Estimate:
     """Shapley values of a game: exact up to 12 players, beyond by 64 antithetic orders."""
     if game.n <= 12:
         return shapley.exact(game)
-    return shapley.permutation(game, 64, antithetic=True)
+    return sampling.permutation(game, 64, antithetic=True)
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class RoundScore(FedAvg):
     """Federated averaging that gives every update a number: inherit, and write ``score``.
 
@@ -85,11 +88,12 @@ class RoundScore(FedAvg):
         """Federated averaging's model [P]; notes what the round's updates are worth."""
         weights, ids = self.weights(round), round.clients
         name = f"{type(self).__name__}.score"
-        found = reals(name, self.score(round), [len(ids)], dtype=torch.float64).cpu()
-        old = torch.where(self.seen[ids] > 0, self.memory, 0.0)
-        self.now[ids] = old * self.now[ids] + (1 - old) * found
+        scores = reals(name, self.score(round), [len(ids)], dtype=torch.float64).cpu()
+        # Nothing is remembered of a client that is scored for the first time.
+        memory = self.memory * (self.seen[ids] > 0).double()
+        self.now[ids] = memory * self.now[ids] + (1 - memory) * scores
         self.seen[ids] += 1
-        self.record(round, weights, found * self.discount ** (round.t - 1))
+        self.record(round, weights, scores * self.discount ** (round.t - 1))
         return round.theta + weights @ round.updates
 
     def table(self, round: Round, absent: str = "left out") -> Game:
@@ -104,7 +108,7 @@ class RoundScore(FedAvg):
         self.evaluations += len(codes)
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class RoundValue(RoundScore):
     """A value of each round's game, ``RoundValue(fm.banzhaf)``; by default the Shapley value.
 
@@ -128,11 +132,11 @@ class RoundValue(RoundScore):
     def score(self, round: Round) -> Tensor:
         """The values of the round's game, [m]."""
         with self.counted(self.table(round, self.absent)) as game:
-            found = instance("value", self.value(game), shapley.Estimate, "what fm.exact returns")
-            return found.values
+            estimate = instance("value", self.value(game), Estimate, "what fm.exact returns")
+        return estimate.values
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class GTGShapley(RoundScore):
     """Guided truncation as published: skip quiet rounds, leave orders early, stop when settled.
 
@@ -169,24 +173,26 @@ class GTGShapley(RoundScore):
         """Truncated guided values of the round, [m]; 0 for all in a quiet one."""
         m = len(round.clients)
         with self.counted(self.table(round)) as game:
-            return self._guided(round, game, m)
+            nobody, everybody = game(torch.tensor([[False] * m, [True] * m])).tolist()
+            gain = abs(everybody - nobody)
+            self.largest = max(self.largest, gain)
+            if gain <= self.between * self.largest:
+                return torch.zeros(m, dtype=torch.float64)
+            return self._guided(game, self.within * gain, 10_000 * self.server.seed + round.t)
 
-    def _guided(self, round: Round, game: Game, m: int) -> Tensor:
-        ends = game(torch.tensor([[False] * m, [True] * m]))
-        gain = abs(float(ends[1] - ends[0]))
-        self.largest = max(self.largest, gain)
-        found = torch.zeros(m, dtype=torch.float64)
-        if gain > self.between * self.largest:
-            for orders in range(m, max(m, self.samples) + 1, m):
-                last, seed = found, 10_000 * self.server.seed + round.t
-                found = shapley.guided(game, orders, self.within * gain, seed).values
-                change = ((found - last).abs() / found.abs().clamp(min=1e-12)).mean()
-                if orders > m and change <= self.settled:
-                    break
-        return found
+    def _guided(self, game: Game, tolerance: float, seed: int) -> Tensor:
+        """Values by guided orders, a sweep of all clients more at a time, until they settle."""
+        values = torch.zeros(game.n, dtype=torch.float64)
+        for orders in range(game.n, max(game.n, self.samples) + 1, game.n):
+            previous = values
+            values = sampling.guided(game, orders, tolerance, seed).values
+            change = ((values - previous).abs() / values.abs().clamp(min=1e-12)).mean()
+            if orders > game.n and change <= self.settled:
+                break
+        return values
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class ShapleyFL(RoundScore):
     """Shapley values scaled to [0, 1] within each round, and smoothed over rounds.
 
@@ -200,11 +206,15 @@ class ShapleyFL(RoundScore):
         """(phi - min) / (max - min) of the round's Shapley values, [m]; 1/2 if all are equal."""
         with self.counted(self.table(round)) as game:
             phi = few_or_many(game).values
+            worth = game(torch.ones(1, game.n, dtype=torch.bool)).abs().max()
         span = phi.max() - phi.min()
-        return (phi - phi.min()) / span if span > 0 else torch.full_like(phi, 0.5)
+        # In a round that changes nothing, values differ by rounding, which is not worth a score.
+        if not span > ROUNDING * worth:
+            return torch.full_like(phi, 0.5)
+        return (phi - phi.min()) / span
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class Taylor(RoundScore):
     """What an update does to the validation loss, from one gradient, or from one Hessian product.
 
@@ -226,7 +236,7 @@ class Taylor(RoundScore):
         return -(steps @ slope)
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class TrustCosine(RoundScore):
     """Cosine of an update with the server's own descent direction, at least 0.
 
@@ -237,11 +247,11 @@ class TrustCosine(RoundScore):
 
     def score(self, round: Round) -> Tensor:
         """max(0, cos(delta_i, -g)), [m]."""
-        own = -gradient(round, self.server)
-        return torch.cosine_similarity(round.updates, own[None], dim=1).clamp(min=0)
+        descent = -gradient(round, self.server)
+        return torch.cosine_similarity(round.updates, descent[None], dim=1).clamp(min=0)
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class ClassCosine(RoundScore):
     """Cosine of each class's row of the last layer with the aggregate's, meant over classes.
 
@@ -253,7 +263,7 @@ class ClassCosine(RoundScore):
 
     def score(self, round: Round) -> Tensor:
         """Mean over classes of cos(row of delta_i, row of U), [m]."""
-        parts = [part for part in self.server.net.split(round.updates) if part.ndim > 2]
-        last = parts[-1].flatten(2)  # [m, classes, inputs]
-        whole = torch.einsum("i,icd->cd", self.weights(round), last)
-        return torch.cosine_similarity(last, whole[None], dim=2).mean(1)
+        tables = [part for part in self.server.net.split(round.updates) if part.ndim > 2]
+        last_layer = tables[-1].flatten(2)  # [m, classes, inputs]
+        aggregate = torch.einsum("i,icd->cd", self.weights(round), last_layer)
+        return torch.cosine_similarity(last_layer, aggregate[None], dim=2).mean(1)

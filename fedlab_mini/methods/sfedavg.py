@@ -8,7 +8,7 @@ label_standardisation.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import ClassVar
 
@@ -27,7 +27,7 @@ from ..games.sampling import permutation
 from ..games.shapley import exact as exact_values
 from ..streams import stream
 from ..worlds.federation import Federation
-from .fedavg import FedAvg, optional
+from .fedavg import FedAvg, bounded, optional, strategy
 
 
 def _check_temperature(name: str, value: object) -> float:
@@ -35,7 +35,7 @@ def _check_temperature(name: str, value: object) -> float:
     return math.inf if infinite else number(name, value, low=0, ends="(]")
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class SFedAvg(FedAvg):
     """Select clients by a softmax of their relevance; the round's Shapley values are what moves it.
 
@@ -68,7 +68,7 @@ class SFedAvg(FedAvg):
     alpha: float = field(default=0.75, kw_only=False)
     beta: float = field(default=0.25, kw_only=False)
     permutations: int = 10
-    temperature: float | None = None
+    temperature: float = 0.02
     metric: str = "accuracy"
     empty: str = "theta"
     exact: bool | None = None
@@ -79,7 +79,6 @@ class SFedAvg(FedAvg):
     per_round: int | None = field(default=None, init=False, repr=False)
 
     KEPT: ClassVar = (*FedAvg.KEPT, "phi", "values", "class_scores")
-    OURS: ClassVar = {"temperature": 0.02}
     PRINTED: ClassVar = {"temperature": 1.0}
     CHECKS: ClassVar = FedAvg.CHECKS | {
         "m": optional(whole),
@@ -126,21 +125,22 @@ class SFedAvg(FedAvg):
         """
         clients = self.server.clients
         chance = stream(self.server.seed, "selection", t)
-        noise = torch.rand(clients, generator=chance, dtype=torch.float64)
-        keys = (self.phi - self.phi.max()) / self.temperature - (
-            -noise.clamp(min=1e-300).log()
-        ).log()
-        return keys.topk(clients if self.m is None else self.m).indices.sort().values
+        uniform = torch.rand(clients, generator=chance, dtype=torch.float64)
+        noise = -(-uniform.clamp(min=1e-300).log()).log()
+        keys = (self.phi - self.phi.max()) / self.temperature + noise
+        drawn = keys.topk(clients if self.m is None else self.m).indices
+        return drawn.sort().values
 
     def aggregate(self, round: Round) -> Tensor:
         """The new global model [P], the mean of the updates; then the relevances learn."""
         weights = self.weights(round)
         x, y = self.server.validation
         if self.by_class:
-            own = torch.stack([self._values(round, weights, *part) for part in self._classes(x, y)])
-            share = torch.bincount(y.cpu(), minlength=len(own)).double() / len(y)
-            values = share @ own  # a mean over samples: the linearity of the Shapley value
-            self._learn(self.class_scores, round, own.T)
+            samples = ((x[y == label], y[y == label]) for label in range(self.server.classes))
+            by_class = torch.stack([self._values(round, weights, *some) for some in samples])
+            share = torch.bincount(y.cpu(), minlength=len(by_class)).double() / len(y)
+            values = share @ by_class  # a mean over samples: the linearity of the Shapley value
+            self._learn(self.class_scores, round, by_class.T)
         else:
             values = self._values(round, weights, x, y)
         self._learn(self.phi, round, values)
@@ -153,7 +153,7 @@ class SFedAvg(FedAvg):
         """phi <- alpha phi + beta value for the round's clients; phi [K] or [K, classes]."""
         ids = torch.cat([round.clients, round.missing])
         floor = values.amin(0, keepdim=True).clamp(max=0)
-        values = torch.cat([values, floor.repeat(len(round.missing), *[1] * (values.ndim - 1))])
+        values = torch.cat([values, floor.expand(len(round.missing), *values.shape[1:])])
         phi[ids] = self.alpha * phi[ids] + self.beta * values
 
     def _values(self, round: Round, weights: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -172,16 +172,15 @@ class SFedAvg(FedAvg):
         )
 
         def worth(coalitions: Tensor) -> Tensor:
-            worst = torch.finfo(torch.float32).min  # a model that overflows is as bad as can be
-            found = torch.nan_to_num(value(coalitions), nan=worst, neginf=worst).clamp(min=worst)
+            gained = -bounded(-value(coalitions))
             if self.empty == "zero":
-                found[~coalitions.any(1)] = 0.0
-            return found
+                gained[~coalitions.any(1)] = 0.0
+            return gained
 
         game = Game(len(round.clients), worth, mark="a round")  # never saved
         seed = stream(self.server.seed, "orders", round.t).initial_seed()
         if self.literal:
-            values = printed(game, self.permutations, seed)
+            values = algorithm_2(game, self.permutations, seed)
         elif self._enumerate(game.n):
             values = exact_values(game).values
         else:
@@ -194,11 +193,8 @@ class SFedAvg(FedAvg):
             return m <= 20 and 2**m <= self.permutations * (m - 1) + 2
         return self.exact
 
-    def _classes(self, x: Tensor, y: Tensor) -> list[tuple[Tensor, Tensor]]:
-        return [(x[y == c], y[y == c]) for c in range(self.server.classes)]
 
-
-def printed(game: Game, permutations: int, seed: int) -> Tensor:
+def algorithm_2(game: Game, permutations: int, seed: int) -> Tensor:
     """Algorithm 2 to the letter: the mean of v(S + i) - v(S), S = {j : place of j <= i}.
 
     i is a client's place in the list 1..n, and is compared with places in the order; so S are the
@@ -209,8 +205,8 @@ def printed(game: Game, permutations: int, seed: int) -> Tensor:
     place = orders.argsort(1)  # [R, n], from 0
     before = place[:, None, :] <= torch.arange(n)[:, None]  # [R, i, j]
     joined = before | torch.eye(n, dtype=torch.bool)
-    gain = game(joined.flatten(0, 1)) - game(before.flatten(0, 1))
-    return gain.view(permutations, n).mean(0)
+    marginal_gains = game(joined.flatten(0, 1)) - game(before.flatten(0, 1))
+    return marginal_gains.view(permutations, n).mean(0)
 
 
 def class_relevance(
@@ -220,7 +216,7 @@ def class_relevance(
     rounds: int = 50,
     local: LocalSGD | None = None,
     m: int | None = 5,
-    temperature: float | None = math.inf,
+    temperature: float = math.inf,
     metric: str = "accuracy",
     seed: int = 0,
 ) -> Tensor:
@@ -244,7 +240,7 @@ def class_relevance(
         )
         source = train(source, net, strategy, rounds=rounds, local=local, seed=seed)
     instance("source", source, History, "a History or a Federation")
-    found = getattr(source.strategy, "class_scores", None)
-    if found is None or found.shape[1] == 0:
+    relevance = getattr(source.strategy, "class_scores", None)
+    if relevance is None or relevance.shape[1] == 0:
         raise ValueError("source: no class relevances; train with fm.SFedAvg(..., by_class=True)")
-    return found.clone()
+    return relevance.clone()

@@ -12,7 +12,7 @@ from torch.distributions import Bernoulli
 
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round
-from fedlab_mini.methods.reinforce import PULL, Policy, log_probability
+from fedlab_mini.methods.policy import PULL, Policy, log_probability
 
 D = 3  # inputs of the policy
 
@@ -133,7 +133,7 @@ def test_sampled_selections_have_the_mean_gradient():
     policy, inputs, rewards = a_policy(6), numbers(n, D, seed=7), numbers(2**n, seed=8)
     logits = policy.logits(inputs)
     omega = logits.detach().sigmoid()
-    selections = strategy._draw(omega, 1)
+    selections = strategy.draw(omega, 1)
     assert selections.shape == (draws, n)
     assert set(selections.unique().tolist()) == {0.0, 1.0}
     code = (selections @ 2.0 ** torch.arange(n, dtype=torch.float64)).long()
@@ -205,7 +205,7 @@ class Enumerator:
 
     def advantages_of(self, selections: Tensor, monkeypatch: pytest.MonkeyPatch) -> Tensor:
         """What the strategy makes of these selections [Q, m]: advantages [Q]."""
-        monkeypatch.setattr(self.strategy, "_draw", lambda omega, *_: selections.to(omega))
+        monkeypatch.setattr(self.strategy, "draw", lambda omega, *_: selections.to(omega))
         self.strategy.aggregate(self.round)
         return self.advantages
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round
-from fedlab_mini.methods.sfedavg import printed
+from fedlab_mini.methods.sfedavg import algorithm_2 as packaged
 
 NET = fm.mlp(4, 5, 3)  # P = 43
 CLASSES = 3
@@ -178,7 +178,7 @@ def test_printed_values_of_one_order_are_algorithm_2(make_game, n):
     known = [algorithm_2(worth, order) for order in itertools.permutations(range(n))]
     seen = set()
     for seed in range(60 * n):
-        found = printed(game, 1, seed)
+        found = packaged(game, 1, seed)
         near = [k for k, v in enumerate(known) if torch.allclose(found, v, rtol=0, atol=1e-12)]
         assert near
         seen.add(near[0])
@@ -193,7 +193,7 @@ def test_printed_values_of_three_orders_are_a_mean(make_game):
     alone = torch.stack(known)
     mixed = 0
     for seed in range(20):
-        found = printed(game, 3, seed)
+        found = packaged(game, 3, seed)
         assert float((means - found).abs().amax(1).min()) < 1e-12
         mixed += float((alone - found).abs().amax(1).min()) > 1e-9
     assert mixed > 10  # three orders, not one order three times
@@ -203,7 +203,7 @@ def test_printed_values_of_three_orders_are_a_mean(make_game):
 def test_printed_values_go_to_the_mean_of_algorithm_2_over_all_orders(make_game, n):
     worth = table(n, 8)
     all_ = torch.stack([algorithm_2(worth, p) for p in itertools.permutations(range(n))])
-    found, spread = printed(make_game(n, 8), 20_000, 1), all_.std(0) / math.sqrt(20_000)
+    found, spread = packaged(make_game(n, 8), 20_000, 1), all_.std(0) / math.sqrt(20_000)
     assert ((found - all_.mean(0)).abs() <= 4.5 * spread + 1e-12).all()
     exact = by_orders(worth, n)
     assert float((all_.mean(0) - exact).abs().max()) > 0.05  # these are no Shapley values
@@ -216,7 +216,7 @@ def test_the_last_of_the_list_earns_nothing_and_nobody_asks_for_the_empty_coalit
         asked.append(coalitions)
         return coalitions.double() @ torch.tensor([1.0, 2, 4, 8]).double()
 
-    values = printed(fm.Game(4, worth), 300, 0)
+    values = packaged(fm.Game(4, worth), 300, 0)
     assert float(values[3]) == 0
     assert torch.cat(asked).any(1).all()
     # of an additive game, client i gains where it stands later than place i: a share (n - i) / n

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round
-from fedlab_mini.methods.reinforce import others, scaled, shortened
+from fedlab_mini.methods.policy import scaled
+from fedlab_mini.methods.reinforce import others, shortened
 
 LEARNED = (fm.FRCCE, fm.FLDVE, fm.DVRLRemoval)
 LN2 = math.log(2)
@@ -59,7 +60,7 @@ class Bench:
     def draw(self, *selections: list[int]) -> Bench:
         """From now on these are the selections of every round."""
         table = torch.tensor(selections)
-        self.patch.setattr(self.strategy, "_draw", lambda omega, *_: table.to(omega))
+        self.patch.setattr(self.strategy, "draw", lambda omega, *_: table.to(omega))
         return self
 
     def omega(self, *omega: float) -> Bench:
@@ -180,7 +181,7 @@ def test_a_model_that_overflows_is_as_bad_as_can_be(monkeypatch):
     assert b.advantages(a_round(push(0.5, -1e308))) == [1, 0]
 
 
-@pytest.mark.parametrize("scaling", ["client", "round", "none"])
+@pytest.mark.parametrize("scaling", ["client", "none"])
 def test_a_huge_update_without_a_limit_does_not_end_the_learning(scaling):
     strategy = started(fm.FRCCE(scaling=scaling, limit=None), 3, dtype=torch.float32)
     for t in range(1, 6):
@@ -239,41 +240,10 @@ def test_when_nobody_is_selected_model_and_policy_stay(monkeypatch):
     assert (strategy.scores > 0).all()  # they were judged, though
 
 
-@pytest.mark.parametrize("make", [fm.FRCCE, fm.FLDVE])
-def test_unlikely_clients_are_drawn_only_if_redrawn(make):
-    omega = torch.full((3,), 1e-12, dtype=torch.float64)
-    keep = started(make(probes=200, empty="keep"), 3)._draw(omega, 1)
-    assert keep.shape == (200, 3)
-    assert not keep.any()
-    draws = 20_000
-    again = started(make(probes=draws, empty="redraw"), 3)._draw(omega, 1)
-    assert again.any(1).all()
-    # each of the 7 selections that are not empty is equally likely
-    count = torch.bincount((again @ torch.tensor([1.0, 2, 4]).double()).long(), minlength=8)
-    z = (count[1:] - draws / 7) / (draws / 7 * 6 / 7) ** 0.5
-    assert count[0] == 0
-    assert float(z.abs().max()) < 5
-
-
-def test_redrawing_leaves_selections_that_chose_somebody():
-    omega = torch.tensor([0.3, 0.2], dtype=torch.float64)
-    kept = started(fm.FRCCE(probes=500, empty="keep"), 2)._draw(omega, 1)
-    again = started(fm.FRCCE(probes=500, empty="redraw"), 2)._draw(omega, 1)
-    some = kept.any(1)
-    assert 0 < int(some.sum()) < 500
-    assert torch.equal(kept[some], again[some])
-    assert again.any(1).all()
-
-
-def test_one_client_is_redrawn_until_it_is_in():
-    omega = torch.zeros(1, dtype=torch.float64)
-    assert started(fm.FRCCE(empty="redraw"), 1)._draw(omega, 1).tolist() == [[1]]
-
-
 def test_draws_depend_on_the_round_and_the_seed():
     omega, one = torch.full((60,), 0.5, dtype=torch.float64), started(fm.FRCCE(), 60)
-    assert torch.equal(one._draw(omega, 1), one._draw(omega, 1))
-    assert not torch.equal(one._draw(omega, 1), one._draw(omega, 2))
+    assert torch.equal(one.draw(omega, 1), one.draw(omega, 1))
+    assert not torch.equal(one.draw(omega, 1), one.draw(omega, 2))
 
 
 # --- what goes out -------------------------------------------------------------------------------
@@ -300,15 +270,6 @@ def test_fldve_weighs_in_proportion_to_omega(monkeypatch):
     torch.testing.assert_close(theta, push(0.05 + 0.2 / 6 + 0.4 / 3)[0], rtol=0, atol=1e-7)
     b.strategy.aggregate(a_round(push(0.1, 0.2, 0.4), sizes=[1, 50, 9], t=2))
     assert b.strategy.applied.tolist() == pytest.approx([0.5, 1 / 6, 1 / 3], abs=1e-7)
-
-
-def test_fldve_may_deploy_its_probe(monkeypatch):
-    b = bench(fm.FLDVE(probes=2, deploy="probe"), 3, monkeypatch).omega(0.9, 0.3, 0.6)
-    b.draw([1, 0, 1], [1, 1, 0]).strategy.aggregate(a_round(push(0.1, 0.2, 0.4)))
-    assert b.strategy.applied.tolist() == pytest.approx([0.6, 0, 0.4], abs=1e-7)
-    theta = b.draw([0, 0, 0], [1, 1, 0]).strategy.aggregate(a_round(push(0.1, 0.2, 0.4), t=2))
-    assert not theta.any()
-    assert not b.strategy.applied.any()
 
 
 def test_removal_drops_who_is_below_one_half(monkeypatch):
@@ -410,17 +371,6 @@ def test_scaling_per_client_gives_mean_square_one():
     torch.testing.assert_close(scaled(rows, "client"), torch.tensor(wanted, dtype=torch.float64))
 
 
-def test_scaling_per_round_gives_columns_of_mean_zero_and_variance_one():
-    rows = torch.tensor([[1.0, 5, 7], [3, 5, 9], [5, 5, 2]], dtype=torch.float64)
-    found = scaled(rows, "round")
-    root = 1.5**0.5
-    assert found[:, 0].tolist() == pytest.approx([-root, 0, root])
-    assert found[:, 1].tolist() == [0, 0, 0]
-    spread = (26 / 3) ** 0.5  # of 7, 9, 2 around 6
-    assert found[:, 2].tolist() == pytest.approx([1 / spread, 3 / spread, -4 / spread])
-    assert not scaled(rows[:1], "round").any()
-
-
 def test_no_scaling_reads_the_update_itself():
     rows = torch.tensor([[1.0, 5, 7], [3, 5, 9]])
     assert torch.equal(scaled(rows, "none"), rows)
@@ -432,7 +382,7 @@ def omegas(strategy: fm.FRCCE, updates: Tensor, **of_round) -> Tensor:
     return strategy.omega
 
 
-@pytest.mark.parametrize(("scaling", "same"), [("client", True), ("round", False), ("none", False)])
+@pytest.mark.parametrize(("scaling", "same"), [("client", True), ("none", False)])
 def test_lengths_do_not_matter_if_scaled_per_client(scaling, same):
     updates = push(0.5, -0.3, 0.2) + torch.tensor([0.1, 0, 0.2, -0.4], dtype=torch.float64)
     longer = updates * torch.tensor([[1.0], [3], [0.5]], dtype=torch.float64)
@@ -441,20 +391,12 @@ def test_lengths_do_not_matter_if_scaled_per_client(scaling, same):
     assert torch.allclose(one, other, rtol=0, atol=1e-9) == same
 
 
-def test_a_common_part_does_not_matter_if_scaled_per_round():
-    updates = torch.randn(4, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    options = {"scaling": "round", "limit": None}
-    one = omegas(started(fm.FRCCE(**options), 4), updates)
-    other = omegas(started(fm.FRCCE(**options), 4), 2 * updates + 0.3)
-    torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
-
-
 def deep() -> fm.Model:
     """Two layers: 3 inputs, 4 hidden units, 2 classes; 16 parameters, then 8 + 2."""
     return fm.mlp(3, 4, 2)
 
 
-@pytest.mark.parametrize("scaling", ["client", "round", "none"])
+@pytest.mark.parametrize("scaling", ["client", "none"])
 def test_the_last_layer_is_all_that_is_read(scaling):
     generator = torch.Generator().manual_seed(0)
     updates = torch.randn(3, 26, generator=generator, dtype=torch.float64)
@@ -586,9 +528,9 @@ def test_defaults_and_what_literal_changes():
         1e-5, "printed", "moving", "none", "all", 0, None, 1, 20
     ]  # fmt: skip
     ours, printed = fm.FLDVE(), fm.FLDVE(literal=True)
-    names = ("lr", "sign", "baseline", "scaling", "probes", "deploy")
-    assert [getattr(ours, n) for n in names] == [1e-3, "gain", "probes", "client", 8, "weighted"]
-    assert [getattr(printed, n) for n in names] == [1e-5, "gain", "previous", "none", 1, "weighted"]
+    names = ("lr", "sign", "baseline", "scaling", "probes")
+    assert [getattr(ours, n) for n in names] == [1e-3, "gain", "probes", "client", 8]
+    assert [getattr(printed, n) for n in names] == [1e-5, "gain", "previous", "none", 1]
     assert fm.FLDVE(probes=1).baseline == "previous"
     assert fm.DVRLRemoval().probes == 8
 

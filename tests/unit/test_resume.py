@@ -18,7 +18,7 @@ import fedlab_mini as fm
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.rounds import Round, Server
-from fedlab_mini.worlds.corrupt import UpdateAttack
+from fedlab_mini.worlds.attacks import UpdateAttack
 
 SIZES = (9, 4, 20, 13, 7)
 LOCAL = LocalSGD(batch=4)
@@ -27,8 +27,8 @@ MAKES: dict[str, Callable[..., fm.FedAvg]] = {
     "CGSV": functools.partial(fm.CGSV, per_round=3),
     "CGSV original": functools.partial(fm.CGSV, original=True, server_lr="mean"),
     "FRCCE": functools.partial(fm.FRCCE, per_round=4),
-    "FRCCE moving": functools.partial(fm.FRCCE, baseline="moving", scaling="round"),
-    "FRCCE together": functools.partial(fm.FRCCE, inputs="all", empty="redraw"),
+    "FRCCE moving": functools.partial(fm.FRCCE, baseline="moving", scaling="none"),
+    "FRCCE together": functools.partial(fm.FRCCE, inputs="all"),
     "FLDVE": fm.FLDVE,
     "DVRLRemoval": fm.DVRLRemoval,
     "SFedAvg": functools.partial(fm.SFedAvg, 3),
@@ -463,9 +463,9 @@ def test_a_checkpoint_of_other_work_is_refused(make_fed, path, change):
         (fm.FRCCE(), fm.FRCCE(sign="printed")),
         (fm.FRCCE(), fm.FRCCE(clamp=0.0)),
         (fm.FRCCE(), fm.FRCCE(limit=None)),
-        (fm.FRCCE(), fm.FRCCE(empty="redraw")),
+        (fm.FRCCE(), fm.FRCCE(layer="all")),
         (fm.FRCCE(), fm.FRCCE(weighting="size")),
-        (fm.FLDVE(), fm.FLDVE(deploy="probe")),
+        (fm.FLDVE(), fm.FLDVE(probes=4)),
         (fm.FLDVE(), fm.FLDVE(probes=4)),
         (fm.FLDVE(), fm.DVRLRemoval()),
         (fm.FLDVE(probes=1), fm.FLDVE(literal=True)),

@@ -7,6 +7,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import helpers
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.rounds import Round
+from fedlab_mini.methods import fedavg
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)
 LINEAR: dict[str, Callable[..., fm.FedAvg]] = {
@@ -32,12 +34,12 @@ LINEAR: dict[str, Callable[..., fm.FedAvg]] = {
 LEARNED: dict[str, Callable[..., fm.FRCCE]] = {
     "FRCCE": fm.FRCCE,
     "FRCCE probes": functools.partial(fm.FRCCE, probes=3, baseline="probes"),
-    "FRCCE moving, redraw": functools.partial(fm.FRCCE, baseline="moving", empty="redraw"),
-    "FRCCE previous, round": functools.partial(fm.FRCCE, baseline="previous", scaling="round"),
+    "FRCCE moving": functools.partial(fm.FRCCE, baseline="moving"),
+    "FRCCE previous, unscaled": functools.partial(fm.FRCCE, baseline="previous", scaling="none"),
     "FRCCE by size": functools.partial(fm.FRCCE, weighting="size", layer="all"),
     "FRCCE literal": functools.partial(fm.FRCCE, literal=True),
     "FLDVE": fm.FLDVE,
-    "FLDVE one probe": functools.partial(fm.FLDVE, probes=1, deploy="probe"),
+    "FLDVE one probe": functools.partial(fm.FLDVE, probes=1),
     "FLDVE literal": functools.partial(fm.FLDVE, literal=True),
     "DVRLRemoval": fm.DVRLRemoval,
 }
@@ -113,7 +115,7 @@ def with_coins_by_place(strategy: fm.FedAvg) -> fm.FedAvg:
             chance = torch.Generator().manual_seed(t)
             return (torch.rand(strategy.probes, len(omega), generator=chance) < omega).to(omega)
 
-        strategy._draw = draw
+        strategy.draw = draw
     return strategy
 
 
@@ -365,7 +367,7 @@ def test_the_order_of_the_rows_does_not_matter_once_the_coins_are_tossed(make, m
         coins = (numbers(one.probes, 6, seed=t) > -0.3).double()
         for strategy, order in ((one, ids), (other, mixed)):
             if not strategy.literal or not isinstance(strategy, fm.FLDVE):
-                monkeypatch.setattr(strategy, "_draw", lambda *_, s=coins[:, order]: s)
+                monkeypatch.setattr(strategy, "draw", lambda *_, s=coins[:, order]: s)
         theta, same = one.aggregate(a_round(ids, t)), other.aggregate(a_round(mixed, t))
         torch.testing.assert_close(one.omega, other.omega, rtol=0, atol=1e-9)
         torch.testing.assert_close(theta, same, rtol=0, atol=1e-9)
@@ -474,7 +476,7 @@ def test_coins_belong_to_ids_not_to_places():
         torch.tensor([8, 1, 5, 2]),
     )
     order = torch.tensor([2, 0, 3, 1])
-    one, other = strategy._draw(omega, 3, ids), strategy._draw(omega[order], 3, ids[order])
+    one, other = strategy.draw(omega, 3, ids), strategy.draw(omega[order], 3, ids[order])
     assert torch.equal(one[:, order], other)
 
 
@@ -497,21 +499,48 @@ def test_what_is_kept_is_all_that_a_round_changes(make):
 def test_paper_versus_code_is_what_the_constructor_does(name):
     kind, _ = BOTH[name]
     ours, literal, rows = kind(), kind(literal=True), kind.departures()
-    assert kind.OURS.keys() == kind.PRINTED.keys()
-    assert rows.keys() == {n for n in kind.OURS if kind.OURS[n] != kind.PRINTED[n]}
+    assert repr(kind.printed()) == repr(literal)
+    assert rows.keys() == {n for n in kind.PRINTED if getattr(ours, n) != kind.PRINTED[n]}
     for choice, row in rows.items():
-        pairs = zip(row.values(), (kind.PRINTED[choice], kind.OURS[choice]), strict=True)
+        pairs = zip(row.values(), (kind.PRINTED[choice], getattr(ours, choice)), strict=True)
         assert all(text in (str(value), f"{value:g}" if isinstance(value, float) else "none")
                    for text, value in pairs)  # fmt: skip
-    for choice in kind.OURS:
-        assert getattr(ours, choice) == kind.OURS[choice]
-        assert getattr(literal, choice) == kind.PRINTED[choice]
-    given = {choice: kind.OURS[choice] for choice in rows if kind.PRINTED[choice] is not None}
+    for choice, printed in kind.PRINTED.items():
+        assert getattr(literal, choice) == printed
+    given = {n: getattr(ours, n) for n in rows if kind.PRINTED[n] is not None}
     if issubclass(kind, fm.FLDVE):  # one probe by the text, whatever is asked
         del given["probes"], given["baseline"]
-    mixed = kind(literal=True, **given)
-    assert all(getattr(mixed, choice) == value for choice, value in given.items())
+    for mixed in (kind(literal=True, **given), kind.printed(**given)):
+        assert all(getattr(mixed, choice) == value for choice, value in given.items())
     assert fm.FedAvg.departures() == {}
+    assert repr(fm.FedAvg.printed(per_round=3)) == repr(fm.FedAvg(per_round=3))
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_defaults_are_plain_values(name):
+    """What a signature shows is what a strategy made without arguments has."""
+    kind, _ = BOTH[name]
+    strategy = kind()
+    for option in inspect.signature(kind).parameters.values():
+        assert getattr(strategy, option.name) == option.default
+        assert option.default is not None or kind.PRINTED.get(option.name) is None
+
+
+def test_literal_wants_the_decorator_that_fills_it_in():
+    @dataclass(eq=False, kw_only=True)
+    class Mine(fm.CGSV):
+        own: float = 0.5
+
+    assert Mine(0.2).own == 0.5
+    with pytest.raises(TypeError, match=r"^literal: Mine wants @strategy"):
+        Mine(literal=True)
+    assert fedavg.strategy(Mine)(literal=True).server_lr == 1
+
+
+def test_arguments_are_refused_as_python_refuses_them():
+    for wrong in (lambda: fm.FRCCE(1e-3, lr=1e-3), lambda: fm.CGSV(gama=1), lambda: fm.CGSV(1, 2)):
+        with pytest.raises(TypeError, match="argument"):
+            wrong()
 
 
 OUT_OF_RANGE = {
@@ -533,7 +562,6 @@ OUT_OF_RANGE = {
         "inputs": ("some",),
         "clamp": (-0.1, 0.5, math.nan),
         "limit": (0, -1.0, math.nan),
-        "empty": ("skip",),
         "widths": ((64, 0),),
         "weighting": ("data",),
         "per_round": (0,),
@@ -557,7 +585,7 @@ OUT_OF_RANGE = {
         "groups": ("all", ""),
     },
 }
-OUT_OF_RANGE[fm.FLDVE] = OUT_OF_RANGE[fm.FRCCE] | {"deploy": ("all",)}
+OUT_OF_RANGE[fm.FLDVE] = OUT_OF_RANGE[fm.FRCCE]
 OUT_OF_RANGE[fm.DVRLRemoval] = OUT_OF_RANGE[fm.FLDVE]
 
 

@@ -1,0 +1,84 @@
+"""The policy of the learned evaluators: it reads updates and says whom to trust. Chapter 5.
+
+REINFORCE teaches it: it is rewarded for what its selections did to the validation loss. Below:
+model, adam. Above: reinforce.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from ..checks import shown, whole
+from ..engine.model import mlp
+from ..streams import stream
+from .adam import adam_step
+
+PULL = 10.0  # how strongly a mean selection probability outside the clamp is drawn back
+
+
+class Policy:
+    """Selection probabilities omega = g_phi(inputs) of a round's clients, and how they learn.
+
+    inputs   [m, d] one row a client        phi [P] all parameters, trained by Adam
+    outputs  1: the same small network reads every row; K: one network reads all rows at once
+    clamp    the mean of omega is kept in [clamp, 1 - clamp], so that exploration never ends
+    """
+
+    def __init__(self, d: int, outputs: int, widths: tuple[int, ...], lr: float, clamp: float):
+        with torch.random.fork_rng(devices=[]):  # a module draws its first weights globally
+            self.net = mlp(d, *widths, outputs)
+        self.lr, self.clamp = lr, clamp
+
+    def start(self, seed: int, like: Tensor) -> None:
+        """Fresh parameters, decided by the seed, of the type and device of ``like``."""
+        seed = stream(seed, "policy").initial_seed()
+        self.phi = self.net.init(seed, dtype=like.dtype, device=like.device).requires_grad_()
+        self.first = torch.zeros_like(self.phi.detach())  # Adam's moments
+        self.second = torch.zeros_like(self.phi.detach())
+        self.steps = torch.zeros((), dtype=torch.float32, device=like.device)
+
+    def logits(self, inputs: Tensor) -> Tensor:
+        """log(omega / (1 - omega)) of every row, [m]."""
+        layers = self.net.split(self.phi)  # weight, bias, weight, bias, ...
+        hidden = inputs
+        for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
+            hidden = torch.addmm(bias, hidden, weight.T).relu()
+        return torch.addmm(layers[-1], hidden, layers[-2].T).flatten()
+
+    def learn(self, logits: Tensor, selections: Tensor, advantages: Tensor) -> None:
+        """One step up the sampled gradient of E[r]: the mean of A_q grad log p(s_q).
+
+        logits [m], selections [Q, m] in {0, 1}, advantages [Q]     [Zhao et al. 2021, Eqs. 5-8]
+        """
+        omega = logits.detach().sigmoid()
+        score = selections.to(omega) - omega  # derivative of log p(s_q), [Q, m]
+        slope = -(advantages.to(omega)[:, None] * score).mean(0)  # of minus the gain
+        mean = omega.mean()
+        if self.clamp > 0 and not self.clamp <= mean <= 1 - self.clamp:
+            slope += PULL * (mean - 0.5).sign() * omega * (1 - omega) / len(omega)
+        (gradient,) = torch.autograd.grad(logits, self.phi, slope)
+        parameters = [self.phi.detach()]
+        adam_step(parameters, [gradient], [self.first], [self.second], [self.steps], self.lr)
+
+
+def log_probability(logits: Tensor, selections: Tensor) -> Tensor:
+    """log p(s) = sum_k s_k log omega_k + (1 - s_k) log(1 - omega_k), [Q], of selections [Q, m]."""
+    chosen = selections.to(logits)
+    return chosen @ logsigmoid(logits) + (1 - chosen) @ logsigmoid(-logits)
+
+
+def scaled(rows: Tensor, scaling: str) -> Tensor:
+    """What the policy reads: rows [m, d] of mean square 1 each ("client"), or as they are."""
+    if scaling == "none":
+        return rows
+    size = torch.linalg.vector_norm(rows, dim=1, keepdim=True) / rows.shape[1] ** 0.5
+    return rows / torch.where(size > 0, size, 1)
+
+
+def check_widths(name: str, value: object) -> tuple[int, ...]:
+    """Hidden units of a policy, one whole number a layer."""
+    if not isinstance(value, tuple | list):
+        raise TypeError(f"{name}: expected whole numbers such as (64, 32), got {shown(value)}")
+    return tuple(whole(name, width) for width in value)
