@@ -21,15 +21,14 @@ import torch
 
 from fedlab_mini.engine.model import mlp
 from fedlab_mini.engine.train import train
-from fedlab_mini.judge.evidence import Interval, interval
 from fedlab_mini.methods.cgsv import CGSV
 from fedlab_mini.worlds.corrupt import flip_labels
 from fedlab_mini.worlds.data import DataUnavailable, load
 from fedlab_mini.worlds.federation import Federation, federation
 
-from .study import Claim, Results, Row, Study, bounded
+from .study import Measure, Results, Row, Study, Test, bounded, ours, ratio
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "flower"
 CLIENTS, ROUNDS, MANY = 3, 3, 401  # MANY where a round takes milliseconds
 NET = mlp(64, 32, 10)
 CHILD = """
@@ -133,37 +132,27 @@ def bill_rows(seed: int) -> Iterator[Row]:
     yield "a ClientApp", "seconds to start", alone(start, seed)[0]
 
 
-def more(
-    sentence: str, key: str, top: tuple[str, str], low: tuple[str, str], by: float, digits: int = 0
-) -> Claim:
-    """One (variant, metric) is more than ``by`` times another, seed by seed."""
-
-    def ratio(results: Results) -> Interval:
-        return interval(results.values(top[1], top[0]) / results.values(low[1], low[0]))
+def rounded(measure: Measure, low: float, digits: int) -> Test:
+    """A ratio lies above a bound; it is told with so many digits."""
 
     def test(results: Results) -> tuple[str, str]:
-        mean, *ends = (f"{x:.{digits}f}" for x in ratio(results)[:3])
-        return bounded(ratio, by)(results)[0], f"{mean} [{', '.join(ends)}]"
+        mean, *ends = (f"{value:.{digits}f}" for value in measure(results)[:3])
+        return bounded(measure, low)(results)[0], f"{mean} [{', '.join(ends)}]"
 
-    return Claim(sentence, test, paper=False, key=key)
+    return test
 
 
 ROUND, START = "seconds a round", "seconds to start"
 CLAIMS = (
-    more(
+    ours(
         "a round of Flower's processes costs more than 100 times the CPU of one in the notebook",
+        rounded(ratio((ROUND, "Flower's processes"), (ROUND, "fm.train")), 100, digits=0),
         "processes",
-        ("Flower's processes", ROUND),
-        ("fm.train", ROUND),
-        by=100,
     ),
-    more(
+    ours(
         "three starts of a ClientApp are more than a quarter of a round of three processes",
+        rounded(ratio((START, "a ClientApp"), (ROUND, "Flower's processes")), 1 / 12, digits=2),
         "app",
-        ("a ClientApp", START),
-        ("Flower's processes", ROUND),
-        by=1 / 12,
-        digits=2,
     ),
 )
 STUDIES = (

@@ -23,7 +23,6 @@ from fedlab_mini.engine.train import train
 from fedlab_mini.engine.updates import round_updates
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games import shapley
-from fedlab_mini.judge.evidence import Interval, interval
 from fedlab_mini.methods.cgsv import CGSV
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.neighbours import GTGShapley, RoundValue, Taylor
@@ -32,7 +31,7 @@ from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.federation import Federation
 
-from .study import Claim, Measure, Results, Row, Study, bounded
+from .study import Results, Row, Study, Test, bounded, ours, ratio
 
 LOCAL, EACH, SERVER, ASKED = LocalSGD(batch=20, lr=0.1), 20, 360, 100
 CLIENTS = (100, 1_000, 10_000)  # of whom ASKED take part
@@ -103,7 +102,7 @@ def scoring(strategy: Strategy, round: Round, server: Server) -> float:
     strategy.start(server)
 
     def work() -> None:
-        tables.forget()
+        tables.forget(round)
         strategy.aggregate(round)
 
     work()  # memory is touched for the first time
@@ -129,16 +128,6 @@ def growth_rows(seed: int) -> Iterator[Row]:
         for name, (strategy, most, largest) in METHODS.items():
             if m <= most and 1.1 * largest >= net.P:
                 yield name, f"seconds, {what} @ {place}", scoring(strategy, round, server)
-
-
-def times(name: str, top: tuple[str, float], low: tuple[str, float]) -> Measure:
-    """How many times as large a metric is for (variant, place) as for another, seed by seed."""
-
-    def measure(results: Results) -> Interval:
-        above, below = (results.values(f"{name} @ {at}", variant) for variant, at in (top, low))
-        return interval(above / below)
-
-    return measure
 
 
 def growth_figure(results: Results) -> Figure:
@@ -169,64 +158,54 @@ def growth_figure(results: Results) -> Figure:
     return figure
 
 
-def more(sentence: str, key: str, *pair: tuple[str, float], by: float = 1) -> Claim:
+def times(one: tuple[str, int], other: tuple[str, int], by: float = 1) -> Test:
     """A round's scores for (method, clients) cost more than ``by`` times those for another."""
-    return Claim(sentence, bounded(times("seconds, clients", *pair), by), paper=False, key=key)
+    places = ((f"seconds, clients @ {clients}", name) for name, clients in (one, other))
+    return bounded(ratio(*places), by)
 
 
+CROWD = ratio(("seconds a round @ 10000", "federation"), ("seconds a round @ 100", "federation"))
 CLAIMS = (
-    Claim(
+    ours(
         "100 of 10,000 clients cost a round less than twice what 100 of 100 cost",
-        bounded(times("seconds a round", ("federation", 10_000), ("federation", 100)), high=2),
-        paper=False,
-        key="crowd",
+        bounded(CROWD, high=2),
+        "crowd",
     ),
-    Claim(
+    ours(
         "a process with 10,000 clients needs less than 2 GiB",
         bounded(lambda results: results.interval("MiB @ 10000", "federation"), high=2048),
-        paper=False,
-        key="memory",
+        "memory",
     ),
-    more(
+    ours(
         "four clients more, 14 instead of 10, make the exact value eight times as expensive",
+        times(("Shapley", 14), ("Shapley", 10), by=8),
         "exact",
-        ("Shapley", 14),
-        ("Shapley", 10),
-        by=8,
     ),
-    more(
+    ours(
         "at 14 clients the exact value costs over 100 times the local training",
+        times(("Shapley", 14), ("local training", 14), by=100),
         "exact_share",
-        ("Shapley", 14),
-        ("local training", 14),
-        by=100,
     ),
-    more(
+    ours(
         "at 8 clients guided truncation costs more than the exact value",
+        times(("GTG-Shapley", 8), ("Shapley", 8)),
         "few",
-        ("GTG-Shapley", 8),
-        ("Shapley", 8),
     ),
-    more(
-        "at 14 clients it costs less",
-        "many",
-        ("Shapley", 14),
-        ("GTG-Shapley", 14),
-    ),
-    more(
+    ours("at 14 clients it costs less", times(("Shapley", 14), ("GTG-Shapley", 14)), "many"),
+    ours(
         "the exact value of 14 clients costs more than leave-one-out of 1,000",
+        times(("Shapley", 14), ("leave one out", 1_000)),
         "leave_one_out",
-        ("Shapley", 14),
-        ("leave one out", 1_000),
     ),
-    *(
-        more(
-            f"at 1,000 clients the local training costs more than {name}",
-            key,
-            ("local training", 1_000),
-            (name, 1_000),
-        )
-        for name, key in (("CGSV", "cgsv"), ("second order", "second_order"))
+    ours(
+        "at 1,000 clients the local training costs more than CGSV",
+        times(("local training", 1_000), ("CGSV", 1_000)),
+        "cgsv",
+    ),
+    ours(
+        "at 1,000 clients the local training costs more than second order",
+        times(("local training", 1_000), ("second order", 1_000)),
+        "second_order",
     ),
 )
 STUDIES = (

@@ -24,7 +24,7 @@ from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import federation
 from fedlab_mini.worlds.partition import dirichlet_labels, dirichlet_sizes, iid
 
-from .study import Claim, Results, Row, Study, beyond, higher
+from .study import Results, Row, Study, beyond, higher, sentences
 
 CLIENTS, SAMPLES, ROUNDS, TRAININGS = 8, 400, 10, 5
 LOCAL = LocalSGD(epochs=2, batch=20, lr=0.3)
@@ -74,6 +74,21 @@ def ranking_figure(results: Results) -> Figure:
     )
 
 
+DIFFER = "clients that differ in"
+CLAIMS = sentences(
+    {
+        f"{DIFFER} size agree in rank better than clients that are alike": higher(
+            "exact", "sizes", "alike"
+        ),
+        f"{DIFFER} their labels agree in rank better than alike ones": higher(
+            "exact", "labels", "alike"
+        ),
+        f"{DIFFER} noise agree in rank better than alike ones": higher("exact", "noise", "alike"),
+        "between alike clients two trainings still agree better than chance": beyond(
+            "exact", "alike", 0.0
+        ),
+    }
+)
 STUDIES = (
     Study(
         name="retraining-ranking",
@@ -87,28 +102,7 @@ STUDIES = (
             "repetitions": ("not given", "5 trainings of each split, 10 splits"),
         },
         rows=ranking_rows,
-        claims=(
-            Claim(
-                "clients that differ in size agree in rank better than clients that are alike",
-                higher("exact", "sizes", "alike"),
-                paper=False,
-            ),
-            Claim(
-                "clients that differ in their labels agree in rank better than alike ones",
-                higher("exact", "labels", "alike"),
-                paper=False,
-            ),
-            Claim(
-                "clients that differ in noise agree in rank better than alike ones",
-                higher("exact", "noise", "alike"),
-                paper=False,
-            ),
-            Claim(
-                "between alike clients two trainings still agree better than chance",
-                beyond("exact", "alike", 0.0),
-                paper=False,
-            ),
-        ),
+        claims=CLAIMS,
         figure=ranking_figure,
         seeds=10,
     ),
