@@ -25,9 +25,10 @@ class LabelSplit:
     """
 
     def __call__(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        labels, clients = checks.wholes("y", y, ["N"]), checks.whole("clients", clients)
+        labels = checks.wholes("y", y, ["N"])
+        clients = checks.whole("clients", clients)
         checks.instance("generator", generator, Generator, "a torch.Generator")
-        _check_enough(labels, clients, 1)
+        _check_enough(labels, clients, least=1)
         groups = self.deal(labels.cpu(), clients, generator)
         return [group.sort().values.to(labels.device) for group in groups]
 
@@ -42,7 +43,8 @@ class iid(LabelSplit):
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
         """See `LabelSplit`."""
-        return list(_shuffled(torch.arange(len(y)), generator).tensor_split(clients))
+        positions = _shuffled(torch.arange(len(y)), generator)
+        return list(positions.tensor_split(clients))
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class by_class(LabelSplit):
     classes_per_client: int = 1
 
     def __post_init__(self) -> None:
-        _keep_count(self, "classes_per_client")
+        count = checks.whole("classes_per_client", self.classes_per_client)
+        checks.store(self, classes_per_client=count)
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
         """See `LabelSplit`. Only classes that occur in ``y`` count.
@@ -63,7 +66,22 @@ class by_class(LabelSplit):
         ValueError if a client cannot have that many classes, if K clients cannot hold all, or if a
         class has fewer samples than holders.
         """
-        present, each = y.unique().tolist(), self.classes_per_client
+        dealt: list[list[Tensor]] = [[] for _ in range(clients)]
+        holders = self._holders(y.unique().tolist(), clients)
+        for label, members in holders.items():
+            samples = _shuffled((y == label).nonzero()[:, 0], generator)
+            if len(samples) < len(members):
+                raise ValueError(
+                    f"clients: class {label} has {len(samples)} samples for {len(members)} clients"
+                )
+            shares = samples.tensor_split(len(members))
+            for client, share in zip(members, shares, strict=True):
+                dealt[client].append(share)
+        return [torch.cat(shares) for shares in dealt]
+
+    def _holders(self, present: list[int], clients: int) -> dict[int, list[int]]:
+        """The clients that hold each class."""
+        each = self.classes_per_client
         if each > len(present):
             raise ValueError(f"classes_per_client: {each} asked for, there are {len(present)}")
         if clients * each < len(present):
@@ -71,19 +89,11 @@ class by_class(LabelSplit):
                 f"classes_per_client: {clients} clients x {each} cannot hold all {len(present)} "
                 "classes; raise it, or leave classes out with Dataset.only_classes"
             )
-        holders: dict[int, list[int]] = {c: [] for c in present}
+        holders: dict[int, list[int]] = {label: [] for label in present}
         for slot in range(clients * each):
-            holders[present[slot % len(present)]].append(slot // each)
-        dealt: list[list[Tensor]] = [[] for _ in range(clients)]
-        for c, members in holders.items():
-            samples = _shuffled((y == c).nonzero()[:, 0], generator)
-            if len(samples) < len(members):
-                raise ValueError(
-                    f"clients: class {c} has {len(samples)} samples for {len(members)} clients"
-                )
-            for k, share in zip(members, samples.tensor_split(len(members)), strict=True):
-                dealt[k].append(share)
-        return [torch.cat(shares) for shares in dealt]
+            label = present[slot % len(present)]
+            holders[label].append(slot // each)
+        return holders
 
 
 @dataclass(frozen=True)
@@ -96,16 +106,19 @@ class sorted_shards(LabelSplit):
     shards_per_client: int = 2
 
     def __post_init__(self) -> None:
-        _keep_count(self, "shards_per_client")
+        count = checks.whole("shards_per_client", self.shards_per_client)
+        checks.store(self, shards_per_client=count)
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """See `LabelSplit`; ValueError if there are more shards than samples."""
+        """See `LabelSplit`; ValueError if there are fewer samples than shards."""
         _check_enough(y, clients, self.shards_per_client)
-        order = _shuffled(torch.arange(len(y)), generator)
-        order = order[y[order].argsort(stable=True)]
-        shards = order.tensor_split(clients * self.shards_per_client)
-        hands = _shuffled(torch.arange(len(shards)), generator).view(clients, -1).tolist()
-        return [torch.cat([shards[s] for s in hand]) for hand in hands]
+        shuffled = _shuffled(torch.arange(len(y)), generator)
+        # The sort is stable, so that within a label the order stays random.
+        by_label = shuffled[y[shuffled].argsort(stable=True)]
+        shards = by_label.tensor_split(clients * self.shards_per_client)
+        numbers = _shuffled(torch.arange(len(shards)), generator)
+        hands = numbers.view(clients, -1).tolist()
+        return [torch.cat([shards[number] for number in hand]) for hand in hands]
 
 
 @dataclass(frozen=True)
@@ -116,8 +129,8 @@ class Dirichlet(LabelSplit):
     floor: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", checks.number("alpha", self.alpha, 1e-300, 1e300))
-        _keep_count(self, "floor")
+        alpha = checks.number("alpha", self.alpha, 1e-300, 1e300)
+        checks.store(self, alpha=alpha, floor=checks.whole("floor", self.floor))
 
     def sizes(self, total: int, clients: int, generator: Generator) -> list[int]:
         """Whole numbers with sum ``total``, cut at the rounded running sums of one draw [K].
@@ -126,11 +139,14 @@ class Dirichlet(LabelSplit):
         """
         shape = torch.full((clients,), self.alpha + 1, dtype=torch.float64)
         gamma = torch._standard_gamma(shape, generator=generator)  # torch.distributions takes none
-        uniform = 1 - torch.rand(clients, generator=generator, dtype=torch.float64)  # in (0, 1]
-        shares = (gamma.log() + uniform.log() / self.alpha).softmax(0)
-        cuts = (shares.cumsum(0) * total).round().long().clamp(max=total)
+        uniform = torch.rand(clients, generator=generator, dtype=torch.float64)
+        uniform = 1 - uniform  # in (0, 1], so that its logarithm is finite
+        log_weights = gamma.log() + uniform.log() / self.alpha
+        running_shares = log_weights.softmax(0).cumsum(0)
+        cuts = (running_shares * total).round().long().clamp(max=total)
         cuts[-1] = total
-        return cuts.diff(prepend=torch.zeros(1, dtype=torch.long)).tolist()
+        start = torch.zeros(1, dtype=torch.long)
+        return cuts.diff(prepend=start).tolist()
 
 
 @dataclass(frozen=True)
@@ -148,11 +164,11 @@ class dirichlet_labels(Dirichlet):
         """See `LabelSplit`; ValueError if there are too few samples for the floor."""
         _check_enough(y, clients, self.floor)
         dealt: list[list[Tensor]] = [[] for _ in range(clients)]
-        for c in y.unique():
-            samples = _shuffled((y == c).nonzero()[:, 0], generator)
+        for label in y.unique():
+            samples = _shuffled((y == label).nonzero()[:, 0], generator)
             sizes = self.sizes(len(samples), clients, generator)
-            for k, share in enumerate(samples.split(sizes)):
-                dealt[k].append(share)
+            for client, share in enumerate(samples.split(sizes)):
+                dealt[client].append(share)
         groups = [torch.cat(shares) for shares in dealt]
         return _raise_to_floor(groups, self.floor, generator)
 
@@ -167,13 +183,10 @@ class dirichlet_sizes(Dirichlet):
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
         """See `LabelSplit`; ValueError if there are too few samples for the floor."""
         _check_enough(y, clients, self.floor)
-        order = _shuffled(torch.arange(len(y)), generator)
-        extra = self.sizes(len(y) - clients * self.floor, clients, generator)
-        return list(order.split([self.floor + n for n in extra]))
-
-
-def _keep_count(split: object, name: str) -> None:
-    object.__setattr__(split, name, checks.whole(name, getattr(split, name)))
+        positions = _shuffled(torch.arange(len(y)), generator)
+        above_floor = len(y) - clients * self.floor
+        extra_sizes = self.sizes(above_floor, clients, generator)
+        return list(positions.split([self.floor + extra for extra in extra_sizes]))
 
 
 def _check_enough(y: Tensor, clients: int, least: int) -> None:
@@ -189,11 +202,13 @@ def _shuffled(index: Tensor, generator: Generator) -> Tensor:
 def _raise_to_floor(groups: list[Tensor], floor: int, generator: Generator) -> list[Tensor]:
     """Move random samples from the largest group until every group has ``floor``."""
     groups = list(groups)
-    for k in range(len(groups)):
-        while len(groups[k]) < floor:
-            giver = max(range(len(groups)), key=lambda j: len(groups[j]))
-            wanted = min(floor - len(groups[k]), len(groups[giver]) - floor)
-            mixed = _shuffled(groups[giver], generator)
-            groups[k] = torch.cat([groups[k], mixed[:wanted]])
-            groups[giver] = mixed[wanted:]
+    for client in range(len(groups)):
+        while len(groups[client]) < floor:
+            sizes = [len(group) for group in groups]
+            giver = sizes.index(max(sizes))
+            missing = floor - sizes[client]
+            moved = min(missing, sizes[giver] - floor)
+            shuffled = _shuffled(groups[giver], generator)
+            groups[client] = torch.cat([groups[client], shuffled[:moved]])
+            groups[giver] = shuffled[moved:]
     return groups

@@ -114,7 +114,6 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("relabel_as", spoilt(fm.relabel_as), target=1)
     add("delete_words", spoilt(fm.delete_words), share=0.5)
     add("backdoor", spoilt(fm.backdoor), target=1, share=0.5, shape=(1, 2, 2), size=1)
-    add("open_set", spoilt(fm.open_set), foreign=fm.Dataset(*samples(12, 5), classes=3))
     add("swap_labels", spoilt(lambda pairs: fm.swap_labels(*several(pairs))), pairs=[(0, 1)])
     add("core_shortfall", fm.core_shortfall, game=game)
     add("beta_shapley", valued(fm.beta_shapley), game=game, alpha=16.0, beta=1.0)
@@ -155,7 +154,6 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
         methods=[fm.exact])  # fmt: skip
     add("compare", fm.compare, methods={"alone": fm.RoundValue(fm.alone)},
         scenarios={"few": lambda data, seed: (small(), NET)}, seeds=[0], rounds=1)  # fmt: skip
-    add("fairness", fm.fairness, contributions=[1.0, 2, 3], rewards=[1.0, 3, 2])
     add("detection_auc", fm.detection_auc, scores=[1.0, 2, 3], bad=[0])
     add("contribution_index", fm.contribution_index, v=[1.0, 2, 3])
     add("mlp", seen(lambda widths: fm.mlp(*several(widths))), widths=[4, 3])

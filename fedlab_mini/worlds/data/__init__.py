@@ -55,47 +55,48 @@ def load(
     raises      TypeError or ValueError naming the argument; `DataUnavailable` if a file is missing
                 or wrong
     """
-    chosen = card(name)
+    data_card = card(name)
     checks.floating("dtype", dtype)
-    part = _part(chosen, part)
-    if chosen.shape is None:
+    part = _checked_part(data_card, part)
+    if data_card.shape is None:
         return text_dataset(
-            read_sms(chosen),
-            features=features or "bag-of-words",
+            read_sms(data_card),
+            features="bag-of-words" if features is None else features,
             vocabulary=vocabulary,
             dtype=dtype,
             name=name,
-            source=chosen.source,
-            licence=chosen.licence,
+            source=data_card.source,
+            licence=data_card.licence,
         )
     for argument, value in (("features", features), ("vocabulary", vocabulary)):
         if value is not None:
             raise ValueError(f"{argument}: {name} holds images; only sets of messages take it")
-    return _image_dataset(chosen, part, dtype)
+    return _image_dataset(data_card, part, dtype)
 
 
-def _part(chosen: Card, part: str | None) -> str | None:
-    if "train" not in chosen.counts:
+def _checked_part(data_card: Card, part: str | None) -> str | None:
+    if "train" not in data_card.counts:
         if part is not None:
-            raise ValueError(f"part: {chosen.name} has no official split; got {part!r}")
+            raise ValueError(f"part: {data_card.name} has no official split; got {part!r}")
         return None
     return "train" if part is None else checks.choice("part", part, ("train", "test", "all"))
 
 
-def _image_dataset(chosen: Card, part: str | None, dtype: torch.dtype) -> Dataset:
-    read = READERS[chosen.name]
-    pieces = [read(chosen, p) for p in (("train", "test") if part == "all" else (part,))]
-    bright = 16 if chosen.name == "digits" else 255
-    pixels = np.concatenate([x.reshape(len(x), -1) for x, _ in pieces])
-    labels = np.concatenate([y for _, y in pieces])
+def _image_dataset(data_card: Card, part: str | None, dtype: torch.dtype) -> Dataset:
+    read = READERS[data_card.name]
+    parts = ("train", "test") if part == "all" else (part,)
+    arrays = [read(data_card, each) for each in parts]
+    pixels = np.concatenate([images.reshape(len(images), -1) for images, _ in arrays])
+    labels = np.concatenate([labels for _, labels in arrays])
+    brightest = 16 if data_card.name == "digits" else 255
     return Dataset(
-        torch.from_numpy(pixels).to(dtype).div_(bright),
-        torch.from_numpy(labels.astype(np.int64)),
-        len(chosen.labels),
-        name=chosen.name,
-        source=chosen.source,
-        licence=chosen.licence,
-        labels=chosen.labels,
-        shape=chosen.shape,
+        x=torch.from_numpy(pixels).to(dtype).div_(brightest),
+        y=torch.from_numpy(labels.astype(np.int64)),
+        classes=len(data_card.labels),
+        name=data_card.name,
+        source=data_card.source,
+        licence=data_card.licence,
+        labels=data_card.labels,
+        shape=data_card.shape,
         part=part,
     )

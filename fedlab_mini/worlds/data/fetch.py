@@ -29,22 +29,25 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
               is larger or has another hash than the registry says, if the folder cannot be
               written, or if a file with another hash is already there (it is left alone)
     """
-    wanted = card(name)
-    checks.flag("progress", progress)
-    if wanted.embedded:
-        for file in wanted.files:
-            verified(wanted, file)
+    data_card = card(name)
+    progress = checks.flag("progress", progress)
+    if data_card.embedded:
+        for file in data_card.files:
+            verified(data_card, file)
         raise ValueError(f"name: {name} comes with the package; there is nothing to fetch")
     target = cache() if to is None else Path(to).expanduser()
-    places = {file: target / file.path for file in wanted.files}
-    if to is None:  # what the search path has need not be downloaded
-        places = {file: locate(file) or target / file.path for file in in_use(wanted)}
-    missing = [file for file, path in places.items() if not _present(wanted, file, path)]
+    if to is None:
+        # What the search path has need not be downloaded.
+        places = {file: locate(file) or target / file.path for file in in_use(data_card)}
+    else:
+        places = {file: target / file.path for file in data_card.files}
+    missing = [file for file, path in places.items() if not _present(data_card, file, path)]
+    downloads = dict.fromkeys(file.download for file in missing if file.download)
     try:
-        for download in dict.fromkeys(file.download for file in missing if file.download):
-            files = [file for file in missing if file.download == download]
-            _fetch_files(wanted, download, files, target, progress)
-    # network errors are OSErrors; an archive without the file raises KeyError
+        for download in downloads:
+            members = [file for file in missing if file.download == download]
+            _fetch_files(data_card, download, members, target, progress=progress)
+    # Network errors are OSErrors; an archive without the file raises KeyError.
     except (OSError, KeyError) as error:
         raise DataUnavailable(
             f"{name}: could not be fetched to {target}: {error}\n"
@@ -61,32 +64,39 @@ def _present(card: Card, file: File, path: Path) -> bool:
 
 
 def _fetch_files(
-    card: Card, download: Download, files: list[File], target: Path, progress: bool
+    card: Card,
+    download: Download,
+    files: list[File],
+    target: Path,
+    *,
+    progress: bool,
 ) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target) as folder:
         arrived = Path(folder) / "download"
-        plain = {"Accept-Encoding": "identity"}  # the bytes as they are stored
+        as_stored = {"Accept-Encoding": "identity"}
+        downloader = pooch.HTTPDownloader(progressbar=progress, headers=as_stored)
         with open(arrived, "wb") as out:
             bounded = cast(BinaryIO, _Bounded(out, download.size))
-            pooch.HTTPDownloader(progressbar=progress, headers=plain)(download.url, bounded, None)
+            downloader(download.url, bounded, None)
         _check_arrived(card, download.url, arrived, download.sha256)
         for file in files:
             unpacked = Path(folder) / "member"
             with _member(arrived, file) as stream, open(unpacked, "wb") as out:
                 shutil.copyfileobj(stream, _Bounded(out, file.size))
             _check_arrived(card, f"{download.url} ({file.path})", unpacked, file.sha256)
-            (target / file.path).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(unpacked, target / file.path)
+            place = target / file.path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(unpacked, place)  # whole or not at all
 
 
 def _check_arrived(card: Card, what: str, path: Path, expected: str) -> None:
-    found = sha256(path)
-    if found != expected:
+    arrived = sha256(path)
+    if arrived != expected:
         raise DataUnavailable(
             f"{card.name}: {what} arrived damaged or has changed ({path.stat().st_size} bytes).\n"
             f"  expected SHA-256  {expected}\n"
-            f"  found SHA-256     {found}\n"
+            f"  found SHA-256     {arrived}\n"
             "Nothing was kept. Try again, or get the file elsewhere and set FEDLAB_DATA."
         )
 
@@ -107,14 +117,14 @@ class _Bounded:
 def _member(arrived: Path, file: File) -> Iterator[IO[bytes]]:
     """The wanted file as a stream: the download itself, or a member of a zip or tar archive."""
     if file.member is None:
-        with open(arrived, "rb") as whole:
-            yield whole
+        with open(arrived, "rb") as content:
+            yield content
     elif zipfile.is_zipfile(arrived):
-        with zipfile.ZipFile(arrived) as zipped, zipped.open(file.member) as member:
-            yield member
+        with zipfile.ZipFile(arrived) as archive, archive.open(file.member) as content:
+            yield content
     else:
-        with tarfile.open(arrived) as tarred:
-            found = tarred.extractfile(file.member)
-            if found is None:
+        with tarfile.open(arrived) as tar_archive:
+            member = tar_archive.extractfile(file.member)
+            if member is None:
                 raise KeyError(f"{file.member} is no file")
-            yield found
+            yield member

@@ -23,14 +23,15 @@ def digits(card: Card, part: str | None) -> Arrays:
 
 def mnist5k(card: Card, part: str | None) -> Arrays:
     """The embedded MNIST images: [5000, 28, 28] bytes."""
-    with np.load(verified(card, card.files[0]), allow_pickle=False) as arrays:
+    path = verified(card, card.files[0])
+    with np.load(path, allow_pickle=False) as arrays:
         return arrays["x"], arrays["y"]
 
 
 def mnist(card: Card, part: str | None) -> Arrays:
     """MNIST, one part: [N, 28, 28] bytes."""
-    images, labels = card.files[:2] if part == "train" else card.files[2:]
-    return _idx(verified(card, images)), _idx(verified(card, labels))
+    images_file, labels_file = card.files[:2] if part == "train" else card.files[2:]
+    return _idx(verified(card, images_file)), _idx(verified(card, labels_file))
 
 
 def emnist_letters(card: Card, part: str | None) -> Arrays:
@@ -48,28 +49,34 @@ def cifar10(card: Card, part: str | None) -> Arrays:
     From the subset file or from the two binary batches, whichever is on the search path: the same
     arrays, checked by their own hashes.
     """
+    images_name, labels_name = f"x_{part}", f"y_{part}"
     if in_use(card) == card.accepts:
-        with np.load(verified(card, card.accepts[0]), allow_pickle=False) as arrays:
-            images, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
+        subset = verified(card, card.accepts[0])
+        with np.load(subset, allow_pickle=False) as arrays:
+            images, labels = arrays[images_name], arrays[labels_name]
     else:
         images, labels = _cifar_batch(card, part)
-    for name, array in ((f"x_{part}", images), (f"y_{part}", labels)):
-        found, expected = hashlib.sha256(array.tobytes()).hexdigest(), card.arrays[name]
-        if found != expected:
+    for name, array in ((images_name, images), (labels_name, labels)):
+        digest = hashlib.sha256(array.tobytes()).hexdigest()
+        expected = card.arrays[name]
+        if digest != expected:
             raise DataUnavailable(
                 f"cifar10: array {name} differs from the registry.\n"
-                f"  expected SHA-256  {expected}\n  found SHA-256     {found}"
+                f"  expected SHA-256  {expected}\n  found SHA-256     {digest}"
             )
     return images.transpose(0, 3, 1, 2), labels
 
 
 def _cifar_batch(card: Card, part: str | None) -> Arrays:
     """A record is a label byte, then 32 x 32 bytes of red, of green, of blue."""
-    file = card.files[0] if part == "train" else card.files[1]
-    count = card.counts["train" if part == "train" else "test"]
-    records = np.fromfile(verified(card, file), np.uint8, count * 3073).reshape(count, 3073)
-    images = records[:, 1:].reshape(count, 3, 32, 32).transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(images), records[:, 0]
+    training = part == "train"
+    path = verified(card, card.files[0 if training else 1])
+    count = card.counts["train" if training else "test"]
+    values = np.fromfile(path, np.uint8, count * 3073)
+    records = values.reshape(count, 3073)
+    images = records[:, 1:].reshape(count, 3, 32, 32)
+    channels_last = images.transpose(0, 2, 3, 1)
+    return np.ascontiguousarray(channels_last), records[:, 0]
 
 
 def _idx(path: Path) -> np.ndarray:
@@ -78,4 +85,5 @@ def _idx(path: Path) -> np.ndarray:
         content = stream.read()
     axes = content[3]
     shape = np.frombuffer(content, ">i4", axes, offset=4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(shape)
+    values = np.frombuffer(content, np.uint8, offset=4 + 4 * axes)
+    return values.reshape(shape)

@@ -68,17 +68,23 @@ def read(text: str) -> dict[str, Card]:
 
 
 def _card(name: str, entry: dict[str, Any]) -> Card:
-    archive = Download(**entry.pop("archive")) if "archive" in entry else None
-    for kind in ("files", "accepts"):
-        entry[kind] = tuple(_file(file, archive) for file in entry.get(kind, ()))
-    for kind in {"labels", "shape"} & entry.keys():
-        entry[kind] = tuple(entry[kind])
+    archive = None
+    if "archive" in entry:
+        archive = Download(**entry.pop("archive"))
+    for field_name in ("files", "accepts"):
+        entries = entry.get(field_name, ())
+        entry[field_name] = tuple(_file(file_entry, archive) for file_entry in entries)
+    for field_name in {"labels", "shape"} & entry.keys():
+        entry[field_name] = tuple(entry[field_name])
     return Card(name=name, **entry)
 
 
 def _file(entry: dict[str, Any], archive: Download | None) -> File:
-    own = Download(url, entry["size"], entry["sha256"]) if (url := entry.pop("url", None)) else None
-    return File(**entry, download=archive if "member" in entry else own)
+    url = entry.pop("url", None)
+    if "member" in entry:
+        return File(**entry, download=archive)
+    download = None if url is None else Download(url, entry["size"], entry["sha256"])
+    return File(**entry, download=download)
 
 
 CARDS = read((Path(__file__).parent / "cards.toml").read_text(encoding="utf-8"))

@@ -28,8 +28,9 @@ def roots() -> list[Path]:
     folder, which `fetch` fills.
     """
     entries = os.environ.get("FEDLAB_DATA", "").split(os.pathsep)
-    named = [Path(entry).expanduser() for entry in entries if entry]
-    return list(dict.fromkeys([EMBEDDED, *named, cache()]))
+    from_environment = [Path(entry).expanduser() for entry in entries if entry]
+    folders = [EMBEDDED, *from_environment, cache()]
+    return list(dict.fromkeys(folders))  # each once, at its first place
 
 
 def cache() -> Path:
@@ -39,7 +40,8 @@ def cache() -> Path:
 
 def locate(file: File) -> Path | None:
     """The first place on the search path that has this file, unchecked; None if no place has it."""
-    return next((root / file.path for root in roots() if os.path.isfile(root / file.path)), None)
+    places = (root / file.path for root in roots())
+    return next((place for place in places if os.path.isfile(place)), None)
 
 
 def verified(card: Card, file: File) -> Path:
@@ -58,14 +60,14 @@ def verified(card: Card, file: File) -> Path:
 def check(card: Card, file: File, path: Path) -> None:
     """Raise `DataUnavailable` unless the file at ``path`` has the registry's SHA-256."""
     try:
-        found = sha256(path)
+        digest = sha256(path)
     except OSError as error:
         raise DataUnavailable(f"{card.name}: {path} cannot be read: {error}") from error
-    if found != file.sha256:
+    if digest != file.sha256:
         raise DataUnavailable(
             f"{card.name}: {path} is not the right file.\n"
             f"  expected SHA-256  {file.sha256}\n"
-            f"  found SHA-256     {found}\n"
+            f"  found SHA-256     {digest}\n"
             f"Move this file away, or search another folder first; then:\n{_ways_out(card, file)}"
         )
 
@@ -83,10 +85,10 @@ def _sha256(path: str, size: int, mtime_ns: int) -> str:
 
 
 def _ways_out(card: Card, file: File) -> str:
-    first = f"python -m fedlab_mini data fetch {card.name}    downloads it"
+    get_it = f"python -m fedlab_mini data fetch {card.name}    downloads it"
     if file.download is None:
-        first = "install fedlab-mini again: the file comes with the package"
-    ways = [first, f"set FEDLAB_DATA to a folder that holds {file.path}"]
+        get_it = "install fedlab-mini again: the file comes with the package"
+    ways = [get_it, f"set FEDLAB_DATA to a folder that holds {file.path}"]
     if card.instead is not None:
         ways.append(f'load("{card.instead}") needs no download')
     return "\n".join(f"  - {way}" for way in ways)

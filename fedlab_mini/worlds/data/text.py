@@ -28,9 +28,14 @@ def read_sms(card: Card) -> Messages:
     """
     path = verified(card, card.files[0])
     content = path.read_bytes()
-    text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
-    parts = [line.partition("\t") for line in text.split("\n") if line]
-    return [(label, message) for label, _, message in parts]
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
+    messages = []
+    for line in content.decode().split("\n"):
+        if line:
+            label, _, message = line.partition("\t")
+            messages.append((label, message))
+    return messages
 
 
 def text_dataset(
@@ -54,14 +59,16 @@ def text_dataset(
     """
     checks.choice("features", features, list(FORMS))
     checks.floating("dtype", dtype)
-    size = FORMS[features] if vocabulary is None else checks.whole("vocabulary", vocabulary)
-    texts = _texts(messages)
+    size = FORMS[features]
+    if vocabulary is not None:
+        size = checks.whole("vocabulary", vocabulary)
+    texts = _checked_texts(messages)
     words = frequent_words(texts, size)
-    rows = _counts(texts, words) if features == "bag-of-words" else _tokens(texts, words)
+    to_rows = _word_counts if features == "bag-of-words" else _word_ids
     return Dataset(
-        torch.from_numpy(rows).to(dtype),
-        torch.tensor([int(label == "spam") for label, _ in messages]),
-        2,
+        x=torch.from_numpy(to_rows(texts, words)).to(dtype),
+        y=torch.tensor([int(label == "spam") for label, _ in messages]),
+        classes=2,
         name=name,
         source=source,
         licence=licence,
@@ -70,39 +77,42 @@ def text_dataset(
     )
 
 
-def _texts(messages: Messages) -> list[str]:
+def _checked_texts(messages: Messages) -> list[str]:
     try:
         pairs = [(label, text) for label, text in messages]
     except (TypeError, ValueError):
         raise TypeError(
             f"messages: expected pairs (label, text), got {checks.shown(messages)}"
         ) from None
-    strange = [pair for pair in pairs if pair[0] not in ("ham", "spam")]
-    if strange or not pairs or not all(isinstance(text, str) for _, text in pairs):
-        given = checks.shown(strange[0] if strange else messages)
-        raise ValueError(f'messages: expected texts with the labels "ham" and "spam", got {given}')
+    unknown = [pair for pair in pairs if pair[0] not in ("ham", "spam")]
+    if unknown or not pairs or not all(isinstance(text, str) for _, text in pairs):
+        shown = checks.shown(unknown[0] if unknown else messages)
+        raise ValueError(f'messages: expected texts with the labels "ham" and "spam", got {shown}')
     return [text for _, text in pairs]
 
 
 def frequent_words(texts: Sequence[str], size: int) -> list[str]:
     """The most frequent words, most frequent first; equally frequent ones in alphabetical order."""
-    analyse = CountVectorizer().build_analyzer()
-    counts = Counter(word for text in texts for word in analyse(text))
+    split_words = CountVectorizer().build_analyzer()
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(split_words(text))
     words = sorted(counts, key=lambda word: (-counts[word], word))[:size]
     if not words:
         raise ValueError("messages: hold no word of two or more letters or digits")
     return words
 
 
-def _counts(texts: Sequence[str], words: list[str]) -> np.ndarray:
+def _word_counts(texts: Sequence[str], words: list[str]) -> np.ndarray:
     return CountVectorizer(vocabulary=words).transform(texts).toarray()
 
 
-def _tokens(texts: Sequence[str], words: list[str]) -> np.ndarray:
-    analyse = CountVectorizer().build_analyzer()
-    number = {word: k for k, word in enumerate(words, start=1)}
-    rows = np.zeros((len(texts), LENGTH), dtype=np.int64)
-    for row, text in zip(rows, texts, strict=True):
-        ids = [number[word] for word in analyse(text) if word in number][:LENGTH]
-        row[: len(ids)] = ids
-    return rows
+def _word_ids(texts: Sequence[str], words: list[str]) -> np.ndarray:
+    split_words = CountVectorizer().build_analyzer()
+    word_ids = {word: number for number, word in enumerate(words, start=1)}
+    matrix = np.zeros((len(texts), LENGTH), dtype=np.int64)
+    for row, text in zip(matrix, texts, strict=True):
+        ids = [word_ids[word] for word in split_words(text) if word in word_ids]
+        length = min(len(ids), LENGTH)
+        row[:length] = ids[:length]
+    return matrix
