@@ -15,7 +15,8 @@ import fedlab_mini as fm
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games.game import all_coalitions
 from fedlab_mini.judge.compare import METHODS, SCENARIOS
-from fedlab_mini.judge.compare.cell import LOCAL, Watch
+from fedlab_mini.judge.compare.cell import LOCAL
+from fedlab_mini.judge.compare.watch import Watch
 
 from .timing import Result, cpu, interleave, ratios
 
@@ -79,8 +80,8 @@ def shared(repetitions: int, data: str) -> list[Result]:
     def watched(names: tuple[str, ...]) -> None:
         watch = Watch({name: METHODS[name] for name in names}, {"": fed.validation})
         watch.start(kept.told)
-        tables.forget()
         for round in kept.seen:
+            tables.forget(round)
             watch.aggregate(round)
 
     several = {"twelve methods": TWELVE, "and the least core": (*TWELVE, *PROGRAM)}

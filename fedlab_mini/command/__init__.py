@@ -1,21 +1,73 @@
-"""Command: what the command lines share, an object of the user's by its name."""
+"""Command: what the command lines share: an object of the user's by its name, files to write."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
-from typing import Any
+import sysconfig
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..worlds.data import DataUnavailable
+
+if TYPE_CHECKING:
+    import pandas
+
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of one
 
 
 def imported(option: str, text: str) -> Any:
     """The object that ``package.module:NAME`` names; modules of the working folder are found.
 
-    raises  ValueError naming the option
+    raises  ValueError naming the option, also where the module itself fails
     """
-    where, _, name = text.partition(":")
+    module, _, name = text.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        return getattr(importlib.import_module(where), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{option}: expected module:NAME, got {text} ({error})") from error
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:  # whatever the user's own lines raise
+        reason = f"{type(error).__name__}: {error}{_place(error)}"
+        raise ValueError(f"{option}: expected module:NAME, got {text} ({reason})") from error
+
+
+def explained(error: Exception) -> str:
+    """One line for an error of a user's, by what was asked or by their code; ours are raised."""
+    if place := _place(error):
+        return f"{type(error).__name__}: {error}{place}"
+    if isinstance(error, OSError | ValueError | TypeError | DataUnavailable):
+        return str(error)
+    raise error
+
+
+def _place(error: Exception) -> str:
+    """The last line of a user's own code that an error has passed, if it passed any."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith((PACKAGE, *INSTALLED, "<"))]
+    return f"; {own[-1].filename}, line {own[-1].lineno}" if own else ""
+
+
+def writable(option: str, path: str | None, endings: tuple[str, ...] = ()) -> None:
+    """Refuse a file that could not be written, before anything is computed."""
+    if path is None:
+        return
+    if endings and Path(path).suffix.lower() not in endings:
+        raise ValueError(f"{option}: expected a file {', '.join(endings)}, got {path}")
+    if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
+        raise ValueError(f"{option}: expected a file in a folder that is there, got {path}")
+
+
+def write_csv(path: str, frame: pandas.DataFrame, **options: Any) -> None:
+    """A table as CSV; words that a spreadsheet would run as a formula begin with an apostrophe."""
+    safe = frame.rename(columns=_quoted, index=_quoted)
+    for column in safe.select_dtypes(exclude="number"):
+        safe[column] = safe[column].map(_quoted)
+    safe.to_csv(path, **options)
+    print(f"written: {path}")
+
+
+def _quoted(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
 from torch import nn
 
-import fedlab_mini as fm
+from ..engine.model import Model, mlp
+from ..judge.records import Archive
+from ..judge.registry import looked_up, scoring
+from ..judge.score import score
+from . import explained, imported, writable, write_csv
 
-from ..judge.score import Method, score
-from . import imported
+if TYPE_CHECKING:
+    import pandas
 
-METHODS: dict[str, Method] = {
-    "FedAvg": fm.FedAvg(),
-    "CGSV": fm.CGSV(),
-    "FRCCE": fm.FRCCE(),
-    "FLDVE": fm.FLDVE(),
-    "SFedAvg": fm.SFedAvg(None),  # type: ignore[arg-type]
-    "exact": fm.exact,
-    "leave_one_out": fm.leave_one_out,
-    "banzhaf": fm.banzhaf,
-    "permutation": functools.partial(fm.permutation, samples=200),
-}
 FILES = """
 A round is an .npz file, written by numpy.savez:
   updates [m, P]  local minus global parameters, one row a client; or models [m, P], local ones
@@ -38,54 +29,69 @@ Give the rounds in their order: name files round_001.npz, so that round_*.npz so
 """
 
 
-def network(text: str) -> fm.Model:
+def network(text: str) -> Model:
     """A model by its widths, ``64,32,10``, or by name, ``package.module:NAME``."""
     if ":" not in text:
         try:
-            return fm.mlp(*(int(width) for width in text.split(",")))
+            return mlp(*(int(width) for width in text.split(",")))
         except ValueError:
-            raise ValueError(
-                f"--net: expected widths such as 64,32,10 or module:NAME, got {text}"
-            ) from None
-    found = imported("--net", text)
-    found = found() if not isinstance(found, nn.Module | fm.Model) else found
-    return found if isinstance(found, fm.Model) else fm.Model(found)
+            wanted = "widths such as 64,32,10 or module:NAME"
+            raise ValueError(f"--net: expected {wanted}, got {text}") from None
+    named = imported("--net", text)
+    made = named if isinstance(named, nn.Module | Model) else named()
+    return made if isinstance(made, Model) else Model(made)
 
 
-def main(words: Sequence[str] | None = None) -> pd.DataFrame:
-    """Run ``score`` on files, print the table and write it where ``--csv`` says."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m fedlab_mini score",
         description=__doc__,
         epilog=FILES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("rounds", nargs="+", help="one .npz file a round, in their order")
-    parser.add_argument("--net", required=True, help="64,32,10 (an MLP) or package.module:NAME")
-    parser.add_argument("--validation", required=True, help="an .npz file with x and y")
-    parser.add_argument("--methods", default="CGSV,leave_one_out", help=", ".join(METHODS))
-    parser.add_argument("--metric", default="accuracy", choices=("accuracy", "loss"))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--csv", help="write the table here")
+    known = ", ".join(name.replace(",", "").replace("%", "%%") for name in scoring())
+    add = parser.add_argument
+    add("rounds", nargs="+", help="one .npz file a round, in their order")
+    add("--net", required=True, help="64,32,10 (an MLP) or package.module:NAME")
+    add("--validation", required=True, help="an .npz file with x and y")
+    add(
+        "--methods",
+        default="CGSV,leave_one_out",
+        help=f"with commas between them, some of: {known}. A space may be an underscore",
+    )
+    add("--metric", default="accuracy", choices=("accuracy", "loss"))
+    add("--seed", type=int, default=0)
+    add("--csv", help="write the table here")
+    return parser
+
+
+def _scores(asked: argparse.Namespace) -> pandas.DataFrame:
+    writable("--csv", asked.csv)
+    known = scoring()
+    chosen = looked_up("--methods", asked.methods.split(","), known)
+    with Archive("--validation", asked.validation) as archive:
+        if lacking := {"x", "y"} - set(archive):
+            raise ValueError(f"{archive.label}: lacks {', '.join(sorted(lacking))}")
+        validation = archive["x"], archive["y"]
+    return score(
+        asked.rounds,
+        net=network(asked.net),
+        validation=validation,
+        methods={written: known[name] for written, name in chosen.items()},
+        metric=asked.metric,
+        seed=asked.seed,
+    )
+
+
+def main(words: Sequence[str] | None = None) -> pandas.DataFrame:
+    """Run ``score`` on files, print the table and write it where ``--csv`` says."""
+    parser = _parser()
     asked = parser.parse_args(words)
-    names = asked.methods.split(",")
-    if unknown := [name for name in names if name not in METHODS]:
-        parser.error(f"--methods: unknown {', '.join(unknown)}; known are {', '.join(METHODS)}")
     try:
-        with np.load(asked.validation, allow_pickle=False) as file:
-            validation = (file["x"], file["y"])
-        table = score(
-            asked.rounds,
-            net=network(asked.net),
-            validation=validation,
-            methods={name: METHODS[name] for name in names},
-            metric=asked.metric,
-            seed=asked.seed,
-        )
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        parser.exit(1, f"{error}\n")
+        table = _scores(asked)
+    except Exception as error:
+        parser.exit(1, f"{explained(error)}\n")
     print(table.to_string(float_format=lambda value: f"{value:.4g}"))
     if asked.csv:
-        table.to_csv(asked.csv)
-        print(f"written: {asked.csv}")
+        write_csv(asked.csv, table)
     return table

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from scipy import stats
+from scipy import special
 from torch import Tensor
 
 from .. import checks
@@ -29,8 +29,10 @@ class Interval(NamedTuple):
     n: int
 
     def __str__(self) -> str:
-        digits = 2 if self.high - self.low >= 0.02 or self.high == self.low else 3
-        mean, low, high = (f"{x:.{digits}f}" for x in self[:3])
+        width = self.high - self.low
+        # A narrow interval needs a third digit; one without width has nothing to show there.
+        digits = 3 if 0 < width < 0.02 else 2
+        mean, low, high = (f"{value:.{digits}f}" for value in self[:3])
         return f"{mean} [{low}, {high}]"
 
     def above(self, bound: float) -> bool:
@@ -42,6 +44,12 @@ class Interval(NamedTuple):
         return self.high < bound
 
 
+def student(count: int, level: float = 0.95) -> float:
+    """The quantile of Student's distribution for the mean of ``count`` independent values."""
+    # scipy.stats has the same number, but takes a second to import.
+    return float(special.stdtrit(count - 1, (1 + level) / 2))
+
+
 def interval(values: Values, level: float = 0.95) -> Interval:
     """Mean of one value a seed with Student's interval, mean -+ t(n - 1) s / sqrt(n).
 
@@ -50,13 +58,15 @@ def interval(values: Values, level: float = 0.95) -> Interval:
                 skewed or bounded ones of this book measured in tests/unit/test_evidence.py
     raises      ValueError naming the argument              source  [Student 1908]
     """
-    x = checks.reals("values", values, ["seeds"], dtype=torch.float64).cpu()
+    per_seed = checks.reals("values", values, ["seeds"], dtype=torch.float64).cpu()
     level = checks.number("level", level, low=0, high=1, ends="()")
-    if len(x) < 2:
-        raise ValueError(f"values: expected one value a seed, 2 or more, got {len(x)}")
-    mean, error = float(x.mean()), float(x.std()) / math.sqrt(len(x))
-    half = float(stats.t.ppf((1 + level) / 2, len(x) - 1)) * error
-    return Interval(mean, mean - half, mean + half, len(x))
+    count = len(per_seed)
+    if count < 2:
+        raise ValueError(f"values: expected one value a seed, 2 or more, got {count}")
+    mean = float(per_seed.mean())
+    standard_error = float(per_seed.std()) / math.sqrt(count)
+    half_width = student(count, level) * standard_error
+    return Interval(mean, mean - half_width, mean + half_width, count)
 
 
 def paired(a: Values, b: Values, level: float = 0.95) -> Interval:
@@ -64,18 +74,18 @@ def paired(a: Values, b: Values, level: float = 0.95) -> Interval:
 
     a, b [n]  one value a seed each, in the same order of seeds
     """
-    x, y = (
-        checks.reals(name, v, ["seeds"], dtype=torch.float64) for name, v in (("a", a), ("b", b))
-    )
-    if len(x) != len(y):
-        raise ValueError(f"b: expected one value for each of the {len(x)} seeds of a, got {len(y)}")
-    return interval(x - y, level)
+    first = checks.reals("a", a, ["seeds"], dtype=torch.float64)
+    second = checks.reals("b", b, ["seeds"], dtype=torch.float64)
+    if len(first) != len(second):
+        expected = f"one value for each of the {len(first)} seeds of a"
+        raise ValueError(f"b: expected {expected}, got {len(second)}")
+    return interval(first - second, level)
 
 
 def words(difference: Interval | Iterable[Any]) -> str:
     """The verb that an interval of a difference allows: "higher", "lower" or "not shown"."""
-    if not isinstance(difference, Interval):
-        raise TypeError(f"difference: expected fm.paired(a, b), got {checks.shown(difference)}")
+    checks.instance("difference", difference, Interval, "fm.evidence.paired(a, b)")
+    assert isinstance(difference, Interval)
     if difference.above(0):
         return "higher"
     return "lower" if difference.below(0) else "not shown"

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
-from scipy import stats
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from .. import checks
@@ -19,7 +17,9 @@ Scores = Tensor | Sequence[float]
 
 def spearman(a: Scores, b: Scores) -> float:
     """Rank correlation of two scores in [-1, 1], ties at mean rank; 0 if either is constant."""
-    return _correlation(stats.spearmanr, a=a, b=b)
+    from scipy.stats import spearmanr  # here, since it takes a second to import
+
+    return _correlation(spearmanr, a, b)
 
 
 def kendall(a: Scores, b: Scores) -> float:
@@ -28,7 +28,9 @@ def kendall(a: Scores, b: Scores) -> float:
     Pairs tied in one score are taken out of that score's half of the share; 0 if either is constant
     source  [Kendall 1945]
     """
-    return _correlation(stats.kendalltau, a=a, b=b)
+    from scipy.stats import kendalltau
+
+    return _correlation(kendalltau, a, b)
 
 
 def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
@@ -36,30 +38,26 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
 
     scores [K], bad  ids of the bad clients, at least one bad, one good; 1 is perfect, .5 guessing
     """
+    from sklearn.metrics import roc_auc_score  # here, since it takes a second to import
+
     scores = as_scores("scores", scores)
-    wanted = checks.distinct_ids("bad", bad, len(scores)).tolist()
-    if not 0 < len(wanted) < len(scores):
-        raise ValueError(f"bad: expected some of {len(scores)} ids but not all, got {wanted}")
-    return float(roc_auc_score([k in wanted for k in range(len(scores))], (-scores).tolist()))
+    clients = len(scores)
+    bad_ids = checks.distinct_ids("bad", bad, clients).tolist()
+    if not 0 < len(bad_ids) < clients:
+        raise ValueError(f"bad: expected some of {clients} ids but not all, got {bad_ids}")
+    is_bad = [client in bad_ids for client in range(clients)]
+    return float(roc_auc_score(is_bad, (-scores).tolist()))
 
 
-def fairness(contributions: Scores, rewards: Scores) -> float:
-    """Pearson correlation of what clients gave and got, in [-1, 1]; 0 if either is constant.
-
-    source  collaborative fairness [Lyu et al. 2020]
-    """
-    return _correlation(stats.pearsonr, contributions=contributions, rewards=rewards)
-
-
-def _correlation(statistic: Callable, **scores: Scores) -> float:
-    a, b = (as_scores(label, values) for label, values in scores.items())
-    if len(a) != len(b) or len(a) < 2:
-        raise ValueError(
-            f"{', '.join(scores)}: expected one length of at least 2, got {len(a)}, {len(b)}"
-        )
-    if a.min() == a.max() or b.min() == b.max():
+def _correlation(statistic: Callable, a: Scores, b: Scores) -> float:
+    first, second = as_scores("a", a), as_scores("b", b)
+    lengths = f"{len(first)}, {len(second)}"
+    if len(first) != len(second) or len(first) < 2:
+        raise ValueError(f"a, b: expected one length of at least 2, got {lengths}")
+    # SciPy answers NaN here: a constant score orders no pair at all.
+    if first.min() == first.max() or second.min() == second.max():
         return 0.0
-    return float(statistic(a.numpy(), b.numpy()).statistic)
+    return float(statistic(first.numpy(), second.numpy()).statistic)
 
 
 def as_scores(label: str, values: Scores) -> Tensor:

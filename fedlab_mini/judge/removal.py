@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from ..checks import instance, number, reals, whole
+from ..engine.history import frame
 from ..engine.local import LocalSGD
 from ..engine.model import Model
-from ..engine.rounds import frame
 from ..engine.simulate import simulate
 from ..worlds.federation import Federation
 from .metrics import Scores, as_scores
@@ -60,21 +60,28 @@ def removal_curves(
     instance("fed", fed, Federation, "a Federation")
     scores = as_scores("scores", scores)
     if len(scores) != fed.clients:
-        raise ValueError(
-            f"scores: expected one for each of {fed.clients} clients, got {len(scores)}"
-        )
+        wanted = f"one for each of {fed.clients} clients"
+        raise ValueError(f"scores: expected {wanted}, got {len(scores)}")
     shares = reals("fractions", fractions, ["F"], dtype=torch.float64).tolist()
     shares = [number("fractions", share, 0, 1, ends="[)") for share in shares]
     rounds = whole("rounds", rounds)
-    removed = torch.tensor([math.floor(f * fed.clients + 1e-9) for f in shares])
-    order = scores.argsort(stable=True)  # worst first
-    keep = torch.ones(2, len(removed), fed.clients)
-    for j, r in enumerate(removed.tolist()):
-        keep[0, j, order[fed.clients - r :]] = 0
-        keep[1, j, order[:r]] = 0
-    participation = keep.flatten(0, 1)[:, None].expand(-1, rounds, -1)
+    # A little above, so that three tenths of ten clients are three in spite of rounding.
+    removed = torch.tensor([math.floor(share * fed.clients + 1e-9) for share in shares])
+    present = _present(scores, removed)
+    participation = present.flatten(0, 1)[:, None].expand(-1, rounds, -1)
     final = simulate(
         fed, net, participation, local=local, seed=seed, metric=metric, on="test", last=True
     )
     highest, lowest = final.view(2, -1)
     return RemovalCurves(removed, highest, lowest)
+
+
+def _present(scores: Tensor, removed: Tensor) -> Tensor:
+    """Who is left, [2, F, K] of 0 and 1: first without the highest scores, then the lowest."""
+    worst_first = scores.argsort(stable=True)
+    clients = len(scores)
+    present = torch.ones(2, len(removed), clients)
+    for place, count in enumerate(removed.tolist()):
+        present[0, place, worst_first[clients - count :]] = 0
+        present[1, place, worst_first[:count]] = 0
+    return present

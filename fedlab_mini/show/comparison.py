@@ -5,49 +5,52 @@ Chapter 10 reads them. Below: plots, judge.compare.
 
 from __future__ import annotations
 
-import pandas as pd
+from typing import TYPE_CHECKING
+
 from matplotlib.figure import Figure
 
 from .. import checks
-from ..judge.compare import CEILING
+from ..judge.compare import CEILING, MEASURES, compared_frame
 from ..judge.evidence import interval
 from . import plots
 
+if TYPE_CHECKING:
+    import pandas
 
-def summary(frame: pd.DataFrame, metric: str = "tau with retraining") -> plots.Table:
+
+def summary(frame: pandas.DataFrame, metric: str = MEASURES[0]) -> plots.Table:
     """A metric of every method (rows) in every scenario (columns): mean and interval over seeds.
 
     frame  from ``compare``; the row "(the truth itself)" is the ceiling
-    raises ValueError for a metric that the frame lacks
+    raises TypeError for what is no such frame, ValueError for a metric that it lacks
     """
-    part = _of(frame, metric)
-    data: dict[str, dict[str, object]] = {}
-    for (method, scenario), group in part.groupby(["method", "scenario"], sort=False):
-        x = group.sort_values("seed").value.tolist()
-        data.setdefault(str(method), {})[str(scenario)] = interval(x) if len(x) > 1 else x[0]
-    columns = list(dict.fromkeys(part.scenario))
-    full = {name: {c: row.get(c, "") for c in columns} for name, row in data.items()}
-    told = f"{metric}: mean and 95 % interval over {part.seed.nunique()} seeds."
-    return plots.table(full, rows="method", caption=told)
+    measured = _measured(frame, metric)
+    scenarios = list(dict.fromkeys(measured.scenario))
+    cells: dict[str, dict[str, object]] = {
+        str(method): dict.fromkeys(map(str, scenarios), "") for method in measured.method
+    }
+    for (method, scenario), group in measured.groupby(["method", "scenario"], sort=False):
+        values = group.sort_values("seed").value.tolist()
+        cells[str(method)][str(scenario)] = interval(values) if len(values) > 1 else values[0]
+    caption = f"{metric}: mean and 95 % interval over {measured.seed.nunique()} seeds."
+    return plots.table(cells, rows="method", caption=caption)
 
 
-def figure(frame: pd.DataFrame, scenario: str, metric: str = "tau with retraining") -> Figure:
+def figure(frame: pandas.DataFrame, scenario: str, metric: str = MEASURES[0]) -> Figure:
     """A dot a seed for every method in one scenario; the dashed line is the truth's own ceiling.
 
-    raises ValueError for a metric or a scenario that the frame lacks
+    raises TypeError for what is no such frame, ValueError for a metric or scenario that it lacks
     """
-    part = _of(frame, metric)
-    checks.choice("scenario", scenario, tuple(dict.fromkeys(part.scenario)))
-    part = part[part.scenario == scenario]
-    values = {
-        str(method): group.sort_values("seed").value.tolist()
-        for method, group in part.groupby("method", sort=False)
-    }
+    measured = _measured(frame, metric)
+    checks.choice("scenario", scenario, tuple(dict.fromkeys(measured.scenario)))
+    there = measured[measured.scenario == scenario].groupby("method", sort=False)
+    values = {str(method): group.sort_values("seed").value.tolist() for method, group in there}
     ceiling = values.pop(CEILING, None)
     line = {} if ceiling is None else {"ceiling": sum(ceiling) / len(ceiling)}
     return plots.dots(values, xlabel=f"{metric}, {scenario}", reference=line)
 
 
-def _of(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
+def _measured(frame: pandas.DataFrame, metric: str) -> pandas.DataFrame:
+    compared_frame(frame)
     checks.choice("metric", metric, tuple(dict.fromkeys(frame.metric)))
     return frame[frame.metric == metric]

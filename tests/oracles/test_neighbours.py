@@ -8,9 +8,9 @@ import torch
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.games import round_tables as tables
-from fedlab_mini.judge.compare.cell import Watch
 from fedlab_mini.judge.compare.judge import fair, left_over, relative_error, removal
 from fedlab_mini.judge.compare.methods import METHODS, Retrained
+from fedlab_mini.judge.compare.watch import Watch
 
 NET = fm.mlp(3, 4, 3)
 K = 5
@@ -208,7 +208,7 @@ def test_all_methods_share_one_table_a_round(monkeypatch: pytest.MonkeyPatch) ->
         ("loss", "silent"),
         ("accuracy", "left out"),
     }
-    alone = {name: watch.needed(name) for name in watching}
+    alone = {name: watch.evaluations_of(name) for name in watching}
     assert alone["Shapley"] == alone["Banzhaf"] == 2**K
     assert alone["leave one out"] == K + 1
     assert alone["CGSV"] == alone["second order"] == 0

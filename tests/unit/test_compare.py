@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 import torch
 
 import fedlab_mini as fm
+from fedlab_mini import judge
 from fedlab_mini.command import compare as command
-from fedlab_mini.judge.compare import METHODS, SCENARIOS, Retrained
+from fedlab_mini.judge.compare import MEASURES, METHODS, SCENARIOS, Retrained, cell
 from fedlab_mini.judge.compare.methods import watcher
 from fedlab_mini.judge.compare.scenarios import CLIENTS, lesser, noisy_inputs
 from fedlab_mini.show.comparison import figure, summary
@@ -49,14 +51,16 @@ def test_a_long_table_with_the_ceiling_in_it(found: pd.DataFrame) -> None:
 def test_an_interrupted_comparison_goes_on_with_the_same_table(
     found: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(data: str, seed: int):
+    def killed(methods, scenario, make, data, seed, **setting):
         if seed == 1:
             raise KeyboardInterrupt
-        return SCENARIOS["irrelevant"](data, seed)
+        return cell(methods, scenario, make, data, seed, **setting)
 
     given = {**RUN, "folder": tmp_path}
+    monkeypatch.setattr(judge.compare, "cell", killed)
     with pytest.raises(KeyboardInterrupt):
-        fm.compare(SMALL, **{**given, "scenarios": {"irrelevant": killed}})
+        fm.compare(SMALL, **given)
+    monkeypatch.undo()
     (kept,) = tmp_path.iterdir()
     stamp = kept.stat().st_mtime_ns
     again = fm.compare(SMALL, **given)
@@ -66,6 +70,65 @@ def test_an_interrupted_comparison_goes_on_with_the_same_table(
     assert len(list(tmp_path.iterdir())) == 2
     fm.compare({"CGSV": fm.CGSV(gamma0=0.9)}, **{**given, "seeds": [0]})
     assert len(list(tmp_path.iterdir())) == 3  # another method, another file
+
+
+def other_levels(data: str, seed: int):
+    return SCENARIOS["sizes"](data, seed)
+
+
+def test_a_scenario_that_keeps_its_name_and_changes_is_computed_again(tmp_path: Path) -> None:
+    given = {"seeds": [0], "rounds": 1, "folder": tmp_path}
+    first, second = (
+        fm.compare({"size": fm.FedAvg()}, {"mine": make}, **given)
+        for make in (SCENARIOS["alike"], other_levels)
+    )
+    assert len(list(tmp_path.iterdir())) == 2
+    assert not first.equals(second)
+
+
+def halved(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def doubled(path: Path) -> None:
+    head, *rows = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([head, *rows, *rows[1:]]))
+
+
+def another_digit(path: Path) -> None:
+    content = path.read_bytes()
+    at = content.rindex(b"0.") + 2
+    digit = b"1" if content[at : at + 1] == b"2" else b"2"
+    path.write_bytes(content[:at] + digit + content[at + 1 :])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def test_a_damaged_cell_is_refused_by_its_name(tmp_path: Path) -> None:
+    given = {"methods": {"NA": fm.FedAvg()}, "scenarios": {"None": SCENARIOS["alike"]}}
+    given |= {"rounds": 1, "folder": tmp_path}
+    written = fm.compare(**given, seeds=[0])
+    assert set(written.method) == {"NA", "(the truth itself)"}
+    again = fm.compare(**given, seeds=[0])
+    pd.testing.assert_frame_equal(again, written, check_exact=True)  # names as they were
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    for damage in (halved, doubled, another_digit, emptied):
+        damage(path)
+        with pytest.raises(ValueError, match=rf"^folder: .*{path.name} is damaged; delete it"):
+            fm.compare(**given, seeds=[0])
+        path.write_bytes(content)
+    path.rename(path.with_name(path.name.replace("-0.csv", "-1.csv")))
+    with pytest.raises(ValueError, match=r"folder: .*-1\.csv holds another seed"):
+        fm.compare(**given, seeds=[1])
+
+
+def test_the_measures_are_those_of_a_comparison(found: pd.DataFrame) -> None:
+    own = set(found[found.method != "(the truth itself)"].metric)
+    assert own == set(MEASURES)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -122,6 +185,8 @@ def test_every_kind_of_method_becomes_a_strategy() -> None:
         ({"methods": {}}, "methods: expected at least one"),
         ({"methods": {"a": 3}}, "methods: a: expected a strategy"),
         ({"methods": 3}, "methods: expected"),
+        ({"methods": {"(the truth itself)": fm.CGSV()}}, "methods: .* is the row of the ceiling"),
+        ({"methods": {1: fm.CGSV()}}, "methods: expected a text, got 1"),
         ({"methods": [fm.CGSV(), fm.CGSV()]}, "methods: two of one name"),
         ({"scenarios": ["IID"]}, "scenarios: expected"),
         ({"scenarios": []}, "scenarios: expected at least one"),
@@ -142,6 +207,13 @@ def test_a_metric_or_scenario_that_is_not_there(found: pd.DataFrame) -> None:
         summary(found, "beauty")
     with pytest.raises(ValueError, match="scenario: expected"):
         figure(found, "alike")
+    for strange in (None, {}, found.value):
+        with pytest.raises(TypeError, match="frame: expected the table"):
+            summary(strange)
+        with pytest.raises(TypeError, match="frame: expected the table"):
+            figure(strange, "irrelevant")
+    with pytest.raises(ValueError, match=r"frame: .* lacks \['metric'\]"):
+        summary(found.drop(columns="metric"))
 
 
 MINE = """
@@ -168,7 +240,53 @@ def test_a_strangers_method_by_one_command(
     assert "(the truth itself)" in told
     assert "MyScore" in set(pd.read_csv("all.csv").method) & set(frame.method)
     assert "MyScore" in (tmp_path / "one.svg").read_text()
-    for wrong in (["--method", "nowhere:X"], ["--beside", "X"]):
-        with pytest.raises(SystemExit):
-            command.main(wrong)
-        assert wrong[0] in capsys.readouterr().err
+
+
+BROKEN = """
+import fedlab_mini as fm
+
+class Fails(fm.RoundScore):
+    def score(self, round):
+        return round.updates[99]
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (["--method", "nowhere:X"], "--method: expected module:NAME, got nowhere:X"),
+        (["--method", "raises:X"], r"--method: .*ZeroDivisionError.*raises\.py, line 1\)"),
+        (["--method", "broken:Fails"], r"IndexError: .*; .*broken\.py, line 6"),
+        (["--beside", "X"], "--beside: unknown X; known are size, alone"),
+        (["--data", "sms"], "sms: .*not"),
+        (["--scenarios", "IID"], 'scenarios: expected "alike"'),
+        (["--metric", "beauty"], "argument --metric: invalid choice"),
+        (["--csv", "nowhere/all.csv"], "--csv: expected a file in a folder that is there"),
+        (["--figure", "nowhere/one.svg"], "--figure: expected a file in a folder that is there"),
+        (["--figure", "one.xyz"], r"--figure: expected a file \.svg, \.png, \.pdf, got one\.xyz"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_on_the_command_line_is_one_line_before_anything_is_computed(
+    wrong, told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    (tmp_path / "raises.py").write_text("1 / 0\n")
+    (tmp_path / "broken.py").write_text(BROKEN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FEDLAB_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(command, "compare", partial(fm.compare, rounds=1))
+    if wrong[1] not in ("broken:Fails", "sms"):
+
+        def trained(*given, **more):
+            raise AssertionError("computed before it was refused")
+
+        monkeypatch.setattr(judge.compare, "_frame", trained)
+    few = ["--beside", "alone", "--seeds", "1"]
+    few += [] if "--scenarios" in wrong else ["--scenarios", "alike"]
+    with pytest.raises(SystemExit) as left:
+        command.main([*few, *wrong])
+    assert left.value.code
+    error = capsys.readouterr().err
+    assert re.search(told, error)
+    assert "Traceback" not in error

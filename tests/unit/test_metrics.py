@@ -78,13 +78,6 @@ def test_detection_auc_by_hand():
     assert fm.detection_auc([-9.0, -1.0, -1.0, 0.0], {0, 1}) == 0.875  # 3 wins and a tie, of 4
 
 
-def test_fairness_is_the_linear_correlation():
-    a, b = RANDOM[0], RANDOM[1]
-    assert fm.fairness(a, b) == pytest.approx(stats.pearsonr(a, b).statistic, abs=1e-6)
-    assert fm.fairness([1, 2, 3], [2, 4, 6]) == pytest.approx(1)
-    assert fm.fairness([1, 2, 3], [5, 5, 5]) == 0.0
-
-
 @pytest.mark.parametrize(
     ("call", "name"),
     [
@@ -106,8 +99,6 @@ def test_fairness_is_the_linear_correlation():
         (lambda: fm.detection_auc([1, 2], {0, 1}), "bad"),
         (lambda: fm.detection_auc([1, 2], {2}), "bad"),
         (lambda: fm.detection_auc([1, math.nan], {0}), "scores"),
-        (lambda: fm.fairness([1, 2], [1]), "contributions, rewards"),
-        (lambda: fm.fairness([1, 2], [math.nan, 1]), "rewards"),
     ],
 )
 def test_bad_arguments_are_named(call, name):

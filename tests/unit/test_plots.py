@@ -19,6 +19,7 @@ import fedlab_mini as fm
 from fedlab_mini.judge.evidence import interval
 from fedlab_mini.judge.removal import RemovalCurves
 from fedlab_mini.show import plots
+from fedlab_mini.show.styles import CLIENTS, CORRUPTED, METHODS, SETTINGS
 
 LINES = {"one": torch.linspace(0, 1, 5), "two": torch.linspace(1, 0.25, 5)}
 RUNS = {"one": torch.rand(3, 5, generator=torch.Generator().manual_seed(0))}
@@ -225,7 +226,11 @@ BOOK = {  # the labels of the figures that chapters draw with these functions
     "fig-margin": ["truly L", "70 % look like L"],
     "fig-workers": ["even split", "sent at once", "one sender"],
 }
-TOGETHER = {**BOOK, "all methods of chapters": MAIN, "all estimators": [*plots.METHODS][1:8]}
+ESTIMATORS = [
+    *("exact", "leave-one-out", "truncated", "permutation"),
+    *("guided", "kernel", "Banzhaf"),
+]
+TOGETHER = {**BOOK, "all methods of chapters": MAIN, "all estimators": ESTIMATORS}
 SIGHT = {  # Machado, Oliveira and Fernandes 2009, severity 1, for linear RGB
     "normal": torch.eye(3).double(),
     "deuteranopia": torch.tensor(
@@ -284,10 +289,10 @@ def test_the_distance_is_that_of_cielab():
 
 @sights
 def test_methods_differ_for_every_sight(sight):
-    for (a, (one, _)), (b, (other, _)) in itertools.combinations(plots.METHODS.items(), 2):
+    for (a, (one, _)), (b, (other, _)) in itertools.combinations(METHODS.items(), 2):
         assert distance(one, other, sight) >= 12, f"{a} and {b} look alike"
-    for name, (colour, _) in plots.METHODS.items():
-        for other in (plots.CORRUPTED, plots.SETTINGS[0]):
+    for name, (colour, _) in METHODS.items():
+        for other in (CORRUPTED, SETTINGS[0]):
             assert distance(colour, other, sight) >= 15, f"{name} looks like {other}"
 
 
@@ -313,13 +318,13 @@ def test_the_figures_of_the_book_are_known():
 
 def test_a_method_has_its_style_whatever_else_is_drawn():
     others = ["IID", "corrupted", "sound", *MAIN]
-    for name, (colour, marker) in plots.METHODS.items():
+    for name, (colour, marker) in METHODS.items():
         for labels in ([name], [*others, name], [name, *others], [f"{name}, old", name]):
             assert plots.styles(labels)[name] == plots.Style(colour, marker, "-")
 
 
 def test_a_method_has_its_colour_in_every_function():
-    colour, marker = plots.METHODS["exact"]
+    colour, marker = METHODS["exact"]
     own, values = {"kernel": [1, 2], "exact": [1, 2]}, torch.tensor([0.1, 0.2])
     figures = [
         plots.curves(dict.fromkeys(own, values)),
@@ -348,14 +353,14 @@ def test_a_method_has_its_colour_in_every_function():
     ],
 )
 def test_a_label_takes_the_style_of_the_method_it_names(label, method):
-    assert plots.styles([label])[label][:2] == plots.METHODS[method]
+    assert plots.styles([label])[label][:2] == METHODS[method]
 
 
 def test_a_second_label_of_a_method_is_a_variant():
     labels = ["CGSV, ours", "CGSV, as printed", "CGSV, 1", "CGSV, 2", "CGSV, 3", "CGSV"]
     styles = plots.styles(labels)
     assert [*styles] == labels
-    assert {style.colour for style in styles.values()} == {plots.METHODS["CGSV"][0]}
+    assert {style.colour for style in styles.values()} == {METHODS["CGSV"][0]}
     assert len({style.marker for style in styles.values()}) == len(labels)
     assert styles["CGSV"].line == "-"
     assert styles["CGSV, ours"].line != "-"
@@ -365,25 +370,25 @@ def test_a_second_label_of_a_method_is_a_variant():
 def test_other_labels_are_grey(count):
     other = ["S-FedAvgs", "unexact", "without CGSV", *map(str, range(count))]
     styles = plots.styles([*other, *MAIN, "sound"])
-    taken = {colour for colour, _ in plots.METHODS.values()} | {*plots.CLIENTS, plots.CORRUPTED}
-    assert not taken & set(plots.SETTINGS)
-    assert {styles[label].colour for label in other} <= set(plots.SETTINGS)
+    taken = {colour for colour, _ in METHODS.values()} | {*CLIENTS, CORRUPTED}
+    assert not taken & set(SETTINGS)
+    assert {styles[label].colour for label in other} <= set(SETTINGS)
     alone = plots.styles(map(str, range(count)))
     assert len({style.marker for style in alone.values()}) == count
-    assert alone["0"].colour == plots.SETTINGS[0] == styles["sound"].colour
-    assert styles[other[0]].colour != plots.SETTINGS[0]
+    assert alone["0"].colour == SETTINGS[0] == styles["sound"].colour
+    assert styles[other[0]].colour != SETTINGS[0]
 
 
 @pytest.mark.parametrize(
     ("label", "colour"),
     [
-        ("corrupted, ours", plots.CORRUPTED),
-        ("80 % noise", plots.CORRUPTED),
-        ("6 relevant, 4 irrelevant", plots.CORRUPTED),
-        ("10 relevant", plots.SETTINGS[0]),
-        ("no corruption", plots.SETTINGS[0]),
-        ("without noise", plots.SETTINGS[0]),
-        ("CGSV, 80 % noise", plots.METHODS["CGSV"][0]),
+        ("corrupted, ours", CORRUPTED),
+        ("80 % noise", CORRUPTED),
+        ("6 relevant, 4 irrelevant", CORRUPTED),
+        ("10 relevant", SETTINGS[0]),
+        ("no corruption", SETTINGS[0]),
+        ("without noise", SETTINGS[0]),
+        ("CGSV, 80 % noise", METHODS["CGSV"][0]),
     ],
 )
 def test_vermilion_means_corrupted(label, colour):
@@ -391,13 +396,13 @@ def test_vermilion_means_corrupted(label, colour):
 
 
 def test_vermilion_is_nobodys_own():
-    assert plots.CORRUPTED not in {colour for colour, _ in plots.METHODS.values()}
-    assert plots.CORRUPTED not in plots.CLIENTS
+    assert CORRUPTED not in {colour for colour, _ in METHODS.values()}
+    assert CORRUPTED not in CLIENTS
 
 
 def test_a_client_has_its_colour():
-    assert [plots.client_colour(k) for k in range(12)] == [*plots.CLIENTS, *plots.CLIENTS[:2]]
-    assert len(set(plots.CLIENTS)) == 10
+    assert [plots.client_colour(k) for k in range(12)] == [*CLIENTS, *CLIENTS[:2]]
+    assert len(set(CLIENTS)) == 10
     bars = plots.scores({"FedCCEA": torch.ones(12)}, corrupted={4}).axes[0].containers[0]
     shown = [to_hex(bar.get_facecolor()).upper() for bar in bars]
     assert shown == [plots.client_colour(k) for k in range(12)]
@@ -412,11 +417,11 @@ def test_corrupted_clients_are_told_apart_without_colour_too():
     assert lines["0"][2] == "-"
     assert "-" not in {lines[label][2] for label in ("1 noisy", "2 noisy", "3 late")}
     assert lines["1 noisy"][1:] == lines["2 noisy"][1:] != lines["3 late"][1:]
-    assert figure.axes[0].get_lines()[1].get_markerfacecolor() == plots.CORRUPTED
+    assert figure.axes[0].get_lines()[1].get_markerfacecolor() == CORRUPTED
     assert "client 3 is late" in figure.alt
     bar = plots.scores({"a": torch.ones(3)}, corrupted={1}).axes[0].containers[0][1]
     assert bar.get_hatch()
-    assert to_hex(bar.get_edgecolor()).upper() == plots.CORRUPTED
+    assert to_hex(bar.get_edgecolor()).upper() == CORRUPTED
 
 
 def test_holdings_mark_the_corrupted_in_words(make_fed):
@@ -452,19 +457,21 @@ def test_the_notation_page_shows_the_table():
     page = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
     row = re.compile(r"^\| ([\w -]+) \| [\w ]+ \| `(#\w{6})` \| ([\w ]+) \|$", re.MULTILINE)
     shown = {name: (colour, shapes[shape]) for name, colour, shape in row.findall(page)}
-    assert shown == plots.METHODS
+    assert shown == METHODS
     row = re.compile(r"^\| (\d) \| [\w ]+ \| `(#\w{6})` \|$", re.MULTILINE)
-    assert [colour for _, colour in sorted(row.findall(page))] == list(plots.CLIENTS)
-    for colour in (plots.CORRUPTED, *plots.SETTINGS):
+    assert [colour for _, colour in sorted(row.findall(page))] == list(CLIENTS)
+    for colour in (CORRUPTED, *SETTINGS):
         assert f"`{colour}`" in page
 
 
 def test_widgets_show_clients_in_the_same_colours():
-    style = (ROOT / "fedlab_mini" / "show" / "widgets" / "static" / "kit.css").read_text(encoding="utf-8")
+    style = (ROOT / "fedlab_mini" / "show" / "widgets" / "static" / "kit.css").read_text(
+        encoding="utf-8"
+    )
     light = style.split("data-theme")[0].upper()
-    for k, colour in enumerate(plots.CLIENTS):
+    for k, colour in enumerate(CLIENTS):
         assert f"--CLIENT-{k}: {colour};" in light
-    assert f"--CORRUPTED: {plots.CORRUPTED};" in light
+    assert f"--CORRUPTED: {CORRUPTED};" in light
 
 
 def test_labels_that_begin_with_an_underscore_are_shown():

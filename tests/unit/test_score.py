@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import functools
+import io
+import os
+import re
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +18,8 @@ import torch
 
 import fedlab_mini as fm
 from fedlab_mini.__main__ import main
+from fedlab_mini.command import write_csv
+from fedlab_mini.judge import records as recorded
 
 NET = fm.mlp(64, 8, 10)
 LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.3)
@@ -201,14 +208,107 @@ def test_unknown_clients_files_and_samples_are_refused(fed, rounds, tmp_path):
         scored(rounds, fed, clients=[0, 1])
     (tmp_path / "no.npz").write_text("no")
     np.save(tmp_path / "one.npy", np.zeros(3))
-    for name in ("no.npz", "one.npy"):
-        with pytest.raises(ValueError, match=r"cannot read .*no\.npz|one\.npy holds one array"):
+    os.mkfifo(tmp_path / "pipe.npz")  # would wait for somebody to write
+    for name in ("no.npz", "one.npy", "pipe.npz", "absent.npz"):
+        told = rf"^updates\[0\]: cannot read .*{re.escape(name)} as an \.npz file"
+        with pytest.raises(ValueError, match=told):
             scored([tmp_path / name], fed)
     with pytest.raises(TypeError, match="validation"):
         fm.score(rounds, net=NET, validation=None, methods=[fm.exact])
 
 
-def test_the_command_line_prints_and_writes_the_same_table(fed, rounds, tmp_path, capsys):
+def flipped(path: Path) -> None:
+    """Change one bit in the middle of the largest array."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def claiming(shape: tuple[int, ...]) -> bytes:
+    """The header of an array of this shape, and nothing of it."""
+    head = io.BytesIO()
+    kind = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(head, kind)
+    return head.getvalue()
+
+
+def held(path: Path, **members: bytes) -> None:
+    """An archive whose members hold these bytes, compressed."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+
+
+DAMAGED = {
+    "BadZipFile: Bad CRC": lambda path, r: (np.savez(path, updates=r), flipped(path)),
+    "its header claims 4,000,000,000,128 bytes": lambda path, r: held(
+        path, updates=claiming((1000, 500_000_000))
+    ),
+    "claim to unpack to 1,000,128": lambda path, r: held(
+        path, updates=claiming((125_000,)) + bytes(1_000_000)
+    ),
+    "it holds objects, not numbers": lambda path, r: np.savez(
+        path, updates=np.array([None, 3], dtype=object)
+    ),
+    "the magic string is not correct": lambda path, r: held(path, updates=b"no array"),
+}
+
+
+@pytest.mark.parametrize("told", DAMAGED)
+def test_a_damaged_file_is_refused_by_its_name_and_key(fed, rounds, tmp_path, monkeypatch, told):
+    monkeypatch.setattr(recorded, "UNPACKED", 1000)  # instead of 256 MiB
+    path = tmp_path / "round_007.npz"
+    DAMAGED[told](path, rounds[0]["updates"].numpy())
+    named = rf"^updates\[0\]: .*round_007\.npz: updates: cannot be read \(.*{re.escape(told)}"
+    with pytest.raises(ValueError, match=named):
+        scored([path], fed, theta=NET.init(0), clients=range(5))
+
+
+def test_an_array_of_a_wrong_shape_in_a_file_is_refused_by_its_name(fed, tmp_path):
+    np.savez(tmp_path / "round_3.npz", updates=np.ones((2, 7)))
+    with pytest.raises(
+        ValueError, match=r"updates\[0\]: .*round_3\.npz: updates: expected an array"
+    ):
+        scored([tmp_path / "round_3.npz"], fed, theta=NET.init(0))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sizes": [2**62] * 3},
+        {"sizes": np.ma.array([4, 5, 6], mask=[0, 1, 0])},
+        {"clients": np.ma.array([0, 1, 2], mask=[0, 1, 0])},
+        {"updates": np.ma.array(np.ones((3, NET.P)), mask=True)},
+        {
+            "updates": torch.nested.nested_tensor(
+                [torch.ones(3), torch.ones(4)], layout=torch.jagged
+            )
+        },
+        {"theta": torch.nested.nested_tensor([torch.ones(3), torch.ones(4)], layout=torch.jagged)},
+        {"t": torch.ones(2, 2)},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_strange_arrays_are_refused_by_their_key(fed, rounds, changes):
+    (key,) = changes
+    with pytest.raises((ValueError, TypeError), match=rf"^updates\[0\]: {key}: "):
+        scored([rounds[0] | changes], fed)
+
+
+def test_a_spreadsheet_runs_nothing_of_a_written_table(tmp_path, capsys):
+    index = pd.Index(["=HYPERLINK(1)", "-2", "north", "@x"], name="client")
+    frame = pd.DataFrame({"+CGSV": [-0.5, 1, 2, 3], "note": ["=1", "a", "\tb", "c"]}, index=index)
+    write_csv(str(tmp_path / "out.csv"), frame)
+    read = pd.read_csv(tmp_path / "out.csv", index_col="client")
+    assert list(read.index) == ["'=HYPERLINK(1)", "'-2", "north", "'@x"]
+    assert list(read) == ["'+CGSV", "note"]
+    assert read["'+CGSV"].tolist() == [-0.5, 1, 2, 3]  # numbers stay numbers
+    assert read.note.tolist() == ["'=1", "a", "'\tb", "c"]
+
+
+def test_the_command_line_prints_and_writes_the_same_table(
+    fed, rounds, tmp_path, capsys, monkeypatch
+):
     names = []
     for t, r in enumerate(rounds):
         names.append(str(tmp_path / f"round_{t:03d}.npz"))
@@ -220,11 +320,22 @@ def test_the_command_line_prints_and_writes_the_same_table(fed, rounds, tmp_path
     assert "CGSV" in capsys.readouterr().out
     expected = scored(rounds, fed, [fm.CGSV(), fm.exact])
     pd.testing.assert_frame_equal(pd.read_csv(out, index_col="client"), expected)
-    for wrong in (["--methods", "CGVS"], ["--net", "x"], ["--net", "fedlab_mini:nothing"]):
+    (tmp_path / "broken.py").write_text("def net():\n    return [][1]\n")
+    monkeypatch.chdir(tmp_path)
+    np.savez("no_y.npz", x=fed.validation[0])
+    for wrong, told in {
+        ("--methods", "CGVS"): "--methods: unknown CGVS; known are size",
+        ("--net", "x"): "--net: expected widths",
+        ("--net", "fedlab_mini:nothing"): "--net: expected module:NAME",
+        ("--net", "broken:net"): r"IndexError: list index out of range; .*broken\.py, line 2",
+        ("--validation", "no.npz"): r"--validation: cannot read no\.npz",
+        ("--validation", "no_y.npz"): r"--validation: no_y\.npz: lacks y",
+        ("--csv", "nowhere/x.csv"): "--csv: expected a file in a folder that is there",
+    }.items():
         with pytest.raises(SystemExit) as left:
             main(["score", *names, *words, *wrong])
         assert left.value.code
-    assert "CGVS" in capsys.readouterr().err
+        assert re.search(told, capsys.readouterr().err)
 
 
 MEMORY = """

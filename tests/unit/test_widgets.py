@@ -14,6 +14,7 @@ from scipy.stats import gamma
 
 import fedlab_mini as fm
 from fedlab_mini.show import widgets
+from fedlab_mini.show.styles import CLIENTS, CORRUPTED
 from fedlab_mini.show.widgets import (
     AAMExplorer,
     CosineExplorer,
@@ -346,12 +347,10 @@ def test_quiz_reads_a_file(tmp_path):
 
 
 def test_client_colours_are_those_of_the_figures():
-    from fedlab_mini.show import plots
-
     sheet = style("kit")
-    for k, colour in enumerate(plots.CLIENTS):
+    for k, colour in enumerate(CLIENTS):
         assert f"--client-{k}: {colour.lower()}" in sheet
-    assert f"--corrupted: {plots.CORRUPTED.lower()}" in sheet
+    assert f"--corrupted: {CORRUPTED.lower()}" in sheet
 
 
 BAD = [

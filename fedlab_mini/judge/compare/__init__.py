@@ -8,27 +8,29 @@ Chapter 10 reads it. cell: one scenario and seed; scenarios; methods; judge: wha
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
-import pandas as pd
 
 from ... import checks
-from ...engine import checkpoint as files
-from ...engine import progress
+from ...engine import checkpoint, progress
 from ...engine.local import LocalSGD
 from ...engine.model import one_thread
 from ...engine.sweep import spread
-from .cell import CEILING, LOCAL, ROUNDS, cell
-from .methods import METHODS, Method, Retrained, named
+from ..registry import Method, Retrained
+from .cell import LOCAL, MEASURES, ROUNDS, cell
+from .files import COLUMNS, path_of, read_cell, write_cell
+from .methods import CEILING, METHODS, watchable
 from .scenarios import SAMPLES, SCENARIOS
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = [
     "CEILING",
+    "MEASURES",
     "METHODS",
     "SAMPLES",
     "SCENARIOS",
@@ -36,8 +38,8 @@ __all__ = [
     "Retrained",
     "cell",
     "compare",
+    "compared_frame",
 ]
-COLUMNS = ["seed", "scenario", "method", "metric", "value"]
 
 
 def compare(
@@ -51,7 +53,7 @@ def compare(
     metric: str = "loss",
     folder: str | os.PathLike | None = None,
     n_jobs: int | None = None,
-) -> pd.DataFrame:
+) -> pandas.DataFrame:
     """Every method on every scenario and seed, judged against retraining; a long table.
 
     methods    {name: method} or a list; default: ``compare.METHODS``. A method is a strategy, which
@@ -68,83 +70,97 @@ def compare(
 
     returns    columns seed, scenario, method, metric, value. The method "(the truth itself)" holds
                the ceiling: how far the exact values of two trainings agree
-    raises     TypeError or ValueError naming the argument
+    raises     TypeError or ValueError naming the argument, or a file of ``folder`` that is damaged
     """
-    chosen = named(METHODS if methods is None else methods)
-    places = _scenarios(scenarios)
-    numbers = _seeds(seeds)
+    import pandas  # here, since it takes a second to import
+
+    chosen = watchable(METHODS if methods is None else methods)
+    makers = _scenarios(scenarios)
     checks.choice("data", data, tuple(SAMPLES))
     checks.choice("metric", metric, ("accuracy", "loss"))
-    local = LOCAL if local is None else local
-    checks.instance("local", local, LocalSGD, "fm.LocalSGD()")
+    local = checks.instance("local", LOCAL if local is None else local, LocalSGD, "fm.LocalSGD()")
+    setting = {"rounds": checks.whole("rounds", rounds), "local": local, "metric": metric}
+    cells = [(seed, name) for seed in _seeds(seeds) for name in makers]
     if folder is not None:
         checks.instance("folder", folder, (str, os.PathLike), "a path")  # type: ignore[arg-type]
-    setting = {"rounds": checks.whole("rounds", rounds), "local": local, "metric": metric}
-    mark = files.fingerprint("compare", data, setting, chosen)
-    cells = [(seed, name) for seed in numbers for name in places]
-    paths = {c: None if folder is None else _path(folder, mark, *c) for c in cells}
-    parts = {c: pd.read_csv(p) for c, p in paths.items() if p is not None and p.is_file()}
+        # The function counts as well: a scenario may change and keep its name.
+        marks = {
+            name: checkpoint.fingerprint("compare", data, setting, chosen, name, make)
+            for name, make in makers.items()
+        }
+        paths = {(seed, name): path_of(folder, marks[name], seed) for seed, name in cells}
+    else:
+        paths = {}
+    frames = {cell: read_cell(path, *cell) for cell, path in paths.items() if path.is_file()}
     tasks = (
-        joblib.delayed(_cell)(chosen, seed, name, places[name], data, setting)
+        joblib.delayed(_frame)(chosen, data, setting, seed, name, makers[name])
         for seed, name in cells
-        if (seed, name) not in parts
+        if (seed, name) not in frames
     )
-    with progress.bar(None, "cells", len(cells), len(parts)) as seen:
-        for part in spread(tasks, n_jobs, ordered=False):
-            where = part.seed[0], part.scenario[0]
-            parts[where] = part
-            if (path := paths[where]) is not None:
-                with files.whole_file(path) as whole:
-                    part.to_csv(whole, index=False)
-            seen.update()
-    return pd.concat([parts[c] for c in cells], ignore_index=True)
+    with progress.bar(None, "cells", len(cells), len(frames)) as shown:
+        for frame in spread(tasks, n_jobs, ordered=False):
+            done = int(frame.seed[0]), frame.scenario[0]
+            frames[done] = frame
+            if done in paths:
+                write_cell(paths[done], frame)
+            shown.update()
+    return pandas.concat([frames[cell] for cell in cells], ignore_index=True)
 
 
-def _cell(
+def _frame(
     methods: Mapping[str, Method],
-    seed: int,
-    name: str,
-    make: Callable,
     data: str,
     setting: Mapping[str, Any],
-) -> pd.DataFrame:
+    seed: int,
+    scenario: str,
+    make: Callable,
+) -> pandas.DataFrame:
+    """The rows of one cell as a table."""
+    import pandas
+
     with one_thread():
-        rows = [(seed, name, *row) for row in cell(methods, name, make, data, seed, **setting)]
-    return pd.DataFrame(rows, columns=COLUMNS)
+        measured = list(cell(methods, scenario, make, data, seed, **setting))
+    return pandas.DataFrame([(seed, scenario, *row) for row in measured], columns=COLUMNS)
 
 
-def _path(folder: str | os.PathLike, mark: str, seed: int, name: str) -> Path:
-    word = hashlib.sha256(f"{mark} {name}".encode()).hexdigest()[:16]
-    return Path(folder) / f"{word}-{seed}.csv"
+def compared_frame(frame: Any) -> pandas.DataFrame:
+    """A table that ``compare`` returned; TypeError or ValueError for any other thing."""
+    import pandas
+
+    checks.instance("frame", frame, pandas.DataFrame, "the table that fm.compare returns")
+    if lacking := set(COLUMNS) - set(frame):
+        raise ValueError(f"frame: expected what fm.compare returns, lacks {sorted(lacking)}")
+    return frame
 
 
-def _listed(name: str, given: Any, such_as: str) -> list:
+def _list(name: str, value: Any, such_as: str) -> list:
+    message = f"{name}: expected such as {such_as}, got {checks.shown(value)}"
+    if isinstance(value, str | bytes):
+        raise TypeError(message)
     try:
-        if isinstance(given, str | bytes):
-            raise TypeError
-        return list(given)
+        return list(value)
     except TypeError:
-        shown = checks.shown(given)
-        raise TypeError(f"{name}: expected such as {such_as}, got {shown}") from None
+        raise TypeError(message) from None
 
 
-def _seeds(given: Any) -> list[int]:
-    if isinstance(given, Mapping):
-        raise TypeError(f"seeds: expected such as range(10), got {checks.shown(given)}")
-    found = [checks.whole("seeds", seed, 0) for seed in _listed("seeds", given, "range(10)")]
-    if not found or len(set(found)) != len(found):
-        raise ValueError(f"seeds: expected different whole numbers, at least one, got {found}")
-    return found
+def _seeds(seeds: Any) -> list[int]:
+    if isinstance(seeds, Mapping):
+        raise TypeError(f"seeds: expected such as range(10), got {checks.shown(seeds)}")
+    numbers = [checks.whole("seeds", seed, 0) for seed in _list("seeds", seeds, "range(10)")]
+    if not numbers or len(set(numbers)) != len(numbers):
+        shown = checks.shown(numbers)
+        raise ValueError(f"seeds: expected different whole numbers, at least one, got {shown}")
+    return numbers
 
 
-def _scenarios(given: Any) -> dict[str, Callable]:
-    if isinstance(given, Mapping):
-        if not given or not all(map(callable, given.values())):
-            asked = "scenarios: expected {name: function (data, seed) -> (fed, net)}"
-            raise TypeError(f"{asked}, got {checks.shown(given)}")
-        return {checks.text("scenarios", name): make for name, make in given.items()}
-    wanted = SCENARIOS if given is None else given
-    names = _listed("scenarios", wanted, "['alike'] or {name: function}")
+def _scenarios(scenarios: Any) -> dict[str, Callable]:
+    if isinstance(scenarios, Mapping):
+        if not scenarios or not all(map(callable, scenarios.values())):
+            wanted = "{name: function (data, seed) -> (fed, net)}"
+            raise TypeError(f"scenarios: expected {wanted}, got {checks.shown(scenarios)}")
+        return {checks.text("scenarios", name): make for name, make in scenarios.items()}
+    wanted = "['alike'] or {name: function}"
+    names = list(SCENARIOS) if scenarios is None else _list("scenarios", scenarios, wanted)
     for name in names:
         checks.choice("scenarios", name, tuple(SCENARIOS))
     if not names:

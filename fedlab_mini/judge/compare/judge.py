@@ -27,9 +27,13 @@ def judged(
     worth [2^K]  of every coalition, retrained: removal is read off it
     bad          ids of the clients known to be of less use, or None
     """
-    yield "tau with retraining", sum(kendall(scores, phi) for phi in truths) / len(truths)
-    yield "rank correlation", sum(spearman(scores, phi) for phi in truths) / len(truths)
-    yield "relative error", sum(relative_error(scores, phi) for phi in truths) / len(truths)
+    measures = {
+        "tau with retraining": kendall,
+        "rank correlation": spearman,
+        "relative error": relative_error,
+    }
+    for name, measure in measures.items():
+        yield name, sum(measure(scores, phi) for phi in truths) / len(truths)
     yield from removal(scores, worth, seed)
     if bad is not None:
         yield "detection AUC", detection_auc(scores, bad)
@@ -37,8 +41,8 @@ def judged(
 
 def relative_error(scores: Tensor, truth: Tensor) -> float:
     """|c scores - truth| / |truth| with the best factor c >= 0: units do not matter, shares do."""
-    size = scores @ scores
-    factor = (scores @ truth / size).clamp(min=0) if size > 0 else torch.zeros(())
+    squared = scores @ scores
+    factor = (scores @ truth / squared).clamp(min=0) if squared > 0 else torch.zeros(())
     return float(torch.linalg.vector_norm(factor * scores - truth) / truth.norm())
 
 
@@ -53,25 +57,29 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
     """
     generator = stream(seed, "removal")
     shuffles = torch.rand(2 * ORDERS, len(scores), generator=generator).argsort(1)
-    random, shuffled = left_over(shuffles, worth).split(ORDERS)[0], shuffles[ORDERS:]
-    order = scores[shuffled].argsort(dim=1, descending=True, stable=True)
-    best = shuffled.gather(1, order)  # [ORDERS, n], ties by shuffle
-    first, last = left_over(best, worth), left_over(best.flip(1), worth)
-    yield "removal, best first", beaten(random.mean(1), first.mean(1))
-    yield "removal, worst first", beaten(-random.mean(1), -last.mean(1))
-    yield "reversals", float((first > last + 1e-12).double().sum(1).mean())
+    rivals, tie_breaks = shuffles.split(ORDERS)
+    ranking = scores[tie_breaks].argsort(dim=1, descending=True, stable=True)
+    best_first = tie_breaks.gather(1, ranking)  # [ORDERS, n]
+    after_best, after_worst = left_over(best_first, worth), left_over(best_first.flip(1), worth)
+    random_areas = left_over(rivals, worth).mean(1)
+    yield "removal, best first", beaten(random_areas, after_best.mean(1))
+    yield "removal, worst first", beaten(-random_areas, -after_worst.mean(1))
+    yield "reversals", float((after_best > after_worst + 1e-12).double().sum(1).mean())
 
 
-def beaten(random: Tensor, own: Tensor) -> float:
-    """The share of pairs in which ``random`` is above ``own``; equal ones count half."""
-    gap = random[:, None] - own[None]
-    return float((gap > 1e-12).double().mean() + (gap.abs() <= 1e-12).double().mean() / 2)
+def beaten(random_areas: Tensor, areas: Tensor) -> float:
+    """The share of pairs in which the random one is larger; equal ones count half."""
+    gaps = random_areas[:, None] - areas[None]
+    larger = (gaps > 1e-12).double().mean()
+    equal = (gaps.abs() <= 1e-12).double().mean()
+    return float(larger + equal / 2)
 
 
 def left_over(orders: Tensor, worth: Tensor) -> Tensor:
     """Worth after the first 1, ..., n - 1 of each order [m, n] have left: [m, n - 1]."""
-    gone = (1 << orders).cumsum(1)[:, :-1]
-    return worth[len(worth) - 1 - gone]
+    gone = (1 << orders).cumsum(1)[:, :-1]  # bit masks of who has left
+    everybody = len(worth) - 1
+    return worth[everybody - gone]
 
 
 def fair(made: Callable, round: Round, server: Server) -> dict[str, float]:
@@ -84,28 +92,39 @@ def fair(made: Callable, round: Round, server: Server) -> dict[str, float]:
     efficiency  how far the sum is from the round's gain
     All as shares of the largest score, efficiency as a share of the gain; the loss is the worth
     """
+    # Doubled, so that the first client's samples can be halved.
     sizes = 2 * round.sizes
-    first, row = round.updates[:1], sizes[:1]
+    first_update, first_size = round.updates[:1], sizes[:1]
 
     def scored(updates: Tensor, sizes: Tensor) -> Tensor:
-        m, strategy = len(updates), made()
-        strategy.start(replace(server, clients=m))
-        strategy.aggregate(Round(1, round.theta, torch.arange(m), sizes, updates))
+        strategy, clients = made(), len(updates)
+        strategy.start(replace(server, clients=clients))
+        strategy.aggregate(Round(1, round.theta, torch.arange(clients), sizes, updates))
         return strategy.scores.double().cpu()
 
     plain = scored(round.updates, sizes)
-    size = plain.abs().max().clamp(min=1e-300)
-    more = torch.cat([round.updates, first])
-    null = scored(torch.cat([round.updates, 0 * first]), torch.cat([sizes, row]))
-    twin = scored(more, torch.cat([sizes, row]))
-    split = scored(more, torch.cat([row // 2, sizes[1:], row // 2]))
-    net, theta = server.net, round.theta
-    whole = theta + (sizes.double() / sizes.sum()).to(round.updates) @ round.updates
-    loss = net.evaluate(torch.stack([theta, whole]), *server.validation, "loss")
-    gain = float(loss[0] - loss[1])
+    with_twin = torch.cat([round.updates, first_update])
+    with_zeros = torch.cat([round.updates, 0 * first_update])
+    null = scored(with_zeros, torch.cat([sizes, first_size]))
+    twin = scored(with_twin, torch.cat([sizes, first_size]))
+    split = scored(with_twin, torch.cat([first_size // 2, sizes[1:], first_size // 2]))
+    gain = _gain(round, sizes, server)
     return {
-        "null": float(null[-1].abs() / null.abs().max().clamp(min=1e-300)),
-        "twin": float((twin[0] - twin[-1]).abs() / twin.abs().max().clamp(min=1e-300)),
-        "split": float((split[0] + split[-1] - plain[0]) / size),
+        "null": float(null[-1].abs() / _largest(null)),
+        "twin": float((twin[0] - twin[-1]).abs() / _largest(twin)),
+        "split": float((split[0] + split[-1] - plain[0]) / _largest(plain)),
         "efficiency": abs(float(plain.sum()) - gain) / abs(gain),
     }
+
+
+def _largest(scores: Tensor) -> Tensor:
+    return scores.abs().max().clamp(min=1e-300)
+
+
+def _gain(round: Round, sizes: Tensor, server: Server) -> float:
+    """By how much federated averaging lowers the validation loss in a round."""
+    weights = (sizes.double() / sizes.sum()).to(round.updates)
+    averaged = round.theta + weights @ round.updates
+    models = torch.stack([round.theta, averaged])
+    before, after = server.net.evaluate(models, *server.validation, "loss")
+    return float(before - after)

@@ -9,7 +9,8 @@ import torch
 import traitlets
 
 from ... import checks
-from ...methods.fedccea import AAM, contribution_index
+from ...methods.aam import AAM
+from ...methods.fedccea import contribution_index
 from .base import Explorer, Numbers, by_name, client_names, program
 
 

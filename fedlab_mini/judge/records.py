@@ -1,0 +1,263 @@
+"""Records: recorded rounds, out of memory or out of files that may be damaged. Below: checks.
+
+A refusal names the record, its file, and the key. ``score`` above says what a record holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import warnings
+import zipfile
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..checks import array, dims, distinct_ids, reals, shown, wholes
+from ..engine.local import finite_rows
+from ..engine.model import Model
+from ..engine.rounds import Round
+
+KEYS = ("t", "theta", "updates", "models", "clients", "sizes")
+# A compressed array may unpack to this much, or to so many times its size in the file: real
+# updates hardly shrink, so what claims more was made to fill the memory.
+UNPACKED, EXPANSION = 2**28, 100
+HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+MOST_SAMPLES = 2**53  # of a round: beyond, a sum of sizes is no longer exact
+
+
+class Archive(Mapping[str, np.ndarray]):
+    """The arrays of an .npz file, each read when it is asked for.
+
+    raises  ValueError naming the file, and the array, where it cannot be read
+    """
+
+    def __init__(self, label: str, path: str | os.PathLike):
+        self.label = f"{label}: {os.fspath(path)}"
+        # A pipe has no end, and the open call itself would wait for its other side.
+        refused = f"{label}: cannot read {path} as an .npz file, which numpy.savez writes"
+        if not os.path.isfile(path):
+            raise ValueError(f"{refused} (there is no such file)")
+        try:
+            self.zip = zipfile.ZipFile(path)
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{refused} ({type(error).__name__}: {error})") from error
+        self.members = {info.filename.removesuffix(".npy"): info for info in self.zip.infolist()}
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.zip.close()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.members  # without reading it
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        member = self.members[key]
+        try:
+            self._check_size(member)
+            with self.zip.open(member) as stream:
+                return np.lib.format.read_array(stream, allow_pickle=False)
+        except Exception as error:  # a damaged zip raises a dozen kinds
+            told = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{self.label}: {key}: cannot be read ({told})") from error
+
+    def _check_size(self, member: zipfile.ZipInfo) -> None:
+        """Compare what an array claims to be with what is there, before memory is asked for."""
+        size, packed = member.file_size, member.compress_size
+        if size > max(UNPACKED, EXPANSION * packed):
+            raise ValueError(f"{packed:,} bytes claim to unpack to {size:,}")
+        with self.zip.open(member) as stream:
+            read_header = HEADERS[np.lib.format.read_magic(stream)]
+            shape, _, dtype = read_header(stream)
+            claimed = stream.tell() + math.prod(shape) * dtype.itemsize
+        if dtype.hasobject:
+            raise ValueError("it holds objects, not numbers")
+        if claimed != size:
+            raise ValueError(f"its header claims {claimed:,} bytes, {size:,} are there")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A round as it was recorded, and how a refusal names it."""
+
+    label: str
+    fields: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Which of the two holds the clients' rows."""
+        return "updates" if "updates" in self.fields else "models"
+
+    def ids(self) -> list[Hashable]:
+        """The ids of a round's rows, as Python's numbers and words."""
+        if unknown := [key for key in self.fields if key not in KEYS]:
+            known = ", ".join(KEYS)
+            raise ValueError(f"{self.label}: unknown keys {unknown}; known are {known}")
+        if ("updates" in self.fields) == ("models" in self.fields):
+            got = list(self.fields)
+            raise ValueError(f"{self.label}: expected either updates or models, got {got}")
+        if "clients" in self.fields:
+            return client_ids(f"{self.label}: clients", self.fields["clients"])
+        rows = self.fields[self.key]
+        if not isinstance(rows, list | tuple):
+            rows = array(f"{self.label}: {self.key}", rows, ["m", "P"])
+        return list(range(len(rows)))
+
+    def number(self, last: int) -> int:
+        """The round's own number, which must be above the last one's; without one, the last."""
+        if "t" not in self.fields:
+            return last
+        label = f"{self.label}: t"
+        value = self.fields["t"]
+        one = [value] if np.ndim(value) == 0 else value
+        number = int(wholes(label, one, [1])[0])
+        if number <= last:
+            raise ValueError(f"{label}: {number} after {last}; give the rounds in their order")
+        return number
+
+    def theta(self, net: Model, computed: Tensor | None, like: Tensor) -> Tensor:
+        """The model before the round: the one recorded, else the one computed."""
+        theta = computed
+        if "theta" in self.fields:
+            theta = flat(net, f"{self.label}: theta", self.fields["theta"]).to(like)
+        if theta is None:
+            raise ValueError("theta: the first round holds none; give theta=, the model before it")
+        if not torch.isfinite(theta).all():
+            raise ValueError(f"{self.label}: theta: holds NaN or infinite values")
+        return theta
+
+    def updates(self, net: Model, theta: Tensor, clients: int) -> Tensor:
+        """Local minus global parameters, [m, P]."""
+        rows = parameter_rows(net, f"{self.label}: {self.key}", self.fields[self.key], clients)
+        rows = rows.to(theta)
+        return rows - theta if self.key == "models" else rows
+
+    def sizes(self, clients: int) -> Tensor:
+        """Samples of each client, [m]; equal where nothing is said."""
+        given = self.fields.get("sizes", [1] * clients)
+        most = MOST_SAMPLES // max(1, clients)
+        return wholes(f"{self.label}: sizes", given, [clients], 1, most).cpu()
+
+    def round(
+        self,
+        t: int,
+        net: Model,
+        computed: Tensor | None,
+        place: Mapping[Hashable, int],
+        like: Tensor,
+    ) -> Round:
+        """The record as a ``Round``, ids as places in the table; broken updates are missing."""
+        names = self.ids()
+        if unknown := [name for name in names if name not in place]:
+            raise ValueError(f"{self.label}: {unknown} are not among the clients named")
+        places = [place[name] for name in names]
+        clients = distinct_ids(f"{self.label}: clients", places, len(place))
+        theta = self.theta(net, computed, like)
+        updates = self.updates(net, theta, len(clients))
+        sizes = self.sizes(len(clients))
+        usable = finite_rows(updates).cpu()
+        if not usable.all():
+            broken = [names[row] for row in (~usable).nonzero().flatten().tolist()]
+            told = f"round {t}: the update of {broken} is not finite; left out"
+            warnings.warn(told, stacklevel=3)
+            updates = updates[usable.to(updates.device)]  # a copy: only where it must be
+        return Round(t, theta, clients[usable], sizes[usable], updates, clients[~usable])
+
+
+@contextlib.contextmanager
+def opened(record: Any, place: int) -> Iterator[Record]:
+    """One entry of ``updates``; a file stays open, its arrays unread, while it is used."""
+    label = f"updates[{place}]"
+    if isinstance(record, str | os.PathLike):
+        with Archive(label, record) as archive:
+            yield Record(archive.label, archive)
+    elif isinstance(record, Mapping):
+        yield Record(label, record)
+    else:
+        yield Record(label, {"updates": array(label, record, ["m", "P"])})
+
+
+def all_clients(updates: Iterable) -> list[Hashable]:
+    """Every id of the records; numbers in order, names as they come."""
+    try:
+        read_once = iter(updates) is updates
+    except TypeError:
+        read_once = None
+    if read_once is None or isinstance(updates, Mapping | str | bytes):
+        raise TypeError(f"updates: expected one record a round, got {shown(updates)}")
+    if read_once:
+        raise TypeError("clients: this iterator is read only once; name all clients, clients=[...]")
+    seen: dict[Hashable, None] = {}
+    for place, entry in enumerate(updates):
+        with opened(entry, place) as record:
+            seen.update(dict.fromkeys(record.ids()))
+    only_numbers = all(isinstance(client, int) for client in seen)
+    return sorted(seen) if only_numbers else list(seen)  # type: ignore[type-var]
+
+
+def client_ids(label: str, value: Any) -> list[Hashable]:
+    """Client ids as Python's numbers and words."""
+    message = f"{label}: expected ids [m], numbers or words, got {shown(value)}"
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(message)
+    try:
+        ids = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(message) from None
+    if ids.ndim != 1 or ids.dtype.kind not in "iuUS":
+        raise TypeError(message)
+    return ids.tolist()
+
+
+def flat(net: Model, label: str, value: Any) -> Tensor:
+    """All parameters as one vector [P], from a vector, a state dict, or a list of arrays.
+
+    Entries of a state dict that are no parameters of ``net`` are ignored
+    """
+    if isinstance(value, Mapping):
+        if lacking := [key for key in net.shapes if key not in value]:
+            raise ValueError(f"{label}: lacks the parameters {', '.join(lacking)}")
+        arrays = [value[key] for key in net.shapes]
+    elif isinstance(value, list | tuple) and not all(map(_is_number, value)):
+        arrays = list(value)
+    else:
+        return reals(label, value, [net.P], finite=False)
+    if len(arrays) != len(net.shapes):
+        wanted = ", ".join(f"{key} {dims(shape)}" for key, shape in net.shapes.items())
+        count = len(net.shapes)
+        raise ValueError(f"{label}: expected {count} arrays, {wanted}, got {len(arrays)}")
+    pieces = [
+        reals(f"{label}: {key}", part, shape, finite=False)
+        for (key, shape), part in zip(net.shapes.items(), arrays, strict=True)
+    ]
+    return torch.cat([piece.flatten() for piece in pieces])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) or getattr(value, "ndim", 1) == 0
+
+
+def parameter_rows(net: Model, label: str, value: Any, clients: int) -> Tensor:
+    """Rows [m, P], from such an array or from a list of m sets of parameters."""
+    if not isinstance(value, list | tuple):
+        return reals(label, value, [clients, net.P], finite=False)
+    if len(value) != clients:
+        raise ValueError(f"{label}: expected one entry a client, {clients}, got {len(value)}")
+    rows = [flat(net, f"{label}[{place}]", entry) for place, entry in enumerate(value)]
+    return torch.stack(rows) if rows else torch.empty(0, net.P)

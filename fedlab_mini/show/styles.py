@@ -1,0 +1,95 @@
+"""Styles: how a label is drawn, the same in every chapter.
+
+A method has one colour and one marker, which its row of ``judge.registry`` says, and a client one
+colour. Vermilion means corrupted clients and noise, black the exact value, grey whatever is no
+method. All pairs of methods stay apart with normal sight, deuteranopia and protanopia; marker and
+line style say it once more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ..judge.registry import ROWS
+
+EXACT, CORRUPTED = "#000000", "#D55E00"
+SETTINGS = ("#5A5F6E", "#AFAAA0", "#85807B")  # greys; sound clients have the first
+CLIENTS = (
+    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"),
+    *("#8C564B", "#6A3D9A", "#7F7F7F", "#B2DF8A", "#000000"),
+)
+# The usual label of every method that has a colour of its own, with that colour and a marker.
+METHODS = {
+    (row.look.labels or (row.name,))[0]: (row.look.colour, row.look.marker)
+    for row in ROWS
+    if row.look
+}
+ROLES = {"corrupted": (CORRUPTED, "X"), "sound": (SETTINGS[0], "o")}
+BAD = (
+    *("corrupted", "corruption", "noisy", "noise", "irrelevant"),
+    *("exchanged", "wrong", "flipped", "scaled"),
+)
+GOOD = ("sound", "healthy", "relevant", "no corruption", "no noise")
+METHOD_WORDS = {
+    word: (row.look.labels or (row.name,))[0]
+    for row in ROWS
+    if row.look
+    for word in row.look.labels or (row.name,)
+}
+# A method counts before a role: "CGSV, 80 % noise" has the colour of CGSV.
+WORDS = (METHOD_WORDS, dict.fromkeys(BAD, "corrupted"), dict.fromkeys(GOOD, "sound"))
+MARKERS, LINES = "sD^v<>dohp8H*P", ("-", "--", "-.", ":")
+
+
+class Style(NamedTuple):
+    """How a label is drawn."""
+
+    colour: str
+    marker: str
+    line: str = "-"
+
+
+def client_colour(k: int) -> str:
+    """The colour of client ``k``; every tenth client has the same."""
+    return CLIENTS[k % len(CLIENTS)]
+
+
+def _named(label: str) -> str | None:
+    """The method that a label names as a whole word, else the role of clients, else None."""
+    whole_word = r"(?<![\w-])(?<!\bno )(?<!\bwithout )({})(?![\w-])"
+    for words in WORDS:
+        hits = {word: re.search(whole_word.format(word), label, re.I) for word in words}
+        # The first word counts, and of several at one place the longest.
+        places = [(hit.start(), -len(word), words[word]) for word, hit in hits.items() if hit]
+        if places:
+            return min(places)[2]
+    return None
+
+
+def styles(labels: Iterable[str]) -> dict[str, Style]:
+    """The style of each label of a figure.
+
+    A label that names a method, or corrupted or sound clients, has the colour of what it names.
+    The bare name, or else the first such label, has the marker too, and a solid line; the others
+    take other markers and lines. All other labels are grey
+    """
+    labels = list(dict.fromkeys(labels))
+    bare_names = {word.lower() for word in METHOD_WORDS}
+    groups: dict[str | None, list[str]] = {}
+    for label in sorted(labels, key=lambda label: label.lower() not in bare_names):
+        groups.setdefault(_named(label), []).append(label)
+    fixed = {name: look for name, look in (METHODS | ROLES).items() if name in groups}
+    taken = {marker for _, marker in fixed.values()}
+    free = itertools.cycle([marker for marker in MARKERS if marker not in taken] or MARKERS)
+    # Sound clients have the first grey; settings beside them begin with the second.
+    greys = SETTINGS[1:] + SETTINGS[:1] if "sound" in groups else SETTINGS
+    chosen = {}
+    for name, members in groups.items():
+        for place, label in enumerate(members):
+            colour, marker = fixed.get(name or "", (greys[place % len(greys)], ""))
+            own_marker = marker if marker and place == 0 else next(free)
+            chosen[label] = Style(colour, own_marker, LINES[place % len(LINES)])
+    return {label: chosen[label] for label in labels}

@@ -1,0 +1,83 @@
+"""Registry: one row a method, and what it says of each is true."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import fedlab_mini as fm
+from fedlab_mini.judge.compare import METHODS
+from fedlab_mini.judge.compare.methods import watcher
+from fedlab_mini.judge.registry import COMPARED, ROWS, Retrained, looked_up, scoring
+from fedlab_mini.show import styles
+
+NET, CLIENTS = fm.mlp(4, 6, 3), 4
+CHANCE = torch.Generator().manual_seed(0)
+X = torch.rand(60, 4, generator=CHANCE, dtype=torch.float64)
+SERVER = fm.Server(CLIENTS, 3, NET, (X, torch.arange(60) % 3), 0)
+UPDATES = 0.3 * torch.randn(CLIENTS, NET.P, generator=CHANCE, dtype=torch.float64)
+ROUND = fm.Round(
+    1,
+    NET.init(0, dtype=torch.float64),
+    torch.arange(CLIENTS),
+    torch.tensor([4, 4, 6, 8]),
+    UPDATES,
+)
+WATCHING = [row for row in ROWS if row.method is not None and not isinstance(row.method, Retrained)]
+
+
+def scores(row, round: fm.Round, server: fm.Server) -> torch.Tensor:
+    torch.manual_seed(0)
+    strategy = watcher(row.method)
+    strategy.start(server)
+    for t in (1, 2, 3):  # a learner's first scores are older than its rewards
+        strategy.aggregate(replace(round, t=t))
+    return strategy.scores
+
+
+@pytest.mark.parametrize("row", WATCHING, ids=lambda row: row.name)
+def test_a_row_says_what_its_method_must_see(row) -> None:
+    swapped = replace(ROUND, updates=UPDATES[[1, 0, 2, 3]])  # of two clients with one size
+    elsewhere = replace(SERVER, validation=(X.flip(0), torch.arange(60) % 3))
+    changed = {"single updates": (swapped, SERVER), "validation samples": (ROUND, elsewhere)}
+    plain = scores(row, ROUND, SERVER)
+    read = {
+        what
+        for what, place in changed.items()
+        if not plain.allclose(scores(row, *place), rtol=0, atol=1e-12)
+    }
+    assert read == set(row.sees)
+
+
+def test_names_are_one_each_and_make_the_comparison() -> None:
+    names = [row.name for row in ROWS]
+    assert len(set(names)) == len(names)
+    assert list(METHODS) == [row.name for row in COMPARED]
+    assert not {name for name in scoring() if name.startswith("retrained")}
+    assert set(METHODS) - set(scoring()) == {n for n in METHODS if n.startswith("retrained")}
+
+
+def test_a_row_gives_the_style_of_its_labels() -> None:
+    for row in ROWS:
+        for label in row.look.labels or (row.name,) if row.look else ():
+            assert styles.styles([label])[label][:2] == row.look[:2]
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        *(("leave one out", "leave one out"), ("leave-one-out", "leave one out")),
+        *(("leave_one_out", "leave one out"), ("exact", "Shapley"), ("banzhaf", "Banzhaf")),
+        *(("FRCCE", "F-RCCE"), ("SFedAvg", "S-FedAvg"), ("shapley_silent", "Shapley, silent")),
+        *(("permutation", "permutation"), ("FLDVE", "FLDVE"), ("CGSV", "CGSV")),
+    ],
+)
+def test_every_spelling_of_the_command_lines_is_read(written: str, name: str) -> None:
+    assert looked_up("--methods", [written], scoring()) == {written: name}
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="--methods: unknown CGVS; known are size, alone, leave"):
+        looked_up("--methods", ["CGSV", "CGVS"], scoring())
