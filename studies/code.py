@@ -32,6 +32,7 @@ WITHOUT_NUMBERS = (  # they refuse, report, draw and store
     "warnings",
 )
 UNREAD = {"annotation", "returns", "msg", "cause", "ctx", "kind", "type_comment"}  # parts of syntax
+STILL_NUMBERS = ("fedlab_mini.engine.guard.starting_model",)
 FIELD_KINDS = ("ClassVar", "InitVar", "KW_ONLY")  # annotations that change what a dataclass is
 NEVER = "__name__|TYPE_CHECKING"  # what stands below such an "if" is never run by an import
 ALL, ACTIONS = "*", ""  # in place of a definition's name: everything, what an import does
@@ -96,16 +97,14 @@ def resolve(file: Path, chain: str) -> Place | str:
     head, *attributes = chain.split(".")
     if head in definitions:
         return file, head
-    if head not in imports or _silent(imports[head]):
+    parts = [*imports.get(head, "").split("."), *attributes]
+    if head not in imports or _silent(".".join(parts)):
         return ""
-    parts = [*imports[head].split("."), *attributes]
     for length in range(len(parts), 0, -1):
         base = ROOT.joinpath(*parts[:length])
         for source in (base.with_suffix(".py"), base / "__init__.py"):
             if source.is_file():
                 known = {name for names in read(source) for name in names}
-                if _silent(".".join(parts[: length + 1])):
-                    return ""
                 if parts[length:] and parts[length] in known:
                     return resolve(source, ".".join(parts[length:]))
                 return source, ALL  # as a whole, or by a star or a __getattr__
@@ -159,7 +158,8 @@ def _imports(tree: ast.Module, file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _silent(dotted: str) -> bool:
-    return any(f"{dotted}.".startswith(f"{name}.") for name in WITHOUT_NUMBERS)
+    silent = any(f"{dotted}.".startswith(f"{name}.") for name in WITHOUT_NUMBERS)
+    return silent and dotted not in STILL_NUMBERS
 
 
 def _idle(node: object) -> bool:

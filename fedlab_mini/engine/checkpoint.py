@@ -1,19 +1,21 @@
 """Checkpoints: half-finished work on disk, written atomically and never pickled.
 
-A checkpoint is an ``.npz`` of plain arrays and a fingerprint that says which work it belongs to.
-Used by ``rounds``, ``simulation`` and ``game``.
+A checkpoint is an ``.npz`` of plain arrays and a mark: what decides the result, part by part, so
+that other work is refused with the parts that differ. Used by everything that takes long.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import dis
 import functools
 import glob
 import hashlib
+import itertools
+import json
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -24,7 +26,11 @@ import torch
 
 from ..checks import shown
 
-PLAIN = (bool, int, float, complex, str, bytes, np.generic, torch.dtype, torch.device, torch.Size)
+Mark = Mapping[str, str]  # part of the work -> its value if that is short, else a hash
+PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic)
+PLAIN += (torch.dtype, torch.device, torch.Size)
+HASH = 32  # digits of a part's hash; what is shorter is the part itself
+WRITES = itertools.count()  # two threads of a process never write to the same file
 
 
 def fingerprint(*parts: object) -> str:
@@ -35,9 +41,36 @@ def fingerprint(*parts: object) -> str:
     gives. Standard library, torch and all that is installed count by name. No address enters: the
     same in every process, under one version of Python.
     """
+    return hashlib.sha256(json.dumps(mark("", parts=parts), sort_keys=True).encode()).hexdigest()
+
+
+def mark(work: str, known: Mark | None = None, /, **parts: object) -> Mark:
+    """What tells a piece of work from others: its parts by name, dataclasses field by field.
+
+    work   what is done; known: a mark that this one extends
+    What functions from outside the package refer to in their module is a part, too: "global NAME"
+    """
     from .. import __version__
 
-    return _Reader().digest((__version__, parts)).hex()
+    reader, words = _Reader(), {**(known or {}), "work": work, "version": __version__}
+    for name, value in parts.items():
+        simple = isinstance(value, type | Mapping) or hasattr(type(value), "__fingerprint__")
+        if dataclasses.is_dataclass(value) and not simple and hasattr(value, "__dict__"):
+            words[name] = reader.word(type(value))
+            words |= {f"{name}.{field}": reader.word(x) for field, x in vars(value).items()}
+        else:
+            words[name] = reader.word(value)
+    return words | reader.globals
+
+
+class Memo(dict):
+    """What was computed and may be computed again: no part of a fingerprint or of a copy."""
+
+    def __fingerprint__(self) -> None:
+        return None
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        return Memo, ()
 
 
 class _Reader:
@@ -45,62 +78,77 @@ class _Reader:
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[object, bytes]] = {}
+        self.globals: dict[str, str] = {}
+
+    def word(self, value: object) -> str:
+        """A short value itself, and the digest of others."""
+        short = isinstance(value, PLAIN) and len(repr(value)) < HASH
+        return repr(value) if short else self.digest(value).hex()[:HASH]
 
     def digest(self, value: object) -> bytes:
         if id(value) not in self.known:
             self.known[id(value)] = value, b"inside itself"
             digest = hashlib.sha256()
             for part in self.parts(value):
-                part = part if isinstance(part, bytes | memoryview) else self.digest(part)
-                digest.update(len(part).to_bytes(8, "little"))
-                digest.update(part)
+                content = part if isinstance(part, bytes | memoryview) else self.digest(part)
+                digest.update(len(content).to_bytes(8, "little"))
+                digest.update(content)
             self.known[id(value)] = value, digest.digest()  # held, so that its id stays its own
         return self.known[id(value)][1]
 
-    def parts(self, value: object) -> Iterator[object]:
+    def parts(self, value: Any) -> Iterator[object]:
         """What an object consists of: bytes, or objects to read in turn."""
         yield type(value).__qualname__.encode()
-        if value is None or value is ... or isinstance(value, PLAIN):
+        if isinstance(value, PLAIN):
             yield repr(value).encode()
         elif isinstance(value, torch.Tensor):
-            value = value.detach().cpu()
             yield f"{value.dtype}{tuple(value.shape)}".encode()
-            yield memoryview(value.contiguous().flatten().view(torch.uint8).numpy().data)
+            # A view may skip bytes and a conjugate defers them: only a fresh copy has them in line.
+            copied = torch.empty(value.shape, dtype=value.dtype).copy_(value.detach())
+            yield memoryview(copied.flatten().view(torch.uint8).numpy().data)
         elif isinstance(value, np.ndarray) and value.dtype != object:
             yield f"{value.dtype}{value.shape}".encode()
             yield value.tobytes()
+        elif hasattr(type(value), "__fingerprint__"):
+            yield from (type(value), value.__fingerprint__())
         elif isinstance(value, Set):
             yield from sorted(self.digest(part) for part in value)
-        elif isinstance(value, ModuleType | BuiltinFunctionType):
-            yield value.__name__.encode()
-        elif isinstance(value, FunctionType | type) and _installed(value.__module__):
-            yield f"{value.__module__}.{value.__qualname__}".encode()
+        elif isinstance(value, ModuleType | BuiltinFunctionType) or _installed(value):
+            yield f"{getattr(value, '__module__', '')} {value.__name__}".encode()
         elif isinstance(value, FunctionType):
-            yield from (value.__code__, value.__defaults__, value.__kwdefaults__, value.__closure__)
-            names = sorted(_globals(value.__code__) & value.__globals__.keys())
-            yield from ((name, value.__globals__[name]) for name in names)
+            cells = [cell for cell in value.__closure__ or () if cell != CellType()]  # not empty
+            yield from (value.__code__, value.__defaults__, value.__kwdefaults__)
+            yield from (cell.cell_contents for cell in cells)
+            yield from self.referred(value)
         elif isinstance(value, CodeType):
             yield from (value.co_code, value.co_names, value.co_varnames, value.co_consts)
-        elif isinstance(value, CellType):
-            yield from [value.cell_contents] if value != CellType() else []
         elif isinstance(value, type):
             yield from (value.__qualname__, value.__bases__)
             for name, member in sorted(vars(value).items()):
                 if not name.startswith("__") or isinstance(member, FunctionType):
                     yield from (name, member)
-        elif isinstance(value, MethodType | staticmethod | classmethod):
-            yield from (value.__func__, getattr(value, "__self__", None))
-        elif isinstance(value, property):
-            yield from (value.fget, value.fset)
-        elif hasattr(type(value), "__fingerprint__"):
-            yield from (type(value), getattr(type(value), "__fingerprint__")(value))  # noqa: B009
-        elif isinstance(value, tuple | list) and type(value) in (tuple, list):
+        elif isinstance(value, MethodType | staticmethod | classmethod | property):
+            inside = ("__func__", "__self__", "fget", "fset")
+            yield from (getattr(value, name, None) for name in inside)
+        elif type(value) in (tuple, list):
             yield from value
         elif isinstance(value, Mapping):
             yield from (type(value), *value.items(), getattr(value, "__dict__", None))
         else:
-            yield type(value)
-            yield from _state(value)
+            yield from (type(value), *_state(value))
+
+    def referred(self, function: FunctionType) -> Iterator[object]:
+        """What a function refers to in its module; data of a user's own become parts of the mark.
+
+        A notebook's list that has grown is then named, where work cannot go on because of it
+        """
+        package, code = __name__.partition(".")[0], (FunctionType, type, ModuleType)
+        for name in sorted(_globals(function.__code__) & function.__globals__.keys()):
+            value, module = function.__globals__[name], function.__module__ or ""
+            if isinstance(value, code) or module.partition(".")[0] == package:
+                yield from (name, value)
+            else:
+                self.globals[f"global {module}.{name}"] = self.word(value)
 
 
 def _state(value: object) -> list[object]:
@@ -117,22 +165,21 @@ def _state(value: object) -> list[object]:
 @functools.cache
 def _globals(code: CodeType) -> frozenset[str]:
     """Names that a function, and the functions inside it, look up in their module."""
-    found = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
+    names = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
     inner = [_globals(part) for part in code.co_consts if isinstance(part, CodeType)]
-    return frozenset(found.union(*inner))
+    return frozenset(names.union(*inner))
 
 
-@functools.cache
-def _installed(module: str | None) -> bool:
-    """Whether a module is the standard library's, or lies where packages are installed."""
-    top = (module or "").partition(".")[0]
-    file = Path(getattr(sys.modules.get(top), "__file__", None) or "")
-    return top in sys.stdlib_module_names or not {"site-packages", "dist-packages"}.isdisjoint(
-        file.parts
-    )
+def _installed(value: object) -> bool:
+    """Whether a function or class is the standard library's, or lies where packages are."""
+    if not isinstance(value, FunctionType | type):
+        return False
+    top = (value.__module__ or "").partition(".")[0]
+    folders = Path(getattr(sys.modules.get(top), "__file__", None) or "").parts
+    return top in sys.stdlib_module_names or bool({"site-packages", "dist-packages"} & {*folders})
 
 
-def save(path: str | os.PathLike, mark: str, **arrays: np.ndarray) -> None:
+def save(path: str | os.PathLike, mark: Mark | str, **arrays: np.ndarray) -> None:
     """Write the arrays and their mark to ``path``: whole or not at all.
 
     raises  ValueError if the file there belongs to other work or is no checkpoint; OSError naming
@@ -141,31 +188,64 @@ def save(path: str | os.PathLike, mark: str, **arrays: np.ndarray) -> None:
     path = _target(path)
     if path.exists():
         _read(path, mark, whole=False)
-    _write(path, path, {"fingerprint": np.array([mark, *arrays]), **arrays})
+    _write(path, mark, arrays)
 
 
-def load(path: str | os.PathLike, mark: str) -> dict[str, np.ndarray] | None:
+def load(path: str | os.PathLike, mark: Mark | str) -> dict[str, np.ndarray] | None:
     """The arrays saved under the same mark; None if there is no file yet.
 
-    raises  ValueError if the file belongs to other work (another seed, data set, model ...),
-            or is not a checkpoint
+    raises  ValueError if the file belongs to other work, naming the parts that differ (another
+            seed, data set, model ...), or is not a checkpoint
     """
     path = _target(path)
     return _read(path, mark) if path.exists() else None
 
 
-def begin(path: str | os.PathLike, mark: str) -> dict[str, np.ndarray] | None:
+def begin(path: str | os.PathLike, mark: Mark | str) -> dict[str, np.ndarray] | None:
     """``load``, for work that is going to ``save``: an OSError now if it could not.
 
     What killed runs left beside the file is removed.
     """
     path = _target(path)
-    found = load(path, mark)
-    for left in glob.glob(f"{glob.escape(str(path))}.*.part"):
-        if not _alive(left.split(".")[-3]):
-            Path(left).unlink(missing_ok=True)
-    _write(path, None, {"fingerprint": np.array(mark)})
-    return found
+    arrays = load(path, mark)
+    for left in path.parent.glob(f".*.*.{glob.escape(path.name)}"):
+        # Where there is no /proc, nobody knows whether its process still writes: it stays.
+        if Path("/proc/self").exists() and not Path("/proc", left.name.split(".")[1]).exists():
+            left.unlink(missing_ok=True)
+    _write(path, mark, {}, keep=False)
+    return arrays
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, *, keep: bool = True, who: str = "") -> Iterator[Path]:
+    """A file beside ``path`` to write to, which then takes its place: nobody reads half of it.
+
+    keep    False: it does not, and only shows whether it could be written
+    raises  OSError naming ``path``, in the voice of ``who``; what was half written is gone then
+    """
+    part = path.with_name(f".{os.getpid()}.{next(WRITES)}.{path.name}")  # its suffix says its kind
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield part
+        with open(part, "rb+") as file:
+            os.fsync(file.fileno())
+        if keep:
+            os.replace(part, path)
+    except OSError as error:
+        raise OSError(f"{who}cannot write {path} ({error})") from error
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _write(path: Path, mark: Mark | str, arrays: dict[str, Any], keep: bool = True) -> None:
+    label = np.array([json.dumps(_words(mark)), *arrays])
+    with whole_file(path, keep=keep, who="checkpoint: ") as part, open(part, "wb") as file:
+        np.savez(file, fingerprint=label, **arrays)
+
+
+def _words(mark: Mark | str) -> Mark:
+    return {"work": mark} if isinstance(mark, str) else mark
 
 
 def _target(path: str | os.PathLike) -> Path:
@@ -179,64 +259,24 @@ def _target(path: str | os.PathLike) -> Path:
     return target
 
 
-def _read(path: Path, mark: str, *, whole: bool = True) -> dict[str, np.ndarray]:
+def _read(path: Path, mark: Mark | str, *, whole: bool = True) -> dict[str, np.ndarray]:
+    advice, expected = "give another path or delete the file", _words(mark)
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
-            found, *names = file["fingerprint"].tolist()
-            arrays = {name: file[name] for name in names if whole and found == mark}
+            label, *names = file["fingerprint"].tolist()
+            found = dict(json.loads(label))
+            arrays = {name: file[name] for name in names if whole and found == expected}
     except Exception as error:  # a damaged zip raises a dozen kinds
         raise ValueError(
-            f"checkpoint: {path} is not a checkpoint ({type(error).__name__}: {error}); "
-            "give another path or delete the file"
+            f"checkpoint: {path} is not a checkpoint, or one of an older version "
+            f"({type(error).__name__}: {error}); {advice}"
         ) from error
-    if found != mark:
-        raise ValueError(
-            f"checkpoint: {path} belongs to other work (fingerprint {found[:12]}, "
-            f"expected {mark[:12]}); give another path or delete the file"
-        )
+    changes = []
+    for name in {**found, **expected}:
+        old, new = found.get(name, "none"), expected.get(name, "none")
+        if old != new:
+            changes.append(name if HASH in (len(old), len(new)) else f"{name} ({old}, now {new})")
+    if changes:
+        changed = ", ".join(changes[:1] if changes[0].startswith("work") else changes)
+        raise ValueError(f"checkpoint: {path} belongs to other work: {changed}; {advice}")
     return arrays
-
-
-@contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write to, which then takes its place: nobody reads half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{os.getpid()}.{path.name}")
-    yield part
-    with open(part, "rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(part, path)
-
-
-def _write(path: Path, to: Path | None, arrays: dict[str, Any]) -> None:
-    """Write beside ``path``, then move ``to`` there; None: only see whether it can be written."""
-    name = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        prefix = f"{path.name}.{os.getpid()}."
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        if to is not None:
-            os.replace(name, to)
-            name = None
-    except OSError as error:
-        raise OSError(f"checkpoint: cannot write {path} ({error})") from error
-    finally:
-        if name is not None:
-            Path(name).unlink(missing_ok=True)
-
-
-def _alive(pid: str) -> bool:
-    """Whether a process of this number runs; where that cannot be asked, it is taken to."""
-    if os.name != "posix" or not pid.isdecimal():
-        return True
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

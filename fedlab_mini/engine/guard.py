@@ -47,11 +47,11 @@ def starting_model(
     return reals("theta", theta, [net.P], dtype=fed.x.dtype).to(fed.x.device)
 
 
-def training_fingerprint(fed: Federation, net: Model, local: LocalSGD, seed: int) -> str:
-    """Fingerprint of everything the clients' training depends on, for checkpoints."""
+def training_mark(fed: Federation, net: Model, local: LocalSGD, seed: int) -> files.Mark:
+    """Everything that the clients' training depends on, part by part, for checkpoints."""
     attacks, unusable = sorted(fed.attacks.items()), sorted(fed.unusable)
     data = (fed.x, fed.y, fed.sizes, fed.validation, fed.test, unusable)
-    return files.fingerprint(net, attacks, *data, local, seed)
+    return files.mark("training", net=net, attacks=attacks, data=data, local=local, seed=seed)
 
 
 def names(ids: Iterable[int]) -> str:
@@ -114,14 +114,14 @@ class Session:
         strategy.start(server)
         check_started(strategy)
         self.untrained = own_copy(strategy, server)  # refused now, not after the last round
-        self.mark = ""
+        self.mark: files.Mark = {}
 
     def resume(self, fresh: Log, rounds: int) -> Log:
         """The rounds that the checkpoint holds, or ``fresh``; the clients go on from there."""
         log = fresh
         if self.path is not None:
-            work = self.workers.fingerprint()
-            self.mark = files.fingerprint("train", work, self.strategy, fresh.theta)
+            work = self.workers.mark()
+            self.mark = files.mark("train", work, strategy=self.strategy, theta=fresh.theta)
             log = resume(self.path, self.mark, self.strategy, fresh, rounds)
         self.workers.restore(log.client_memory)
         return log

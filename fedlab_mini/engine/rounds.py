@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from .checkpoint import Mark, Memo
 from .model import Model
 
 
@@ -31,7 +32,7 @@ class Round:
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
     missing: ids of clients that were asked and sent nothing usable.
-    All of it may be kept: the next round writes to other memory.
+    All of it may be kept: the next round writes to other memory. memo: what was computed of it.
     """
 
     t: int
@@ -40,6 +41,7 @@ class Round:
     sizes: Tensor
     updates: Tensor
     missing: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+    memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
 
 
 class Message(Protocol):
@@ -97,8 +99,8 @@ class Workers(Protocol):
 
     def restore(self, memory: Tensor) -> None: ...
 
-    def fingerprint(self) -> str:
-        """Of everything their training depends on, for checkpoints."""
+    def mark(self) -> Mark:
+        """Everything that their training depends on, part by part, for checkpoints."""
         ...
 
     def updates(

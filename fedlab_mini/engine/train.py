@@ -17,6 +17,7 @@ from torch import Tensor
 from ..checks import distinct_ids, reals, whole, wholes
 from ..worlds.federation import Federation, Samples
 from . import guard, progress
+from .checkpoint import Mark
 from .history import History, Log
 from .minibatches import LocalSGD, Shuffles
 from .model import Model, one_thread
@@ -165,9 +166,9 @@ class Training:
 
     def _evaluate(self) -> None:
         """Accuracy and loss of the model as it now is, on the server's test samples."""
-        net, model = self.server.net, self.log.theta[None]
-        self.log.accuracy.append(float(net.evaluate(model, *self.test, "accuracy")))
-        self.log.loss.append(float(net.evaluate(model, *self.test, "loss")))
+        net, log = self.server.net, self.log
+        log.accuracy.append(net.evaluate(log.theta[None], *self.test, "accuracy")[0].cpu())
+        log.loss.append(net.evaluate(log.theta[None], *self.test, "loss")[0].cpu())
 
 
 class InProcess:
@@ -195,9 +196,9 @@ class InProcess:
         self.fed = replace(self.fed, y=memory)
         self.shuffles.stack = None  # its working memory refers to the labels
 
-    def fingerprint(self) -> str:
+    def mark(self) -> Mark:
         """Of everything the training depends on, for checkpoints."""
-        return guard.training_fingerprint(self.fed, self.net, self.local, self.seed)
+        return guard.training_mark(self.fed, self.net, self.local, self.seed)
 
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor

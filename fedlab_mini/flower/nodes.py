@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..checks import distinct_ids, reals, whole
 from ..engine import rounds as fl
-from ..engine.checkpoint import fingerprint
+from ..engine.checkpoint import Mark, fingerprint
 from ..engine.guard import names
 from ..engine.minibatches import LocalSGD
 from ..worlds.federation import Samples
@@ -90,9 +90,9 @@ class Nodes:
         for k in sorted(self.introductions):
             self._assign_place(k)
 
-    def fingerprint(self) -> str:
-        """Of the server's part of the training, for checkpoints."""
-        return self.work
+    def mark(self) -> Mark:
+        """The server's part of the training, for checkpoints."""
+        return {"federation": self.work}
 
     def gather(self, patience: float) -> None:
         """Wait until all have joined, or for ``patience`` seconds, then give them places."""

@@ -1,9 +1,11 @@
 """Tables: the worth of a round's coalitions, evaluated once and shared by all who ask.
 
-Chapter 10 uses them. Below: coalitions, game, rounds. Above: methods, compare.
+Chapter 10 uses them. Below: coalitions, game, engine.rounds. Above: methods, compare.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,9 +14,6 @@ from ..checks import choice
 from ..engine.rounds import Round, Server
 from .coalitions import RoundGame
 from .game import Game
-
-LAST = 2  # rounds that are remembered, each with its tables
-_kept: list[tuple[Round, Server, dict[object, object]]] = []
 
 
 def round_table(
@@ -28,32 +27,35 @@ def round_table(
     """
     choice("absent", absent, ("left out", "silent"))
     choice("metric", metric, ("accuracy", "loss"))
-    made = _room(round, server)
-    if (metric, absent) not in made:
-        weights = round.sizes.to(round.updates)
-        x, y = server.validation
+    tables = _memo(round, server)
+    if (metric, absent) not in tables:
+        # The game holds the round's tensors and not the round, whose memo holds the game: both
+        # are gone as soon as nobody needs the round.
         value = RoundGame(
-            server.net, round.theta, round.updates, weights, x, y, metric=metric, absent=absent
+            server.net,
+            round.theta,
+            round.updates,
+            round.sizes.to(round.updates),
+            *server.validation,
+            metric=metric,
+            absent=absent,
         )
-        made[metric, absent] = Game(len(weights), value, name=f"round {round.t}", mark="a round")
-    found = made[metric, absent]
-    assert isinstance(found, Game)
-    return found
+        name = f"round {round.t}"
+        tables[metric, absent] = Game(len(round.clients), value, name=name, mark="a round")
+    return tables[metric, absent]
 
 
-def forget() -> None:
-    """Drop all tables; the next who asks pays."""
-    _kept.clear()
+def forget(round: Round) -> None:
+    """Drop what was computed of a round; the next who asks pays."""
+    round.memo.clear()
 
 
 def gradient(round: Round, server: Server) -> Tensor:
     """The gradient [P] of the validation loss at the round's model; computed once a round."""
-    made = _room(round, server)
-    if "gradient" not in made:
-        made["gradient"] = _slope(server, round.theta)[1]
-    found = made["gradient"]
-    assert isinstance(found, Tensor)
-    return found
+    tables = _memo(round, server)
+    if "gradient" not in tables:
+        tables["gradient"] = _loss_gradient(server, round.theta)[1]
+    return tables["gradient"]
 
 
 def hessian_product(round: Round, server: Server, v: Tensor) -> Tensor:
@@ -62,28 +64,25 @@ def hessian_product(round: Round, server: Server, v: Tensor) -> Tensor:
     source  [Pearlmutter 1994]: the gradient of (gradient . v), never a matrix
     """
     with torch.enable_grad():
-        theta, slope = _slope(server, round.theta, keep=True)
-        (found,) = torch.autograd.grad(slope @ v.to(slope), theta)
-    return found
+        theta, slope = _loss_gradient(server, round.theta, differentiable=True)
+        (product,) = torch.autograd.grad(slope @ v.to(slope), theta)
+    return product
 
 
-def _slope(server: Server, theta: Tensor, keep: bool = False) -> tuple[Tensor, Tensor]:
+def _loss_gradient(
+    server: Server, theta: Tensor, differentiable: bool = False
+) -> tuple[Tensor, Tensor]:
+    """A copy of the model, and the gradient of the validation loss there."""
     x, y = server.validation
     with torch.enable_grad():
         theta = theta.detach().clone().requires_grad_()
         server.net.module.eval()
         loss = torch.nn.functional.cross_entropy(server.net.forward(theta, x), y)
-        (slope,) = torch.autograd.grad(loss, theta, create_graph=keep)
+        (slope,) = torch.autograd.grad(loss, theta, create_graph=differentiable)
     return theta, slope
 
 
-def _room(round: Round, server: Server) -> dict[object, object]:
-    """Where this very round, on this very server, keeps what was computed of it."""
-    for place, (kept, owner, made) in enumerate(_kept):
-        if kept is round and owner is server:
-            _kept.append(_kept.pop(place))
-            return made
-    made = {}
-    _kept.append((round, server, made))
-    del _kept[:-LAST]
-    return made
+def _memo(round: Round, server: Server) -> dict[Any, Any]:
+    """Where a round keeps what was computed of it on this very server."""
+    # The server is held beside its tables, so that no other is ever found at its address.
+    return round.memo.setdefault(id(server), (server, {}))[1]

@@ -436,15 +436,19 @@ def test_stored_studies_are_stale_for_numbers_only(
         ("checks.py", "expected", "it should have been"),
         ("show/", '"#[0-9a-f]{6}"', '"#123456"'),
     )
-    assert stale(*words, ("engine/(progress|checkpoint|guard)", *returned)) == set()
+    ceremony = ("engine/(progress|checkpoint)", *returned), ("engine/guard", "remembered", "known")
+    assert stale(*words, *ceremony) == set()
     assert stale(("engine/minibatches", r"lr: float = [0-9.]+", "lr: float = 0.123")) == set(where)
     fedccea = stale(("methods/(fedccea|aam)", *returned))
     assert fedccea == {"fedccea-letters", "fedccea-fit", "head-to-head"}
 
 
-def test_what_is_left_out_of_fingerprints_exists_and_draws_no_numbers() -> None:
+def test_what_is_left_out_of_fingerprints_exists() -> None:
     for name in code.WITHOUT_NUMBERS:
         assert importlib.util.find_spec(name) is not None
+    for name in code.STILL_NUMBERS:
+        module, _, function = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), function)
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
