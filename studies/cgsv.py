@@ -29,24 +29,8 @@ from fedlab_mini.worlds.data import Dataset, load
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import dirichlet_labels
 
-from .study import (
-    HOLDS,
-    NOT_SHOWN,
-    Claim,
-    Results,
-    Row,
-    Study,
-    Test,
-    alike,
-    beyond,
-    higher,
-    lower,
-    minus,
-    not_above,
-    ours,
-    sentences,
-    within,
-)
+from .claims import alike, beyond, higher, lower, minus, not_above, ours, sentences, within
+from .study import HOLDS, NOT_SHOWN, Claim, Results, Row, Study, Test
 
 CLIENTS, ROUNDS = 10, 60
 LOCAL = LocalSGD(epochs=1, batch=20, lr=0.1)

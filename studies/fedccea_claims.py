@@ -14,6 +14,20 @@ from torch import Tensor
 from fedlab_mini.judge.evidence import interval
 from fedlab_mini.show import plots
 
+from .claims import (
+    alike,
+    beyond,
+    bounded,
+    covers,
+    every_seed,
+    higher,
+    holding,
+    minus,
+    ours,
+    ratio,
+    state,
+    within,
+)
 from .fedccea import (
     CLIENTS,
     FULL,
@@ -30,28 +44,7 @@ from .fedccea import (
     shapley_rows,
     time_rows,
 )
-from .study import (
-    FAILS,
-    HOLDS,
-    NOT_SHOWN,
-    Claim,
-    Measure,
-    Results,
-    Study,
-    Test,
-    alike,
-    beyond,
-    bounded,
-    covers,
-    every_seed,
-    higher,
-    holding,
-    minus,
-    ours,
-    ratio,
-    state,
-    within,
-)
+from .study import FAILS, HOLDS, NOT_SHOWN, Claim, Measure, Results, Study, Test
 
 SETTLED, STOPPED, *RIVALS = METHODS
 EIGHT, NO_ZEROS = "lowest gone @ 8", "without zeros"

@@ -30,25 +30,8 @@ from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.scenarios import noisy_digits
 
-from .study import (
-    FAILS,
-    HOLDS,
-    NOT_SHOWN,
-    Claim,
-    Measure,
-    Results,
-    Row,
-    Study,
-    Test,
-    beyond,
-    bounded,
-    every_seed,
-    higher,
-    lower,
-    minus,
-    ours,
-    within,
-)
+from .claims import beyond, bounded, every_seed, higher, lower, minus, ours, within
+from .study import FAILS, HOLDS, NOT_SHOWN, Claim, Measure, Results, Row, Study, Test
 
 SETS = (1, 2, 3)
 ROUNDS, LONG = 30, 300  # of the paper; of the long run

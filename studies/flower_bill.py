@@ -26,7 +26,8 @@ from fedlab_mini.worlds.corrupt import flip_labels
 from fedlab_mini.worlds.data import DataUnavailable, load
 from fedlab_mini.worlds.federation import Federation, federation
 
-from .study import Measure, Results, Row, Study, Test, bounded, ours, ratio
+from .claims import bounded, ours, ratio
+from .study import Measure, Results, Row, Study, Test
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "flower"
 CLIENTS, ROUNDS, MANY = 3, 3, 401  # MANY where a round takes milliseconds

@@ -32,15 +32,7 @@ from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import Federation
 from fedlab_mini.worlds.scenarios import spam
 
-from .study import (
-    HOLDS,
-    NOT_SHOWN,
-    Claim,
-    Measure,
-    Results,
-    Row,
-    Study,
-    Test,
+from .claims import (
     alike,
     beyond,
     bounded,
@@ -53,6 +45,7 @@ from .study import (
     sentences,
     within,
 )
+from .study import HOLDS, NOT_SHOWN, Claim, Measure, Results, Row, Study, Test
 
 CLIENTS, ROUNDS = 50, 1000
 LOCAL = LocalSGD(epochs=1, batch=64, lr=0.1)

@@ -31,7 +31,8 @@ from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.federation import Federation
 
-from .study import Results, Row, Study, Test, bounded, ours, ratio
+from .claims import bounded, ours, ratio
+from .study import Results, Row, Study, Test
 
 LOCAL, EACH, SERVER, ASKED = LocalSGD(batch=20, lr=0.1), 20, 360, 100
 CLIENTS = (100, 1_000, 10_000)  # of whom ASKED take part

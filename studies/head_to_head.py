@@ -15,24 +15,8 @@ from fedlab_mini.judge.compare.methods import METHODS
 from fedlab_mini.judge.compare.scenarios import SCENARIOS
 from fedlab_mini.show import plots
 
-from .study import (
-    HOLDS,
-    NOT_SHOWN,
-    PART,
-    Claim,
-    Results,
-    Row,
-    Study,
-    Test,
-    alike,
-    beyond,
-    bounded,
-    higher,
-    lower,
-    ours,
-    ratio,
-    within,
-)
+from .claims import alike, beyond, bounded, higher, lower, ours, ratio, within
+from .study import HOLDS, NOT_SHOWN, PART, Claim, Results, Row, Study, Test
 
 FEW = (
     *("size", "alone", "leave one out", "Shapley", "Shapley, silent", "second order", "CGSV"),

@@ -26,8 +26,9 @@ from fedlab_mini.worlds.federation import Federation
 from fedlab_mini.worlds.partition import Split, iid
 from fedlab_mini.worlds.scenarios import irrelevant_digits
 
+from .claims import beyond, higher, ours, within
 from .sfedavg import PROTOCOL, RELEVANT, SPLITS, M, setting, sound
-from .study import Claim, Results, Row, Study, beyond, higher, ours, within
+from .study import Claim, Results, Row, Study
 
 ROUNDS = 70  # instead of 100, to save time
 EXCHANGE = swap_labels((1, 2))  # classes 1 and 2 are the digits 2 and 4

@@ -24,7 +24,8 @@ from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import federation
 from fedlab_mini.worlds.partition import dirichlet_labels, dirichlet_sizes, iid
 
-from .study import Results, Row, Study, beyond, higher, sentences
+from .claims import beyond, higher, sentences
+from .study import Results, Row, Study
 
 CLIENTS, SAMPLES, ROUNDS, TRAININGS = 8, 400, 10, 5
 LOCAL = LocalSGD(epochs=2, batch=20, lr=0.3)

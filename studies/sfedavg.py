@@ -28,20 +28,8 @@ from fedlab_mini.worlds.federation import Federation
 from fedlab_mini.worlds.partition import iid, sorted_shards
 from fedlab_mini.worlds.scenarios import irrelevant_digits
 
-from .study import (
-    HOLDS,
-    NOT_SHOWN,
-    Claim,
-    Measure,
-    Results,
-    Row,
-    Study,
-    beyond,
-    bounded,
-    higher,
-    ours,
-    within,
-)
+from .claims import beyond, bounded, higher, ours, within
+from .study import HOLDS, NOT_SHOWN, Claim, Measure, Results, Row, Study
 
 ROUNDS, HALF, M, RELEVANT, IRRELEVANT = 100, 50, 5, 6, 4
 SPLITS = {"IID": iid(), "1 class": sorted_shards(1)}

@@ -17,7 +17,8 @@ import studies
 from fedlab_mini.worlds.data import DataUnavailable
 from studies import __main__ as command
 from studies import code, store
-from studies.study import Claim, Study, alike, beyond, covers, higher, lower, within
+from studies.claims import alike, beyond, covers, higher, lower, within
+from studies.study import Claim, Study
 
 calls: list[int] = []
 
