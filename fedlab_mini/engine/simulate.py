@@ -11,7 +11,6 @@ import copy
 import os
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -58,8 +57,8 @@ def simulate(
                  ``n_jobs=-1``). Their number changes no byte of the result
     returns      [B, T] float64 ([B, 1] with ``last``). Up to rounding, run b depends on its own
                  participation alone; the same tensor gives the same bytes
-    raises       ValueError or TypeError naming the argument. Updates that do not count in ``train``
-                 (``UsableUpdates``) do not count here, and are warned of at the end
+    raises       ValueError or TypeError naming the argument. Updates count as they do in ``train``
+                 (``UsableUpdates``); who sent others is named in a warning at the end
     cost         sum of shares x epochs client epochs; memory: one block of runs, whatever B and K
     """
     local = LocalSGD() if local is None else local
@@ -68,91 +67,55 @@ def simulate(
     choice("on", on, ("validation", "test"))
     last = flag("last", last)
     participation = check_participation(participation, fed.clients)
-    runs, rounds, _ = participation.shape
+    runs, rounds, clients = participation.shape
     theta = guard.starting_model(fed, net, rounds, local, seed, theta)
     guard.warn_unusable_data(fed)
     size = block_size(fed, net, theta, participation, local)
-    mark = files.fingerprint(
-        "simulate",
-        guard.training_fingerprint(fed, net, local, seed),
-        theta,
-        participation,
-        metric,
-        on,
-        last,
-        size,
-    )
-    columns = 1 if last else rounds
-    done = Done(torch.full((runs, columns), torch.nan, dtype=torch.float64))
+    asked = {"participation": participation, "metric": metric, "on": on, "last": last, "size": size}
+    work = guard.training_mark(fed, net, local, seed)
+    mark = files.mark("simulate", work, theta=theta, **asked)
+    done = {
+        "values": np.full((runs, 1 if last else rounds), np.nan),
+        "blamed": np.zeros(clients, dtype=bool),
+        "diverged": np.zeros(runs, dtype=bool),
+        "blocks": np.array(0),
+    }
     if checkpoint is not None:
-        done.restore(files.begin(checkpoint, mark))
-    blocks = participation.split(size)
+        done = files.begin(checkpoint, mark) or done
     simulation = Simulation(fed, net, theta, Shuffles(fed, local, seed), metric, on, last)
+    blocks = participation.split(size)
+    finished = int(done["blocks"])
     # A clone is sent to a process without the rest of the tensor.
-    tasks = (delayed(simulation.run_block)(block.clone()) for block in blocks[done.blocks :])
-    bar = progress.bar(None, "blocks of runs", total=len(blocks), done=done.blocks)
-    for result in spread(tasks, n_jobs):  # in order, so that a checkpoint holds the first ones
-        done.add(result, first_run=size * done.blocks)
+    tasks = (delayed(simulation.run_block)(block.clone()) for block in blocks[finished:])
+    bar = progress.bar(None, "blocks of runs", total=len(blocks), done=finished)
+    # In the order of the blocks, so that a checkpoint holds the first ones.
+    for values, blamed, diverged in spread(tasks, n_jobs):
+        these = slice(size * finished, size * (finished + 1))
+        done["values"][these], done["diverged"][these] = values, diverged
+        done["blamed"] |= blamed.numpy()
+        finished += 1
         bar.update()
         if checkpoint is not None:
-            files.save(checkpoint, mark, **done.arrays())
+            files.save(checkpoint, mark, **(done | {"blocks": np.array(finished)}))
     bar.close()
-    done.warn()
-    return done.values
+    warn_left_out(np.flatnonzero(done["blamed"]).tolist(), int(done["diverged"].sum()))
+    return torch.from_numpy(done["values"])
 
 
-class BlockResult(NamedTuple):
-    """Of one block: values [b, T or 1], ids of blamed clients, how many runs diverged."""
-
-    values: Tensor
-    blamed: set[int]
-    diverged: int
-
-
-class Done:
-    """The blocks that are done: their values, and which updates did not count in them."""
-
-    def __init__(self, values: Tensor):
-        self.values, self.blocks = values, 0
-        self.blamed: set[int] = set()
-        self.diverged = 0
-
-    def add(self, result: BlockResult, first_run: int) -> None:
-        """One more block."""
-        self.values[first_run:][: len(result.values)] = result.values
-        self.blocks += 1
-        self.blamed |= result.blamed
-        self.diverged += result.diverged
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What a checkpoint holds."""
-        return {
-            "values": self.values.numpy(),
-            "blamed": np.array(sorted(self.blamed), dtype=np.int64),
-            "counts": np.array([self.blocks, self.diverged]),
-        }
-
-    def restore(self, saved: dict[str, np.ndarray] | None) -> None:
-        """Go on from what a checkpoint holds, if there is one."""
-        if saved is not None:
-            self.values = torch.from_numpy(saved["values"])
-            self.blamed = set(saved["blamed"].tolist())
-            self.blocks, self.diverged = saved["counts"].tolist()
-
-    def warn(self) -> None:
-        """Name the clients to blame, and say where training diverged, once for all runs."""
-        if self.blamed:
-            warnings.warn(
-                f"client {guard.names(self.blamed)} sent updates that are not finite or far too "
-                "long in some runs; they were left out of those rounds",
-                stacklevel=3,
-            )
-        if self.diverged:
-            warnings.warn(
-                f"training diverges in {self.diverged} runs; updates that are not finite or far "
-                "too long are left out of them, and nobody is named",
-                stacklevel=3,
-            )
+def warn_left_out(blamed: list[int], diverged: int) -> None:
+    """Name the clients to blame in some run, and say in how many runs training diverged."""
+    if blamed:
+        warnings.warn(
+            f"client {guard.names(blamed)} sent updates that are not finite or far too long in "
+            "some runs; they were left out of those rounds",
+            stacklevel=3,
+        )
+    if diverged:
+        warnings.warn(
+            f"training diverges in {diverged} runs; updates that are not finite or far too long "
+            "were left out of them, and nobody is named",
+            stacklevel=3,
+        )
 
 
 def block_size(
@@ -177,8 +140,8 @@ class Simulation:
     on: str
     last: bool
 
-    def run_block(self, participation: Tensor) -> BlockResult:
-        """All rounds of one block of runs, participation [b, T, K]."""
+    def run_block(self, participation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """All rounds of a block of runs [b, T, K]: values [b, T], who is blamed [K], diverged [b]."""
         runs, rounds, _ = participation.shape
         x, y = self.fed.server(self.on)
         block, values = Block(self, runs), []
@@ -186,11 +149,11 @@ class Simulation:
             block.one_round(participation[:, t - 1], t)
             if not self.last or t == rounds:
                 values.append(self.net.evaluate(block.thetas, x, y, self.metric).cpu())
-        return BlockResult(torch.stack(values, 1), block.blamed, int(block.diverged.sum()))
+        return torch.stack(values, 1), block.blamed, block.diverged
 
 
 class Block:
-    """The runs of one block: a global model each, and the last step that led to it, [b, P]."""
+    """The runs of one block: the global model of each, and the last step to it, [b, P]."""
 
     def __init__(self, simulation: Simulation, runs: int):
         self.fed, self.net = fed, net = simulation.fed, simulation.net
@@ -198,10 +161,10 @@ class Block:
         self.shuffles = copy.copy(simulation.shuffles)
         self.thetas = simulation.theta.expand(runs, -1).clone()
         self.last_steps = torch.zeros_like(self.thetas)
-        self.blamed: set[int] = set()
-        self.diverged = torch.zeros(runs, dtype=torch.bool)
         server = Server(fed.clients, fed.classes, net, fed.validation, self.shuffles.seed)
         self.rule = UsableUpdates(server, simulation.theta, self.shuffles.local)
+        self.blamed = torch.zeros(fed.clients, dtype=torch.bool)
+        self.diverged = torch.zeros(runs, dtype=torch.bool)
 
     def one_round(self, shares: Tensor, t: int) -> None:
         """All clients with a share [b, K] of their data train; the weighted means are added."""
@@ -210,34 +173,23 @@ class Block:
         participants = Participants(run, client, counts[run, client])
         steps = torch.zeros_like(self.thetas)
         samples = torch.zeros(len(steps), dtype=steps.dtype)
-        stacks = client_updates(
+        for positions, updates in client_updates(
             self.fed, self.net, self.thetas, participants, self.shuffles, t, self.last_steps
-        )
-        for positions, updates in stacks:
-            weights = participants.samples[positions].to(steps.dtype)
-            usable = self._usable(participants, positions, updates, t)
-            if usable is not None:
-                weights = weights * usable
-                updates = updates.where(usable.to(updates.device)[:, None], 0)
+        ):
             runs = run[positions]
+            weights = participants.samples[positions].to(steps.dtype)
+            verdict = self.rule.judge(self.thetas, runs, updates, t)
+            if verdict is not None:
+                weights = weights * verdict.usable
+                updates = updates.where(verdict.usable.to(updates.device)[:, None], 0)
+                self.blamed[client[positions][verdict.blamed]] = True
+                self.diverged[runs[verdict.unblamed]] = True
             weighted = updates.mul_(weights.to(updates)[:, None])
             steps.index_add_(0, runs.to(steps.device), weighted)
             samples.index_add_(0, runs, weights)
         # A run in which nobody sent anything has no samples and no step.
         self.last_steps = steps.div_(samples.clamp(min=1)[:, None].to(steps))
         self.thetas += self.last_steps
-
-    def _usable(
-        self, participants: Participants, positions: Tensor, updates: Tensor, t: int
-    ) -> Tensor | None:
-        """Which rows of a stack count, None for all; notes who is to blame for the others."""
-        run, client = participants.run[positions], participants.client[positions]
-        verdict = self.rule.judge(self.thetas, run, updates, t)
-        if verdict is None:
-            return None
-        self.blamed |= set(client[verdict.blamed].tolist())
-        self.diverged[run[verdict.unblamed]] = True
-        return verdict.usable
 
 
 def check_participation(participation: Tensor, clients: int) -> Tensor:

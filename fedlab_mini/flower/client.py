@@ -26,7 +26,7 @@ from ..engine.train import checked_labels
 from ..engine.updates import round_updates
 from ..methods.label_standardisation import Inspection
 from ..streams import numbers, stream
-from ..worlds.corrupt import UpdateAttack
+from ..worlds.attacks import UpdateAttack
 from ..worlds.federation import Federation
 from .records import local_sgd, pack, received_message, unpack
 
@@ -105,17 +105,19 @@ class PartOfShuffles(Shuffles):
         self.offset, self.total = task["offset"], task["total"]
         super().__init__(fed, local, task["seed"])
 
-    def _order(self, purpose: str, *index: int) -> np.ndarray:
-        chance = stream(self.seed, purpose, *index)
-        order = torch.randperm(self.total, generator=chance).numpy() - self.offset
+    def shuffled(self, purpose: str, *index: int) -> np.ndarray:
+        """As `Shuffles.shuffled`, of the client's samples only."""
+        generator = stream(self.seed, purpose, *index)
+        order = torch.randperm(self.total, generator=generator).numpy() - self.offset
         return order[(order >= 0) & (order < len(self.owner))]
 
-    def _dealt(self, t: int, epoch: int, layout: Layout) -> np.ndarray:
+    def one_pass(self, t: int, epoch: int, layout: Layout) -> np.ndarray:
+        """As `Shuffles.one_pass`, by the numbers that the whole federation would draw."""
         if self.clients <= minibatches.CROWD:
-            return super()._dealt(t, epoch, layout)
-        row = stream(self.seed, "minibatches", t, epoch)
-        drawn = numbers(row, layout.place + self.offset)
-        return layout.place[np.argsort(drawn, kind="stable")]
+            return super().one_pass(t, epoch, layout)
+        generator = stream(self.seed, "minibatches", t, epoch)
+        drawn = numbers(generator, layout.places + self.offset)
+        return layout.places[np.argsort(drawn, kind="stable")]
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
         """As `Shuffles.plan`, under the client's own id."""

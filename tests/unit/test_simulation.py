@@ -15,7 +15,9 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine import simulate as simulation
+from fedlab_mini.engine import updates
 from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.updates import samples_used
 from fedlab_mini.worlds.attacks import UpdateAttack
 
 SIZES = (10, 1, 7, 22, 33)
@@ -83,14 +85,14 @@ def test_shares_train_on_that_part_of_the_data(make_fed, plain):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_shares_are_rounded_up_to_whole_samples(make_fed, monkeypatch, dtype):
     fed, seen = make_fed((10, 100, 7, 1)), []
-    real = simulation.train_rows
+    real = updates.train_rows
 
     def look(fed, net, thetas, run, entry, plan, lr, **memory):
         used = {k: sum(map(len, plan.batches(e))) for e, k in enumerate(plan.clients.tolist())}
         seen.append(used)
         return real(fed, net, thetas, run, entry, plan, lr, **memory)
 
-    monkeypatch.setattr(simulation, "train_rows", look)
+    monkeypatch.setattr(updates, "train_rows", look)
     for row, wanted in [
         ([0.1, 0.1, 0.1, 0.1], {0: 1, 1: 10, 2: 1, 3: 1}),
         ([0.7, 0.07, 0.5, 1.0], {0: 7, 1: 7, 2: 4, 3: 1}),
@@ -109,26 +111,26 @@ def test_every_fraction_of_the_data_is_a_whole_number_of_samples(make_fed, dtype
     for n in sizes.tolist():
         wanted = torch.arange(n + 1)
         shares = (wanted.double() / n).to(dtype)
-        used = simulation.samples_used(fed, shares[:, None].expand(-1, len(sizes)))
+        used = samples_used(fed, shares[:, None].expand(-1, len(sizes)))
         assert torch.equal(used[:, sizes == n][:, 0], wanted)
         assert ((used > 0) == (shares > 0)[:, None]).all()
         assert (used <= sizes).all()
         assert (used[1:] >= used[:-1]).all()
         between = (wanted[:-1].double() + 0.5) / n
-        used = simulation.samples_used(fed, between.to(dtype)[:, None].expand(-1, len(sizes)))
+        used = samples_used(fed, between.to(dtype)[:, None].expand(-1, len(sizes)))
         assert torch.equal(used[:, sizes == n][:, 0], wanted[1:])
 
 
 def test_samples_used_keep_the_shape_of_the_shares(make_fed):
     fed = make_fed((4, 1, 6))
-    assert simulation.samples_used(fed, torch.tensor([True, False, True])).tolist() == [4, 0, 6]
-    assert simulation.samples_used(fed, torch.tensor([0, 1, 1])).tolist() == [0, 1, 6]
-    used = simulation.samples_used(fed, torch.full((2, 5, 3), 0.5))
+    assert samples_used(fed, torch.tensor([True, False, True])).tolist() == [4, 0, 6]
+    assert samples_used(fed, torch.tensor([0, 1, 1])).tolist() == [0, 1, 6]
+    used = samples_used(fed, torch.full((2, 5, 3), 0.5))
     assert used.shape == (2, 5, 3)
     assert used.dtype == torch.long
     assert used[1, 4].tolist() == [2, 1, 3]
     bad = fm.Federation(**{**vars(fed), "unusable": frozenset({1, 2})})
-    assert simulation.samples_used(bad, torch.full((2, 3), 0.5)).tolist() == [[2, 0, 0]] * 2
+    assert samples_used(bad, torch.full((2, 3), 0.5)).tolist() == [[2, 0, 0]] * 2
 
 
 def test_weights_are_the_samples_used(make_fed):
@@ -259,14 +261,14 @@ def test_attackers_attack_as_in_train(make_fed, attack):
 def blocks(monkeypatch):
     """Small blocks of runs, and a list of how many runs each block that was computed had."""
     monkeypatch.setattr(simulation, "RUNS", 4)
-    real, done = simulation._block, []
+    real, done = simulation.Simulation.run_block, []
 
-    def count(fed, net, theta, participation, *rest):
-        result = real(fed, net, theta, participation, *rest)
+    def count(self, participation):
+        result = real(self, participation)
         done.append(len(participation))
         return result
 
-    monkeypatch.setattr(simulation, "_block", count)
+    monkeypatch.setattr(simulation.Simulation, "run_block", count)
     return done
 
 
@@ -278,7 +280,7 @@ def test_an_interrupted_simulation_goes_on_without_redoing_blocks(
     wanted = fm.simulate(fed, net, p, metric="loss", seed=1)
     assert blocks == [4, 4, 4, 4, 2]
     blocks.clear()
-    counting, calls = simulation._block, []
+    counting, calls = simulation.Simulation.run_block, []
 
     def stop(*arguments):
         if len(calls) == finished:
@@ -286,11 +288,11 @@ def test_an_interrupted_simulation_goes_on_without_redoing_blocks(
         calls.append(1)
         return counting(*arguments)
 
-    monkeypatch.setattr(simulation, "_block", stop)
+    monkeypatch.setattr(simulation.Simulation, "run_block", stop)
     with pytest.raises(KeyboardInterrupt):
         fm.simulate(fed, net, p, metric="loss", seed=1, checkpoint=path)
     assert path.exists() == (finished > 0)
-    monkeypatch.setattr(simulation, "_block", counting)
+    monkeypatch.setattr(simulation.Simulation, "run_block", counting)
     got = fm.simulate(fed, net, p, metric="loss", seed=1, checkpoint=path)
     assert got.numpy().tobytes() == wanted.numpy().tobytes()
     assert blocks == [4, 4, 4, 4, 2]  # every block once, over both attempts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from helpers import Sends, check_finite, with_attacks
@@ -330,13 +331,6 @@ def test_what_a_strategy_keeps_of_a_round_stays(make_fed, part):
     assert len(set(strategy.at)) == 4
 
 
-def test_what_nobody_keeps_is_used_again(make_fed):
-    strategy = Keeper(per_round=3)
-    strategy.part = lambda this: None
-    fm.train(make_fed(SIZES), fm.mlp(6, 40, 3), strategy, rounds=4)
-    assert len(set(strategy.at)) == 1
-
-
 def test_a_history_as_a_table(make_fed):
     pandas = pytest.importorskip("pandas")
     history = fm.train(make_fed(SIZES), fm.logistic(6, 3), fm.FedAvg(per_round=2), rounds=3)
@@ -361,7 +355,12 @@ def test_other_results_as_tables(make_fed):
         (
             result,
             "client",
-            {"quality": result.quality, "contribution": result.contribution, "cci": result.index},
+            {
+                "quality": result.quality,
+                "contribution": result.contribution,
+                "cci": result.index,
+                "spread": result.spread,
+            },
         ),
         (
             curves,
@@ -374,7 +373,7 @@ def test_other_results_as_tables(make_fed):
         assert frame.index.tolist() == [*range(len(frame))]
         for column, values in columns.items():
             assert frame[column].dtype == values.numpy().dtype
-            assert frame[column].tolist() == values.tolist()
+            np.testing.assert_array_equal(frame[column], values)  # a spread may be NaN
 
 
 ANSWERS = {
