@@ -32,17 +32,25 @@ class AAM:
     neutral: bool = False
 
     def __call__(self, sizes: Tensor) -> Tensor:
-        """Approximated accuracy [F, S, R] after every round; sizes [S, R, K] or [F, S, R, K].
+        """Approximated accuracy [F, S, R] after every round; sizes [S, R, K].
 
         Round r is seen with the sizes of rounds 1..r and zeros for the rounds to come.
         """
-        x = weighted(sizes, self.omega)  # X [F, S, R]
+        return self._accuracy(self._weighted(sizes))
+
+    def _weighted(self, sizes: Tensor) -> Tensor:
+        """X [F, S, R] = sum_k x_k omega_k."""
+        # One product for all fits is several times faster than a stack of small ones.
+        table = sizes.flatten(0, 1) @ self.omega.T
+        return table.T.reshape(len(self.omega), *sizes.shape[:2])
+
+    def _accuracy(self, weighted: Tensor) -> Tensor:
         if self.form == "linear":
             steps, start = self.collapsed()
-            added = (self._squash(x) - self._resting) * steps[:, None]
+            added = (self._squash(weighted) - self._resting) * steps[:, None]
             return added.cumsum(2) + start[:, None, None]
         first_weights = self.w1.transpose(1, 2)[:, None]
-        nodes = (x[..., None] * first_weights).cumsum(2)  # [F, S, R, H]
+        nodes = (weighted[..., None] * first_weights).cumsum(2)  # [F, S, R, H]
         nodes = self._squash(nodes + self.b1[:, None, None])
         return (nodes * self.w2[:, None, None]).sum(-1) + self.b2[:, None, None]
 
@@ -59,17 +67,12 @@ class AAM:
 
     def slope(self, sizes: Tensor) -> Tensor:
         """d accuracy_R / d x_{r,k} = omega_k times this, averaged over r and simulations: [F]."""
-        fits = len(self.omega)
         with torch.enable_grad():
-            inputs = sizes.expand(fits, *sizes.shape[-3:]).clone().requires_grad_()
-            last = self(inputs)[..., -1]
-            (gradient,) = torch.autograd.grad(last.sum(), inputs)  # [F, S, R, K]
-        # Any client with omega > 0 gives the same factor; the largest one gives it most precisely.
-        best = self.omega.argmax(1)
-        every_fit = torch.arange(fits)
-        quality = self.omega[every_fit, best]
-        moved = gradient.mean((1, 2))[every_fit, best]
-        return torch.where(quality > 0, moved / torch.where(quality > 0, quality, 1), 0)
+            weighted = self._weighted(sizes).detach().requires_grad_()
+            last_round = self._accuracy(weighted)[..., -1]
+            (gradient,) = torch.autograd.grad(last_round.sum(), weighted)  # [F, S, R]
+        # Without any quality no amount of data moves the model.
+        return torch.where(self.omega.any(1), gradient.mean((1, 2)), 0)
 
     @property
     def _resting(self) -> float:
@@ -77,13 +80,3 @@ class AAM:
 
     def _squash(self, x: Tensor) -> Tensor:
         return 2 * x.sigmoid() - 1 if self.neutral else x.sigmoid()
-
-
-def weighted(sizes: Tensor, omega: Tensor) -> Tensor:
-    """X [F, S, R] = sum_k x_k omega_k; sizes [S, R, K], the same for all F, or [F, S, R, K]."""
-    if sizes.ndim == 4:
-        columns = torch.bmm(sizes.flatten(1, 2), omega[:, :, None])
-        return columns.view(sizes.shape[:3])
-    # One product for all fits is several times faster than a stack of small ones.
-    table = sizes.flatten(0, 1) @ omega.T
-    return table.T.reshape(len(omega), *sizes.shape[:2])

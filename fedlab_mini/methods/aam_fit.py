@@ -196,9 +196,9 @@ def fit_aam(
 ) -> Fit:
     """Fit AAMs by Adam on the mean squared error of all rounds, all fits in one stack.
 
-    sizes [S, R, K] or [F, S, R, K], accuracy [S, R] or [F, S, R]: one data set, or one each
-    used [F, S]   which simulations each of F fits sees, 0 or a weight; default all
-    starts        how many fits of one data set, from different starts
+    sizes [S, R, K], accuracy [S, R]
+    used [F, S]   which simulations each of F fits sees, 0 or a weight; or
+    starts        how many fits of all of them, from different starts
     start         omega begins "equal" (1 / K) or "random" (uniform in [0, 2 / K))
     steps, lr     of Adam;  every: how often loss and omega are noted
     omega stays >= 0: (omega, a) and (-omega, -a) are the same model, and this picks one of them
@@ -207,8 +207,9 @@ def fit_aam(
     check_fit_options(form, neutral, steps, lr)
     checks.choice("start", start, ("equal", "random"))
     checks.whole("every", every)
-    sizes, accuracy, used = _check_stack(sizes, accuracy, used, starts)
-    weight = used / (used.sum(1, keepdim=True) * sizes.shape[-2])  # of a squared error: [F, S]
+    sizes, accuracy = _check_data(sizes, accuracy)
+    used = _check_used(used, len(sizes), starts)
+    weight = used / (used.sum(1, keepdim=True) * sizes.shape[1])  # of a squared error: [F, S]
     level = (accuracy * weight[:, :, None]).sum((1, 2))
     parameters = _first_parameters(sizes, level, start, seed)
     first_moments = [torch.zeros_like(parameter) for parameter in parameters]
@@ -247,7 +248,7 @@ def _first_parameters(sizes: Tensor, level: Tensor, start: str, seed: int) -> li
     last bias begins at ``level`` [F], the mean accuracy; a client that never took part has omega 0.
     Fit f draws from a stream of its own.
     """
-    fits, (rounds, clients) = len(level), sizes.shape[-2:]
+    fits, (rounds, clients) = len(level), sizes.shape[1:]
 
     def draw(name: str, *shape: int) -> Tensor:
         streams = (stream(seed, name, fit) for fit in range(fits))
@@ -264,7 +265,7 @@ def _first_parameters(sizes: Tensor, level: Tensor, start: str, seed: int) -> li
         omega = draw("omega", clients) * 2 / clients
     else:
         omega = level.new_full((fits, clients), 1 / clients)
-    took_part = (sizes > 0).flatten(-3, -2).any(-2)
+    took_part = (sizes > 0).flatten(0, 1).any(0)
     return [omega * took_part, w1, b1, w2, level]
 
 
@@ -276,26 +277,19 @@ def check_fit_options(form: str, neutral: bool, steps: int, lr: float) -> None:
     checks.number("lr", lr, 0, 1e3, ends="(]")
 
 
-def _check_data(sizes: Tensor, accuracy: Tensor, *stack: str) -> tuple[Tensor, Tensor]:
-    """Sizes [S, R, K] and accuracy [S, R] in float64, with a leading dimension for a stack."""
-    sizes = checks.reals("sizes", sizes, [*stack, "S", "R", "K"], dtype=torch.float64)
-    accuracy = checks.reals("accuracy", accuracy, sizes.shape[:-1], dtype=torch.float64)
-    return sizes, accuracy
+def _check_data(sizes: Tensor, accuracy: Tensor) -> tuple[Tensor, Tensor]:
+    """Sizes [S, R, K] and accuracy [S, R] in float64."""
+    sizes = checks.reals("sizes", sizes, ["S", "R", "K"], dtype=torch.float64)
+    return sizes, checks.reals("accuracy", accuracy, sizes.shape[:2], dtype=torch.float64)
 
 
-def _check_stack(
-    sizes: Tensor, accuracy: Tensor, used: Tensor | None, starts: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    several = getattr(sizes, "ndim", 3) == 4
-    sizes, accuracy = _check_data(sizes, accuracy, *(["F"] if several else []))
-    simulations = accuracy.shape[-2]
+def _check_used(used: Tensor | None, simulations: int, starts: int) -> Tensor:
     starts = checks.whole("starts", starts)
-    if starts > 1 and (several or used is not None):
-        raise ValueError("starts: many starts are for one data set, without `used`")
-    fits = len(sizes) if several else starts
     if used is None:
-        return sizes, accuracy, torch.ones(fits, simulations).to(sizes)
-    used = checks.array("used", used, [fits if several else "F", simulations]).to(sizes)
+        return torch.ones(starts, simulations, dtype=torch.float64)
+    if starts > 1:
+        raise ValueError("starts: many starts are for all simulations, without `used`")
+    used = checks.array("used", used, ["F", simulations]).double()
     if not ((used >= 0).all() and torch.isfinite(used).all() and (used.sum(1) > 0).all()):
         raise ValueError("used: expected rows of finite weights >= 0, none of them all zero")
-    return sizes, accuracy, used
+    return used

@@ -1,8 +1,7 @@
 """S-FedAvg: contribution steers selection. Chapter 8 derives it.
 
 Each round is a small game of the updates that arrived; its Shapley values move the relevances that
-decide who is asked next. Below: fedavg, coalitions, shapley, training. Above:
-label_standardisation.
+decide who is asked next. Below: fedavg, coalitions, shapley. Above: label_standardisation.
 """
 
 from __future__ import annotations
@@ -17,16 +16,12 @@ from torch import Tensor
 
 from ..checks import choice, flag, instance, number, whole
 from ..engine.history import History
-from ..engine.local import LocalSGD
-from ..engine.model import Model
 from ..engine.rounds import Round, Server
-from ..engine.train import train
 from ..games.coalitions import RoundGame
 from ..games.game import Game
 from ..games.sampling import permutation
 from ..games.shapley import exact as exact_values
 from ..streams import stream
-from ..worlds.federation import Federation
 from .fedavg import FedAvg, bounded, optional, strategy
 
 
@@ -209,38 +204,17 @@ def algorithm_2(game: Game, permutations: int, seed: int) -> Tensor:
     return marginal_gains.view(permutations, n).mean(0)
 
 
-def class_relevance(
-    source: History | Federation,
-    net: Model | None = None,
-    *,
-    rounds: int = 50,
-    local: LocalSGD | None = None,
-    m: int | None = 5,
-    temperature: float = math.inf,
-    metric: str = "accuracy",
-    seed: int = 0,
-) -> Tensor:
+def class_relevance(history: History) -> Tensor:
     """S-FedAvg's class-specific relevance phi_c: whose updates help the model to see class c.
 
-    source   the history of a training with ``SFedAvg(..., by_class=True)``; or a federation, which
-             is then trained so for ``rounds`` rounds, with uniform selection unless ``temperature``
-             says otherwise
+    history  of a training with ``SFedAvg(..., by_class=True)``
     returns  [K, classes]; a large phi_c alone does not make a client good: who shouts class c at
              everything has one too (chapter 8), so read it beside phi
     raises   TypeError or ValueError naming the argument
     source   [Nagalapatti & Narayanam 2021, Class-Specific Best Client Selection]
     """
-    if isinstance(source, Federation):
-        instance("net", net, Model, "fm.Model(module), as a federation has to be trained")
-        strategy = SFedAvg(
-            None if m is None else min(whole("m", m), source.clients),
-            temperature=temperature,
-            metric=metric,
-            by_class=True,
-        )
-        source = train(source, net, strategy, rounds=rounds, local=local, seed=seed)
-    instance("source", source, History, "a History or a Federation")
-    relevance = getattr(source.strategy, "class_scores", None)
+    instance("history", history, History, "a History, as fm.train returns it")
+    relevance = getattr(history.strategy, "class_scores", None)
     if relevance is None or relevance.shape[1] == 0:
-        raise ValueError("source: no class relevances; train with fm.SFedAvg(..., by_class=True)")
+        raise ValueError("history: no class relevances; train with fm.SFedAvg(..., by_class=True)")
     return relevance.clone()

@@ -129,16 +129,6 @@ def test_the_aam_is_linear_layers_on_padded_inputs(form, neutral, shape):
 
 
 @every_form
-def test_each_aam_may_have_sizes_of_its_own(form, neutral):
-    sizes = drawn(3, 5, 4, 2)
-    model = fm.AAM(*random_parts(3, 4, 2), form=form, neutral=neutral)
-    found = model(sizes)
-    for f in range(3):
-        wanted = PlainAAM(model, f)(padded(sizes[f])).detach().view(5, 4)
-        torch.testing.assert_close(found[f], wanted, rtol=0, atol=1e-10)
-
-
-@every_form
 def test_a_round_knows_nothing_of_the_rounds_to_come(form, neutral):
     sizes, model = drawn(2, 5, 3), fm.AAM(*random_parts(2, 5, 3), form=form, neutral=neutral)
     changed = sizes.clone()
@@ -226,13 +216,12 @@ def test_omega_and_a_may_change_sign_together(neutral):
 
 
 @every_form
-@pytest.mark.parametrize("own", [False, True], ids=["shared sizes", "own sizes"])
-def test_slope_times_quality_is_what_one_more_unit_brings(form, neutral, own):
+def test_slope_times_quality_is_what_one_more_unit_brings(form, neutral):
     omega, *above = random_parts(2, 4, 3)
     omega = omega.abs()
     omega[0, 1] = 0
     model = fm.AAM(omega, *above, form=form, neutral=neutral)
-    sizes, h = drawn(*((2,) if own else ()), 5, 4, 3), 1e-5
+    sizes, h = drawn(5, 4, 3), 1e-5
     last, slope = (lambda x: model(x)[..., -1].mean(1)), model.slope(sizes)
     assert slope.shape == (2,)
     for k in range(3):
@@ -302,18 +291,18 @@ def test_the_clamp_works_where_more_data_lowers_the_accuracy():
 
 
 def test_fits_in_one_stack_are_those_done_one_by_one(monkeypatch):
-    sizes = 2 * drawn(3, 6, 4, 2)  # a data set for each
-    quality = torch.tensor([0.5, 0.1], dtype=torch.float64)
-    accuracy = torch.stack([curves(x, quality, seed=f) for f, x in enumerate(sizes)])
+    sizes = 2 * drawn(6, 4, 2)
+    accuracy = curves(sizes, torch.tensor([0.5, 0.1], dtype=torch.float64))
+    used = (drawn(3, 6, seed=4) > 0.3).double()  # a data set for each
     options = {"start": "random", "form": "hidden", "steps": 60, "every": 20, "seed": 3}
-    together = fm.fit_aam(sizes, accuracy, **options)
+    together = fm.fit_aam(sizes, accuracy, used=used, **options)
     for f in range(3):
 
         def drawn_for(seed: int, name: str, _: int, f: int = f) -> torch.Generator:
             return stream(seed, name, f)
 
         monkeypatch.setattr(aam_fit, "stream", drawn_for)
-        alone = fm.fit_aam(sizes[f], accuracy[f], **options)
+        alone = fm.fit_aam(sizes, accuracy, used=used[f : f + 1], **options)
         close(together.model, f, PlainAAM(alone.model, 0), 1e-9)
         torch.testing.assert_close(together.omega[:, f], alone.omega[:, 0], rtol=0, atol=1e-9)
         torch.testing.assert_close(together.loss[:, f], alone.loss[:, 0], rtol=0, atol=1e-9)

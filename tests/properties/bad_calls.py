@@ -146,7 +146,9 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("fit_aam", fm.fit_aam, sizes=torch.ones(4, 2, 3), accuracy=torch.rand(4, 2), steps=3)
     add("settle", fm.settle, sizes=torch.ones(4, 2, 3), accuracy=torch.rand(4, 2))
     add("removal_curves", fm.removal_curves, **training, scores=[1.0, 2, 3], rounds=1)
-    add("class_relevance", fm.class_relevance, source=small(), net=NET, rounds=1, m=2, local=LOCAL)
+    by_class = fm.SFedAvg(2, by_class=True)
+    history = fm.train(small(), NET, by_class, rounds=1, local=LOCAL)
+    add("class_relevance", fm.class_relevance, history=history)
     for name in ("spearman", "kendall"):
         if hasattr(fm, name):
             add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
