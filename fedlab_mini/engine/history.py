@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,22 +87,24 @@ class History:
         )
 
 
+COLUMNS = ("accuracy", "loss", "scores", "weights", "selected")
+
+
 @dataclass
 class Log:
     """The rounds so far, and all that the next ones depend on beside the strategy's state.
 
     theta, last_step [P]  the global model, and what the last round added to it, for attackers
     client_memory         what the clients have changed, such as labels; see ``rounds.Workers``
-    accuracy, loss        of the model on the test set: one more than rounds
-    scores, weights, selected  [K] a round
+    accuracy, loss        of the models so far, scores, weights, selected [K] of the rounds so far
     seconds               of earlier, interrupted calls
     """
 
     theta: Tensor
     last_step: Tensor
     client_memory: Tensor
-    accuracy: list[float] = field(default_factory=list)
-    loss: list[float] = field(default_factory=list)
+    accuracy: list[Tensor] = field(default_factory=list)
+    loss: list[Tensor] = field(default_factory=list)
     scores: list[Tensor] = field(default_factory=list)
     weights: list[Tensor] = field(default_factory=list)
     selected: list[Tensor] = field(default_factory=list)
@@ -113,37 +116,34 @@ class Log:
         """How many rounds are done."""
         return len(self.scores)
 
+    def columns(self) -> dict[str, Tensor]:
+        """What was noted of every model and round, stacked."""
+        return {name: torch.stack(getattr(self, name)) for name in COLUMNS}
+
     def history(self, strategy: Strategy, seconds: float, labels: Tensor) -> History:
         """What the training leaves behind after this many seconds of this call."""
-        return History(
-            accuracy=torch.tensor(self.accuracy, dtype=torch.float64),
-            loss=torch.tensor(self.loss, dtype=torch.float64),
-            scores=torch.stack(self.scores),
-            weights=torch.stack(self.weights),
-            selected=torch.stack(self.selected),
-            theta=self.theta,
-            strategy=strategy,
-            cost=Cost(self.client_epochs, strategy.evaluations, self.seconds + seconds),
-            labels=labels,
-        )
+        cost = Cost(self.client_epochs, strategy.evaluations, self.seconds + seconds)
+        columns = self.columns()
+        return History(**columns, theta=self.theta, strategy=strategy, cost=cost, labels=labels)
 
-    def save(self, path: str | os.PathLike, mark: str, strategy: Strategy, seconds: float) -> None:
+    def save(self, path: str | os.PathLike, mark: files.Mark, strategy: Strategy, seconds: float) -> None:
         """Write the rounds so far, and the strategy's state, under the work's fingerprint."""
-        history = self.history(strategy, seconds, self.client_memory)
-        arrays = {
+        arrays = self.columns() | {
             "theta": self.theta,
             "last_step": self.last_step,
             "client_memory": self.client_memory,
-            "costs": torch.tensor([self.client_epochs, history.cost.seconds]).double(),
+            "costs": torch.tensor([self.client_epochs, self.seconds + seconds]).double(),
         }
-        arrays |= {name: getattr(history, name) for name in ("accuracy", "loss")}
-        arrays |= {name: getattr(history, name) for name in ("scores", "weights", "selected")}
-        arrays |= {f"strategy.{name}": part for name, part in strategy.state_dict().items()}
-        plain = {name: array.detach().cpu().numpy() for name, array in arrays.items()}
-        files.save(path, mark, **plain)
+        arrays |= {f"strategy.{name}": value for name, value in strategy.state_dict().items()}
+        files.save(path, mark, **{name: to_numpy(array) for name, array in arrays.items()})
 
 
-def resume(path: str | os.PathLike, mark: str, strategy: Strategy, fresh: Log, rounds: int) -> Log:
+def to_numpy(array: Tensor) -> np.ndarray:
+    """A tensor of any device as an array."""
+    return array.detach().cpu().numpy()
+
+
+def resume(path: str | os.PathLike, mark: files.Mark, strategy: Strategy, fresh: Log, rounds: int) -> Log:
     """The training that ``path`` holds, its strategy's state restored; ``fresh`` if there is none.
 
     ValueError if it belongs to other work or is longer than asked for.
@@ -154,22 +154,14 @@ def resume(path: str | os.PathLike, mark: str, strategy: Strategy, fresh: Log, r
     if (done := len(saved["scores"])) > rounds:
         raise ValueError(f"checkpoint: {path} holds {done} rounds, {rounds} asked")
     arrays = {name: torch.from_numpy(array) for name, array in saved.items()}
-    state = {
-        name.removeprefix("strategy."): array
-        for name, array in arrays.items()
-        if name.startswith("strategy.")
-    }
-    strategy.load_state_dict(state)
+    names = [name for name in arrays if name.startswith("strategy.")]
+    strategy.load_state_dict({name.removeprefix("strategy."): arrays[name] for name in names})
     client_epochs, seconds = arrays["costs"].tolist()
     return Log(
         theta=arrays["theta"].to(fresh.theta),
         last_step=arrays["last_step"].to(fresh.theta),
         client_memory=arrays["client_memory"].to(fresh.client_memory),
-        accuracy=arrays["accuracy"].tolist(),
-        loss=arrays["loss"].tolist(),
-        scores=list(arrays["scores"]),
-        weights=list(arrays["weights"]),
-        selected=list(arrays["selected"]),
         client_epochs=client_epochs,
         seconds=seconds,
+        **{name: list(arrays[name]) for name in COLUMNS},
     )
