@@ -7,7 +7,6 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from .registry import Card
 from .store import DataUnavailable, in_use, verified
@@ -17,6 +16,8 @@ Arrays = tuple[np.ndarray, np.ndarray]  # images [N, ...], labels [N]
 
 def digits(card: Card, part: str | None) -> Arrays:
     """scikit-learn's digits: images [1797, 8, 8] with values 0..16."""
+    from sklearn.datasets import load_digits  # here, since it takes a second to import
+
     bunch = load_digits()
     return bunch.images, bunch.target
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.feature_extraction.text import CountVectorizer
 
 from ... import checks
 from .dataset import Dataset
@@ -31,9 +31,9 @@ def read_sms(card: Card) -> Messages:
     if path.suffix == ".gz":
         content = gzip.decompress(content)
     messages = []
-    for line in content.decode().split("\n"):
-        if line:
-            label, _, message = line.partition("\t")
+    for message_line in content.decode().split("\n"):
+        if message_line:
+            label, _, message = message_line.partition("\t")
             messages.append((label, message))
     return messages
 
@@ -79,24 +79,24 @@ def text_dataset(
 
 def _checked_texts(messages: Messages) -> list[str]:
     try:
-        pairs = [(label, text) for label, text in messages]
+        pairs = [(label, message) for label, message in messages]
     except (TypeError, ValueError):
         raise TypeError(
             f"messages: expected pairs (label, text), got {checks.shown(messages)}"
         ) from None
     unknown = [pair for pair in pairs if pair[0] not in ("ham", "spam")]
-    if unknown or not pairs or not all(isinstance(text, str) for _, text in pairs):
+    if unknown or not pairs or not all(isinstance(message, str) for _, message in pairs):
         shown = checks.shown(unknown[0] if unknown else messages)
         raise ValueError(f'messages: expected texts with the labels "ham" and "spam", got {shown}')
-    return [text for _, text in pairs]
+    return [message for _, message in pairs]
 
 
 def frequent_words(texts: Sequence[str], size: int) -> list[str]:
     """The most frequent words, most frequent first; equally frequent ones in alphabetical order."""
-    split_words = CountVectorizer().build_analyzer()
+    split_words = _word_counter().build_analyzer()
     counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(split_words(text))
+    for message in texts:
+        counts.update(split_words(message))
     words = sorted(counts, key=lambda word: (-counts[word], word))[:size]
     if not words:
         raise ValueError("messages: hold no word of two or more letters or digits")
@@ -104,15 +104,22 @@ def frequent_words(texts: Sequence[str], size: int) -> list[str]:
 
 
 def _word_counts(texts: Sequence[str], words: list[str]) -> np.ndarray:
-    return CountVectorizer(vocabulary=words).transform(texts).toarray()
+    return _word_counter(vocabulary=words).transform(texts).toarray()
 
 
 def _word_ids(texts: Sequence[str], words: list[str]) -> np.ndarray:
-    split_words = CountVectorizer().build_analyzer()
+    split_words = _word_counter().build_analyzer()
     word_ids = {word: number for number, word in enumerate(words, start=1)}
     matrix = np.zeros((len(texts), LENGTH), dtype=np.int64)
-    for row, text in zip(matrix, texts, strict=True):
-        ids = [word_ids[word] for word in split_words(text) if word in word_ids]
+    for message_row, message in zip(matrix, texts, strict=True):
+        ids = [word_ids[word] for word in split_words(message) if word in word_ids]
         length = min(len(ids), LENGTH)
-        row[:length] = ids[:length]
+        message_row[:length] = ids[:length]
     return matrix
+
+
+def _word_counter(**options: Any) -> Any:
+    """scikit-learn's counter of words."""
+    from sklearn.feature_extraction.text import CountVectorizer  # takes a second to import
+
+    return CountVectorizer(**options)
