@@ -46,14 +46,14 @@ def glove(left: int, right: int) -> Game:
 
 def _pairing_chance(own: int, other: int) -> float:
     """Chance that fewer own than other gloves came before: the newcomer completes a pair."""
-    n = own + other
+    players = own + other
     chance = 0.0
     for own_before in range(own):
         for other_before in range(own_before + 1, other + 1):
             before = own_before + other_before
             choices = math.comb(own - 1, own_before) * math.comb(other, other_before)
-            orders = math.factorial(before) * math.factorial(n - 1 - before)
-            chance += choices * orders / math.factorial(n)
+            orders = math.factorial(before) * math.factorial(players - 1 - before)
+            chance += choices * orders / math.factorial(players)
     return chance
 
 
@@ -62,49 +62,52 @@ def airport(costs: Sequence[float] | Tensor) -> Game:
     lengths = checks.reals("costs", costs, ["n"], dtype=torch.float64)
     if (lengths < 0).any():
         raise ValueError("costs: expected numbers of at least 0")
-    n = len(lengths)
-    order = lengths.argsort()
-    pieces = torch.diff(lengths[order], prepend=lengths.new_zeros(1))
-    users = torch.arange(n, 0, -1)  # of each piece
+    players = len(lengths)
+    by_length = lengths.argsort()
+    pieces = torch.diff(lengths[by_length], prepend=lengths.new_zeros(1))
+    users = torch.arange(players, 0, -1)  # of each piece
     phi = torch.empty_like(lengths)
-    phi[order] = (pieces / users).cumsum(0)
+    phi[by_length] = (pieces / users).cumsum(0)
 
     def longest(coalitions: Tensor) -> Tensor:
         return (coalitions * lengths).amax(1)
 
-    return Game(n, longest, shapley=phi, name=f"airport {lengths.tolist()}")
+    return Game(players, longest, shapley=phi, name=f"airport {lengths.tolist()}")
 
 
 def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
     """v(S) = 1 if the votes of S reach the quota; its Shapley value by dynamic programming."""
     votes = checks.wholes("weights", weights, ["n"]).tolist()
-    n = len(votes)
+    players = len(votes)
     quota = checks.whole("quota", quota, high=sum(votes))
-    if n**3 * quota > MOST_STEPS:
+    if players**3 * quota > MOST_STEPS:
         raise ValueError(f"weights: expected few votes and players, n^3 x quota <= {MOST_STEPS:,}")
-    shares = [_pivotal_chance(votes, player, quota) for player in range(n)]
+    shares = [_pivotal_chance(votes, player, quota) for player in range(players)]
     vote_counts = torch.tensor(votes, dtype=torch.float64)
 
     def wins(coalitions: Tensor) -> Tensor:
         return (coalitions.double() @ vote_counts >= quota).double()
 
     phi = torch.tensor(shares, dtype=torch.float64)
-    return Game(n, wins, shapley=phi, name=f"majority {votes} quota {quota}")
+    return Game(players, wins, shapley=phi, name=f"majority {votes} quota {quota}")
 
 
 def _pivotal_chance(votes: list[int], player: int, quota: int) -> float:
     """Chance that a player's votes are those that reach the quota."""
-    n = len(votes)
+    players = len(votes)
     # ways[size][total]: coalitions of so many others with so many votes
-    ways = [[0] * quota for _ in range(n)]
+    ways = [[0] * quota for _ in range(players)]
     ways[0][0] = 1
     for vote in votes[:player] + votes[player + 1 :]:
-        for size in range(n - 1, 0, -1):
-            for total in range(quota - 1, vote - 1, -1):
-                ways[size][total] += ways[size - 1][total - vote]
+        for members in range(players - 1, 0, -1):
+            for vote_sum in range(quota - 1, vote - 1, -1):
+                ways[members][vote_sum] += ways[members - 1][vote_sum - vote]
     short_by = max(0, quota - votes[player])
     pivotal = [sum(totals[short_by:quota]) for totals in ways]
-    return sum(count / (n * math.comb(n - 1, size)) for size, count in enumerate(pivotal))
+    return sum(
+        pivotal_count / (players * math.comb(players - 1, members))
+        for members, pivotal_count in enumerate(pivotal)
+    )
 
 
 def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
@@ -114,8 +117,8 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
     phi_i = -w_i delta_i.(g + H U / 2) with U = sum_j w_j delta_j
     """
     updates = checks.reals("updates", updates, ["n", "P"], dtype=torch.float64)
-    n, P = updates.shape
-    weights = checks.reals("weights", weights, [n], dtype=torch.float64)
+    players, P = updates.shape
+    weights = checks.reals("weights", weights, [players], dtype=torch.float64)
     g = checks.reals("g", g, [P], dtype=torch.float64)
     H = checks.reals("H", H, [P, P], dtype=torch.float64)
     if not torch.allclose(H, H.T):
@@ -128,4 +131,4 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
 
     phi = -steps @ (g + H @ steps.sum(0) / 2)
     name = "quadratic " + files.fingerprint(steps, g, H)[:12]
-    return Game(n, minus_loss, shapley=phi, name=name)
+    return Game(players, minus_loss, shapley=phi, name=name)

@@ -76,9 +76,9 @@ class RoundGame:
 
 def _one_by_one(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
     """Any model: average the members' updates, evaluate a few averages at a time."""
-    stack = max(1, CACHE // (game.net.P * game.theta.element_size()))
+    stack_size = max(1, CACHE // (game.net.P * game.theta.element_size()))
     qualities = []
-    for members, divisor in zip(shares.split(stack), totals.split(stack), strict=True):
+    for members, divisor in zip(shares.split(stack_size), totals.split(stack_size), strict=True):
         models = game.theta + (members / divisor) @ game.updates
         qualities.append(game.net.evaluate(models, game.x, game.y, game.metric))
     return torch.cat(qualities)
@@ -96,12 +96,12 @@ def _stacked(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
     weight, bias = net.split(models)[:2]
     inputs = game.x.flatten(1).split(SAMPLES)
     first_outputs = [weight @ samples.T + bias[:, :, None] for samples in inputs]
-    tail = net.P - weight[0].numel() - bias[0].numel()
-    stack = max(1, LATER_BYTES // (tail * theta.element_size()))
+    later_parameters = net.P - weight[0].numel() - bias[0].numel()
+    stack_size = max(1, LATER_BYTES // (later_parameters * theta.element_size()))
     quality = torch.empty(len(shares), dtype=torch.float64, device=shares.device)
-    for rows in _by_halves(shares).split(stack):
-        later = _later_layers(net, models[:, -tail:], shares[rows], totals[rows])
-        outputs = [_class_scores(shares[rows], first, later) for first in first_outputs]
+    for rows in _by_halves(shares).split(stack_size):
+        later_layers = _later_layers(net, models[:, -later_parameters:], shares[rows], totals[rows])
+        outputs = [_class_scores(shares[rows], first, later_layers) for first in first_outputs]
         quality[rows] = measure(torch.cat(outputs, 2), game.y, game.metric)
     return quality
 
@@ -123,16 +123,16 @@ def _later_layers(net: Model, tails: Tensor, shares: Tensor, totals: Tensor) -> 
     shapes = list(net.shapes.values())[2:]
     averages = (shares / totals) @ tails
     pieces = averages.split([shape.numel() for shape in shapes], 1)
-    later = [piece.unflatten(1, shape) for piece, shape in zip(pieces, shapes, strict=True)]
-    later[0] = later[0] / totals[:, :, None]  # ReLU waited for its division
-    return later
+    averaged = [piece.unflatten(1, shape) for piece, shape in zip(pieces, shapes, strict=True)]
+    averaged[0] = averaged[0] / totals[:, :, None]  # ReLU waited for its division
+    return averaged
 
 
 def _class_scores(shares: Tensor, first: Tensor, later: list[Tensor]) -> Tensor:
     """Class scores [c, classes, N] from the members' first-layer outputs [m, width, N]."""
     scores = []
-    for rows, sums in _hidden_sums(shares, first.flatten(1)):
-        hidden = sums.unflatten(1, first.shape[1:])
+    for rows, hidden_sums in _hidden_sums(shares, first.flatten(1)):
+        hidden = hidden_sums.unflatten(1, first.shape[1:])
         for weight, bias in zip(later[0::2], later[1::2], strict=True):
             hidden = torch.baddbmm(bias[rows][:, :, None], weight[rows], hidden.relu_())
         scores.append(hidden)
@@ -146,24 +146,24 @@ def _hidden_sums(shares: Tensor, first: Tensor) -> Iterator[tuple[slice, Tensor]
     over its upper half: where many coalitions share their halves, two small tables and one addition
     replace the product.
     """
-    half = shares.shape[1] // 2
-    low_codes, high_codes = _half_codes(shares)
-    _, lower, place = np.unique(low_codes, return_index=True, return_inverse=True)
-    _, upper, counts = np.unique(high_codes, return_index=True, return_counts=True)
-    if len(lower) > HALF_SUMS or len(lower) * len(upper) > 2 * len(shares):
-        stack = max(1, CACHE // (first.shape[1] * first.element_size()))
-        for start in range(0, len(shares), stack):
-            rows = slice(start, start + stack)
+    lower_half = shares.shape[1] // 2
+    lower_codes, upper_codes = _half_codes(shares)
+    _, lower_rows, lower_place = np.unique(lower_codes, return_index=True, return_inverse=True)
+    _, upper_rows, counts = np.unique(upper_codes, return_index=True, return_counts=True)
+    if len(lower_rows) > HALF_SUMS or len(lower_rows) * len(upper_rows) > 2 * len(shares):
+        stack_size = max(1, CACHE // (first.shape[1] * first.element_size()))
+        for first_row in range(0, len(shares), stack_size):
+            rows = slice(first_row, first_row + stack_size)
             yield rows, shares[rows] @ first
         return
-    low_sums = shares[lower, :half] @ first[:half]
-    high_sums = shares[upper, half:] @ first[half:]
-    buffer = torch.empty_like(low_sums)
-    start = 0
-    for high_sum, count in zip(high_sums, counts.tolist(), strict=True):
-        rows = slice(start, start + count)
+    lower_sums = shares[lower_rows, :lower_half] @ first[:lower_half]
+    upper_sums = shares[upper_rows, lower_half:] @ first[lower_half:]
+    buffer = torch.empty_like(lower_sums)
+    first_row = 0
+    for upper_sum, count in zip(upper_sums, counts.tolist(), strict=True):
+        rows = slice(first_row, first_row + count)
         # With every lower half there, in its order, the table itself is added and nothing copied.
-        complete = count == len(lower) and (np.diff(place[rows]) == 1).all()
-        addends = low_sums if complete else low_sums[place[rows]]
-        yield rows, torch.add(addends, high_sum, out=buffer[:count])
-        start += count
+        complete = count == len(lower_rows) and (np.diff(lower_place[rows]) == 1).all()
+        addends = lower_sums if complete else lower_sums[lower_place[rows]]
+        yield rows, torch.add(addends, upper_sum, out=buffer[:count])
+        first_row += count

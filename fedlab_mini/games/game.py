@@ -131,9 +131,9 @@ class Game:
 
     def _compute(self, codes: np.ndarray) -> None:
         """Ask ``value`` for the worth of coalitions, a batch at a time, and remember it."""
-        batch = self.batch or len(codes)
-        for start in range(0, len(codes), batch):
-            batch_codes = codes[start : start + batch]
+        batch_size = self.batch or len(codes)
+        for start in range(0, len(codes), batch_size):
+            batch_codes = codes[start : start + batch_size]
             coalitions = decode(batch_codes, self.n)
             answer = checks.array("value", self.value(coalitions), [len(coalitions)])
             worth = answer.double().cpu()
@@ -171,9 +171,9 @@ class Game:
 def encode(coalitions: Tensor) -> np.ndarray:
     """Bit masks of coalitions [C, n]: int64 up to 62 players, Python integers beyond."""
     members = coalitions.numpy()
-    n = members.shape[1]
-    if n <= 62:
-        place_values = np.int64(1) << np.arange(n, dtype=np.int64)
+    players = members.shape[1]
+    if players <= 62:
+        place_values = np.int64(1) << np.arange(players, dtype=np.int64)
         return members @ place_values
     packed = np.packbits(members, axis=1, bitorder="little")
     codes = [int.from_bytes(row.tobytes(), "little") for row in packed]

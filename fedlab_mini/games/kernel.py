@@ -32,15 +32,15 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
     budget = checks.whole("budget", budget, 4)
     generator = stream(seed, "coalitions")
     with asking(game) as asked:
-        n = game.n
-        if n < 3 or (n <= MOST_ENUMERATED and budget >= 1 << n):
+        players = game.n
+        if players < 3 or (players <= MOST_ENUMERATED and budget >= 1 << players):
             return asked.estimate(METHOD, exact(game).values)
-        if not 2 * n <= budget <= MOST_SAMPLES:
+        if not 2 * players <= budget <= MOST_SAMPLES:
             raise ValueError(
-                f"budget: expected 2 n = {2 * n} to {MOST_SAMPLES} evaluations, got {budget}"
+                f"budget: expected 2 n = {2 * players} to {MOST_SAMPLES} evaluations, got {budget}"
             )
-        coalitions, times = _paired_sample(n, (budget - 2) // 2, generator)
-        empty, full = game(torch.tensor([[False] * n, [True] * n]))
+        coalitions, times = _paired_sample(players, (budget - 2) // 2, generator)
+        empty, full = game(torch.tensor([[False] * players, [True] * players]))
         worth = game(torch.cat([coalitions, ~coalitions])).view(2, -1) - empty
         gain = float(full - empty)
         values, stderr = _least_squares(coalitions.double(), worth, times, gain)
@@ -52,12 +52,14 @@ def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tens
     sizes = torch.arange(1, n)
     size_weights = 1.0 / (sizes * (n - sizes)).double()
     times: dict[int, int] = {}
-    draws = 2 * pairs
+    draw_count = 2 * pairs
     for _ in range(TRIES):
-        picks = torch.multinomial(size_weights, draws, replacement=True, generator=generator)
-        keys = torch.rand(draws, n, generator=generator, dtype=torch.float64)
-        rank = keys.argsort(1).argsort(1)
-        coalitions = rank < sizes[picks][:, None]
+        size_indices = torch.multinomial(
+            size_weights, draw_count, replacement=True, generator=generator
+        )
+        random_keys = torch.rand(draw_count, n, generator=generator, dtype=torch.float64)
+        ranks = random_keys.argsort(1).argsort(1)
+        coalitions = ranks < sizes[size_indices][:, None]
         # A pair goes by the one of the two that holds player 0.
         coalitions = torch.where(coalitions[:, :1], coalitions, ~coalitions)
         if _count_draws(times, encode(coalitions).tolist(), pairs):
@@ -85,23 +87,23 @@ def _least_squares(
 
     coalitions [p, n], worth [2, p] of them and of their complements, times [p] each was drawn
     """
-    pairs, n = coalitions.shape
+    pairs, players = coalitions.shape
     members = torch.stack([coalitions, 1 - coalitions])  # [2, p, n]
     # The last value is the gain less the others: n - 1 are free.
-    last_member = members[..., n - 1 :]
-    design = members[..., : n - 1] - last_member
+    last_member = members[..., players - 1 :]
+    design = members[..., : players - 1] - last_member
     target = worth - last_member[..., 0] * gain
-    bread = torch.einsum("p,cpi,cpj->ij", times, design, design)
-    inverse = torch.linalg.pinv(bread, hermitian=True)
+    normal_matrix = torch.einsum("p,cpi,cpj->ij", times, design, design)
+    inverse = torch.linalg.pinv(normal_matrix, hermitian=True)
     phi = inverse @ torch.einsum("p,cpi,cp->i", times, design, target)
     residual = target - design @ phi
     influence = torch.einsum("cpi,cp->pi", design, residual) @ inverse  # of a pair, [p, n - 1]
     covariance = torch.einsum("p,pi,pj->ij", times, influence, influence)
     variances = torch.cat([covariance.diagonal(), covariance.sum()[None]])
     stderr = variances.clamp(min=0).sqrt()
-    if pairs < n or torch.linalg.matrix_rank(bread, hermitian=True) < n - 1:
+    if pairs < players or torch.linalg.matrix_rank(normal_matrix, hermitian=True) < players - 1:
         # Nothing is left over to judge the fit by.
         stderr = torch.full_like(stderr, torch.nan)
     count = float(times.sum())
-    stderr = stderr * math.sqrt(count / max(count - n + 1, 1.0))
+    stderr = stderr * math.sqrt(count / max(count - players + 1, 1.0))
     return torch.cat([phi, (gain - phi.sum())[None]]), stderr

@@ -32,8 +32,8 @@ def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = F
     if antithetic and samples % 2:
         raise ValueError(f"samples: antithetic pairs need an even number, got {samples}")
     with asking(game) as asked:
-        count = samples // 2 if antithetic else samples
-        orders = _random_orders(game.n, count, stream(seed, "orders"))
+        drawn_orders = samples // 2 if antithetic else samples
+        orders = _random_orders(game.n, drawn_orders, stream(seed, "orders"))
         gains = _marginal_gains(game, orders)
         if antithetic:
             gains = (gains + _marginal_gains(game, orders.flip(1))) / 2
@@ -68,16 +68,16 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
     tolerance = checks.number("tolerance", tolerance, 0)
     generator = stream(seed, "guided orders")
     with asking(game) as asked:
-        n = game.n
-        sweeps = -(-samples // n)
-        leaders = _random_orders(n, sweeps, generator).flatten()[:samples]
-        orders = _random_orders(n, samples, generator)
-        followers = orders[orders != leaders[:, None]].view(samples, n - 1)
+        players = game.n
+        sweeps = -(-samples // players)
+        leaders = _random_orders(players, sweeps, generator).flatten()[:samples]
+        orders = _random_orders(players, samples, generator)
+        followers = orders[orders != leaders[:, None]].view(samples, players - 1)
         orders = torch.cat([leaders[:, None], followers], 1)
         gains = _truncated_gains(game, orders, tolerance)
     # Orders of one sweep depend on each other, so it is whole sweeps that are compared.
-    whole_sweeps = samples // n
-    sweep_means = gains[: whole_sweeps * n].view(whole_sweeps, n, n).mean(1)
+    whole_sweeps = samples // players
+    sweep_means = gains[: whole_sweeps * players].view(whole_sweeps, players, players).mean(1)
     return asked.estimate("guided permutations", gains.mean(0), _standard_error(sweep_means))
 
 
@@ -93,12 +93,12 @@ def _marginal_gains(game: Game, orders: Tensor) -> Tensor:
 
 
 def _gains_of_orders(game: Game, orders: Tensor) -> Tensor:
-    samples, n = orders.shape
-    rank = orders.argsort(1)  # place of player i in the order
-    places = torch.arange(n + 1)
-    prefixes = rank[:, None, :] < places[None, :, None]  # [samples, n + 1, n], empty to full
-    worth = game(prefixes.flatten(0, 1)).view(samples, n + 1)
-    gains = torch.zeros(samples, n, dtype=torch.float64)
+    samples, players = orders.shape
+    ranks = orders.argsort(1)  # place of player i in the order
+    places = torch.arange(players + 1)
+    prefixes = ranks[:, None, :] < places[None, :, None]  # [samples, n + 1, n], empty to full
+    worth = game(prefixes.flatten(0, 1)).view(samples, players + 1)
+    gains = torch.zeros(samples, players, dtype=torch.float64)
     return gains.scatter_(1, orders, worth.diff(dim=1))
 
 
@@ -106,19 +106,19 @@ def _truncated_gains(game: Game, orders: Tensor, tolerance: float) -> Tensor:
     """What every player adds in every order, 0 from where the order has come near v(N)."""
     if tolerance == 0:
         return _marginal_gains(game, orders)
-    samples, n = orders.shape
-    empty, full = game(torch.tensor([[False] * n, [True] * n]))
-    before = empty.expand(samples).clone()
-    gains = torch.zeros(samples, n, dtype=torch.float64)
-    rank = orders.argsort(1)
-    for place in range(n):
-        far = (full - before).abs() > tolerance
-        followed = far.nonzero().flatten()
+    samples, players = orders.shape
+    empty_worth, full_worth = game(torch.tensor([[False] * players, [True] * players]))
+    worth_before = empty_worth.expand(samples).clone()
+    gains = torch.zeros(samples, players, dtype=torch.float64)
+    ranks = orders.argsort(1)
+    for place in range(players):
+        worth_following = (full_worth - worth_before).abs() > tolerance
+        followed = worth_following.nonzero().flatten()
         if len(followed) == 0:
             break
-        now = game(rank[followed] <= place)
-        gains[followed, orders[followed, place]] = now - before[followed]
-        before[followed] = now
+        worth_now = game(ranks[followed] <= place)
+        gains[followed, orders[followed, place]] = worth_now - worth_before[followed]
+        worth_before[followed] = worth_now
     return gains
 
 

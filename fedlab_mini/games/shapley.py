@@ -27,8 +27,8 @@ def exact(game: Game) -> Estimate:
     source  [Shapley 1953]; chapter 2
     """
     with asking(game, MOST_ENUMERATED) as asked:
-        n = game.n
-        chances = [1 / (n * math.comb(n - 1, joined)) for joined in range(n)]
+        players = game.n
+        chances = [1 / (players * math.comb(players - 1, joined)) for joined in range(players)]
         values = semivalue(game, np.array(chances))
     return asked.estimate("exact by subsets", values)
 
@@ -78,8 +78,8 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
         if samples is None:
             coalitions = all_coalitions(game.n)
         else:
-            drawn = torch.rand(samples, game.n, generator=generator, dtype=torch.float64)
-            coalitions = drawn < 0.5
+            uniform = torch.rand(samples, game.n, generator=generator, dtype=torch.float64)
+            coalitions = uniform < 0.5
         worth = game(coalitions)
     member = coalitions.double()
     absent = 1 - member
@@ -94,5 +94,5 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     variance = (member * deviation_inside).sum(0) / inside / (inside - 1)
     variance += (absent * deviation_outside).sum(0) / outside / (outside - 1)
     # Of a player drawn always or never nothing is known: 0, with an error of NaN.
-    seen = (inside > 0) & (outside > 0)
-    return asked.estimate("Banzhaf", values.where(seen, 0), variance.sqrt())
+    well_known = (inside > 0) & (outside > 0)
+    return asked.estimate("Banzhaf", values.where(well_known, 0), variance.sqrt())

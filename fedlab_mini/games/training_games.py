@@ -58,21 +58,23 @@ def round_game(
         x = checks.reals("x", x, ["N", "..."])
     theta, updates, x = _common_type(theta, updates, x)
     y = checks.wholes("y", y, [len(x)], high=net.outputs(x) - 1)
-    m = len(updates)
-    weights = [1.0] * m if weights is None else weights  # type: ignore[assignment]
-    weights = checks.reals("weights", weights, [m], dtype=theta.dtype).to(updates)
+    players = len(updates)
+    weights = [1.0] * players if weights is None else weights  # type: ignore[assignment]
+    weights = checks.reals("weights", weights, [players], dtype=theta.dtype).to(updates)
     if not (weights > 0).all():
         shown = checks.shown(weights.tolist())
-        raise ValueError(f"weights: expected {m} positive numbers, got {shown}")
+        raise ValueError(f"weights: expected {players} positive numbers, got {shown}")
     value = RoundGame(net, theta, updates, weights, x, y, metric=metric, absent=absent)
-    mark = files.fingerprint("round", net, theta, updates, x, y, metric, weights, absent)
-    name = f"round {mark[:12]}"
+    fingerprint = files.fingerprint("round", net, theta, updates, x, y, metric, weights, absent)
+    name = f"round {fingerprint[:12]}"
     if absent == "left out":
-        return Game(m, value, name=name, mark=mark)
+        return Game(players, value, name=name, mark=fingerprint)
     # Coalitions that differ by zero updates are evaluated once, whenever they are asked for.
     moved = updates.any(1).cpu()
-    of_the_moved = Game(m, value, mark=mark)
-    return Game(m, lambda coalitions: of_the_moved(coalitions & moved), name=name, mark=mark)
+    of_the_moved = Game(players, value, mark=fingerprint)
+    return Game(
+        players, lambda coalitions: of_the_moved(coalitions & moved), name=name, mark=fingerprint
+    )
 
 
 def _common_type(*tensors: Tensor) -> list[Tensor]:

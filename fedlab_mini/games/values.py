@@ -31,8 +31,8 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
     beta = checks.number("beta", beta, low=0, ends="()")
     with asking(game, MOST_ENUMERATED) as asked:
         joined = np.arange(game.n)
-        left = game.n - 1 - joined
-        log_chances = betaln(joined + beta, left + alpha) - betaln(alpha, beta)
+        still_out = game.n - 1 - joined
+        log_chances = betaln(joined + beta, still_out + alpha) - betaln(alpha, beta)
         if not np.isfinite(log_chances).all():
             raise ValueError(f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}")
         values = semivalue(game, np.exp(log_chances))
@@ -76,22 +76,22 @@ def nucleolus(game: Game) -> Estimate:
     """
     with asking(game, MOST_PLAYERS) as asked:
         members, worth, gain = _constraints(game)
-    fixed = np.ones((1, game.n))
-    sums = np.array([gain])
+    fixed_rows = np.ones((1, game.n))
+    fixed_sums = np.array([gain])
     rank = 1
     while rank < game.n:
-        _, shortfall, prices = _program(members, worth, fixed, sums)
+        _, shortfall, prices = _program(members, worth, fixed_rows, fixed_sums)
         settled = prices > TIGHT
-        fixed = np.concatenate([fixed, members[settled]])
-        sums = np.concatenate([sums, worth[settled] - shortfall])
-        rank, previous = np.linalg.matrix_rank(fixed), rank
+        fixed_rows = np.concatenate([fixed_rows, members[settled]])
+        fixed_sums = np.concatenate([fixed_sums, worth[settled] - shortfall])
+        rank, previous = np.linalg.matrix_rank(fixed_rows), rank
         if rank == previous:
             raise ArithmeticError("nucleolus: the solver's prices fix no coalition")
-        basis = np.linalg.svd(fixed, full_matrices=False)[2][:rank]
-        outside = members - members @ basis.T @ basis
-        open_ones = np.linalg.norm(outside, axis=1) > 1e-7
-        members, worth = members[open_ones], worth[open_ones]
-    shares = np.linalg.lstsq(fixed, sums, rcond=None)[0]
+        fixed_basis = np.linalg.svd(fixed_rows, full_matrices=False)[2][:rank]
+        residuals = members - members @ fixed_basis.T @ fixed_basis
+        undecided = np.linalg.norm(residuals, axis=1) > 1e-7
+        members, worth = members[undecided], worth[undecided]
+    shares = np.linalg.lstsq(fixed_rows, fixed_sums, rcond=None)[0]
     return asked.estimate("nucleolus", torch.tensor(shares))
 
 
@@ -114,21 +114,21 @@ def _program(
     sums: np.ndarray,
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """min e with members x >= worth - e and fixed x = sums: x [n], e, the price of each row."""
-    scale = _largest(worth, float(sums[0]))  # the solver's tolerances are absolute
-    n = members.shape[1]
+    worth_scale = _largest(worth, float(sums[0]))  # the solver's tolerances are absolute
+    players = members.shape[1]
     solution = linprog(
-        np.r_[np.zeros(n), 1.0],
+        np.r_[np.zeros(players), 1.0],
         A_ub=np.c_[-members, -np.ones(len(members))],
-        b_ub=-worth / scale,
+        b_ub=-worth / worth_scale,
         A_eq=np.c_[fixed, np.zeros(len(fixed))],
-        b_eq=sums / scale,
+        b_eq=sums / worth_scale,
         bounds=(None, None),
         method="highs",
     )
     if solution.status != 0:
         raise ArithmeticError(f"linear program: {solution.message}")
     prices = -solution.ineqlin.marginals
-    return solution.x[:n] * scale, float(solution.x[n]) * scale, prices
+    return solution.x[:players] * worth_scale, float(solution.x[players]) * worth_scale, prices
 
 
 def _shortfall(members: np.ndarray, worth: np.ndarray, gain: float) -> float:
@@ -144,17 +144,17 @@ def _shortest(members: np.ndarray, least: np.ndarray, gain: float) -> np.ndarray
 
     source  [Lawson & Hanson 1974, chapter 23]
     """
-    n = members.shape[1]
-    equal_shares = np.full(n, gain / n)
-    if n == 1:  # there is nothing to choose
+    players = members.shape[1]
+    equal_shares = np.full(players, gain / players)
+    if players == 1:  # there is nothing to choose
         return equal_shares
-    free = np.linalg.svd(np.ones((1, n)))[2][1:].T  # [n, n - 1], columns that sum to 0
-    scale = _largest(least, gain)
+    directions = np.linalg.svd(np.ones((1, players)))[2][1:].T  # [n, n - 1], columns that sum to 0
+    worth_scale = _largest(least, gain)
     # In y, where x = equal_shares + scale * free y: slopes y >= heights, y as short as can be.
-    slopes = members @ free
-    heights = (least - members @ equal_shares) / scale
+    slopes = members @ directions
+    heights = (least - members @ equal_shares) / worth_scale
     stacked = np.vstack([slopes.T, heights])
-    target = np.r_[np.zeros(n - 1), 1.0]
+    target = np.r_[np.zeros(players - 1), 1.0]
     multipliers, _ = nnls(stacked, target, maxiter=50 * len(heights) + 100)
     residual = stacked @ multipliers - target
-    return equal_shares + scale * free @ (-residual[:-1] / residual[-1])
+    return equal_shares + worth_scale * directions @ (-residual[:-1] / residual[-1])

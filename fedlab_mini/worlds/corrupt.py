@@ -88,11 +88,11 @@ class swap_labels(DataCorruption):
     pairs: tuple[tuple[int, int], ...] = ()
 
     def __init__(self, *pairs: tuple[int, int]) -> None:
-        matrix = checks.wholes("pairs", pairs, ["pairs", 2])
-        if len(matrix.unique()) != matrix.numel():
+        pair_matrix = checks.wholes("pairs", pairs, ["pairs", 2])
+        if len(pair_matrix.unique()) != pair_matrix.numel():
             shown = checks.shown(pairs)
             raise ValueError(f"pairs: expected every class at most once, got {shown}")
-        checks.store(self, pairs=tuple((one, other) for one, other in matrix.tolist()))
+        checks.store(self, pairs=tuple(map(tuple, pair_matrix.tolist())))
 
     def __repr__(self) -> str:
         return f"swap_labels({', '.join(map(str, self.pairs))})"
@@ -100,10 +100,10 @@ class swap_labels(DataCorruption):
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         """See `DataCorruption`; nothing is random here. ValueError if a pair names no class."""
         pairs = checks.wholes("pairs", self.pairs, ["pairs", 2], 0, classes - 1)
-        one, other = pairs.to(y).T
+        first_class, second_class = pairs.to(y).T
         new_label = torch.arange(classes, device=y.device)
-        new_label[one] = other
-        new_label[other] = one
+        new_label[first_class] = second_class
+        new_label[second_class] = first_class
         return x, new_label[y]
 
 
@@ -189,37 +189,41 @@ def _random_positions(share: float, y: Tensor, generator: Generator) -> Tensor:
     return torch.randperm(len(y), generator=generator)[:count].to(y.device)
 
 
-def _deleted(row: Tensor, rows: int, share: float, generator: Generator) -> Tensor:
+def _deleted(message: Tensor, messages: int, share: float, generator: Generator) -> Tensor:
     """Which words go: in each row exactly round(share * its words), all equally likely.
 
     row [W]  the row of every word, ascending; returns [W] bool
     """
-    lengths = torch.bincount(row, minlength=rows)
-    row_starts = lengths.cumsum(0) - lengths
-    keys = torch.rand(len(row), generator=generator, dtype=torch.float64).to(row.device)
-    shuffled = (row + keys).argsort()  # within each row
-    rank = torch.empty_like(row)
-    rank[shuffled] = torch.arange(len(row), device=row.device) - row_starts[row]
+    lengths = torch.bincount(message, minlength=messages)
+    message_starts = lengths.cumsum(0) - lengths
+    random_keys = torch.rand(len(message), generator=generator, dtype=torch.float64).to(
+        message.device
+    )
+    shuffled = (message + random_keys).argsort()  # within each row
+    ranks = torch.empty_like(message)
+    ranks[shuffled] = torch.arange(len(message), device=message.device) - message_starts[message]
     deletions = (share * lengths.double()).round().long()
-    return rank < deletions[row]
+    return ranks < deletions[message]
 
 
 def _shorten_counts(x: Tensor, share: float, generator: Generator) -> Tensor:
-    row, word = x.nonzero(as_tuple=True)
-    times = x[row, word].long()
+    message, word = x.nonzero(as_tuple=True)
+    occurrences = x[message, word].long()
     # A word that is counted three times may lose one of them: an entry per occurrence.
-    row = row.repeat_interleave(times)
-    word = word.repeat_interleave(times)
-    left = ~_deleted(row, len(x), share, generator)
-    ones = torch.ones(int(left.sum()), dtype=x.dtype, device=x.device)
-    return torch.zeros_like(x).index_put((row[left], word[left]), ones, accumulate=True)
+    message = message.repeat_interleave(occurrences)
+    word = word.repeat_interleave(occurrences)
+    remaining = ~_deleted(message, len(x), share, generator)
+    single_counts = torch.ones(int(remaining.sum()), dtype=x.dtype, device=x.device)
+    return torch.zeros_like(x).index_put(
+        (message[remaining], word[remaining]), single_counts, accumulate=True
+    )
 
 
 def _shorten_tokens(x: Tensor, share: float, generator: Generator) -> Tensor:
-    row, place = x.nonzero(as_tuple=True)
-    gone = _deleted(row, len(x), share, generator)
+    message, place = x.nonzero(as_tuple=True)
+    gone = _deleted(message, len(x), share, generator)
     with_gaps = x.clone()
-    with_gaps[row[gone], place[gone]] = 0
+    with_gaps[message[gone], place[gone]] = 0
     is_gap = (with_gaps == 0).to(torch.uint8)
     tokens_first = is_gap.argsort(dim=1, stable=True)
     return with_gaps.gather(1, tokens_first)

@@ -40,25 +40,25 @@ def server_samples(
             raise ValueError(f"{name}: has {wanted.classes} classes, the data {data.classes}")
         return (wanted.x, wanted.y), order
     count = checks.whole(name, wanted, 1, len(order) - 1)
-    positions = order[:count]
-    return (data.x[positions], data.y[positions]), order[count:]
+    first = order[:count]
+    return (data.x[first], data.y[first]), order[count:]
 
 
 def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
     """Positions of every client's samples, as the split gives them: disjoint groups."""
-    shown = checks.shown(split)
+    shown_split = checks.shown(split)
     if not callable(split) or isinstance(split, type):
-        raise TypeError(f"split: expected a split such as fm.iid(), got {shown}")
+        raise TypeError(f"split: expected a split such as fm.iid(), got {shown_split}")
     try:
-        dealt = list(split(y, clients, generator))
+        dealt_groups = list(split(y, clients, generator))
     except TypeError as error:
         raise TypeError(
-            f"split: expected a split such as fm.iid(), got {shown}: {error}"
+            f"split: expected a split such as fm.iid(), got {shown_split}: {error}"
         ) from error
-    groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt]
-    together = torch.cat(groups)
-    if len(groups) != clients or len(together.unique()) != len(together):
-        raise ValueError(f"split: {shown} did not give {clients} disjoint groups")
+    groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups]
+    all_positions = torch.cat(groups)
+    if len(groups) != clients or len(all_positions.unique()) != len(all_positions):
+        raise ValueError(f"split: {shown_split} did not give {clients} disjoint groups")
     return groups
 
 
@@ -76,8 +76,8 @@ class Corruption:
     def apply(self, corrupt: Mapping[int, object]) -> None:
         """Corrupt the clients that are named: {client id: a corruption, or a list of them}."""
         checks.instance("corrupt", corrupt, Mapping, "{client id: a corruption}")
-        for key, wanted in corrupt.items():
-            client = checks.whole("corrupt", key, 0, len(self.samples) - 1)
+        for client_key, wanted in corrupt.items():
+            client = checks.whole("corrupt", client_key, 0, len(self.samples) - 1)
             corruptions = wanted if isinstance(wanted, list | tuple) else [wanted]
             if not corruptions:
                 raise ValueError(

@@ -114,8 +114,8 @@ class Federation:
     def client(self, k: int) -> Samples:
         """The samples (x [n_k, ...], y [n_k]) of client ``k``; ValueError for an unknown id."""
         k = checks.whole("k", k, 0, self.clients - 1)
-        start, end = self.offsets[k : k + 2].tolist()
-        return self.x[start:end], self.y[start:end]
+        start, stop = self.offsets[k : k + 2].tolist()
+        return self.x[start:stop], self.y[start:stop]
 
     def server(self, part: str) -> Samples:
         """The server's ``"validation"`` or ``"test"`` samples."""
@@ -130,8 +130,8 @@ class Federation:
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
 
         def move(samples: Samples) -> Samples:
-            x, y = samples
-            return x.to(device=device, dtype=dtype), y.to(device=device)
+            inputs, labels = samples
+            return inputs.to(device=device, dtype=dtype), labels.to(device=device)
 
         x, y = move((self.x, self.y))
         validation, test = move(self.validation), move(self.test)
@@ -187,9 +187,9 @@ class Federation:
             "validation": _checked_samples("validation", validation),
             "test": _checked_samples("test", test),
         }
-        labels_up_to = 1 + max(int(y.max()) for _, y in [*samples, *server.values()])
-        x = torch.cat([x for x, _ in samples])
-        sizes = torch.tensor([len(y) for _, y in samples])
+        least_classes = 1 + max(int(labels.max()) for _, labels in [*samples, *server.values()])
+        x = torch.cat([inputs for inputs, _ in samples])
+        sizes = torch.tensor([len(labels) for _, labels in samples])
         unusable = _not_finite(x, sizes)
         if len(unusable) == len(sizes):
             raise ValueError("datasets: the inputs of every client hold NaN or infinite values")
@@ -201,13 +201,13 @@ class Federation:
                 stacklevel=2,
             )
         if classes is None:
-            classes = labels_up_to
+            classes = least_classes
         return cls(
             x=x,
-            y=torch.cat([y for _, y in samples]),
+            y=torch.cat([labels for _, labels in samples]),
             sizes=sizes,
             **server,
-            classes=checks.whole("classes", classes, labels_up_to),
+            classes=checks.whole("classes", classes, least_classes),
             unusable=frozenset(unusable),
             name=name,
             truth={} if truth is None else truth,
@@ -234,16 +234,16 @@ def federation(
     raises            ValueError or TypeError naming the argument
     """
     clients = check_deal(data, clients)
-    order = torch.randperm(len(data), generator=stream(seed, "server samples"))
-    validation_samples, order = server_samples("validation", validation, data, order)
-    test_samples, order = server_samples("test", test, data, order)
+    positions = torch.randperm(len(data), generator=stream(seed, "server samples"))
+    validation_samples, positions = server_samples("validation", validation, data, positions)
+    test_samples, positions = server_samples("test", test, data, positions)
     if samples is not None:
-        order = order[: checks.whole("samples", samples, clients, len(order))]
-    order = order.sort().values
+        positions = positions[: checks.whole("samples", samples, clients, len(positions))]
+    positions = positions.sort().values
     split = iid() if split is None else split
-    groups = deal(split, data.y[order], clients, stream(seed, "split"))
-    dealt = [(data.x[order[group]], data.y[order[group]]) for group in groups]
-    corrupted = Corruption(dealt, data.classes, seed)
+    groups = deal(split, data.y[positions], clients, stream(seed, "split"))
+    dealt_samples = [(data.x[positions[group]], data.y[positions[group]]) for group in groups]
+    corrupted = Corruption(dealt_samples, data.classes, seed)
     corrupted.apply({} if corrupt is None else corrupt)
     fed = Federation.from_datasets(
         corrupted.samples,
@@ -279,14 +279,14 @@ def _checked_samples(
 
 def _owned(samples: Samples) -> Samples:
     """The samples, copied if they are slices: pickled for a worker, a slice takes all along."""
-    x, y = samples
-    whole = all(tensor.untyped_storage().nbytes() == tensor.nbytes for tensor in samples)
-    return samples if whole else (x.clone(), y.clone())
+    inputs, labels = samples
+    complete = all(tensor.untyped_storage().nbytes() == tensor.nbytes for tensor in samples)
+    return samples if complete else (inputs.clone(), labels.clone())
 
 
 def _by_client(name: str, values: Mapping[int, V], clients: int) -> dict[int, V]:
     checks.instance(name, values, Mapping, "{client id: what}")
-    return {checks.whole(name, key, 0, clients - 1): value for key, value in values.items()}
+    return {checks.whole(name, client, 0, clients - 1): value for client, value in values.items()}
 
 
 def _owner(sizes: Tensor) -> Tensor:

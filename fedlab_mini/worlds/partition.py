@@ -205,10 +205,10 @@ def _raise_to_floor(groups: list[Tensor], floor: int, generator: Generator) -> l
     for client in range(len(groups)):
         while len(groups[client]) < floor:
             sizes = [len(group) for group in groups]
-            giver = sizes.index(max(sizes))
+            largest = sizes.index(max(sizes))
             missing = floor - sizes[client]
-            moved = min(missing, sizes[giver] - floor)
-            shuffled = _shuffled(groups[giver], generator)
-            groups[client] = torch.cat([groups[client], shuffled[:moved]])
-            groups[giver] = shuffled[moved:]
+            moved_count = min(missing, sizes[largest] - floor)
+            shuffled = _shuffled(groups[largest], generator)
+            groups[client] = torch.cat([groups[client], shuffled[:moved_count]])
+            groups[largest] = shuffled[moved_count:]
     return groups

@@ -105,7 +105,7 @@ class Dataset:
             x=self.x[inside],
             y=relabelled[inside],
             classes=count,
-            labels=tuple(self.labels[c] for c in chosen),
+            labels=tuple(self.labels[label] for label in chosen),
         )
 
     def to(

@@ -80,10 +80,10 @@ def _card(name: str, entry: dict[str, Any]) -> Card:
 
 
 def _file(entry: dict[str, Any], archive: Download | None) -> File:
-    url = entry.pop("url", None)
+    address = entry.pop("url", None)
     if "member" in entry:
         return File(**entry, download=archive)
-    download = None if url is None else Download(url, entry["size"], entry["sha256"])
+    download = None if address is None else Download(address, entry["size"], entry["sha256"])
     return File(**entry, download=download)
 
 

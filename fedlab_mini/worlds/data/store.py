@@ -88,10 +88,10 @@ def _ways_out(card: Card, file: File) -> str:
     get_it = f"python -m fedlab_mini data fetch {card.name}    downloads it"
     if file.download is None:
         get_it = "install fedlab-mini again: the file comes with the package"
-    ways = [get_it, f"set FEDLAB_DATA to a folder that holds {file.path}"]
+    ways_out = [get_it, f"set FEDLAB_DATA to a folder that holds {file.path}"]
     if card.instead is not None:
-        ways.append(f'load("{card.instead}") needs no download')
-    return "\n".join(f"  - {way}" for way in ways)
+        ways_out.append(f'load("{card.instead}") needs no download')
+    return "\n".join(f"  - {way_out}" for way_out in ways_out)
 
 
 def in_use(card: Card) -> tuple[File, ...]:
