@@ -52,7 +52,7 @@ def open_page(browser, spare_pages):
     def open_one(address: str, *, width: int = 1280, scheme: str = "light"):
         page = spare_pages.pop() if spare_pages else watched_page(browser)
         used.append(page)
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.emulate_media(media="screen", color_scheme=scheme, reduced_motion="reduce")
         page.set_viewport_size({"width": width, "height": 900})
         page.faults, page.files = [], set()
         page.goto(address)

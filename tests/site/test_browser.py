@@ -3,12 +3,17 @@
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 import yaml
+from forms import paper, slides
+from helpers import unless_passed
 from visit import report, visit
+
+from stamps import digest
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(os.environ.get("FEDLAB_SITE", ROOT / "_build" / "site")).resolve()
@@ -31,9 +36,23 @@ def size(page: str) -> int:
 
 MORE = sorted(path.stem for path in SITE.glob("*.html") if path.name != "index.html")
 PAGES = sorted(dict.fromkeys([*listed(TOC), *MORE]), key=size, reverse=True)
+LOADED = sorted(path for path in SITE.glob("_static/**/*.*") if path.name != "search-texts.js")
+BY = [*sorted(Path(__file__).parent.glob("*.py")), *sorted((ROOT / "tools").glob("pdf.*"))]
 CHAPTERS = [page for page in listed(TOC) if re.match(r"notebooks/\d\d_", page)]
 
 pytestmark = pytest.mark.browser
+
+
+@cache
+def static() -> str:
+    """Hash of programs and styles that pages load."""
+    return digest(LOADED)
+
+
+def pictures(page: str) -> list[Path]:
+    """The files of a page's images."""
+    text = (SITE / f"{page}.html").read_text(encoding="utf-8")
+    return [SITE / "_images" / name for name in set(re.findall(r"_images/([\w.%-]+)", text))]
 
 
 def address(site: Path, page: str) -> str:
@@ -112,12 +131,15 @@ def keyboard(page) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_page_is_sound(open_page, site, page):
-    opened = open_page(address(site, page))
-    found = keyboard(opened)
-    found += tools(opened, site / page) if page in CHAPTERS else []
-    found += opened.evaluate(SCROLLS) if page == "book/api" else []
-    found += visit(opened)
-    assert not found, report(page, found)
+    """On a screen; a chapter also as slides, and what stands in `notebooks/` on paper."""
+    with unless_passed(f"pages/{page}", [site / f"{page}.html", *pictures(page), *BY], static()):
+        opened, notebook = open_page(address(site, page)), page.startswith("notebooks/")
+        found = keyboard(opened)
+        found += [*tools(opened, site / page), *slides(opened)] if page in CHAPTERS else []
+        found += opened.evaluate(SCROLLS) if page == "book/api" else []
+        found += visit(opened)
+        found += paper(opened, page in CHAPTERS) if notebook else []
+        assert not found, report(page, found)
 
 
 SCROLLS = """() => [...document.querySelectorAll("article :is(pre, dl, .arguments)")]

@@ -1,4 +1,4 @@
-"""Pages printed by a real browser: tagged, unfolded, within the paper."""
+"""Pages printed by a real browser: tagged, unfolded; `forms.py` looks at all for what is cut."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import chapters
 import downloads
 import pdf
 
@@ -84,45 +83,6 @@ def test_a_browser_that_does_not_start_is_named(pages):
     print_pages = partial(pdf.print_pages, pages[0].parents[1], pages, "/nowhere/chromium")
     with ThreadPoolExecutor(1) as other, pytest.raises(pdf.PrintError, match="did not start"):
         other.submit(print_pages).result()  # away from the thread of the tests' own browser
-
-
-CUT = """() => {
-  const article = document.querySelector("article"), found = [];
-  const scrolls = (e) => ["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX);
-  const right = (e) => e.getBoundingClientRect().right;
-  for (const e of article.querySelectorAll("mjx-math, pre, table, img, svg, .cell_output *")) {
-    if (!e.checkVisibility() || !e.clientWidth || e.closest("mjx-assistive-mml")) continue;
-    let edge = right(article);
-    for (let box = e.parentElement; box !== article; box = box.parentElement) {
-      if (scrolls(box)) edge = Math.min(edge, right(box));
-    }
-    const rest = scrolls(e) ? e.scrollWidth - e.clientWidth : 0;
-    if (right(e) > edge + 1 || rest > 1) found.push(e.outerHTML.slice(0, 90));
-  }
-  return found;
-}"""
-
-
-@pytest.mark.parametrize("source", chapters.sources(), ids=lambda source: source.stem)
-def test_nothing_is_cut_on_paper(site, browser, source):
-    page = browser.new_page(viewport=pdf.PAPER)
-    page.emulate_media(media="print")
-    page.goto((site / "notebooks" / f"{source.stem}.html").as_uri())
-    page.add_style_tag(path=pdf.STYLE)
-    page.evaluate(pdf.FORMULAS)
-    page.wait_for_function(pdf.FIGURES)
-    page.evaluate(pdf.PREPARE.read_text(encoding="utf-8"))
-    assert page.evaluate(CUT) == []
-    if source in chapters.numbered():
-        solutions, cells = page.locator(".solution"), page.locator(".tag_hide-cell")
-        answers = page.locator(".widget-table details")
-        assert solutions.count() >= 4
-        assert cells.first.is_visible()
-        page.evaluate(pdf.HANDOUT)
-        assert solutions.count() == cells.count() == answers.count() == 0
-        assert page.locator(".exercise").count() >= 4
-        assert page.locator("#references").is_visible()
-    page.close()
 
 
 def test_a_chapter_of_the_site_prints_whole(site, browser, tmp_path):

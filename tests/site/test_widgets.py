@@ -6,11 +6,13 @@ import math
 import os
 import random
 import re
+from pathlib import Path
 
 import anywidget
 import nbformat
 import pytest
 import visit
+from helpers import unless_passed
 
 import chapters
 import page_scripts
@@ -72,6 +74,8 @@ WIDGET = re.compile(
 )
 
 pytestmark = pytest.mark.browser
+HERE = Path(__file__).parent
+BY = [*sorted(HERE.glob("*.py")), *sorted((chapters.ROOT / "book" / "_static").glob("*.*"))]
 
 
 @pytest.fixture(scope="module")
@@ -154,10 +158,25 @@ def move(page, control, chance: random.Random, pointer: bool) -> None:
 
 
 @pytest.mark.parametrize("chapter", HOMES)
-def test_numbers_follow_hand_and_keyboard_as_in_python(explorer, chapter):
+def test_an_explorer_is_all_that_it_promises(explorer, alone, chapter):
+    """Opened once for all of this; every check leaves it revealed, in its first settings."""
+    with unless_passed(f"explorers/{chapter}", [alone(chapter), *BY]):
+        opened = explorer(chapter)
+        a_guess_comes_before_the_truth(*opened, chapter)
+        nothing_is_cramped_hidden_or_hard_to_read(*opened)
+        without_motion_a_replay_is_a_step(*opened)
+        a_replay_moves_and_ends_in_the_present(*opened, chapter)
+        numbers_follow_hand_and_keyboard_as_in_python(*opened, chapter)
+        if chapter == "05_reinforce_frcce":
+            a_screen_reader_hears_one_sentence_a_second(*opened)
+            a_guess_can_be_drawn(*opened)
+        if chapter == "07_fedccea":
+            at_zero_nobody_has_the_largest_index(*opened)
+        assert opened[0].faults == []
+
+
+def numbers_follow_hand_and_keyboard_as_in_python(page, board, button, chapter):
     cls, chance = HOMES[chapter][0], random.Random(chapter)
-    page, board, button = explorer(chapter)
-    button("Reveal").press("Enter")
     controls = board.locator("input:not(.w-guess), select").all()
     start = page.evaluate(READ, settings(cls))
     assert differences(page, cls) == []
@@ -173,13 +192,10 @@ def test_numbers_follow_hand_and_keyboard_as_in_python(explorer, chapter):
     assert len(states) > STATES, "the controls hardly change anything"
     button("Reset").press("Enter")
     assert page.evaluate(READ, settings(cls)) == start
-    assert page.faults == []
 
 
-@pytest.mark.parametrize("chapter", HOMES)
-def test_a_guess_comes_before_the_truth(explorer, chapter):
+def a_guess_comes_before_the_truth(page, board, button, chapter):
     cls, quantity, name = HOMES[chapter]
-    page, board, button = explorer(chapter)
     truth = twin(cls, page.evaluate(READ, settings(cls))["state"]).numbers()[quantity][name]
     asked = board.locator(f"data[data-of='{quantity}'][data-for='{name}']")
     guess, mark = board.locator(".w-guess"), board.locator(".w-truth")
@@ -208,12 +224,9 @@ def test_a_guess_comes_before_the_truth(explorer, chapter):
     button("Guess again").press("Enter")
     page.wait_for_timeout(1000)  # for the screen reader's ease
     veiled()
-    assert page.faults == []
 
 
-@pytest.mark.parametrize("chapter", HOMES)
-def test_nothing_is_cramped_hidden_or_hard_to_read(explorer, chapter):
-    page, board, button = explorer(chapter)
+def nothing_is_cramped_hidden_or_hard_to_read(page, board, button):
     page.evaluate(visit.axe_program())
     board.locator(".w-guess").press("End")
     for press in ("Reset", "Reveal"):
@@ -226,13 +239,11 @@ def test_nothing_is_cramped_hidden_or_hard_to_read(explorer, chapter):
         page.wait_for_function("s => document.documentElement.dataset.theme === s", arg=scheme)
         page.evaluate(visit.SETTLE)
         assert page.evaluate(AXE, visit.TAGS) == [], scheme
+    page.set_viewport_size({"width": visit.DESK, "height": visit.HEIGHT})
 
 
-@pytest.mark.parametrize("chapter", HOMES)
-def test_replay_moves_and_ends_in_the_present(explorer, chapter):
-    page, board, button = explorer(chapter)
+def a_replay_moves_and_ends_in_the_present(page, board, button, chapter):
     page.emulate_media(reduced_motion="no-preference")
-    button("Reveal").press("Enter")
     page.wait_for_timeout(1000)  # the truth comes to rest, and is said
     present, moving = board.evaluate(LOOK), set()
     board.evaluate(LISTEN)
@@ -250,13 +261,10 @@ def test_replay_moves_and_ends_in_the_present(explorer, chapter):
     assert board.evaluate(LOOK) == present
     assert differences(page, HOMES[chapter][0]) == []
     assert len(page.evaluate("said")) <= 2, "it may speak when paused and when it ends"
-    assert page.faults == []
+    page.emulate_media(reduced_motion="reduce")
 
 
-@pytest.mark.parametrize("chapter", HOMES)
-def test_without_motion_a_replay_is_a_step(explorer, chapter):
-    page, board, button = explorer(chapter)
-    button("Reveal").press("Enter")
+def without_motion_a_replay_is_a_step(page, board, button):
     page.wait_for_timeout(1000)
     present = board.evaluate(LOOK)
     button("Replay").press("Enter")
@@ -270,9 +278,7 @@ def test_without_motion_a_replay_is_a_step(explorer, chapter):
     assert board.evaluate(LOOK) == present
 
 
-def test_a_screen_reader_hears_one_sentence_a_second(explorer):
-    page, board, button = explorer("05_reinforce_frcce")
-    button("Reveal").press("Enter")
+def a_screen_reader_hears_one_sentence_a_second(page, board, button):
     board.evaluate(LISTEN)
     steps = board.get_by_label("steps", exact=True)
     for _ in range(60):
@@ -283,21 +289,19 @@ def test_a_screen_reader_hears_one_sentence_a_second(explorer):
     assert len(times) >= 2
     assert min(b - a for a, b in itertools.pairwise(times)) > 900
     assert "After 340 steps" in board.locator("[role=status]").inner_text()
+    button("Reset").press("Enter")
 
 
-def test_a_guess_can_be_drawn(explorer):
-    page, board, _ = explorer("05_reinforce_frcce")
+def a_guess_can_be_drawn(page, board, button):
+    button("Guess again").press("Enter")
     chart = board.locator(".w-pick")
     box = chart.bounding_box()
     chart.click(position={"x": box["width"] / 2, "y": box["height"] * (12 + 116 / 4) / 160})
     assert float(board.locator(".w-guess").input_value()) == pytest.approx(0.75, abs=0.02)
     assert board.locator(".w-ring").count() == 1
-    assert page.faults == []
 
 
-def test_at_zero_nobody_has_the_largest_index(explorer):
-    page, board, button = explorer("07_fedccea")
-    button("Reveal").press("Enter")
+def at_zero_nobody_has_the_largest_index(page, board, button):
     for k in range(8):
         board.get_by_label(f"data of client {k}").press("Home")
     page.wait_for_timeout(1000)
@@ -306,8 +310,14 @@ def test_at_zero_nobody_has_the_largest_index(explorer):
     assert differences(page, widgets.AAMExplorer) == []
 
 
-def test_an_arrow_can_be_dragged_and_no_table_stands_beside(open_page, site):
+def test_explorer_and_quiz_of_a_page_follow_a_hand(open_page, site):
     page = open_page(f"{site.as_uri()}/notebooks/04_cgsv.html")
+    an_arrow_can_be_dragged_and_no_table_stands_beside(page)
+    a_quiz_marks_itself_and_explains_every_choice(page)
+    assert page.faults == []
+
+
+def an_arrow_can_be_dragged_and_no_table_stands_beside(page):
     page.locator(".fedlab-widget").get_by_role("button", name="Reveal").click()
     page.locator(".w-plane").scroll_into_view_if_needed()
     plane, tip = (page.locator(f".fedlab-widget {part}").first for part in (".w-plane", ".w-tip"))
@@ -325,8 +335,7 @@ def test_an_arrow_can_be_dragged_and_no_table_stands_beside(open_page, site):
     assert not page.locator(".widget-table").first.is_visible()
 
 
-def test_quiz_marks_itself_and_explains_every_choice(open_page, site):
-    page = open_page(f"{site.as_uri()}/notebooks/04_cgsv.html")
+def a_quiz_marks_itself_and_explains_every_choice(page):
     notebook = nbformat.read(chapters.NOTEBOOKS / "04_cgsv.ipynb", as_version=4)
     models = notebook.metadata.widgets[chapters.WIDGET_STATE]["state"].values()
     questions = next(m["state"]["questions"] for m in models if "questions" in m["state"])
@@ -343,7 +352,6 @@ def test_quiz_marks_itself_and_explains_every_choice(open_page, site):
     page.reload()
     page.locator(".fedlab-quiz").wait_for()
     assert page.locator(".fedlab-quiz input:checked").count() == 0
-    assert page.faults == []
 
 
 def test_without_scripts_a_table_stands_there(browser, site):
@@ -356,8 +364,8 @@ def test_without_scripts_a_table_stands_there(browser, site):
     context.close()
 
 
-def test_a_program_that_fails_says_so(open_page, site, tmp_path):
-    text = (site / "notebooks" / "04_cgsv.html").read_text(encoding="utf-8")
+def test_a_program_that_fails_says_so(open_page, site, alone):
+    text = alone("04_cgsv").read_text(encoding="utf-8")
     assert "const plane = shape(" in text
     page = site / "notebooks" / "broken-widget.html"
     page.write_text(text.replace("const plane = shape(", "const plane = nothing("), "utf-8")

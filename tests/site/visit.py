@@ -146,14 +146,16 @@ CUT = """desk => {
 }"""
 
 # Most of a page's elements are parts of formulas and coloured words of code. Axe needs none of the
-# former (hidden from it, or MathML) and one of each class of the latter; the rest go, their room
-# and text stay. Formulas that scroll remain, as the keyboard must reach them, and coloured ones.
-# Axe parses every colour anew, 80,000 times on a long page: here it remembers them.
+# former (hidden from it, or MathML) and one of each class of the latter; the rest go, formulas for
+# a while, their room and text stay. Formulas that scroll remain, as the keyboard must reach them,
+# and coloured ones. Axe parses every colour anew, 80,000 times on a long page: here it remembers.
 THIN = """rules => {
+  window.thinned = [];
   const scrolls = e => e && e.scrollWidth > e.clientWidth;
   for (const e of document.querySelectorAll("mjx-container")) {
     if (scrolls(e) || scrolls(e.closest("div.math")) || e.querySelector("[style*=color]")) continue;
     const { width, height } = e.getBoundingClientRect();
+    window.thinned.push([e, e.style.cssText, ...e.childNodes]);
     e.style.cssText += `; display: inline-block; width: ${width}px; height: ${height}px`;
     e.replaceChildren();
   }
@@ -174,6 +176,11 @@ THIN = """rules => {
   };
   axe.configure({ rules });
 }"""
+
+WHOLE_AGAIN = """() => { for (const [e, style, ...parts] of window.thinned) {
+  e.style.cssText = style;
+  e.replaceChildren(...parts);
+} }"""
 
 # Contrast is a matter of style: of all texts with one ink, size, weight and ground, axe is shown
 # one. A ground is every painted or placed box around the text.
@@ -234,6 +241,7 @@ def visit(page: Page) -> list[str]:
         only = EVERY_RULE if whole else CONTRAST
         for fault in [*wear(page, scheme, width), *look(page, scheme, only)]:
             seen.setdefault(fault, []).append(f"{scheme} {width}")
+    page.evaluate(WHOLE_AGAIN)
     found += [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]
     return list(dict.fromkeys([*page.faults, *found]))
 

@@ -1,0 +1,86 @@
+"""A chapter's other forms, from the page that is open: its slides, and what is printed of it.
+
+Both functions give every fault, one line each. Slides leave the page as it was; paper does not.
+"""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page
+
+import pdf
+
+# every slide in its turn, by the key of a clicker: what it counts, what leaves it, what it holds
+SLIDES = """count => {
+  const stage = document.querySelector("#slides > .bd-article"), found = [];
+  const said = () => document.querySelector("#slides > p output").innerText;
+  let parts = 0, drawn = 0;
+  for (let number = 1; number <= count; number++) {
+    const edge = stage.getBoundingClientRect().right + 1;
+    if (said() !== `${number} of ${count}`) found.push(`slide ${number} says ${said()}`);
+    for (const part of stage.querySelectorAll("p, pre, img, table, mjx-math")) {
+      if (part.getClientRects().length && part.getBoundingClientRect().right > edge) {
+        found.push(`slide ${number} cuts ${part.textContent.slice(0, 60) || part.src}`);
+      }
+    }
+    if (!stage.children.length) found.push(`slide ${number} is empty`);
+    parts += stage.children.length;
+    drawn += stage.querySelectorAll("img, script[type*='widget-view']").length;
+    const press = { key: "PageDown", bubbles: true, cancelable: true };
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", press));
+  }
+  if (parts <= count || drawn < 3) found.push(`${count} slides, ${parts} parts, ${drawn} figures`);
+  return found;
+}"""
+WHOLE = "() => document.querySelector('article.bd-article').innerText"
+
+
+def slides(page: Page) -> list[str]:
+    """What is cut, missing or miscounted on the slides of a chapter, and what they leave behind."""
+    before = page.evaluate(WHOLE)
+    page.get_by_role("button", name="Slides").click()
+    count = int(page.locator("#slides > p output").inner_text().split()[-1])
+    page.keyboard.press("PageDown")
+    page.keyboard.press("PageUp")
+    found = page.evaluate(SLIDES, count)
+    page.keyboard.press("Escape")
+    found += [f"{count} slides"] if count < 20 else []
+    return found + (["slides leave the page another one"] if page.evaluate(WHOLE) != before else [])
+
+
+CUT = """() => {
+  const article = document.querySelector("article"), found = [];
+  const scrolls = (e) => ["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX);
+  const right = (e) => e.getBoundingClientRect().right;
+  for (const e of article.querySelectorAll("mjx-math, pre, table, img, svg, .cell_output *")) {
+    if (!e.checkVisibility() || !e.clientWidth || e.closest("mjx-assistive-mml")) continue;
+    let edge = right(article);
+    for (let box = e.parentElement; box !== article; box = box.parentElement) {
+      if (scrolls(box)) edge = Math.min(edge, right(box));
+    }
+    const rest = scrolls(e) ? e.scrollWidth - e.clientWidth : 0;
+    if (right(e) > edge + 1 || rest > 1) found.push(`cut on paper: ${e.outerHTML.slice(0, 90)}`);
+  }
+  return found;
+}"""
+
+
+def paper(page: Page, numbered: bool) -> list[str]:
+    """What is cut on paper; of a chapter with a number, also what a handout keeps and lacks."""
+    page.emulate_media(media="print", color_scheme="light")
+    page.set_viewport_size(pdf.PAPER)
+    page.add_style_tag(path=pdf.STYLE)
+    page.evaluate(pdf.FORMULAS)
+    page.wait_for_function(pdf.FIGURES)
+    page.evaluate(pdf.PREPARE.read_text(encoding="utf-8"))
+    found = page.evaluate(CUT)
+    if numbered:
+        solving = [page.locator(part) for part in (".solution", ".tag_hide-cell")]
+        answers = page.locator(".widget-table details")
+        if solving[0].count() < 4 or not solving[1].first.is_visible():
+            found.append("solutions are not on paper")
+        page.evaluate(pdf.HANDOUT)
+        if any(part.count() for part in (*solving, answers)):
+            found.append("a handout holds solutions")
+        if page.locator(".exercise").count() < 4 or not page.locator("#references").is_visible():
+            found.append("a handout lacks exercises or references")
+    return found

@@ -1,0 +1,126 @@
+"""The rooms of the package: imports run downwards only, and nobody borrows what is not public."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+import chapters
+
+ORDER = (  # whoever stands in a line may import from the lines above it
+    ("checks", "streams"),
+    ("worlds",),
+    ("engine",),
+    ("games",),
+    ("methods",),
+    ("judge",),
+    ("show", "flower"),
+    ("command", "", "__main__"),  # the package itself, too, which names what is public
+    ("studies",),
+)
+LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
+ADAM = {"adam", "aam_fit", "policy"}  # two ways of learning with one step
+FAMILIES = (ADAM, {"aam", "aam_fit", "fedccea"}, {"policy", "reinforce"})
+FAMILIES += ({"sfedavg", "label_standardisation"},)  # it chooses clients as SFedAvg does
+PACKAGE = sorted((chapters.ROOT / "fedlab_mini").rglob("*.py"))
+FILES = [*PACKAGE, *sorted(chapters.ROOT.glob("studies/*.py"))]
+LONG = {"show.plots": 500, "engine.model": 400, "methods.reinforce": 310}  # one table, one class
+
+
+@dataclass(frozen=True)
+class Import:
+    """One name that a file takes from a module; of ``import module`` the name is empty."""
+
+    file: str
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file} takes {self.name or 'all'} from {self.module}"
+
+
+def dotted(path: Path) -> str:
+    """A file's module, such as ``fedlab_mini.engine.train``."""
+    parts = path.relative_to(chapters.ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room(module: str) -> str:
+    """Where a module lies: its first part below the package, or ``studies``."""
+    package, *below = module.split(".")
+    return package if package == "studies" else below[0] if below else ""
+
+
+def imports(path: Path) -> Iterator[Import]:
+    """Every import of a file, those inside functions too; relative ones by their whole name."""
+    here = dotted(path)
+    folder = here if path.name == "__init__.py" else here.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (Import(here, alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = folder.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(filter(None, (start, node.module)))
+            for alias in node.names:
+                inside = f"{module}.{alias.name}"
+                known = any(dotted(file) == inside for file in FILES)
+                yield Import(here, inside, "") if known else Import(here, module, alias.name)
+
+
+ALL = [found for path in FILES for found in imports(path)]
+OWN = [i for i in ALL if i.module.split(".")[0] in ("fedlab_mini", "studies")]
+
+
+def test_imports_run_downwards_only():
+    """The version apart, which stands where packages have it and is part of a fingerprint."""
+    mine = [i for i in OWN if i.name != "__version__"]
+    assert [str(i) for i in mine if LEVEL[room(i.module)] > LEVEL[room(i.file)]] == []
+
+
+def test_no_method_imports_a_sibling():
+    """But FedAvg, which all of them are, and one's family."""
+    taken = [i for i in OWN if room(i.file) == room(i.module) == "methods"]
+    strange = []
+    for i in taken:
+        pair = {i.file.rpartition(".")[2], i.module.rpartition(".")[2]}
+        if "methods" not in pair and "fedavg" not in pair and not any(pair <= f for f in FAMILIES):
+            strange.append(str(i))
+    assert strange == []
+
+
+def test_nothing_private_leaves_its_room():
+    crossing = [i for i in OWN if room(i.file) != room(i.module)]
+    private = [i for i in crossing if re.search(r"\._[a-z]", f".{i.module}.{i.name}")]
+    assert [str(i) for i in private] == []
+
+
+def test_what_is_imported_is_declared():
+    """A package that only another one brings along may be gone tomorrow."""
+    text = (chapters.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {re.match(r"[\w.-]+", line)[0].lower() for lines in lists for line in lines}
+    sources = packages_distributions()
+    outside = {i.module.split(".")[0] for i in ALL} - sys.stdlib_module_names
+    for name in sorted(outside - {"fedlab_mini", "studies"}):
+        assert declared & {x.lower() for x in sources.get(name, [name])}, f"{name} is not declared"
+
+
+def test_the_readable_loop_needs_little():
+    taken = {room(i.module) for i in OWN if i.file == "fedlab_mini.engine.plain"}
+    assert taken <= {"checks", "streams", "worlds", "engine"}
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=lambda path: dotted(path).partition(".")[2])
+def test_a_file_says_what_it_is_and_ends(path):
+    text = path.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text))
+    assert len(text.splitlines()) <= LONG.get(dotted(path).partition(".")[2], 300)
