@@ -16,7 +16,7 @@ from pathlib import Path
 from .store import check, read, renew, run, state
 from .study import Claim, Results, Study
 
-PLUMBING = ("study", "claims", "store", "code", "__main__")
+PLUMBING = ("study", "claims", "protocols", "store", "code", "__main__")
 
 __all__ = ["Claim", "Results", "Study"]
 __all__ += ["check", "every", "named", "read", "renew", "results", "run", "state"]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from matplotlib.figure import Figure
@@ -30,7 +29,8 @@ from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import dirichlet_labels
 
 from .claims import alike, beyond, higher, lower, minus, not_above, ours, sentences, within
-from .study import HOLDS, NOT_SHOWN, Claim, Results, Row, Study, Test
+from .protocols import study
+from .study import HOLDS, NOT_SHOWN, Claim, Results, Row, Test
 
 CLIENTS, ROUNDS = 10, 60
 LOCAL = LocalSGD(epochs=1, batch=20, lr=0.1)
@@ -406,100 +406,13 @@ def odd_reads() -> Iterator[Claim]:
     yield ours("the client with nines weighs less than others", within(WEIGHT, -10, 1, RARE))
 
 
-PROTOCOL = {
-    "data": ("not given", "digits, 1,797 images"),
-    "clients, sizes": ("not given", "10, equal where clients are alike"),
-    "skew": ("labels not identically distributed", "none, Dirichlet 0.5 and 0.1"),
-    "noise": ("different shares of wrong labels", "0, 10, ... 90 % of a client's labels, uniform"),
-    "model": ("a pruned one, not given", "perceptron, 32 hidden units, nothing pruned"),
-    "local work": ("not given", "1 epoch, batches of 20, rate 0.1"),
-    "rounds": ("T, not given", "60, mean of the last ten"),
-    "gamma_0": ("discussed in a section that the copy lacks", "0.5, or the sweep"),
-    "server's step": ("U itself", "U times the weighted median length, or U itself"),
-    "equal weights": ("FedAvg", "FedAvg, and gamma_0 = 1 at the same step"),
-    "repetitions": ("not given", "10 seeds"),
-}
-FIVE = {"repetitions": ("not given", "5 seeds")}
-LENGTHS = {
-    "data": ("not given", "digits; MNIST, 3,000 images"),
-    "skew": (PROTOCOL["skew"][0], "none"),
-    "gamma_0": (PROTOCOL["gamma_0"][0], "0.5"),
-    "server's step": ("U itself", "U times .1, .3, 1 or 3, or the weighted median or mean length"),
-    "equal weights": ("FedAvg", "not run"),
-}
-SWEPT = {
-    "skew": (PROTOCOL["skew"][0], "Dirichlet 0.5"),
-    "gamma_0": (PROTOCOL["gamma_0"][0], "seven values from 0 to 1"),
-    "equal weights": ("FedAvg", "gamma_0 = 1 at the same step"),
-}
-STRANGE = {
-    "clients, sizes": ("a few crucial samples", "6, one with nines; 10, one that attacks"),
-    "skew": (PROTOCOL["skew"][0], "none but for the nines"),
-    "noise": (PROTOCOL["noise"][0], "none"),
-    "gamma_0": (PROTOCOL["gamma_0"][0], "0.5"),
-    "server's step": ("U itself", "U times the weighted median length"),
-}
-IMAGES_ODD = {"data": ("not given", "MNIST, 1,800 images; 3,000 where one attacks")}
-ABLATION = Study(
-    name="cgsv-ablation",
-    item="CGSV aggregation: ranking of noise, and accuracy",
-    says="Weights that follow the cosine lower the part of clients that contribute little, and "
-    "train a better model where labels are skewed and wrong to different degrees.",
-    protocol=PROTOCOL,
-    rows=ablation,
-    claims=tuple(ablation_claims()),
-    reads=ABLATION_READS,
-    figure=ablation_figure,
-    seeds=10,
-)
-SWEEP = Study(
-    name="cgsv-gamma",
-    item="CGSV aggregation: the sweep of gamma_0",
-    says="A larger gamma_0 looks more at late rounds; with a smaller one accuracy changes more "
-    "steadily; gamma_0 = 1 is FedAvg.",
-    protocol=PROTOCOL | SWEPT,
-    rows=gammas,
-    claims=tuple(gammas_claims()),
-    figure=gammas_figure,
-    seeds=10,
-)
-ODD = Study(
-    name="cgsv-odd",
-    item="CGSV: who is different, echoes or opposes",
-    says="Clients with a few crucial samples matter, so marginal gains should be valued.",
-    protocol=PROTOCOL | STRANGE,
-    rows=odd_clients,
-    claims=ODD_CLAIMS,
-    reads=tuple(odd_reads()),
-    seeds=10,
-)
-STEP = Study(
-    name="cgsv-steps",
-    item="CGSV aggregation: the length of the server's step",
-    says="The model is moved by U, whose length is at most 1.",
-    protocol=PROTOCOL | LENGTHS,
-    rows=steps,
-    claims=tuple(steps_claims()),
-    reads=tuple(steps_reads()),
-    figure=steps_figure,
-    seeds=10,
-)
 STUDIES = (
-    *(ABLATION, STEP, SWEEP, ODD),
-    replace(
-        ABLATION,
-        name="cgsv-ablation-mnist5k",
-        protocol=PROTOCOL | FIVE | {"data": ("not given", "MNIST, 3,000 images")},
-        rows=ablation_mnist5k,
-        reads=MNIST_READS,
-        seeds=5,
+    study("cgsv-ablation", ablation, ablation_claims(), ABLATION_READS, ablation_figure),
+    study("cgsv-steps", steps, steps_claims(), steps_reads(), steps_figure),
+    study("cgsv-gamma", gammas, gammas_claims(), figure=gammas_figure),
+    study("cgsv-odd", odd_clients, ODD_CLAIMS, odd_reads()),
+    study(
+        "cgsv-ablation-mnist5k", ablation_mnist5k, ablation_claims(), MNIST_READS, ablation_figure
     ),
-    replace(
-        ODD,
-        name="cgsv-odd-mnist5k",
-        protocol=PROTOCOL | STRANGE | FIVE | IMAGES_ODD,
-        rows=odd_clients_mnist5k,
-        reads=(),
-        seeds=5,
-    ),
+    study("cgsv-odd-mnist5k", odd_clients_mnist5k, ODD_CLAIMS),
 )

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -44,7 +43,8 @@ from .fedccea import (
     shapley_rows,
     time_rows,
 )
-from .study import FAILS, HOLDS, NOT_SHOWN, Claim, Measure, Results, Study, Test
+from .protocols import study
+from .study import FAILS, HOLDS, NOT_SHOWN, Claim, Measure, Results, Test
 
 SETTLED, STOPPED, *RIVALS = METHODS
 EIGHT, NO_ZEROS = "lowest gone @ 8", "without zeros"
@@ -507,152 +507,13 @@ def ranks(results: Results) -> plots.Table:
     return plots.table(data, rows="score", caption="Rank correlation with the exact value.")
 
 
-PROTOCOL = {
-    "data": ("MNIST, 60,000 images", "MNIST, 600 images: 30 a client, two cores allow no more"),
-    "clients, rounds, simulations": ("20, 50, 100", "the same"),
-    "model": ("perceptron of three layers, widths not given", "784-16-10"),
-    "local work": ("3 epochs, batches of 32, rate 0.001", "3 epochs, batches of 32, rate 0.1"),
-    "steps x rate": ("14,100 x 0.001 in 50 rounds", "150 x 0.1"),
-    "full size": ("all settings", "one: study fedccea-full"),
-    "skew": ("10, 5 and 2 classes a client", "the same; clients in turn hold k, k + 1, ..."),
-    "noise": ("40 % of the labels of 4 clients", "the same, uniform over the other classes"),
-    "accuracy": ("of the test set, in simulations too", "500 validation images; judged on 1,000"),
-    "fit": ("until convergence; loss, optimiser not given", "least squares until nothing moves"),
-    "stopped": ("not given; rate 0.01 for MNIST", "also Adam at 0.01, 100 and 3,000 steps"),
-    "TMC, LOO": ("by retraining; passes not given", "by retraining; 2 passes, tolerance .01"),
-    "repetitions": ("not given", "5 seeds, interval"),
-}
-LETTERS = {
-    "data": ("EMNIST by class, 731,668 images", "EMNIST letters, 600 images: 30 a client"),
-    "model": ("perceptron of two layers, width not given", "784-16-26"),
-    "local work": ("1 epoch, batches of 256, rate 0.05", "1 epoch, batches of 16, rate 0.3"),
-    "steps x rate": ("7,150 x 0.05 in 50 rounds", "100 x 0.3"),
-    "skew": ("62, 30 and 5 classes a client", "26, 13 and 5 of 26 classes"),
-    "stopped": ("not given; rate 0.05 for EMNIST", "also Adam at 0.01, 100 and 3,000 steps"),
-}
-NOISE = {
-    "data": ("MNIST and EMNIST", "digits, 600 images of 8 x 8: 30 a client"),
-    "model": (PROTOCOL["model"][0], "64-16-10"),
-    "skew": (PROTOCOL["skew"][0], "10 classes a client"),
-    "noise": ("10, 20 %; a square on 20 % of the images", "these, 80 %, and a square that lies"),
-    "accuracy": (PROTOCOL["accuracy"][0], "500 validation images; judged on 600"),
-}
-WHOLE = {
-    "data": (PROTOCOL["data"][0], "57,000 images of MNIST: 2,850 a client"),
-    "local work": (PROTOCOL["local work"][0], "the same"),
-    "steps x rate": (PROTOCOL["steps x rate"][0], "13,400 x 0.001"),
-    "full size": ("all settings", "this one"),
-    "skew": (PROTOCOL["skew"][0], "2 classes a client"),
-    "noise": (PROTOCOL["noise"][0], "none"),
-    "accuracy": (PROTOCOL["accuracy"][0], "1,000 validation images; judged on 2,000"),
-    "TMC, LOO": (PROTOCOL["TMC, LOO"][0], "not run; see 30 images a client"),
-    "repetitions": ("not given", "3 seeds, each for itself"),
-}
-FITTED = {
-    "data": NOISE["data"],
-    "clients, rounds, simulations": ("20, 50, 100", "the same; 80 are fitted, 20 held out"),
-    "model": NOISE["model"],
-    "local work": (PROTOCOL["local work"][0], "the same at rates 0.03, 0.1 and 0.3"),
-    "steps x rate": (PROTOCOL["steps x rate"][0], "150 x rate: 0.1 matches the paper"),
-    "fit": PROTOCOL["fit"],
-    "on the way": ("nothing", "Adam at 0.01, 4 random starts, to 20,000 steps"),
-    "beside it": ("nothing", "the mean curve; an AAM whose clients were shuffled"),
-    "repetitions": PROTOCOL["repetitions"],
-}
-EXACT = {
-    "data": ("not given", "digits, 480 images with the clients, validated on 500"),
-    "clients": ("not given", "8: alike, 5 or 2 classes each, sizes 1 to 8, noise 0 to 7/8"),
-    "training": ("not given", "10 rounds, 2 epochs, batches of 20, rate 0.3, 64-16-10"),
-    "FedCCEA": ("not given", "100 simulations, fit until nothing moves; Adam, 3,000 steps"),
-    "others": ("not given", "TMC with 8 passes, tolerance .01; LOO; ridge; size alone"),
-    "truth": ("not given", "exact Shapley value of the accuracy by 256 trainings, twice"),
-    "repetitions": ("not given", "10 seeds, interval"),
-}
-TABLE2 = {
-    "data": ("300 samples a client", "MNIST, 300 images a client"),
-    "training": ("50 rounds", "3 epochs, batches of 32, 784-16-10; 2 rounds timed, times 25"),
-    "machine": ("16 cores, a client each", "CPU seconds on one thread"),
-    "TMC": ("by retraining; passes not given", "one pass: coalitions of 1 to n clients"),
-    "per training": ("not given", "3 simulations, 3 of LOO, up to 8 of a pass, at every n"),
-    "repetitions": ("not given", "5 seeds"),
-}
-MNIST = Study(
-    name="fedccea-mnist",
-    item="FedCCEA, MNIST: Figs. 4a, 5a, 6a, 11-13, 15, 17, 19, 21, 23; Tables 1, 3",
-    says="FedCCEA gives no client zero and divides most equally; TMC gives 11 zeros, LOO 1 (strong "
-    "skew). Its eight lowest can go without loss, its highest cannot; TMC and LOO reverse. "
-    "The same holds when amounts change from round to round.",
-    protocol=PROTOCOL | {"repetitions": ("not given", "3 seeds, interval")},
-    rows=mnist_rows,
-    claims=tuple(claims(reversal=True)),
-    reads=tuple(mnist_reads()),
-    figure=exclusion_figure,
-    seeds=3,
-)
-EMNIST = replace(
-    MNIST,
-    name="fedccea-letters",
-    item="FedCCEA, EMNIST: Figs. 4b, 5b, 6b, 11, 12, 14, 16, 18, 20, 22, 24; Tables 1, 3",
-    says="As on MNIST; TMC gives 9 zeros, LOO 4 (strong skew).",
-    protocol=PROTOCOL | LETTERS,
-    seeds=5,
-    rows=letters_rows,
-    claims=tuple(state(claims(), dict(letters_stated()))),
-    reads=tuple(letters_reads()),
-)
+LETTERS = state(claims(), dict(letters_stated()))
 STUDIES = (
-    *(MNIST, EMNIST),
-    Study(
-        name="fedccea-noise",
-        item="FedCCEA, appendix: 10 and 20 % noise, a square in the corner",
-        says="Figures 13 to 18 show removal with these, too; a square disturbs less than wrong "
-        "labels.",
-        protocol=PROTOCOL | NOISE,
-        rows=noise_rows,
-        claims=tuple(little_claims()),
-        reads=NOISE_READS,
-        cannot="with skew, and on EMNIST: two cores have not the hours",
-        figure=noise_figure,
-    ),
-    Study(
-        name="fedccea-fit",
-        item="FedCCEA, Fig. 7: the error of the model; has the fit settled?",
-        says="Approximated accuracies differ trivially from the real ones, which justifies to read "
-        "the shared weights as the clients' quality.",
-        protocol=FITTED,
-        rows=fit_rows,
-        claims=tuple(fit_claims()),
-        reads=tuple(fit_reads()),
-        figure=explained_figure,
-    ),
-    Study(
-        name="fedccea-shapley",
-        item="FedCCEA beside the exact Shapley value",
-        says="FedCCEA estimates contributions precisely where clients differ in kind.",
-        protocol=EXACT,
-        rows=shapley_rows,
-        claims=tuple(shapley_claims()),
-        reads=SHAPLEY_READS,
-        seeds=10,
-    ),
-    Study(
-        name="fedccea-time",
-        item="FedCCEA, Table 2: evaluation time",
-        says="One simulation takes 8.78 to 38.58 seconds for 4 to 64 clients, TMC 40.37 to 568.93, "
-        "LOO 41.16 to 584.37. The evaluation time is feasible whatever the number of clients.",
-        protocol=TABLE2,
-        rows=time_rows,
-        claims=tuple(time_claims()),
-    ),
-    Study(
-        name="fedccea-full",
-        item="FedCCEA, MNIST with all images: Figs. 4a, 5a; Tables 1 and 3, strong skew",
-        says="FedCCEA gives no client zero; its eight lowest can go without loss, its highest "
-        "cannot.",
-        protocol=PROTOCOL | WHOLE,
-        rows=full_rows,
-        claims=tuple(full_claims()),
-        reads=tuple(full_reads()),
-        seeds=3,
-    ),
+    study("fedccea-mnist", mnist_rows, claims(True), mnist_reads(), exclusion_figure),
+    study("fedccea-letters", letters_rows, LETTERS, letters_reads(), exclusion_figure),
+    study("fedccea-noise", noise_rows, little_claims(), NOISE_READS, noise_figure),
+    study("fedccea-fit", fit_rows, fit_claims(), fit_reads(), explained_figure),
+    study("fedccea-shapley", shapley_rows, shapley_claims(), SHAPLEY_READS),
+    study("fedccea-time", time_rows, time_claims()),
+    study("fedccea-full", full_rows, full_claims(), full_reads()),
 )

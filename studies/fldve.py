@@ -31,7 +31,8 @@ from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.scenarios import noisy_digits
 
 from .claims import beyond, bounded, every_seed, higher, lower, minus, ours, within
-from .study import FAILS, HOLDS, NOT_SHOWN, Claim, Measure, Results, Row, Study, Test
+from .protocols import study
+from .study import FAILS, HOLDS, NOT_SHOWN, Claim, Measure, Results, Row, Test
 
 SETS = (1, 2, 3)
 ROUNDS, LONG = 30, 300  # of the paper; of the long run
@@ -510,84 +511,10 @@ def kinds_reads() -> Iterator[Claim]:
         yield ours(f"round {t}: the best weights rest on few", few, f"few_{t}")
 
 
-PROTOCOL = {
-    "clients, data": ("5, 2,000 images each, IID", "5, 250 images each, for two cores"),
-    "validation, test": ("2,000 and 2,000 images", "250 and 1,000"),
-    "model": ("two 5 x 5 convolutions, channels not given; 256", "4 and 8 channels; 256"),
-    "rounds, rate": ("30, SGD .25", "the same"),
-    "local work": ("epochs and batch lost in the source at hand", "1 epoch, batches of 32"),
-    "noise": ("sets 1, 2 and 3", "the same; who holds it is drawn"),
-    "evaluator": ("a deep network, not given", "64-32-16-1 on the last layer, Adam 1e-3, 8 probes"),
-    "removal": ("who is removed is not said", "omega below 1/2"),
-    "accuracy": ("a number a set, seeds not given", "mean of rounds 26 to 30, seeds, interval"),
-}
-FULL = PROTOCOL | {
-    "clients, data": ("5, 2,000 images each, IID", "the same"),
-    "validation, test": ("2,000 and 2,000 images", "the same"),
-    "removal": ("who is removed is not said", "not run; see 250 images a client"),
-}
-CIFAR = PROTOCOL | {
-    "clients, data": ("5, 500 images each, IID", "the same"),
-    "validation, test": ("500 and 500 images", "250 and 500"),
-    "model": ("two 3 x 3 convolutions, 16 and 32, normalised; 64", "the same, not normalised"),
-    "removal": ("who is removed is not said", "not run; see MNIST"),
-}
-DIGITS = {
-    "data, model": ("MNIST, CNN", "8 x 8 digits, perceptron 64-32-10"),
-    "clients, data": ("5, 2,000 images each, IID", "5, about 215 each"),
-    "rounds, rate": ("30, SGD .25", "300, SGD .25"),
-}
-MNIST = Study(
-    name="fldve-mnist",
-    item="FLDVE, Table 1, Figs. 3 and 5: MNIST",
-    says="Weights by value lose less accuracy to label noise than FedAvg and than removal.",
-    protocol=PROTOCOL,
-    rows=mnist,
-    claims=tuple(image_claims("mnist", MNIST_STATED)),
-    reads=MNIST_READS,
-    figure=images_figure,
-    cannot="The numbers of Table 1 are lost in the text at hand, so its sentences are tested.",
-)
 STUDIES = (
-    Study(
-        name="fldve-long",
-        item="FLDVE over 300 rounds: where do the weights end?",
-        says="Nothing: the paper stops after 30 rounds.",
-        protocol=DIGITS,
-        rows=long,
-        claims=tuple(long_claims()),
-        reads=tuple(long_reads()),
-        figure=long_figure,
-        seeds=10,
-    ),
-    Study(
-        name="fldve-kinds",
-        item="FLDVE: amount against kind of noise, single rounds, probes",
-        says="The larger the gap in quality, the larger the gain.",
-        protocol=DIGITS | {"rounds, rate": ("30, SGD .25", "the same")},
-        rows=kinds,
-        claims=tuple(kinds_claims()),
-        reads=tuple(kinds_reads()),
-        figure=kinds_figure,
-        seeds=10,
-    ),
-    replace(
-        MNIST,
-        name="fldve-mnist-full",
-        item="FLDVE, Table 1, Figs. 3 and 5: MNIST with 2,000 images a client",
-        protocol=FULL,
-        rows=full,
-        claims=tuple(image_claims("full", FULL_STATED)),
-        reads=(),
-    ),
-    MNIST,
-    replace(
-        MNIST,
-        name="fldve-cifar",
-        item="FLDVE, Table 1, Figs. 4 and 6: CIFAR-10",
-        protocol=CIFAR,
-        rows=cifar,
-        claims=tuple(image_claims("cifar", CIFAR_STATED)),
-        reads=(),
-    ),
+    study("fldve-long", long, long_claims(), long_reads(), long_figure),
+    study("fldve-kinds", kinds, kinds_claims(), kinds_reads(), kinds_figure),
+    study("fldve-mnist-full", full, image_claims("full", FULL_STATED), figure=images_figure),
+    study("fldve-mnist", mnist, image_claims("mnist", MNIST_STATED), MNIST_READS, images_figure),
+    study("fldve-cifar", cifar, image_claims("cifar", CIFAR_STATED), figure=images_figure),
 )

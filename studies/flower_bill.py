@@ -27,7 +27,8 @@ from fedlab_mini.worlds.data import DataUnavailable, load
 from fedlab_mini.worlds.federation import Federation, federation
 
 from .claims import bounded, ours, ratio
-from .study import Measure, Results, Row, Study, Test
+from .protocols import study
+from .study import Measure, Results, Row, Test
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "flower"
 CLIENTS, ROUNDS, MANY = 3, 3, 401  # MANY where a round takes milliseconds
@@ -156,20 +157,4 @@ CLAIMS = (
         "app",
     ),
 )
-STUDIES = (
-    Study(
-        name="flower-bill",
-        item="CPU seconds of a federation of three",
-        says="Flower's paper gives no CPU seconds of a round of few samples.",
-        protocol={
-            "data": ("not given", "the digits of examples/flower, three clients"),
-            "model": ("not given", "64-32-10, double precision, CGSV"),
-            "rounds": ("not given", f"{ROUNDS} of processes, {MANY} of one"),
-            "cost": ("not given", "CPU seconds of all processes; a round's without the start"),
-        },
-        rows=bill_rows,
-        claims=CLAIMS,
-        reads=CLAIMS,
-        seeds=5,
-    ),
-)
+STUDIES = (study("flower-bill", bill_rows, CLAIMS, CLAIMS),)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -45,7 +45,8 @@ from .claims import (
     sentences,
     within,
 )
-from .study import HOLDS, NOT_SHOWN, Claim, Measure, Results, Row, Study, Test
+from .protocols import study
+from .study import HOLDS, NOT_SHOWN, Claim, Measure, Results, Row, Test
 
 CLIENTS, ROUNDS = 50, 1000
 LOCAL = LocalSGD(epochs=1, batch=64, lr=0.1)
@@ -480,6 +481,11 @@ def noise_claims() -> Iterator[Claim]:
         yield ours(f"ours: {auc} {name} (AUC above .5)", own)
 
 
+def noise_reads() -> Iterator[Claim]:
+    """What chapter 5 says of the two ends where words are deleted."""
+    yield from removal_reads(f"; {next(iter(DEGREES))}", "_noise")
+
+
 def clients_claims() -> Iterator[Claim]:
     """Fig. 2c: the highest are missed, and accuracy shows no trend."""
     for clients in MANY:
@@ -523,129 +529,12 @@ BILL_READS = (
     ours("leave-one-out's over fourfold", bounded(grown("leave-one-out"), 4), "growth_loo"),
     ours("F-RCCE takes less than half as long", bounded(SHORTER, high=0.5), "ratio"),
 )
-TOKENS, LAYERS = "token numbers, 150 columns", "4 layers, widths not given, Adam 1e-5"
-PROTOCOL = {
-    "data": ("SMS Spam, 5,572 messages", "synthetic messages, 5,574"),
-    "clients, sizes": ("50, Dirichlet, concentration not given", "50, Dirichlet(0.5), at least 5"),
-    "corrupted": ("20 % of the messages lose 20 % of their words", "10 clients, labels flipped"),
-    "input": (TOKENS, "bag of 200 words"),
-    "model, rate": ("logistic regression, 0.1", "the same"),
-    "local work": ("not given", "1 epoch, batches of 64"),
-    "rounds": ("1,000", "1,000"),
-    "evaluator": (LAYERS, "64-32-16-1; Adam by variant"),
-    "baseline window, start": ("T, not given", "20, the loss before round 1"),
-    "repetitions": ("5, mean shown", "5 seeds, interval"),
-}
-REAL = {
-    "data": ("SMS Spam, 5,572 messages", "SMS Spam, 5,574 messages"),
-    "input": (TOKENS, "bag of 500 words"),
-}
-FIGURES = {
-    "data": ("SMS Spam, 5,572 messages, 5,000 of them with clients", "5,574, 4,430 with clients"),
-    "clients, sizes": PROTOCOL["clients, sizes"],
-    "input": REAL["input"],
-    "model, rate": PROTOCOL["model, rate"],
-    "local work": PROTOCOL["local work"],
-    "evaluator": (LAYERS, "64-32-16-1; as printed, and ours"),
-    "judged on": ("the server's 572 validation messages", "572 others"),
-    "repetitions": PROTOCOL["repetitions"],
-}
-CLEAN = {
-    "rounds": ("1,000; of the retraining not given", "1,000; 100 of the retraining"),
-    "leave-one-out": ("50 rounds, by which metric not given", "50 rounds, validation loss"),
-    "removed": ("30 % of the updates a round", "the same; leave-one-out: 30 % of the clients"),
-    "corrupted": ("nobody", "nobody"),
-}
-NOISE = {
-    "corrupted": (PROTOCOL["corrupted"][0], "all messages of 10 clients"),
-    "rounds": (CLEAN["rounds"][0], "300; 100 of the retraining"),
-    "stronger": ("nothing", "the same clients lose 80 % of their words"),
-}
-MORE = {
-    "clients, sizes": ("50 to 500", "50, 200, 500; at least 5, 2 and 2 messages"),
-    "rounds": ("1,000", "200; 100 of the retraining"),
-    "evaluator": (LAYERS, "64-32-16-1, our defaults"),
-}
-SIZE = {"rounds": ("trained, then 50", "1,000, then 50"), "corrupted": ("nobody", "nobody")}
-BILL = {
-    "data": ("SMS Spam", "synthetic messages, 4,430 with clients"),
-    "input": (TOKENS, "bag of 200 words"),
-    "clients, sizes": ("100 to 500", "100 to 500, Dirichlet(0.5), at least 2"),
-    "rounds": ("F-RCCE 1,000, leave-one-out 50", "measured over 50 and 1, scaled to these"),
-    "evaluator": MORE["evaluator"],
-    "time": ("seconds, machine not given", "CPU seconds on one thread"),
-}
-TRAINED = Study(
-    name="frcce-rounds",
-    item="F-RCCE, Section 3: which choices make it learn, and when",
-    says="The learned selection probability measures contribution and finds corrupted data.",
-    protocol=PROTOCOL,
-    rows=rounds_rows,
-    claims=tuple(rounds_claims()),
-    reads=tuple(rounds_reads()),
-    figure=rounds_figure,
-)
 STUDIES = (
-    TRAINED,
-    replace(
-        TRAINED,
-        name="frcce-rounds-sms",
-        item="F-RCCE, Section 3, on the real messages",
-        protocol=PROTOCOL | REAL,
-        rows=rounds_sms,
-        reads=tuple(sms_reads()),
-    ),
-    Study(
-        name="frcce-removal",
-        item="F-RCCE, Fig. 2a: clean data, removal of updates",
-        says="Training with the evaluator converges as FedAvg does. Without the 30 % of the "
-        "updates that a fixed evaluator values highest it converges more slowly, without the "
-        "lowest 30 % slightly better; for leave-one-out there is no significant difference.",
-        protocol=FIGURES | CLEAN,
-        rows=clean_rows,
-        claims=tuple(clean_claims()),
-        reads=tuple(clean_reads()),
-        figure=removal_figure,
-    ),
-    Study(
-        name="frcce-noise",
-        item="F-RCCE, Fig. 2b: words deleted",
-        says="With 20 % of the messages lacking 20 % of their words, leave-one-out again fails to "
-        "tell highest from lowest; F-RCCE is more sensitive than on clean data.",
-        protocol=FIGURES | CLEAN | NOISE,
-        rows=noise_rows,
-        claims=tuple(noise_claims()),
-        reads=tuple(removal_reads(f"; {next(iter(DEGREES))}", "_noise")),
-        figure=removal_figure,
-    ),
-    Study(
-        name="frcce-clients",
-        item="F-RCCE, Fig. 2c: 50 to 500 clients",
-        says="Removing the highest always degrades; removing the lowest sometimes helps and "
-        "sometimes harms; accuracy shows no trend with the number of clients.",
-        protocol=FIGURES | MORE,
-        rows=clients_rows,
-        claims=tuple(clients_claims()),
-        figure=clients_figure,
-    ),
-    Study(
-        name="frcce-size",
-        item="F-RCCE, Fig. 2d: contribution against samples",
-        says="The contribution rises with the number of clean samples.",
-        protocol=FIGURES | SIZE,
-        rows=size_rows,
-        claims=tuple(size_claims()),
-        figure=size_figure,
-    ),
-    Study(
-        name="frcce-bill",
-        item="F-RCCE, Table 1: time for 100 to 500 clients",
-        says="From 100 to 500 clients F-RCCE's time grows by 6 % (62.6 to 66.9 s, so 7 %), that of "
-        "leave-one-out almost linearly (249.5 to 1,135.9 s).",
-        protocol=FIGURES | BILL,
-        rows=bill_rows,
-        claims=sentences(BILL_CLAIMS, paper=True),
-        reads=BILL_READS,
-        figure=bill_figure,
-    ),
+    study("frcce-rounds", rounds_rows, rounds_claims(), rounds_reads(), rounds_figure),
+    study("frcce-rounds-sms", rounds_sms, rounds_claims(), sms_reads(), rounds_figure),
+    study("frcce-removal", clean_rows, clean_claims(), clean_reads(), removal_figure),
+    study("frcce-noise", noise_rows, noise_claims(), noise_reads(), removal_figure),
+    study("frcce-clients", clients_rows, clients_claims(), figure=clients_figure),
+    study("frcce-size", size_rows, size_claims(), figure=size_figure),
+    study("frcce-bill", bill_rows, sentences(BILL_CLAIMS, paper=True), BILL_READS, bill_figure),
 )

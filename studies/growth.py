@@ -32,7 +32,8 @@ from fedlab_mini.streams import stream
 from fedlab_mini.worlds.federation import Federation
 
 from .claims import bounded, ours, ratio
-from .study import Results, Row, Study, Test
+from .protocols import study
+from .study import Results, Row, Test
 
 LOCAL, EACH, SERVER, ASKED = LocalSGD(batch=20, lr=0.1), 20, 360, 100
 CLIENTS = (100, 1_000, 10_000)  # of whom ASKED take part
@@ -209,21 +210,4 @@ CLAIMS = (
         "second_order",
     ),
 )
-STUDIES = (
-    Study(
-        name="growth",
-        item="What a round costs as it grows",
-        says="The five papers give no cost beyond 500 clients.",
-        protocol={
-            "data": ("not given", "64 Gaussian inputs, 20 samples a client, 360 of the server"),
-            "model": ("not given", "64-32-10; ten clients with 1e3 to 1e7 parameters"),
-            "clients": ("not given", "100 of 100 to 10,000; all of 4 to 1,000"),
-            "cost": ("not given", "CPU seconds on one thread, fastest of two to five tries"),
-        },
-        rows=growth_rows,
-        claims=CLAIMS,
-        reads=CLAIMS,
-        figure=growth_figure,
-        seeds=5,
-    ),
-)
+STUDIES = (study("growth", growth_rows, CLAIMS, CLAIMS, growth_figure),)

@@ -16,7 +16,8 @@ from fedlab_mini.judge.compare.scenarios import SCENARIOS
 from fedlab_mini.show import plots
 
 from .claims import alike, beyond, bounded, higher, lower, ours, ratio, within
-from .study import HOLDS, NOT_SHOWN, PART, Claim, Results, Row, Study, Test
+from .protocols import study
+from .study import HOLDS, NOT_SHOWN, PART, Claim, Results, Row, Test
 
 FEW = (
     *("size", "alone", "leave one out", "Shapley", "Shapley, silent", "second order", "CGSV"),
@@ -249,58 +250,8 @@ MNIST_READS = (
     ours("not first", within(AUC, -1, 0.9, f"{RARE}; second order"), "mnist_second"),
     ours("near the end by CGSV", within(AUC, -1, 0.2, f"{RARE}; CGSV"), "mnist_cgsv"),
 )
-PROTOCOL = {
-    "data": ("FLCE: five sets; GTG: MNIST", "digits, 400 samples with clients, 360 validate"),
-    "clients": ("8 or 10", "8, in nine scenarios"),
-    "training": ("differs", "20 rounds, 1 epoch, batches of 20, rate .2, 64-32-10"),
-    "truth": ("exact values of 2^8 or 2^10 retrainings", "the same, 2^8, by two seeds of training"),
-    "worth": ("accuracy", "minus the validation loss"),
-    "what methods see": ("the training that the truth has seen", "a training of another seed"),
-    "repetitions": ("10, FLCE; 1 elsewhere", "10 seeds, each with five trainings"),
-}
-SMS = PROTOCOL | {
-    "data": (PROTOCOL["data"][0], "synthetic messages, 800 with clients, 200 words"),
-    "training": ("differs", "20 rounds, 1 epoch, batches of 20, rate .2, logistic regression"),
-    "repetitions": (PROTOCOL["repetitions"][0], "5 seeds, each with five trainings"),
-    "methods": ("12, FLCE", f"{len(FEW)} of the 23 on digits"),
-}
-PICTURES = PROTOCOL | {
-    "data": (PROTOCOL["data"][0], "5,000 images of MNIST, 400 with clients"),
-    "clients": ("8 or 10", f"8, in {len(SIGHTS)} of the nine scenarios"),
-    "training": ("differs", "10 rounds, 1 epoch, batches of 20, rate .2, 784-32-10"),
-    "methods": SMS["methods"],
-}
-DIGITS = Study(
-    name="head-to-head",
-    item="Head to head: fidelity, detection, use, stability, price",
-    says="Benchmarks compare methods with one training's exact values and report a cosine or a "
-    "rank correlation; none says how far those values agree with themselves.",
-    protocol=PROTOCOL,
-    rows=head_to_head,
-    claims=tuple(digits_claims()),
-    reads=tuple(digits_reads()),
-    figure=head_to_head_figure,
-    seeds=10,
-)
 STUDIES = (
-    Study(
-        name="head-to-head-sms",
-        item="Head to head on messages",
-        says=DIGITS.says,
-        protocol=SMS,
-        rows=head_to_head_sms,
-        claims=CARRIES,
-        reads=SMS_READS,
-    ),
-    DIGITS,
-    Study(
-        name="head-to-head-mnist5k",
-        item="Head to head on MNIST",
-        says=DIGITS.says,
-        protocol=PICTURES,
-        rows=mnist_rows,
-        claims=CARRIES,
-        reads=MNIST_READS,
-        seeds=10,
-    ),
+    study("head-to-head-sms", head_to_head_sms, CARRIES, SMS_READS),
+    study("head-to-head", head_to_head, digits_claims(), digits_reads(), head_to_head_figure),
+    study("head-to-head-mnist5k", mnist_rows, CARRIES, MNIST_READS),
 )

@@ -27,8 +27,9 @@ from fedlab_mini.worlds.partition import Split, iid
 from fedlab_mini.worlds.scenarios import irrelevant_digits
 
 from .claims import beyond, higher, ours, within
-from .sfedavg import PROTOCOL, RELEVANT, SPLITS, M, setting, sound
-from .study import Claim, Results, Row, Study
+from .protocols import study
+from .sfedavg import RELEVANT, SPLITS, M, setting, sound
+from .study import Claim, Results, Row
 
 ROUNDS = 70  # instead of 100, to save time
 EXCHANGE = swap_labels((1, 2))  # classes 1 and 2 are the digits 2 and 4
@@ -296,39 +297,7 @@ def scarce_claims() -> Iterator[Claim]:
         yield ours(f"share {share}: and more accurate than asking everybody", harm)
 
 
-CHANGES = {
-    "clients": ("6 relevant, 1 with 2 and 4 in exchange; 4 irrelevant", "the same"),
-    "stable": ("5 rounds within 2 %, not said of what", "5 validation accuracies within 5 %"),
-    "asked": ("possibly corrupted clients, not said which or when", "by variant"),
-    "rounds, asked a round": ("100, 5", "70, 5; accuracy over the last 20"),
-    "temperature": ("1: there is none", "0.02; as printed: 1"),
-    "compared with": ("FedAvg, S-FedAvg", "the same, and names guessed by the server"),
-}
-FEW = {
-    "split": (PROTOCOL["split"][0], "IID but for twos and fours"),
-    "asked": (CHANGES["asked"][0], "suspects, or everybody"),
-    "temperature": (CHANGES["temperature"][0], "0.02"),
-    "compared with": ("nothing", "S-FedAvg, with labels exchanged and without"),
-    "repetitions": ("none", "5 seeds"),
-}
 STUDIES = (
-    Study(
-        name="label-rates",
-        item="Label standardisation, Fig. 5: repairs, harm, accuracy",
-        says="At round 17 the client exchanges its labels; FedAvg, S-FedAvg and label "
-        "standardisation are more accurate in this order.",
-        protocol=PROTOCOL | CHANGES | {"repetitions": ("1 run", "10 seeds")},
-        rows=rates,
-        claims=tuple(rates_claims()),
-        seeds=10,
-    ),
-    Study(
-        name="label-scarce",
-        item="Label standardisation: where the others hold few twos and fours",
-        says="The updates of corrupted clients would be useful.",
-        protocol=PROTOCOL | CHANGES | FEW,
-        rows=scarce,
-        claims=tuple(scarce_claims()),
-        figure=scarce_figure,
-    ),
+    study("label-rates", rates, rates_claims()),
+    study("label-scarce", scarce, scarce_claims(), figure=scarce_figure),
 )

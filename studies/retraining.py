@@ -25,7 +25,8 @@ from fedlab_mini.worlds.federation import federation
 from fedlab_mini.worlds.partition import dirichlet_labels, dirichlet_sizes, iid
 
 from .claims import beyond, higher, sentences
-from .study import Results, Row, Study
+from .protocols import study
+from .study import Results, Row
 
 CLIENTS, SAMPLES, ROUNDS, TRAININGS = 8, 400, 10, 5
 LOCAL = LocalSGD(epochs=2, batch=20, lr=0.3)
@@ -90,21 +91,4 @@ CLAIMS = sentences(
         ),
     }
 )
-STUDIES = (
-    Study(
-        name="retraining-ranking",
-        item="Does the truth have a ranking?",
-        says="No paper says how far exact values by retraining agree with themselves.",
-        protocol={
-            "data": ("not given", "digits, 400 samples, validated on 360"),
-            "clients": ("not given", "8: alike, sizes (1), labels (.5), noise 0-70 %"),
-            "training": ("not given", "10 rounds, 2 epochs, batches of 20, rate .3, 64-32-10"),
-            "value": ("not given", "exact Shapley value of the accuracy, 256 trainings"),
-            "repetitions": ("not given", "5 trainings of each split, 10 splits"),
-        },
-        rows=ranking_rows,
-        claims=CLAIMS,
-        figure=ranking_figure,
-        seeds=10,
-    ),
-)
+STUDIES = (study("retraining-ranking", ranking_rows, CLAIMS, figure=ranking_figure),)

@@ -29,7 +29,8 @@ from fedlab_mini.worlds.partition import iid, sorted_shards
 from fedlab_mini.worlds.scenarios import irrelevant_digits
 
 from .claims import beyond, bounded, higher, ours, within
-from .study import HOLDS, NOT_SHOWN, Claim, Measure, Results, Row, Study
+from .protocols import study
+from .study import HOLDS, NOT_SHOWN, Claim, Measure, Results, Row
 
 ROUNDS, HALF, M, RELEVANT, IRRELEVANT = 100, 50, 5, 6, 4
 SPLITS = {"IID": iid(), "1 class": sorted_shards(1)}
@@ -384,84 +385,9 @@ def classes_claims() -> Iterator[Claim]:
     yield ours("and among the last two in relevance", beyond("place in phi", "shouts 4", 8))
 
 
-PROTOCOL = {
-    "data": ("MNIST, 30,000 even and 30,000 odd digits", "digits, 535 even and 906 odd"),
-    "split": ("sorted by label, 1 or 2 classes a client", "the same, and IID"),
-    "clients": ("6 relevant, 4 with odd digits under even names", "the same"),
-    "server's samples": ("1,000 validation, 4,000 test", "178 and 178"),
-    "model": ("three-layered, widths not given", "perceptron 64-32-5"),
-    "local work": ("5 epochs, batches of 32, rate 0.01", "5 epochs, batches of 32, rate 0.05"),
-    "rounds, asked a round": ("100, 5", "100, 5; means over rounds 51 to 100"),
-    "values": ("ten random orders, Algorithm 2", "exact, by 32 coalitions"),
-    "temperature": ("1: there is none", "1, 0.1, 0.02, 0.005"),
-    "compared with": ("FedAvg", "FedAvg, a bandit, an oracle that knows who is relevant"),
-    "repetitions": ("5 runs of FedAvg, 1 of S-FedAvg", "10 seeds"),
-}
-MNIST = {
-    "data": (PROTOCOL["data"][0], "MNIST, all training images"),
-    "split": (PROTOCOL["split"][0], "the same"),
-    "server's samples": ("1,000 validation, 4,000 test", "the same"),
-    "model": ("three-layered, widths not given", "perceptron 784-200-200-5"),
-    "local work": ("5 epochs, batches of 32, rate 0.01", "the same"),
-    "temperature": ("1: there is none", "1, 0.02"),
-    "compared with": ("FedAvg", "the same"),
-    "repetitions": ("5 runs of FedAvg, 1 of S-FedAvg", "3 seeds"),
-}
-KNOWN = {
-    "values": (PROTOCOL["values"][0], "exact, by 32 coalitions; ten orders; Algorithm 2"),
-    "temperature": ("1: there is none", "infinite; 0.02 beside validation sets"),
-    "server's samples": ("1,000 validation", "178 validation; 15 and 60"),
-    "compared with": ("nothing", "each other, and five minibatches a round"),
-    "repetitions": ("none", "5 seeds"),
-}
-BY_CLASS = {
-    "clients": ("with and without irrelevant ones", "6 and 4, or 10; one of 4 that shouts"),
-    "split": (PROTOCOL["split"][0], "the same; IID where one shouts"),
-    "temperature": ("1: there is none", "1"),
-    "compared with": ("nothing", "nothing"),
-    "repetitions": ("1", "5 seeds"),
-}
 STUDIES = (
-    Study(
-        name="sfedavg-selection",
-        item="S-FedAvg, Figs. 1 and 3: stability, accuracy, relevance",
-        says="Irrelevant clients unsettle FedAvg; S-FedAvg converges smoothly, and relevant "
-        "clients have the higher relevance throughout.",
-        protocol=PROTOCOL,
-        rows=selection,
-        claims=tuple(selection_claims()),
-        figure=selection_figure,
-        seeds=10,
-    ),
-    Study(
-        name="sfedavg-mnist",
-        item="S-FedAvg, Figs. 1 and 3: MNIST, the paper's network and split",
-        says="S-FedAvg converges smoothly, above FedAvg, and relevant clients have the higher "
-        "relevance throughout.",
-        protocol=PROTOCOL | MNIST,
-        rows=mnist_rows,
-        claims=tuple(mnist_claims()),
-        reads=MNIST_READS,
-        figure=mnist_figure,
-        seeds=3,
-    ),
-    Study(
-        name="sfedavg-values",
-        item="S-FedAvg: what the relevance knows, drawn uniformly",
-        says="Ten random orders are enough; nobody is worth 0 by convention.",
-        protocol=PROTOCOL | KNOWN,
-        rows=values,
-        claims=tuple(values_claims()),
-        figure=values_figure,
-    ),
-    Study(
-        name="sfedavg-classes",
-        item="S-FedAvg, Fig. 4: relevance for a class",
-        says="Clients that hold a class lead in its relevance; the separation is more explicit "
-        "with relevant data alone. Shown for the class 2, others similar.",
-        protocol=PROTOCOL | BY_CLASS,
-        rows=classes,
-        claims=tuple(classes_claims()),
-        figure=classes_figure,
-    ),
+    study("sfedavg-selection", selection, selection_claims(), figure=selection_figure),
+    study("sfedavg-mnist", mnist_rows, mnist_claims(), MNIST_READS, mnist_figure),
+    study("sfedavg-values", values, values_claims(), figure=values_figure),
+    study("sfedavg-classes", classes, classes_claims(), figure=classes_figure),
 )

@@ -1,0 +1,49 @@
+"""Protocols: what each study is about and how the paper's setting differs from ours.
+
+They are data, in ``protocols.toml``; the code of a study makes rows and claims. Below: study.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from .study import Claim, Results, Row, Study
+
+FILE = Path(__file__).with_suffix(".toml")
+ENTRIES: dict[str, dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+def entry(name: str) -> dict[str, Any]:
+    """All that is said of a study, with what it takes over from the one that it is ``like``."""
+    own = ENTRIES[name]
+    base = entry(own["like"]) if "like" in own else {"protocol": {}}
+    protocol = dict(base["protocol"])
+    for setting, told in own.get("protocol", {}).items():
+        # One text alone is ours: the paper has one setting, and we may have several.
+        protocol[setting] = (protocol[setting][0], told) if isinstance(told, str) else tuple(told)
+    return {**base, **own, "protocol": protocol}
+
+
+def study(
+    name: str,
+    rows: Callable[..., Iterable[Row]],
+    claims: Iterable[Claim],
+    reads: Iterable[Claim] = (),
+    figure: Callable[[Results], Figure] | None = None,
+) -> Study:
+    """The study that an entry describes, with its rows, its sentences and its figure."""
+    described = entry(name)
+    described.pop("like", None)
+    return Study(
+        name=name,
+        rows=rows,
+        claims=tuple(claims),
+        reads=tuple(reads),
+        figure=figure,
+        **described,
+    )
