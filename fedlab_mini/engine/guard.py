@@ -101,36 +101,40 @@ class Blame:
             warnings.warn(f"left out: {', '.join(repeated)}", stacklevel=4)
 
 
+@dataclasses.dataclass
 class Session:
     """One call of a training: its strategy introduced and checked, its checkpoint, its clock."""
 
-    def __init__(
-        self, workers: Workers, server: Server, strategy: Strategy, path: str | os.PathLike | None
-    ):
+    workers: Workers
+    server: Server
+    strategy: Strategy
+    checkpoint: str | os.PathLike | None
+
+    def __post_init__(self) -> None:
         self.began = time.perf_counter()
-        self.workers, self.server, self.strategy, self.path = workers, server, strategy, path
-        if isinstance(strategy, type) or not hasattr(strategy, "aggregate"):
-            raise TypeError(f"strategy: expected one such as fm.FedAvg(), got {shown(strategy)}")
-        strategy.start(server)
-        check_started(strategy)
-        self.untrained = own_copy(strategy, server)  # refused now, not after the last round
-        self.mark: files.Mark = {}
+        if isinstance(self.strategy, type) or not hasattr(self.strategy, "aggregate"):
+            wrong = shown(self.strategy)
+            raise TypeError(f"strategy: expected one such as fm.FedAvg(), got {wrong}")
+        self.strategy.start(self.server)
+        check_started(self.strategy)
+        # What cannot be copied is refused now, not after the last round.
+        self.untrained = own_copy(self.strategy, self.server)
 
     def resume(self, fresh: Log, rounds: int) -> Log:
         """The rounds that the checkpoint holds, or ``fresh``; the clients go on from there."""
         log = fresh
-        if self.path is not None:
-            work = self.workers.mark()
-            self.mark = files.mark("train", work, strategy=self.strategy, theta=fresh.theta)
-            log = resume(self.path, self.mark, self.strategy, fresh, rounds)
+        if self.checkpoint is not None:
+            work, strategy = self.workers.mark(), self.strategy
+            self.mark = files.mark("train", work, strategy=strategy, theta=fresh.theta)
+            log = resume(self.checkpoint, self.mark, strategy, fresh, rounds)
         self.workers.restore(log.client_memory)
         return log
 
     def save(self, log: Log) -> None:
         """Write the checkpoint; ValueError if a resumed training would differ."""
-        assert self.path is not None
+        assert self.checkpoint is not None
         check_remembered(self.strategy, self.untrained)
-        log.save(self.path, self.mark, self.strategy, time.perf_counter() - self.began)
+        log.save(self.checkpoint, self.mark, self.strategy, time.perf_counter() - self.began)
 
     def history(self, log: Log) -> History:
         """What the training leaves behind."""

@@ -126,7 +126,9 @@ class Log:
         columns = self.columns()
         return History(**columns, theta=self.theta, strategy=strategy, cost=cost, labels=labels)
 
-    def save(self, path: str | os.PathLike, mark: files.Mark, strategy: Strategy, seconds: float) -> None:
+    def save(
+        self, path: str | os.PathLike, mark: files.Mark, strategy: Strategy, seconds: float
+    ) -> None:
         """Write the rounds so far, and the strategy's state, under the work's fingerprint."""
         arrays = self.columns() | {
             "theta": self.theta,
@@ -143,7 +145,9 @@ def to_numpy(array: Tensor) -> np.ndarray:
     return array.detach().cpu().numpy()
 
 
-def resume(path: str | os.PathLike, mark: files.Mark, strategy: Strategy, fresh: Log, rounds: int) -> Log:
+def resume(
+    path: str | os.PathLike, mark: files.Mark, strategy: Strategy, fresh: Log, rounds: int
+) -> Log:
     """The training that ``path`` holds, its strategy's state restored; ``fresh`` if there is none.
 
     ValueError if it belongs to other work or is longer than asked for.

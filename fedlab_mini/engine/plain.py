@@ -38,10 +38,11 @@ def train(
         for k in range(fed.clients):
             share = 1.0 if shares is None else float(shares[t - 1, k])
             size = math.ceil(share * int(fed.sizes[k]))
-            if size > 0:
-                steps = batches(fed, local, seed, t, k, size)
-                updates.append(update(net, theta, fed.client(k), steps, local.rate(t)))
-                sizes.append(size)
+            if size == 0:
+                continue
+            minibatches = batches(fed, local, seed, t, k, size)
+            updates.append(update(net, theta, fed.client(k), minibatches, local.rate(t)))
+            sizes.append(size)
         if updates:
             weights = torch.tensor(sizes).to(theta) / sum(sizes)  # [m]
             theta = theta + weights @ torch.stack(updates)  # [m] @ [m, P]
@@ -49,19 +50,21 @@ def train(
 
 
 def update(
-    net: Model, theta: Tensor, samples: Samples, steps: Iterable[Tensor], lr: float
+    net: Model, theta: Tensor, samples: Samples, minibatches: Iterable[Tensor], lr: float
 ) -> Tensor:
     """One client's training: from ``theta`` a step of SGD for every minibatch; what changed, [P].
 
-    samples  the client's (x, y); steps  positions within them, one tensor a minibatch
+    samples  the client's (x, y); minibatches  positions within them
     """
-    (x, y), own = samples, module(net, theta).train()
-    optimiser = torch.optim.SGD(own.parameters(), lr=lr)
-    for rows in steps:
+    x, y = samples
+    model = module(net, theta).train()
+    optimiser = torch.optim.SGD(model.parameters(), lr=lr)
+    for positions in minibatches:
         optimiser.zero_grad()
-        cross_entropy(own(x[rows]), y[rows]).backward()
+        cross_entropy(model(x[positions]), y[positions]).backward()
         optimiser.step()
-    return nn.utils.parameters_to_vector(own.parameters()).detach() - theta
+    trained = nn.utils.parameters_to_vector(model.parameters())
+    return trained.detach() - theta
 
 
 def batches(
@@ -69,11 +72,13 @@ def batches(
 ) -> list[Tensor]:
     """The minibatches of client ``k`` in round ``t``: positions within its own samples.
 
+    They are dealt as for the engine, so that both train on the same. A loop of one's own would
+    cut ``torch.randperm(count)`` into pieces of ``local.batch``, anew in every pass.
     count  how many of its samples it uses, default all
     """
     count = int(fed.sizes[k]) if count is None else count
     plan = Shuffles(fed, local, seed).plan(t, np.array([k]), np.array([count]))
-    return [rows - fed.offsets[k] for rows in plan.batches(0)]
+    return [indices - fed.offsets[k] for indices in plan.batches(0)]
 
 
 def judge(net: Model, theta: Tensor, samples: Samples) -> tuple[float, float]:
@@ -81,12 +86,12 @@ def judge(net: Model, theta: Tensor, samples: Samples) -> tuple[float, float]:
     x, y = samples
     with torch.no_grad():
         scores = module(net, theta).eval()(x)  # [n, classes]
-    hits = (scores.argmax(1) == y).double().mean()
-    return float(hits), float(cross_entropy(scores.double(), y))
+    correct = (scores.argmax(1) == y).double().mean()
+    return float(correct), float(cross_entropy(scores.double(), y))
 
 
 def module(net: Model, theta: Tensor) -> nn.Module:
     """A copy of the model's module that holds the parameters ``theta`` [P]."""
-    own = copy.deepcopy(net.module).to(theta)
-    nn.utils.vector_to_parameters(theta.clone(), own.parameters())
-    return own
+    copied = copy.deepcopy(net.module).to(theta)
+    nn.utils.vector_to_parameters(theta.clone(), copied.parameters())
+    return copied

@@ -1,6 +1,6 @@
 """Progress: one bar for long work, on a terminal and in a notebook, nowhere else.
 
-Used by training and simulation.
+Used by train, simulate and whatever else takes long.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ def watched() -> bool:
     """Is somebody looking: a terminal, or a notebook; TQDM_DISABLE says no."""
     if os.environ.get("TQDM_DISABLE"):
         return False
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return "IPKernelApp" in getattr(shell, "config", {}) or sys.stderr.isatty()
+    ipython = sys.modules.get("IPython")  # imported by a notebook, not by us
+    shell = getattr(ipython, "get_ipython", lambda: None)()
+    in_notebook = "IPKernelApp" in getattr(shell, "config", {})
+    return in_notebook or sys.stderr.isatty()
 
 
 def bar(steps: Iterable[Any] | None, what: str, total: int | None = None, done: int = 0) -> tqdm:

@@ -141,7 +141,7 @@ class Simulation:
     last: bool
 
     def run_block(self, participation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """All rounds of a block of runs [b, T, K]: values [b, T], who is blamed [K], diverged [b]."""
+        """All rounds of runs [b, T, K]: values [b, T], who is blamed [K], what diverged [b]."""
         runs, rounds, _ = participation.shape
         x, y = self.fed.server(self.on)
         block, values = Block(self, runs), []

@@ -1,6 +1,6 @@
 """Sweep: independent tasks through joblib, on this machine or where its backend in force runs them.
 
-Chapter 11 shows it. Below: checks. Above: simulation, compare, studies.
+Chapter 11 shows it. Below: checks. Above: simulate, compare, studies.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ def spread(tasks: Iterable, n_jobs: int | None = None, ordered: bool = True) -> 
         raise ValueError("n_jobs: expected a number of processes, -1 for all, got 0")
     if not getattr(get_active_backend()[0], "supports_return_generator", False):
         return _lists(iter(tasks), n_jobs)
-    way = "generator" if ordered else "generator_unordered"
-    return Parallel(n_jobs=n_jobs, return_as=way)(tasks)
+    results_as = "generator" if ordered else "generator_unordered"
+    return Parallel(n_jobs=n_jobs, return_as=results_as)(tasks)
 
 
 def _lists(tasks: Iterator, n_jobs: int | None) -> Iterator[Any]:
+    """Results list by list, where nothing comes back before a whole list is done."""
     with Parallel(n_jobs=n_jobs) as workers:  # started once for all lists
-        while part := list(islice(tasks, effective_n_jobs(n_jobs))):
-            yield from workers(part)
+        while task_list := list(islice(tasks, effective_n_jobs(n_jobs))):
+            yield from workers(task_list)

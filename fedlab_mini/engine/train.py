@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -54,30 +54,28 @@ def train(
     server = Server(fed.clients, fed.classes, net, fed.validation, seed)
     workers = InProcess(fed, net, local, seed)
     training = Training(server, workers, strategy, local, theta, fed.test)
-    return training.run(rounds, checkpoint=checkpoint, every=every)
+    return training.run(rounds, checkpoint, every)
 
 
+@dataclass(eq=False)
 class Training:
-    """The server's side of a training: its strategy, the way to its clients, and what happened."""
+    """The server's side of a training: its strategy, the way to its clients, what happened."""
 
-    def __init__(
-        self,
-        server: Server,
-        workers: Workers,
-        strategy: Strategy,
-        local: LocalSGD,
-        theta: Tensor,
-        test: Samples,
-    ):
-        self.server, self.workers, self.strategy = server, workers, strategy
-        self.local, self.test = local, test
-        self.log = Log(theta, torch.zeros_like(theta), workers.memory)
-        self.rule, self.blame = UsableUpdates(server, theta, local), guard.Blame()
+    server: Server
+    workers: Workers
+    strategy: Strategy
+    local: LocalSGD
+    theta: Tensor
+    test: Samples
+
+    def __post_init__(self) -> None:
+        self.rule = UsableUpdates(self.server, self.theta, self.local)
+        self.blame = guard.Blame()
+        self.log = Log(self.theta, torch.zeros_like(self.theta), self.workers.memory)
 
     def run(
         self,
         rounds: int,
-        *,
         checkpoint: str | os.PathLike | None,
         every: int,
         after: Callable[[int, Log, Tensor], None] | None = None,
@@ -102,15 +100,17 @@ class Training:
         """Choose, train, leave out what is unusable, aggregate, note; returns who is missing."""
         log, workers = self.log, self.workers
         chosen = distinct_ids("clients", self.strategy.select(t), self.server.clients)
+
         clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
         passes = [self.local.passes(size) for size in workers.sizes[clients].tolist()]
         log.client_epochs += sum(passes)
+
         clients, updates, unblamed = self._leave_out_unusable(clients, updates, t)
         missing = chosen[~torch.isin(chosen, torch.cat([clients, unblamed]))]
+
         sizes = workers.sizes[clients]
         theta = self._aggregate(Round(t, log.theta, clients, sizes, updates, missing))
-        log.last_step = theta - log.theta
-        log.theta = theta
+        log.theta, log.last_step = theta, theta - log.theta
         self._exchange_messages(t)
         self._note(chosen)
         return missing
@@ -119,13 +119,13 @@ class Training:
         self, clients: Tensor, updates: Tensor, t: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Clients [m] and updates [m, P] that count; clients that nobody blames for theirs."""
-        same_run = torch.zeros_like(clients)
-        verdict = self.rule.judge(self.log.theta[None], same_run, updates, t)
+        only_run = torch.zeros_like(clients)
+        verdict = self.rule.judge(self.log.theta[None], only_run, updates, t)
         if verdict is None:
             return clients, updates, clients[:0]
-        self.blame.note(t, clients[verdict.blamed].tolist(), int(verdict.unblamed.sum()))
-        usable = verdict.usable
-        return clients[usable], updates[usable.to(updates.device)], clients[verdict.unblamed]
+        unblamed = clients[verdict.unblamed]
+        self.blame.note(t, clients[verdict.blamed].tolist(), len(unblamed))
+        return clients[verdict.usable], updates[verdict.usable.to(updates.device)], unblamed
 
     def _aggregate(self, round: Round) -> Tensor:
         """The strategy's new model [P]; the old one where nothing came that counts."""
@@ -136,10 +136,11 @@ class Training:
         recorded = getattr(strategy, "rounds", None)
         with one_thread():  # the same bytes whatever the number of threads
             answer = strategy.aggregate(round)
+        # Asked only where it looks wrong: a round in order passes no ceremony.
         if getattr(strategy, "rounds", None) == recorded:
             guard.check_recorded(strategy, round.t)
-        name = f"round {round.t}: what {type(strategy).__name__}.aggregate returns"
-        return reals(name, answer, [self.server.net.P]).to(theta)
+        answered = f"round {round.t}: what {type(strategy).__name__}.aggregate returns"
+        return reals(answered, answer, [self.server.net.P]).to(theta)
 
     def _exchange_messages(self, t: int) -> None:
         """What the strategy asks of clients beside training; it hears who changed labels."""
@@ -156,19 +157,19 @@ class Training:
         """Write into the log what the round has left behind."""
         log, strategy, clients = self.log, self.strategy, self.server.clients
         kind = type(strategy).__name__
+        log.scores.append(reals(f"{kind}.scores", strategy.scores, [clients]).clone())
+        log.weights.append(reals(f"{kind}.applied", strategy.applied, [clients]).clone())
         selected = torch.zeros(clients, dtype=torch.bool)
         selected[chosen] = True
         log.selected.append(selected)
-        log.scores.append(reals(f"{kind}.scores", strategy.scores, [clients]).clone())
-        log.weights.append(reals(f"{kind}.applied", strategy.applied, [clients]).clone())
         log.client_memory = self.workers.memory
         self._evaluate()
 
     def _evaluate(self) -> None:
         """Accuracy and loss of the model as it now is, on the server's test samples."""
-        net, log = self.server.net, self.log
-        log.accuracy.append(net.evaluate(log.theta[None], *self.test, "accuracy")[0].cpu())
-        log.loss.append(net.evaluate(log.theta[None], *self.test, "loss")[0].cpu())
+        net, theta = self.server.net, self.log.theta[None]
+        self.log.accuracy.append(net.evaluate(theta, *self.test, "accuracy")[0].cpu())
+        self.log.loss.append(net.evaluate(theta, *self.test, "loss")[0].cpu())
 
 
 class InProcess:
@@ -197,7 +198,7 @@ class InProcess:
         self.shuffles.stack = None  # its working memory refers to the labels
 
     def mark(self) -> Mark:
-        """Of everything the training depends on, for checkpoints."""
+        """Everything that the training depends on, for checkpoints."""
         return guard.training_mark(self.fed, self.net, self.local, self.seed)
 
     def updates(
@@ -216,8 +217,8 @@ class InProcess:
                 continue
             x, y = fed.client(k)
             samples = slice(*fed.offsets[k : k + 2].tolist())
-            original = self.original_labels[samples]
-            answer = message.answer(self.net, theta, x, original.clone(), y.clone())
+            original = self.original_labels[samples].clone()
+            answer = message.answer(self.net, theta, x, original, y.clone())
             renamed = checked_labels(answer, k, len(y), fed.classes).to(labels)
             if not torch.equal(renamed, y):
                 labels[samples] = renamed

@@ -197,7 +197,8 @@ class Node:
         update = round_updates(fed, self.net, theta, torch.tensor([0]), shuffles, t, no_step)
         if self.attack is not None:
             last_step = task.get("previous", no_step)[None]
-            update = self.attack(update, last_step, stream(task["seed"], "attack", t, task["client"]))
+            noise = stream(task["seed"], "attack", t, task["client"])
+            update = self.attack(update, last_step, noise)
         return update[0]
 
     def answer(self, message: Any) -> bool:

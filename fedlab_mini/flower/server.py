@@ -79,7 +79,7 @@ def server_app(
         nodes.gather(patience)
         report = Report(nodes, strategy, rounds, None if results is None else Path(results))
         training = Training(server, nodes, strategy, local, theta, own.test)
-        history = training.run(rounds, checkpoint=checkpoint, every=1, after=report.after_round)
+        history = training.run(rounds, checkpoint, every=1, after=report.after_round)
         report.write_model(history.theta)
         app.history = history
 
