@@ -176,7 +176,9 @@ def _installed(value: object) -> bool:
         return False
     top = (value.__module__ or "").partition(".")[0]
     folders = Path(getattr(sys.modules.get(top), "__file__", None) or "").parts
-    return top in sys.stdlib_module_names or bool({"site-packages", "dist-packages"} & {*folders})
+    packaged = {"site-packages", "dist-packages"} & {*folders}
+    # A user's own code is run by an installed program, such as pytest, under the name of __main__.
+    return top in sys.stdlib_module_names or (bool(packaged) and top != "__main__")
 
 
 def save(path: str | os.PathLike, mark: Mark | str, **arrays: np.ndarray) -> None:
@@ -264,7 +266,7 @@ def _read(path: Path, mark: Mark | str, *, whole: bool = True) -> dict[str, np.n
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             label, *names = file["fingerprint"].tolist()
-            found = dict(json.loads(label))
+            found = {name: str(word) for name, word in dict(json.loads(label)).items()}
             arrays = {name: file[name] for name in names if whole and found == expected}
     except Exception as error:  # a damaged zip raises a dozen kinds
         raise ValueError(

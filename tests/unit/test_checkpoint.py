@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import importlib
 import os
 import pickle
 import signal
@@ -18,6 +21,9 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine import checkpoint
+from fedlab_mini.judge.compare.methods import Retrained, watcher
+
+compare = importlib.import_module("fedlab_mini.judge.compare")
 
 
 def test_what_is_saved_comes_back(tmp_path):
@@ -40,6 +46,38 @@ def test_other_work_is_refused(tmp_path):
     np.savez(tmp_path / "foreign.npz", a=np.zeros(1))
     with pytest.raises(ValueError, match=r"checkpoint: .* is not a checkpoint"):
         checkpoint.load(tmp_path / "foreign.npz", "mark")
+
+
+def test_a_refusal_names_what_differs(tmp_path):
+    def marked(strategy, net=NET, **setting):
+        work = checkpoint.mark("training", seed=setting.pop("seed", 0), net=net)
+        return checkpoint.mark("train", work, strategy=strategy, theta=net.init(0), **setting)
+
+    checkpoint.save(tmp_path / "c", marked(fm.CGSV(), data=LONG), a=np.zeros(1))
+    for other, words in (
+        (marked(fm.CGSV(), data=LONG, seed=1), r"seed \(0, now 1\);"),
+        (marked(fm.CGSV(), data=BENT), "data;"),
+        (marked(fm.CGSV(per_round=3), data=LONG), r"strategy\.per_round \(None, now 3\);"),
+        (marked(fm.CGSV(), net=fm.mlp(6, 4), data=LONG), "net, theta;"),
+        (marked(fm.FedAvg(), data=LONG), "strategy, strategy.*"),
+        (checkpoint.mark("simulate", data=LONG), r"work \(train, now simulate\);"),
+        ("labels", r"work \(train, now labels\)"),
+    ):
+        with pytest.raises(ValueError, match=rf"^checkpoint: .* other work: {words}"):
+            checkpoint.load(tmp_path / "c", other)
+
+
+def test_a_refusal_names_the_data_that_a_function_refers_to(tmp_path, monkeypatch):
+    checkpoint.save(tmp_path / "c", checkpoint.mark("game", value=helper), a=np.zeros(1))
+    monkeypatch.setitem(globals(), "FACTOR", torch.tensor(3.0))
+    with pytest.raises(ValueError, match=rf"other work: global {__name__}\.FACTOR;"):
+        checkpoint.load(tmp_path / "c", checkpoint.mark("game", value=helper))
+
+
+def test_a_file_of_an_older_version_is_refused(tmp_path):
+    np.savez(tmp_path / "old.npz", fingerprint=np.array(["8a2f" * 16, "a"]), a=np.zeros(1))
+    with pytest.raises(ValueError, match=r"checkpoint: .*old\.npz is .*one of an older version"):
+        checkpoint.load(tmp_path / "old.npz", "mark")
 
 
 def test_nothing_is_pickled(tmp_path):
@@ -98,6 +136,26 @@ def test_a_write_that_fails_leaves_the_former_file(tmp_path, monkeypatch):
     monkeypatch.undo()
     np.testing.assert_array_equal(checkpoint.load(path, "mark")["a"], np.zeros(2))
     assert [file.name for file in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_file_that_cannot_be_finished_leaves_nothing(tmp_path):
+    for error, raised in ((OSError(28, "No space left"), OSError), (KeyError("a"), KeyError)):
+        with pytest.raises(raised), checkpoint.whole_file(tmp_path / "t.csv") as part:  # noqa: PT012
+            part.write_text("half")
+            raise error
+    with pytest.raises(OSError, match=r"^cannot write .*t\.csv .*No space left"):  # noqa: SIM117
+        with checkpoint.whole_file(tmp_path / "t.csv"):
+            raise OSError(28, "No space left")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_have_the_usual_permissions(tmp_path):
+    before = os.umask(0o022)
+    try:
+        checkpoint.save(tmp_path / "c", "mark", a=np.zeros(1))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "c").stat().st_mode & 0o777 == 0o644
 
 
 def test_nothing_appears_under_the_name_before_it_is_whole(tmp_path, monkeypatch):
@@ -194,9 +252,9 @@ def test_what_cannot_be_written_shows_before_work_begins(tmp_path, monkeypatch):
 def test_what_killed_runs_left_is_removed_and_nothing_else(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    kept = ["c.npz", f"c.npz.{os.getpid()}.abc.part", "c.npz.part", f"d.npz.{dead.pid}.abc.part"]
+    kept = ["c.npz", f".{os.getpid()}.0.c.npz", ".c.npz", f".{dead.pid}.0.d.npz"]
     checkpoint.save(tmp_path / "c.npz", "mark", a=np.zeros(1))
-    for name in [*kept[1:], f"c.npz.{dead.pid}.abc.part"]:
+    for name in [*kept[1:], f".{dead.pid}.0.c.npz"]:
         (tmp_path / name).touch()
     assert checkpoint.begin(tmp_path / "c.npz", "mark")["a"].tolist() == [0]
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(kept)
@@ -277,6 +335,7 @@ def helper(x):
 
 
 FACTOR = torch.tensor(2.0)
+NET = fm.mlp(6, 3)
 LONG = torch.zeros(5000)
 BENT = LONG.index_fill(0, torch.tensor(2500), 1)
 PAIRS = {  # name: (one, its equal made again, another that looks the same)
@@ -368,3 +427,69 @@ def test_fingerprints_tell_everything_apart():
     assert checkpoint.fingerprint(one.view(2, 2).T.contiguous().T) == checkpoint.fingerprint(
         one.view(2, 2)
     )
+
+
+def test_fingerprints_read_any_layout_of_a_tensor():
+    one = torch.arange(8)[::4][:1]
+    assert checkpoint.fingerprint(one) == checkpoint.fingerprint(torch.zeros(1, dtype=torch.int64))
+    wave = torch.tensor([1 + 2j, 3])
+    assert checkpoint.fingerprint(wave.conj()) == checkpoint.fingerprint(wave.conj().resolve_conj())
+    assert checkpoint.fingerprint(wave.conj()) != checkpoint.fingerprint(wave)
+    checkpoint.fingerprint(torch.zeros(()), torch.zeros(0, 3), torch.zeros(2, dtype=torch.bfloat16))
+
+
+def test_a_memo_is_no_part_of_a_fingerprint_nor_of_a_copy():
+    full, empty = checkpoint.Memo(a=1), checkpoint.Memo()
+    assert checkpoint.fingerprint(full) == checkpoint.fingerprint(empty)
+    assert copy.deepcopy(full) == pickle.loads(pickle.dumps(full)) == {}
+
+
+# --- a training changes no fingerprint ------------------------------------------------------------
+
+METHODS = {name: m for name, m in compare.METHODS.items() if not isinstance(m, Retrained)}
+STRATEGIES = {
+    "FedAvg": fm.FedAvg(per_round=3),
+    "CGSV": fm.CGSV(),
+    "FRCCE": fm.FRCCE(),
+    "FLDVE": fm.FLDVE(),
+    "DVRLRemoval": fm.DVRLRemoval(),
+    "SFedAvg": fm.SFedAvg(3),
+    "LabelStandardisation": fm.LabelStandardisation(3),
+}
+
+
+@pytest.fixture(scope="module")
+def fed():
+    return fm.federation(fm.load("digits"), clients=4, samples=80, seed=0)
+
+
+@pytest.mark.parametrize("name", [*STRATEGIES, *METHODS])
+def test_a_training_changes_no_fingerprint_and_is_prolonged(fed, tmp_path, name):
+    maker = STRATEGIES.get(name) or METHODS[name]
+    net, watch = fm.mlp(64, 10), functools.partial(watcher, maker)
+    run = functools.partial(fm.train, fed, net, seed=0, local=fm.LocalSGD(batch=20))
+    before = checkpoint.fingerprint(maker, watch())
+    run(watch(), rounds=1, checkpoint=tmp_path / "c.npz")
+    assert checkpoint.fingerprint(maker, watch()) == before
+    longer, whole = run(watch(), rounds=2, checkpoint=tmp_path / "c.npz"), run(watch(), rounds=2)
+    torch.testing.assert_close(longer.scores, whole.scores, rtol=0, atol=0)
+
+
+def test_an_interrupted_comparison_goes_on_in_the_same_process(tmp_path, monkeypatch):
+    computed, real = [], compare.cell
+
+    def counted(methods, name, make, data, seed, **setting):
+        computed.append(seed)
+        if seed == 1 and len(computed) == 2:
+            raise KeyboardInterrupt
+        return real(methods, name, make, data, seed, **setting)
+
+    monkeypatch.setattr(compare, "cell", counted)
+    some = {name: compare.METHODS[name] for name in ("Shapley", "second order")}
+    run = functools.partial(
+        compare.compare, some, ["wrong labels"], range(2), rounds=1, folder=tmp_path
+    )
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    run()
+    assert computed == [0, 1, 1]
