@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..judge.compare import MEASURES, METHODS, SAMPLES, SCENARIOS, Method, compare
-from ..judge.registry import looked_up
+from ..judge.compare import METHODS, SAMPLES, SCENARIOS, compare
+from ..judge.compare.cell import MEASURES
+from ..judge.registry import Method, looked_up
 from . import explained, imported, writable, write_csv
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 
 from .. import checks
-from ..judge.compare import CEILING, MEASURES, compared_frame
+from ..judge.compare import compared_frame
+from ..judge.compare.cell import MEASURES
+from ..judge.compare.methods import CEILING
 from ..judge.evidence import interval
 from . import plots
 

@@ -14,7 +14,8 @@ import torch
 import fedlab_mini as fm
 from fedlab_mini import judge
 from fedlab_mini.command import compare as command
-from fedlab_mini.judge.compare import MEASURES, METHODS, SCENARIOS, Retrained, cell
+from fedlab_mini.judge.compare import METHODS, SCENARIOS, Retrained
+from fedlab_mini.judge.compare.cell import MEASURES, cell
 from fedlab_mini.judge.compare.methods import watcher
 from fedlab_mini.judge.compare.scenarios import CLIENTS, lesser, noisy_inputs
 from fedlab_mini.show.comparison import figure, summary

@@ -19,27 +19,15 @@ from ...engine import checkpoint, progress
 from ...engine.local import LocalSGD
 from ...engine.model import one_thread
 from ...engine.sweep import spread
-from ..registry import Method, Retrained
-from .cell import LOCAL, MEASURES, ROUNDS, cell
+from ..registry import Method
+from ..registry import Retrained as Retrained
+from .cell import LOCAL, ROUNDS, cell
 from .files import COLUMNS, path_of, read_cell, write_cell
-from .methods import CEILING, METHODS, watchable
+from .methods import METHODS, watchable
 from .scenarios import SAMPLES, SCENARIOS
 
 if TYPE_CHECKING:
     import pandas
-
-__all__ = [
-    "CEILING",
-    "MEASURES",
-    "METHODS",
-    "SAMPLES",
-    "SCENARIOS",
-    "Method",
-    "Retrained",
-    "cell",
-    "compare",
-    "compared_frame",
-]
 
 
 def compare(
@@ -80,40 +68,37 @@ def compare(
     checks.choice("metric", metric, ("accuracy", "loss"))
     local = checks.instance("local", LOCAL if local is None else local, LocalSGD, "fm.LocalSGD()")
     setting = {"rounds": checks.whole("rounds", rounds), "local": local, "metric": metric}
-    cells = [(seed, name) for seed in _seeds(seeds) for name in makers]
+    cells = [(seed, scenario) for seed in _seeds(seeds) for scenario in makers]
+    paths = {}
     if folder is not None:
         checks.instance("folder", folder, (str, os.PathLike), "a path")  # type: ignore[arg-type]
         # The function counts as well: a scenario may change and keep its name.
-        marks = {
-            name: checkpoint.fingerprint("compare", data, setting, chosen, name, make)
-            for name, make in makers.items()
+        work = {
+            scenario: ("compare", data, setting, chosen, scenario, makers[scenario])
+            for scenario in makers
         }
-        paths = {(seed, name): path_of(folder, marks[name], seed) for seed, name in cells}
-    else:
-        paths = {}
-    frames = {cell: read_cell(path, *cell) for cell, path in paths.items() if path.is_file()}
+        marks = {scenario: checkpoint.fingerprint(*parts) for scenario, parts in work.items()}
+        paths = {
+            (seed, scenario): path_of(folder, marks[scenario], seed) for seed, scenario in cells
+        }
+    frames = {place: read_cell(path, *place) for place, path in paths.items() if path.is_file()}
+    missing = [place for place in cells if place not in frames]
     tasks = (
-        joblib.delayed(_frame)(chosen, data, setting, seed, name, makers[name])
-        for seed, name in cells
-        if (seed, name) not in frames
+        joblib.delayed(_frame)(chosen, data, setting, seed, scenario, makers[scenario])
+        for seed, scenario in missing
     )
-    with progress.bar(None, "cells", len(cells), len(frames)) as shown:
+    with progress.bar(None, "cells", len(cells), len(frames)) as progress_bar:
         for frame in spread(tasks, n_jobs, ordered=False):
-            done = int(frame.seed[0]), frame.scenario[0]
-            frames[done] = frame
-            if done in paths:
-                write_cell(paths[done], frame)
-            shown.update()
-    return pandas.concat([frames[cell] for cell in cells], ignore_index=True)
+            place = int(frame.seed[0]), frame.scenario[0]
+            frames[place] = frame
+            if place in paths:
+                write_cell(paths[place], frame)
+            progress_bar.update()
+    return pandas.concat([frames[place] for place in cells], ignore_index=True)
 
 
 def _frame(
-    methods: Mapping[str, Method],
-    data: str,
-    setting: Mapping[str, Any],
-    seed: int,
-    scenario: str,
-    make: Callable,
+    methods: Mapping, data: str, setting: Mapping, seed: int, scenario: str, make: Callable
 ) -> pandas.DataFrame:
     """The rows of one cell as a table."""
     import pandas
@@ -158,11 +143,10 @@ def _scenarios(scenarios: Any) -> dict[str, Callable]:
         if not scenarios or not all(map(callable, scenarios.values())):
             wanted = "{name: function (data, seed) -> (fed, net)}"
             raise TypeError(f"scenarios: expected {wanted}, got {checks.shown(scenarios)}")
-        return {checks.text("scenarios", name): make for name, make in scenarios.items()}
+        return {checks.text("scenarios", key): scenarios[key] for key in scenarios}
     wanted = "['alike'] or {name: function}"
     names = list(SCENARIOS) if scenarios is None else _list("scenarios", scenarios, wanted)
-    for name in names:
-        checks.choice("scenarios", name, tuple(SCENARIOS))
     if not names:
         raise ValueError("scenarios: expected at least one name")
-    return {name: SCENARIOS[name] for name in names}
+    known = tuple(SCENARIOS)
+    return {checks.choice("scenarios", scenario, known): SCENARIOS[scenario] for scenario in names}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,14 +64,14 @@ def cell(
     """
     fed, net = make(data, seed)
     experiment = Experiment(fed, net, rounds, local, metric, seed)
-    truth = Truth.of(experiment, lesser(scenario, fed))
-    for measure, value in judged(truth.values[0], truth.values[1:], truth.worth, truth.bad, seed):
+    truth = known_truth(experiment, lesser(scenario, fed))
+    for measure, value in truth.judged(truth.values[0], truth.values[1:]):
         yield CEILING, measure, value
     bench = Bench(experiment, truth, methods)
     yield CEILING, "accuracy of federated averaging", bench.plain_accuracy
-    for name in methods:
-        for measure, value in bench.measured(name):
-            yield name, measure, value
+    for method_name in methods:
+        for measure, value in bench.measured(method_name):
+            yield method_name, measure, value
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,13 @@ class Experiment:
 
     def train(self, strategy: Strategy, purpose: int) -> History:
         """One training under a strategy; the purpose gives it its own luck."""
-        seed = 5 * self.seed + purpose
-        return train(self.fed, self.net, strategy, rounds=self.rounds, local=self.local, seed=seed)
+        luck = 5 * self.seed + purpose
+        return train(self.fed, self.net, strategy, rounds=self.rounds, local=self.local, seed=luck)
 
     def game(self, purpose: int) -> Game:
         """What a coalition is worth if only its members train."""
-        seed = 5 * self.seed + purpose
-        return retraining_game(self.fed, self.net, self.rounds, self.local, self.metric, seed)
+        luck = 5 * self.seed + purpose
+        return retraining_game(self.fed, self.net, self.rounds, self.local, self.metric, luck)
 
     @property
     def client_epochs(self) -> int:
@@ -107,14 +108,19 @@ class Truth:
     values: list[Tensor]
     worth: Tensor
     bad: list[int] | None
+    seed: int
 
-    @classmethod
-    def of(cls, experiment: Experiment, bad: list[int] | None) -> Truth:
-        """Train every coalition twice; removal is judged by the mean of both."""
-        games = [experiment.game(purpose) for purpose in (TRUTH, SECOND_TRUTH)]
-        values = [shapley.exact(game).values for game in games]
-        worth = (games[0].all() + games[1].all()) / 2
-        return cls(values, worth, bad)
+    def judged(self, scores: Tensor, values: list[Tensor]) -> Measured:
+        """How near scores are to the values, and what else they are good for."""
+        return judged(scores, values, self.worth, self.bad, self.seed)
+
+
+def known_truth(experiment: Experiment, bad: list[int] | None) -> Truth:
+    """Train every coalition twice; removal is judged by the mean of both."""
+    games = [experiment.game(purpose) for purpose in (TRUTH, SECOND_TRUTH)]
+    values = [shapley.exact(game).values for game in games]
+    worth = (games[0].all() + games[1].all()) / 2
+    return Truth(values, worth, bad, experiment.seed)
 
 
 class Bench:
@@ -122,41 +128,47 @@ class Bench:
 
     def __init__(self, experiment: Experiment, truth: Truth, methods: Mapping[str, Method]):
         self.experiment, self.truth, self.methods = experiment, truth, methods
-        fed = experiment.fed
-        watching = {
-            name: method for name, method in methods.items() if not isinstance(method, Retrained)
-        }
-        redrawn = resampled(fed, experiment.seed)
-        self.watch = Watch(watching, {"": fed.validation, "validation": redrawn.validation})
-        experiment.train(self.watch, WATCHED)
-        self.again = Watch(watching, {"": fed.validation})
-        experiment.train(self.again, WATCHED_AGAIN)
-        self.uniform = Watch(watching, {"": fed.validation}, "uniform")
-        experiment.train(self.uniform, WATCHED)
+        redrawn = resampled(experiment.fed, experiment.seed)
+        self.watch = self._watched(WATCHED, validation=redrawn.validation)
+        self.again = self._watched(WATCHED_AGAIN)
+        self.uniform = self._watched(WATCHED, "uniform")
         self.game = experiment.game(WATCHED)
         self.plain_accuracy = float(experiment.train(FedAvg(), IN_USE).accuracy[-1])
 
+    def _watched(self, purpose: int, weighting: str = "size", **more_samples: Any) -> Watch:
+        """A training that all methods watch which do not train themselves."""
+        methods = {
+            method_name: method
+            for method_name, method in self.methods.items()
+            if not isinstance(method, Retrained)
+        }
+        watch = Watch(methods, {"": self.experiment.fed.validation, **more_samples}, weighting)
+        self.experiment.train(watch, purpose)
+        return watch
+
     def measured(self, name: str) -> Measured:
         """All measures of one method: what it costs, how stable it is, how near to the truth."""
-        method = self.methods[name]
+        method, client_epochs = self.methods[name], float(self.experiment.client_epochs)
         if isinstance(method, Retrained):
             start = time.process_time()
             estimate = method.estimator(self.game)
             scores, client_epochs = estimate.values, estimate.client_epochs
-            yield "client epochs", client_epochs
-            yield "seconds", time.process_time() - start
+            seconds = time.process_time() - start
         else:
-            scores, client_epochs = self.watch.scores_on()[name], self.experiment.client_epochs
-            yield from self.stability(name)
+            scores = self.watch.scores_on()[name]
+            yield from self.stability(name, scores)
             yield "evaluations a round", self.watch.evaluations_of(name) / self.experiment.rounds
-            yield "client epochs", client_epochs
-            yield "seconds", self.experiment.rounds * self.watch.seconds_a_round(name)
-        yield from self.traffic(client_epochs)
+            seconds = self.experiment.rounds * self.watch.seconds_a_round(name)
+        yield "client epochs", client_epochs
+        yield "seconds", seconds
+        message = self.experiment.net.P * self.experiment.fed.x.element_size()
+        for direction in ("down", "up"):  # a model, an update, for each local training
+            traffic = message * client_epochs / self.experiment.client_epochs
+            yield f"bytes {direction} a client and round", traffic
         yield from self.nearness(scores)
 
-    def stability(self, name: str) -> Measured:
+    def stability(self, name: str, scores: Tensor) -> Measured:
         """How a method ranks again: other validation samples, another training, a plain mean."""
-        scores = self.watch.scores_on()[name]
         yield (
             "stability, validation draw",
             kendall(scores, self.watch.scores_on("validation")[name]),
@@ -164,20 +176,11 @@ class Bench:
         yield "stability, training", kendall(scores, self.again.scores_on()[name])
         yield "stability, aggregation", kendall(scores, self.uniform.scores_on()[name])
 
-    def traffic(self, client_epochs: float) -> Measured:
-        """A model comes down and an update goes up for each local training."""
-        message = self.experiment.net.P * self.experiment.fed.x.element_size()
-        in_one_training = self.experiment.client_epochs
-        for direction in ("down", "up"):
-            traffic = message * client_epochs / in_one_training
-            yield f"bytes {direction} a client and round", traffic
-
     def nearness(self, scores: Tensor) -> Measured:
         """Beside the rounds' own value, beside the truth, and put to use as weights."""
         if "Shapley" in self.watch.methods:
             yield "tau with the rounds' value", kendall(scores, self.watch.scores_on()["Shapley"])
-        truth = self.truth
-        yield from judged(scores, truth.values, truth.worth, truth.bad, self.experiment.seed)
+        yield from self.truth.judged(scores, self.truth.values)
         weights = FixedWeights(client_weights=tuple(contribution_index(scores).tolist()))
         accuracy = self.experiment.train(weights, IN_USE).accuracy[-1]
         yield "accuracy gained by weights", float(accuracy) - self.plain_accuracy

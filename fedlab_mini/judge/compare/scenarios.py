@@ -21,8 +21,11 @@ from ...worlds.scenarios import irrelevant_digits
 
 CLIENTS = 8
 SAMPLES = {"digits": 400, "mnist5k": 400, "sms-synthetic": 800, "sms": 800}  # of all clients
-LEVELS = tuple(k / 10 for k in range(CLIENTS))  # share of wrong labels, or of noise, by client
+LEVELS = tuple(
+    client / 10 for client in range(CLIENTS)
+)  # share of wrong labels, or of noise, by client
 Made = tuple[Federation, Model]
+Scenario = Callable[[str, int], Made]
 
 
 @dataclass(frozen=True)
@@ -39,60 +42,66 @@ class noisy_inputs(DataCorruption):
         return x + self.level * x.std() * noise, y
 
 
-def dealt(split: Split | None = None, corrupt: Callable[[float], object] | None = None):
+def dealt(split: Split | None = None, corrupt: Callable[[float], object] | None = None) -> Scenario:
     """A scenario: how samples are dealt, and what is done to client k at the level k / 10."""
 
     def make(source: str, seed: int) -> Made:
-        wrong = {} if corrupt is None else {k: corrupt(s) for k, s in enumerate(LEVELS) if k}
-        data, few = _data(source), SAMPLES[source]
-        return federation(
-            data, clients=CLIENTS, samples=few, split=split, corrupt=wrong, seed=seed
-        ), _net(data)
+        dataset, samples = _dataset(source), SAMPLES[source]
+        # Client 0 stays as it is: its level is zero.
+        graded = list(enumerate(LEVELS))[1:]
+        wrongs = {} if corrupt is None else {client: corrupt(level) for client, level in graded}
+        fed = federation(
+            dataset, clients=CLIENTS, samples=samples, split=split, corrupt=wrongs, seed=seed
+        )
+        return fed, _net(dataset)
 
     return make
 
 
 def irrelevant(source: str, seed: int) -> Made:
     """Two clients whose labels say nothing: odd digits named as even ones; in texts, coin flips."""
-    data = _data(source)
-    if data.classes == 2:
-        wrong = dict.fromkeys((2, 5), flip_labels(0.5))
-        few = SAMPLES[source]
-        return federation(data, clients=CLIENTS, samples=few, corrupt=wrong, seed=seed), _net(data)
-    given = {"split": _each(SAMPLES[source] // CLIENTS), "validation": 180, "test": 180}
-    fed = irrelevant_digits(data, CLIENTS - 2, 2, seed=seed, **given)  # type: ignore[arg-type]
-    return fed, mlp(data.x[0].numel(), 32, 5)
+    dataset, samples = _dataset(source), SAMPLES[source]
+    if dataset.classes == 2:
+        wrongs = dict.fromkeys((2, 5), flip_labels(0.5))
+        fed = federation(dataset, clients=CLIENTS, samples=samples, corrupt=wrongs, seed=seed)
+        return fed, _net(dataset)
+    split = _each(samples // CLIENTS)
+    fed = irrelevant_digits(
+        dataset, CLIENTS - 2, 2, split=split, validation=180, test=180, seed=seed
+    )
+    return fed, mlp(dataset.x[0].numel(), 32, 5)
 
 
 def replicas(source: str, seed: int) -> Made:
     """Six alike clients; two more send what the first one has."""
-    data = _data(source)
-    fed = federation(data, clients=CLIENTS - 2, samples=SAMPLES[source], seed=seed)
-    pairs = [fed.client(k) for k in (*range(CLIENTS - 2), 0, 0)]
-    return Federation.from_datasets(
-        pairs, validation=fed.validation, test=fed.test, classes=data.classes, name=data.name
-    ), _net(data)
+    dataset = _dataset(source)
+    fed = federation(dataset, clients=CLIENTS - 2, samples=SAMPLES[source], seed=seed)
+    holders = (*range(CLIENTS - 2), 0, 0)
+    return _rebuilt(fed, dataset, [fed.client(client) for client in holders])
 
 
 def rare_class(source: str, seed: int) -> Made:
     """Clients of one size; the last holds all samples of the last class that are with clients."""
-    data = _data(source)
-    fed = federation(data, clients=1, samples=SAMPLES[source], seed=seed)
-    x, y = fed.client(0)
-    each, last = len(y) // CLIENTS, data.classes - 1
-    rare, other = (y == last).nonzero().flatten(), (y != last).nonzero().flatten()
-    parts = list(other[: each * (CLIENTS - 1)].split(each))
-    parts.append(torch.cat([rare, other[each * (CLIENTS - 1) :]])[:each])
-    return Federation.from_datasets(
-        [(x[i], y[i]) for i in parts],
-        validation=fed.validation,
-        test=fed.test,
-        classes=data.classes,
-        name=data.name,
-    ), _net(data)
+    dataset = _dataset(source)
+    fed = federation(dataset, clients=1, samples=SAMPLES[source], seed=seed)
+    inputs, labels = fed.client(0)
+    size = len(labels) // CLIENTS
+    is_rare = labels == dataset.classes - 1
+    rare, common = is_rare.nonzero().flatten(), (~is_rare).nonzero().flatten()
+    shares = list(common[: size * (CLIENTS - 1)].split(size))
+    holder = torch.cat([rare, common[size * (CLIENTS - 1) :]])[:size]
+    pairs = [(inputs[share], labels[share]) for share in (*shares, holder)]
+    return _rebuilt(fed, dataset, pairs)
 
 
-SCENARIOS: dict[str, Callable[[str, int], Made]] = {
+def _rebuilt(fed: Federation, dataset: Dataset, pairs: list[tuple[Tensor, Tensor]]) -> Made:
+    """Other clients before the same server."""
+    server = {"validation": fed.validation, "test": fed.test}
+    rebuilt = Federation.from_datasets(pairs, **server, classes=dataset.classes, name=dataset.name)
+    return rebuilt, _net(dataset)
+
+
+SCENARIOS: dict[str, Scenario] = {
     "alike": dealt(),
     "sizes": dealt(dirichlet_sizes(1.0, floor=5)),
     "Dirichlet 0.5": dealt(dirichlet_labels(0.5, floor=5)),
@@ -111,7 +120,7 @@ def lesser(scenario: str, fed: Federation) -> list[int] | None:
     Graded scenarios: the worse half; irrelevant clients; rare class: all but its holder
     """
     if scenario in ("wrong labels", "noisy inputs"):
-        return [k for k, level in enumerate(LEVELS) if level >= LEVELS[len(LEVELS) // 2]]
+        return [client for client, level in enumerate(LEVELS) if level >= LEVELS[CLIENTS // 2]]
     if scenario == "irrelevant":
         return sorted(fed.corrupted)
     return list(range(CLIENTS - 1)) if scenario == "rare class" else None
@@ -119,26 +128,27 @@ def lesser(scenario: str, fed: Federation) -> list[int] | None:
 
 def resampled(fed: Federation, seed: int) -> Federation:
     """The same federation; the server's validation samples are drawn again from themselves."""
-    x, y = fed.validation
-    pick = torch.randint(len(y), (len(y),), generator=stream(seed, "validation drawn again"))
-    return replace(fed, validation=(x[pick], y[pick]))
+    inputs, labels = fed.validation
+    generator = stream(seed, "validation drawn again")
+    drawn = torch.randint(len(labels), (len(labels),), generator=generator)
+    return replace(fed, validation=(inputs[drawn], labels[drawn]))
 
 
-def _each(many: int) -> Split:
-    """A split that deals ``many`` random samples to everybody, and no more."""
+def _each(size: int) -> Split:
+    """A split that deals ``size`` random samples to everybody, and no more."""
 
     def split(y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
         order = torch.randperm(len(y), generator=generator)
-        return list(order[: many * clients].tensor_split(clients))
+        return list(order[: size * clients].tensor_split(clients))
 
     return split
 
 
-def _data(source: str) -> Dataset:
-    words = 200 if source.startswith("sms") else None
-    return load(source, dtype=torch.float64, vocabulary=words)
+def _dataset(source: str) -> Dataset:
+    vocabulary = 200 if source.startswith("sms") else None
+    return load(source, dtype=torch.float64, vocabulary=vocabulary)
 
 
-def _net(data: Dataset) -> Model:
-    inputs = data.x[0].numel()
-    return logistic(inputs, 2) if data.classes == 2 else mlp(inputs, 32, data.classes)
+def _net(dataset: Dataset) -> Model:
+    inputs = dataset.x[0].numel()
+    return logistic(inputs, 2) if dataset.classes == 2 else mlp(inputs, 32, dataset.classes)
