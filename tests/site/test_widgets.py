@@ -58,7 +58,8 @@ CRAMPED = """e => { const bar = innerWidth > 1000 ? 0 : // it covers the top of 
       || i.matches("input, select, button, .w-tip") && at.height < 23.9)
     .map(([i, at]) => `${i.tagName} ${i.ariaLabel}, ${at.width} x ${at.height} px: ${at.top} to ${
       at.bottom} of ${innerHeight}`)]; }"""
-AXE = """only => axe.run(".fedlab-widget", { runOnly: { type: "tag", values: only } })
+AXE = """only => axe
+  .run(".fedlab-widget", { runOnly: { type: "tag", values: only }, preload: false })
   .then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"""
 LISTEN = """e => { const said = window.said = [];
   for (const live of e.querySelectorAll("[role=status], [aria-live], output")) {
