@@ -39,6 +39,7 @@ def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -
     """A whole number in [low, high]: Python's or NumPy's, never a bool."""
     limits = "" if low is None else f" of at least {low}" if high is None else f" of {low}..{high}"
     message = f"{name}: expected a whole number{limits}, got {shown(value)}"
+    # True counts as 1 in Python, and hardly ever means it.
     if isinstance(value, bool | np.bool_ | Tensor):
         raise TypeError(message)
     try:
@@ -160,6 +161,7 @@ def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
         tensor = value.detach() if value.requires_grad else value
     else:
         tensor = _from_numpy(message, value)
+    # None of these can be read entry by entry.
     without_entries = tensor.is_nested or tensor.is_sparse or tensor.is_meta
     if without_entries or tensor.is_complex() or tensor.is_quantized:
         raise TypeError(message)
@@ -205,6 +207,7 @@ def reals(
     tensor = array(name, value, shape)
     if tensor.dtype == torch.bool:
         raise TypeError(f"{name}: expected numbers {dims(shape)}, got {shown(tensor)}")
+    # Half precision is widened: sums over many samples would lose their digits.
     if not tensor.is_floating_point() or tensor.element_size() < 4:
         tensor = tensor.to(dtype or torch.float32)
     if finite and not torch.isfinite(tensor).all():

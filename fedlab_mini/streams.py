@@ -23,6 +23,7 @@ def stream(seed: int, purpose: str, *index: int) -> torch.Generator:
     """
     whole_seed = checks.whole("seed", seed, None)
     key = "/".join(map(str, (whole_seed, purpose, *index)))
+    # Hashed, so that neighbouring seeds and indices have unrelated streams.
     digest = hashlib.sha256(key.encode()).digest()
     stream_seed = int.from_bytes(digest[:8], "big") >> 1
     return torch.Generator().manual_seed(stream_seed)

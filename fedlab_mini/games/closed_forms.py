@@ -63,6 +63,7 @@ def airport(costs: Sequence[float] | Tensor) -> Game:
     if (lengths < 0).any():
         raise ValueError("costs: expected numbers of at least 0")
     players = len(lengths)
+    # Sorted by length, each further piece is used by one player less.
     by_length = lengths.argsort()
     pieces = torch.diff(lengths[by_length], prepend=lengths.new_zeros(1))
     users = torch.arange(players, 0, -1)  # of each piece
@@ -100,6 +101,7 @@ def _pivotal_chance(votes: list[int], player: int, quota: int) -> float:
     ways[0][0] = 1
     for vote in votes[:player] + votes[player + 1 :]:
         for members in range(players - 1, 0, -1):
+            # Downwards, so that a player's votes are added once at most.
             for vote_sum in range(quota - 1, vote - 1, -1):
                 ways[members][vote_sum] += ways[members - 1][vote_sum - vote]
     short_by = max(0, quota - votes[player])

@@ -99,6 +99,7 @@ def _stacked(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
     later_parameters = net.P - weight[0].numel() - bias[0].numel()
     stack_size = max(1, LATER_BYTES // (later_parameters * theta.element_size()))
     quality = torch.empty(len(shares), dtype=torch.float64, device=shares.device)
+    # By halves: neighbours share most of their sums.
     for rows in _by_halves(shares).split(stack_size):
         later_layers = _later_layers(net, models[:, -later_parameters:], shares[rows], totals[rows])
         outputs = [_class_scores(shares[rows], first, later_layers) for first in first_outputs]

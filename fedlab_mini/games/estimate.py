@@ -60,6 +60,7 @@ class Asked:
         """The estimator's result, with its bill; without standard errors it is exact."""
         if stderr is None:
             stderr = torch.zeros(self.game.n, dtype=torch.float64)
+        # Training is paid by the member, evaluation by the coalition.
         members = sum(int(code).bit_count() for code in self.codes)
         client_epochs = members * self.game.client_epochs
         return Estimate(values, stderr, len(self.codes), client_epochs, method)

@@ -67,6 +67,7 @@ class Game:
         self._tallies: list[set[int]] = []
         self.evaluations = 0
         if not isinstance(mark, Mapping):
+            # Taken now: what the function refers to may change while the game lives.
             identity = value if mark is None else checks.text("mark", mark)
             mark = files.mark("game", name=name, value=identity)
         self._mark = files.mark("game", mark, players=self.n)
@@ -80,6 +81,7 @@ class Game:
     def __call__(self, coalitions: Tensor) -> Tensor:
         """Worth [C] of the coalitions [C, n]; each is computed once in the game's life."""
         codes = encode(self._checked(coalitions))
+        # Asked counts, known or not: a bill must not depend on what was asked before.
         for tally in self._tallies:
             tally.update(codes.tolist())
         worth = self._look_up(codes)
@@ -143,6 +145,7 @@ class Game:
                 members = coalitions[first].nonzero().flatten().tolist()
                 raise ValueError(f"value: gave {float(worth[first])} for the coalition {members}")
             self._remember(batch_codes, worth.numpy())
+            # After every batch: a killed run loses one batch at most.
             if self.checkpoint is not None:
                 self.save(self.checkpoint)
 
@@ -175,6 +178,7 @@ def encode(coalitions: Tensor) -> np.ndarray:
     if players <= 62:
         place_values = np.int64(1) << np.arange(players, dtype=np.int64)
         return members @ place_values
+    # No 64-bit integer has room for more: Python's have.
     packed = np.packbits(members, axis=1, bitorder="little")
     codes = [int.from_bytes(row.tobytes(), "little") for row in packed]
     return np.array(codes, dtype=object)

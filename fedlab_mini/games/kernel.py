@@ -54,6 +54,7 @@ def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tens
     times: dict[int, int] = {}
     draw_count = 2 * pairs
     for _ in range(TRIES):
+        # The kernel weighs sizes; coalitions of one size are all alike.
         size_indices = torch.multinomial(
             size_weights, draw_count, replacement=True, generator=generator
         )

@@ -36,6 +36,7 @@ def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = F
         orders = _random_orders(game.n, drawn_orders, stream(seed, "orders"))
         gains = _marginal_gains(game, orders)
         if antithetic:
+            # An order and its reverse are one sample: they depend on each other.
             gains = (gains + _marginal_gains(game, orders.flip(1))) / 2
     method = "antithetic permutations" if antithetic else "permutations"
     return asked.estimate(method, gains.mean(0), _standard_error(gains))
@@ -72,6 +73,7 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
         sweeps = -(-samples // players)
         leaders = _random_orders(players, sweeps, generator).flatten()[:samples]
         orders = _random_orders(players, samples, generator)
+        # Behind its leader an order keeps the others as they were drawn.
         followers = orders[orders != leaders[:, None]].view(samples, players - 1)
         orders = torch.cat([leaders[:, None], followers], 1)
         gains = _truncated_gains(game, orders, tolerance)
@@ -88,6 +90,7 @@ def _random_orders(n: int, samples: int, generator: torch.Generator) -> Tensor:
 
 def _marginal_gains(game: Game, orders: Tensor) -> Tensor:
     """What every player adds in every order: [samples, n]."""
+    # In parts: the prefixes of all orders at once may not fit into memory.
     at_once = max(1, ASKED_AT_ONCE // (game.n + 1))
     return torch.cat([_gains_of_orders(game, part) for part in orders.split(at_once)])
 

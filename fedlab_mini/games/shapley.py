@@ -39,6 +39,7 @@ def semivalue(game: Game, chances: np.ndarray) -> Tensor:
     sizes = np.bitwise_count(np.arange(len(worth), dtype=np.uint32))
     values = []
     for player in range(game.n):
+        # Bit i of the index says whether player i is in: a reshape parts the two.
         pairs = worth.reshape(-1, 2, 1 << player)  # [.., without / with the player, ..]
         joined_before = sizes.reshape(pairs.shape)[:, 0]
         gains = pairs[:, 1] - pairs[:, 0]
@@ -84,6 +85,7 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     member = coalitions.double()
     absent = 1 - member
     inside, outside = member.sum(0), absent.sum(0)
+    # A player whom no coalition holds divides by 1; the mean is not used then.
     mean_inside = worth @ member / inside.clamp(min=1)
     mean_outside = worth @ absent / outside.clamp(min=1)
     values = mean_inside - mean_outside

@@ -54,6 +54,7 @@ def round_game(
     theta = checks.reals("theta", theta, [net.P])
     updates = checks.reals("updates", updates, ["m", net.P])
     x = checks.array("x", x, ["N", "..."])
+    # Whole numbers stay whole: an embedding reads them as indices.
     if x.is_floating_point():
         x = checks.reals("x", x, ["N", "..."])
     theta, updates, x = _common_type(theta, updates, x)

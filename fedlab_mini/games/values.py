@@ -50,6 +50,7 @@ def least_core(game: Game) -> Estimate:
     with asking(game, MOST_PLAYERS) as asked:
         members, worth, gain = _constraints(game)
         shortfall = _shortfall(members, worth, gain)
+        # Without a little room, rounding would leave no share that meets all constraints.
         slack = TIGHT * _largest(worth, gain)
         shares = _shortest(members, worth - shortfall - slack, gain)
     return asked.estimate("least core", torch.tensor(shares))
@@ -81,12 +82,14 @@ def nucleolus(game: Game) -> Estimate:
     rank = 1
     while rank < game.n:
         _, shortfall, prices = _program(members, worth, fixed_rows, fixed_sums)
+        # A price above 0: in every optimum this coalition is short by just so much.
         settled = prices > TIGHT
         fixed_rows = np.concatenate([fixed_rows, members[settled]])
         fixed_sums = np.concatenate([fixed_sums, worth[settled] - shortfall])
         rank, previous = np.linalg.matrix_rank(fixed_rows), rank
         if rank == previous:
             raise ArithmeticError("nucleolus: the solver's prices fix no coalition")
+        # What the fixed rows determine can change no more.
         fixed_basis = np.linalg.svd(fixed_rows, full_matrices=False)[2][:rank]
         residuals = members - members @ fixed_basis.T @ fixed_basis
         undecided = np.linalg.norm(residuals, axis=1) > 1e-7

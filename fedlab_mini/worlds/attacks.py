@@ -36,7 +36,6 @@ class sign_flip(UpdateAttack):
         checks.store(self, strength=checks.number("strength", self.strength, 0, ends="()"))
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        """See `UpdateAttack`; nothing is random here."""
         return -self.strength * _matrix(updates)
 
 
@@ -50,9 +49,9 @@ class free_ride(UpdateAttack):
         checks.store(self, noise=checks.number("noise", self.noise, 0))
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        """See `UpdateAttack`; only the shape of the honest updates is used."""
         updates = _matrix(updates)
         checks.instance("generator", generator, Generator, "a torch.Generator")
+        # Double precision on the CPU: the same noise in every type and on every device.
         drawn = torch.randn(updates.shape, generator=generator, dtype=torch.float64)
         return (self.noise * drawn).to(updates)
 
@@ -67,7 +66,6 @@ class scale(UpdateAttack):
         checks.store(self, factor=checks.number("factor", self.factor))
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        """See `UpdateAttack`; nothing is random here."""
         return self.factor * _matrix(updates)
 
 
@@ -76,12 +74,12 @@ class replay(UpdateAttack):
     """Trains nothing: sends the server's last step back; zeros in round 1."""
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
-        """See `UpdateAttack`; ValueError if ``previous`` does not fit the updates."""
         updates = _matrix(updates)
         if previous is None:
             return torch.zeros_like(updates)
         last_step = checks.reals("previous", previous, ["..."], finite=False).to(updates)
         vector, matrix = updates.shape[1:], updates.shape
+        # One step for all rows, or one per row where several trainings run side by side.
         if last_step.shape not in (vector, matrix):
             expected = f"{checks.dims(vector)} or {checks.dims(matrix)}"
             got = checks.dims(last_step.shape)

@@ -32,6 +32,7 @@ class DataCorruption:
         y = checks.wholes("y", y, [len(x)], 0, classes - 1)
         checks.instance("generator", generator, Generator, "a torch.Generator")
         new_x, new_y = self.change(x.clone(), y.clone(), classes, generator)
+        # Compared, not declared: a new label may be the one that was there.
         inputs_changed = (new_x != x).flatten(1).any(1)
         return new_x, new_y, inputs_changed | (new_y != y)
 
@@ -50,7 +51,6 @@ class flip_labels(DataCorruption):
         checks.store(self, share=checks.number("share", self.share, 0, 1))
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
-        """See `DataCorruption`; ValueError if there is only one class."""
         if classes < 2:
             raise ValueError(f"classes: flip_labels needs another class to flip to, got {classes}")
         flipped = _random_positions(self.share, y, generator)
@@ -75,7 +75,6 @@ class relabel_as(DataCorruption):
         )
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
-        """See `DataCorruption`; ValueError if the target is no class."""
         relabelled = _random_positions(self.share, y, generator)
         y[relabelled] = checks.whole("target", self.target, 0, classes - 1)
         return x, y
@@ -98,9 +97,9 @@ class swap_labels(DataCorruption):
         return f"swap_labels({', '.join(map(str, self.pairs))})"
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
-        """See `DataCorruption`; nothing is random here. ValueError if a pair names no class."""
         pairs = checks.wholes("pairs", self.pairs, ["pairs", 2], 0, classes - 1)
         first_class, second_class = pairs.to(y).T
+        # Through a table: one after the other, a swapped label could be swapped back.
         new_label = torch.arange(classes, device=y.device)
         new_label[first_class] = second_class
         new_label[second_class] = first_class
@@ -129,7 +128,6 @@ class delete_words(DataCorruption):
         )
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
-        """See `DataCorruption`; ValueError if x does not hold whole numbers of at least 0."""
         if x.ndim != 2 or (x < 0).any() or (x != x.round()).any():
             raise ValueError(
                 "x: delete_words needs word counts or token ids [n, d], whole and at least 0; "
@@ -170,12 +168,12 @@ class backdoor(DataCorruption):
         """x [n, d] with the square set to 1, as a new tensor: the trigger, for testing a model."""
         x = checks.reals("x", x, ["n", "d"])
         shape = image("shape", self.shape, x.shape[1])
+        # A copy: the clean image is the trigger's control.
         images = x.clone().view(-1, *shape)
         images[:, :, -self.size :, -self.size :] = 1
         return images.view(x.shape)
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
-        """See `DataCorruption`; ValueError if the target is no class or the shape does not fit."""
         stamped = _random_positions(self.share, y, generator)
         x[stamped] = self.stamp(x)[stamped]
         if self.target is not None:
@@ -199,6 +197,7 @@ def _deleted(message: Tensor, messages: int, share: float, generator: Generator)
     random_keys = torch.rand(len(message), generator=generator, dtype=torch.float64).to(
         message.device
     )
+    # Message plus a number in [0, 1): sorted, each message's words are shuffled among themselves.
     shuffled = (message + random_keys).argsort()  # within each row
     ranks = torch.empty_like(message)
     ranks[shuffled] = torch.arange(len(message), device=message.device) - message_starts[message]

@@ -38,6 +38,7 @@ def server_samples(
     if isinstance(wanted, Dataset):
         if wanted.classes != data.classes:
             raise ValueError(f"{name}: has {wanted.classes} classes, the data {data.classes}")
+        # A Dataset of its own takes nothing from the clients.
         return (wanted.x, wanted.y), order
     count = checks.whole(name, wanted, 1, len(order) - 1)
     first = order[:count]
@@ -56,6 +57,7 @@ def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Te
             f"split: expected a split such as fm.iid(), got {shown_split}: {error}"
         ) from error
     groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups]
+    # A split of anybody's own: what it gives is checked like any other argument.
     all_positions = torch.cat(groups)
     if len(groups) != clients or len(all_positions.unique()) != len(all_positions):
         raise ValueError(f"split: {shown_split} did not give {clients} disjoint groups")
@@ -97,9 +99,11 @@ class Corruption:
             if client in self.attacks:
                 raise ValueError(f"{name}: expected one attack at most, got {corruption!r} too")
             self.attacks[client] = corruption
+            # Attacks act on updates, every round: no sample is changed.
             return torch.zeros(len(y), dtype=torch.bool)
         such_as = "a corruption such as fm.flip_labels(0.4)"
         change = checks.instance(name, corruption, DataCorruption, such_as)
+        # A stream for each: what is done to one client changes nothing for another.
         generator = stream(self.seed, "corruption", client, number)
         new_x, new_y, changed = change(x, y, self.classes, generator)
         self.samples[client] = new_x, new_y

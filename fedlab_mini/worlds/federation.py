@@ -60,6 +60,7 @@ class Federation:
         if int(sizes.sum()) != len(y):
             raise ValueError(f"sizes: add up to {int(sizes.sum())}, there are {len(y)} samples")
         server = {
+            # What decides must be finite; a client that is not can be left out.
             part: _owned(_checked_samples(part, getattr(self, part), classes, like=x, finite=True))
             for part in ("validation", "test")
         }
@@ -107,6 +108,7 @@ class Federation:
     @property
     def label_counts(self) -> Tensor:
         """How many samples of each class every client holds: [K, classes]."""
+        # One count over all pairs (client, class).
         cells = _owner(self.sizes) * self.classes + self.y.cpu()
         counts = torch.bincount(cells, minlength=self.clients * self.classes)
         return counts.view(self.clients, self.classes)
@@ -172,42 +174,37 @@ class Federation:
         raises  ValueError or TypeError naming the argument: no client, an empty client, shapes that
                 differ, labels that are no integers in range, server samples that are not finite
         """
-        try:
-            given = list(datasets)
-        except TypeError:
-            shown = checks.shown(datasets)
-            raise TypeError(f"datasets: expected a pair (x, y) a client, got {shown}") from None
-        if not given:
+        such_as = "a pair (x, y) a client"
+        pairs = list(checks.instance("datasets", datasets, Iterable, such_as))  # type: ignore
+        if not pairs:
             raise ValueError("datasets: expected at least one client, got none")
         samples: list[Samples] = []
-        for client, pair in enumerate(given):
+        for client, pair in enumerate(pairs):
+            # The first client decides the type: mixed ones would be widened in silence.
             first_x = samples[0][0] if samples else None
             samples.append(_checked_samples(f"datasets[{client}]", pair, like=first_x))
-        server = {
-            "validation": _checked_samples("validation", validation),
-            "test": _checked_samples("test", test),
-        }
-        least_classes = 1 + max(int(labels.max()) for _, labels in [*samples, *server.values()])
+        validation = _checked_samples("validation", validation)
+        test = _checked_samples("test", test)
+        top_label = max(int(labels.max()) for _, labels in [*samples, validation, test])
         x = torch.cat([inputs for inputs, _ in samples])
         sizes = torch.tensor([len(labels) for _, labels in samples])
         unusable = _not_finite(x, sizes)
         if len(unusable) == len(sizes):
             raise ValueError("datasets: the inputs of every client hold NaN or infinite values")
+        # Others can go on without them, as they could without a client that is offline.
         if unusable:
             clients = ", ".join(map(str, unusable))
-            warnings.warn(
-                f"datasets: client {clients} holds NaN or infinite "
-                "inputs and is excluded from training",
-                stacklevel=2,
-            )
+            message = f"client {clients} holds NaN or infinite inputs and is excluded from training"
+            warnings.warn(f"datasets: {message}", stacklevel=2)
         if classes is None:
-            classes = least_classes
+            classes = top_label + 1
         return cls(
             x=x,
             y=torch.cat([labels for _, labels in samples]),
             sizes=sizes,
-            **server,
-            classes=checks.whole("classes", classes, least_classes),
+            validation=validation,
+            test=test,
+            classes=checks.whole("classes", classes, top_label + 1),
             unusable=frozenset(unusable),
             name=name,
             truth={} if truth is None else truth,
@@ -235,10 +232,12 @@ def federation(
     """
     clients = check_deal(data, clients)
     positions = torch.randperm(len(data), generator=stream(seed, "server samples"))
+    # The server draws first: its samples are the same whatever the split and the corruption.
     validation_samples, positions = server_samples("validation", validation, data, positions)
     test_samples, positions = server_samples("test", test, data, positions)
     if samples is not None:
         positions = positions[: checks.whole("samples", samples, clients, len(positions))]
+    # Sorted, so that a split sees the labels in the order of the data set.
     positions = positions.sort().values
     split = iid() if split is None else split
     groups = deal(split, data.y[positions], clients, stream(seed, "split"))

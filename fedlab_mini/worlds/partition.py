@@ -30,6 +30,7 @@ class LabelSplit:
         checks.instance("generator", generator, Generator, "a torch.Generator")
         _check_enough(labels, clients, least=1)
         groups = self.deal(labels.cpu(), clients, generator)
+        # Ascending: the order in which a split deals must not reach the minibatches.
         return [group.sort().values.to(labels.device) for group in groups]
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
@@ -42,7 +43,6 @@ class iid(LabelSplit):
     """Samples shuffled and dealt evenly: client sizes differ by at most one."""
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """See `LabelSplit`."""
         positions = _shuffled(torch.arange(len(y)), generator)
         return list(positions.tensor_split(clients))
 
@@ -51,7 +51,8 @@ class iid(LabelSplit):
 class by_class(LabelSplit):
     """Client k holds c = classes_per_client classes: k*c, k*c+1, ..., counted round.
 
-    A class held by several clients is shuffled and shared evenly among them.
+    A class held by several clients is shuffled and shared evenly among them. Only classes that
+    occur count; ValueError where a client or a class cannot have its share.
     """
 
     classes_per_client: int = 1
@@ -61,11 +62,6 @@ class by_class(LabelSplit):
         checks.store(self, classes_per_client=count)
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """See `LabelSplit`. Only classes that occur in ``y`` count.
-
-        ValueError if a client cannot have that many classes, if K clients cannot hold all, or if a
-        class has fewer samples than holders.
-        """
         dealt: list[list[Tensor]] = [[] for _ in range(clients)]
         holders = self._holders(y.unique().tolist(), clients)
         for label, members in holders.items():
@@ -90,6 +86,7 @@ class by_class(LabelSplit):
                 "classes; raise it, or leave classes out with Dataset.only_classes"
             )
         holders: dict[int, list[int]] = {label: [] for label in present}
+        # Counted round, so that all classes have as many holders, give or take one.
         for slot in range(clients * each):
             label = present[slot % len(present)]
             holders[label].append(slot // each)
@@ -110,7 +107,6 @@ class sorted_shards(LabelSplit):
         checks.store(self, shards_per_client=count)
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """See `LabelSplit`; ValueError if there are fewer samples than shards."""
         _check_enough(y, clients, self.shards_per_client)
         shuffled = _shuffled(torch.arange(len(y)), generator)
         # The sort is stable, so that within a label the order stays random.
@@ -138,12 +134,14 @@ class Dirichlet(LabelSplit):
         Gamma(alpha) is Gamma(alpha + 1) * U^(1 / alpha); in logarithms nothing underflows to zero.
         """
         shape = torch.full((clients,), self.alpha + 1, dtype=torch.float64)
-        gamma = torch._standard_gamma(shape, generator=generator)  # torch.distributions takes none
-        uniform = torch.rand(clients, generator=generator, dtype=torch.float64)
-        uniform = 1 - uniform  # in (0, 1], so that its logarithm is finite
+        # torch.distributions takes no generator.
+        gamma = torch._standard_gamma(shape, generator=generator)
+        # In (0, 1], so that the logarithm is finite.
+        uniform = 1 - torch.rand(clients, generator=generator, dtype=torch.float64)
         log_weights = gamma.log() + uniform.log() / self.alpha
         running_shares = log_weights.softmax(0).cumsum(0)
         cuts = (running_shares * total).round().long().clamp(max=total)
+        # Rounding must not lose the last sample.
         cuts[-1] = total
         start = torch.zeros(1, dtype=torch.long)
         return cuts.diff(prepend=start).tolist()
@@ -161,7 +159,6 @@ class dirichlet_labels(Dirichlet):
     """
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """See `LabelSplit`; ValueError if there are too few samples for the floor."""
         _check_enough(y, clients, self.floor)
         dealt: list[list[Tensor]] = [[] for _ in range(clients)]
         for label in y.unique():
@@ -181,7 +178,6 @@ class dirichlet_sizes(Dirichlet):
     """
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """See `LabelSplit`; ValueError if there are too few samples for the floor."""
         _check_enough(y, clients, self.floor)
         positions = _shuffled(torch.arange(len(y)), generator)
         above_floor = len(y) - clients * self.floor
@@ -205,6 +201,7 @@ def _raise_to_floor(groups: list[Tensor], floor: int, generator: Generator) -> l
     for client in range(len(groups)):
         while len(groups[client]) < floor:
             sizes = [len(group) for group in groups]
+            # The largest group misses them least, and stays above the floor.
             largest = sizes.index(max(sizes))
             missing = floor - sizes[client]
             moved_count = min(missing, sizes[largest] - floor)

@@ -58,6 +58,7 @@ def irrelevant_digits(
     relevant = checks.whole("relevant", relevant, 1, len(even))
     irrelevant = checks.whole("irrelevant", irrelevant, 0, len(odd))
     split = sorted_shards(1) if split is None else split
+    # Full MNIST gets the paper's own numbers, a smaller set the same shares.
     if len(even) >= 14_000:
         server = {"validation": 1_000, "test": 4_000}
     else:
@@ -78,6 +79,7 @@ def irrelevant_digits(
         )
         if corrupt is None or good.attacks or good.noise[client] > 0:
             break
+    # One map for all irrelevant clients: together they could teach it to the model.
     new_label = torch.randperm(5, generator=stream(seed, "odd to even"))
     labels = new_label[odd.y]
     samples = [good.client(client) for client in range(relevant)]
@@ -85,6 +87,7 @@ def irrelevant_digits(
         groups = split(labels, irrelevant, stream(seed, "irrelevant split"))
         samples += [(odd.x[group], labels[group]) for group in groups]
     ids = _random_ids(relevant + irrelevant, seed, "who is irrelevant")
+    # Ids are drawn, so that no method can tell who is who by their order.
     good_ids, odd_ids = ids[:relevant], ids[relevant:]
     truth = {ids[client]: corruption for client, corruption in good.truth.items()}
     truth |= dict.fromkeys(odd_ids, f"odd digits named as even, mapping={new_label.tolist()}")
@@ -133,6 +136,7 @@ def skewed_digits(
     corruption = flip_labels(noise) if corrupt is None else corrupt
     clean = corrupt is None and noise == 0
     corrupted = 0 if clean else round(share * clients)
+    # A larger share keeps the corrupted clients of a smaller one: curves over it are paired.
     noisy_ids = sorted(_random_ids(clients, seed)[:corrupted])
     server_size = min(len(data) // 5, 5_000)
     return federation(
@@ -172,6 +176,7 @@ def noisy_digits(
     noise_set = checks.whole("noise_set", noise_set, 1, 3)
     if noise_set == 2 and clients != len(LEVELS):
         raise ValueError(f"clients: set 2 has noise levels for {len(LEVELS)} clients")
+    # Full MNIST gets the paper's own numbers, a smaller set the same shares.
     large = len(data) >= 14_000
     client_samples = 10_000 if large else None
     server_size = 2_000 if large else len(data) // 5
@@ -223,6 +228,7 @@ def spam(
     if isinstance(data, str):
         data = load(data, dtype=dtype, features=features)
     clients = check_deal(data, clients)
+    # Every label flipped: with two classes the strongest label noise there is.
     corruption = flip_labels(1.0) if corrupt is None else corrupt
     corrupted_ids = sorted(_random_ids(clients, seed)[: round(share * clients)])
     fed = federation(
@@ -239,7 +245,9 @@ def spam(
 
 def standardised(fed: Federation) -> Federation:
     """The same federation with mean 0 and variance 1 in every input column of its clients."""
+    # By the clients' columns alone, as a server would that has seen their sums.
     centre, spread = fed.x.mean(0), fed.x.std(0, correction=0)
+    # A column that is the same everywhere becomes 0 and not NaN.
     spread = torch.where(spread > 0, spread, 1)
 
     def standardise(x: Tensor) -> Tensor:

@@ -88,6 +88,7 @@ def _image_dataset(data_card: Card, part: str | None, dtype: torch.dtype) -> Dat
     arrays = [read(data_card, each) for each in parts]
     pixels = np.concatenate([images.reshape(len(images), -1) for images, _ in arrays])
     labels = np.concatenate([labels for _, labels in arrays])
+    # Pixels in [0, 1]; scikit-learn's digits have 17 shades of grey.
     brightest = 16 if data_card.name == "digits" else 255
     return Dataset(
         x=torch.from_numpy(pixels).to(dtype).div_(brightest),

@@ -94,6 +94,7 @@ class Dataset:
         count = len(chosen)
         if len(set(chosen)) != count:
             raise ValueError(f"classes: expected different classes, got {chosen}")
+        # -1 marks the classes that are left out.
         new_label = torch.full((self.classes,), -1, device=self.y.device)
         new_label[chosen] = torch.arange(count, device=self.y.device)
         relabelled = new_label[self.y]
@@ -119,6 +120,7 @@ class Dataset:
 
     def sha256(self) -> str:
         """Fingerprint of the samples: shape, type and bytes of x and y."""
+        # Shape and type count: the same bytes in another shape are other samples.
         title = f"{list(self.x.shape)} {self.x.dtype} {self.classes}"
         digest = hashlib.sha256(title.encode())
         for tensor in (self.x, self.y):

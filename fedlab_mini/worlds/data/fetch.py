@@ -42,6 +42,7 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
     else:
         places = {file: target / file.path for file in data_card.files}
     missing = [file for file, path in places.items() if not _present(data_card, file, path)]
+    # Several files may come in one archive: it is fetched once.
     downloads = dict.fromkeys(file.download for file in missing if file.download)
     try:
         for download in downloads:
@@ -72,8 +73,10 @@ def _fetch_files(
     progress: bool,
 ) -> None:
     target.mkdir(parents=True, exist_ok=True)
+    # Beside the target, so that the last step is a rename on one file system.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target) as folder:
         arrived = Path(folder) / "download"
+        # Compressed on the way, the bytes would have another hash.
         as_stored = {"Accept-Encoding": "identity"}
         downloader = pooch.HTTPDownloader(progressbar=progress, headers=as_stored)
         with open(arrived, "wb") as out:

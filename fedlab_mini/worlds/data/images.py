@@ -57,6 +57,7 @@ def cifar10(card: Card, part: str | None) -> Arrays:
             images, labels = arrays[images_name], arrays[labels_name]
     else:
         images, labels = _cifar_batch(card, part)
+    # Two ways to the arrays: their hashes say that both give the same.
     for name, array in ((images_name, images), (labels_name, labels)):
         digest = hashlib.sha256(array.tobytes()).hexdigest()
         expected = card.arrays[name]
@@ -84,6 +85,7 @@ def _idx(path: Path) -> np.ndarray:
     """The idx format: two zero bytes, type 8 (bytes), number of axes, big-endian sizes, values."""
     with gzip.open(path) as stream:
         content = stream.read()
+    # The fourth byte is the number of axes; each has a four-byte size.
     axes = content[3]
     shape = np.frombuffer(content, ">i4", axes, offset=4)
     values = np.frombuffer(content, np.uint8, offset=4 + 4 * axes)

@@ -81,6 +81,7 @@ def _card(name: str, entry: dict[str, Any]) -> Card:
 
 def _file(entry: dict[str, Any], archive: Download | None) -> File:
     address = entry.pop("url", None)
+    # A member of an archive has the archive's address, other files their own.
     if "member" in entry:
         return File(**entry, download=archive)
     download = None if address is None else Download(address, entry["size"], entry["sha256"])

@@ -96,5 +96,6 @@ def _ways_out(card: Card, file: File) -> str:
 
 def in_use(card: Card) -> tuple[File, ...]:
     """The files that a load reads here: files that stand for the set if found, else its own."""
+    # All or none: parts of two sources may not fit together.
     accepted = card.accepts and all(locate(file) for file in card.accepts)
     return card.accepts if accepted else card.files

@@ -97,6 +97,7 @@ def frequent_words(texts: Sequence[str], size: int) -> list[str]:
     counts: Counter[str] = Counter()
     for message in texts:
         counts.update(split_words(message))
+    # Ties in alphabetical order: the same vocabulary on every machine.
     words = sorted(counts, key=lambda word: (-counts[word], word))[:size]
     if not words:
         raise ValueError("messages: hold no word of two or more letters or digits")
