@@ -111,9 +111,9 @@ def ladder(data: Dataset, source: str, seed: int, alpha: float | None = None) ->
     )
 
 
-def trained(fed: Federation, net: Model, rule: FedAvg, seed: int) -> History:
+def trained(fed: Federation, net: Model, strategy: FedAvg, seed: int) -> History:
     """The training that all of these studies share."""
-    return train(fed, net, rule, rounds=ROUNDS, local=LOCAL, seed=seed)
+    return train(fed, net, strategy, rounds=ROUNDS, local=LOCAL, seed=seed)
 
 
 def left(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
@@ -132,12 +132,15 @@ def left(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
 def ablation(seed: int, source: str = "digits") -> Iterator[Row]:
     """Weights against equal weights, with our step and the printed one, and FedAvg."""
     data, net = setting(source)
-    rules = {**{name: CGSV(**given) for name, given in RULES.items()}, "FedAvg": FedAvg()}
+    strategies = {
+        **{method: CGSV(**options) for method, options in RULES.items()},
+        "FedAvg": FedAvg(),
+    }
     for split, alpha in SPLITS.items():
         fed = ladder(data, source, seed, alpha)
-        for name, rule in rules.items():
-            for metric, value in left(fed, trained(fed, net, rule, seed)):
-                yield f"{name}; {split}", metric, value
+        for method, strategy in strategies.items():
+            for metric, value in left(fed, trained(fed, net, strategy, seed)):
+                yield f"{method}; {split}", metric, value
 
 
 def ablation_mnist5k(seed: int) -> Iterator[Row]:
@@ -150,20 +153,20 @@ def steps(seed: int) -> Iterator[Row]:
     for source in IMAGES:
         data, net = setting(source)
         fed = ladder(data, source, seed)
-        for name, given in STEPS.items():
-            history = trained(fed, net, Watched(**given), seed)
-            for metric, value in (*watched(history.strategy, given), *left(fed, history)):
-                yield f"{name}; {source}", metric, value
+        for method, options in STEPS.items():
+            history = trained(fed, net, Watched(**options), seed)
+            for metric, value in (*watched(history.strategy, options), *left(fed, history)):
+                yield f"{method}; {source}", metric, value
 
 
-def watched(rule: object, given: dict) -> Iterator[tuple[str, float]]:
+def watched(strategy: object, options: dict) -> Iterator[tuple[str, float]]:
     """What the last ten rounds looked like; a step of one median length counts 1."""
-    assert isinstance(rule, Watched)
-    cosine, floor, length, turn = torch.tensor(rule.seen)[-10:].mean(0).tolist()
+    assert isinstance(strategy, Watched)
+    cosine, floor, length, turn = torch.tensor(strategy.seen)[-10:].mean(0).tolist()
     yield "mean cosine", cosine
     yield "cosine above floor", cosine - floor
     yield "length of an update", length
-    rate = given.get("server_lr", "median")
+    rate = options.get("server_lr", "median")
     yield LENGTH, 1.0 if isinstance(rate, str) else rate / length
     yield TURN, turn
 
@@ -172,11 +175,11 @@ def gammas(seed: int) -> Iterator[Row]:
     """gamma_0 from 0 to 1, labels wrong and skewed (Dirichlet 0.5), both steps."""
     data, net = setting("digits")
     fed = ladder(data, "digits", seed, 0.5)
-    for name, literal in {"CGSV": False, PRINTED: True}.items():
+    for method, literal in {"CGSV": False, PRINTED: True}.items():
         for gamma0 in GAMMAS:
             history = trained(fed, net, CGSV(gamma0, literal=literal), seed)
             for metric, value in left(fed, history):
-                yield f"{name}, gamma_0 = {gamma0:g}", metric, value
+                yield f"{method}, gamma_0 = {gamma0:g}", metric, value
 
 
 def one_has_nines(data: Dataset, seed: int, others: int = 5, each: int = 120) -> Federation:
@@ -186,7 +189,9 @@ def one_has_nines(data: Dataset, seed: int, others: int = 5, each: int = 120) ->
     nines, common = rest[data.y[rest] == 9], rest[data.y[rest] != 9]
     parts = [*common[: each * others].split(each)]
     parts.append(torch.cat([nines[: each // 2], common[-(each // 2) :]]))
-    samples = ((data.x[ids], data.y[ids]) for ids in (servers[:360], servers[360:], *parts))
+    samples = (
+        (data.x[indices], data.y[indices]) for indices in (servers[:360], servers[360:], *parts)
+    )
     validation, test, *clients = samples
     return Federation.from_datasets(clients, validation=validation, test=test)
 
@@ -203,28 +208,28 @@ def odd_clients(seed: int, source: str = "digits") -> Iterator[Row]:
     yield RARE, "cosine below the next", float(psi[:-1].min() - psi[-1])
     yield RARE, "missed beyond the next", float(missed[-1] - missed[:-1].max())
     nine = fed.test[1] == 9
-    rules = {
+    strategies = {
         "FedAvg": FedAvg(),
         UNIT: CGSV(1.0),
         RAW: CGSV(normalise=False),
         "CGSV": CGSV(),  # the last: its weights are read below
     }
-    for name, rule in rules.items():
-        history = trained(fed, net, rule, seed)
+    for method, strategy in strategies.items():
+        history = trained(fed, net, strategy, seed)
         recall = net.evaluate(history.theta[None], fed.test[0][nine], fed.test[1][nine])
-        yield name, RECALL, float(recall)
-        yield name, "accuracy", float(history.accuracy[-10:].mean())
+        yield method, RECALL, float(recall)
+        yield method, "accuracy", float(history.accuracy[-10:].mean())
     weights = history.scores[-1]
     yield RARE, WEIGHT, float(weights[-1] / weights[:-1].mean())
-    for name, attack in {"echo": replay(), "sign flip": sign_flip()}.items():
+    for method, attack in {"echo": replay(), "sign flip": sign_flip()}.items():
         samples = IMAGES[source]
         fed = federation(data, clients=CLIENTS, corrupt={4: attack}, samples=samples, seed=seed)
-        for suffix, given in FLOORS.items():
-            history = trained(fed, net, CGSV(**given), seed)
+        for suffix, options in FLOORS.items():
+            history = trained(fed, net, CGSV(**options), seed)
             weights = history.scores[-1]
             honest = (weights.sum() - weights[4]) / (CLIENTS - 1)
-            yield f"{name}{suffix}", WEIGHT, float(weights[4] / honest)
-            yield f"{name}{suffix}", "accuracy", float(history.accuracy[-10:].mean())
+            yield f"{method}{suffix}", WEIGHT, float(weights[4] / honest)
+            yield f"{method}{suffix}", "accuracy", float(history.accuracy[-10:].mean())
 
 
 def odd_clients_mnist5k(seed: int) -> Iterator[Row]:
@@ -238,7 +243,7 @@ def ablation_figure(results: Results) -> Figure:
     gains = {}
     for split in SPLITS:
         for step, pair in pairs.items():
-            weighed, equal = (results.values("accuracy", f"{name}; {split}") for name in pair)
+            weighed, equal = (results.values("accuracy", f"{method}; {split}") for method in pair)
             gains[f"{split}, {step}"] = weighed - equal
     return plots.dots(
         gains, xlabel="accuracy minus that of equal weights", reference={"no gain": 0.0}
@@ -248,11 +253,11 @@ def ablation_figure(results: Results) -> Figure:
 def steps_figure(results: Results) -> Figure:
     """How well the weights rank, the shortest step first, measured in lengths of an update."""
     names = [f"{step}; {source}" for step in STEPS if "mean" not in step for source in IMAGES]
-    lengths = {name: results.interval(LENGTH, name).mean for name in names}
+    lengths = {method: results.interval(LENGTH, method).mean for method in names}
     return plots.dots(
         {
-            f"{length:.1f}: {name.replace('; ', ', ')}": results.values(RANKS, name)
-            for name, length in sorted(lengths.items(), key=lambda item: item[1])
+            f"{length:.1f}: {method.replace('; ', ', ')}": results.values(RANKS, method)
+            for method, length in sorted(lengths.items(), key=lambda item: item[1])
         },
         xlabel="rank correlation of weight and label quality",
         ylabel="step, in lengths of a median update",
@@ -262,8 +267,8 @@ def steps_figure(results: Results) -> Figure:
 def gammas_figure(results: Results) -> Figure:
     """Accuracy against gamma_0, with our step and the printed one."""
     lines = {}
-    for step, name in {"our step": "CGSV", "printed step": PRINTED}.items():
-        variants = [f"{name}, gamma_0 = {gamma0:g}" for gamma0 in GAMMAS]
+    for step, method in {"our step": "CGSV", "printed step": PRINTED}.items():
+        variants = [f"{method}, gamma_0 = {gamma0:g}" for gamma0 in GAMMAS]
         lines[step] = torch.stack([results.values("accuracy", one) for one in variants], dim=1)
     return plots.curves(lines, x=list(GAMMAS), xlabel="gamma_0", ylabel="accuracy")
 
@@ -271,8 +276,8 @@ def gammas_figure(results: Results) -> Figure:
 def ablation_claims() -> Iterator[Claim]:
     """Ranking, weight, and accuracy, split by split."""
     for split in SPLITS:
-        for name, step in (("CGSV", FAIR), (PRINTED, FAIR_PRINTED)):
-            run, equal = f"{name}; {split}", f"{step}; {split}"
+        for method, step in (("CGSV", FAIR), (PRINTED, FAIR_PRINTED)):
+            run, equal = f"{method}; {split}", f"{step}; {split}"
             start = f"{run}: accuracy above "
             # The paper speaks of labels that are skewed as well as wrong.
             paper = split != "alike"
@@ -289,9 +294,9 @@ def ablation_claims() -> Iterator[Claim]:
             yield from sentences(end, start, paper)
 
 
-def pairs(name: str, equal: str) -> list[tuple[str, str]]:
+def pairs(method: str, equal: str) -> list[tuple[str, str]]:
     """A rule and its rival with equal weights, split by split."""
-    return [(f"{name}; {split}", f"{equal}; {split}") for split in SPLITS]
+    return [(f"{method}; {split}", f"{equal}; {split}") for split in SPLITS]
 
 
 def no_gain(metric: str, one: str, other: str) -> Test:
@@ -337,12 +342,12 @@ def steps_claims() -> Iterator[Claim]:
             "a step of 3 ranks worse than the printed one": higher(RANKS, one, three),
         }
         yield from sentences(tests, f"{source}: ")
-        for name in (one, three):
+        for method in (one, three):
             tests = {
-                "successive steps of the server oppose each other": within(TURN, -2, 0, name),
-                "clients agree more than with our step": higher("mean cosine", name, median),
+                "successive steps of the server oppose each other": within(TURN, -2, 0, method),
+                "clients agree more than with our step": higher("mean cosine", method, median),
             }
-            yield from sentences(tests, f"{name}: ")
+            yield from sentences(tests, f"{method}: ")
         floor = within("cosine above floor", -1, 0, median)
         same = within(RANKS, -0.05, 0.05, median, mean)
         yield from sentences({f"{median}: cosines end below those of pure noise": floor})
@@ -352,7 +357,7 @@ def steps_claims() -> Iterator[Claim]:
 def steps_reads() -> Iterator[Claim]:
     """What chapter 4 says of the step's length."""
     for source in IMAGES:
-        one, three, short = (f"{name}; {source}" for name in (ONE, "3", "0.1"))
+        one, three, short = (f"{method}; {source}" for method in (ONE, "3", "0.1"))
         yield ours(f"{source}: a step of 1", beyond(LENGTH, one, 0), f"lengths_{source}")
         yield ours(f"{source}: a short step ranks best", higher(RANKS, short, one))
         yield ours(f"{source}: with 3 the ranking is lost", higher(RANKS, one, three, by=0.2))
@@ -365,28 +370,31 @@ def steps_reads() -> Iterator[Claim]:
 
 def gammas_claims() -> Iterator[Claim]:
     """What a larger gamma_0 buys and costs; 1 is equal weights, up to sizes."""
-    for name in ("CGSV", PRINTED):
-        at = {gamma0: f"{name}, gamma_0 = {gamma0:g}" for gamma0 in GAMMAS}
+    for method in ("CGSV", PRINTED):
+        at = {gamma0: f"{method}, gamma_0 = {gamma0:g}" for gamma0 in GAMMAS}
         steadier = higher("change per round", at[0.95], at[0.0])
         tests = {"is steadier with gamma_0 = 0 than with .95": steadier}
         for gamma0 in (0.0, 0.5, 0.9):
             gain = higher("accuracy", at[gamma0], at[1.0])
             tests[f"with gamma_0 = {gamma0:g} above that with 1"] = gain
-        yield from sentences(tests, f"{name}: accuracy ", paper=True, stated=NOT_SHOWN)
+        yield from sentences(tests, f"{method}: accuracy ", paper=True, stated=NOT_SHOWN)
         ranks = higher(RANKS, at[0.5], at[0.95])
         # The chapter says nothing of this with the printed step.
-        stated = HOLDS if name == "CGSV" else ""
-        yield Claim(f"{name}: gamma_0 = .5 ranks better than .95", ranks, False, stated=stated)
+        stated = HOLDS if method == "CGSV" else ""
+        yield Claim(f"{method}: gamma_0 = .5 ranks better than .95", ranks, False, stated=stated)
 
 
 ECHO, FREE = beyond(WEIGHT, "echo", 1.0), "sign flip, no floor"
-FEWER = {name: higher(RECALL, "FedAvg", name) for name in (UNIT, RAW, "CGSV")}
+FEWER = {method: higher(RECALL, "FedAvg", method) for method in (UNIT, RAW, "CGSV")}
 CRUCIAL = {"the only client with nines weighs more than others": beyond(WEIGHT, RARE, 1.0)}
 ODD_CLAIMS = sentences(CRUCIAL, paper=True) + sentences(
     {
         "its cosine is the lowest (below the next by)": beyond("cosine below the next", RARE, 0),
         "it is missed most (beyond the next by)": beyond("missed beyond the next", RARE, 0),
-        **{f"fewer nines are found than with FedAvg: {name}": test for name, test in FEWER.items()},
+        **{
+            f"fewer nines are found than with FedAvg: {method}": test
+            for method, test in FEWER.items()
+        },
         "an echo of the server's last step weighs more than an honest client": ECHO,
         "without a floor the weight of a sign flip turns negative": within(WEIGHT, -10, 0, FREE),
         "without a floor a sign flip helps: accuracy above that with it": higher(
@@ -399,9 +407,9 @@ ODD_CLAIMS = sentences(CRUCIAL, paper=True) + sentences(
 def odd_reads() -> Iterator[Claim]:
     """What chapter 4 says of nines and of an echo."""
     yield ours("FedAvg finds nines", beyond(RECALL, "FedAvg", 0.3), "nines")
-    for name in FEWER:
-        yield ours(f"{name}: hardly any nines", within(RECALL, -1, 0.1, name))
-        yield ours(f"{name}: many fewer", higher(RECALL, "FedAvg", name, by=0.3))
+    for method in FEWER:
+        yield ours(f"{method}: hardly any nines", within(RECALL, -1, 0.1, method))
+        yield ours(f"{method}: many fewer", higher(RECALL, "FedAvg", method, by=0.3))
     yield ours("an echo earns more than an honest client", ECHO, "echo")
     yield ours("the client with nines weighs less than others", within(WEIGHT, -10, 1, RARE))
 

@@ -105,8 +105,8 @@ def gini(shares: Tensor) -> float:
 
 def without(order: Tensor, dropped: slice) -> Tensor:
     """Who stays [..., K] when the named places of a ranking [..., K], lowest first, go."""
-    keep = torch.ones(order.shape, dtype=torch.float64)
-    return keep.scatter_(-1, order[..., dropped], 0.0)
+    staying = torch.ones(order.shape, dtype=torch.float64)
+    return staying.scatter_(-1, order[..., dropped], 0.0)
 
 
 def settings(
@@ -120,36 +120,36 @@ def settings(
             yield from evaluation(fed, f"{skew}, {wrong}", SOURCES[source].local, seed)
 
 
-def halves_agree(runs: Simulations) -> float:
+def halves_agree(simulated: Simulations) -> float:
     """Rank correlation of the qualities from every other simulation with those from the rest."""
-    fits = [settle(runs.sizes[i::2], runs.accuracy[i::2], 1).omega[0] for i in (0, 1)]
+    fits = [settle(simulated.sizes[i::2], simulated.accuracy[i::2], 1).omega[0] for i in (0, 1)]
     return spearman(*fits)
 
 
-def evaluation(fed: Federation, name: str, local: LocalSGD, seed: int) -> Iterator[Row]:
+def evaluation(fed: Federation, label: str, local: LocalSGD, seed: int) -> Iterator[Row]:
     """One federation: the values, how settled they are, and what leaving clients out does."""
     net = mlp(fed.x[0].numel(), HIDDEN, fed.classes)
-    runs = simulator(fed, net, SIMULATIONS, ROUNDS, local, seed)
-    fit = settle(runs.sizes, runs.accuracy, seed=seed)
-    omega = fit.model.omega[0]
-    steps = fit_aam(runs.sizes, runs.accuracy, every=100, seed=seed).omega[:, 0]
+    simulated = simulator(fed, net, SIMULATIONS, ROUNDS, local, seed)
+    settled = settle(simulated.sizes, simulated.accuracy, seed=seed)
+    omega = settled.model.omega[0]
+    steps = fit_aam(simulated.sizes, simulated.accuracy, every=100, seed=seed).omega[:, 0]
     game = retraining_game(fed, net, ROUNDS, local, seed=seed)
     values = {
-        "FedCCEA": runs.full * omega,
-        "FedCCEA, 3,000 steps": runs.full * steps[-1],
+        "FedCCEA": simulated.full * omega,
+        "FedCCEA, 3,000 steps": simulated.full * steps[-1],
         "TMC": truncated(game, 2, 0.01, seed=seed).values,
         "LOO": leave_one_out(game).values,
     }
-    index = torch.stack([contribution_index(runs.full * quality) for quality in fit.omega])
-    yield name, "agreement of starts", fit.agreement
-    yield name, "spread between starts", float(index.std(0).mean())
-    yield name, "split half", halves_agree(runs)
-    yield name, "steps and end", spearman(steps[-1], omega)
-    yield name, "gini of sizes", gini(runs.full / CLIENTS)
-    yield name, "gini, 100 steps", gini(contribution_index(runs.full * steps[0]))
-    yield name, "accuracy of simulations", float(runs.accuracy[:, -1].mean())
+    index = torch.stack([contribution_index(simulated.full * quality) for quality in settled.omega])
+    yield label, "agreement of starts", settled.agreement
+    yield label, "spread between starts", float(index.std(0).mean())
+    yield label, "split half", halves_agree(simulated)
+    yield label, "steps and end", spearman(steps[-1], omega)
+    yield label, "gini of sizes", gini(simulated.full / CLIENTS)
+    yield label, "gini, 100 steps", gini(contribution_index(simulated.full * steps[0]))
+    yield label, "accuracy of simulations", float(simulated.accuracy[:, -1].mean())
     for method, value in values.items():
-        share, variant = contribution_index(value), f"{name}; {method}"
+        share, variant = contribution_index(value), f"{label}; {method}"
         yield variant, "gini", gini(share)
         yield variant, "zeros", int((share == 0).sum())
         yield variant, "smallest share", float(share.min())
@@ -159,48 +159,48 @@ def evaluation(fed: Federation, name: str, local: LocalSGD, seed: int) -> Iterat
         if method != "FedCCEA":
             yield variant, "agrees with FedCCEA", spearman(value, values["FedCCEA"])
     shares = exclusions(values, seed) | partial(values["FedCCEA"], fed, seed)
-    yield from retrained(fed, net, name, shares, local, seed)
+    yield from retrained(fed, net, label, shares, local, seed)
 
 
 Shares = dict[tuple[str, str], Tensor]  # method, metric -> who trains, [K] or [R, K]
 
 
 def retrained(
-    fed: Federation, net: Model, name: str, shares: Shares, local: LocalSGD, seed: int
+    fed: Federation, net: Model, label: str, shares: Shares, local: LocalSGD, seed: int
 ) -> Iterator[Row]:
     """Test accuracy of trainings in which some clients are left out, all in one stack."""
-    tables = torch.stack([keep.expand(ROUNDS, CLIENTS) for keep in shares.values()])
+    tables = torch.stack([staying.expand(ROUNDS, CLIENTS) for staying in shares.values()])
     final = simulate(fed, net, tables, local=local, seed=seed, on="test", last=True)[:, 0]
     for (method, metric), accuracy in zip(shares, final.tolist(), strict=True):
-        yield f"{name}; {method}" if method else name, metric, accuracy
+        yield f"{label}; {method}" if method else label, metric, accuracy
 
 
 def exclusions(values: dict[str, Tensor], seed: int) -> Shares:
     """Who trains when zeros, the lowest or the highest are left out; ties break at random."""
-    keep = {("", "accuracy"): torch.ones(CLIENTS, dtype=torch.float64)}
-    chance = torch.randperm(CLIENTS, generator=stream(seed, "ties"))
+    staying = {("", "accuracy"): torch.ones(CLIENTS, dtype=torch.float64)}
+    generator = torch.randperm(CLIENTS, generator=stream(seed, "ties"))
     for method, value in values.items():
-        order = chance[value[chance].argsort(stable=True)]
-        keep[method, "without zeros"] = (contribution_index(value) > 0).double()
+        order = generator[value[generator].argsort(stable=True)]
+        staying[method, "without zeros"] = (contribution_index(value) > 0).double()
         for removed in REMOVED:
             top = slice(CLIENTS - removed, None)
-            keep[method, f"lowest gone @ {removed}"] = without(order, slice(0, removed))
-            keep[method, f"highest gone @ {removed}"] = without(order, top)
-    return keep
+            staying[method, f"lowest gone @ {removed}"] = without(order, slice(0, removed))
+            staying[method, f"highest gone @ {removed}"] = without(order, top)
+    return staying
 
 
 def partial(values: Tensor, fed: Federation, seed: int) -> Shares:
     """Random amounts every round; gone are the lowest or highest of the round, by x omega or x."""
-    chance, size = stream(seed, "amounts"), (ROUNDS, CLIENTS)
-    amount = torch.rand(size, generator=chance, dtype=torch.float64).clamp(min=1e-9)
-    keep = {("", "accuracy, partial"): amount}
+    generator, size = stream(seed, "amounts"), (ROUNDS, CLIENTS)
+    amount = torch.rand(size, generator=generator, dtype=torch.float64).clamp(min=1e-9)
+    staying = {("", "accuracy, partial"): amount}
     for label, rank in {"x omega": amount * values, "x alone": amount * fed.sizes}.items():
         order = rank.argsort(stable=True)
         for removed in (4, 8):
             top = slice(CLIENTS - removed, None)
-            keep[label, f"lowest gone @ {removed}"] = amount * without(order, slice(0, removed))
-            keep[label, f"highest gone @ {removed}"] = amount * without(order, top)
-    return keep
+            staying[label, f"lowest gone @ {removed}"] = amount * without(order, slice(0, removed))
+            staying[label, f"highest gone @ {removed}"] = amount * without(order, top)
+    return staying
 
 
 def mnist_rows(seed: int) -> Iterator[Row]:
@@ -224,20 +224,25 @@ def full_rows(seed: int) -> Iterator[Row]:
     data, split = load("mnist"), by_class(2)
     fed = federation(data, clients=CLIENTS, split=split, validation=1_000, test=2_000, seed=seed)
     net = mlp(784, HIDDEN, fed.classes)
-    runs = simulator(fed, net, SIMULATIONS, ROUNDS, FULL_LOCAL, seed)
-    fit = settle(runs.sizes, runs.accuracy, seed=seed)
-    stopped = fit_aam(runs.sizes, runs.accuracy, every=100, seed=seed).omega[-1, 0]
-    yield FULL, "agreement of starts", fit.agreement
-    yield FULL, "split half", halves_agree(runs)
-    yield FULL, "steps and end", spearman(stopped, fit.model.omega[0])
-    yield FULL, "accuracy of simulations", float(runs.accuracy[:, -1].mean())
-    values = {METHODS[0]: runs.full * fit.model.omega[0], METHODS[1]: runs.full * stopped}
-    for name, value in values.items():
+    simulated = simulator(fed, net, SIMULATIONS, ROUNDS, FULL_LOCAL, seed)
+    settled = settle(simulated.sizes, simulated.accuracy, seed=seed)
+    stopped = fit_aam(simulated.sizes, simulated.accuracy, every=100, seed=seed).omega[-1, 0]
+    yield FULL, "agreement of starts", settled.agreement
+    yield FULL, "split half", halves_agree(simulated)
+    yield FULL, "steps and end", spearman(stopped, settled.model.omega[0])
+    yield FULL, "accuracy of simulations", float(simulated.accuracy[:, -1].mean())
+    values = {
+        METHODS[0]: simulated.full * settled.model.omega[0],
+        METHODS[1]: simulated.full * stopped,
+    }
+    for label, value in values.items():
         share = contribution_index(value)
-        yield f"{FULL}; {name}", "gini", gini(share)
-        yield f"{FULL}; {name}", "zeros", int((share == 0).sum())
-    keep = {key: shares for key, shares in exclusions(values, seed).items() if key[1] in FULL_KEEP}
-    yield from retrained(fed, net, FULL, keep, FULL_LOCAL, seed)
+        yield f"{FULL}; {label}", "gini", gini(share)
+        yield f"{FULL}; {label}", "zeros", int((share == 0).sum())
+    staying = {
+        key: shares for key, shares in exclusions(values, seed).items() if key[1] in FULL_KEEP
+    }
+    yield from retrained(fed, net, FULL, staying, FULL_LOCAL, seed)
 
 
 def fit_rows(seed: int) -> Iterator[Row]:
@@ -247,32 +252,32 @@ def fit_rows(seed: int) -> Iterator[Row]:
         fed = dealt(data, skew, None, seed)
         for rate in RATES:
             local = LocalSGD(epochs=3, batch=32, lr=rate)
-            runs = simulator(fed, net, 100, 50, local, seed)
-            for metric, value in predicted(runs, skew, seed):
+            simulated = simulator(fed, net, 100, 50, local, seed)
+            for metric, value in predicted(simulated, skew, seed):
                 yield f"{skew}, rate {rate:g}", metric, value
             if rate == 0.1:
-                yield from ((skew, *row) for row in path(runs, seed))
+                yield from ((skew, *row) for row in path(simulated, seed))
 
 
-def predicted(runs: Simulations, skew: str, seed: int) -> Iterator[tuple[str, float]]:
+def predicted(simulated: Simulations, skew: str, seed: int) -> Iterator[tuple[str, float]]:
     """Error on twenty held-out simulations, and the share of variance within rounds explained."""
-    sizes, accuracy = runs.sizes, runs.accuracy
-    chance = torch.rand(len(sizes), 1, sizes.shape[2], generator=stream(seed, "mixed"))
-    mixed = sizes.gather(2, chance.argsort(2).expand_as(sizes))  # in every simulation anew
+    sizes, accuracy = simulated.sizes, simulated.accuracy
+    generator = torch.rand(len(sizes), 1, sizes.shape[2], generator=stream(seed, "mixed"))
+    mixed = sizes.gather(2, generator.argsort(2).expand_as(sizes))  # in every simulation anew
     seen, truth = slice(0, -HELD), accuracy[-HELD:]
     curve = accuracy[seen].mean(0)
     guess = {"mean curve": curve.expand_as(truth)}
-    for name, inputs in {"AAM": sizes, "clients shuffled": mixed}.items():
+    for label, inputs in {"AAM": sizes, "clients shuffled": mixed}.items():
         model = settle(inputs[seen], accuracy[seen], 1).model
-        guess[name] = model(inputs[-HELD:])[0]
+        guess[label] = model(inputs[-HELD:])[0]
     if skew == "weak":
         guess["balance of two groups"] = balanced(sizes, accuracy - curve) + curve
     total = (truth - curve).square().sum()
     yield "accuracy at the end", float(curve[-1])
-    for name, accuracies in guess.items():
+    for label, accuracies in guess.items():
         error = (accuracies - truth).square()
-        yield f"error, {name}", float(error.mean().sqrt())
-        yield f"R2, {name}", float(1 - error.sum() / total)
+        yield f"error, {label}", float(error.mean().sqrt())
+        yield f"R2, {label}", float(1 - error.sum() / total)
 
 
 def balanced(sizes: Tensor, rest: Tensor) -> Tensor:
@@ -287,24 +292,24 @@ def balanced(sizes: Tensor, rest: Tensor) -> Tensor:
     return (terms[-HELD:] @ torch.linalg.lstsq(*seen).solution)[..., 0]
 
 
-def path(runs: Simulations, seed: int) -> Iterator[tuple[str, float]]:
+def path(simulated: Simulations, seed: int) -> Iterator[tuple[str, float]]:
     """Four starts of Adam, looked at on their way, beside the least squared error."""
     adam = fit_aam(
-        runs.sizes,
-        runs.accuracy,
+        simulated.sizes,
+        simulated.accuracy,
         starts=STARTS,
         start="random",
         steps=PATH[-1],
         every=100,
         seed=seed,
     )
-    end = settle(runs.sizes, runs.accuracy, STARTS, seed)
+    end = settle(simulated.sizes, simulated.accuracy, STARTS, seed)
     yield "settled: agreement of starts", end.agreement
     yield "settled: spread of the loss", float(end.loss[-1] / end.loss[0] - 1)
     for step in PATH:
         omega, loss = adam.omega[step // 100 - 1], adam.loss[step // 100 - 1]  # [starts, K]
         among = min(spearman(one, other) for one, other in itertools.combinations(omega, 2))
-        index = torch.stack([contribution_index(runs.full * quality) for quality in omega])
+        index = torch.stack([contribution_index(simulated.full * quality) for quality in omega])
         yield f"agreement of starts @ {step}", among
         with_end = sum(spearman(quality, end.omega[0]) for quality in omega) / STARTS
         yield f"agreement with the end @ {step}", with_end
@@ -351,21 +356,21 @@ def shapley_rows(seed: int) -> Iterator[Row]:
     data, net, local = load("digits"), mlp(64, 16, 10), LocalSGD(epochs=2, batch=20, lr=0.3)
     for kind in KINDS:
         fed = eight(data, kind, seed)
-        runs = simulator(fed, net, 100, 10, local, seed)
-        fit = settle(runs.sizes, runs.accuracy, seed=seed)
-        early = fit_aam(runs.sizes, runs.accuracy, every=3000, seed=seed).omega[-1, 0]
+        simulated = simulator(fed, net, 100, 10, local, seed)
+        settled = settle(simulated.sizes, simulated.accuracy, seed=seed)
+        early = fit_aam(simulated.sizes, simulated.accuracy, every=3000, seed=seed).omega[-1, 0]
         game, again = (retraining_game(fed, net, 10, local, seed=s) for s in (seed, 1000 + seed))
         truth = exact(game).values
         scores = {
-            "FedCCEA": runs.full * fit.model.omega[0],
-            "FedCCEA, 3,000 steps": runs.full * early,
-            "ridge regression": runs.full * ridge(runs.sizes, runs.accuracy),
+            "FedCCEA": simulated.full * settled.model.omega[0],
+            "FedCCEA, 3,000 steps": simulated.full * early,
+            "ridge regression": simulated.full * ridge(simulated.sizes, simulated.accuracy),
             "TMC": truncated(game, 8, 0.01, seed=seed).values,
             "LOO": leave_one_out(game).values,
-            "size alone": runs.full,
+            "size alone": simulated.full,
             "exact, trained again": exact(again).values,
         }
-        yield kind, "agreement of starts", fit.agreement
+        yield kind, "agreement of starts", settled.agreement
         for method, value in scores.items():
             yield f"{kind}; {method}", "rank correlation", spearman(value, truth)
 
@@ -382,17 +387,17 @@ def time_rows(seed: int) -> Iterator[Row]:
         ids, places = torch.arange(clients), torch.linspace(1, clients, min(clients, 8)).round()
         along = ids < places[:, None]  # coalitions along one order
         others = ids != torch.arange(3)[:, None]
-        chance = stream(seed, "shares", clients)
-        shares = torch.rand(3, rounds, clients, generator=chance)
+        generator = stream(seed, "shares", clients)
+        shares = torch.rand(3, rounds, clients, generator=generator)
         work = {
             "FedCCEA, one simulation": (shares, 1),
             "TMC, one pass": (along[:, None].expand(-1, rounds, -1).double(), clients),
             "LOO": (others[:, None].expand(-1, rounds, -1).double(), clients + 1),
         }
-        for name, (shares, trainings) in work.items():
+        for label, (shares, trainings) in work.items():
             began = time.process_time()
             simulate(fed, net, shares, local=local, seed=seed)
             taken = (time.process_time() - began) / len(shares) * 50 / rounds
             epochs = float(shares.mean()) * clients * 50 * local.epochs
-            yield f"{clients} clients", f"seconds, {name}", taken * trainings
-            yield f"{clients} clients", f"client epochs, {name}", epochs * trainings
+            yield f"{clients} clients", f"seconds, {label}", taken * trainings
+            yield f"{clients} clients", f"client epochs, {label}", epochs * trainings

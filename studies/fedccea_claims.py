@@ -110,7 +110,7 @@ def unsettled(*settings: str) -> Test:
     """In each of these settings the starts of some seed end with different rankings."""
 
     def test(results: Results) -> tuple[str, str]:
-        lowest = [float(results.values(STARTS, name).min()) for name in settings]
+        lowest = [float(results.values(STARTS, method).min()) for method in settings]
         return (HOLDS if max(lowest) < 0.95 else FAILS), f"{min(lowest):.2f}"
 
     return test
@@ -250,9 +250,9 @@ NOISE_READS = (
 )
 
 
-def in_full(low: float, high: float, metric: str, name: str = "", than: str = "") -> Test:
+def in_full(low: float, high: float, metric: str, method: str = "", than: str = "") -> Test:
     """Every seed of the full size lies between two bounds, or minus ``than`` does; shows them."""
-    variant = f"{FULL}; {name}" if name else FULL
+    variant = f"{FULL}; {method}" if method else FULL
 
     def values(results: Results) -> Tensor:
         own = results.values(metric, variant)
@@ -270,13 +270,13 @@ def in_full(low: float, high: float, metric: str, name: str = "", than: str = ""
 def full_claims() -> Iterator[Claim]:
     """The paper's sentences in this setting, seed by seed."""
     yield starts(FULL)
-    said = f"{FULL}: two halves of the simulations rank alike (.5 or more, every seed)"
-    yield ours(said, in_full(0.5, 1, "split half"), "halves_full")
-    for name in METHODS[:2]:
-        start, stays = f"{FULL}; {name}", in_full(-0.02, 1, EIGHT, name, "accuracy")
-        yield Claim(f"{start}: no zeros, in every seed", in_full(0, 0, "zeros", name))
+    sentence = f"{FULL}: two halves of the simulations rank alike (.5 or more, every seed)"
+    yield ours(sentence, in_full(0.5, 1, "split half"), "halves_full")
+    for method in METHODS[:2]:
+        start, stays = f"{FULL}; {method}", in_full(-0.02, 1, EIGHT, method, "accuracy")
+        yield Claim(f"{start}: no zeros, in every seed", in_full(0, 0, "zeros", method))
         yield Claim(f"{start}: without its eight lowest accuracy stays, in every seed", stays)
-        more = in_full(0, 1, EIGHT, name, "highest gone @ 8")
+        more = in_full(0, 1, EIGHT, method, "highest gone @ 8")
         yield Claim(f"{start}: the eight highest are missed more, in every seed", more)
 
 
@@ -286,18 +286,18 @@ def full_reads() -> Iterator[Claim]:
     zeros = in_full(1, CLIENTS, "zeros", SETTLED)
     yield ours("settled, every seed has zeros", zeros, "zeros_full")
     yield ours("stopped, no seed has", in_full(0, 0, "zeros", STOPPED))
-    for name, metric, key in (
+    for method, metric, key in (
         (SETTLED, NO_ZEROS, "lost_full"),
         (SETTLED, EIGHT, "lowest_full"),
         (STOPPED, EIGHT, "stopped_full"),
     ):
-        less = in_full(-1, -0.02, metric, name, "accuracy")
-        yield ours(f"{name}, {metric}: accuracy falls in every seed", less, key)
+        less = in_full(-1, -0.02, metric, method, "accuracy")
+        yield ours(f"{method}, {metric}: accuracy falls in every seed", less, key)
 
 
 def error_below_curve(results: Results, variant: str) -> Tensor:
     """How much smaller the model's error is than that of the mean curve, seed by seed."""
-    curve, model = (results.values(f"error, {name}", variant) for name in ("mean curve", "AAM"))
+    curve, model = (results.values(f"error, {method}", variant) for method in ("mean curve", "AAM"))
     return curve - model
 
 
@@ -356,9 +356,9 @@ def fit_reads() -> Iterator[Claim]:
         yield ours(metric, within(metric, low, high, "alike"), key)
     yield ours("alike: no zeros after 3,000 steps", each("zeros @ 3000", "alike", 0, 0))
     for skew in ("alike", "strong"):
-        for key, name in (("error", "AAM"), ("curve", "mean curve")):
-            small = within(f"error, {name}", 0, 0.1, f"{skew}, rate 0.1")
-            yield ours(f"{skew}: error of {name}", small, f"{key}_{skew}")
+        for key, method in (("error", "AAM"), ("curve", "mean curve")):
+            small = within(f"error, {method}", 0, 0.1, f"{skew}, rate 0.1")
+            yield ours(f"{skew}: error of {method}", small, f"{key}_{skew}")
     yield ours("nowhere better than the mean curve", nowhere_better)
     balance = bounded(more_balance("weak, rate 0.1"), 0.05)
     yield ours("weak: the balance explains more", balance, "parabola")
@@ -391,8 +391,8 @@ SHAPLEY_READS = (
 def times(results: Results, clients: int, simulations: int = 100) -> Tensor:
     """Seconds of so many simulations over those of one pass of TMC, seed by seed."""
     one, other = (
-        results.values(f"seconds, {name}", f"{clients} clients")
-        for name in ("FedCCEA, one simulation", "TMC, one pass")
+        results.values(f"seconds, {method}", f"{clients} clients")
+        for method in ("FedCCEA, one simulation", "TMC, one pass")
     )
     return simulations * one / other
 
@@ -403,64 +403,64 @@ def time_claims() -> Iterator[Claim]:
         one = judged(times, clients, 1, low=0, high=1)
         yield Claim(f"{clients} clients: one simulation is faster than one pass", one)
         whole = judged(times, clients, 100, low=1, high=1e9)
-        said = f"{clients} clients: 100 simulations are slower than one pass"
-        yield ours(said, whole, f"own_{clients}", HOLDS)
+        sentence = f"{clients} clients: 100 simulations are slower than one pass"
+        yield ours(sentence, whole, f"own_{clients}", HOLDS)
     seconds = "seconds, FedCCEA, one simulation"
     flat = bounded(ratio((seconds, "64 clients"), (seconds, "4 clients")), 0, 2)
-    said = "the time of a simulation hardly grows: at most doubles from 4 to 64"
-    yield Claim(said, flat, key="growth", stated=FAILS)
+    sentence = "the time of a simulation hardly grows: at most doubles from 4 to 64"
+    yield Claim(sentence, flat, key="growth", stated=FAILS)
 
 
 def exclusion_figure(results: Results) -> Figure:
     """What each method's zeros cost when they leave, skew by skew."""
-    rows = {
+    samples = {
         f"{skew}, {method}": change(results, f"{skew}, no noise; {method}", NO_ZEROS)
         for skew in SKEWS
         for method in METHODS
     }
-    return plots.dots(rows, xlabel="accuracy minus that of all", reference={"all clients": 0.0})
+    return plots.dots(samples, xlabel="accuracy minus that of all", reference={"all clients": 0.0})
 
 
-def gaps(rows: Mapping[str, tuple[Results, str]]) -> Figure:
+def gaps(samples: Mapping[str, tuple[Results, str]]) -> Figure:
     """Accuracy without the eight lowest minus that without the eight highest, by variant."""
-    values = {label: gap(results, variant) for label, (results, variant) in rows.items()}
-    told = "without the eight lowest minus without the eight highest"
-    return plots.dots(values, xlabel=told, reference={"no difference": 0.0})
+    values = {label: gap(results, variant) for label, (results, variant) in samples.items()}
+    xlabel = "without the eight lowest minus without the eight highest"
+    return plots.dots(values, xlabel=xlabel, reference={"no difference": 0.0})
 
 
 def noise_figure(results: Results) -> Figure:
     """Detection AUC for every kind of corruption."""
     shown = [variant for variant in results.variants if variant.endswith("; FedCCEA")]
-    rows = {name.removesuffix("; FedCCEA"): results.values("AUC", name) for name in shown}
-    return plots.dots(rows, xlabel="detection AUC", reference={"chance": 0.5})
+    samples = {method.removesuffix("; FedCCEA"): results.values("AUC", method) for method in shown}
+    return plots.dots(samples, xlabel="detection AUC", reference={"chance": 0.5})
 
 
 def explained_figure(results: Results) -> Figure:
     """Fig. 7: explained within rounds on held-out simulations, model and shuffled model."""
-    rows = {
-        f"{skew}, rate {rate:g}, {label}": results.values(f"R2, {name}", f"{skew}, rate {rate:g}")
+    samples = {
+        f"{skew}, rate {rate:g}, {label}": results.values(f"R2, {method}", f"{skew}, rate {rate:g}")
         for skew in ("alike", "strong")
         for rate in RATES
-        for label, name in (("model", "AAM"), ("shuffled", "clients shuffled"))
+        for label, method in (("model", "AAM"), ("shuffled", "clients shuffled"))
     }
-    return plots.dots(rows, xlabel="explained within rounds", reference={"mean curve": 0.0})
+    return plots.dots(samples, xlabel="explained within rounds", reference={"mean curve": 0.0})
 
 
 def beside(found: Mapping[str, Results]) -> plots.Table:
     """Tables 1 and 3: the change without zeros, printed beside ours; ``found`` by data set."""
     data: dict[str, dict[str, object]] = {}
-    for name, (whole, *printed) in TABLE3.items():
-        source, skew = name.split(", ")
+    for method, (whole, *printed) in TABLE3.items():
+        source, skew = method.split(", ")
         results, setting = found[source], f"{skew}, no noise"
         if setting not in results.variants:
             continue
         settled = results.values(STARTS, setting).min() >= 0.95
-        row = data[name if settled else f"{name} (unsettled)"] = {}
+        row = data[method if settled else f"{method} (unsettled)"] = {}
         for method, accuracy in zip(("FedCCEA", "TMC", "LOO"), printed, strict=True):
             own = change(results, f"{setting}; {method}", NO_ZEROS)
             row |= {f"{method}, paper": accuracy - whole, method: interval(own)}
-    told = "Change of accuracy when the zeros of each method leave: printed, and ours."
-    return plots.table(data, rows="setting", caption=told)
+    xlabel = "Change of accuracy when the zeros of each method leave: printed, and ours."
+    return plots.table(data, rows="setting", caption=xlabel)
 
 
 def equality(found: Mapping[str, Results]) -> plots.Table:
@@ -491,8 +491,8 @@ def table2(results: Results) -> plots.Table:
             "here  ": interval(times(results, clients)),
             "S / (n + 1)": 100 / (clients + 1),
         }
-    told = "Seconds of a simulation and of a training of TMC; 100 simulations over one pass."
-    return plots.table(data, rows="clients", caption=told, digits=1)
+    xlabel = "Seconds of a simulation and of a training of TMC; 100 simulations over one pass."
+    return plots.table(data, rows="clients", caption=xlabel, digits=1)
 
 
 def ranks(results: Results) -> plots.Table:

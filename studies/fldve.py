@@ -169,18 +169,16 @@ def noise_seen(fed: Federation, history: History, t: int) -> Iterator[tuple[str,
         yield f"ranks cleanness @ {t}", spearman(weights, -fed.noise)
 
 
-def images(
-    source: str, net: Model, sizes: dict[str, int], names: Sequence[str], seed: int
-) -> Iterator[Row]:
+def images(source: str, net: Model, sizes: dict, names: Sequence[str], seed: int) -> Iterator[Row]:
     """The paper's sets: curves, final accuracy, recall by class, what is called nine."""
     data = load(source)
-    clean = federation(data, clients=5, **sizes, seed=seed)  # type: ignore[arg-type]
+    clean = federation(data, clients=5, **sizes, seed=seed)
     cases = {"no noise": (clean, FedAvg())}
     for number in SETS:
         fed = noisy_digits(data, number, **sizes, seed=seed)
-        cases |= {f"{name}, set {number}": (fed, RULES[name](fed)) for name in names}
-    for case, (fed, rule) in cases.items():
-        history = train(fed, net, rule, rounds=ROUNDS, local=LOCAL, seed=seed)
+        cases |= {f"{method}, set {number}": (fed, RULES[method](fed)) for method in names}
+    for case, (fed, strategy) in cases.items():
+        history = train(fed, net, strategy, rounds=ROUNDS, local=LOCAL, seed=seed)
         for t in CURVE:
             yield case, f"accuracy @ {t}", float(history.accuracy[t])
         yield case, "accuracy", last_five(history, ROUNDS)
@@ -191,7 +189,7 @@ def images(
         for digit in range(10):
             yield case, f"recall @ {digit}", share(predicted[y == digit] == digit)
         yield case, "others called nine", share(predicted[y != 9] == 9)
-        if isinstance(rule, FLDVE | OwnLoss):
+        if isinstance(strategy, FLDVE | OwnLoss):
             yield from ((case, *row) for row in noise_seen(fed, history, ROUNDS))
 
 
@@ -224,14 +222,14 @@ def long(seed: int) -> Iterator[Row]:
     data, net = load("digits", dtype=torch.float64), mlp(64, 32, 10)
     for number in SETS:
         fed = noisy_digits(data, number, seed=seed)
-        for name, rule in (RULES | LEARNERS).items():
-            case = f"{name}, set {number}"
-            history = train(fed, net, rule(fed), rounds=LONG, local=LOCAL, seed=seed)
+        for method, strategy in (RULES | LEARNERS).items():
+            case = f"{method}, set {number}"
+            history = train(fed, net, strategy(fed), rounds=LONG, local=LOCAL, seed=seed)
             for t in LOOKS:
                 yield case, f"accuracy @ {t}", last_five(history, t)
                 weights = history.weights[t - 10 : t]
                 yield case, f"effective clients @ {t}", float(effective(weights).mean())
-                if name != "FedAvg":
+                if method != "FedAvg":
                     yield from ((case, *row) for row in noise_seen(fed, history, t))
             yield case, "largest weight", float(weights.max(1).values.mean())
             yield case, "test loss", float(history.loss[-5:].mean())
@@ -243,19 +241,19 @@ def kinds(seed: int) -> Iterator[Row]:
     noisy = int(torch.randint(5, (1,), generator=torch.Generator().manual_seed(seed)))
     for kind, wrong in KINDS.items():
         fed = federation(data, clients=5, corrupt={noisy: wrong}, seed=seed)
-        for name in ("FedAvg", "FLDVE"):
-            history = train(fed, net, RULES[name](fed), rounds=ROUNDS, local=LOCAL, seed=seed)
-            yield f"{name}, {kind}", "accuracy", last_five(history, ROUNDS)
+        for method in ("FedAvg", "FLDVE"):
+            history = train(fed, net, RULES[method](fed), rounds=ROUNDS, local=LOCAL, seed=seed)
+            yield f"{method}, {kind}", "accuracy", last_five(history, ROUNDS)
         yield kind, "systematic share", systematic(data.classes, fed, net, wrong, seed)
     for number in SETS:
         fed = noisy_digits(data, number, seed=seed)
         yield from ((f"set {number}", *row) for row in one_round(fed, net, seed))
         for t in EARLY:
             yield f"set {number}", f"variance ratio @ {t}", probes(fed, net, seed, t)
-    for name, learner in {"one probe": FLDVE(probes=1), "eight probes": FLDVE()}.items():
+    for method, learner in {"one probe": FLDVE(probes=1), "eight probes": FLDVE()}.items():
         fed = noisy_digits(data, 2, seed=seed)
         history = train(fed, net, learner, rounds=ROUNDS, local=LOCAL, seed=seed)
-        yield from ((name, *row) for row in noise_seen(fed, history, ROUNDS))
+        yield from ((method, *row) for row in noise_seen(fed, history, ROUNDS))
 
 
 def after(fed: Federation, net: Model, seed: int, t: int) -> tuple[Tensor, Tensor]:
@@ -280,8 +278,8 @@ def systematic(classes: int, fed: Federation, net: Model, wrong: Callable, seed:
         )
         return local_updates(alone, net, theta, local=LOCAL, seed=seed)[0]
 
-    chance = torch.Generator().manual_seed(seed)
-    drawn = torch.stack([update(wrong(x, y, classes, chance)[1]) for _ in range(draws)])
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.stack([update(wrong(x, y, classes, generator)[1]) for _ in range(draws)])
     effect = drawn - update(y)
     total, middle = effect.square().sum(1).mean(), effect.mean(0).square().sum()
     return float((draws * middle - total) / (draws - 1) / total)  # the noise of the mean taken out
@@ -309,8 +307,8 @@ def probes(fed: Federation, net: Model, seed: int, t: int) -> float:
     theta, updates = after(fed, net, seed, t)
     game = round_game(net, theta, updates, *fed.validation, metric="loss")
     omega = torch.tensor([0.5, -0.3, 0.1, 0.8, -0.6]).double().sigmoid()
-    chance = torch.Generator().manual_seed(seed)
-    selections = torch.rand(2000, 8, 5, generator=chance, dtype=torch.float64) < omega
+    generator = torch.Generator().manual_seed(seed)
+    selections = torch.rand(2000, 8, 5, generator=generator, dtype=torch.float64) < omega
     loss = -game(selections.flatten(0, 1)).view(2000, 8)
     score = selections.double() - omega
     rivals = torch.stack([others(row, torch.ones(8).bool()) for row in loss])
@@ -322,43 +320,49 @@ def probes(fed: Federation, net: Model, seed: int, t: int) -> float:
 
 def images_figure(results: Results) -> Figure:
     """Accuracy against rounds in each set from round 10 on, beside the training without noise."""
-    names = [name for name in RULES if f"{name}, set 1" in results.variants]
-    lines: dict[str, dict[str, Tensor]] = {}
+    names = [method for method in RULES if f"{method}, set 1" in results.variants]
+    curves: dict[str, dict[str, Tensor]] = {}
     for number in SETS:
-        cases = {name: f"{name}, set {number}" for name in names} | {"without noise": "no noise"}
-        lines[f"set {number}"] = {
-            name: results.curve("accuracy", case)[1][:, 1:] for name, case in cases.items()
+        cases = {method: f"{method}, set {number}" for method in names} | {
+            "without noise": "no noise"
         }
-    return plots.panels(lines, x=CURVE[1:], ylabel="test accuracy")
+        curves[f"set {number}"] = {
+            method: results.curve("accuracy", case)[1][:, 1:] for method, case in cases.items()
+        }
+    return plots.panels(curves, x=CURVE[1:], ylabel="test accuracy")
 
 
 def lines_of(results: Results, metric: str) -> dict[str, dict[str, Tensor]]:
     """A metric against rounds, set by set and rule by rule, [seeds, LOOKS] each."""
     names = ("FLDVE", "direct gradient", "own loss", "rewarded by accuracy")
     return {
-        f"set {n}": {name: results.curve(metric, f"{name}, set {n}")[1] for name in names}
-        for n in SETS
+        f"set {number}": {
+            method: results.curve(metric, f"{method}, set {number}")[1] for method in names
+        }
+        for number in SETS
     }
 
 
 def long_figure(results: Results) -> Figure:
     """Effective number of clients against rounds in each set."""
-    lines = lines_of(results, "effective clients")
-    return plots.panels(lines, x=LOOKS, ylabel="effective clients")
+    curves = lines_of(results, "effective clients")
+    return plots.panels(curves, x=LOOKS, ylabel="effective clients")
 
 
 def gain_figure(results: Results) -> Figure:
     """Accuracy from round 30 on minus FedAvg's, in each set."""
     gains = {}
-    for case, lines in lines_of(results, "accuracy").items():
+    for case, curves in lines_of(results, "accuracy").items():
         plain = results.curve("accuracy", f"FedAvg, {case}")[1]
-        gains[case] = {name: (line - plain)[:, 1:] for name, line in lines.items()}
+        gains[case] = {method: (line - plain)[:, 1:] for method, line in curves.items()}
     return plots.panels(gains, x=LOOKS[1:], ylabel="gain over FedAvg")
 
 
 def gained(results: Results, case: str) -> Tensor:
     """Accuracy of FLDVE minus FedAvg's, [seeds]."""
-    fldve, plain = (results.values("accuracy", f"{name}, {case}") for name in ("FLDVE", "FedAvg"))
+    fldve, plain = (
+        results.values("accuracy", f"{method}, {case}") for method in ("FLDVE", "FedAvg")
+    )
     return fldve - plain
 
 
@@ -379,25 +383,25 @@ Stated = dict[str, tuple[str, str, str]]  # rule -> verdict on FLDVE beside it i
 def image_claims(source: str, stated: Stated) -> Iterator[Claim]:
     """The paper's sentences on noise, FedAvg and FLDVE, set by set; what chapter 6 states."""
 
-    def beside(rule: str, number: int, paper: bool = True) -> Claim:
-        test = higher("accuracy", f"FLDVE, set {number}", f"{rule}, set {number}")
-        said = f"FLDVE is more accurate than {rule}, set {number}"
-        key = f"{source}_{rule.replace(' ', '_')}_{number}"
-        return Claim(said, test, paper, key, stated[rule][number - 1])
+    def beside(strategy: str, number: int, paper: bool = True) -> Claim:
+        test = higher("accuracy", f"FLDVE, set {number}", f"{strategy}, set {number}")
+        sentence = f"FLDVE is more accurate than {strategy}, set {number}"
+        key = f"{source}_{strategy.replace(' ', '_')}_{number}"
+        return Claim(sentence, test, paper, key, stated[strategy][number - 1])
 
-    for n in SETS:
-        lost, last = higher("accuracy", "no noise", f"FedAvg, set {n}"), n == SETS[-1]
-        said, key = f"noise lowers the accuracy of FedAvg, set {n}", f"{source}_lost"
-        yield Claim(said, lost, True, key if last else "", HOLDS if last else "")
-        yield beside("FedAvg", n)
+    for number in SETS:
+        lost, last = higher("accuracy", "no noise", f"FedAvg, set {number}"), number == SETS[-1]
+        sentence, key = f"noise lowers the accuracy of FedAvg, set {number}", f"{source}_lost"
+        yield Claim(sentence, lost, True, key if last else "", HOLDS if last else "")
+        yield beside("FedAvg", number)
     gain = bounded(more("set 3", "set 1"), 0)
     yield Claim("the gain of FLDVE is larger in set 3 than in set 1", gain)
     ranks = beyond("ranks cleanness @ 30", "FLDVE, set 2", 0)
     yield Claim("weights follow cleanness, set 2", ranks)
     fewer = higher("others called nine", "FedAvg, set 3", "FLDVE, set 3")
     yield Claim("fewer other images are called nine than under FedAvg, set 3", fewer)
-    for rule in list(stated)[1:]:
-        yield from (beside(rule, n, paper=rule == "removal") for n in SETS)
+    for strategy in list(stated)[1:]:
+        yield from (beside(strategy, number, paper=strategy == "removal") for number in SETS)
 
 
 def each(metric: str) -> Test:
@@ -435,43 +439,47 @@ LONG_STATED = {
 def long_claims() -> Iterator[Claim]:
     """FLDVE beside other rules after 30 and 300 rounds, set by set."""
     for t in (ROUNDS, LONG):
-        for rule in ("FedAvg", "removal", "own loss"):
-            stated = LONG_STATED.get((t, rule), {"": ""})
-            for n, (key, verdict) in zip(SETS, [*stated.items()] * 3, strict=False):
-                test = higher(f"accuracy @ {t}", f"FLDVE, set {n}", f"{rule}, set {n}")
-                said = f"after {t} rounds FLDVE is more accurate than {rule}, set {n}"
-                yield ours(said, test, key, verdict)
+        for strategy in ("FedAvg", "removal", "own loss"):
+            stated = LONG_STATED.get((t, strategy), {"": ""})
+            for number, (key, verdict) in zip(SETS, [*stated.items()] * 3, strict=False):
+                test = higher(
+                    f"accuracy @ {t}", f"FLDVE, set {number}", f"{strategy}, set {number}"
+                )
+                sentence = f"after {t} rounds FLDVE is more accurate than {strategy}, set {number}"
+                yield ours(sentence, test, key, verdict)
 
 
 def long_reads() -> Iterator[Claim]:
     """Chapter 6 on weights and accuracy over 300 rounds."""
-    for rule, n, t, most, key in (
+    for strategy, number, t, most, key in (
         ("FLDVE", 2, 300, 2.5, "few_fldve"),
         ("FLDVE", 1, 300, 3.9, "few_1"),
         ("FLDVE", 3, 300, 3.9, "few_3"),
         ("direct gradient", 2, 300, 2.5, "few_direct"),
         ("best of each round", 2, 10, 2.5, "few_best"),
     ):
-        few = within(f"effective clients @ {t}", 1, most, f"{rule}, set {n}")
-        yield ours(f"{rule}, set {n}, round {t}: at most {most:g} clients", few, key)
+        few = within(f"effective clients @ {t}", 1, most, f"{strategy}, set {number}")
+        yield ours(f"{strategy}, set {number}, round {t}: at most {most:g} clients", few, key)
     accuracy, learner = "rewarded by accuracy", "direct gradient"
-    for rule, least, key in (("own loss", 2.5, ""), (accuracy, 3.0, "few_accuracy")):
-        many = beyond("effective clients @ 300", f"{rule}, set 2", least)
-        yield ours(f"{rule}, set 2: more than {least:g} clients in the end", many, key)
+    for strategy, least, key in (("own loss", 2.5, ""), (accuracy, 3.0, "few_accuracy")):
+        many = beyond("effective clients @ 300", f"{strategy}, set 2", least)
+        yield ours(f"{strategy}, set 2: more than {least:g} clients in the end", many, key)
     end, fldve = "accuracy @ 300", "FLDVE, set 2"
-    for n in SETS:
-        ahead = higher(end, f"{accuracy}, set {n}", f"FedAvg, set {n}")
-        yield ours(f"{accuracy}: ahead of FedAvg, set {n}", ahead, f"accuracy_{n}")
+    for number in SETS:
+        ahead = higher(end, f"{accuracy}, set {number}", f"FedAvg, set {number}")
+        yield ours(f"{accuracy}: ahead of FedAvg, set {number}", ahead, f"accuracy_{number}")
     behind = lower(end, f"{learner}, set 2", "FedAvg, set 2")
     yield ours(f"{learner}: behind FedAvg, set 2", behind, "behind_direct")
-    for rule, key in {"own loss": "own", accuracy: "", learner: "direct"}.items():
-        yield ours(f"{rule}: ahead of FLDVE, set 2", higher(end, f"{rule}, set 2", fldve), key)
-    for rule in ("FLDVE", learner, "own loss"):
-        for n in (1, 3):
-            least = beyond("noisy one lowest @ 30", f"{rule}, set {n}", 0.95)
-            yield ours(f"{rule} gives the noisy client the least weight, set {n}", least)
-        ranks = beyond("ranks cleanness @ 30", f"{rule}, set 2", 0.5)
-        yield ours(f"{rule} ranks cleanness, set 2", ranks)
+    for strategy, key in {"own loss": "own", accuracy: "", learner: "direct"}.items():
+        yield ours(
+            f"{strategy}: ahead of FLDVE, set 2", higher(end, f"{strategy}, set 2", fldve), key
+        )
+    for strategy in ("FLDVE", learner, "own loss"):
+        for number in (1, 3):
+            lowest = beyond("noisy one lowest @ 30", f"{strategy}, set {number}", 0.95)
+            yield ours(f"{strategy} gives the noisy client the least weight, set {number}", lowest)
+        ranks = beyond("ranks cleanness @ 30", f"{strategy}, set 2", 0.5)
+        yield ours(f"{strategy} ranks cleanness, set 2", ranks)
 
 
 def kinds_claims() -> Iterator[Claim]:
@@ -482,16 +490,18 @@ def kinds_claims() -> Iterator[Claim]:
         ("nine in ten called nine", "nine in ten at random", "kind"),
         ("half called nine", "half at random", "kind_half"),
     ):
-        said = f"FLDVE gains more over FedAvg with {fault} than with {than}"
-        yield Claim(said, bounded(more(fault, than), 0), key.startswith("amount"), key)
+        sentence = f"FLDVE gains more over FedAvg with {fault} than with {than}"
+        yield Claim(sentence, bounded(more(fault, than), 0), key.startswith("amount"), key)
 
 
 def kinds_reads() -> Iterator[Claim]:
     """Chapter 6 on probes, on systematic faults, and on single rounds."""
     start = "variance ratio @ 0"
-    for n in (1, 2):
-        early = within(start, 0, 1 / 50, f"set {n}")
-        yield ours(f"at the start eight probes have a fiftieth of the variance, set {n}", early)
+    for number in (1, 2):
+        early = within(start, 0, 1 / 50, f"set {number}")
+        yield ours(
+            f"at the start eight probes have a fiftieth of the variance, set {number}", early
+        )
     yield ours("in set 3 eight probes only average, from the start", beyond(start, "set 3", 1 / 8))
     late = within("variance ratio @ 20", 1 / 8, 1 / 6, "set 1")
     yield ours("after 20 rounds eight probes only average", late, "ratio_late")

@@ -84,11 +84,11 @@ def rounds_rows(seed: int, source: str = "sms-synthetic") -> Iterator[Row]:
     net = logistic(WORDS[source], 2)
     for degree, share in FLIPS.items():
         fed = spam(data, clients=CLIENTS, corrupt=flip_labels(share), seed=seed)
-        for name, options in VARIANTS.items():
-            rule = FRCCE(**options)
-            history = train(fed, net, rule, rounds=ROUNDS, local=LOCAL, seed=seed)
+        for method, options in VARIANTS.items():
+            strategy = FRCCE(**options)
+            history = train(fed, net, strategy, rounds=ROUNDS, local=LOCAL, seed=seed)
             for metric, value in ranked(fed, history):
-                yield f"{name}, {degree}", metric, value
+                yield f"{method}, {degree}", metric, value
 
 
 def rounds_sms(seed: int) -> Iterator[Row]:
@@ -117,9 +117,9 @@ def sides(feds: Sequence[Federation], histories: Sequence[History]) -> dict[str,
     lines: dict[str, list[Tensor]] = {"sound": [], "corrupted": []}
     for fed, history in zip(feds, histories, strict=True):
         bad = torch.tensor([k in fed.corrupted for k in range(fed.clients)])
-        for name, clients in (("sound", ~bad), ("corrupted", bad)):
-            lines[name].append(by_round(history)[:, clients].mean(1))
-    return {name: torch.stack(curves) for name, curves in lines.items()}
+        for method, clients in (("sound", ~bad), ("corrupted", bad)):
+            lines[method].append(by_round(history)[:, clients].mean(1))
+    return {method: torch.stack(curves) for method, curves in lines.items()}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -187,28 +187,28 @@ def removal_rows(
     """
     net = logistic(fed.x.shape[1], 2)
     values: dict[str, Callable[[Round], Tensor]] = {}
-    rule = FedAvg(weighting="uniform")
-    histories = {"FedAvg": train(fed, net, rule, rounds=plain, local=LOCAL, seed=seed)}
-    for name in names:
-        rule = FRCCE(**EVALUATORS[name])
-        history = train(fed, net, rule, rounds=trained, local=LOCAL, seed=seed)
-        histories[f"{name}, while training"] = history
-        values[name] = partial(fixed, history.strategy)
+    strategy = FedAvg(weighting="uniform")
+    histories = {"FedAvg": train(fed, net, strategy, rounds=plain, local=LOCAL, seed=seed)}
+    for method in names:
+        strategy = FRCCE(**EVALUATORS[method])
+        history = train(fed, net, strategy, rounds=trained, local=LOCAL, seed=seed)
+        histories[f"{method}, while training"] = history
+        values[method] = partial(fixed, history.strategy)
         if fed.corrupted:
             auc = detection_auc(history.scores[-1], fed.corrupted)
-            yield f"{name}, while training{note}", "AUC", auc
+            yield f"{method}, while training{note}", "AUC", auc
     missed = leave_one_out(retraining_game(fed, net, 50, LOCAL, "loss", seed)).values
     values["leave-one-out"] = partial(fixed_scores, missed)
     if fed.corrupted:
         yield f"leave-one-out{note}", "AUC", detection_auc(missed, fed.corrupted)
-    for name, history in histories.items():
+    for method, history in histories.items():
         reached = [t for t in CURVE if t < len(history.accuracy)]
-        yield from ((f"{name}{note}", *row) for row in tested(history, reached))
-    for name, value in values.items():
+        yield from ((f"{method}{note}", *row) for row in tested(history, reached))
+    for method, value in values.items():
         for end in ("highest", "lowest"):
-            rule = Removal(value=value, end=end)
-            history = train(fed, net, rule, rounds=RETRAINED[-1], local=LOCAL, seed=seed)
-            variant = f"{name}, {end} removed{note}"
+            strategy = Removal(value=value, end=end)
+            history = train(fed, net, strategy, rounds=RETRAINED[-1], local=LOCAL, seed=seed)
+            variant = f"{method}, {end} removed{note}"
             yield from ((variant, *row) for row in tested(history, RETRAINED))
 
 
@@ -219,11 +219,11 @@ def clean_rows(seed: int) -> Iterator[Row]:
 
 def noise_rows(seed: int) -> Iterator[Row]:
     """Fig. 2b: a fifth of the clients lose a fifth of the words of all messages; then four."""
-    for name, share in DEGREES.items():
+    for method, share in DEGREES.items():
         fed = messages(seed, share=0.2, corrupt=delete_words(share))
         # The stronger noise is ours, and so is its evaluator.
         evaluators = tuple(EVALUATORS) if share < 0.5 else ("ours",)
-        yield from removal_rows(seed, fed, evaluators, f"; {name}", trained=NOISE_ROUNDS)
+        yield from removal_rows(seed, fed, evaluators, f"; {method}", trained=NOISE_ROUNDS)
 
 
 def clients_rows(seed: int) -> Iterator[Row]:
@@ -234,8 +234,8 @@ def clients_rows(seed: int) -> Iterator[Row]:
         trained = train(fed, net, FRCCE(), rounds=MANY_ROUNDS, local=LOCAL, seed=seed)
         value = partial(fixed, trained.strategy)
         for end in ("nobody", "highest", "lowest"):
-            rule = Removal(value=value, end=end)
-            history = train(fed, net, rule, rounds=RETRAINED[-1], local=LOCAL, seed=seed)
+            strategy = Removal(value=value, end=end)
+            history = train(fed, net, strategy, rounds=RETRAINED[-1], local=LOCAL, seed=seed)
             variant = f"{clients} clients, {end} removed"
             yield from ((variant, *row) for row in tested(history, RETRAINED))
 
@@ -244,14 +244,14 @@ def size_rows(seed: int) -> Iterator[Row]:
     """Fig. 2d: contribution by a fixed evaluator over 50 rounds against the number of samples."""
     fed = messages(seed)
     net = logistic(fed.x.shape[1], 2)
-    rules = {name: FRCCE(**options) for name, options in EVALUATORS.items()}
-    rules[BY_SIZE] = FRCCE(weighting="size")
-    for name, rule in rules.items():
-        trained = train(fed, net, rule, rounds=1000, local=LOCAL, seed=seed)
+    strategies = {method: FRCCE(**options) for method, options in EVALUATORS.items()}
+    strategies[BY_SIZE] = FRCCE(weighting="size")
+    for method, strategy in strategies.items():
+        trained = train(fed, net, strategy, rounds=1000, local=LOCAL, seed=seed)
         again = Removal(value=partial(fixed, trained.strategy))
         history = train(fed, net, again, rounds=50, local=LOCAL, seed=seed)
-        yield name, "rank correlation", spearman(history.scores[-1], fed.sizes)
-        yield name, "rank correlation, while training", spearman(trained.scores[-1], fed.sizes)
+        yield method, "rank correlation", spearman(history.scores[-1], fed.sizes)
+        yield method, "rank correlation, while training", spearman(trained.scores[-1], fed.sizes)
 
 
 def bill_rows(seed: int) -> Iterator[Row]:
@@ -285,48 +285,50 @@ def bill_rows(seed: int) -> Iterator[Row]:
 def rounds_figure(results: Results) -> Figure:
     """AUC against rounds of every variant, all and half of the labels flipped."""
     lines = {
-        name: {degree: results.curve("AUC", f"{name}, {degree}")[1] for degree in FLIPS}
-        for name in VARIANTS
+        method: {degree: results.curve("AUC", f"{method}, {degree}")[1] for degree in FLIPS}
+        for method in VARIANTS
     }
     return plots.panels(lines, x=LOOKS, ylabel="detection AUC", chance=0.5)
 
 
 def removal_figure(results: Results) -> Figure:
     """Test accuracy after 50 rounds of each removal, minus FedAvg's on the same messages."""
-    rows = {}
-    for variant in (name for name in results.variants if "removed" in name):
+    differences = {}
+    for variant in (method for method in results.variants if "removed" in method):
         plain = "FedAvg" + "".join(variant.partition(";")[1:])
-        rows[variant] = results.values(AT_50, variant) - results.values(AT_50, plain)
-    told = "accuracy after 50 rounds, minus FedAvg's"
-    return plots.dots(rows, xlabel=told, reference={"FedAvg": 0.0})
+        differences[variant] = results.values(AT_50, variant) - results.values(AT_50, plain)
+    xlabel = "accuracy after 50 rounds, minus FedAvg's"
+    return plots.dots(differences, xlabel=xlabel, reference={"FedAvg": 0.0})
 
 
 def clients_figure(results: Results) -> Figure:
     """Test accuracy after 50 rounds without the highest and the lowest, by number of clients."""
-    rows = {}
+    differences = {}
     for clients in MANY:
         with_all = results.values(AT_50, f"{clients} clients, nobody removed")
         for variant in (f"{clients} clients, {end} removed" for end in ("highest", "lowest")):
-            rows[variant] = results.values(AT_50, variant) - with_all
-    told = "accuracy after 50 rounds, minus that with all"
-    return plots.dots(rows, xlabel=told, reference={"nobody removed": 0.0})
+            differences[variant] = results.values(AT_50, variant) - with_all
+    xlabel = "accuracy after 50 rounds, minus that with all"
+    return plots.dots(differences, xlabel=xlabel, reference={"nobody removed": 0.0})
 
 
 def size_figure(results: Results) -> Figure:
     """Rank correlation of score and number of messages."""
-    rows = {name: results.values("rank correlation", name) for name in results.variants}
-    told = "rank correlation with the number of messages"
-    return plots.dots(rows, xlabel=told, reference={"none": 0.0})
+    differences = {
+        method: results.values("rank correlation", method) for method in results.variants
+    }
+    xlabel = "rank correlation with the number of messages"
+    return plots.dots(differences, xlabel=xlabel, reference={"none": 0.0})
 
 
 def bill_figure(results: Results) -> Figure:
     """Time of 500 clients over that of 100, ours beside the paper's."""
-    rows = {}
-    for name in RIVALS:
-        many, few = (results.values(f"seconds, {name}", f"{K} clients") for K in (500, 100))
-        rows[name] = many / few
+    differences = {}
+    for method in RIVALS:
+        many, few = (results.values(f"seconds, {method}", f"{K} clients") for K in (500, 100))
+        differences[method] = many / few
     paper = {"paper": PAPER_GROWTH, "paper: 4.6": 1135.9 / 249.5}
-    return plots.dots(rows, xlabel="time for 500 clients over that for 100", reference=paper)
+    return plots.dots(differences, xlabel="time for 500 clients over that for 100", reference=paper)
 
 
 def moved_more(results: Results) -> Interval:
@@ -335,8 +337,8 @@ def moved_more(results: Results) -> Interval:
     In powers of ten: the ratio itself is far from normal.
     """
     step, corrected = (
-        results.values("spread of omega", f"printed {name}, all flipped")
-        for name in ("step size", "but for the sign")
+        results.values("spread of omega", f"printed {method}, all flipped")
+        for method in ("step size", "but for the sign")
     )
     return interval((step / corrected).log10())
 
@@ -344,7 +346,7 @@ def moved_more(results: Results) -> Interval:
 def rounds_reads() -> Iterator[Claim]:
     """What chapter 5 says of 1,000 rounds."""
     all_ours, sign, literal = (
-        f"{name}, all flipped" for name in ("ours", "printed sign", "all as printed")
+        f"{method}, all flipped" for method in ("ours", "printed sign", "all as printed")
     )
     lost = higher("test accuracy", all_ours, sign, by=0.5)
     yield ours("the printed sign costs more than half of the accuracy", lost, "lost")
@@ -356,14 +358,14 @@ def rounds_reads() -> Iterator[Claim]:
         for t in (50, 1000):
             down = within(f"AUC @ {t}", -1, 0.1, f"printed sign, {degree}")
             yield ours(f"printed sign, {degree}: upside down at round {t}", down)
-            for name in ("no clamp", "no limit"):
-                same = within(f"AUC @ {t}", -0.01, 0.01, f"{name}, {degree}", f"ours, {degree}")
-                yield ours(f"{name}, {degree}, round {t}: AUC within .01 of ours", same)
+            for method in ("no clamp", "no limit"):
+                same = within(f"AUC @ {t}", -0.01, 0.01, f"{method}, {degree}", f"ours, {degree}")
+                yield ours(f"{method}, {degree}, round {t}: AUC within .01 of ours", same)
     step, moving, raw, half = (
-        f"{name}, half flipped"
-        for name in ("printed step size", "printed baseline", "printed input", "ours")
+        f"{method}, half flipped"
+        for method in ("printed step size", "printed baseline", "printed input", "ours")
     )
-    chance = covers("AUC @ 1000", "printed but for the sign, all flipped", 0.5)
+    generator = covers("AUC @ 1000", "printed but for the sign, all flipped", 0.5)
     yield ours("printed step: behind ours at round 50", lower("AUC @ 50", step, half), "step_50")
     yield ours("moving: behind ours at round 50", lower("AUC @ 50", moving, half), "moving_50")
     yield ours("printed step: found in the end", beyond("AUC @ 1000", step, 0.95), "step_end")
@@ -371,7 +373,7 @@ def rounds_reads() -> Iterator[Claim]:
     last = beyond("AUC, last round alone", moving, 0.95)
     yield ours("moving: AUC of the last round above .95", last, "moving_last")
     yield ours("printed input: ahead at round 10", higher("AUC @ 10", raw, half), "raw_10")
-    yield ours("printed but for the sign: no better than chance", chance, "fixed_end")
+    yield ours("printed but for the sign: no better than chance", generator, "fixed_end")
     yield ours("the printed step moves more than 10 times as far", bounded(moved_more, 1))
 
 
@@ -379,36 +381,38 @@ def sms_reads() -> Iterator[Claim]:
     """What chapter 5 says of the real messages."""
     for degree, key in zip(FLIPS, ("real_all", "real_half"), strict=True):
         yield ours(f"{degree}: found", beyond("AUC @ 1000", f"ours, {degree}", 0.95), key)
-    for name in ("printed step size", "printed baseline"):
-        same = alike("AUC @ 50", f"{name}, half flipped", "ours, half flipped")
-        yield ours(f"{name}: a lag at round 50 is not shown", same)
+    for method in ("printed step size", "printed baseline"):
+        same = alike("AUC @ 50", f"{method}, half flipped", "ours, half flipped")
+        yield ours(f"{method}: a lag at round 50 is not shown", same)
     poor = within("AUC @ 1000", -1, 0.75, "all as printed, all flipped")
     yield ours("all as printed: AUC below .75", poor, "real_literal")
 
 
 def rounds_claims() -> Iterator[Claim]:
     """Whom the score finds, as printed and by our defaults, and what each choice does."""
-    said = "tells corrupted clients from sound ones (AUC above .75)"
+    sentence = "tells corrupted clients from sound ones (AUC above .75)"
     printed = beyond("AUC @ 1000", "all as printed, all flipped", 0.75)
-    yield Claim(f"as printed, the evaluator {said}", printed)
-    own = {name: f"ours, {name} flipped" for name in ("all", "half")}
-    base, step = (f"printed {name}, half flipped" for name in ("baseline", "step size"))
+    yield Claim(f"as printed, the evaluator {sentence}", printed)
+    our_variant = {method: f"ours, {method} flipped" for method in ("all", "half")}
+    base, step = (f"printed {method}, half flipped" for method in ("baseline", "step size"))
     find, rank = "our defaults find clients with", "after 50 rounds our"
     end = "AUC @ 1000"
     yield from sentences(
         {
-            f"{find} all labels flipped (AUC above .95)": beyond(end, own["all"], 0.95),
-            f"{find} half of their labels flipped (AUC above .95)": beyond(end, own["half"], 0.95),
+            f"{find} all labels flipped (AUC above .95)": beyond(end, our_variant["all"], 0.95),
+            f"{find} half of their labels flipped (AUC above .95)": beyond(
+                end, our_variant["half"], 0.95
+            ),
             f"{rank} baseline ranks better than the moving average, half flipped": higher(
-                "AUC @ 50", own["half"], base
+                "AUC @ 50", our_variant["half"], base
             ),
             f"{rank} step size ranks better than the printed one, half flipped": higher(
-                "AUC @ 50", own["half"], step
+                "AUC @ 50", our_variant["half"], step
             ),
             f"{base}: AUC rises from round 50 to round 1000": rises(base),
             f"{step}: AUC rises from round 50 to round 1000": rises(step),
             "the printed sign ranks the other way round: ours is higher, all flipped": higher(
-                end, own["all"], "printed sign, all flipped"
+                end, our_variant["all"], "printed sign, all flipped"
             ),
         }
     )
@@ -419,42 +423,42 @@ def rises(variant: str) -> Test:
     return bounded(minus(("AUC @ 1000", variant), ("AUC @ 50", variant)), 0)
 
 
-def ends(name: str, note: str = "") -> tuple[str, str]:
+def ends(method: str, note: str = "") -> tuple[str, str]:
     """The variants of a method without the lowest and without the highest."""
-    return f"{name}, lowest removed{note}", f"{name}, highest removed{note}"
+    return f"{method}, lowest removed{note}", f"{method}, highest removed{note}"
 
 
-def removal_claims(name: str, note: str = "", paper: bool = True) -> tuple[Claim, ...]:
+def removal_claims(method: str, note: str = "", paper: bool = True) -> tuple[Claim, ...]:
     """What the paper says of removing the highest and the lowest, for one evaluator."""
-    plain, (better, worse) = f"FedAvg{note}", ends(name, note)
+    plain, (better, worse) = f"FedAvg{note}", ends(method, note)
     tests: dict = {
         "lower without the highest than with all": higher(AT_50, plain, worse),
         "higher without the lowest than with all": higher(AT_50, better, plain),
         "higher without the lowest than without the highest": higher(AT_50, better, worse),
     }
-    return sentences(tests, f"{name}{note}: after 50 rounds accuracy is ", paper)
+    return sentences(tests, f"{method}{note}: after 50 rounds accuracy is ", paper)
 
 
 def loo_claim(note: str = "") -> Claim:
     """The paper's sentence on leave-one-out."""
-    said = f"leave-one-out{note}: no difference between removing the highest and the lowest"
-    return Claim(said, alike(AT_50, *ends("leave-one-out", note)))
+    sentence = f"leave-one-out{note}: no difference between removing the highest and the lowest"
+    return Claim(sentence, alike(AT_50, *ends("leave-one-out", note)))
 
 
 def removal_reads(note: str = "", suffix: str = "") -> Iterator[Claim]:
     """What chapter 5 says of the two ends, evaluator by evaluator."""
-    own, missed, printed = (ends(n, note) for n in ("ours", "leave-one-out", "as printed"))
-    yield ours("ours: lowest minus highest", higher(AT_50, *own), f"apart_ours{suffix}")
+    our_variant, missed, printed = (ends(n, note) for n in ("ours", "leave-one-out", "as printed"))
+    yield ours("ours: lowest minus highest", higher(AT_50, *our_variant), f"apart_ours{suffix}")
     yield ours("leave-one-out: the same", higher(AT_50, *missed), f"apart_loo{suffix}")
     yield ours("as printed: not shown", alike(AT_50, *printed), f"apart_printed{suffix}")
 
 
 def clean_claims() -> Iterator[Claim]:
     """Fig. 2a: does the training converge as FedAvg does, and what do the two ends do?"""
-    for name in EVALUATORS:
-        said = f"{name}: accuracy after 1,000 rounds is within 0.01 of FedAvg's"
-        near = within("test accuracy @ 1000", -0.01, 0.01, f"{name}, while training", "FedAvg")
-        yield Claim(said, near, name != "ours")
+    for method in EVALUATORS:
+        sentence = f"{method}: accuracy after 1,000 rounds is within 0.01 of FedAvg's"
+        near = within("test accuracy @ 1000", -0.01, 0.01, f"{method}, while training", "FedAvg")
+        yield Claim(sentence, near, method != "ours")
     yield from removal_claims("as printed")
     yield from removal_claims("ours", paper=False)
     yield loo_claim()
@@ -476,9 +480,9 @@ def noise_claims() -> Iterator[Claim]:
     yield loo_claim(note)
     printed = beyond("AUC", f"as printed, while training{note}", 0.5)
     yield Claim(f"as printed: {auc} 20 % of the words (AUC above .5)", printed)
-    for name in DEGREES:
-        own = beyond("AUC", f"ours, while training; {name}", 0.5)
-        yield ours(f"ours: {auc} {name} (AUC above .5)", own)
+    for method in DEGREES:
+        our_variant = beyond("AUC", f"ours, while training; {method}", 0.5)
+        yield ours(f"ours: {auc} {method} (AUC above .5)", our_variant)
 
 
 def noise_reads() -> Iterator[Claim]:
@@ -490,27 +494,27 @@ def clients_claims() -> Iterator[Claim]:
     """Fig. 2c: the highest are missed, and accuracy shows no trend."""
     for clients in MANY:
         pair = (f"{clients} clients, {end} removed" for end in ("nobody", "highest"))
-        said = f"{clients} clients: accuracy is lower without the highest than with all"
-        yield Claim(said, higher(AT_50, *pair))
+        sentence = f"{clients} clients: accuracy is lower without the highest than with all"
+        yield Claim(sentence, higher(AT_50, *pair))
     pair = (f"{clients} clients, nobody removed" for clients in (500, 50))
-    said = "with all updates accuracy is the same for 500 as for 50 clients"
-    yield Claim(said, alike(AT_50, *pair))
+    sentence = "with all updates accuracy is the same for 500 as for 50 clients"
+    yield Claim(sentence, alike(AT_50, *pair))
 
 
 def size_claims() -> Iterator[Claim]:
     """Fig. 2d: contribution and the number of messages; chapter 5 states three of the four."""
-    rank, said = "rank correlation", "contribution rises with the number of messages"
-    yield Claim(f"as printed: {said}", beyond(rank, "as printed", 0.0), stated=NOT_SHOWN)
-    yield ours(f"ours: {said}", beyond(rank, "ours", 0.0), stated=HOLDS)
+    rank, sentence = "rank correlation", "contribution rises with the number of messages"
+    yield Claim(f"as printed: {sentence}", beyond(rank, "as printed", 0.0), stated=NOT_SHOWN)
+    yield ours(f"ours: {sentence}", beyond(rank, "ours", 0.0), stated=HOLDS)
     less, live = "ours: less so where the mean is weighted by size", f"{rank}, while training"
     yield ours(less, higher(rank, "ours", BY_SIZE), stated=NOT_SHOWN)
     added = higher(live, "ours", BY_SIZE)
     yield ours(f"{less}, while training", added, "size_live", HOLDS)
 
 
-def grown(name: str) -> Measure:
+def grown(method: str) -> Measure:
     """How many times as long 500 clients take as 100."""
-    metric = f"seconds, {name}"
+    metric = f"seconds, {method}"
     return ratio((metric, "500 clients"), (metric, "100 clients"))
 
 

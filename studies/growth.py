@@ -65,9 +65,9 @@ print(peak / 1024 ** (2 if sys.platform == "darwin" else 1))
 
 def crowd(clients: int, seed: int) -> Federation:
     """Clients with 20 samples each of 64 Gaussian inputs; a linear rule gives the 10 labels."""
-    chance = stream(seed, "growth", clients)
-    x = torch.randn(clients * EACH + SERVER, 64, generator=chance)
-    y = (x @ torch.randn(64, 10, generator=chance)).argmax(1)
+    generator = stream(seed, "growth", clients)
+    x = torch.randn(clients * EACH + SERVER, 64, generator=generator)
+    y = (x @ torch.randn(64, 10, generator=generator)).argmax(1)
     kept, sizes = (x[-SERVER:], y[-SERVER:]), torch.full((clients,), EACH)
     return Federation(
         x=x[:-SERVER], y=y[:-SERVER], sizes=sizes, validation=kept, test=kept, classes=10
@@ -95,8 +95,8 @@ def a_round(fed: Federation, net: Model, seed: int) -> tuple[Round, float]:
     theta, ids = net.init(seed), torch.arange(fed.clients)
     still, shuffles = torch.zeros_like(theta), Shuffles(fed, LOCAL, seed)
     updates = round_updates(fed, net, theta, ids, shuffles, 1, still)
-    took = fastest(lambda: round_updates(fed, net, theta, ids, shuffles, 1, still))
-    return Round(1, theta, ids, fed.sizes, updates), took
+    seconds = fastest(lambda: round_updates(fed, net, theta, ids, shuffles, 1, still))
+    return Round(1, theta, ids, fed.sizes, updates), seconds
 
 
 def scoring(strategy: Strategy, round: Round, server: Server) -> float:
@@ -118,29 +118,29 @@ def growth_rows(seed: int) -> Iterator[Row]:
         few, many = (fastest(partial(rounds, fed, number, seed), 5) for number in (2, 42))
         yield "federation", f"seconds a round @ {clients}", (many - few) / 40
         words = [sys.executable, "-c", MEMORY, str(clients), str(seed)]
-        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        yield "federation", f"MiB @ {clients}", float(told)
-    ladders = [("clients", m, m, 32) for m in ROUND]
+        xlabel = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        yield "federation", f"MiB @ {clients}", float(xlabel)
+    ladders = [("clients", clients, clients, 32) for clients in ROUND]
     ladders += [("parameters", int(P), 10, hidden) for P, hidden in HIDDEN.items()]
-    for what, place, m, hidden in ladders:
-        fed, net = crowd(m, seed), mlp(64, hidden, 10)
-        round, took = a_round(fed, net, seed)
-        yield "local training", f"seconds, {what} @ {place}", took
-        server = Server(m, 10, net, fed.validation, seed)
-        for name, (strategy, most, largest) in METHODS.items():
-            if m <= most and 1.1 * largest >= net.P:
-                yield name, f"seconds, {what} @ {place}", scoring(strategy, round, server)
+    for what, place, clients, hidden in ladders:
+        fed, net = crowd(clients, seed), mlp(64, hidden, 10)
+        round, seconds = a_round(fed, net, seed)
+        yield "local training", f"seconds, {what} @ {place}", seconds
+        server = Server(clients, 10, net, fed.validation, seed)
+        for method, (strategy, most, largest) in METHODS.items():
+            if clients <= most and 1.1 * largest >= net.P:
+                yield method, f"seconds, {what} @ {place}", scoring(strategy, round, server)
 
 
 def growth_figure(results: Results) -> Figure:
     """Seconds of one core against clients a round, a line a method."""
     lines = {}
-    for name in ("local training", *METHODS):
-        at, values = results.curve("seconds, clients", name)
+    for method in ("local training", *METHODS):
+        at, values = results.curve("seconds, clients", method)
         line = torch.full((len(values), len(ROUND)), math.nan, dtype=torch.float64)
-        line[:, [ROUND.index(int(m)) for m in at]] = values
-        lines[name] = line
-    ends = {name: int((~line[0].isnan()).nonzero()[-1]) for name, line in lines.items()}
+        line[:, [ROUND.index(int(clients)) for clients in at]] = values
+        lines[method] = line
+    ends = {method: int((~line[0].isnan()).nonzero()[-1]) for method, line in lines.items()}
     figure = plots.curves(
         lines,
         x=ROUND,
@@ -155,14 +155,16 @@ def growth_figure(results: Results) -> Figure:
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", frameon=False)
     figure.set_size_inches(6.5, 3.3)
-    said = [f"{n} {lines[n][:, e].mean():.2g} s at {ROUND[e]}" for n, e in ends.items()]
-    vars(figure)["alt"] = f"Lines of CPU seconds against clients a round; ends: {', '.join(said)}."
+    sentence = [f"{n} {lines[n][:, e].mean():.2g} s at {ROUND[e]}" for n, e in ends.items()]
+    vars(figure)["alt"] = (
+        f"Lines of CPU seconds against clients a round; ends: {', '.join(sentence)}."
+    )
     return figure
 
 
 def times(one: tuple[str, int], other: tuple[str, int], by: float = 1) -> Test:
     """A round's scores for (method, clients) cost more than ``by`` times those for another."""
-    places = ((f"seconds, clients @ {clients}", name) for name, clients in (one, other))
+    places = ((f"seconds, clients @ {clients}", method) for method, clients in (one, other))
     return bounded(ratio(*places), by)
 
 

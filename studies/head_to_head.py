@@ -41,7 +41,7 @@ def cells(
     seed: int, source: str, methods: Iterable[str], scenarios: Iterable[str], rounds: int = ROUNDS
 ) -> Iterator[Row]:
     """Methods and scenarios on one seed; a variant is "scenario; method"."""
-    chosen = {name: METHODS[name] for name in methods}
+    chosen = {method: METHODS[method] for method in methods}
     for scenario in scenarios:
         make = SCENARIOS[scenario]
         for method, metric, value in cell(chosen, scenario, make, source, seed, rounds=rounds):
@@ -68,40 +68,40 @@ def head_to_head_figure(results: Results) -> Figure:
     start = f"{MILD}; "
     names = [v for v in results.variants if v.startswith(start) and TRUTH not in v]
     return plots.dots(
-        {name.removeprefix(start): results.values(TAU, name) for name in names},
+        {method.removeprefix(start): results.values(TAU, method) for method in names},
         xlabel="tau with retraining, Dirichlet 0.5",
         reference={"ceiling": results.interval(TAU, f"{start}{TRUTH}").mean},
     )
 
 
-def below_ceiling(kind: str, name: str) -> Test:
+def below_ceiling(scenario: str, method: str) -> Test:
     """A method agrees less with the truth than the truth with itself."""
-    return lower(TAU, f"{kind}; {name}", f"{kind}; {TRUTH}")
+    return lower(TAU, f"{scenario}; {method}", f"{scenario}; {TRUTH}")
 
 
-def near_ceiling(kind: str, name: str, width: float) -> Test:
+def near_ceiling(scenario: str, method: str, width: float) -> Test:
     """A method agrees with the truth nearly as the truth with itself."""
-    return within(TAU, -width, width, f"{kind}; {name}", f"{kind}; {TRUTH}")
+    return within(TAU, -width, width, f"{scenario}; {method}", f"{scenario}; {TRUTH}")
 
 
-def twin(kind: str) -> Test:
+def twin(scenario: str) -> Test:
     """The second order is within .1 of the silent value."""
-    return within(TAU, -0.1, 0.1, f"{kind}; second order", f"{kind}; {SILENT}")
+    return within(TAU, -0.1, 0.1, f"{scenario}; second order", f"{scenario}; {SILENT}")
 
 
-def first(name: str) -> Test:
+def first(method: str) -> Test:
     """The holder of the rare class is ranked above the others."""
-    return beyond(AUC, f"{RARE}; {name}", 0.9)
+    return beyond(AUC, f"{RARE}; {method}", 0.9)
 
 
-def last(name: str) -> Test:
+def last(method: str) -> Test:
     """The holder of the rare class is ranked below the others."""
-    return within(AUC, -1, 0.1, f"{RARE}; {name}")
+    return within(AUC, -1, 0.1, f"{RARE}; {method}")
 
 
-def costs(kind: str, name: str) -> Test:
+def costs(scenario: str, method: str) -> Test:
     """Weights by a method cost accuracy."""
-    return within(GAIN, -1, 0, f"{kind}; {name}")
+    return within(GAIN, -1, 0, f"{scenario}; {method}")
 
 
 COARSE = lower(TAU, f"{FLIPS}; Shapley, accuracy", f"{FLIPS}; Shapley")
@@ -111,28 +111,32 @@ MOVED = within(STABLE, -1, 0.6, f"{SKEW}; F-RCCE")
 
 def digits_claims() -> Iterator[Claim]:
     """Whom can one believe, under which ceiling, at which price?"""
-    for kind in (FLIPS, "sizes", SKEW):
-        said = f"the truth agrees better with itself than among alike clients: {kind}"
-        yield ours(said, higher(TAU, f"{kind}; {TRUTH}", f"alike; {TRUTH}"))
+    for scenario in (FLIPS, "sizes", SKEW):
+        sentence = f"the truth agrees better with itself than among alike clients: {scenario}"
+        yield ours(sentence, higher(TAU, f"{scenario}; {TRUTH}", f"alike; {TRUTH}"))
     near = alike(TAU, f"alike; {SILENT}", f"alike; {TRUTH}")
     yield ours("alike: the silent Shapley value is not shown to be below the ceiling", near)
-    for kind in (MILD, SKEW):
-        for name in JUDGED:
+    for scenario in (MILD, SKEW):
+        for method in JUDGED:
             # The chapter's text names the stronger skew alone.
-            read = (f"skew {name}", HOLDS) if kind == SKEW else ("", "")
-            yield ours(f"{kind}: below the ceiling: {name}", below_ceiling(kind, name), *read)
+            read = (f"skew {method}", HOLDS) if scenario == SKEW else ("", "")
+            yield ours(
+                f"{scenario}: below the ceiling: {method}", below_ceiling(scenario, method), *read
+            )
     unequal = higher(TAU, f"sizes; {SILENT}", "sizes; Shapley")
     yield ours("sizes: the silent game is closer to retraining than the other", unequal)
-    said = "wrong labels: worth by accuracy is farther from retraining than by loss"
-    yield ours(said, COARSE, "coarse", HOLDS)
-    for kind in (FLIPS, "noisy inputs", "irrelevant"):
-        yield ours(f"{kind}: CGSV finds them (AUC above .9)", beyond(AUC, f"{kind}; CGSV", 0.9))
-    for name in ("leave one out", SILENT, "second order"):
-        said = f"rare class: its holder is ranked above others by {name}"
-        yield ours(said, first(name), stated=HOLDS)
-    for name in ("alone", "Shapley", "CGSV", "class cosine"):
-        said = f"rare class: its holder is ranked below others by {name}"
-        yield ours(said, last(name), stated=HOLDS)
+    sentence = "wrong labels: worth by accuracy is farther from retraining than by loss"
+    yield ours(sentence, COARSE, "coarse", HOLDS)
+    for scenario in (FLIPS, "noisy inputs", "irrelevant"):
+        yield ours(
+            f"{scenario}: CGSV finds them (AUC above .9)", beyond(AUC, f"{scenario}; CGSV", 0.9)
+        )
+    for method in ("leave one out", SILENT, "second order"):
+        sentence = f"rare class: its holder is ranked above others by {method}"
+        yield ours(sentence, first(method), stated=HOLDS)
+    for method in ("alone", "Shapley", "CGSV", "class cosine"):
+        sentence = f"rare class: its holder is ranked below others by {method}"
+        yield ours(sentence, last(method), stated=HOLDS)
     weights = "Dirichlet 0.1: weights by"
     yield ours(f"{weights} Shapley cost accuracy", costs(SKEW, "Shapley"))
     yield ours(f"{weights} CGSV cost accuracy", costs(SKEW, "CGSV"), "cost_cgsv", HOLDS)
@@ -146,41 +150,45 @@ def digits_claims() -> Iterator[Claim]:
 
 def digits_reads() -> Iterator[Claim]:
     """What chapter 10 says of digits besides."""
-    for key, kind, low in (
+    for key, scenario, low in (
         ("ceil_alike", "alike", 0.4),
         ("ceil_sizes", "sizes", 0.8),
         ("ceil_flips", FLIPS, 0.8),
     ):
-        yield ours(f"ceiling: {kind}", beyond(TAU, f"{kind}; {TRUTH}", low), key)
-    for name in SEES_ROUNDS:
-        yield ours(f"skew: below the ceiling: {name}", below_ceiling(SKEW, name), f"skew {name}")
+        yield ours(f"ceiling: {scenario}", beyond(TAU, f"{scenario}; {TRUTH}", low), key)
+    for method in SEES_ROUNDS:
+        yield ours(
+            f"skew: below the ceiling: {method}", below_ceiling(SKEW, method), f"skew {method}"
+        )
     yield ours("skew: trained alone", below_ceiling(SKEW, "retrained: alone"), "skew_own")
     yield ours("sizes: silent is near", near_ceiling("sizes", SILENT, 0.3), "near_silent")
     yield ours("sizes: renormalised is not", below_ceiling("sizes", "Shapley"), "far_out")
     yield ours("sizes: size has tau above .6", beyond(TAU, "sizes; size", 0.6), "by_size")
     each = near_ceiling(FLIPS, "retrained: alone", 0.15)
     yield ours("wrong labels: trained alone is near the ceiling", each, "one_each")
-    for kind in ("sizes", FLIPS, "noisy inputs", "irrelevant", "replicas"):
-        yield ours(f"{kind}: second order and silent value", twin(kind), f"twin {kind}")
-    for kind in (FLIPS, "noisy inputs", "irrelevant"):
-        yield ours(f"{kind}: CGSV finds", beyond(AUC, f"{kind}; CGSV", 0.7), f"find {kind}")
+    for scenario in ("sizes", FLIPS, "noisy inputs", "irrelevant", "replicas"):
+        yield ours(f"{scenario}: second order and silent value", twin(scenario), f"twin {scenario}")
+    for scenario in (FLIPS, "noisy inputs", "irrelevant"):
+        yield ours(
+            f"{scenario}: CGSV finds", beyond(AUC, f"{scenario}; CGSV", 0.7), f"find {scenario}"
+        )
     yield ours("rare class: first by first order", first("first order"))
-    for name in ("beta-Shapley", "GTG-Shapley"):
-        yield ours(f"rare class: last by {name}", last(name))
+    for method in ("beta-Shapley", "GTG-Shapley"):
+        yield ours(f"rare class: last by {method}", last(method))
     yield ours("rare class: retraining ranks its holder low", LOW_TRUTH, "rare_truth")
     yield ours("rare class: weights cost", costs(RARE, "leave one out"), "cost_loo")
-    for name in HELP:
-        more = beyond(GAIN, f"irrelevant; {name}", 0)
-        yield ours(f"irrelevant clients: weights by {name} gain", more, f"gain {name}")
+    for method in HELP:
+        more = beyond(GAIN, f"irrelevant; {method}", 0)
+        yield ours(f"irrelevant clients: weights by {method} gain", more, f"gain {method}")
     blind = within("stability, validation draw", 0.999, 1.001, "alike; CGSV")
     yield ours("CGSV does not change with the validation samples", blind, "blind")
     yield ours("skew: F-RCCE's ranks change from training to training", MOVED, "moved")
     yield ours(
         "skew: the Shapley value's do not", beyond(STABLE, f"{SKEW}; Shapley", 0.6), "steady"
     )
-    for kind in ("alike", "noisy inputs"):
-        flat = lower("relative error", f"{kind}; size", f"{kind}; leave one out")
-        yield ours(f"{kind}: one number for all beats leave one out", flat, f"flat {kind}")
+    for scenario in ("alike", "noisy inputs"):
+        flat = lower("relative error", f"{scenario}; size", f"{scenario}; leave one out")
+        yield ours(f"{scenario}: one number for all beats leave one out", flat, f"flat {scenario}")
     ranks = beyond("rank correlation", f"alike; {TRUTH}", 0.5)
     yield ours("alike: the truth's rank correlation with itself", ranks, "ceil_rank")
     copies = within(WORST_FIRST, -1, 0.5, "replicas; CGSV")
@@ -198,10 +206,10 @@ def all_of(*tests: Test) -> Test:
 
     def test(results: Results) -> tuple[str, str]:
         verdicts = [one(results)[0] for one in tests]
-        told = f"{verdicts.count(HOLDS)} of {len(verdicts)}"
+        xlabel = f"{verdicts.count(HOLDS)} of {len(verdicts)}"
         if len(set(verdicts)) == 1:
-            return verdicts[0], told
-        return (PART if HOLDS in verdicts else NOT_SHOWN), told
+            return verdicts[0], xlabel
+        return (PART if HOLDS in verdicts else NOT_SHOWN), xlabel
 
     return test
 
@@ -219,7 +227,7 @@ CARRIES = (
     ),
     ours(
         "Dirichlet 0.1: all six below the ceiling",
-        all_of(*(below_ceiling(SKEW, name) for name in HELP)),
+        all_of(*(below_ceiling(SKEW, method) for method in HELP)),
     ),
     ours(
         "sizes, wrong labels: second order within .1 of silent Shapley",

@@ -175,28 +175,28 @@ def repaired(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
     yield "irrelevant renamed", float(sum(changed[k] for k in irrelevant))
 
 
-def inquiry(rule: Logged, swapped: int, trace: bool) -> Iterator[tuple[str, float]]:
+def inquiry(strategy: Logged, swapped: int, trace: bool) -> Iterator[tuple[str, float]]:
     """Whom the server asked, and when the client in question renamed its labels."""
-    yield "rounds with a message", float(len(rule.sent))
-    first = min((t for t, ids in rule.heard.items() if swapped in ids), default=None)
-    before = [swapped in ids for t, ids in rule.sent.items() if first is None or t <= first]
+    yield "rounds with a message", float(len(strategy.sent))
+    first = min((t for t, ids in strategy.heard.items() if swapped in ids), default=None)
+    before = [swapped in ids for t, ids in strategy.sent.items() if first is None or t <= first]
     yield "ever asked", float(any(before))
     yield "asked until it renames, share of messages", sum(before) / max(1, len(before))
     if first is not None:
         yield "round of the first renaming", float(first)
-    if trace and rule.sent:
-        known = rule.known[min(rule.sent)]
+    if trace and strategy.sent:
+        known = strategy.known[min(strategy.sent)]
         yield "below the mean at the first message", float(known.mean() - known[swapped])
 
 
 def compared(
-    rules: dict[str, SFedAvg], split: Split, name: str, traced: Sequence[str], seed: int
+    strategies: dict[str, SFedAvg], split: Split, name: str, traced: Sequence[str], seed: int
 ) -> Iterator[Row]:
     """Each rule where labels are exchanged; and S-FedAvg where nothing is."""
     data, net, local = setting()
     fed = irrelevant_digits(data, corrupt=EXCHANGE, split=split, seed=seed)
-    for label, rule in rules.items():
-        history = train(fed, net, rule, rounds=ROUNDS, local=local, seed=seed)
+    for label, strategy in strategies.items():
+        history = train(fed, net, strategy, rounds=ROUNDS, local=local, seed=seed)
         yield from ((f"{label}; {name}", *row) for row in left(fed, history, label in traced))
 
 
@@ -211,22 +211,24 @@ def untouched(split: Split, name: str, seed: int) -> Iterator[Row]:
 def rates(seed: int) -> Iterator[Row]:
     """Fig. 5: FedAvg, S-FedAvg, our rule, one change taken back at a time, the server's guess."""
     for name, left_out in LEFT_OUT.items():
-        rules: dict[str, SFedAvg] = {
+        strategies: dict[str, SFedAvg] = {
             "FedAvg": SFedAvg(M, temperature=math.inf),
             "S-FedAvg": SFedAvg(M),
             **{label: Logged(M, **given) for label, given in RULES.items()},
             SERVER: ServerSide(M),
         }
-        rules = {label: rule for label, rule in rules.items() if label not in left_out}
-        yield from compared(rules, SPLITS[name], name, (OURS, "S-FedAvg"), seed)
+        strategies = {
+            label: strategy for label, strategy in strategies.items() if label not in left_out
+        }
+        yield from compared(strategies, SPLITS[name], name, (OURS, "S-FedAvg"), seed)
     yield from untouched(SPLITS[name], name, seed)  # of the paper's split
 
 
 def scarce(seed: int) -> Iterator[Row]:
     """Where repair should pay: few others hold twos and fours."""
     for share in SHARES:
-        rules = {"S-FedAvg": SFedAvg(M), OURS: Logged(M), ALL: Logged(M, everybody=True)}
-        yield from compared(rules, mostly(share), f"{share:.2g}", (), seed)
+        strategies = {"S-FedAvg": SFedAvg(M), OURS: Logged(M), ALL: Logged(M, everybody=True)}
+        yield from compared(strategies, mostly(share), f"{share:.2g}", (), seed)
         yield from untouched(mostly(share), f"{share:.2g}", seed)
 
 
@@ -256,8 +258,8 @@ def scarce_figure(results: Results) -> Figure:
         for share in SHARES
         for name in ("S-FedAvg", OURS, ALL, "nothing exchanged")
     }
-    told = "rule, share of twos and fours at one client"
-    return plots.dots(rows, xlabel="test accuracy, last 20 rounds", ylabel=told)
+    xlabel = "rule, share of twos and fours at one client"
+    return plots.dots(rows, xlabel="test accuracy, last 20 rounds", ylabel=xlabel)
 
 
 def rates_claims() -> Iterator[Claim]:
@@ -279,10 +281,10 @@ def rates_claims() -> Iterator[Claim]:
         yield ours(f"{split}: our rule harms nobody healthy (within half a client)", none)
         below = beyond("below healthy, at the end", own, 0.0)
         yield ours(f"{split}: repaired, it still ends below the healthy clients", below)
-        for rule in (*RULES, SERVER):
-            if rule not in (OURS, *left_out):
-                more = higher("repaired", own, f"{rule}; {split}")
-                yield ours(f"{split}: our rule repairs more than: {rule}", more)
+        for strategy in (*RULES, SERVER):
+            if strategy not in (OURS, *left_out):
+                more = higher("repaired", own, f"{strategy}; {split}")
+                yield ours(f"{split}: our rule repairs more than: {strategy}", more)
         for metric in (harm, "irrelevant renamed"):
             yield ours(f"{split}: {metric}: more with precision", higher(metric, precision, own))
 

@@ -41,7 +41,7 @@ SETTINGS: dict[str, dict] = {
 def ranking_rows(seed: int) -> Iterator[Row]:
     """Rank agreement of values between trainings that differ in nothing but their seed."""
     data, net = load("digits", dtype=torch.float64), mlp(64, 32, 10)
-    for name, setting in SETTINGS.items():
+    for setting_name, setting in SETTINGS.items():
         fed = federation(data, clients=CLIENTS, samples=SAMPLES, seed=seed, **setting)
         games = [
             retraining_game(fed, net, ROUNDS, LOCAL, seed=TRAININGS * seed + s)
@@ -49,16 +49,16 @@ def ranking_rows(seed: int) -> Iterator[Row]:
         ]
         shapley = torch.stack([exact(game).values for game in games])  # [trainings, K]
         missed = torch.stack([leave_one_out(game).values for game in games])
-        yield name, "exact", agreement(shapley)
-        yield name, "exact, tau", agreement(shapley, kendall)
-        yield name, "leave-one-out", agreement(missed)
-        yield name, "mean of four against the fifth", ceiling(shapley)
+        yield setting_name, "exact", agreement(shapley)
+        yield setting_name, "exact, tau", agreement(shapley, kendall)
+        yield setting_name, "leave-one-out", agreement(missed)
+        yield setting_name, "mean of four against the fifth", ceiling(shapley)
 
 
 def agreement(values: Tensor, statistic: Callable = spearman) -> float:
     """Mean rank correlation over all pairs of rows [trainings, K]."""
-    pairs = list(itertools.combinations(values, 2))
-    return sum(statistic(a, b) for a, b in pairs) / len(pairs)
+    row_pairs = list(itertools.combinations(values, 2))
+    return sum(statistic(a, b) for a, b in row_pairs) / len(row_pairs)
 
 
 def ceiling(values: Tensor) -> float:
@@ -70,7 +70,7 @@ def ceiling(values: Tensor) -> float:
 def ranking_figure(results: Results) -> Figure:
     """A row a setting, a dot a split: agreement of two exact trainings."""
     return plots.dots(
-        {name: results.values("exact", name) for name in results.variants},
+        {setting_name: results.values("exact", setting_name) for setting_name in results.variants},
         xlabel="rank correlation of exact values between two trainings",
         title="The same data, trained again",
     )

@@ -58,8 +58,8 @@ class Oracle(SFedAvg):
 
     def select(self, t: int) -> Tensor:
         """Ids [m] drawn from the pool, all alike."""
-        pool, chance = torch.tensor(self.pool), stream(self.server.seed, "oracle", t)
-        return pool[torch.randperm(len(pool), generator=chance)[: self.m]].sort().values
+        pool, generator = torch.tensor(self.pool), stream(self.server.seed, "oracle", t)
+        return pool[torch.randperm(len(pool), generator=generator)[: self.m]].sort().values
 
 
 @dataclass(eq=False, kw_only=True)
@@ -122,9 +122,9 @@ def sound(fed: Federation) -> list[int]:
     return [k for k in range(fed.clients) if k not in fed.corrupted]
 
 
-def late_auc(history: History, bad: list[int]) -> float:
+def late_auc(history: History, irrelevant: list[int]) -> float:
     """How well relevance finds the clients: AUC, mean over every fifth round of the second half."""
-    areas = [detection_auc(phi, bad) for phi in history.scores[HALF - 1 :: 5]]
+    areas = [detection_auc(phi, irrelevant) for phi in history.scores[HALF - 1 :: 5]]
     return sum(areas) / len(areas)
 
 
@@ -135,12 +135,12 @@ def left(fed: Federation, history: History, every: int = 10) -> Iterator[tuple[s
     yield "accuracy", float(history.accuracy[HALF + 1 :].mean())
     yield RESTLESS, float(history.accuracy[HALF:].diff().abs().mean())
     if fed.corrupted:
-        good, bad = sound(fed), sorted(fed.corrupted)
+        relevant, irrelevant = sound(fed), sorted(fed.corrupted)
         asked, phi = history.selected[HALF:].double(), history.scores[HALF:].mean(0)
-        yield SHARE, float(asked[:, good].sum() / asked.sum())
+        yield SHARE, float(asked[:, relevant].sum() / asked.sum())
         if not isinstance(history.strategy, Oracle):
-            yield "AUC", late_auc(history, bad)
-            yield "relevance gap", float(phi[good].mean() - phi[bad].mean())
+            yield "AUC", late_auc(history, irrelevant)
+            yield "relevance gap", float(phi[relevant].mean() - phi[irrelevant].mean())
 
 
 def selection(seed: int) -> Iterator[Row]:
@@ -157,9 +157,9 @@ def selection(seed: int) -> Iterator[Row]:
             "oracle": Oracle(M, pool=tuple(sound(fed))),
         }
         for rule, strategy in rules.items():
-            own = clean if "10" in rule else fed
-            history = train(own, net, strategy, rounds=ROUNDS, local=local, seed=seed)
-            yield from ((f"{rule}; {name}", *row) for row in left(own, history))
+            federated = clean if "10" in rule else fed
+            history = train(federated, net, strategy, rounds=ROUNDS, local=local, seed=seed)
+            yield from ((f"{rule}; {name}", *row) for row in left(federated, history))
 
 
 def mnist_rows(seed: int) -> Iterator[Row]:
@@ -183,23 +183,23 @@ def values(seed: int) -> Iterator[Row]:
     few = replace(local, steps=5, lr=0.01)
     for name, split in SPLITS.items():
         fed = irrelevant_digits(data, RELEVANT, IRRELEVANT, split=split, seed=seed)
-        bad, (x, y) = sorted(fed.corrupted), fed.validation
+        irrelevant, (x, y) = sorted(fed.corrupted), fed.validation
         works = {estimator: (fed, estimator, local) for estimator in VALUES}
         works["five minibatches"] = (fed, PRECISE, few)
         for size in SIZES:
             small = replace(fed, validation=(x[:size], y[:size]))
             works[f"validation {size}"] = (small, PRECISE, local)
-        for label, (own, estimator, work) in works.items():
+        for label, (federated, estimator, work) in works.items():
             rule, variant = uniform(**VALUES[estimator]), f"{label}; {name}"
-            history = train(own, net, rule, rounds=ROUNDS, local=work, seed=seed)
+            history = train(federated, net, rule, rounds=ROUNDS, local=work, seed=seed)
             for t in (25, 50, 100):
-                yield variant, f"AUC @ {t}", detection_auc(history.scores[t - 1], bad)
-            yield variant, "AUC", late_auc(history, bad)
+                yield variant, f"AUC @ {t}", detection_auc(history.scores[t - 1], irrelevant)
+            yield variant, "AUC", late_auc(history, irrelevant)
             if label == PRECISE:
                 yield from kinds(fed, history.scores[HALF:].mean(0), name)
             if label.startswith("validation"):
-                cold = train(own, net, SFedAvg(M), rounds=ROUNDS, local=work, seed=seed)
-                yield from ((f"T = 0.02, {variant}", *row) for row in left(own, cold, ROUNDS))
+                cold = train(federated, net, SFedAvg(M), rounds=ROUNDS, local=work, seed=seed)
+                yield from ((f"T = 0.02, {variant}", *row) for row in left(federated, cold, ROUNDS))
 
 
 def kinds(fed: Federation, phi: Tensor, name: str) -> Iterator[Row]:
@@ -225,8 +225,8 @@ def watched(fed: Federation, seed: int) -> tuple[Tensor, History]:
 def classes(seed: int) -> Iterator[Row]:
     """Fig. 4: class relevance, with and without irrelevant clients; and one that shouts."""
     data, _, _ = setting()
-    for name, bad in FEDS.items():
-        fed = irrelevant_digits(data, RELEVANT + IRRELEVANT - bad, bad, seed=seed)
+    for name, irrelevant in FEDS.items():
+        fed = irrelevant_digits(data, RELEVANT + IRRELEVANT - irrelevant, irrelevant, seed=seed)
         seen, held = watched(fed, seed)[0], fed.label_counts > 0
         for c in range(fed.classes):
             holds = [k for k in sound(fed) if held[k, c]]
@@ -289,7 +289,7 @@ def selection_claims() -> Iterator[Claim]:
             f"{rule}; {split}"
             for rule in ("FedAvg, 10 relevant", "FedAvg", WARM, COLD, COLDEST, "bandit", "oracle")
         )
-        for whose, sentence, *test in (
+        for whose, sentence, metric, better, worse in (
             (paper, "irrelevant clients make FedAvg restless", RESTLESS, plain, clean),
             (paper, "and cost it accuracy", "accuracy", clean, plain),
             (paper, "S-FedAvg as printed is steadier", RESTLESS, plain, warm),
@@ -301,7 +301,7 @@ def selection_claims() -> Iterator[Claim]:
             (False, "a bandit is more accurate than T = 0.005", "accuracy", bandit, coldest),
             (False, "an oracle is more accurate than a bandit", "accuracy", oracle, bandit),
         ):
-            yield Claim(f"{split}: {sentence}", higher(*test), whose)
+            yield Claim(f"{split}: {sentence}", higher(metric, better, worse), whose)
         yield from asked_claims(warm, cold, f"{split}: ", paper)
 
 
@@ -356,8 +356,8 @@ def values_claims() -> Iterator[Claim]:
             for s in SPLITS
         ),
     ):
-        said = f"{metric} is higher: {better}, than: {worse}"
-        yield ours(said, higher(metric, better, worse))
+        sentence = f"{metric} is higher: {better}, than: {worse}"
+        yield ours(sentence, higher(metric, better, worse))
 
 
 def all_digits(results: Results, kind: str, name: str) -> Tensor:
@@ -378,8 +378,8 @@ def classes_claims() -> Iterator[Claim]:
             gap = beyond(f"gap of {digit}", name, 0.0)
             yield Claim(f"{name}: holders of {digit} lead in its relevance", gap)
     for kind in ("gap", "AUC"):
-        said = f"with relevant data alone the {kind}, mean of all digits, is larger"
-        yield Claim(said, bounded(more_explicit(kind), 0))
+        sentence = f"with relevant data alone the {kind}, mean of all digits, is larger"
+        yield Claim(sentence, bounded(more_explicit(kind), 0))
     first = within("place in phi_4", 0, 2, "shouts 4")
     yield ours("who shouts 4 is among the first two in the relevance for 4", first)
     yield ours("and among the last two in relevance", beyond("place in phi", "shouts 4", 8))
