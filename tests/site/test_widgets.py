@@ -234,6 +234,7 @@ def nothing_is_cramped_hidden_or_hard_to_read(page, board, button):
         button(press).press("Enter")
         for width in (visit.PHONE, visit.DESK):
             page.set_viewport_size({"width": width, "height": 720})
+            page.evaluate(visit.SETTLE)
             assert board.evaluate(CRAMPED) == [], f"{width} px, after {press}"
     for scheme in ("dark", "light"):
         page.emulate_media(color_scheme=scheme)
