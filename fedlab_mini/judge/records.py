@@ -74,8 +74,8 @@ class Archive(Mapping[str, np.ndarray]):
             with self.zip.open(member) as stream:
                 return np.lib.format.read_array(stream, allow_pickle=False)
         except Exception as error:  # a damaged zip raises a dozen kinds
-            told = f"{type(error).__name__}: {error}"
-            raise ValueError(f"{self.label}: {key}: cannot be read ({told})") from error
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{self.label}: {key}: cannot be read ({reason})") from error
 
     def _check_size(self, member: zipfile.ZipInfo) -> None:
         """Compare what an array claims to be with what is there, before memory is asked for."""
@@ -100,82 +100,64 @@ class Record:
     fields: Mapping[str, Any]
 
     @property
-    def key(self) -> str:
+    def rows_key(self) -> str:
         """Which of the two holds the clients' rows."""
         return "updates" if "updates" in self.fields else "models"
 
     def ids(self) -> list[Hashable]:
         """The ids of a round's rows, as Python's numbers and words."""
         if unknown := [key for key in self.fields if key not in KEYS]:
-            known = ", ".join(KEYS)
-            raise ValueError(f"{self.label}: unknown keys {unknown}; known are {known}")
+            listed = ", ".join(KEYS)
+            raise ValueError(f"{self.label}: unknown keys {unknown}; known are {listed}")
         if ("updates" in self.fields) == ("models" in self.fields):
-            got = list(self.fields)
-            raise ValueError(f"{self.label}: expected either updates or models, got {got}")
+            present = list(self.fields)
+            raise ValueError(f"{self.label}: expected either updates or models, got {present}")
         if "clients" in self.fields:
             return client_ids(f"{self.label}: clients", self.fields["clients"])
-        rows = self.fields[self.key]
-        if not isinstance(rows, list | tuple):
-            rows = array(f"{self.label}: {self.key}", rows, ["m", "P"])
-        return list(range(len(rows)))
+        updates = self.fields[self.rows_key]
+        if not isinstance(updates, list | tuple):
+            updates = array(f"{self.label}: {self.rows_key}", updates, ["m", "P"])
+        return list(range(len(updates)))
 
     def number(self, last: int) -> int:
         """The round's own number, which must be above the last one's; without one, the last."""
         if "t" not in self.fields:
             return last
-        label = f"{self.label}: t"
-        value = self.fields["t"]
-        one = [value] if np.ndim(value) == 0 else value
-        number = int(wholes(label, one, [1])[0])
+        label, given = f"{self.label}: t", self.fields["t"]
+        number = int(wholes(label, [given] if np.ndim(given) == 0 else given, [1])[0])
         if number <= last:
             raise ValueError(f"{label}: {number} after {last}; give the rounds in their order")
         return number
 
     def theta(self, net: Model, computed: Tensor | None, like: Tensor) -> Tensor:
         """The model before the round: the one recorded, else the one computed."""
-        theta = computed
-        if "theta" in self.fields:
-            theta = flat(net, f"{self.label}: theta", self.fields["theta"]).to(like)
+        label = f"{self.label}: theta"
+        recorded = self.fields.get("theta")
+        theta = computed if recorded is None else flat(net, label, recorded).to(like)
         if theta is None:
             raise ValueError("theta: the first round holds none; give theta=, the model before it")
         if not torch.isfinite(theta).all():
-            raise ValueError(f"{self.label}: theta: holds NaN or infinite values")
+            raise ValueError(f"{label}: holds NaN or infinite values")
         return theta
 
-    def updates(self, net: Model, theta: Tensor, clients: int) -> Tensor:
-        """Local minus global parameters, [m, P]."""
-        rows = parameter_rows(net, f"{self.label}: {self.key}", self.fields[self.key], clients)
-        rows = rows.to(theta)
-        return rows - theta if self.key == "models" else rows
-
-    def sizes(self, clients: int) -> Tensor:
-        """Samples of each client, [m]; equal where nothing is said."""
-        given = self.fields.get("sizes", [1] * clients)
-        most = MOST_SAMPLES // max(1, clients)
-        return wholes(f"{self.label}: sizes", given, [clients], 1, most).cpu()
-
-    def round(
-        self,
-        t: int,
-        net: Model,
-        computed: Tensor | None,
-        place: Mapping[Hashable, int],
-        like: Tensor,
-    ) -> Round:
+    def round(self, t: int, net: Model, theta: Tensor, places: Mapping[Hashable, int]) -> Round:
         """The record as a ``Round``, ids as places in the table; broken updates are missing."""
         names = self.ids()
-        if unknown := [name for name in names if name not in place]:
+        if unknown := [name for name in names if name not in places]:
             raise ValueError(f"{self.label}: {unknown} are not among the clients named")
-        places = [place[name] for name in names]
-        clients = distinct_ids(f"{self.label}: clients", places, len(place))
-        theta = self.theta(net, computed, like)
-        updates = self.updates(net, theta, len(clients))
-        sizes = self.sizes(len(clients))
+        rows = [places[name] for name in names]
+        clients = distinct_ids(f"{self.label}: clients", rows, len(places))
+        label, count = f"{self.label}: {self.rows_key}", len(clients)
+        updates = parameter_rows(net, label, self.fields[self.rows_key], count).to(theta)
+        if self.rows_key == "models":
+            updates = updates - theta
+        sizes, most = self.fields.get("sizes", [1] * count), MOST_SAMPLES // max(1, count)
+        sizes = wholes(f"{self.label}: sizes", sizes, [count], 1, most).cpu()
         usable = finite_rows(updates).cpu()
         if not usable.all():
-            broken = [names[row] for row in (~usable).nonzero().flatten().tolist()]
-            told = f"round {t}: the update of {broken} is not finite; left out"
-            warnings.warn(told, stacklevel=3)
+            broken = [name for name, good in zip(names, usable.tolist(), strict=True) if not good]
+            message = f"round {t}: the update of {broken} is not finite; left out"
+            warnings.warn(message, stacklevel=3)
             updates = updates[usable.to(updates.device)]  # a copy: only where it must be
         return Round(t, theta, clients[usable], sizes[usable], updates, clients[~usable])
 
@@ -231,22 +213,21 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
     Entries of a state dict that are no parameters of ``net`` are ignored
     """
     if isinstance(value, Mapping):
-        if lacking := [key for key in net.shapes if key not in value]:
+        if lacking := [name for name in net.shapes if name not in value]:
             raise ValueError(f"{label}: lacks the parameters {', '.join(lacking)}")
-        arrays = [value[key] for key in net.shapes]
+        arrays = [value[name] for name in net.shapes]
     elif isinstance(value, list | tuple) and not all(map(_is_number, value)):
         arrays = list(value)
     else:
         return reals(label, value, [net.P], finite=False)
     if len(arrays) != len(net.shapes):
-        wanted = ", ".join(f"{key} {dims(shape)}" for key, shape in net.shapes.items())
-        count = len(net.shapes)
-        raise ValueError(f"{label}: expected {count} arrays, {wanted}, got {len(arrays)}")
-    pieces = [
-        reals(f"{label}: {key}", part, shape, finite=False)
-        for (key, shape), part in zip(net.shapes.items(), arrays, strict=True)
+        wanted = ", ".join(f"{name} {dims(shape)}" for name, shape in net.shapes.items())
+        raise ValueError(f"{label}: expected {len(net.shapes)} arrays, {wanted}, got {len(arrays)}")
+    parameters = [
+        reals(f"{label}: {name}", parameter, shape, finite=False).flatten()
+        for (name, shape), parameter in zip(net.shapes.items(), arrays, strict=True)
     ]
-    return torch.cat([piece.flatten() for piece in pieces])
+    return torch.cat(parameters)
 
 
 def _is_number(value: Any) -> bool:
@@ -259,5 +240,5 @@ def parameter_rows(net: Model, label: str, value: Any, clients: int) -> Tensor:
         return reals(label, value, [clients, net.P], finite=False)
     if len(value) != clients:
         raise ValueError(f"{label}: expected one entry a client, {clients}, got {len(value)}")
-    rows = [flat(net, f"{label}[{place}]", entry) for place, entry in enumerate(value)]
-    return torch.stack(rows) if rows else torch.empty(0, net.P)
+    vectors = [flat(net, f"{label}[{place}]", entry) for place, entry in enumerate(value)]
+    return torch.stack(vectors) if vectors else torch.empty(0, net.P)

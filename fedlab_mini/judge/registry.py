@@ -68,6 +68,11 @@ class Row:
     sees: Collection[str] = BOTH
     look: Look | None = None
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The words by which a figure knows it, the usual one first."""
+        return () if self.look is None else self.look.labels or (self.name,)
+
 
 def _value(name: str, value: Callable, **setting: Any) -> Row:
     return Row(name, RoundValue(value, **setting))
@@ -123,38 +128,43 @@ ALSO = {"exact": "Shapley"}  # what command lines read besides a name
 
 def compared() -> dict[str, Method]:
     """The methods that ``compare`` sets beside each other, by name; values play for the loss."""
-    methods = {row.name: row.method for row in COMPARED if row.method is not None}
     return {
-        name: RoundValue(method) if callable(method) else method for name, method in methods.items()
+        row.name: RoundValue(row.method) if callable(row.method) else row.method
+        for row in COMPARED
+        if row.method is not None
     }
 
 
 def scoring() -> dict[str, Method]:
     """The methods that can score recorded rounds, by name: all but those that train again."""
-    known = {row.name: row.method for row in ROWS if "trainings" not in row.sees}
-    return {name: method for name, method in known.items() if method is not None}
+    return {
+        row.name: row.method
+        for row in ROWS
+        if row.method is not None and "trainings" not in row.sees
+    }
 
 
 def by_name(methods: Any) -> dict[str, Any]:
     """Methods by the names that a caller gave them, or by their own; at least one, no class."""
-    if isinstance(methods, Mapping):
-        named = dict(methods)
-    elif isinstance(methods, list | tuple):
-        bare = [method.func if isinstance(method, partial) else method for method in methods]
-        names = [getattr(method, "__name__", type(method).__name__) for method in bare]
-        if len(set(names)) != len(names):
-            raise ValueError(f"methods: two of one name; write {{name: method}}, got {names}")
-        named = dict(zip(names, methods, strict=True))
-    else:
-        shown = checks.shown(methods)
-        raise TypeError(f"methods: expected a list or {{name: method}}, got {shown}")
-    if not named:
+    named_methods = dict(methods) if isinstance(methods, Mapping) else _by_own_name(methods)
+    if not named_methods:
         raise ValueError("methods: expected at least one, such as fm.exact")
-    for name, method in named.items():
-        checks.text("methods", name)
+    for method_name, method in named_methods.items():
+        checks.text("methods", method_name)
         if isinstance(method, type):
-            raise TypeError(f"methods: {name} is a class; write {method.__name__}()")
-    return named
+            raise TypeError(f"methods: {method_name} is a class; write {method.__name__}()")
+    return named_methods
+
+
+def _by_own_name(methods: Any) -> dict[str, Any]:
+    if not isinstance(methods, list | tuple):
+        given = checks.shown(methods)
+        raise TypeError(f"methods: expected a list or {{name: method}}, got {given}")
+    functions = [method.func if isinstance(method, partial) else method for method in methods]
+    names = [getattr(method, "__name__", type(method).__name__) for method in functions]
+    if len(set(names)) != len(names):
+        raise ValueError(f"methods: two of one name; write {{name: method}}, got {names}")
+    return dict(zip(names, methods, strict=True))
 
 
 def looked_up(option: str, names: Collection[str], known: Mapping[str, Method]) -> dict[str, str]:
@@ -162,12 +172,12 @@ def looked_up(option: str, names: Collection[str], known: Mapping[str, Method]) 
 
     raises  ValueError naming the option and what is not known
     """
-    spelled = {_letters(name): name for name in known}
-    spelled |= {_letters(word): name for word, name in ALSO.items() if name in known}
-    if unknown := [name for name in names if _letters(name) not in spelled]:
+    spellings = {_letters(name): name for name in known}
+    spellings |= {_letters(word): name for word, name in ALSO.items() if name in known}
+    if unknown := [name for name in names if _letters(name) not in spellings]:
         listed = ", ".join(name.replace(",", "") for name in known)
         raise ValueError(f"{option}: unknown {', '.join(unknown)}; known are {listed}")
-    return {name: spelled[_letters(name)] for name in names}
+    return {written: spellings[_letters(written)] for written in names}
 
 
 def _letters(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,22 +68,24 @@ def score(
                 update is not finite is left out of that round, with a warning
     """
     instance("net", net, Model, "fm.Model(module)")
-    samples = _samples(validation, net)
+    inputs, labels = _samples(validation, net)
     choice("metric", metric, ("accuracy", "loss"))
-    named = by_name(methods)
+    named_methods = by_name(methods)
     stream(seed, "scores")  # refuses what is no seed
     ids = all_clients(updates) if clients is None else client_ids("clients", clients)
-    place = {client: row for row, client in enumerate(ids)}
-    if len(place) != len(ids) or not ids:
+    places = {client: row for row, client in enumerate(ids)}
+    if len(places) != len(ids) or not ids:
         raise ValueError(f"clients: expected distinct ids, at least one, got {shown(clients)}")
-    judges = _Judges(named, Server(len(ids), net.outputs(samples[0]), net, samples, seed), metric)
-    model = None if theta is None else flat(net, "theta", theta).to(samples[0])
-    t, last = 0, -1
+    server = Server(len(ids), net.outputs(inputs), net, (inputs, labels), seed)
+    judges = _Judges(named_methods, server, metric)
+    model = None if theta is None else flat(net, "theta", theta).to(inputs)
+    t, last_number = 0, -1
     for entry in updates:
         t += 1
         with opened(entry, t - 1) as record:
-            last = record.number(last)
-            this = record.round(t, net, model, place, samples[0])
+            last_number = record.number(last_number)
+            model = record.theta(net, model, inputs)
+            this = record.round(t, net, model, places)
         model = judges.watch(this)
         del this, record, entry  # before the next round is read
     if not t:
@@ -97,14 +100,14 @@ class _Judges:
         self.methods, self.server, self.metric = methods, server, metric
         self.strategies: dict[str, Strategy] = {}
         self.totals: dict[str, Tensor] = {}  # of a value over the rounds, [K]
-        for name, method in methods.items():
+        for method_name, method in methods.items():
             if hasattr(method, "aggregate"):
-                self.strategies[name] = copy.deepcopy(method)
-                self.strategies[name].start(server)
+                strategy = self.strategies[method_name] = copy.deepcopy(method)
+                strategy.start(server)
             else:
                 kinds = "a strategy or a function of a game"
-                instance(f"methods: {name}", method, Callable, kinds)  # type: ignore[arg-type]
-                self.totals[name] = torch.zeros(server.clients, dtype=torch.float64)
+                instance(f"methods: {method_name}", method, Callable, kinds)  # type: ignore[arg-type]
+                self.totals[method_name] = torch.zeros(server.clients, dtype=torch.float64)
 
     def watch(self, this: Round) -> Tensor:
         """Show everybody a round; return where federated averaging ends it."""
@@ -112,28 +115,22 @@ class _Judges:
             return this.theta
         for strategy in self.strategies.values():
             strategy.aggregate(this)
-        x, y = self.server.validation
-        for name, total in self.totals.items():
+        net, (inputs, labels) = self.server.net, self.server.validation
+        play = partial(round_game, net, this.theta, this.updates, inputs, labels)
+        for method_name, total in self.totals.items():
             # A game each: what a method says must not depend on who has asked before it.
-            game = round_game(
-                self.server.net,
-                this.theta,
-                this.updates,
-                x,
-                y,
-                metric=self.metric,
-                weights=this.sizes,
-            )
-            total[this.clients] += self.methods[name](game).values
-        shares = (this.sizes / this.sizes.sum()).to(x)
+            game = play(metric=self.metric, weights=this.sizes)
+            total[this.clients] += self.methods[method_name](game).values
+        shares = (this.sizes / this.sizes.sum()).to(inputs)
         return this.theta + shares @ this.updates
 
     def scores(self, rounds: int) -> dict[str, Tensor]:
         """What each method says of each client, [K], after all rounds."""
-        scores = {name: total / rounds for name, total in self.totals.items()}
-        for name, strategy in self.strategies.items():
-            scores[name] = reals(f"{name}.scores", strategy.scores, [self.server.clients]).cpu()
-        return {name: scores[name].double() for name in self.methods}
+        scores = {method_name: total / rounds for method_name, total in self.totals.items()}
+        for method_name, strategy in self.strategies.items():
+            label, clients = f"{method_name}.scores", self.server.clients
+            scores[method_name] = reals(label, strategy.scores, [clients]).cpu().double()
+        return {method_name: scores[method_name] for method_name in self.methods}
 
 
 def _table(scores: Mapping[str, Tensor], ids: Sequence[Hashable]) -> pandas.DataFrame:
@@ -146,6 +143,7 @@ def _table(scores: Mapping[str, Tensor], ids: Sequence[Hashable]) -> pandas.Data
 def _samples(validation: Any, net: Model) -> tuple[Tensor, Tensor]:
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise TypeError(f"validation: expected a pair (x, y), got {shown(validation)}")
-    x = reals("validation[0]", validation[0], ["N", "..."])
-    y = wholes("validation[1]", validation[1], [len(x)], 0, net.outputs(x) - 1)
-    return x, y.to(x.device)
+    inputs = reals("validation[0]", validation[0], ["N", "..."])
+    most = net.outputs(inputs) - 1
+    labels = wholes("validation[1]", validation[1], [len(inputs)], 0, most)
+    return inputs, labels.to(inputs.device)

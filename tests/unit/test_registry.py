@@ -61,7 +61,7 @@ def test_names_are_one_each_and_make_the_comparison() -> None:
 
 def test_a_row_gives_the_style_of_its_labels() -> None:
     for row in ROWS:
-        for label in row.look.labels or (row.name,) if row.look else ():
+        for label in row.labels:
             assert styles.styles([label])[label][:2] == row.look[:2]
 
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import joblib
 
 from ... import checks
-from ...engine import checkpoint, progress
+from ...engine import progress
 from ...engine.local import LocalSGD
 from ...engine.model import one_thread
 from ...engine.sweep import spread
 from ..registry import Method
 from ..registry import Retrained as Retrained
 from .cell import LOCAL, ROUNDS, cell
-from .files import COLUMNS, path_of, read_cell, write_cell
+from .files import COLUMNS, cell_paths, read_cell, write_cell
 from .methods import METHODS, watchable
 from .scenarios import SAMPLES, SCENARIOS
 
@@ -69,18 +69,7 @@ def compare(
     local = checks.instance("local", LOCAL if local is None else local, LocalSGD, "fm.LocalSGD()")
     setting = {"rounds": checks.whole("rounds", rounds), "local": local, "metric": metric}
     cells = [(seed, scenario) for seed in _seeds(seeds) for scenario in makers]
-    paths = {}
-    if folder is not None:
-        checks.instance("folder", folder, (str, os.PathLike), "a path")  # type: ignore[arg-type]
-        # The function counts as well: a scenario may change and keep its name.
-        work = {
-            scenario: ("compare", data, setting, chosen, scenario, makers[scenario])
-            for scenario in makers
-        }
-        marks = {scenario: checkpoint.fingerprint(*parts) for scenario, parts in work.items()}
-        paths = {
-            (seed, scenario): path_of(folder, marks[scenario], seed) for seed, scenario in cells
-        }
+    paths = cell_paths(folder, cells, makers, data, setting, chosen)
     frames = {place: read_cell(path, *place) for place, path in paths.items() if path.is_file()}
     missing = [place for place in cells if place not in frames]
     tasks = (
@@ -143,6 +132,7 @@ def _scenarios(scenarios: Any) -> dict[str, Callable]:
         if not scenarios or not all(map(callable, scenarios.values())):
             wanted = "{name: function (data, seed) -> (fed, net)}"
             raise TypeError(f"scenarios: expected {wanted}, got {checks.shown(scenarios)}")
+        # The name stands in the table and in the file's name, so it must be a text.
         return {checks.text("scenarios", key): scenarios[key] for key in scenarios}
     wanted = "['alike'] or {name: function}"
     names = list(SCENARIOS) if scenarios is None else _list("scenarios", scenarios, wanted)

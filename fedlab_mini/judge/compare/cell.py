@@ -148,8 +148,9 @@ class Bench:
 
     def measured(self, name: str) -> Measured:
         """All measures of one method: what it costs, how stable it is, how near to the truth."""
-        method, client_epochs = self.methods[name], float(self.experiment.client_epochs)
+        method, client_epochs = self.methods[name], self.experiment.client_epochs
         if isinstance(method, Retrained):
+            # All of these share one game: a training that two of them ask for is done once.
             start = time.process_time()
             estimate = method.estimator(self.game)
             scores, client_epochs = estimate.values, estimate.client_epochs
@@ -162,17 +163,16 @@ class Bench:
         yield "client epochs", client_epochs
         yield "seconds", seconds
         message = self.experiment.net.P * self.experiment.fed.x.element_size()
-        for direction in ("down", "up"):  # a model, an update, for each local training
+        # A model comes down and an update goes up for each local training.
+        for direction in ("down", "up"):
             traffic = message * client_epochs / self.experiment.client_epochs
             yield f"bytes {direction} a client and round", traffic
         yield from self.nearness(scores)
 
     def stability(self, name: str, scores: Tensor) -> Measured:
         """How a method ranks again: other validation samples, another training, a plain mean."""
-        yield (
-            "stability, validation draw",
-            kendall(scores, self.watch.scores_on("validation")[name]),
-        )
+        redrawn = self.watch.scores_on("validation")[name]
+        yield "stability, validation draw", kendall(scores, redrawn)
         yield "stability, training", kendall(scores, self.again.scores_on()[name])
         yield "stability, aggregation", kendall(scores, self.uniform.scores_on()[name])
 
@@ -181,6 +181,7 @@ class Bench:
         if "Shapley" in self.watch.methods:
             yield "tau with the rounds' value", kendall(scores, self.watch.scores_on()["Shapley"])
         yield from self.truth.judged(scores, self.truth.values)
+        # The same training as the plain one, so that the weights alone make the difference.
         weights = FixedWeights(client_weights=tuple(contribution_index(scores).tolist()))
         accuracy = self.experiment.train(weights, IN_USE).accuracy[-1]
         yield "accuracy gained by weights", float(accuracy) - self.plain_accuracy

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...engine.checkpoint import whole_file
+from ... import checks
+from ...engine.checkpoint import fingerprint, whole_file
 
 if TYPE_CHECKING:
     import pandas
@@ -16,9 +18,24 @@ if TYPE_CHECKING:
 COLUMNS = ["seed", "scenario", "method", "metric", "value"]
 
 
-def path_of(folder: str | os.PathLike, mark: str, seed: int) -> Path:
-    """The file of one cell; the mark says all that decides its numbers but the seed."""
-    return Path(folder) / f"{mark[:16]}-{seed}.csv"
+def cell_paths(
+    folder: str | os.PathLike | None,
+    cells: Iterable[tuple[int, str]],
+    makers: Mapping[str, Callable],
+    *work: object,
+) -> dict[tuple[int, str], Path]:
+    """The file of every cell, named by all that decides its numbers; without a folder, none."""
+    if folder is None:
+        return {}
+    checks.instance("folder", folder, (str, os.PathLike), "a path")  # type: ignore[arg-type]
+    # The function counts as well: a scenario may change and keep its name.
+    marks = {
+        scenario: fingerprint("compare", *work, scenario, make)[:16]
+        for scenario, make in makers.items()
+    }
+    return {
+        (seed, scenario): Path(folder) / f"{marks[scenario]}-{seed}.csv" for seed, scenario in cells
+    }
 
 
 def write_cell(path: Path, frame: pandas.DataFrame) -> None:

@@ -32,8 +32,9 @@ def judged(
         "rank correlation": spearman,
         "relative error": relative_error,
     }
-    for name, measure in measures.items():
-        yield name, sum(measure(scores, phi) for phi in truths) / len(truths)
+    for measure_name, measure in measures.items():
+        values = [measure(scores, phi) for phi in truths]
+        yield measure_name, sum(values) / len(values)
     yield from removal(scores, worth, seed)
     if bad is not None:
         yield "detection AUC", detection_auc(scores, bad)
