@@ -31,9 +31,9 @@ from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.federation import Federation
 
-from .claims import bounded, ours, ratio
+from .claims import bounded, ours, ratio, within
 from .protocols import study
-from .study import Results, Row, Test
+from .study import Claim, Results, Row, Test
 
 LOCAL, EACH, SERVER, ASKED = LocalSGD(batch=20, lr=0.1), 20, 360, 100
 CLIENTS = (100, 1_000, 10_000)  # of whom ASKED take part
@@ -155,10 +155,8 @@ def growth_figure(results: Results) -> Figure:
     handles, labels = axis.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", frameon=False)
     figure.set_size_inches(6.5, 3.3)
-    sentence = [f"{n} {lines[n][:, e].mean():.2g} s at {ROUND[e]}" for n, e in ends.items()]
-    vars(figure)["alt"] = (
-        f"Lines of CPU seconds against clients a round; ends: {', '.join(sentence)}."
-    )
+    said = [f"{n} {lines[n][:, e].mean():.2g} s at {ROUND[e]}" for n, e in ends.items()]
+    vars(figure)["alt"] = f"Lines of CPU seconds against clients a round; ends: {', '.join(said)}."
     return figure
 
 
@@ -168,48 +166,27 @@ def times(one: tuple[str, int], other: tuple[str, int], by: float = 1) -> Test:
     return bounded(ratio(*places), by)
 
 
-CROWD = ratio(("seconds a round @ 10000", "federation"), ("seconds a round @ 100", "federation"))
-CLAIMS = (
-    ours(
-        "100 of 10,000 clients cost a round less than twice what 100 of 100 cost",
-        bounded(CROWD, high=2),
-        "crowd",
-    ),
-    ours(
-        "a process with 10,000 clients needs less than 2 GiB",
-        bounded(lambda results: results.interval("MiB @ 10000", "federation"), high=2048),
-        "memory",
-    ),
-    ours(
-        "four clients more, 14 instead of 10, make the exact value eight times as expensive",
-        times(("Shapley", 14), ("Shapley", 10), by=8),
-        "exact",
-    ),
-    ours(
-        "at 14 clients the exact value costs over 100 times the local training",
-        times(("Shapley", 14), ("local training", 14), by=100),
-        "exact_share",
-    ),
-    ours(
-        "at 8 clients guided truncation costs more than the exact value",
-        times(("GTG-Shapley", 8), ("Shapley", 8)),
-        "few",
-    ),
-    ours("at 14 clients it costs less", times(("Shapley", 14), ("GTG-Shapley", 14)), "many"),
-    ours(
-        "the exact value of 14 clients costs more than leave-one-out of 1,000",
-        times(("Shapley", 14), ("leave one out", 1_000)),
-        "leave_one_out",
-    ),
-    ours(
-        "at 1,000 clients the local training costs more than CGSV",
-        times(("local training", 1_000), ("CGSV", 1_000)),
-        "cgsv",
-    ),
-    ours(
-        "at 1,000 clients the local training costs more than second order",
-        times(("local training", 1_000), ("second order", 1_000)),
-        "second_order",
-    ),
-)
+def growth_claims() -> Iterator[Claim]:
+    """Chapter 11 on clients, memory, and what scores cost beside the training."""
+    crowd = ratio(*((f"seconds a round @ {clients}", "federation") for clients in (10_000, 100)))
+    sentence = "100 of 10,000 clients cost a round less than twice what 100 of 100 cost"
+    yield ours(sentence, bounded(crowd, high=2), "crowd")
+    memory = within("MiB @ 10000", 0, 2048, "federation")
+    yield ours("a process with 10,000 clients needs less than 2 GiB", memory, "memory")
+    exact, guided, local = "Shapley", "GTG-Shapley", "local training"
+    sentence = "four clients more, 14 instead of 10, make the exact value eight times as expensive"
+    yield ours(sentence, times((exact, 14), (exact, 10), by=8), "exact")
+    sentence = "at 14 clients the exact value costs over 100 times the local training"
+    yield ours(sentence, times((exact, 14), (local, 14), by=100), "exact_share")
+    sentence = "at 8 clients guided truncation costs more than the exact value"
+    yield ours(sentence, times((guided, 8), (exact, 8)), "few")
+    yield ours("at 14 clients it costs less", times((exact, 14), (guided, 14)), "many")
+    sentence = "the exact value of 14 clients costs more than leave-one-out of 1,000"
+    yield ours(sentence, times((exact, 14), ("leave one out", 1_000)), "leave_one_out")
+    for method, key in (("CGSV", "cgsv"), ("second order", "second_order")):
+        sentence = f"at 1,000 clients the local training costs more than {method}"
+        yield ours(sentence, times((local, 1_000), (method, 1_000)), key)
+
+
+CLAIMS = tuple(growth_claims())
 STUDIES = (study("growth", growth_rows, CLAIMS, CLAIMS, growth_figure),)

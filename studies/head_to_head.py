@@ -7,6 +7,7 @@ digits, so that they can be judged on messages and on MNIST, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from matplotlib.figure import Figure
 
@@ -104,42 +105,77 @@ def costs(scenario: str, method: str) -> Test:
     return within(GAIN, -1, 0, f"{scenario}; {method}")
 
 
-COARSE = lower(TAU, f"{FLIPS}; Shapley, accuracy", f"{FLIPS}; Shapley")
-LOW_TRUTH = within(AUC, -1, 0.5, f"{RARE}; {TRUTH}")
+def all_of(*tests: Test) -> Test:
+    """Several tests as one: all hold, some (in part), or none."""
+
+    def test(results: Results) -> tuple[str, str]:
+        verdicts = [one(results)[0] for one in tests]
+        measured = f"{verdicts.count(HOLDS)} of {len(verdicts)}"
+        if len(set(verdicts)) == 1:
+            return verdicts[0], measured
+        return (PART if HOLDS in verdicts else NOT_SHOWN), measured
+
+    return test
+
+
+SKEWED = all_of(*(below_ceiling(SKEW, method) for method in HELP))
+FIRST = all_of(first("leave one out"), first(SILENT), first("second order"))
+LAST = all_of(last("alone"), last("Shapley"), last("CGSV"))
+EACH = near_ceiling(FLIPS, "retrained: alone", 0.15)
 MOVED = within(STABLE, -1, 0.6, f"{SKEW}; F-RCCE")
+LOW_TRUTH = within(AUC, -1, 0.5, f"{RARE}; {TRUTH}")
+TWINS = all_of(twin("sizes"), twin(FLIPS))
+# The chapter's sentences, in its order. On digits each must hold; the others say what carries over.
+CARRIES = (
+    ours("sizes: two trainings agree, tau above .8", beyond(TAU, f"sizes; {TRUTH}", 0.8)),
+    ours("wrong labels: two trainings agree, tau above .8", beyond(TAU, f"{FLIPS}; {TRUTH}", 0.8)),
+    ours("sizes: silent Shapley within .3 of the ceiling", near_ceiling("sizes", SILENT, 0.3)),
+    ours("sizes: the round's Shapley value below the ceiling", below_ceiling("sizes", "Shapley")),
+    ours("sizes: counting has a tau above .6", beyond(TAU, "sizes; size", 0.6)),
+    ours("wrong labels: one training each within .15 of the ceiling", EACH),
+    ours("Dirichlet 0.1: all six below the ceiling", SKEWED),
+    ours("sizes, wrong labels: second order within .1 of silent Shapley", TWINS),
+    ours("wrong labels: CGSV has an AUC above .7", beyond(AUC, f"{FLIPS}; CGSV", 0.7)),
+    ours("rare class: leave one out, silent, second order: holder first", FIRST),
+    ours("rare class: alone, Shapley, CGSV: holder last", LAST),
+    ours("rare class: retraining ranks the holder low, AUC under .5", LOW_TRUTH),
+    ours("rare class: weights by leave one out cost accuracy", costs(RARE, "leave one out")),
+    ours("Dirichlet 0.1: weights by CGSV cost accuracy", costs(SKEW, "CGSV")),
+    ours("Dirichlet 0.1: F-RCCE ranks anew in each training, tau below .6", MOVED),
+)
+KEYS = (  # of CARRIES, for the text on digits
+    *("ceil_sizes", "ceil_flips", "near_silent", "far_out", "by_size", "one_each", "", ""),
+    *("find wrong labels", "", "", "rare_truth", "cost_loo", "cost_cgsv", "moved"),
+)
 
 
 def digits_claims() -> Iterator[Claim]:
     """Whom can one believe, under which ceiling, at which price?"""
-    for scenario in (FLIPS, "sizes", SKEW):
-        sentence = f"the truth agrees better with itself than among alike clients: {scenario}"
-        yield ours(sentence, higher(TAU, f"{scenario}; {TRUTH}", f"alike; {TRUTH}"))
+    for kind in (FLIPS, "sizes", SKEW):
+        sentence = f"the truth agrees better with itself than among alike clients: {kind}"
+        yield ours(sentence, higher(TAU, f"{kind}; {TRUTH}", f"alike; {TRUTH}"))
     near = alike(TAU, f"alike; {SILENT}", f"alike; {TRUTH}")
     yield ours("alike: the silent Shapley value is not shown to be below the ceiling", near)
-    for scenario in (MILD, SKEW):
+    for kind in (MILD, SKEW):
         for method in JUDGED:
             # The chapter's text names the stronger skew alone.
-            read = (f"skew {method}", HOLDS) if scenario == SKEW else ("", "")
-            yield ours(
-                f"{scenario}: below the ceiling: {method}", below_ceiling(scenario, method), *read
-            )
+            read = (f"skew {method}", HOLDS) if kind == SKEW else ("", "")
+            yield ours(f"{kind}: below the ceiling: {method}", below_ceiling(kind, method), *read)
     unequal = higher(TAU, f"sizes; {SILENT}", "sizes; Shapley")
     yield ours("sizes: the silent game is closer to retraining than the other", unequal)
     sentence = "wrong labels: worth by accuracy is farther from retraining than by loss"
-    yield ours(sentence, COARSE, "coarse", HOLDS)
-    for scenario in (FLIPS, "noisy inputs", "irrelevant"):
-        yield ours(
-            f"{scenario}: CGSV finds them (AUC above .9)", beyond(AUC, f"{scenario}; CGSV", 0.9)
-        )
+    coarse = lower(TAU, f"{FLIPS}; Shapley, accuracy", f"{FLIPS}; Shapley")
+    yield ours(sentence, coarse, "coarse", HOLDS)
+    for kind in (FLIPS, "noisy inputs", "irrelevant"):
+        yield ours(f"{kind}: CGSV finds them (AUC above .9)", beyond(AUC, f"{kind}; CGSV", 0.9))
     for method in ("leave one out", SILENT, "second order"):
-        sentence = f"rare class: its holder is ranked above others by {method}"
-        yield ours(sentence, first(method), stated=HOLDS)
+        yield ours(f"rare class: its holder is ranked above others by {method}", first(method))
     for method in ("alone", "Shapley", "CGSV", "class cosine"):
         sentence = f"rare class: its holder is ranked below others by {method}"
         yield ours(sentence, last(method), stated=HOLDS)
     weights = "Dirichlet 0.1: weights by"
     yield ours(f"{weights} Shapley cost accuracy", costs(SKEW, "Shapley"))
-    yield ours(f"{weights} CGSV cost accuracy", costs(SKEW, "CGSV"), "cost_cgsv", HOLDS)
+    yield ours(f"{weights} CGSV cost accuracy", costs(SKEW, "CGSV"))
     gain = beyond(GAIN, f"{FLIPS}; Shapley", 0)
     yield ours("wrong labels: weights by Shapley value gain", gain)
     close = beyond("tau with the rounds' value", "alike; GTG-Shapley", 0.9)
@@ -150,45 +186,28 @@ def digits_claims() -> Iterator[Claim]:
 
 def digits_reads() -> Iterator[Claim]:
     """What chapter 10 says of digits besides."""
-    for key, scenario, low in (
-        ("ceil_alike", "alike", 0.4),
-        ("ceil_sizes", "sizes", 0.8),
-        ("ceil_flips", FLIPS, 0.8),
-    ):
-        yield ours(f"ceiling: {scenario}", beyond(TAU, f"{scenario}; {TRUTH}", low), key)
+    yield from (replace(claim, key=key) for claim, key in zip(CARRIES, KEYS, strict=True))
+    yield ours("alike: the ceiling", beyond(TAU, f"alike; {TRUTH}", 0.4), "ceil_alike")
     for method in SEES_ROUNDS:
-        yield ours(
-            f"skew: below the ceiling: {method}", below_ceiling(SKEW, method), f"skew {method}"
-        )
+        yield ours(f"skew: {method}", below_ceiling(SKEW, method), f"skew {method}")
     yield ours("skew: trained alone", below_ceiling(SKEW, "retrained: alone"), "skew_own")
-    yield ours("sizes: silent is near", near_ceiling("sizes", SILENT, 0.3), "near_silent")
-    yield ours("sizes: renormalised is not", below_ceiling("sizes", "Shapley"), "far_out")
-    yield ours("sizes: size has tau above .6", beyond(TAU, "sizes; size", 0.6), "by_size")
-    each = near_ceiling(FLIPS, "retrained: alone", 0.15)
-    yield ours("wrong labels: trained alone is near the ceiling", each, "one_each")
-    for scenario in ("sizes", FLIPS, "noisy inputs", "irrelevant", "replicas"):
-        yield ours(f"{scenario}: second order and silent value", twin(scenario), f"twin {scenario}")
-    for scenario in (FLIPS, "noisy inputs", "irrelevant"):
-        yield ours(
-            f"{scenario}: CGSV finds", beyond(AUC, f"{scenario}; CGSV", 0.7), f"find {scenario}"
-        )
+    for kind in ("sizes", FLIPS, "noisy inputs", "irrelevant", "replicas"):
+        yield ours(f"{kind}: second order and silent value", twin(kind), f"twin {kind}")
+    for kind in ("noisy inputs", "irrelevant"):
+        yield ours(f"{kind}: CGSV finds", beyond(AUC, f"{kind}; CGSV", 0.7), f"find {kind}")
     yield ours("rare class: first by first order", first("first order"))
     for method in ("beta-Shapley", "GTG-Shapley"):
         yield ours(f"rare class: last by {method}", last(method))
-    yield ours("rare class: retraining ranks its holder low", LOW_TRUTH, "rare_truth")
-    yield ours("rare class: weights cost", costs(RARE, "leave one out"), "cost_loo")
     for method in HELP:
         more = beyond(GAIN, f"irrelevant; {method}", 0)
         yield ours(f"irrelevant clients: weights by {method} gain", more, f"gain {method}")
     blind = within("stability, validation draw", 0.999, 1.001, "alike; CGSV")
     yield ours("CGSV does not change with the validation samples", blind, "blind")
-    yield ours("skew: F-RCCE's ranks change from training to training", MOVED, "moved")
-    yield ours(
-        "skew: the Shapley value's do not", beyond(STABLE, f"{SKEW}; Shapley", 0.6), "steady"
-    )
-    for scenario in ("alike", "noisy inputs"):
-        flat = lower("relative error", f"{scenario}; size", f"{scenario}; leave one out")
-        yield ours(f"{scenario}: one number for all beats leave one out", flat, f"flat {scenario}")
+    steady = beyond(STABLE, f"{SKEW}; Shapley", 0.6)
+    yield ours("skew: the Shapley value's ranks are alike", steady, "steady")
+    for kind in ("alike", "noisy inputs"):
+        flat = lower("relative error", f"{kind}; size", f"{kind}; leave one out")
+        yield ours(f"{kind}: one number for all beats leave one out", flat, f"flat {kind}")
     ranks = beyond("rank correlation", f"alike; {TRUTH}", 0.5)
     yield ours("alike: the truth's rank correlation with itself", ranks, "ceil_rank")
     copies = within(WORST_FIRST, -1, 0.5, "replicas; CGSV")
@@ -201,52 +220,6 @@ def digits_reads() -> Iterator[Claim]:
     yield ours("silent takes longer than second order", bounded(longer, 1.5), "times")
 
 
-def all_of(*tests: Test) -> Test:
-    """Several tests as one: all hold, some (in part), or none."""
-
-    def test(results: Results) -> tuple[str, str]:
-        verdicts = [one(results)[0] for one in tests]
-        xlabel = f"{verdicts.count(HOLDS)} of {len(verdicts)}"
-        if len(set(verdicts)) == 1:
-            return verdicts[0], xlabel
-        return (PART if HOLDS in verdicts else NOT_SHOWN), xlabel
-
-    return test
-
-
-# The chapter's sentences, in its order.
-CARRIES = (
-    ours("sizes: two trainings agree, tau above .8", beyond(TAU, f"sizes; {TRUTH}", 0.8)),
-    ours("wrong labels: two trainings agree, tau above .8", beyond(TAU, f"{FLIPS}; {TRUTH}", 0.8)),
-    ours("sizes: silent Shapley within .3 of the ceiling", near_ceiling("sizes", SILENT, 0.3)),
-    ours("sizes: the round's Shapley value below the ceiling", below_ceiling("sizes", "Shapley")),
-    ours("sizes: counting has a tau above .6", beyond(TAU, "sizes; size", 0.6)),
-    ours(
-        "wrong labels: one training each within .15 of the ceiling",
-        near_ceiling(FLIPS, "retrained: alone", 0.15),
-    ),
-    ours(
-        "Dirichlet 0.1: all six below the ceiling",
-        all_of(*(below_ceiling(SKEW, method) for method in HELP)),
-    ),
-    ours(
-        "sizes, wrong labels: second order within .1 of silent Shapley",
-        all_of(twin("sizes"), twin(FLIPS)),
-    ),
-    ours("wrong labels: CGSV has an AUC above .7", beyond(AUC, f"{FLIPS}; CGSV", 0.7)),
-    ours(
-        "rare class: leave one out, silent, second order: holder first",
-        all_of(first("leave one out"), first(SILENT), first("second order")),
-    ),
-    ours(
-        "rare class: alone, Shapley, CGSV: holder last",
-        all_of(last("alone"), last("Shapley"), last("CGSV")),
-    ),
-    ours("rare class: retraining ranks the holder low, AUC under .5", LOW_TRUTH),
-    ours("rare class: weights by leave one out cost accuracy", costs(RARE, "leave one out")),
-    ours("Dirichlet 0.1: weights by CGSV cost accuracy", costs(SKEW, "CGSV")),
-    ours("Dirichlet 0.1: F-RCCE ranks anew in each training, tau below .6", MOVED),
-)
 SMS_READS = (
     ours("rare class: retraining puts its holder first", first(TRUTH), "sms_truth"),
     ours("CGSV keeps copies", within(WORST_FIRST, -1, 0.5, "replicas; CGSV"), "sms_copies"),
