@@ -25,6 +25,7 @@ WITHOUT_NUMBERS = (  # they refuse, report, draw and store
     "fedlab_mini.command",
     "fedlab_mini.engine.checkpoint",
     "fedlab_mini.engine.guard",
+    "fedlab_mini.engine.marks",
     "fedlab_mini.engine.progress",
     "fedlab_mini.judge.registry.Look",
     "fedlab_mini.show",
