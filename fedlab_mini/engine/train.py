@@ -22,7 +22,7 @@ from .history import History, Log
 from .minibatches import LocalSGD, Shuffles
 from .model import Model, one_thread
 from .rounds import Message, Round, Server, Strategy, Workers
-from .updates import UsableUpdates, round_updates
+from .updates import UpdateMemory, UsableUpdates, round_updates
 
 
 def train(
@@ -178,7 +178,7 @@ class InProcess:
     def __init__(self, fed: Federation, net: Model, local: LocalSGD, seed: int):
         self.fed, self.net, self.local, self.seed = fed, net, local, seed
         self.original_labels = fed.y
-        self.shuffles = Shuffles(fed, local, seed)
+        self.shuffles, self.update_memory = Shuffles(fed, local, seed), UpdateMemory()
 
     @property
     def sizes(self) -> Tensor:
@@ -207,7 +207,10 @@ class InProcess:
         """Ids of those that can take part, and their updates [m, P] in round ``t``."""
         able = [k for k in chosen.tolist() if k not in self.fed.unusable]
         ids = torch.tensor(able, dtype=torch.long)
-        return ids, round_updates(self.fed, self.net, theta, ids, self.shuffles, t, last_step)
+        updates = round_updates(
+            self.fed, self.net, theta, ids, self.shuffles, t, last_step, self.update_memory
+        )
+        return ids, updates
 
     def answers(self, message: Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
         """Ids of the clients that changed labels; from now on they train on the new ones."""

@@ -6,7 +6,8 @@ Below: local, minibatches. Above: train, simulate, flower.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -91,17 +92,40 @@ def round_updates(
     shuffles: Shuffles,
     t: int,
     last_step: Tensor,
+    memory: UpdateMemory | None = None,
 ) -> Tensor:
     """What the clients ``ids`` [m] send in round ``t`` of one training: updates [m, P]."""
     sizes = torch.from_numpy(shuffles.sizes[ids.numpy()])
     everybody = Participants(torch.zeros_like(ids), ids, sizes)
-    # New memory every round, since a strategy may keep a round's updates.
-    updates = theta.new_empty(len(ids), net.P)
+    updates = (memory or UpdateMemory()).lend(len(ids), theta)
     for _ in client_updates(
         fed, net, theta[None], everybody, shuffles, t, last_step[None], out=updates
     ):
         pass
     return updates
+
+
+class UpdateMemory:
+    """Memory for a round's updates; it serves again once nobody holds those of the round before.
+
+    Fresh pages would cost a training of 100 clients a twentieth of its time
+    """
+
+    def __init__(self) -> None:
+        self.rows = torch.empty(0, 0)
+        self.lent: Callable[[], object] = lambda: None
+
+    def lend(self, count: int, like: Tensor) -> Tensor:
+        """Memory [count, P] for rows like ``like`` [P]."""
+        if like.device.type != "cpu" or like.dtype not in (torch.float32, torch.float64):
+            return like.new_empty(count, len(like))
+        fits = len(self.rows) >= count and self.rows.shape[1] == len(like)
+        if self.lent() is not None or not fits:
+            self.rows = like.new_empty(count, len(like))
+        # Whatever views a strategy keeps, torch holds the array as long as one of them lives.
+        array = self.rows[:count].numpy()
+        self.lent = weakref.ref(array)
+        return torch.from_numpy(array)
 
 
 def attack(
