@@ -46,9 +46,9 @@ class AAM:
 
     def _accuracy(self, weighted: Tensor) -> Tensor:
         if self.form == "linear":
-            steps, start = self.collapsed()
-            added = (self._squash(weighted) - self._resting) * steps[:, None]
-            return added.cumsum(2) + start[:, None, None]
+            increments, intercept = self.collapsed()
+            added = (self._squash(weighted) - self._resting) * increments[:, None]
+            return added.cumsum(2) + intercept[:, None, None]
         first_weights = self.w1.transpose(1, 2)[:, None]
         nodes = (weighted[..., None] * first_weights).cumsum(2)  # [F, S, R, H]
         nodes = self._squash(nodes + self.b1[:, None, None])
@@ -61,9 +61,9 @@ class AAM:
         """
         if self.form != "linear":
             raise ValueError("form: only the linear nodes collapse, not sigmoid ones")
-        steps = (self.w2[:, :, None] * self.w1).sum(1)
-        padding = self._resting * steps.sum(1)
-        return steps, (self.w2 * self.b1).sum(1) + self.b2 + padding
+        increments = (self.w2[:, :, None] * self.w1).sum(1)
+        padding = self._resting * increments.sum(1)
+        return increments, (self.w2 * self.b1).sum(1) + self.b2 + padding
 
     def slope(self, sizes: Tensor) -> Tensor:
         """d accuracy_R / d x_{r,k} = omega_k times this, averaged over r and simulations: [F]."""

@@ -69,16 +69,16 @@ def settle(
 
 def _one_node(point: Tensor, clients: int, neutral: bool) -> AAM:
     """The AAM [F = 1] with one node that collapses to a point (omega, a, c)."""
-    omega, steps, start = point[:clients], point[clients:-1], point[-1]
+    omega, increments, intercept = point[:clients], point[clients:-1], point[-1]
     one = torch.ones(1, 1).to(point)
     if neutral:  # its sigmoid moves twice as far, and rests at 0
-        steps = steps / 2
+        increments = increments / 2
     else:
-        start = start - steps.sum() / 2
+        intercept = intercept - increments.sum() / 2
     return AAM(
         omega[None],
-        steps[None, None],
-        start.view(1, 1),
+        increments[None, None],
+        intercept.view(1, 1),
         one,
         torch.zeros_like(one[0]),
         neutral=neutral,
@@ -118,12 +118,13 @@ def _guess(point: Tensor, sizes: Tensor, accuracy: Tensor) -> _Guess:
 def _jacobian(guess: _Guess, sizes: Tensor) -> Tensor:
     """How every guess moves with every parameter, [S R, K + R + 1]."""
     simulations, rounds, clients = sizes.shape
-    steps, squashed = guess.point[clients:-1], guess.squashed
-    by_omega = (sizes * (squashed * (1 - squashed) * steps)[:, :, None]).cumsum(1)
+    increments, squashed = guess.point[clients:-1], guess.squashed
+    by_weighted = squashed * (1 - squashed) * increments
+    by_omega = (sizes * by_weighted[:, :, None]).cumsum(1)
     later = torch.ones(rounds, rounds).to(sizes).tril()  # round r' moves all guesses from r' on
-    by_steps = (squashed - 0.5)[:, None] * later
-    by_start = torch.ones(simulations, rounds, 1).to(sizes)
-    return torch.cat([by_omega, by_steps, by_start], 2).flatten(0, 1)
+    by_increments = (squashed - 0.5)[:, None] * later
+    by_intercept = torch.ones(simulations, rounds, 1).to(sizes)
+    return torch.cat([by_omega, by_increments, by_intercept], 2).flatten(0, 1)
 
 
 def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, float]:
@@ -134,12 +135,13 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
     damping, calm = 1e-2, 0
     for _ in range(MOST_STEPS):
         jacobian = _jacobian(guess, sizes)
-        slope, curvature = jacobian.T @ guess.error, jacobian.T @ jacobian
+        gradient = jacobian.T @ guess.error
+        curvature = jacobian.T @ jacobian
         free = torch.ones_like(guess.point, dtype=torch.bool)
         # A client at 0 that wants to go below stays there and takes no part in the step.
-        free[:clients] = ~((guess.point[:clients] <= 0) & (slope[:clients] > 0))
+        free[:clients] = ~((guess.point[:clients] <= 0) & (gradient[:clients] > 0))
         for _ in range(MOST_TRIES):
-            point = guess.point - _damped_step(slope, curvature, free, damping)
+            point = guess.point - _damped_step(gradient, curvature, free, damping)
             point[:clients].clamp_(min=0)
             trial = _guess(point, sizes, accuracy)
             if trial.loss < guess.loss:
@@ -156,11 +158,11 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
     return guess.point, guess.loss
 
 
-def _damped_step(slope: Tensor, curvature: Tensor, free: Tensor, damping: float) -> Tensor:
-    step = torch.zeros_like(slope)
+def _damped_step(gradient: Tensor, curvature: Tensor, free: Tensor, damping: float) -> Tensor:
+    step = torch.zeros_like(gradient)
     damped = curvature[free][:, free]
     damped.diagonal().add_(damping * damped.diagonal() + 1e-12)
-    step[free] = torch.linalg.solve(damped, slope[free])
+    step[free] = torch.linalg.solve(damped, gradient[free])
     return step
 
 

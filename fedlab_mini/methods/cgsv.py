@@ -112,13 +112,13 @@ class CGSV(FedAvg):
     def aggregate(self, round: Round) -> Tensor:
         """The new global model [P]; then the weights learn from the round's cosines."""
         weights = self.weights(round)
-        norms = _norms(round.updates)  # [m]
-        units = _units(round.updates, norms)
-        step = weights @ (units if self.normalise else round.updates)  # U [P]
-        psi = _alignment(units, step)
+        lengths = _norms(round.updates)  # [m]
+        unit_updates = _units(round.updates, lengths)
+        step = weights @ (unit_updates if self.normalise else round.updates)  # U [P]
+        psi = _alignment(unit_updates, step)
         self._learn(round, psi.double().cpu())
         self.record(round, weights, psi)
-        return round.theta + self._rate(norms, weights) * step
+        return round.theta + self._rate(lengths, weights) * step
 
     def rewards(self, step: Tensor, beta: float = 1.0) -> Tensor:
         """What each client would be sent: ``step`` [P] without its smallest entries, [K, P].
@@ -129,10 +129,10 @@ class CGSV(FedAvg):
         """
         shares = torch.tanh(beta * self.r.clamp(min=0))
         shares = shares / shares.max() if shares.max() > 0 else shares
-        rank = step.abs().argsort(descending=True).argsort().cpu()
-        entries_kept = (shares * len(step)).floor()
-        kept = (rank < entries_kept[:, None]).to(step.device)
-        return torch.where(kept, step, 0)
+        size_rank = step.abs().argsort(descending=True).argsort().cpu()
+        entries_sent = (shares * len(step)).floor()
+        sent = (size_rank < entries_sent[:, None]).to(step.device)
+        return torch.where(sent, step, 0)
 
     def _admit(self, round: Round) -> None:
         """Newcomers enter with their share n_k / n of all samples the server has heard of."""
@@ -147,33 +147,37 @@ class CGSV(FedAvg):
     def _learn(self, round: Round, psi: Tensor) -> None:
         """Mix the judged clients' weights with their cosines; absent ones keep theirs."""
         missing = round.missing[self.sizes[round.missing] > 0]
-        ids = torch.cat([round.clients, missing])
+        judged = torch.cat([round.clients, missing])
         psi = torch.cat([psi, psi.new_zeros(len(missing))])
-        self.times[ids] += 1
-        self.psi[ids] = psi
-        total = self.r[ids].sum()
-        if not total > 0:
+        self.times[judged] += 1
+        self.psi[judged] = psi
+        their_sum = self.r[judged].sum()
+        if not their_sum > 0:
             return
-        shares = self.r[ids] / total
-        mixed = self._reputation(ids, shares, psi) if self.original else self._mix(ids, shares, psi)
+        shares = self.r[judged] / their_sum
+        mixed = (
+            self._reputation(judged, shares, psi)
+            if self.original
+            else self._mix(judged, shares, psi)
+        )
         if mixed.sum() != 0:
-            self.r[ids] = total * mixed / mixed.sum()
+            self.r[judged] = their_sum * mixed / mixed.sum()
 
-    def _mix(self, ids: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
+    def _mix(self, judged: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
         """gamma_t r + (1 - gamma_t) psi of the judged clients, [m], on one scale."""
-        gamma = 1 - (1 - self.gamma0) / self.times[ids]
+        gamma = 1 - (1 - self.gamma0) / self.times[judged]
         mixed = gamma * shares + (1 - gamma) * psi
         # Where all gammas are alike, the division by the new sum does the same.
         if gamma.min() < gamma.max():
-            sums = gamma + (1 - gamma) * psi.sum().clamp(min=0)
-            mixed = mixed / torch.where(sums > 0, sums, 1)
+            sums_alike = gamma + (1 - gamma) * psi.sum().clamp(min=0)
+            mixed = mixed / torch.where(sums_alike > 0, sums_alike, 1)
         if self.floor is not None:
             mixed = torch.maximum(mixed, shares.clamp(max=self.floor))
         return mixed
 
-    def _reputation(self, ids: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
+    def _reputation(self, judged: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
         """The original's moving average, which starts from 0 and not from a share, [m]."""
-        judged_before = (self.times[ids] > 1).double()
+        judged_before = (self.times[judged] > 1).double()
         moved = REPUTATION_MEMORY * judged_before * shares + (1 - REPUTATION_MEMORY) * psi
         return moved.clamp(min=REPUTATION_FLOOR)
 

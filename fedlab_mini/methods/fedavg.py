@@ -38,8 +38,8 @@ def versus(choices: Mapping[str, tuple[object, object]]) -> dict[str, dict[str, 
         return f"{value:g}" if isinstance(value, float) else str(value or "none")
 
     return {
-        name: {"as printed": word(printed), "ours": word(ours)}
-        for name, (printed, ours) in choices.items()
+        setting: {"as printed": word(printed), "ours": word(ours)}
+        for setting, (printed, ours) in choices.items()
         if printed != ours
     }
 
@@ -99,9 +99,9 @@ class FedAvg:
         kind = type(self)
         if getattr(self, "literal", False) and not hasattr(kind.__init__, "__wrapped__"):
             raise TypeError(f"literal: {kind.__name__} wants @strategy above it, not @dataclass")
-        for name, check in self.CHECKS.items():
-            if hasattr(self, name):
-                setattr(self, name, check(name, getattr(self, name)))
+        for setting, check in self.CHECKS.items():
+            if hasattr(self, setting):
+                setattr(self, setting, check(setting, getattr(self, setting)))
 
     @classmethod
     def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
@@ -109,19 +109,20 @@ class FedAvg:
         if not flag("literal", asked.get("literal", False)):
             return asked
         # What the text does not have goes, even where it was asked for.
-        unknown = [name for name, printed in cls.PRINTED.items() if printed is None]
+        unknown = [setting for setting, printed in cls.PRINTED.items() if printed is None]
         return {**cls.PRINTED, **asked, **dict.fromkeys(unknown)}
 
     @classmethod
     def printed(cls, **asked: Any) -> Self:
         """The paper's text, but for what is asked for; ``literal=True`` is another spelling."""
-        return cls(literal=True, **asked) if cls.PRINTED else cls(**asked)
+        options: dict[str, Any] = {"literal": True} if cls.PRINTED else {}
+        return cls(**options | asked)
 
     @classmethod
     def departures(cls) -> dict[str, dict[str, str]]:
         """Paper versus code, for ``plots.table``: choices that differ, as printed and ours."""
-        ours = {option.name: option.default for option in fields(cls)}
-        return versus({name: (printed, ours[name]) for name, printed in cls.PRINTED.items()})
+        defaults = {option.name: option.default for option in fields(cls)}
+        return versus({name: (printed, defaults[name]) for name, printed in cls.PRINTED.items()})
 
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""
@@ -176,11 +177,11 @@ class FedAvg:
     def state_dict(self) -> dict[str, Tensor]:
         """All that the coming rounds depend on, as tensors; ``load_state_dict`` restores it."""
         state = {"kind": torch.tensor(list(type(self).__name__.encode()))}
-        for name in self.KEPT:
-            value = attrgetter(name)(self)
+        for attribute in self.KEPT:
+            value = attrgetter(attribute)(self)
             # A number of Python's is one in double precision, and comes back as it was.
             dtype = torch.float64 if isinstance(value, float) else None
-            state[name] = torch.as_tensor(value, dtype=dtype).detach().clone()
+            state[attribute] = torch.as_tensor(value, dtype=dtype).detach().clone()
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -193,11 +194,11 @@ class FedAvg:
         fits = shapes == {name: list(tensor.shape) for name, tensor in current.items()}
         if not fits or not torch.equal(state["kind"], current["kind"]):
             raise ValueError(f"state: {type(self).__name__} of these clients cannot hold {shapes}")
-        for name in self.KEPT:
-            path, _, attribute = name.rpartition(".")
+        for kept in self.KEPT:
+            path, _, attribute = kept.rpartition(".")
             owner: Any = attrgetter(path)(self) if path else self
             previous = getattr(owner, attribute)
-            restored: Any = state[name].clone()
+            restored: Any = state[kept].clone()
             if torch.is_tensor(previous):
                 restored.requires_grad_(previous.requires_grad)
             else:

@@ -115,10 +115,10 @@ class LabelStandardisation(SFedAvg):
     def aggregate(self, round: Round) -> Tensor:
         """The new global model [P]; then the server looks whether it is stable, and whom to ask."""
         theta = super().aggregate(round)
-        x, y = self.server.validation
-        predicted = self.server.net.predict(theta, x)
+        samples, labels = self.server.validation
+        predicted = self.server.net.predict(theta, samples)
         self.evaluations += 1
-        accuracy = (predicted == y).double().mean().cpu()
+        accuracy = (predicted == labels).double().mean().cpu()
         self.recent = torch.cat([self.recent[1:], accuracy[None]])
         if not self.stable_at and self.recent.max() - self.recent.min() <= self.spread + 1e-12:
             self.stable_at = round.t
@@ -126,15 +126,15 @@ class LabelStandardisation(SFedAvg):
             suspects = self.phi < self.phi.mean()
             if not self.literal:
                 suspects |= self.corrections > 0
-            right = self._right(predicted, y)
+            right = self._right(predicted, labels)
             self.note = Inspection(suspects.nonzero().flatten(), right, self.margin, self.groups)
         return theta
 
-    def _right(self, predicted: Tensor, y: Tensor) -> Tensor:
+    def _right(self, predicted: Tensor, labels: Tensor) -> Tensor:
         """P [classes]: recall or precision; infinite for a class that nothing is known of."""
         classes = self.server.classes
-        counted = y if self.accuracy == "recall" else predicted
-        hits = torch.bincount(counted[predicted == y].cpu(), minlength=classes).double()
+        counted = labels if self.accuracy == "recall" else predicted
+        hits = torch.bincount(counted[predicted == labels].cpu(), minlength=classes).double()
         total = torch.bincount(counted.cpu(), minlength=classes).double()
         return torch.where(total > 0, hits / total, math.inf)
 

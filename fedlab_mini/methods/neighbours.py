@@ -86,13 +86,13 @@ class RoundScore(FedAvg):
 
     def aggregate(self, round: Round) -> Tensor:
         """Federated averaging's model [P]; notes what the round's updates are worth."""
-        weights, ids = self.weights(round), round.clients
+        weights, clients = self.weights(round), round.clients
         name = f"{type(self).__name__}.score"
-        scores = reals(name, self.score(round), [len(ids)], dtype=torch.float64).cpu()
+        scores = reals(name, self.score(round), [len(clients)], dtype=torch.float64).cpu()
         # Nothing is remembered of a client that is scored for the first time.
-        memory = self.memory * (self.seen[ids] > 0).double()
-        self.now[ids] = memory * self.now[ids] + (1 - memory) * scores
-        self.seen[ids] += 1
+        memory = self.memory * (self.seen[clients] > 0).double()
+        self.now[clients] = memory * self.now[clients] + (1 - memory) * scores
+        self.seen[clients] += 1
         self.record(round, weights, scores * self.discount ** (round.t - 1))
         return round.theta + weights @ round.updates
 
@@ -171,13 +171,14 @@ class GTGShapley(RoundScore):
 
     def score(self, round: Round) -> Tensor:
         """Truncated guided values of the round, [m]; 0 for all in a quiet one."""
-        m = len(round.clients)
+        participants = len(round.clients)
         with self.counted(self.table(round)) as game:
-            nobody, everybody = game(torch.tensor([[False] * m, [True] * m])).tolist()
+            ends = torch.tensor([[False], [True]]).expand(2, participants)
+            nobody, everybody = game(ends).tolist()
             gain = abs(everybody - nobody)
             self.largest = max(self.largest, gain)
             if gain <= self.between * self.largest:
-                return torch.zeros(m, dtype=torch.float64)
+                return torch.zeros(participants, dtype=torch.float64)
             return self._guided(game, self.within * gain, 10_000 * self.server.seed + round.t)
 
     def _guided(self, game: Game, tolerance: float, seed: int) -> Tensor:
@@ -229,11 +230,11 @@ class Taylor(RoundScore):
 
     def score(self, round: Round) -> Tensor:
         """First- or second-order worth of the round's updates, [m]; needs no evaluation."""
-        steps = self.weights(round)[:, None] * round.updates
-        slope = gradient(round, self.server)
+        weighted = self.weights(round)[:, None] * round.updates
+        direction = gradient(round, self.server)
         if self.order == 2:
-            slope = slope + hessian_product(round, self.server, steps.sum(0)) / 2
-        return -(steps @ slope)
+            direction = direction + hessian_product(round, self.server, weighted.sum(0)) / 2
+        return -(weighted @ direction)
 
 
 @strategy

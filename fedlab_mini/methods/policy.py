@@ -33,8 +33,9 @@ class Policy:
 
     def start(self, seed: int, like: Tensor) -> None:
         """Fresh parameters, decided by the seed, of the type and device of ``like``."""
-        seed = stream(seed, "policy").initial_seed()
-        self.phi = self.net.init(seed, dtype=like.dtype, device=like.device).requires_grad_()
+        policy_seed = stream(seed, "policy").initial_seed()
+        phi = self.net.init(policy_seed, dtype=like.dtype, device=like.device)
+        self.phi = phi.requires_grad_()
         self.first = torch.zeros_like(self.phi.detach())  # Adam's moments
         self.second = torch.zeros_like(self.phi.detach())
         self.steps = torch.zeros((), dtype=torch.float32, device=like.device)
@@ -54,11 +55,11 @@ class Policy:
         """
         omega = logits.detach().sigmoid()
         score = selections.to(omega) - omega  # derivative of log p(s_q), [Q, m]
-        slope = -(advantages.to(omega)[:, None] * score).mean(0)  # of minus the gain
+        descent = -(advantages.to(omega)[:, None] * score).mean(0)  # of minus the gain
         mean = omega.mean()
         if self.clamp > 0 and not self.clamp <= mean <= 1 - self.clamp:
-            slope += PULL * (mean - 0.5).sign() * omega * (1 - omega) / len(omega)
-        (gradient,) = torch.autograd.grad(logits, self.phi, slope)
+            descent += PULL * (mean - 0.5).sign() * omega * (1 - omega) / len(omega)
+        (gradient,) = torch.autograd.grad(logits, self.phi, descent)
         parameters = [self.phi.detach()]
         adam_step(parameters, [gradient], [self.first], [self.second], [self.steps], self.lr)
 
@@ -73,8 +74,9 @@ def scaled(rows: Tensor, scaling: str) -> Tensor:
     """What the policy reads: rows [m, d] of mean square 1 each ("client"), or as they are."""
     if scaling == "none":
         return rows
-    size = torch.linalg.vector_norm(rows, dim=1, keepdim=True) / rows.shape[1] ** 0.5
-    return rows / torch.where(size > 0, size, 1)
+    lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    root_mean_square = lengths / rows.shape[1] ** 0.5
+    return rows / torch.where(root_mean_square > 0, root_mean_square, 1)
 
 
 def check_widths(name: str, value: object) -> tuple[int, ...]:

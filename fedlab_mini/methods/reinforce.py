@@ -112,10 +112,11 @@ class FRCCE(FedAvg):
         inputs = self.read * server.clients if together else self.read
         outputs = server.clients if together else 1
         first_layer = inputs * (self.widths or (outputs,))[0]
-        room = 4 * server.validation[0].element_size() * first_layer
-        if room > MOST_BYTES:
+        bytes_needed = 4 * server.validation[0].element_size() * first_layer
+        if bytes_needed > MOST_BYTES:
             raise ValueError(
-                f"inputs: one network that reads {inputs:,} numbers takes {room / 2**30:.1f} GiB; "
+                f"inputs: one network that reads {inputs:,} numbers takes "
+                f"{bytes_needed / 2**30:.1f} GiB; "
                 'try inputs="client", layer="last" or smaller widths'
             )
         self.policy = Policy(inputs, outputs, self.widths, self.lr, self.clamp)
@@ -166,12 +167,12 @@ class FRCCE(FedAvg):
 
     def logits(self, round: Round) -> Tensor:
         """What the policy says of the round's clients, [m]: log(omega / (1 - omega))."""
-        rows = scaled(round.updates[:, -self.read :], self.scaling)
+        inputs = scaled(round.updates[:, -self.read :], self.scaling)
         if self.inputs == "client":
-            return self.policy.logits(rows)
+            return self.policy.logits(inputs)
         # One network for all clients needs a place for each; who is absent leaves it empty.
-        table = rows.new_zeros(self.server.clients, self.read)
-        table[round.clients] = rows
+        table = inputs.new_zeros(self.server.clients, self.read)
+        table[round.clients] = inputs
         return self.policy.logits(table.view(1, -1))[round.clients]
 
     def draw(self, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
@@ -179,18 +180,18 @@ class FRCCE(FedAvg):
 
         A client's coin depends on its id, not on its place in the round.
         """
-        ids = torch.arange(len(omega)) if clients is None else clients.cpu()
+        client_ids = torch.arange(len(omega)) if clients is None else clients.cpu()
         chance = stream(self.server.seed, "selections", t)
         shape = (self.probes, self.server.clients)
         coins = torch.rand(shape, generator=chance, dtype=torch.float64)
-        return (coins[:, ids].to(omega.device) < omega).to(omega)
+        return (coins[:, client_ids].to(omega.device) < omega).to(omega)
 
     def losses(self, round: Round, weights: Tensor) -> Tensor:
         """Validation loss [C] of the models with aggregation weights [C, m]."""
         self.evaluations += len(weights)
-        x, y = self.server.validation
+        samples, labels = self.server.validation
         models = round.theta + weights @ round.updates
-        return bounded(self.server.net.evaluate(models, x, y, "loss").cpu())
+        return bounded(self.server.net.evaluate(models, samples, labels, "loss").cpu())
 
     def _advantages(self, round: Round, weights: Tensor, selections: Tensor) -> Tensor:
         """Reward minus baseline [Q] of each selection; 0 for an empty one."""
@@ -284,14 +285,15 @@ class DVRLRemoval(FLDVE):
 
 def shortened(updates: Tensor, limit: float) -> Tensor:
     """Updates [m, P], those longer than ``limit`` times the median length cut to that length."""
-    norms = torch.linalg.vector_norm(updates, dim=1)
-    bound = limit * norms.median()
-    if (norms <= bound).all():
+    lengths = torch.linalg.vector_norm(updates, dim=1)
+    longest = limit * lengths.median()
+    if (lengths <= longest).all():
         return updates
     # Divided by their largest entry first, so that no square may overflow.
-    units = updates / updates.abs().amax(1, keepdim=True).clamp(min=1)
-    cut = units * (bound / torch.linalg.vector_norm(units, dim=1))[:, None]
-    return torch.where((norms > bound)[:, None] & (bound > 0), cut, updates)
+    bounded_updates = updates / updates.abs().amax(1, keepdim=True).clamp(min=1)
+    factors = longest / torch.linalg.vector_norm(bounded_updates, dim=1)
+    too_long = (lengths > longest)[:, None] & (longest > 0)
+    return torch.where(too_long, bounded_updates * factors[:, None], updates)
 
 
 def others(losses: Tensor, used: Tensor) -> Tensor:

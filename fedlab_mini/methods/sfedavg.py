@@ -122,8 +122,8 @@ class SFedAvg(FedAvg):
         chance = stream(self.server.seed, "selection", t)
         uniform = torch.rand(clients, generator=chance, dtype=torch.float64)
         noise = -(-uniform.clamp(min=1e-300).log()).log()
-        keys = (self.phi - self.phi.max()) / self.temperature + noise
-        drawn = keys.topk(clients if self.m is None else self.m).indices
+        perturbed = (self.phi - self.phi.max()) / self.temperature + noise
+        drawn = perturbed.topk(clients if self.m is None else self.m).indices
         return drawn.sort().values
 
     def aggregate(self, round: Round) -> Tensor:
@@ -146,10 +146,10 @@ class SFedAvg(FedAvg):
 
     def _learn(self, phi: Tensor, round: Round, values: Tensor) -> None:
         """phi <- alpha phi + beta value for the round's clients; phi [K] or [K, classes]."""
-        ids = torch.cat([round.clients, round.missing])
+        asked = torch.cat([round.clients, round.missing])
         floor = values.amin(0, keepdim=True).clamp(max=0)
         values = torch.cat([values, floor.expand(len(round.missing), *values.shape[1:])])
-        phi[ids] = self.alpha * phi[ids] + self.beta * values
+        phi[asked] = self.alpha * phi[asked] + self.beta * values
 
     def _values(self, round: Round, weights: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Shapley values [m] of the round's game on the samples (x, y); zeros without samples."""

@@ -280,7 +280,7 @@ def test_literal_takes_unit_steps_and_has_no_floor(floor):
 
 def test_literal_with_a_step_of_its_own():
     updates = random_updates(3)
-    one, half = (started(fm.CGSV(literal=True, server_lr=lr), 3) for lr in (None, 0.5))
+    one, half = (started(fm.CGSV(literal=True, **lr), 3) for lr in ({}, {"server_lr": 0.5}))
     moved = [strategy.aggregate(a_round(updates)) - 1 for strategy in (one, half)]
     torch.testing.assert_close(moved[1], moved[0] / 2)
 
@@ -375,7 +375,7 @@ def test_a_length_that_no_float32_holds_has_a_direction():
 
 @pytest.mark.parametrize(
     ("rate", "length"),
-    [(0.3, 0.3), (7, 7.0), ("median", 4.0), (None, 4.0), ("mean", 0.5 * 4 + 0.3 * 1 + 0.2 * 10)],
+    [(0.3, 0.3), (7, 7.0), ("median", 4.0), ("mean", 0.5 * 4 + 0.3 * 1 + 0.2 * 10)],
 )
 def test_the_server_steps_along_u(rate, length):
     """Lengths 4, 1, 10 with weights .5, .3, .2: half of the weight lies at or below 4."""
