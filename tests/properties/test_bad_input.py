@@ -9,6 +9,7 @@ import itertools
 import bad_input
 import pytest
 from helpers import ALL_CASES
+from out_of_range import OUT_OF_RANGE
 
 import fedlab_mini as fm
 
@@ -56,6 +57,17 @@ def test_bad_input_is_refused_clearly(name):
         if verdict not in ("refused", "sound") and case not in bad_input.HARMLESS:
             faults[str(case)] = verdict
     assert not faults, "\n".join(f"{case}: {verdict}" for case, verdict in faults.items())
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_what_is_out_of_range_is_refused_by_name(name):
+    call, _, given = bad_input.CALLS[name]
+    for key, values in OUT_OF_RANGE[name].items():
+        replaced, named = (key, key) if isinstance(key, str) else key
+        for value in values:
+            said = rf"^{named}(\[.+?\])*( \[.*?\])?: "
+            with pytest.raises((TypeError, ValueError), match=said):
+                call(**(given | {replaced: value}))
 
 
 def test_the_judge_finds_faults(monkeypatch):

@@ -515,30 +515,6 @@ def test_a_client_with_bad_data_contributes_nothing(broken_fed, options):
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "name"),
-    [
-        ({"simulations": 0}, ValueError, "simulations"),
-        ({"simulations": 2.0}, TypeError, "simulations"),
-        ({"rounds": True}, TypeError, "rounds"),
-        ({"rounds": -1}, ValueError, "rounds"),
-        ({"local": "sgd"}, TypeError, "local"),
-        ({"seed": 1.5}, TypeError, "seed"),
-        ({"metric": "f1"}, ValueError, "metric"),
-        ({"on": "train"}, ValueError, "on"),
-        ({"fed": None}, TypeError, "fed"),
-        ({"net": None}, TypeError, "net"),
-        ({"net": fm.logistic(5, 3)}, ValueError, "net"),
-    ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
-)
-def test_bad_arguments_are_named(make_fed, changes, error, name):
-    arguments = {"fed": make_fed((4, 5)), "net": NET, "simulations": 2, "rounds": 2} | changes
-    for function in (fm.simulator, fm.fedccea):
-        with pytest.raises(error, match=rf"^{name}: "):
-            function(**arguments)
-
-
-@pytest.mark.parametrize(
     ("changes", "name"),
     [
         ({"form": "cubic"}, "form"),
@@ -560,40 +536,6 @@ def test_bad_options_of_the_fit_are_named_before_anything_is_simulated(
     assert given == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"sizes": drawn(5, 3)}, "sizes"),
-        ({"sizes": "sizes"}, "sizes"),
-        ({"sizes": drawn(1, 5, 3, 2)}, "sizes"),
-        ({"sizes": torch.zeros(0, 3, 2)}, "sizes"),
-        ({"sizes": drawn(5, 3, 2) / 0}, "sizes"),
-        ({"accuracy": drawn(5)}, "accuracy"),
-        ({"accuracy": None}, "accuracy"),
-        ({"accuracy": drawn(5, 4)}, "accuracy"),
-        ({"accuracy": drawn(2, 5, 3)}, "accuracy"),
-        ({"accuracy": torch.full((5, 3), torch.nan)}, "accuracy"),
-        ({"used": torch.ones(2, 4)}, "used"),
-        ({"used": torch.ones(5)}, "used"),
-        ({"used": torch.tensor([[1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])}, "used"),
-        ({"used": torch.full((1, 5), torch.nan)}, "used"),
-        ({"used": [[1, 1, 1, 1, -1]]}, "used"),
-        ({"used": torch.full((1, 5), torch.inf)}, "used"),
-        ({"starts": 2, "used": torch.ones(2, 5)}, "starts"),
-        ({"neutral": "no"}, "neutral"),
-        ({"starts": 0}, "starts"),
-        ({"starts": True}, "starts"),
-        ({"start": "zero"}, "start"),
-        ({"form": "cubic"}, "form"),
-        ({"steps": 0}, "steps"),
-        ({"every": 0}, "every"),
-        ({"lr": 0.0}, "lr"),
-        ({"lr": math.inf}, "lr"),
-        ({"seed": None}, "seed"),
-    ],
-    ids=lambda value: list(value)[-1] if isinstance(value, dict) else "",
-)
-def test_bad_data_and_options_of_a_fit_are_named(changes, name):
-    arguments = {"sizes": drawn(5, 3, 2), "accuracy": drawn(5, 3), "steps": 2} | changes
-    with pytest.raises((ValueError, TypeError), match=rf"^{name}: "):
-        fm.fit_aam(**arguments)
+def test_one_group_of_runs_is_not_a_start_for_several():
+    with pytest.raises(ValueError, match=r"^starts: "):
+        fm.fit_aam(drawn(5, 3, 2), drawn(5, 3), steps=2, starts=2, used=torch.ones(2, 5))

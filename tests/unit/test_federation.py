@@ -253,47 +253,6 @@ def test_noise_stays_with_a_federation_that_is_moved(digits):
     assert moved.truth == fed.truth
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "name"),
-    [
-        ({"clients": 0}, ValueError, "clients"),
-        ({"clients": -3}, ValueError, "clients"),
-        ({"clients": 5000}, ValueError, "clients"),
-        ({"clients": "5"}, TypeError, "clients"),
-        ({"clients": 2.5}, TypeError, "clients"),
-        ({"validation": 0}, ValueError, "validation"),
-        ({"validation": 1797}, ValueError, "validation"),
-        ({"test": -1}, ValueError, "test"),
-        ({"test": 0.2}, TypeError, "test"),
-        ({"samples": 3}, ValueError, "samples"),
-        ({"samples": 99999}, ValueError, "samples"),
-        ({"split": "iid"}, TypeError, "split"),
-        ({"split": fm.iid}, TypeError, "split"),
-        ({"corrupt": {10: fm.flip_labels(0.1)}}, ValueError, "corrupt"),
-        ({"corrupt": {-1: fm.flip_labels(0.1)}}, ValueError, "corrupt"),
-        ({"split": lambda y, clients, generator: [torch.arange(9)]}, ValueError, "split"),
-        ({"split": lambda y, clients, generator: None}, TypeError, "split"),
-        ({"split": lambda y, clients, generator: [[0.5]] * 10}, TypeError, "split"),
-        ({"split": lambda y, clients, generator: [[0]] * 10}, ValueError, "split"),
-        ({"corrupt": {"a": fm.flip_labels(0.1)}}, TypeError, "corrupt"),
-        ({"corrupt": [fm.flip_labels(0.1)]}, TypeError, "corrupt"),
-        ({"corrupt": {0: []}}, ValueError, r"corrupt\[0\]"),
-        ({"corrupt": {0: [fm.scale(2.0), fm.replay()]}}, ValueError, r"corrupt\[0\]"),
-        ({"corrupt": {2: "flip"}}, TypeError, r"corrupt\[2\]"),
-        ({"corrupt": {2: fm.flip_labels}}, TypeError, r"corrupt\[2\]"),
-        ({"seed": "a"}, TypeError, "seed"),
-    ],
-)
-def test_bad_arguments_of_federation_are_named(digits, changes, error, name):
-    with pytest.raises(error, match=rf"^{name}: "):
-        fm.federation(digits, **changes)
-
-
-def test_only_datasets_are_dealt():
-    with pytest.raises(TypeError, match="data: expected a Dataset"):
-        fm.federation("digits")
-
-
 def test_numpy_numbers_deal_the_same_federation(digits):
     own = {"clients": np.int64(4), "validation": np.int32(50), "seed": np.int16(3)}
     wrong = {np.int64(2): fm.flip_labels(np.float32(0.5))}

@@ -152,30 +152,6 @@ def test_coalitions_must_be_a_boolean_matrix(coalitions, error):
         fm.additive([1, 2, 3])(coalitions)
 
 
-@pytest.mark.parametrize(
-    ("changes", "error"),
-    [
-        *(({"n": n}, ValueError) for n in (0, -1)),
-        *(({"n": n}, TypeError) for n in (2.0, "3", True, None)),
-        *(({"batch": batch}, ValueError) for batch in (0, -1)),
-        *(({"batch": batch}, TypeError) for batch in (2.0, "3", True)),
-        ({"value": 3}, TypeError),
-        ({"name": 3}, TypeError),
-        ({"mark": b"x"}, TypeError),
-        ({"n": 10**400}, ValueError),
-        ({"shapley": [1.0, 2.0]}, ValueError),
-        ({"shapley": "abc"}, TypeError),
-        ({"client_epochs": -1.0}, ValueError),
-        ({"client_epochs": "1"}, TypeError),
-        ({"checkpoint": 3.5}, TypeError),
-    ],
-)
-def test_bad_arguments_of_a_game_are_named(changes, error):
-    (name,) = changes
-    with pytest.raises(error, match=rf"^{name}: "):
-        fm.Game(**{"n": 3, "value": lambda s: s.sum(1)} | changes)
-
-
 def test_numpy_is_as_good_as_torch():
     game = fm.Game(np.int64(3), lambda s: s.numpy().sum(1), batch=np.int32(5))
     assert game(np.array([[True, False, True]])).tolist() == game([[True, False, True]]).tolist()

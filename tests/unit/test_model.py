@@ -250,47 +250,6 @@ def test_channels_last_changes_the_storage_not_the_result():
     torch.testing.assert_close(net.forward(theta, x), plainly.forward(theta, x), rtol=0, atol=1e-12)
 
 
-SMALL, LABEL = fm.mlp(2, 2), torch.tensor([0])
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "name"),
-    [
-        (lambda: fm.mlp(6), ValueError, "widths"),
-        (lambda: fm.mlp(6, 0, 3), ValueError, "widths"),
-        (lambda: fm.mlp(6, 2.0), TypeError, "widths"),
-        (lambda: fm.logistic(6, -1), ValueError, "classes"),
-        (lambda: fm.cnn((1, 3, 3)), ValueError, "shape"),
-        (lambda: fm.cnn((1, 28)), ValueError, "shape"),
-        (lambda: fm.cnn(hidden=0), ValueError, "hidden"),
-        (lambda: fm.cnn(kernel=2.5), TypeError, "kernel"),
-        (lambda: fm.cnn(channels=(4, 0)), ValueError, "channels"),
-        (lambda: fm.cnn(classes=True), TypeError, "classes"),
-        (lambda: fm.Model(lambda x: x), TypeError, "module"),
-        (lambda: fm.Model(nn.Linear), TypeError, "module"),
-        (lambda: fm.Model(nn.ReLU()), ValueError, "module"),
-        (lambda: fm.Model(nn.Sequential(nn.BatchNorm1d(2))), ValueError, "module"),
-        (lambda: fm.Model(nn.BatchNorm1d(2, track_running_stats=False)), ValueError, "module"),
-        (lambda: fm.Model(nn.InstanceNorm1d(2, track_running_stats=True)), ValueError, "module"),
-        (lambda: fm.Model(nn.Linear(2, 2, dtype=torch.complex64)), ValueError, "module"),
-        (lambda: SMALL.evaluate(draw(6), draw(1, 2), LABEL), ValueError, "thetas"),
-        (lambda: SMALL.evaluate(draw(1, 5), draw(1, 2), LABEL), ValueError, "thetas"),
-        (lambda: SMALL.evaluate(draw(1, 6), draw(1, 2), LABEL, "f1"), ValueError, "metric"),
-        (lambda: SMALL.evaluate(draw(1, 6) + 1j, draw(1, 2), LABEL), TypeError, "thetas"),
-        (lambda: SMALL.evaluate(None, draw(1, 2), LABEL), TypeError, "thetas"),
-        (lambda: SMALL.evaluate(draw(1, 6), draw(1, 2), LABEL + 2), ValueError, "y"),
-        (lambda: SMALL.evaluate(draw(1, 6), draw(2, 2), LABEL), ValueError, "y"),
-        (lambda: SMALL.evaluate(draw(1, 6), draw(1, 2), [0.5]), TypeError, "y"),
-        (lambda: SMALL.predict(draw(5), draw(1, 2)), ValueError, "theta"),
-        (lambda: SMALL.predict(draw(6), "x"), TypeError, "x"),
-        (lambda: fm.mlp(2, 2).init(0.5), TypeError, "seed"),
-    ],
-)  # fmt: skip
-def test_errors(make, error, name):
-    with pytest.raises(error, match=rf"^{name}: "):
-        make()
-
-
 @pytest.mark.parametrize(
     "net",
     [

@@ -159,26 +159,6 @@ def test_a_floor_that_takes_everything_gives_equal_sizes(labels):
         assert sizes == [179] * 10
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "argument"),
-    [
-        (lambda: dirichlet_labels(0), ValueError, "alpha"),
-        (lambda: dirichlet_labels(-1.0), ValueError, "alpha"),
-        (lambda: dirichlet_labels("0.5"), TypeError, "alpha"),
-        (lambda: dirichlet_sizes(float("nan")), ValueError, "alpha"),
-        (lambda: dirichlet_sizes(float("inf")), ValueError, "alpha"),
-        (lambda: dirichlet_sizes(1e-320), ValueError, "alpha"),
-        (lambda: dirichlet_labels(0.5, floor=0), ValueError, "floor"),
-        (lambda: by_class(0), ValueError, "classes_per_client"),
-        (lambda: by_class(1.5), TypeError, "classes_per_client"),
-        (lambda: sorted_shards(0), ValueError, "shards_per_client"),
-    ],
-)
-def test_a_bad_setting_is_named(make, error, argument):
-    with pytest.raises(error, match=f"^{argument}: "):
-        make()
-
-
 @pytest.mark.parametrize("split", SPLITS, ids=repr)
 @pytest.mark.parametrize("clients", [0, -1, 2000, True, 2.0])
 def test_a_bad_number_of_clients_is_named(split, clients, labels):

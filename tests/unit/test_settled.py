@@ -90,23 +90,3 @@ def test_rank_agreement_is_the_lowest_rank_correlation(rows, wanted):
     if len(rows) > 1:
         pairs = itertools.combinations(rows, 2)
         assert min(fm.spearman(a, b) for a, b in pairs) == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"sizes": "sizes"}, "sizes"),
-        ({"sizes": torch.ones(5, 3)}, "sizes"),
-        ({"accuracy": torch.ones(5, 4)}, "accuracy"),
-        ({"accuracy": torch.full((5, 3), torch.nan)}, "accuracy"),
-        ({"starts": 0}, "starts"),
-        ({"starts": 1.5}, "starts"),
-        ({"seed": None}, "seed"),
-        ({"neutral": "no"}, "neutral"),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_bad_data_and_options_are_named(changes, name):
-    arguments = {"sizes": torch.ones(5, 3, 2), "accuracy": torch.ones(5, 3)} | changes
-    with pytest.raises((ValueError, TypeError), match=rf"^{name}: "):
-        settle(**arguments)

@@ -441,29 +441,6 @@ def test_memory_is_bounded_by_a_block_of_runs():
 # --- errors --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("participation", "error"),
-    [
-        ("[[[1, 1]]]", TypeError),
-        (None, TypeError),
-        (torch.ones(1, 1, 2) + 0j, TypeError),
-        (torch.ones(2), ValueError),
-        (torch.ones(1, 2), ValueError),
-        (torch.ones(1, 1, 3), ValueError),
-        (torch.ones(0, 1, 2), ValueError),
-        (torch.ones(1, 0, 2), ValueError),
-        (torch.full((1, 1, 2), 1.01), ValueError),
-        (torch.full((1, 1, 2), -0.01), ValueError),
-        (torch.full((1, 1, 2), torch.nan), ValueError),
-        (torch.full((1, 1, 2), torch.inf), ValueError),
-        (torch.full((1, 1, 2), 2), ValueError),
-    ],
-)
-def test_participation_must_be_shares(make_fed, participation, error):
-    with pytest.raises(error, match=r"^participation: "):
-        fm.simulate(make_fed((4, 5)), fm.logistic(6, 3), participation)
-
-
 def test_participation_may_be_of_numpy_or_lists(make_fed):
     fed, net, p = make_fed((4, 5)), fm.logistic(6, 3), shares(3, 2, 2)
     wanted = fm.simulate(fed, net, p)
@@ -473,30 +450,3 @@ def test_participation_may_be_of_numpy_or_lists(make_fed):
     assert torch.equal(
         fm.simulate(fed, net, p, theta=theta), fm.simulate(fed, net, p, theta=torch.zeros(21))
     )
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "name"),
-    [
-        ({"metric": "f1"}, ValueError, "metric"),
-        ({"on": "train"}, ValueError, "on"),
-        ({"seed": None}, TypeError, "seed"),
-        ({"theta": torch.zeros(2)}, ValueError, "theta"),
-        ({"theta": torch.full((21,), torch.inf)}, ValueError, "theta"),
-        ({"theta": torch.zeros(21, dtype=torch.complex64)}, TypeError, "theta"),
-        ({"theta": "zeros"}, TypeError, "theta"),
-        ({"last": "yes"}, TypeError, "last"),
-        ({"local": "sgd"}, TypeError, "local"),
-    ],
-)
-def test_bad_arguments_are_named(make_fed, changes, error, name):
-    with pytest.raises(error, match=rf"^{name}: "):
-        fm.simulate(make_fed((4, 5)), fm.logistic(6, 3), torch.ones(1, 1, 2), **changes)
-
-
-def test_arguments_of_the_wrong_kind_are_named(make_fed):
-    fed, net, p = make_fed((4, 5)), fm.logistic(6, 3), torch.ones(1, 1, 2)
-    with pytest.raises(TypeError, match=r"fed: expected a Federation"):
-        fm.simulate(None, net, p)
-    with pytest.raises(TypeError, match=r"net: expected fm\.Model"):
-        fm.simulate(fed, net.module, p)

@@ -1,0 +1,175 @@
+"""Values of the right kind that cannot be meant, by public name and argument.
+
+Values of a wrong kind are tried by ``bad_input``. Where the refusal names another argument, as when
+two do not fit each other, the key says both: the one that is replaced and the one that is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from bad_calls import NET
+from torch import full, nn, ones, tensor, zeros
+
+import fedlab_mini as fm
+
+NAN, INF = math.nan, math.inf
+Table = dict[str, dict[str | tuple[str, str], Sequence[Any]]]
+SHARE = (1.1, -0.1, NAN)
+METRIC, ON = ("f1",), ("train",)
+NO_BATCH = [nn.BatchNorm1d(2, track_running_stats=False), nn.Linear(2, 2, dtype=torch.complex64)]
+NO_BATCH += [nn.InstanceNorm1d(2, track_running_stats=True), nn.Sequential(nn.BatchNorm1d(2))]
+FLIP = fm.flip_labels(0.1)
+
+
+def dealing(groups: Any) -> Any:
+    """A split that deals these groups, whatever is asked."""
+    return lambda y, clients, generator: groups
+
+
+WORLDS: Table = {
+    "Dataset": {
+        "x": (zeros(6), zeros(0, 2), full((6, 4), NAN), full((6, 4), INF)),
+        "y": (zeros(5).long(), tensor([0, 1, 2, 3, 0, 0]), tensor([0, 1, 2, -1, 0, 0])),
+        "classes": (0,),
+        "labels": (("a",),),
+        "shape": ((1, 2, 3), (1, 2), (1, 1.0, 4)),
+    },
+    "Dataset.subset": {
+        "index": ([], [60], [-1], [0.5], [[0, 1]], zeros(60).bool(), ones(5).bool())
+    },
+    "federation": {
+        "clients": (0, -3, 5000),
+        "validation": (0, 60),
+        "test": (-1,),
+        "samples": (2, 99999),
+        "split": (fm.iid, *map(dealing, ([torch.arange(9)], None, [[0.5]] * 3, [[0]] * 3))),
+        "corrupt": ({10: FLIP}, {-1: FLIP}, {0: []}, {0: [fm.scale(2.0), fm.replay()]}),
+    },
+    "flip_labels": {"share": SHARE},
+    "relabel_as": {"share": (2,), "target": (-1, 5)},
+    "delete_words": {"share": (-1,), "messages": (1.5,), "form": ("bag",)},
+    "backdoor": {"target": (9,), "share": (3.0,), "shape": ((8, 8), (1, 28, 28)), "size": (9,)},
+    "swap_labels": {"pairs": ([], [(1, 2), (2, 3)], [1, 2], [(0, 7)])},
+    "sign_flip": {"strength": (0.0,)},
+    "free_ride": {"noise": (-1.0,)},
+    "scale": {"factor": (INF,)},
+    "dirichlet_labels": {"alpha": (0, -1.0), "floor": (0,)},
+    "dirichlet_sizes": {"alpha": (NAN, INF, 1e-320), "floor": (0,)},
+    "by_class": {"classes_per_client": (0, 11)},
+    "sorted_shards": {"shards_per_client": (0,)},
+}
+
+ENGINE: Table = {
+    "mlp": {"widths": ([6], [6, 0, 3])},
+    "logistic": {"classes": (-1,)},
+    "cnn": {"shape": ((1, 3, 3), (1, 28)), "hidden": (0,), "channels": ((4, 0),)},
+    "Model": {"module": (nn.ReLU(), *NO_BATCH)},
+    "Model.evaluate": {
+        "thetas": (zeros(NET.P), zeros(1, 14)),
+        "metric": METRIC,
+        "y": (full((9,), 3), zeros(8).long()),
+    },
+    "Model.predict": {"theta": (zeros(5),)},
+    "LocalSGD": {
+        "epochs": (0,),
+        "batch": (-1,),
+        "steps": (0,),
+        "decay": (0.0,),
+        "decay_every": (0,),
+        "lr": (0.0, -1.0, NAN, INF),
+    },
+    "train": {"rounds": (0,), "theta": (zeros(3), full((NET.P,), NAN))},
+    "local_updates": {"clients": ([0, 0], [3], [-1], [[0, 1]])},
+    "simulate": {
+        "participation": (
+            *(ones(2), ones(1, 3), ones(1, 1, 2), ones(0, 1, 3), ones(1, 0, 3)),
+            *(full((1, 1, 3), share) for share in (1.01, -0.01, NAN, INF)),
+            full((1, 1, 3), 2),
+        ),
+        "metric": METRIC,
+        "on": ON,
+        "theta": (zeros(2), full((NET.P,), INF)),
+    },
+}
+
+GAMES: Table = {
+    "Game": {
+        "n": (0, -1, 10**400),
+        "batch": (0, -1),
+        "shapley": ([1.0],),
+        "client_epochs": (-1.0,),
+    },
+    "additive": {"w": ([], [1.0, NAN], ones(2, 2))},
+    "glove": {"left": (0,), "right": (-1,)},
+    "airport": {"costs": ([1.0, -1.0], [1.0, INF])},
+    "majority": {"weights": ([], [1, -1, 3], [1.5, 2, 1]), "quota": (0, 5)},
+    "quadratic": {
+        "updates": (ones(3),),
+        "g": (full((2,), NAN),),
+        "H": (ones(3, 3), torch.arange(4.0).view(2, 2)),
+    },
+    "exact": {"game": (fm.additive(range(25)),)},
+    "permutation": {"samples": (0,)},
+    "truncated": {"samples": (0,), "tolerance": (-0.1, NAN)},
+    "guided": {"samples": (-1,), "tolerance": (INF,)},
+    "kernel": {"budget": (5, 0)},
+    "banzhaf": {"samples": (1,)},
+    "round_game": {
+        "theta": (zeros(5), full((NET.P,), INF)),
+        "updates": (zeros(3, 5), zeros(NET.P), zeros(0, NET.P), full((3, NET.P), NAN)),
+        "x": (full((9, 4), NAN),),
+        ("x", "net"): (zeros(9, 5),),
+        ("x", "y"): (zeros(8, 4),),
+        "y": (full((9,), 3), full((9,), -1)),
+        "absent": ("gone",),
+        "metric": METRIC,
+        "weights": (ones(2), [1.0, 0, 1], [1.0, -1, 1], [1.0, NAN, 1], [1e-60, 1, 1]),
+    },
+    "retraining_game": {"net": (fm.mlp(6, 4),), "rounds": (0,), "metric": METRIC, "on": ON},
+}
+
+SIMULATED: dict[str | tuple[str, str], Sequence[Any]] = {
+    "simulations": (0,),
+    "rounds": (-1,),
+    "metric": METRIC,
+    "on": ON,
+    "net": (fm.logistic(5, 3),),
+}
+
+JUDGED: Table = {
+    "simulator": SIMULATED,
+    "fedccea": SIMULATED,
+    "fit_aam": {
+        "sizes": (ones(4, 3), ones(1, 4, 2, 3), zeros(0, 2, 3), full((4, 2, 3), NAN)),
+        "accuracy": (ones(4), ones(4, 3), ones(2, 4, 2), full((4, 2), NAN)),
+        "used": (
+            *(ones(2, 3), ones(4), tensor([[1, 1, 1, 1], [0, 0, 0, 0]])),
+            *(full((1, 4), NAN), full((1, 4), INF), [[1, 1, 1, -1]]),
+        ),
+        "starts": (0,),
+        "start": ("zero",),
+        "form": ("cubic",),
+        "steps": (0,),
+        "every": (0,),
+        "lr": (0.0, INF),
+    },
+    "settle": {"sizes": (ones(4, 3),), "accuracy": (ones(4, 4), full((4, 2), NAN)), "starts": (0,)},
+    "contribution_index": {"v": ([], [1.0, NAN], ones(2, 2))},
+    "spearman": {("a", "a, b"): ([1, 2],), "a": ([1, INF, 2],)},
+    "kendall": {("b", "a, b"): ([1, 2],), "a": ([1, NAN, 2],)},
+    "detection_auc": {"bad": (1, [0.0], [True], set(), {0, 1, 2}, {3}), "scores": ([1, NAN, 2],)},
+    "removal_curves": {
+        "scores": ([1, 2], [1, 2, NAN]),
+        "fractions": ([1.0], [-0.1], []),
+        "rounds": (0,),
+        "metric": METRIC,
+    },
+    "evidence.interval": {"values": ([1.0],), "level": (1.0,)},
+    "evidence.paired": {"b": ([1.0],)},
+}
+
+OUT_OF_RANGE: Table = WORLDS | ENGINE | GAMES | JUDGED
