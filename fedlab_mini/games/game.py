@@ -50,7 +50,7 @@ class Game:
         client_epochs: float = 0.0,
         checkpoint: str | os.PathLike | None = None,
         batch: int | None = None,
-        mark: str | files.Mark | None = None,
+        mark: str | Mapping[str, str] | None = None,
     ):
         self.n = checks.whole("n", n, 1, MOST_PLAYERS)
         such_as = "a function of a coalition matrix"

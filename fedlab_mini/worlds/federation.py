@@ -108,8 +108,7 @@ class Federation:
     @property
     def label_counts(self) -> Tensor:
         """How many samples of each class every client holds: [K, classes]."""
-        # One count over all pairs (client, class).
-        cells = _owner(self.sizes) * self.classes + self.y.cpu()
+        cells = _client_of_samples(self.sizes) * self.classes + self.y.cpu()
         counts = torch.bincount(cells, minlength=self.clients * self.classes)
         return counts.view(self.clients, self.classes)
 
@@ -174,8 +173,11 @@ class Federation:
         raises  ValueError or TypeError naming the argument: no client, an empty client, shapes that
                 differ, labels that are no integers in range, server samples that are not finite
         """
-        such_as = "a pair (x, y) a client"
-        pairs = list(checks.instance("datasets", datasets, Iterable, such_as))  # type: ignore
+        try:
+            pairs = list(datasets)
+        except (TypeError, RuntimeError):  # a nested tensor's is a RuntimeError
+            shown = checks.shown(datasets)
+            raise TypeError(f"datasets: expected a pair (x, y) a client, got {shown}") from None
         if not pairs:
             raise ValueError("datasets: expected at least one client, got none")
         samples: list[Samples] = []
@@ -196,8 +198,7 @@ class Federation:
             clients = ", ".join(map(str, unusable))
             message = f"client {clients} holds NaN or infinite inputs and is excluded from training"
             warnings.warn(f"datasets: {message}", stacklevel=2)
-        if classes is None:
-            classes = top_label + 1
+        classes = top_label + 1 if classes is None else classes
         return cls(
             x=x,
             y=torch.cat([labels for _, labels in samples]),
@@ -288,12 +289,11 @@ def _by_client(name: str, values: Mapping[int, V], clients: int) -> dict[int, V]
     return {checks.whole(name, client, 0, clients - 1): value for client, value in values.items()}
 
 
-def _owner(sizes: Tensor) -> Tensor:
-    """The client of every sample."""
+def _client_of_samples(sizes: Tensor) -> Tensor:
     return torch.repeat_interleave(torch.arange(len(sizes)), sizes)
 
 
 def _not_finite(x: Tensor, sizes: Tensor) -> list[int]:
     """Ids of the clients that hold NaN or infinite inputs."""
     finite = x.flatten(1).isfinite().all(1).cpu()
-    return _owner(sizes)[~finite].unique().tolist()
+    return _client_of_samples(sizes)[~finite].unique().tolist()

@@ -106,6 +106,13 @@ def test_texts_are_texts():
             checks.texts("labels", wrong)
 
 
+def test_a_data_sets_names_are_texts():
+    for wrong in ({"labels": (1, 2)}, {"labels": "ab"}, {"vocabulary": [3]}, {"name": 4}):
+        (name,) = wrong
+        with pytest.raises(TypeError, match=rf"^{name}: expected a "):
+            fm.Dataset(X, Y, 2, **wrong)
+
+
 class Broken:
     def __repr__(self):
         raise ArithmeticError("no")
