@@ -21,10 +21,10 @@ from ..engine.checkpoint import Mark, fingerprint
 from ..engine.guard import names
 from ..engine.minibatches import LocalSGD
 from ..worlds.federation import Samples
-from .records import message_parts, pack, settings, unpack
-from .results import LOGGER
+from .records import LOGGER, message_parts, pack, settings, unpack
 
 SIZE, OFFSET, TOTAL, HEARD, MISSED = range(5)  # rows of what is remembered of the clients
+PLACE = ("size", "offset", "total", "heard")  # the first of them, as clients are told
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Introduction:
     wants_last_step: bool
 
 
+@dataclass(eq=False)
 class Nodes:
     """The nodes of a Flower run as ``rounds.Workers``.
 
@@ -44,24 +45,20 @@ class Nodes:
                which the client last said that it changed labels, rounds in which it sent nothing
     """
 
+    grid: Grid
+    server: fl.Server
+    test: Samples
+    registered: Mapping[int, int] | None
+    local: LocalSGD
+    timeout: float
     labels = torch.empty(0, dtype=torch.long)
 
-    def __init__(
-        self,
-        grid: Grid,
-        server: fl.Server,
-        test: Samples,
-        registered: Mapping[int, int] | None,
-        local: LocalSGD,
-        timeout: float,
-    ):
-        self.grid, self.server, self.registered = grid, server, registered
-        self.local, self.timeout = local, timeout
-        validation, clients = server.validation, server.clients
-        self.work = fingerprint(server.net, validation, test, clients, local, server.seed)
+    def __post_init__(self) -> None:
+        server, work = self.server, (self.server.net, self.server.validation, self.test)
+        self.work = fingerprint(*work, server.clients, self.local, server.seed)
         self.client_of: dict[int, int] = {}
         self.introductions: dict[int, Introduction] = {}
-        self.table = torch.zeros(5, clients, dtype=torch.long)
+        self.table = torch.zeros(5, server.clients, dtype=torch.long)
         self.training_began = False
 
     @property
@@ -73,11 +70,6 @@ class Nodes:
     def sizes(self) -> Tensor:
         """Samples of every client, [K]; 0 for those that have not joined."""
         return self.table[SIZE]
-
-    @property
-    def missed_rounds(self) -> Tensor:
-        """In how many rounds each client was asked and sent nothing, [K]."""
-        return self.table[MISSED]
 
     @property
     def memory(self) -> Tensor:
@@ -168,17 +160,8 @@ class Nodes:
 
     def _place(self, k: int, t: int) -> dict[str, Any]:
         """What client ``k`` has to know of the training beside the model."""
-        size, offset, total, heard, _ = self.table[:, k].tolist()
-        return {
-            "client": k,
-            "clients": self.server.clients,
-            "size": size,
-            "offset": offset,
-            "total": total,
-            "heard": heard,
-            "t": t,
-            "mark": self.work,
-        }
+        place = dict(zip(PLACE, self.table[:, k].tolist(), strict=False))
+        return place | {"client": k, "clients": self.server.clients, "t": t, "mark": self.work}
 
     def _assign_place(self, k: int) -> None:
         """A place among all samples for a client that had none when training began."""

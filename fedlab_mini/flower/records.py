@@ -6,6 +6,7 @@ Below: rounds, minibatches. Above: client, nodes.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from torch import Tensor
 
 from ..engine.minibatches import LocalSGD
 from ..engine.rounds import Message
+
+LOGGER = logging.getLogger("flwr.fedlab_mini")  # where Flower's own lines go
 
 
 def pack(**parts: object) -> RecordDict:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
@@ -12,11 +10,8 @@ from torch import Tensor
 from ..engine.checkpoint import whole_file
 from ..engine.history import Log
 from ..engine.rounds import Strategy
-
-if TYPE_CHECKING:
-    from .nodes import Nodes
-
-LOGGER = logging.getLogger("flwr.fedlab_mini")  # where Flower's own lines go
+from .nodes import MISSED, Nodes
+from .records import LOGGER
 
 
 class Report:
@@ -27,14 +22,8 @@ class Report:
 
     def after_round(self, t: int, log: Log, missing: Tensor) -> None:
         """Say how round ``t`` went, and write the tables anew."""
-        LOGGER.info(
-            "round %d of %d: accuracy %.3f, loss %.3f",
-            t,
-            self.rounds,
-            log.accuracy[-1],
-            log.loss[-1],
-        )
-        absent = set(missing.tolist())
+        accuracy, loss, absent = log.accuracy[-1], log.loss[-1], set(missing.tolist())
+        LOGGER.info("round %d of %d: accuracy %.3f, loss %.3f", t, self.rounds, accuracy, loss)
         scores, weights = log.scores[-1], log.weights[-1]
         for k in log.selected[-1].nonzero().flatten().tolist():
             note = "  missing" if k in absent else ""
@@ -53,7 +42,7 @@ class Report:
                 "client": range(count),
                 "node": [str(nodes.node_of.get(k, "")) for k in range(count)],
                 "samples": nodes.sizes.tolist(),
-                "missing": nodes.missed_rounds.tolist(),
+                "missing": nodes.table[MISSED].tolist(),
             }
         )
         for name, table in {"scores.csv": history.to_frame(), "clients.csv": clients}.items():
