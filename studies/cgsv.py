@@ -55,6 +55,7 @@ STEPS: dict[str, dict] = {
     "weighted mean": {"server_lr": "mean"},
     "0.1": {"server_lr": 0.1},
     "0.3": {"server_lr": 0.3},
+    # The printed rule knows no floor, so its weights may turn negative.
     ONE: {"server_lr": 1.0, "floor": None},
     "3": {"server_lr": 3.0},
 }
@@ -100,6 +101,7 @@ def setting(source: str) -> tuple[Dataset, Model]:
 
 def ladder(data: Dataset, source: str, seed: int, alpha: float | None = None) -> Federation:
     """Ten clients with 0, 10, ... 90 per cent of wrong labels, in random order."""
+    # In random order, so that no client id stands for clean labels.
     order = torch.randperm(CLIENTS, generator=torch.Generator().manual_seed(seed)).tolist()
     return federation(
         data,
@@ -120,8 +122,10 @@ def left(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
     """What a training leaves: accuracy, its restlessness, and what the weights say of noise."""
     accuracy = history.accuracy
     yield EARLY, float(accuracy[11:21].mean())
+    # Means over rounds: a single one depends on its minibatches.
     yield "accuracy", float(accuracy[-10:].mean())
     yield "change per round", float(accuracy[-31:].diff().abs().mean())
+    # With gamma_0 = 1 weights stay what they were at the start, and rank nobody.
     if isinstance(history.strategy, CGSV) and history.strategy.gamma0 < 1:
         weights, cleaner = history.scores[-1], fed.noise.argsort()[: CLIENTS // 2]
         yield RANKS, spearman(weights, 1 - fed.noise)
@@ -187,6 +191,7 @@ def one_has_nines(data: Dataset, seed: int, others: int = 5, each: int = 120) ->
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
     servers, rest = order[:720], order[720:]
     nines, common = rest[data.y[rest] == 9], rest[data.y[rest] != 9]
+    # All are equally large, so that no weight follows from size.
     parts = [*common[: each * others].split(each)]
     parts.append(torch.cat([nines[: each // 2], common[-(each // 2) :]]))
     samples = (
@@ -200,6 +205,7 @@ def odd_clients(seed: int, source: str = "digits") -> Iterator[Row]:
     """Who is different, who echoes, who opposes: what the weights make of them."""
     data, net = setting(source)
     fed = one_has_nines(data, seed, each=120 if source == "digits" else 300)
+    # One later round by itself: who is missed there, and who points elsewhere?
     theta = train(fed, net, FedAvg(), rounds=20, local=LOCAL, seed=seed).theta
     updates = local_updates(fed, net, theta, local=LOCAL, seed=seed, t=21)
     game = round_game(net, theta, updates, *fed.validation, metric="loss")
@@ -221,6 +227,7 @@ def odd_clients(seed: int, source: str = "digits") -> Iterator[Row]:
         yield method, "accuracy", float(history.accuracy[-10:].mean())
     weights = history.scores[-1]
     yield RARE, WEIGHT, float(weights[-1] / weights[:-1].mean())
+    # Ten clients that are alike; the one that attacks is no special one otherwise.
     for method, attack in {"echo": replay(), "sign flip": sign_flip()}.items():
         samples = IMAGES[source]
         fed = federation(data, clients=CLIENTS, corrupt={4: attack}, samples=samples, seed=seed)
@@ -252,6 +259,7 @@ def ablation_figure(results: Results) -> Figure:
 
 def steps_figure(results: Results) -> Figure:
     """How well the weights rank, the shortest step first, measured in lengths of an update."""
+    # The weighted mean is left out: it lies on the median.
     names = [f"{step}; {source}" for step in STEPS if "mean" not in step for source in IMAGES]
     lengths = {method: results.interval(LENGTH, method).mean for method in names}
     return plots.dots(

@@ -75,6 +75,7 @@ def beyond(metric: str, variant: str, bound: float) -> Test:
 
 def within(metric: str, low: float, high: float, a: str, b: str | None = None) -> Test:
     """The interval of a (or of a minus b) lies between two bounds: "about equal" has a width."""
+    # One variant, or the difference of two: both are an interval.
     if b is None:
         return bounded(lambda results: results.interval(metric, a), low, high)
     return bounded(lambda results: results.paired(metric, a, b), low, high)
@@ -97,6 +98,7 @@ def sentences(
     """
     made = []
     for sentence, given in tests.items():
+        # Most sentences need no key: no text shows their number.
         test, key = given if isinstance(given, tuple) else (given, "")
         made.append(Claim(start + sentence, test, paper, key, stated))
     return tuple(made)

@@ -83,6 +83,7 @@ def wrongs(data: Dataset) -> dict[str, object]:
 
 def dealt(data: Dataset, skew: str, wrong: object, seed: int) -> Federation:
     """Twenty clients, 600 images; the same four are corrupted whatever is wrong."""
+    # A stream of their own: the same four, whatever is wrong with them.
     bad = torch.randperm(CLIENTS, generator=stream(seed, "noisy clients"))[:NOISY].tolist()
     return federation(
         data,
@@ -122,6 +123,7 @@ def settings(
 
 def halves_agree(simulated: Simulations) -> float:
     """Rank correlation of the qualities from every other simulation with those from the rest."""
+    # Two halves share nothing but the clients: what they agree on is about these.
     fits = [settle(simulated.sizes[i::2], simulated.accuracy[i::2], 1).omega[0] for i in (0, 1)]
     return spearman(*fits)
 
@@ -132,6 +134,7 @@ def evaluation(fed: Federation, label: str, local: LocalSGD, seed: int) -> Itera
     simulated = simulator(fed, net, SIMULATIONS, ROUNDS, local, seed)
     settled = settle(simulated.sizes, simulated.accuracy, seed=seed)
     omega = settled.model.omega[0]
+    # Beside the settled fit the one that a user of the paper might stop.
     steps = fit_aam(simulated.sizes, simulated.accuracy, every=100, seed=seed).omega[:, 0]
     game = retraining_game(fed, net, ROUNDS, local, seed=seed)
     values = {
@@ -169,6 +172,7 @@ def retrained(
     fed: Federation, net: Model, label: str, shares: Shares, local: LocalSGD, seed: int
 ) -> Iterator[Row]:
     """Test accuracy of trainings in which some clients are left out, all in one stack."""
+    # One stack from one start: differences are due to who leaves.
     tables = torch.stack([staying.expand(ROUNDS, CLIENTS) for staying in shares.values()])
     final = simulate(fed, net, tables, local=local, seed=seed, on="test", last=True)[:, 0]
     for (method, metric), accuracy in zip(shares, final.tolist(), strict=True):
@@ -178,9 +182,10 @@ def retrained(
 def exclusions(values: dict[str, Tensor], seed: int) -> Shares:
     """Who trains when zeros, the lowest or the highest are left out; ties break at random."""
     staying = {("", "accuracy"): torch.ones(CLIENTS, dtype=torch.float64)}
-    generator = torch.randperm(CLIENTS, generator=stream(seed, "ties"))
+    shuffled = torch.randperm(CLIENTS, generator=stream(seed, "ties"))
     for method, value in values.items():
-        order = generator[value[generator].argsort(stable=True)]
+        # Shuffled first: clients of equal value would leave in the order of their ids.
+        order = shuffled[value[shuffled].argsort(stable=True)]
         staying[method, "without zeros"] = (contribution_index(value) > 0).double()
         for removed in REMOVED:
             top = slice(CLIENTS - removed, None)
@@ -192,6 +197,7 @@ def exclusions(values: dict[str, Tensor], seed: int) -> Shares:
 def partial(values: Tensor, fed: Federation, seed: int) -> Shares:
     """Random amounts every round; gone are the lowest or highest of the round, by x omega or x."""
     generator, size = stream(seed, "amounts"), (ROUNDS, CLIENTS)
+    # No amount is exactly 0: that would be absence.
     amount = torch.rand(size, generator=generator, dtype=torch.float64).clamp(min=1e-9)
     staying = {("", "accuracy, partial"): amount}
     for label, rank in {"x omega": amount * values, "x alone": amount * fed.sizes}.items():
@@ -262,11 +268,12 @@ def fit_rows(seed: int) -> Iterator[Row]:
 def predicted(simulated: Simulations, skew: str, seed: int) -> Iterator[tuple[str, float]]:
     """Error on twenty held-out simulations, and the share of variance within rounds explained."""
     sizes, accuracy = simulated.sizes, simulated.accuracy
-    generator = torch.rand(len(sizes), 1, sizes.shape[2], generator=stream(seed, "mixed"))
-    mixed = sizes.gather(2, generator.argsort(2).expand_as(sizes))  # in every simulation anew
+    random = torch.rand(len(sizes), 1, sizes.shape[2], generator=stream(seed, "mixed"))
+    mixed = sizes.gather(2, random.argsort(2).expand_as(sizes))  # in every simulation anew
     seen, truth = slice(0, -HELD), accuracy[-HELD:]
     curve = accuracy[seen].mean(0)
     guess = {"mean curve": curve.expand_as(truth)}
+    # If it matters who takes part, shuffled clients must predict worse.
     for label, inputs in {"AAM": sizes, "clients shuffled": mixed}.items():
         model = settle(inputs[seen], accuracy[seen], 1).model
         guess[label] = model(inputs[-HELD:])[0]
@@ -328,6 +335,7 @@ def ladder(y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
 def eight(data: Dataset, kind: str, seed: int) -> Federation:
     """Eight clients: alike, skewed, of sizes 1 to 8, or with 0 to 7/8 of the labels wrong."""
     order = torch.randperm(8, generator=stream(seed, "who is noisy")).tolist()
+    # Every client has another share, so that there is a right ranking.
     noise = {k: flip_labels(place / 8) for place, k in enumerate(order) if place}
     split = split_of(kind) if kind in SKEWS else iid()
     return federation(
@@ -344,6 +352,7 @@ def eight(data: Dataset, kind: str, seed: int) -> Federation:
 
 def ridge(sizes: Tensor, accuracy: Tensor, penalty: float = 1.0) -> Tensor:
     """Coefficients [K] of the mean sizes used so far, for the deviation from the mean curve."""
+    # Deviations from the mean: what every training learns with time is taken out.
     so_far = sizes.cumsum(1) / torch.arange(1, sizes.shape[1] + 1)[:, None]
     inputs = (so_far - so_far.mean(0)).flatten(0, 1)
     targets = (accuracy - accuracy.mean(0)).flatten()
@@ -359,6 +368,7 @@ def shapley_rows(seed: int) -> Iterator[Row]:
         simulated = simulator(fed, net, 100, 10, local, seed)
         settled = settle(simulated.sizes, simulated.accuracy, seed=seed)
         early = fit_aam(simulated.sizes, simulated.accuracy, every=3000, seed=seed).omega[-1, 0]
+        # Trained again with another seed: how far does the truth agree with itself?
         game, again = (retraining_game(fed, net, 10, local, seed=s) for s in (seed, 1000 + seed))
         truth = exact(game).values
         scores = {
@@ -378,6 +388,7 @@ def shapley_rows(seed: int) -> Iterator[Row]:
 def time_rows(seed: int) -> Iterator[Row]:
     """Table 2: seconds of one training of each kind at every n, on one thread; 300 samples each."""
     data, net = load("mnist"), mlp(784, 16, 10)
+    # Two rounds are timed and taken times 25: all rounds cost the same.
     local, rounds = LocalSGD(epochs=3, batch=32, lr=0.1), 2
     for clients in MANY:
         samples = 300 * clients

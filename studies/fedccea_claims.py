@@ -188,6 +188,7 @@ def letters_stated() -> Iterator[tuple[str, tuple[str, str]]]:
         yield f"{noisy}; {missed}", (NOT_SHOWN, f"gap_{skew}_noisy")
         further = f"{noisy}, partial: x omega parts further than x alone"
         yield further, (NOT_SHOWN, f"omega_more_{skew}")
+        # With skewed labels the noise is not shown to be found.
         verdict = HOLDS if skew == "alike" else NOT_SHOWN
         finds = f"{noisy}: FedCCEA finds the noisy clients (AUC above .5)"
         yield finds, (verdict, f"auc_{skew}_letters")
@@ -227,6 +228,7 @@ def mnist_reads() -> Iterator[Claim]:
 def little_claims() -> Iterator[Claim]:
     """Removal and detection for little noise and the square; clients alike."""
     for wrong in WRONGS:
+        # The paper has neither 80 % of noise nor a square with a false label.
         variant, own = f"alike, {wrong}; FedCCEA", wrong in WRONGS[3:]
         yield starts(f"alike, {wrong}")
         yield Claim(f"{variant}: the eight highest are missed more", judged(gap, variant), not own)
@@ -254,6 +256,7 @@ def in_full(low: float, high: float, metric: str, method: str = "", than: str = 
     """Every seed of the full size lies between two bounds, or minus ``than`` does; shows them."""
     variant = f"{FULL}; {method}" if method else FULL
 
+    # Three seeds are too few for an interval, so each is told.
     def values(results: Results) -> Tensor:
         own = results.values(metric, variant)
         if not than:
@@ -336,6 +339,7 @@ def nowhere_better(results: Results) -> tuple[str, str]:
     """In no split and at no rate is the model's error below that of the mean curve."""
     runs = [f"{skew}, rate {rate:g}" for skew in SKEWS for rate in RATES]
     intervals = [interval(error_below_curve(results, run)) for run in runs]
+    # If even the largest lower end is not above zero, none is.
     worst = max(intervals, key=lambda one: one.low)
     return (FAILS if worst.above(0) else HOLDS), str(worst)
 
@@ -344,6 +348,7 @@ def fit_reads() -> Iterator[Claim]:
     """What chapter 7 says of the fit."""
     for skew in SKEWS:
         apart = bounded(measured(travelling, skew), 0)
+        # Agreement of starts is no sign that they have arrived.
         yield ours(f"{skew}: starts agree before they arrive", apart)
         one = each(f"settled: {STARTS}", skew, 0.95, 1.001)
         yield ours(f"{skew}: at the least error all starts rank alike", one)
@@ -459,8 +464,8 @@ def beside(found: Mapping[str, Results]) -> plots.Table:
         for method, accuracy in zip(("FedCCEA", "TMC", "LOO"), printed, strict=True):
             own = change(results, f"{setting}; {method}", NO_ZEROS)
             row |= {f"{method}, paper": accuracy - whole, method: interval(own)}
-    xlabel = "Change of accuracy when the zeros of each method leave: printed, and ours."
-    return plots.table(data, rows="setting", caption=xlabel)
+    caption = "Change of accuracy when the zeros of each method leave: printed, and ours."
+    return plots.table(data, rows="setting", caption=caption)
 
 
 def equality(found: Mapping[str, Results]) -> plots.Table:
@@ -491,8 +496,8 @@ def table2(results: Results) -> plots.Table:
             "here  ": interval(times(results, clients)),
             "S / (n + 1)": 100 / (clients + 1),
         }
-    xlabel = "Seconds of a simulation and of a training of TMC; 100 simulations over one pass."
-    return plots.table(data, rows="clients", caption=xlabel, digits=1)
+    caption = "Seconds of a simulation and of a training of TMC; 100 simulations over one pass."
+    return plots.table(data, rows="clients", caption=caption, digits=1)
 
 
 def ranks(results: Results) -> plots.Table:

@@ -189,6 +189,7 @@ def images(source: str, net: Model, sizes: dict, names: Sequence[str], seed: int
         for digit in range(10):
             yield case, f"recall @ {digit}", share(predicted[y == digit] == digit)
         yield case, "others called nine", share(predicted[y != 9] == 9)
+        # The other weights follow sizes, or what only an oracle knows.
         if isinstance(strategy, FLDVE | OwnLoss):
             yield from ((case, *row) for row in noise_seen(fed, history, ROUNDS))
 
@@ -227,6 +228,7 @@ def long(seed: int) -> Iterator[Row]:
             history = train(fed, net, strategy(fed), rounds=LONG, local=LOCAL, seed=seed)
             for t in LOOKS:
                 yield case, f"accuracy @ {t}", last_five(history, t)
+                # Ten rounds: what a probe of a single one drew is mere chance.
                 weights = history.weights[t - 10 : t]
                 yield case, f"effective clients @ {t}", float(effective(weights).mean())
                 if method != "FedAvg":
@@ -238,6 +240,7 @@ def long(seed: int) -> Iterator[Row]:
 def kinds(seed: int) -> Iterator[Row]:
     """Amount against kind of noise; what is systematic in it; the best of a round; probes."""
     data, net = load("digits", dtype=torch.float64), mlp(64, 32, 10)
+    # The same client in all four kinds, so that only the fault differs.
     noisy = int(torch.randint(5, (1,), generator=torch.Generator().manual_seed(seed)))
     for kind, wrong in KINDS.items():
         fed = federation(data, clients=5, corrupt={noisy: wrong}, seed=seed)
@@ -269,6 +272,7 @@ def systematic(classes: int, fed: Federation, net: Model, wrong: Callable, seed:
 
     One client's labels are drawn anew 20 times; images, minibatches and start stay as they are.
     """
+    # A client whose labels are right: the fault is put in by hand, again and again.
     (x, y), draws = fed.client(next(k for k in range(5) if k not in fed.corrupted)), 20
     theta, _ = after(fed, net, seed, 10)
 
@@ -293,6 +297,7 @@ def one_round(fed: Federation, net: Model, seed: int) -> Iterator[tuple[str, flo
         worth = round_game(net, theta, updates, *fed.validation, metric="loss")(everyone)
         top = everyone[worth.argmax()].double()
         ways = {"all": torch.ones(5).double() / 5, "best selection": top / top.sum()}
+        # A hundred steps instead of twelve: here the optimum itself is asked for.
         ways["best weights"] = best(net, theta, updates, *fed.validation, 100)
         for way, weights in ways.items():
             yield f"clients, {way} @ {t}", float(effective(weights))
@@ -306,6 +311,7 @@ def probes(fed: Federation, net: Model, seed: int, t: int) -> float:
     """Variance of eight probes, each against the others, over that of one against the past."""
     theta, updates = after(fed, net, seed, t)
     game = round_game(net, theta, updates, *fed.validation, metric="loss")
+    # Probabilities that are apart, as after some rounds; equal ones are a special case.
     omega = torch.tensor([0.5, -0.3, 0.1, 0.8, -0.6]).double().sigmoid()
     generator = torch.Generator().manual_seed(seed)
     selections = torch.rand(2000, 8, 5, generator=generator, dtype=torch.float64) < omega
@@ -394,6 +400,7 @@ def image_claims(source: str, stated: Stated) -> Iterator[Claim]:
         sentence, key = f"noise lowers the accuracy of FedAvg, set {number}", f"{source}_lost"
         yield Claim(sentence, lost, True, key if last else "", HOLDS if last else "")
         yield beside("FedAvg", number)
+    # The paper: the larger the gap in quality, the larger the gain.
     gain = bounded(more("set 3", "set 1"), 0)
     yield Claim("the gain of FLDVE is larger in set 3 than in set 1", gain)
     ranks = beyond("ranks cleanness @ 30", "FLDVE, set 2", 0)

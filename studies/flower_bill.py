@@ -89,6 +89,7 @@ def start(seed: int) -> tuple[float]:
 
 def alone(work: Callable[[int], tuple[float, ...]], seed: int) -> list[float]:
     """What a function of this file returns in a process of its own."""
+    # In a process of its own: what this one has loaded already would cost nothing.
     words = [sys.executable, "-c", CHILD, work.__name__, str(seed)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return [float(word) for word in done.stdout.split()]
@@ -128,6 +129,7 @@ def bill_rows(seed: int) -> Iterator[Row]:
         "fm.train": (alone(notebook, seed), MANY),
     }
     for name, ((first, last), rounds) in found.items():
+        # The start is no round: it falls out of the difference of two.
         each = (last - first) / (rounds - 1)
         yield name, "seconds to start", first - each
         yield name, "seconds a round", each

@@ -84,6 +84,7 @@ def rounds_rows(seed: int, source: str = "sms-synthetic") -> Iterator[Row]:
     net = logistic(WORDS[source], 2)
     for degree, share in FLIPS.items():
         fed = spam(data, clients=CLIENTS, corrupt=flip_labels(share), seed=seed)
+        # The same messages and the same start for all: only the evaluator differs.
         for method, options in VARIANTS.items():
             strategy = FRCCE(**options)
             history = train(fed, net, strategy, rounds=ROUNDS, local=LOCAL, seed=seed)
@@ -101,6 +102,7 @@ def ranked(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
     omega = by_round(history)
     for t in LOOKS:
         yield f"AUC @ {t}", detection_auc(history.scores[t - 1], fed.corrupted)
+    # The score is a mean over rounds; the last one shows what was learned by then.
     yield "AUC, last round alone", detection_auc(omega[-1], fed.corrupted)
     yield "spread of omega", float(omega[-1].std())
     yield "test accuracy", float(history.accuracy[-1])
@@ -187,6 +189,7 @@ def removal_rows(
     """
     net = logistic(fed.x.shape[1], 2)
     values: dict[str, Callable[[Round], Tensor]] = {}
+    # Removal takes plain means, so the training beside it does, too.
     strategy = FedAvg(weighting="uniform")
     histories = {"FedAvg": train(fed, net, strategy, rounds=plain, local=LOCAL, seed=seed)}
     for method in names:
@@ -197,6 +200,7 @@ def removal_rows(
         if fed.corrupted:
             auc = detection_auc(history.scores[-1], fed.corrupted)
             yield f"{method}, while training{note}", "AUC", auc
+    # The paper says 50 rounds and not by what; a loss is finer than an accuracy.
     missed = leave_one_out(retraining_game(fed, net, 50, LOCAL, "loss", seed)).values
     values["leave-one-out"] = partial(fixed_scores, missed)
     if fed.corrupted:
@@ -275,6 +279,7 @@ def bill_rows(seed: int) -> Iterator[Row]:
         yield variant, "messages a round, leave-one-out", float(clients * len(fed.y))
         median = float(torch.tensor(taken[clients]).median())
         yield variant, "seconds, F-RCCE", 1000 * median
+    # Each of its 50 rounds costs the same, so one is timed.
     for clients in (100, 500):
         start = time.process_time()
         leave_one_out(retraining_game(feds[clients], net, 1, LOCAL, "loss", seed))
@@ -295,6 +300,7 @@ def removal_figure(results: Results) -> Figure:
     """Test accuracy after 50 rounds of each removal, minus FedAvg's on the same messages."""
     differences = {}
     for variant in (method for method in results.variants if "removed" in method):
+        # Beside FedAvg on the same messages, whole or with words deleted.
         plain = "FedAvg" + "".join(variant.partition(";")[1:])
         differences[variant] = results.values(AT_50, variant) - results.values(AT_50, plain)
     xlabel = "accuracy after 50 rounds, minus FedAvg's"
@@ -381,6 +387,7 @@ def sms_reads() -> Iterator[Claim]:
     """What chapter 5 says of the real messages."""
     for degree, key in zip(FLIPS, ("real_all", "real_half"), strict=True):
         yield ours(f"{degree}: found", beyond("AUC @ 1000", f"ours, {degree}", 0.95), key)
+    # On the real messages these lag less: "not shown" is what the chapter says.
     for method in ("printed step size", "printed baseline"):
         same = alike("AUC @ 50", f"{method}, half flipped", "ours, half flipped")
         yield ours(f"{method}: a lag at round 50 is not shown", same)

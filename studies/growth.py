@@ -115,11 +115,13 @@ def growth_rows(seed: int) -> Iterator[Row]:
     """Seconds a round @ clients, @ clients a round, and @ parameters; MiB of a whole process."""
     for clients in CLIENTS:
         fed = crowd(clients, seed)
+        # Two lengths of one training: what a start costs falls out of the difference.
         few, many = (fastest(partial(rounds, fed, number, seed), 5) for number in (2, 42))
         yield "federation", f"seconds a round @ {clients}", (many - few) / 40
         words = [sys.executable, "-c", MEMORY, str(clients), str(seed)]
-        xlabel = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        yield "federation", f"MiB @ {clients}", float(xlabel)
+        printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        yield "federation", f"MiB @ {clients}", float(printed)
+    # The number of clients with one model, then the model with ten clients.
     ladders = [("clients", clients, clients, 32) for clients in ROUND]
     ladders += [("parameters", int(P), 10, hidden) for P, hidden in HIDDEN.items()]
     for what, place, clients, hidden in ladders:

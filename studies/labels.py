@@ -118,6 +118,7 @@ class ServerSide(Logged):
         for k, update in zip(round.clients.tolist(), round.updates, strict=True):
             predicted = self.server.net.predict(round.theta + update, x)
             counts = torch.bincount(classes * y + predicted, minlength=classes**2)
+            # A client is asked in some rounds only: keep what it has shown before.
             self.tables[k] = 0.75 * self.tables[k] + 0.25 * counts.view(classes, classes)
         return theta
 
@@ -152,6 +153,7 @@ def left(fed: Federation, history: History, trace: bool = False) -> Iterator[tup
     swapped, healthy, irrelevant = who(fed)
     yield "accuracy", float(history.accuracy[-20:].mean())
     phi, asked = history.scores, history.selected.double()
+    # Is a repaired client taken for a healthy one?
     below = phi[-20:, healthy].mean(1) - phi[-20:, swapped]
     yield "below healthy, at the end", float(below.mean())
     for t in range(10, ROUNDS + 1, 10) if trace else ():
@@ -179,6 +181,7 @@ def inquiry(strategy: Logged, swapped: int, trace: bool) -> Iterator[tuple[str, 
     """Whom the server asked, and when the client in question renamed its labels."""
     yield "rounds with a message", float(len(strategy.sent))
     first = min((t for t, ids in strategy.heard.items() if swapped in ids), default=None)
+    # Up to the first renaming: later messages find nothing to repair.
     before = [swapped in ids for t, ids in strategy.sent.items() if first is None or t <= first]
     yield "ever asked", float(any(before))
     yield "asked until it renames, share of messages", sum(before) / max(1, len(before))
@@ -236,6 +239,7 @@ def mostly(share: float) -> Split:
     """The first of the relevant clients holds this share of twos and fours; else all alike."""
 
     def deal(y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
+        # Called twice, for relevant and for irrelevant clients; these are all alike.
         if clients < RELEVANT:
             return iid()(y, clients, generator)
         parts: list[list[Tensor]] = [[] for _ in range(clients)]
@@ -258,8 +262,8 @@ def scarce_figure(results: Results) -> Figure:
         for share in SHARES
         for name in ("S-FedAvg", OURS, ALL, "nothing exchanged")
     }
-    xlabel = "rule, share of twos and fours at one client"
-    return plots.dots(rows, xlabel="test accuracy, last 20 rounds", ylabel=xlabel)
+    ylabel = "rule, share of twos and fours at one client"
+    return plots.dots(rows, xlabel="test accuracy, last 20 rounds", ylabel=ylabel)
 
 
 def rates_claims() -> Iterator[Claim]:

@@ -43,6 +43,7 @@ def ranking_rows(seed: int) -> Iterator[Row]:
     data, net = load("digits", dtype=torch.float64), mlp(64, 32, 10)
     for setting_name, setting in SETTINGS.items():
         fed = federation(data, clients=CLIENTS, samples=SAMPLES, seed=seed, **setting)
+        # Only training differs: split, samples and noise are those of the seed.
         games = [
             retraining_game(fed, net, ROUNDS, LOCAL, seed=TRAININGS * seed + s)
             for s in range(TRAININGS)

@@ -34,6 +34,7 @@ from .study import HOLDS, NOT_SHOWN, Claim, Measure, Results, Row
 
 ROUNDS, HALF, M, RELEVANT, IRRELEVANT = 100, 50, 5, 6, 4
 SPLITS = {"IID": iid(), "1 class": sorted_shards(1)}
+# The rate is higher than the paper's: a client has a small part of its samples.
 LOCAL = LocalSGD(epochs=5, batch=32, lr=0.05, decay=0.995, decay_every=20)
 TEMPERATURES = {"T = 1 (printed)": 1.0, "T = 0.1": 0.1, "T = 0.02": 0.02, "T = 0.005": 0.005}
 WARM, COLD, COLDEST = (f"S-FedAvg, T = {T}" for T in ("1 (printed)", "0.02", "0.005"))
@@ -78,6 +79,7 @@ class Bandit(SFedAvg):
     def select(self, t: int) -> Tensor:
         """Ids [m] of the largest bounds; at random first, then whoever was never asked."""
         bound = self.phi + self.spread * (2 * math.log(t) / self.asked).sqrt()
+        # In round 1 the bound is 0/0; afterwards it is infinite for clients never asked.
         if not self.asked.any():
             bound = torch.rand(len(bound), generator=stream(self.server.seed, "bandit"))
         return bound.topk(self.m or len(bound)).indices.sort().values
@@ -136,8 +138,10 @@ def left(fed: Federation, history: History, every: int = 10) -> Iterator[tuple[s
     yield RESTLESS, float(history.accuracy[HALF:].diff().abs().mean())
     if fed.corrupted:
         relevant, irrelevant = sound(fed), sorted(fed.corrupted)
+        # The second half: relevance needs rounds to form.
         asked, phi = history.selected[HALF:].double(), history.scores[HALF:].mean(0)
         yield SHARE, float(asked[:, relevant].sum() / asked.sum())
+        # An oracle asks relevant clients alone: the others have nothing to compare.
         if not isinstance(history.strategy, Oracle):
             yield "AUC", late_auc(history, irrelevant)
             yield "relevance gap", float(phi[relevant].mean() - phi[irrelevant].mean())
@@ -197,6 +201,7 @@ def values(seed: int) -> Iterator[Row]:
             yield variant, "AUC", late_auc(history, irrelevant)
             if label == PRECISE:
                 yield from kinds(fed, history.scores[HALF:].mean(0), name)
+            # With selection, too: there a wrong relevance decides who is asked again.
             if label.startswith("validation"):
                 cold = train(federated, net, SFedAvg(M), rounds=ROUNDS, local=work, seed=seed)
                 yield from ((f"T = 0.02, {variant}", *row) for row in left(federated, cold, ROUNDS))
@@ -235,6 +240,7 @@ def classes(seed: int) -> Iterator[Row]:
                 for group, ids in {"holders of 2": holds, "others": rest}.items():
                     relevance = seen[t - 10 : t, ids, c].mean()
                     yield f"{group}; {name}", f"phi_2 @ {t}", float(relevance)
+            # Later rounds: class relevances start at zero for all.
             late = seen[HALF:, :, c]
             gap = late[:, holds].mean() - late[:, rest].mean()
             areas = [detection_auc(-phi, holds) for phi in late[::5]]
