@@ -53,11 +53,9 @@ def read(study: Study) -> Results:
 
     raises  FileNotFoundError if there are none, and says how they are made
     """
-    path = folder() / f"{study.name}.csv"
+    name, path = study.name, folder() / f"{study.name}.csv"
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{study.name}: no stored results; python -m studies run {study.name}"
-        )
+        raise FileNotFoundError(f"{name}: no stored results; python -m studies run {name}")
     return Results(study, pd.read_csv(path, keep_default_na=False, na_values=["nan"]))
 
 
@@ -75,8 +73,7 @@ def about(study: Study) -> dict[str, Any]:
 
 def state(study: Study) -> str:
     """One word: current, stale (older than its code), short (of seeds), edited, or missing."""
-    known = about(study)
-    path = folder() / f"{study.name}.csv"
+    known, path = about(study), folder() / f"{study.name}.csv"
     if not known or not path.is_file():
         return "missing"
     if known["sha256"] != _hash(path):
@@ -101,21 +98,22 @@ def run(
     """
     wanted = {study.name: study for study in studies}
     stale = [study for study in wanted.values() if not again and state(study) == "stale"]
-    stored = [name for name, word in renew(stale, jobs=jobs).items() if word == "renewed"]
+    renewed = [name for name, word in renew(stale, jobs=jobs).items() if word == "renewed"]
     tasks = []
     for study in wanted.values():
         if again:
             for seed in _waiting(study):
                 _part(study, seed).unlink(missing_ok=True)
         present = {} if again else {**_stored(study), **_waiting(study)}
-        numbers = range(study.seeds) if seeds is None else seeds
-        tasks += [(study, seed) for seed in numbers if seed not in present]
-    with bar(None, "studies", total=len(tasks)) as steps:
-        work = (joblib.delayed(_one)(study, seed) for study, seed in tasks)
-        for name, seed, table in spread(work, jobs, ordered=False):
+        asked = range(study.seeds) if seeds is None else seeds
+        tasks += [(study, seed) for seed in asked if seed not in present]
+    computations = (joblib.delayed(_compute)(study, seed) for study, seed in tasks)
+    with bar(None, "studies", total=len(tasks)) as progress:
+        for name, seed, table in spread(computations, jobs, ordered=False):
+            # Written by who asked: a worker on another machine has no such folder.
             _write(_part(wanted[name], seed), table.to_csv(index=False))
-            steps.update()
-    return stored + [study.name for study in wanted.values() if _pack(study)]
+            progress.update()
+    return renewed + [study.name for study in wanted.values() if _pack(study)]
 
 
 def renew(
@@ -127,21 +125,21 @@ def renew(
     returns  {name: "renewed", "other rows", "no data" here, or the state of what cannot be renewed}
     The rows stay as they are in any case, and with them the version and machine that computed them
     """
-    outcome = {study.name: state(study) for study in studies}
-    wanted = {s.name: s for s in studies if outcome[s.name] not in ("missing", "edited")}
-    with bar(None, "seeds run again", total=len(wanted)) as steps:
-        work = (joblib.delayed(_tried)(s, _chosen(s, choose)) for s in wanted.values())
-        for name, seed, table in spread(work, jobs, ordered=False):
+    wanted = {study.name: study for study in studies}
+    outcome = {name: state(study) for name, study in wanted.items()}
+    sound = [wanted[name] for name, word in outcome.items() if word not in ("missing", "edited")]
+    trials = (joblib.delayed(_try)(study, _chosen(study, choose)) for study in sound)
+    with bar(None, "seeds run again", total=len(sound)) as progress:
+        for name, seed, table in spread(trials, jobs, ordered=False):
             study = wanted[name]
             outcome[name] = _compared(study, seed, table)
             if outcome[name] == "renewed":
                 with _lock():
                     known = about(study)
                     known["seconds"][str(seed)] = round(float(table.seconds.iloc[0]), 1)
-                    _note(
-                        study, known["computed"], _verified(study, [seed], choose), known["seconds"]
-                    )
-            steps.update()
+                    verified = _verified(study, [seed], choose)
+                    _note(study, known["computed"], verified, known["seconds"])
+            progress.update()
     return outcome
 
 
@@ -166,10 +164,8 @@ def check(studies: Sequence[Study], budget: float = 40.0) -> list[str]:
         affordable.append((about(study)["seconds"][str(seed)], study.name, seed, study))
     for seconds, name, seed, study in sorted(affordable, key=lambda item: item[:2]):
         budget -= seconds
-        if budget >= 0 and _compared(study, *_tried(study, seed)[1:]) == "other rows":
-            faults.append(
-                f"{name}: seed {seed} gives other rows than are stored; run it with --again"
-            )
+        if budget >= 0 and _compared(study, *_try(study, seed)[1:]) == "other rows":
+            faults.append(f"{name}: seed {seed} gives other rows; run it with --again")
     return faults
 
 
@@ -181,18 +177,21 @@ def _chosen(study: Study, choose: str) -> int:
     return sorted(seconds)[int(fingerprint(study), 16) % len(seconds)]
 
 
-def _one(study: Study, seed: int) -> tuple[str, int, pd.DataFrame]:
-    """The rows of a seed and the seconds that they took; who asked has the folder."""
+def _compute(study: Study, seed: int) -> tuple[str, int, pd.DataFrame]:
+    """The rows of a seed, and the seconds that they took."""
     start = time.perf_counter()
     with one_thread():
-        data = [(seed, v, metric, round(float(x), DIGITS)) for v, metric, x in study.rows(seed)]
+        rows = [
+            (seed, variant, metric, round(float(value), DIGITS))
+            for variant, metric, value in study.rows(seed)
+        ]
     seconds = time.perf_counter() - start
-    return study.name, seed, pd.DataFrame(data, columns=COLUMNS).assign(seconds=seconds)
+    return study.name, seed, pd.DataFrame(rows, columns=COLUMNS).assign(seconds=seconds)
 
 
-def _tried(study: Study, seed: int) -> tuple[str, int, pd.DataFrame | None]:
+def _try(study: Study, seed: int) -> tuple[str, int, pd.DataFrame | None]:
     try:
-        return _one(study, seed)
+        return _compute(study, seed)
     except DataUnavailable:  # stored with a data set that is not on this machine
         return study.name, seed, None
 
@@ -226,8 +225,9 @@ def _stored(study: Study) -> dict[int, pd.DataFrame]:
     """Seeds of the stored result, with their seconds, if it is this code's."""
     if state(study) not in ("current", "short"):
         return {}
-    seconds, frame = about(study)["seconds"], read(study).frame
-    return {int(s): frame[frame.seed == int(s)].assign(seconds=seconds[s]) for s in seconds}
+    frame = read(study).frame
+    seconds = {int(seed): took for seed, took in about(study)["seconds"].items()}
+    return {seed: frame[frame.seed == seed].assign(seconds=seconds[seed]) for seed in seconds}
 
 
 def _pack(study: Study) -> bool:
@@ -235,17 +235,20 @@ def _pack(study: Study) -> bool:
 
     One seed has no interval: it waits in its part for others, and nothing is stored
     """
-    with _lock():  # another run may store other seeds of the same study meanwhile
+    # Under a lock, since another run may store other seeds of the same study meanwhile.
+    with _lock():
         waiting, stored, known = _waiting(study), _stored(study), about(study)
-        tables = [table for _, table in sorted({**stored, **waiting}.items())]
+        tables = dict(sorted({**stored, **waiting}.items()))
         if stored and not waiting and known["verdicts"] != _plain(read(study)):
+            # Only the sentences are others: the rows, and what is known of them, stay.
             _note(study, known["computed"], known["verified"], known["seconds"])
-            return True  # only the sentences are others
+            return True
         if not waiting or len(tables) < 2:
             return False
+        # Where some rows are older, what computed them is not forgotten: `verified` has the rest.
         computed = known["computed"] if stored.keys() - waiting else _here()
-        seconds = {str(t.seed.iloc[0]): round(float(t.seconds.iloc[0]), 1) for t in tables}
-        rows = pd.concat(tables)[COLUMNS]
+        seconds = {str(s): round(float(table.seconds.iloc[0]), 1) for s, table in tables.items()}
+        rows = pd.concat(tables.values())[COLUMNS]
         _write(folder() / f"{study.name}.csv", rows.to_csv(index=False))
         _note(study, computed, _verified(study, sorted(waiting), "run"), seconds)
         for seed in waiting:
@@ -260,14 +263,15 @@ def _lock() -> FileLock:
 
 def _here() -> dict[str, str]:
     """What computes now: version, machine, date."""
-    machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
-    versions = f"torch {torch.__version__.partition('+')[0]}, Python {platform.python_version()}"
-    return {"version": __version__, "machine": f"{machine}, {versions}", "date": f"{date.today()}"}
+    processor = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+    torch_version = torch.__version__.partition("+")[0]
+    machine = f"{processor}, torch {torch_version}, Python {platform.python_version()}"
+    return {"version": __version__, "machine": machine, "date": f"{date.today()}"}
 
 
 def _verified(study: Study, seeds: list[int], chosen: str) -> dict[str, Any]:
-    today = f"{date.today()}"
-    return {"fingerprint": fingerprint(study), "seeds": seeds, "chosen": chosen, "date": today}
+    mark, today = fingerprint(study), f"{date.today()}"
+    return {"fingerprint": mark, "seeds": seeds, "chosen": chosen, "date": today}
 
 
 def _note(study: Study, computed: dict, verified: dict, seconds: dict[str, float]) -> None:
