@@ -124,6 +124,7 @@ class Record:
         if "t" not in self.fields:
             return last
         label, given = f"{self.label}: t", self.fields["t"]
+        # NumPy stores a single number as an array without a shape.
         number = int(wholes(label, [given] if np.ndim(given) == 0 else given, [1])[0])
         if number <= last:
             raise ValueError(f"{label}: {number} after {last}; give the rounds in their order")
@@ -142,10 +143,10 @@ class Record:
 
     def round(self, t: int, net: Model, theta: Tensor, places: Mapping[Hashable, int]) -> Round:
         """The record as a ``Round``, ids as places in the table; broken updates are missing."""
-        names = self.ids()
-        if unknown := [name for name in names if name not in places]:
+        client_names = self.ids()
+        if unknown := [client for client in client_names if client not in places]:
             raise ValueError(f"{self.label}: {unknown} are not among the clients named")
-        rows = [places[name] for name in names]
+        rows = [places[client] for client in client_names]
         clients = distinct_ids(f"{self.label}: clients", rows, len(places))
         label, count = f"{self.label}: {self.rows_key}", len(clients)
         updates = parameter_rows(net, label, self.fields[self.rows_key], count).to(theta)
@@ -155,10 +156,12 @@ class Record:
         sizes = wholes(f"{self.label}: sizes", sizes, [count], 1, most).cpu()
         usable = finite_rows(updates).cpu()
         if not usable.all():
-            broken = [name for name, good in zip(names, usable.tolist(), strict=True) if not good]
+            usable_clients = zip(client_names, usable.tolist(), strict=True)
+            broken = [client for client, is_usable in usable_clients if not is_usable]
             message = f"round {t}: the update of {broken} is not finite; left out"
             warnings.warn(message, stacklevel=3)
-            updates = updates[usable.to(updates.device)]  # a copy: only where it must be
+            # Choosing rows copies them all, so it is done only where it must be.
+            updates = updates[usable.to(updates.device)]
         return Round(t, theta, clients[usable], sizes[usable], updates, clients[~usable])
 
 
@@ -186,9 +189,10 @@ def all_clients(updates: Iterable) -> list[Hashable]:
     if read_once:
         raise TypeError("clients: this iterator is read only once; name all clients, clients=[...]")
     seen: dict[Hashable, None] = {}
-    for place, entry in enumerate(updates):
-        with opened(entry, place) as record:
+    for position, entry in enumerate(updates):
+        with opened(entry, position) as record:
             seen.update(dict.fromkeys(record.ids()))
+    # Numbers have an order of their own; names keep the one in which they came.
     only_numbers = all(isinstance(client, int) for client in seen)
     return sorted(seen) if only_numbers else list(seen)  # type: ignore[type-var]
 
@@ -196,6 +200,7 @@ def all_clients(updates: Iterable) -> list[Hashable]:
 def client_ids(label: str, value: Any) -> list[Hashable]:
     """Client ids as Python's numbers and words."""
     message = f"{label}: expected ids [m], numbers or words, got {shown(value)}"
+    # NumPy would read a masked array through its mask.
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(message)
     try:
@@ -213,19 +218,20 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
     Entries of a state dict that are no parameters of ``net`` are ignored
     """
     if isinstance(value, Mapping):
-        if lacking := [name for name in net.shapes if name not in value]:
+        if lacking := [parameter for parameter in net.shapes if parameter not in value]:
             raise ValueError(f"{label}: lacks the parameters {', '.join(lacking)}")
-        arrays = [value[name] for name in net.shapes]
+        arrays = [value[parameter] for parameter in net.shapes]
     elif isinstance(value, list | tuple) and not all(map(_is_number, value)):
         arrays = list(value)
     else:
         return reals(label, value, [net.P], finite=False)
     if len(arrays) != len(net.shapes):
-        wanted = ", ".join(f"{name} {dims(shape)}" for name, shape in net.shapes.items())
+        shapes = [f"{parameter} {dims(shape)}" for parameter, shape in net.shapes.items()]
+        wanted = ", ".join(shapes)
         raise ValueError(f"{label}: expected {len(net.shapes)} arrays, {wanted}, got {len(arrays)}")
     parameters = [
-        reals(f"{label}: {name}", parameter, shape, finite=False).flatten()
-        for (name, shape), parameter in zip(net.shapes.items(), arrays, strict=True)
+        reals(f"{label}: {parameter}", array, shape, finite=False).flatten()
+        for (parameter, shape), array in zip(net.shapes.items(), arrays, strict=True)
     ]
     return torch.cat(parameters)
 
@@ -240,5 +246,5 @@ def parameter_rows(net: Model, label: str, value: Any, clients: int) -> Tensor:
         return reals(label, value, [clients, net.P], finite=False)
     if len(value) != clients:
         raise ValueError(f"{label}: expected one entry a client, {clients}, got {len(value)}")
-    vectors = [flat(net, f"{label}[{place}]", entry) for place, entry in enumerate(value)]
+    vectors = [flat(net, f"{label}[{client}]", entry) for client, entry in enumerate(value)]
     return torch.stack(vectors) if vectors else torch.empty(0, net.P)

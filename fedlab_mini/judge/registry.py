@@ -30,10 +30,12 @@ from ..methods.neighbours import (
 from ..methods.reinforce import FLDVE, FRCCE
 from ..methods.sfedavg import SFedAvg
 
-SIZES = frozenset[str]()  # how many samples each client has is known to every server
+# Every server knows how many samples each client has; some methods need nothing else.
+SIZES = frozenset[str]()
 UPDATES = frozenset({"single updates"})
 BOTH = frozenset({"single updates", "validation samples"})
-TRAININGS = frozenset({"trainings"})  # of chosen clients, again and again
+# Trainings of chosen clients only, again and again.
+TRAININGS = frozenset({"trainings"})
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def _value(name: str, value: Callable, **setting: Any) -> Row:
     return Row(name, RoundValue(value, **setting))
 
 
-COMPARED = (  # these names stand in stored results, so they stay as they are
+# These names stand in stored results, so they stay as they are.
+COMPARED = (
     Row("size", FedAvg(), SIZES),
     Row("alone", shapley.alone),
     Row(
@@ -105,6 +108,7 @@ COMPARED = (  # these names stand in stored results, so they stay as they are
     Row("retrained: leave one out", Retrained(shapley.leave_one_out), TRAININGS),
     Row("retrained: 10 orders", Retrained(partial(sampling.permutation, samples=10)), TRAININGS),
 )
+# Outside the comparison: baselines, rules of training, and what is only drawn.
 ORDERS = partial(sampling.permutation, samples=200)
 OTHERS = (
     Row("FedAvg", FedAvg(), SIZES, Look("#0072B2", "o")),
@@ -123,7 +127,8 @@ OTHERS = (
     Row("oracle", look=Look("#6996FF", "|")),
 )
 ROWS = COMPARED + OTHERS
-ALSO = {"exact": "Shapley"}  # what command lines read besides a name
+# What command lines read besides a name and its other spellings.
+ALSO = {"exact": "Shapley"}
 
 
 def compared() -> dict[str, Method]:
@@ -160,6 +165,7 @@ def _by_own_name(methods: Any) -> dict[str, Any]:
     if not isinstance(methods, list | tuple):
         given = checks.shown(methods)
         raise TypeError(f"methods: expected a list or {{name: method}}, got {given}")
+    # A function with some arguments filled in is called as the function is.
     functions = [method.func if isinstance(method, partial) else method for method in methods]
     names = [getattr(method, "__name__", type(method).__name__) for method in functions]
     if len(set(names)) != len(names):

@@ -71,7 +71,8 @@ def score(
     inputs, labels = _samples(validation, net)
     choice("metric", metric, ("accuracy", "loss"))
     named_methods = by_name(methods)
-    stream(seed, "scores")  # refuses what is no seed
+    # Asked for now, so that what is no seed is refused before the first round.
+    stream(seed, "scores")
     ids = all_clients(updates) if clients is None else client_ids("clients", clients)
     places = {client: row for row, client in enumerate(ids)}
     if len(places) != len(ids) or not ids:
@@ -80,6 +81,7 @@ def score(
     judges = _Judges(named_methods, server, metric)
     model = None if theta is None else flat(net, "theta", theta).to(inputs)
     t, last_number = 0, -1
+    # One record at a time: a long history needs no more memory than a round.
     for entry in updates:
         t += 1
         with opened(entry, t - 1) as record:
@@ -102,6 +104,7 @@ class _Judges:
         self.totals: dict[str, Tensor] = {}  # of a value over the rounds, [K]
         for method_name, method in methods.items():
             if hasattr(method, "aggregate"):
+                # A copy: the caller's own object stays as it was.
                 strategy = self.strategies[method_name] = copy.deepcopy(method)
                 strategy.start(server)
             else:

@@ -70,20 +70,21 @@ def compare(
     setting = {"rounds": checks.whole("rounds", rounds), "local": local, "metric": metric}
     cells = [(seed, scenario) for seed in _seeds(seeds) for scenario in makers]
     paths = cell_paths(folder, cells, makers, data, setting, chosen)
-    frames = {place: read_cell(path, *place) for place, path in paths.items() if path.is_file()}
-    missing = [place for place in cells if place not in frames]
+    frames = {key: read_cell(path, *key) for key, path in paths.items() if path.is_file()}
+    missing = [seed_and_name for seed_and_name in cells if seed_and_name not in frames]
     tasks = (
         joblib.delayed(_frame)(chosen, data, setting, seed, scenario, makers[scenario])
         for seed, scenario in missing
     )
     with progress.bar(None, "cells", len(cells), len(frames)) as progress_bar:
         for frame in spread(tasks, n_jobs, ordered=False):
-            place = int(frame.seed[0]), frame.scenario[0]
-            frames[place] = frame
-            if place in paths:
-                write_cell(paths[place], frame)
+            seed_and_name = int(frame.seed[0]), frame.scenario[0]
+            frames[seed_and_name] = frame
+            if seed_and_name in paths:
+                write_cell(paths[seed_and_name], frame)
             progress_bar.update()
-    return pandas.concat([frames[place] for place in cells], ignore_index=True)
+    # Cells end in any order; the table keeps the one that was asked for.
+    return pandas.concat([frames[seed_and_name] for seed_and_name in cells], ignore_index=True)
 
 
 def _frame(
@@ -133,7 +134,7 @@ def _scenarios(scenarios: Any) -> dict[str, Callable]:
             wanted = "{name: function (data, seed) -> (fed, net)}"
             raise TypeError(f"scenarios: expected {wanted}, got {checks.shown(scenarios)}")
         # The name stands in the table and in the file's name, so it must be a text.
-        return {checks.text("scenarios", key): scenarios[key] for key in scenarios}
+        return {checks.text("scenarios", scenario): scenarios[scenario] for scenario in scenarios}
     wanted = "['alike'] or {name: function}"
     names = list(SCENARIOS) if scenarios is None else _list("scenarios", scenarios, wanted)
     if not names:

@@ -42,6 +42,7 @@ def judged(
 
 def relative_error(scores: Tensor, truth: Tensor) -> float:
     """|c scores - truth| / |truth| with the best factor c >= 0: units do not matter, shares do."""
+    # No score, or one that points the other way, explains nothing: the error is then one.
     squared = scores @ scores
     factor = (scores @ truth / squared).clamp(min=0) if squared > 0 else torch.zeros(())
     return float(torch.linalg.vector_norm(factor * scores - truth) / truth.norm())
@@ -58,6 +59,7 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
     """
     generator = stream(seed, "removal")
     shuffles = torch.rand(2 * ORDERS, len(scores), generator=generator).argsort(1)
+    # One half of the orders is what the scores compete with, the other breaks their ties.
     rivals, tie_breaks = shuffles.split(ORDERS)
     ranking = scores[tie_breaks].argsort(dim=1, descending=True, stable=True)
     best_first = tie_breaks.gather(1, ranking)  # [ORDERS, n]
@@ -104,6 +106,7 @@ def fair(made: Callable, round: Round, server: Server) -> dict[str, float]:
         return strategy.scores.double().cpu()
 
     plain = scored(round.updates, sizes)
+    # A client more in three guises: the first one's twin, a client of zeros, half of the first.
     with_twin = torch.cat([round.updates, first_update])
     with_zeros = torch.cat([round.updates, 0 * first_update])
     null = scored(with_zeros, torch.cat([sizes, first_size]))

@@ -39,7 +39,12 @@ def watcher(method: Method) -> Any:
         return copy.deepcopy(method)
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(method).parameters.values()  # type: ignore[arg-type]
-    required = [p for p in parameters if p.default is p.empty and p.kind in positional]
+    required = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind in positional
+    ]
+    # A value of a game has one argument, a score of a round has two: (round, server).
     if len(required) == 1:
         return RoundValue(method)  # type: ignore[arg-type]
     return FunctionScore(function=method)  # type: ignore[arg-type]
@@ -51,8 +56,8 @@ def watchable(methods: Any) -> dict[str, Method]:
     if CEILING in methods_by_name:
         raise ValueError(f"methods: {CEILING} is the row of the ceiling; take another name")
     kinds = "a strategy, a function of a game or of (round, server), or Retrained(...)"
-    for name, method in methods_by_name.items():
+    for method_name, method in methods_by_name.items():
         known = hasattr(method, "aggregate") or isinstance(method, Retrained) or callable(method)
         if not known:
-            raise TypeError(f"methods: {name}: expected {kinds}, got {checks.shown(method)}")
+            raise TypeError(f"methods: {method_name}: expected {kinds}, got {checks.shown(method)}")
     return methods_by_name

@@ -65,6 +65,7 @@ def irrelevant(source: str, seed: int) -> Made:
         wrongs = dict.fromkeys((2, 5), flip_labels(0.5))
         fed = federation(dataset, clients=CLIENTS, samples=samples, corrupt=wrongs, seed=seed)
         return fed, _net(dataset)
+    # These federations take no number of samples, so the split deals as many as elsewhere.
     split = _each(samples // CLIENTS)
     fed = irrelevant_digits(
         dataset, CLIENTS - 2, 2, split=split, validation=180, test=180, seed=seed
@@ -145,6 +146,7 @@ def _each(size: int) -> Split:
 
 
 def _dataset(source: str) -> Dataset:
+    # Texts are counts of their commonest words; images have no vocabulary.
     vocabulary = 200 if source.startswith("sms") else None
     return load(source, dtype=torch.float64, vocabulary=vocabulary)
 

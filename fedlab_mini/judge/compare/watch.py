@@ -68,6 +68,7 @@ class Watch(FedAvg):
     def _seconds_once(self, method: str) -> float:
         strategy = watcher(self.methods[method])
         strategy.start(self._servers[""])
+        # Otherwise the methods before it would have paid for the round's table.
         round_tables.forget(self._last_round)
         with one_thread():
             start = time.process_time()
