@@ -240,7 +240,7 @@ def classes(seed: int) -> Iterator[Row]:
                 for group, ids in {"holders of 2": holds, "others": rest}.items():
                     relevance = seen[t - 10 : t, ids, c].mean()
                     yield f"{group}; {name}", f"phi_2 @ {t}", float(relevance)
-            # Later rounds: class relevances start at zero for all.
+            # Later rounds: class relevances start alike for all.
             late = seen[HALF:, :, c]
             gap = late[:, holds].mean() - late[:, rest].mean()
             areas = [detection_auc(-phi, holds) for phi in late[::5]]

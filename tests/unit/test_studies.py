@@ -16,8 +16,20 @@ import pytest
 import studies
 from fedlab_mini.worlds.data import DataUnavailable
 from studies import __main__ as command
-from studies import code, store
-from studies.claims import alike, beyond, covers, higher, lower, within
+from studies import code, protocols, store
+from studies.claims import (
+    alike,
+    beyond,
+    covers,
+    every_seed,
+    higher,
+    lower,
+    minus,
+    ratio,
+    sentences,
+    state,
+    within,
+)
 from studies.study import Claim, Study
 
 calls: list[int] = []
@@ -109,6 +121,41 @@ def test_sentences_of_a_chapter_are_told_while_they_hold_and_named_when_not() ->
             store.read(false).told()
         (fault,) = store.check([false])
         assert "sentence 1" in fault
+
+
+def test_a_claim_that_a_chapter_states_must_come_out_as_stated() -> None:
+    lost = replace(STUDY.claims[1], key="lost", stated="does not hold")
+    store.run([replace(STUDY, claims=(lost,))])
+    assert list(store.read(replace(STUDY, claims=(lost,))).told()) == ["lost"]
+    with pytest.raises(AssertionError, match=r"toy, 'bad is above \.6': does not hold"):
+        store.read(replace(STUDY, claims=(replace(lost, stated="holds"),))).told()
+
+
+def test_claims_from_a_table_and_measures_of_two_metrics() -> None:
+    store.run([STUDY])
+    found = store.read(STUDY)
+    first, last = ("AUC @ 1", "good"), ("AUC @ 10", "good")
+    assert minus(last, first)(found).mean == pytest.approx(0.009)
+    assert ratio(first, first)(found).mean == 1
+    each = every_seed(lambda results: results.values(*last), 0.9, 0.93, shown=len)
+    assert each(found) == ("holds", "3")
+    table = sentences({"in each": (each, "key"), "not": each}, "good: ", stated="holds")
+    assert [(claim.sentence, claim.key) for claim in table] == [
+        ("good: in each", "key"),
+        ("good: not", ""),
+    ]
+    (marked,) = state(table[1:], {"good: not": ("not shown", "none")})
+    assert (marked.stated, marked.key) == ("not shown", "none")
+    with pytest.raises(AssertionError, match="no such sentence"):
+        list(state(table, {"bad": ("holds", "")}))
+
+
+def test_every_entry_of_the_protocols_is_a_study() -> None:
+    assert set(protocols.ENTRIES) == {study.name for study in studies.every()}
+    twin = studies.named("cgsv-odd-mnist5k").protocol
+    assert twin["data"] == ("not given", "MNIST, 1,800 images; 3,000 where one attacks")
+    assert twin["noise"] == studies.named("cgsv-odd").protocol["noise"]
+    assert twin["noise"] == ("different shares of wrong labels", "none")
 
 
 def test_a_killed_run_goes_on_with_the_missing_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
