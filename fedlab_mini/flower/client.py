@@ -59,14 +59,15 @@ def client_app(
     def node_for(context: Context, task: dict[str, Any]) -> Node:
         attack = None
         if isinstance(load, Federation):
-            k = int(context.node_config["partition-id"])
-            (x, y), attack = load.client(k), load.attacks.get(k)
+            partition = int(context.node_config["partition-id"])
+            claimed: int | None = partition
+            (x, y), attack = load.client(partition), load.attacks.get(partition)
         else:
-            k, x, y = load(context)
+            claimed, x, y = load(context)
         x = reals("x", x, ["n", "d", "..."], finite=False)
         y = wholes("y", y, [len(x)], 0, net.outputs(x) - 1)
-        k = task["client"] if k is None else whole("load: the client's id", k, 0)
-        memory = LabelMemory(context.state, folder and Path(folder), k, task)
+        k = task["client"] if claimed is None else whole("load: the client's id", claimed, 0)
+        memory = LabelMemory(context.state, Path(folder) if folder else None, k, task)
         return Node(k, x, y, attack, net, memory, task)
 
     @app.query("join")
