@@ -59,7 +59,7 @@ def check_equal(widths: tuple[int, ...]) -> float:
     """Largest difference from the loop after two rounds in float64, on the same minibatches."""
     fed, net = random_federation(5, widths[0], torch.float64), fm.mlp(*widths)
     theta = net.init(0, dtype=torch.float64)
-    loop = PlainLoop(fed, widths, batch=BATCH, lr=LR, order=engine_order(fed, LOCAL, 0))
+    loop = PlainLoop(fed, net.module, batch=BATCH, lr=LR, order=engine_order(fed, LOCAL, 0))
     other = loop.train(theta, 2)
     mine = fm.train(fed, net, fm.FedAvg(), rounds=2, local=LOCAL, seed=0, theta=theta).theta
     difference = float((mine - other).abs().max())
@@ -70,7 +70,7 @@ def check_equal(widths: tuple[int, ...]) -> float:
 def one_size(widths: tuple[int, ...], clients: int, repetitions: int) -> list[Result]:
     """The engine against loop and vmap for one model and one number of clients."""
     fed, net = random_federation(clients, widths[0], torch.float32), without_evaluation(widths)
-    loop, theta = PlainLoop(fed, widths, batch=BATCH, lr=LR), net.init(0)
+    loop, theta = PlainLoop(fed, net.module, batch=BATCH, lr=LR), net.init(0)
     stacked = Vmapped(loop, fed, samples=SAMPLES, batch=BATCH, lr=LR)
     rounds, times = (10 if clients <= 100 else 2), max(1, 10 // clients)
     turns = repetitions if clients >= 10 else 5 * repetitions  # short runs are noisy

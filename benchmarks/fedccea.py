@@ -54,7 +54,7 @@ class SimulatorLoop(PlainLoop):
     """
 
     def __init__(self, fed: fm.Federation, widths: tuple[int, ...], epochs: int = LOCAL.epochs):
-        super().__init__(fed, widths, batch=LOCAL.batch, lr=LOCAL.lr)
+        super().__init__(fed, fm.mlp(*widths).module, batch=LOCAL.batch, lr=LOCAL.lr)
         self.validation, self.epochs = fed.validation, epochs
 
     def client(self, t: int, k: int) -> None:

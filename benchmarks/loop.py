@@ -7,7 +7,7 @@ fused=True were tried: no faster here.
 
 from __future__ import annotations
 
-import itertools
+import copy
 from collections.abc import Callable, Sequence
 
 import torch
@@ -23,25 +23,22 @@ Order = Callable[[int, int], Tensor]  # (round, client) -> the order of the clie
 
 
 class PlainLoop:
-    """Federated averaging of an MLP, client by client.
+    """Federated averaging of any module, client by client.
 
-    fed     whose data; widths  of the MLP; batch, lr  of local SGD, one epoch a round
+    fed     whose data; module  what is trained; batch, lr  of local SGD, one epoch a round
     order   the order of a client's samples in a round; default: a fresh random one
     """
 
     def __init__(
         self,
         fed: fm.Federation,
-        widths: Sequence[int],
+        module: nn.Module,
         *,
         batch: int,
         lr: float,
         order: Order | None = None,
     ):
-        parts: list[nn.Module] = []
-        for inputs, outputs in itertools.pairwise(widths):
-            parts += [nn.Linear(inputs, outputs, dtype=fed.x.dtype), nn.ReLU()]
-        self.model = nn.Sequential(*parts[:-1])
+        self.model = copy.deepcopy(module).to(fed.x).train()
         self.parameters = list(self.model.parameters())
         self.optimiser = torch.optim.SGD(self.parameters, lr=lr)
         self.batch = batch

@@ -37,7 +37,7 @@ def loop_values(
     order: Order | None = None,
 ) -> Tensor:
     """The worth [C] of coalitions [C, n], trained one after another from the same model."""
-    loop = PlainLoop(fed, WIDTHS, batch=LOCAL.batch, lr=LOCAL.lr, order=order)
+    loop = PlainLoop(fed, net.module, batch=LOCAL.batch, lr=LOCAL.lr, order=order)
     theta = net.init(0, dtype=fed.x.dtype)
     sign = 1.0 if metric == "accuracy" else -1.0
     worth = []

@@ -56,7 +56,7 @@ def test_the_plain_loop_trains_the_engines_models(widths):
 
 def test_vmap_and_loop_agree_where_the_order_does_not_matter():
     fed = engine.random_federation(3, 6, torch.float64)
-    loop = PlainLoop(fed, (6, 4, 10), batch=engine.SAMPLES, lr=0.1)
+    loop = PlainLoop(fed, fm.mlp(6, 4, 10).module, batch=engine.SAMPLES, lr=0.1)
     stacked = Vmapped(loop, fed, samples=engine.SAMPLES, batch=engine.SAMPLES, lr=0.1)
     theta = fm.mlp(6, 4, 10).init(0, dtype=torch.float64)
     assert torch.allclose(stacked.train(theta, 2), loop.train(theta, 2), rtol=0, atol=1e-12)
