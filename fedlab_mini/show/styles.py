@@ -22,23 +22,14 @@ CLIENTS = (
     *("#8C564B", "#6A3D9A", "#7F7F7F", "#B2DF8A", "#000000"),
 )
 # The usual label of every method that has a colour of its own, with that colour and a marker.
-METHODS = {
-    (row.look.labels or (row.name,))[0]: (row.look.colour, row.look.marker)
-    for row in ROWS
-    if row.look
-}
+METHODS = {row.labels[0]: (row.look.colour, row.look.marker) for row in ROWS if row.look}
 ROLES = {"corrupted": (CORRUPTED, "X"), "sound": (SETTINGS[0], "o")}
 BAD = (
     *("corrupted", "corruption", "noisy", "noise", "irrelevant"),
     *("exchanged", "wrong", "flipped", "scaled"),
 )
 GOOD = ("sound", "healthy", "relevant", "no corruption", "no noise")
-METHOD_WORDS = {
-    word: (row.look.labels or (row.name,))[0]
-    for row in ROWS
-    if row.look
-    for word in row.look.labels or (row.name,)
-}
+METHOD_WORDS = {label: row.labels[0] for row in ROWS for label in row.labels}
 # A method counts before a role: "CGSV, 80 % noise" has the colour of CGSV.
 WORDS = (METHOD_WORDS, dict.fromkeys(BAD, "corrupted"), dict.fromkeys(GOOD, "sound"))
 MARKERS, LINES = "sD^v<>dohp8H*P", ("-", "--", "-.", ":")

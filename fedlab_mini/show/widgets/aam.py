@@ -36,49 +36,55 @@ class AAMExplorer(Explorer):
     def __init__(self, model: AAM, full: Iterable[float], *, corrupted: Iterable[int] = ()):
         checks.instance("model", model, AAM, "an AAM of the linear form")
         checks.choice("model.form", model.form, ["linear"])
-        K = model.omega.shape[1]
-        sizes = checks.reals("full", full, [K], dtype=torch.float64)
+        clients = model.omega.shape[1]
+        sizes = checks.reals("full", full, [clients], dtype=torch.float64)
         if (sizes < 0).any():
             raise ValueError(f"full: expected sizes of at least 0, got {sizes.tolist()}")
-        parts = [part[0].double() for part in (model.omega, *model.collapsed())]
-        quality, a, c = (checks.reals("model", part, ["..."]) for part in parts)
+        first_fit = [values[0].double() for values in (model.omega, *model.collapsed())]
+        quality, slopes, start = (checks.reals("model", values, ["..."]) for values in first_fit)
         super().__init__(
             quality=quality.tolist(),
-            slopes=a.tolist(),
-            start=float(c),
+            slopes=slopes.tolist(),
+            start=float(start),
             neutral=model.neutral,
             full=sizes.tolist(),
-            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, K).tolist()),
-            shares=[1.0] * K,
+            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, clients).tolist()),
+            shares=[1.0] * clients,
         )
 
     def predicted(self, sizes: torch.Tensor) -> float:
         """Accuracy after the last round when the sizes [K] are used in each."""
-        R = len(self.slopes)
-        one = torch.ones(1, 1, dtype=torch.float64)
+        rounds = len(self.slopes)
+        scale = torch.ones(1, 1, dtype=torch.float64)
         omega = torch.tensor([self.quality], dtype=torch.float64)
-        a = torch.tensor(self.slopes, dtype=torch.float64)
-        b1 = torch.full((1, 1), self.start - (0 if self.neutral else 0.5 * float(a.sum())))
-        model = AAM(omega, a.view(1, 1, R), b1.double(), one, 0 * one[0], neutral=self.neutral)
-        return float(model(sizes.expand(1, R, -1))[0, 0, -1])
+        slopes = torch.tensor(self.slopes, dtype=torch.float64)
+        # Without any data a sigmoid is one half, unless the form is the neutral one.
+        idle = 0 if self.neutral else 0.5 * float(slopes.sum())
+        start = torch.full((1, 1), self.start - idle).double()
+        model = AAM(
+            omega, slopes.view(1, 1, rounds), start, scale, 0 * scale[0], neutral=self.neutral
+        )
+        return float(model(sizes.expand(1, rounds, -1))[0, 0, -1])
 
     def numbers(self) -> Numbers:
-        full = torch.tensor(self.full, dtype=torch.float64)
-        sizes = full * torch.tensor(self.shares, dtype=torch.float64)
-        value = sizes * torch.tensor(self.quality, dtype=torch.float64)
-        index = contribution_index(value) if (value > 0).any() else torch.zeros_like(value)
-        now, alone = self.predicted(sizes), torch.eye(len(sizes), dtype=torch.float64)
+        full_sizes = torch.tensor(self.full, dtype=torch.float64)
+        sizes = full_sizes * torch.tensor(self.shares, dtype=torch.float64)
+        contribution = sizes * torch.tensor(self.quality, dtype=torch.float64)
+        anybody = bool((contribution > 0).any())
+        index = contribution_index(contribution) if anybody else torch.zeros_like(contribution)
+        accuracy = self.predicted(sizes)
+        one_client = torch.eye(len(sizes), dtype=torch.float64)
         columns: dict[str, Any] = {
             "samples used": sizes,
             "quality ω": self.quality,
-            "contribution": value,
+            "contribution": contribution,
             "index": index,
-            "loss without": [now - self.predicted(sizes * (1 - row)) for row in alone],
+            "loss without": [accuracy - self.predicted(sizes * (1 - row)) for row in one_client],
         }
-        names = client_names(len(sizes), self.corrupted, "corrupted")
+        client_labels = client_names(len(sizes), self.corrupted, "corrupted")
         facts = {
-            "with these sizes": now,
-            "with all data": self.predicted(full),
-            "with no data": self.predicted(0 * full),
+            "with these sizes": accuracy,
+            "with all data": self.predicted(full_sizes),
+            "with no data": self.predicted(0 * full_sizes),
         }
-        return {**by_name(names, columns), "accuracy": facts}
+        return {**by_name(client_labels, columns), "accuracy": facts}

@@ -21,8 +21,9 @@ Numbers = dict[str, dict[str, float]]
 
 def program(*names: str) -> str:
     """One ES module out of pieces of ``static/``, without comments and indentation."""
-    text = "\n".join((STATIC / f"{name}.js").read_text(encoding="utf-8") for name in names)
-    lines = (line.strip() for line in COMMENT.sub("", text).splitlines())
+    pieces = [(STATIC / f"{name}.js").read_text(encoding="utf-8") for name in names]
+    bare = COMMENT.sub("", "\n".join(pieces))
+    lines = [line.strip() for line in bare.splitlines()]
     return "\n".join(line for line in lines if line) + "\n"
 
 
@@ -65,22 +66,27 @@ def tables(numbers: Numbers) -> list[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for quantity, values in numbers.items():
         groups.setdefault(tuple(values), []).append(quantity)
-    made = []
-    for names, quantities in groups.items():
-        head = "".join(f'<th scope="col">{html.escape(q)}</th>' for q in quantities)
-        rows = "".join(
-            f'<tr><th scope="row">{html.escape(name)}</th>'
-            + "".join(f"<td>{numbers[q][name]:.4g}</td>" for q in quantities)
-            + "</tr>"
-            for name in names
-        )
-        made.append(f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>")
-    return made
+    return [
+        _table({quantity: numbers[quantity] for quantity in quantities}, row_names)
+        for row_names, quantities in groups.items()
+    ]
+
+
+def _table(columns: Numbers, row_names: Sequence[str]) -> str:
+    heads = [f'<th scope="col">{html.escape(quantity)}</th>' for quantity in columns]
+    lines = []
+    for row_name in row_names:
+        cells = [f"<td>{values[row_name]:.4g}</td>" for values in columns.values()]
+        head = f'<th scope="row">{html.escape(row_name)}</th>'
+        lines.append(f"<tr>{head}{''.join(cells)}</tr>")
+    head_row = f"<thead><tr><td></td>{''.join(heads)}</tr></thead>"
+    return f"<table>{head_row}<tbody>{''.join(lines)}</tbody></table>"
 
 
 def uniforms(seed: int, count: int) -> list[float]:
     """Numbers in (0, 1) of Park and Miller's generator, as the browser draws them."""
     state, drawn = seed + 1, []
+    # The first eight are left out: those of neighbouring seeds are much alike.
     for _ in range(count + 8):
         state = state * 48271 % 2147483647
         drawn.append(state / 2147483647)
@@ -97,4 +103,6 @@ def by_name(names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> Num
 
 def client_names(count: int, marked: Collection[int] = (), what: str = "") -> list[str]:
     """client 0, client 1 (corrupted), ..."""
-    return [f"client {k}" + (f" ({what})" if k in marked else "") for k in range(count)]
+    return [
+        f"client {client}" + (f" ({what})" if client in marked else "") for client in range(count)
+    ]

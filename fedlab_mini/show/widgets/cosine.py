@@ -25,22 +25,25 @@ class CosineExplorer(Explorer):
     updates = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
 
     def __init__(self, updates: Sequence[Sequence[float]]):
-        rows = checks.reals("updates", updates, ["n", 2], dtype=torch.float64)
-        if not 2 <= len(rows) <= 6 or not (rows.norm(dim=1) > 0).all():
-            raise ValueError(f"updates: expected 2 to 6 of length above 0, got {rows.tolist()}")
-        super().__init__(updates=rows.tolist())
+        vectors = checks.reals("updates", updates, ["n", 2], dtype=torch.float64)
+        if not 2 <= len(vectors) <= 6 or not (vectors.norm(dim=1) > 0).all():
+            given = vectors.tolist()
+            raise ValueError(f"updates: expected 2 to 6 of length above 0, got {given}")
+        super().__init__(updates=vectors.tolist())
 
     def numbers(self) -> Numbers:
-        rows = torch.tensor(self.updates, dtype=torch.float64)
-        units = normalize(rows, dim=1)
-        length = float(units.sum(0).norm())
-        none = torch.zeros(len(rows), dtype=torch.float64)
-        psi = cosines(rows, units.sum(0)) if length > 1e-9 else none
-        phi = exact(cosine_game(rows)).values if length > 1e-9 else none
+        vectors = torch.tensor(self.updates, dtype=torch.float64)
+        directions = normalize(vectors, dim=1)
+        length = float(directions.sum(0).norm())
+        psi = phi = torch.zeros(len(vectors), dtype=torch.float64)
+        # Directions that cancel each other have no mean to be alike with.
+        if length > 1e-9:
+            psi = cosines(vectors, directions.sum(0))
+            phi = exact(cosine_game(vectors)).values
         scaled = psi / psi.sum()
         columns = {"cosine ψ": psi, "ψ, scaled to sum 1": scaled, "exact Shapley": phi}
         facts = {
-            "length of the mean U": length / len(rows),
+            "length of the mean U": length / len(vectors),
             "largest difference": float((phi - scaled).abs().max()),
         }
-        return {**by_name(client_names(len(rows)), columns), "value": facts}
+        return {**by_name(client_names(len(vectors)), columns), "value": facts}

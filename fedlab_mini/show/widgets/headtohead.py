@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import traitlets
-from scipy import stats
 
 from ... import checks
-from ...judge.evidence import Interval, interval
+from ...judge.compare import compared_frame
+from ...judge.compare.methods import CEILING
+from ...judge.evidence import Interval, interval, student
 from .base import Explorer, Numbers, by_name, program
 
-CEILING = "(the truth itself)"
+if TYPE_CHECKING:
+    import pandas
+
 MEASURES = {  # 1: more is better
     "tau with retraining": 1,
     "detection AUC": 1,
@@ -53,58 +56,67 @@ class HeadToHeadExplorer(Explorer):
 
     def __init__(
         self,
-        frame: pd.DataFrame,
+        frame: pandas.DataFrame,
         methods: Sequence[str] | None = None,
         *,
         scenario: str | None = None,
         metric: str | None = None,
     ):
-        checks.instance("frame", frame, pd.DataFrame, "the table that fm.compare returns")
-        if lacking := {"seed", "scenario", "method", "metric", "value"} - set(frame):
-            raise ValueError(f"frame: expected what fm.compare returns, lacks {sorted(lacking)}")
-        count, kinds = frame.seed.nunique(), list(dict.fromkeys(frame.scenario))
-        if count < 2:
-            raise ValueError(f"frame: expected 2 seeds or more, got {count}")
+        seeds, kinds = compared_frame(frame).seed.nunique(), list(dict.fromkeys(frame.scenario))
+        if seeds < 2:
+            raise ValueError(f"frame: expected 2 seeds or more, got {seeds}")
         known = [name for name in dict.fromkeys(frame.method) if name != CEILING]
         names = known[:6] if methods is None else list(methods)
         for name in names:
             checks.choice("methods", name, tuple(known))
         if not 2 <= len(set(names)) == len(names) <= 8:
             raise ValueError(f"methods: expected 2 to 8 different names, got {names}")
-        measures = [name for name in MEASURES if name in set(frame.metric)]
+        measures = [measure for measure in MEASURES if measure in set(frame.metric)]
         scenario = kinds[0] if scenario is None else scenario
         metric = measures[0] if metric is None else metric
-        ordered = frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
-        found = {key: [float(f"{x:.4g}") for x in part] for key, part in ordered}
-        rows = [*names, CEILING]
+        quantiles = [student(count) / math.sqrt(count) for count in range(2, seeds + 1)]
         super().__init__(
             names=names,
             kinds=kinds,
             measures=measures,
-            ways=[MEASURES[name] for name in measures],
-            values=[[[found.get((m, k, r), []) for r in rows] for k in kinds] for m in measures],
-            spans=[float(stats.t.ppf(0.975, n - 1)) / math.sqrt(n) for n in range(2, count + 1)],
+            ways=[MEASURES[measure] for measure in measures],
+            values=_values(frame, measures, kinds, [*names, CEILING]),
+            spans=quantiles,
             scenario=checks.choice("scenario", scenario, tuple(kinds)),
             metric=checks.choice("metric", metric, tuple(measures)),
-            seeds=count,
+            seeds=seeds,
         )
 
     def numbers(self) -> Numbers:
-        place = self.measures.index(self.metric), self.kinds.index(self.scenario)
-        way = self.ways[place[0]]
-        rows = [row[: self.seeds] for row in self.values[place[0]][place[1]]]
-        shown = [interval(row) if row else NONE for row in rows]
+        measure, kind = self.measures.index(self.metric), self.kinds.index(self.scenario)
+        way = self.ways[measure]
+        rows = [row[: self.seeds] for row in self.values[measure][kind]]
         line = rows[-1] or max(rows[:-1], key=lambda row: way * sum(row) if row else -math.inf)
-        gaps = [
-            interval([a - b for a, b in zip(row, line, strict=True)]) if row else NONE
-            for row in rows
-        ]
-        best = sum(not (gap.below(0) if way > 0 else gap.above(0)) for gap in gaps[:-1])
+        intervals = [interval(row) if row else NONE for row in rows]
+        gaps = [interval(_differences(row, line)) if row else NONE for row in rows]
+        # Not shown to be worse, seed by seed, is what counts as being at the line.
+        worse = [gap.below(0) if way > 0 else gap.above(0) for gap in gaps[:-1]]
         columns = {
-            "mean": [found.mean for found in shown],
-            "low": [found.low for found in shown],
-            "high": [found.high for found in shown],
+            "mean": [shown.mean for shown in intervals],
+            "low": [shown.low for shown in intervals],
+            "high": [shown.high for shown in intervals],
             "minus the line": [gap.mean for gap in gaps],
         }
-        fact = float(best) if all(rows[:-1]) else math.nan
-        return {**by_name([*self.names, "ceiling"], columns), "scores": {"at the line": fact}}
+        at_line = float(worse.count(False)) if all(rows[:-1]) else math.nan
+        return {**by_name([*self.names, "ceiling"], columns), "scores": {"at the line": at_line}}
+
+
+def _differences(values: list[float], line: list[float]) -> list[float]:
+    return [value - there for value, there in zip(values, line, strict=True)]
+
+
+def _values(
+    frame: pandas.DataFrame, measures: list[str], kinds: list[str], methods: list[str]
+) -> list:
+    """Values [measures, kinds, methods, seeds], to four digits: the page need not hold more."""
+    ordered = frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
+    values = {key: [float(f"{value:.4g}") for value in group] for key, group in ordered}
+    return [
+        [[values.get((measure, kind, method), []) for method in methods] for kind in kinds]
+        for measure in measures
+    ]

@@ -51,12 +51,16 @@ class LabelRuleExplorer(Explorer):
 
     def chance(self, seen: float) -> float:
         """That a group is renamed in which the model sees the class with chance ``seen``."""
-        k, j = np.arange(self.group + 1), np.arange(self.server + 1)
-        both = np.outer(binom.pmf(k, self.group, seen), binom.pmf(j, self.server, self.recall))
-        share, right = (k / self.group)[:, None], (j / self.server)[None]
+        group_hits, server_hits = np.arange(self.group + 1), np.arange(self.server + 1)
+        of_group = binom.pmf(group_hits, self.group, seen)
+        of_server = binom.pmf(server_hits, self.server, self.recall)
+        chances = np.outer(of_group, of_server)
+        share = (group_hits / self.group)[:, None]
+        recall = (server_hits / self.server)[None]
+        # A hair of tolerance: equal shares must count as equal in floating point, too.
         if self.strict:
-            return float(both[share > right + 1e-12].sum())
-        return float(both[share >= right - self.margin - 1e-12].sum())
+            return float(chances[share > recall + 1e-12].sum())
+        return float(chances[share >= recall - self.margin - 1e-12].sum())
 
     def numbers(self) -> Numbers:
         right, wrong = self.chance(self.recall), self.chance(self.fraction)

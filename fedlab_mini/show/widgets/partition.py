@@ -48,13 +48,13 @@ class PartitionExplorer(Explorer):
         seed: int = 0,
     ):
         counts = checks.wholes("totals", totals, ["C"], 1, 10**9).tolist()
-        names = [str(c) for c in (range(len(counts)) if classes is None else classes)]
-        if not 2 <= len(counts) <= 12 or len(names) != len(counts):
-            got = f"{len(counts)} counts and {len(names)} names"
-            raise ValueError(f"totals: expected 2 to 12 classes with a name each, got {got}")
+        class_names = [str(name) for name in (range(len(counts)) if classes is None else classes)]
+        if not 2 <= len(counts) <= MOST or len(class_names) != len(counts):
+            given = f"{len(counts)} counts and {len(class_names)} names"
+            raise ValueError(f"totals: expected 2 to 12 classes with a name each, got {given}")
         super().__init__(
             totals=counts,
-            classes=names,
+            classes=class_names,
             alpha=checks.number("alpha", alpha, 0.05, 100),
             clients=checks.whole("clients", clients, 2, MOST),
             seed=checks.whole("seed", seed, 0, 19),
@@ -63,6 +63,7 @@ class PartitionExplorer(Explorer):
     def counts(self) -> np.ndarray:
         """Samples [C, K] of each class at each client."""
         drawn = np.array(uniforms(self.seed, len(self.totals) * self.most))
+        # A row a class for the most clients: one more client leaves the others' numbers alone.
         drawn = drawn.reshape(len(self.totals), self.most)[:, : self.clients]
         shares = gammaincinv(self.alpha, drawn)
         shares /= shares.sum(1, keepdims=True)
@@ -72,15 +73,15 @@ class PartitionExplorer(Explorer):
         return np.diff(ends, axis=1, prepend=0)
 
     def numbers(self) -> Numbers:
-        counts, K = self.counts(), self.clients
+        counts = self.counts()
         sizes = counts.sum(0)
         padded = np.zeros((len(counts) + 1, self.most))
-        padded[:, :K] = np.vstack([counts, sizes])
+        padded[:, : self.clients] = np.vstack([counts, sizes])
         heads = [*(f"class {name}" for name in self.classes), "samples"]
-        alone = (counts.max(1) >= 0.9 * np.array(self.totals)).sum()
+        in_one_hand = (counts.max(1) >= 0.9 * np.array(self.totals)).sum()
         facts = {
-            "classes a client holds": float((counts > 0).sum() / K),
-            "classes of which one client holds 9 in 10": float(alone),
+            "classes a client holds": float((counts > 0).sum() / self.clients),
+            "classes of which one client holds 9 in 10": float(in_one_hand),
             "largest client's share": float(sizes.max() / sizes.sum()),
         }
         columns = dict(zip(heads, padded, strict=True))

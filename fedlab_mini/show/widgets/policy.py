@@ -54,13 +54,13 @@ class PolicyExplorer(Explorer):
         if isinstance(losses, Game):
             losses = (-losses(all_coalitions(losses.n))).tolist()
         table = checks.reals("losses", losses, ["2^n"], dtype=torch.float64)
-        n = len(table).bit_length() - 1
-        if not 2 <= n <= 8 or len(table) != 1 << n:
+        clients = len(table).bit_length() - 1
+        if not 2 <= clients <= 8 or len(table) != 1 << clients:
             raise ValueError(f"losses: expected 2^n numbers for 2 to 8 clients, got {len(table)}")
-        marked = sorted(checks.distinct_ids("corrupted", corrupted, n).tolist())
+        marked = sorted(checks.distinct_ids("corrupted", corrupted, clients).tolist())
         super().__init__(
             losses=table.tolist(),
-            names=client_names(n, marked, "corrupted"),
+            names=client_names(clients, marked, "corrupted"),
             corrupted=marked,
             rate=checks.number("rate", rate, 0, ends="(]"),
             seed=checks.whole("seed", seed, 0, 19),
@@ -69,16 +69,17 @@ class PolicyExplorer(Explorer):
 
     def path(self) -> torch.Tensor:
         """Probabilities [steps + 1, n] before each step and after the last."""
-        n = len(self.names)
-        coins = torch.tensor(uniforms(self.seed, n * self.longest)).double().view(-1, n)
-        bits = 1 << torch.arange(n)
-        logits, moving = torch.zeros(n, dtype=torch.float64), self.losses[0]
+        clients = len(self.names)
+        coins = torch.tensor(uniforms(self.seed, clients * self.longest)).double()
+        bits = 1 << torch.arange(clients)
+        logits, moving = torch.zeros(clients, dtype=torch.float64), self.losses[0]
         path = [logits.sigmoid()]
-        for coin in coins[: self.steps]:
+        for coin in coins.view(-1, clients)[: self.steps]:
             selected = coin < path[-1]
             loss = self.losses[int((selected * bits).sum())]
-            base = {"none": 0.0, "moving": moving, "aggregate": self.losses[-1]}[self.baseline]
-            reward = self.sign * (base - loss) if selected.any() else 0.0
+            baselines = {"none": 0.0, "moving": moving, "aggregate": self.losses[-1]}
+            gain = baselines[self.baseline] - loss
+            reward = self.sign * gain if selected.any() else 0.0
             moving += (loss - moving) / 20
             logits = logits + self.rate * reward * (selected.double() - path[-1])
             path.append(logits.sigmoid())
@@ -89,8 +90,9 @@ class PolicyExplorer(Explorer):
         everyone = all_coalitions(len(omega))
         losses = torch.tensor(self.losses, dtype=torch.float64)
 
-        def expected(p: torch.Tensor) -> float:
-            return float(torch.where(everyone, p, 1 - p).prod(1) @ losses)
+        def expected(omega: torch.Tensor) -> float:
+            chances = torch.where(everyone, omega, 1 - omega).prod(1)
+            return float(chances @ losses)
 
         facts = {
             "of these probabilities": expected(omega),

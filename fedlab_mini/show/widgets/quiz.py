@@ -31,37 +31,47 @@ class Quiz(Widget):
             raise TypeError(f"questions: expected a list of them, got {checks.shown(questions)}")
         if not questions:
             raise ValueError("questions: expected at least one")
-        super().__init__(questions=[_checked(i, q) for i, q in enumerate(questions, 1)])
+        numbered = enumerate(questions, start=1)
+        super().__init__(questions=[_checked(number, question) for number, question in numbered])
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Quiz:
         """The quiz that a TOML file holds: tables ``question`` with tables ``choice``."""
-        found = tomllib.loads(Path(path).read_text(encoding="utf-8")).get("question", [])
-        return cls([{**q, "choices": q.get("choice", [])} for q in found])
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        questions = content.get("question", [])
+        return cls([{**question, "choices": question.get("choice", [])} for question in questions])
 
     def fallback(self) -> str:
-        made = []
+        items = []
         for question in self.questions:
-            lines = "".join(
-                f"<li>{html.escape(choice['text'])}<details><summary>and?</summary>"
-                f"{'Right.' if choice['right'] else 'Not quite.'} {html.escape(choice['why'])}"
-                "</details></li>"
-                for choice in question["choices"]
-            )
-            made.append(f"<li>{html.escape(question['text'])}<ul>{lines}</ul></li>")
-        return f"<ol>{''.join(made)}</ol>"
+            choices = "".join(map(_choice_html, question["choices"]))
+            items.append(f"<li>{html.escape(question['text'])}<ul>{choices}</ul></li>")
+        return f"<ol>{''.join(items)}</ol>"
+
+
+def _choice_html(choice: Mapping[str, Any]) -> str:
+    verdict = "Right." if choice["right"] else "Not quite."
+    return (
+        f"<li>{html.escape(choice['text'])}<details><summary>and?</summary>"
+        f"{verdict} {html.escape(choice['why'])}</details></li>"
+    )
 
 
 def _checked(number: int, question: Mapping[str, Any]) -> dict[str, Any]:
     """A question with nothing but its known fields; ValueError if one is missing."""
     try:
         choices = [
-            {"text": str(c["text"]), "right": bool(c["right"]), "why": str(c["why"])}
-            for c in question["choices"]
+            {
+                "text": str(choice["text"]),
+                "right": bool(choice["right"]),
+                "why": str(choice["why"]),
+            }
+            for choice in question["choices"]
         ]
         text = str(question["text"])
     except (KeyError, TypeError) as missing:
         raise ValueError(f"questions: question {number} lacks {missing}") from None
-    if len(choices) < 2 or sum(c["right"] is True for c in choices) != 1:
+    right_ones = [choice for choice in choices if choice["right"]]
+    if len(choices) < 2 or len(right_ones) != 1:
         raise ValueError(f"questions: question {number} needs 2 or more choices, one of them right")
     return {"text": text, "choices": choices}

@@ -34,38 +34,42 @@ class RoundReplay(Explorer):
 
     def __init__(self, history: History, *, corrupted: Iterable[int] = ()):
         checks.instance("history", history, History, "the History that train returns")
-        T, K = history.scores.shape
+        rounds, clients = history.scores.shape
         super().__init__(
             accuracy=_rounded(history.accuracy),
             scores=[_rounded(row) for row in history.scores],
             weights=[_rounded(row) for row in history.weights],
-            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, K).tolist()),
-            round=T,
-            shown=[True] * K,
+            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, clients).tolist()),
+            round=rounds,
+            shown=[True] * clients,
         )
 
     def numbers(self) -> Numbers:
-        t, K = min(self.round, len(self.scores)), len(self.shown)
-        score = _real(self.scores[t - 1]) if t else [0.0] * K
-        weight = _real(self.weights[t - 1]) if t else [0.0] * K
-        kept = [k for k in range(K) if self.shown[k]]
-        together = sum(weight[k] for k in kept)
-        share = [weight[k] / together if k in kept and together else 0.0 for k in range(K)]
-        names = client_names(K, self.corrupted, "corrupted")
-        columns = {"score": score, "weight": weight, "share of the shown": share}
+        t, clients = min(self.round, len(self.scores)), range(len(self.shown))
+        # Before the first round nobody has a score or a weight.
+        scores = _real(self.scores[t - 1]) if t else [0.0 for _ in clients]
+        weights = _real(self.weights[t - 1]) if t else [0.0 for _ in clients]
+        shown = [client for client in clients if self.shown[client]]
+        together = sum(weights[client] for client in shown)
+        shares = [
+            weights[client] / together if client in shown and together else 0.0
+            for client in clients
+        ]
+        columns = {"score": scores, "weight": weights, "share of the shown": shares}
         facts = {
             "test accuracy": _real(self.accuracy)[t],
             "weight of the shown": together,
-            "mean score of the shown": sum(score[k] for k in kept) / max(1, len(kept)),
+            "mean score of the shown": sum(scores[client] for client in shown) / max(1, len(shown)),
         }
-        return {**by_name(names, columns), "value": facts}
+        client_labels = client_names(len(clients), self.corrupted, "corrupted")
+        return {**by_name(client_labels, columns), "value": facts}
 
 
-def _rounded(row: Iterable[float]) -> list[float | None]:
+def _rounded(values: Iterable[float]) -> list[float | None]:
     """Five digits are more than a screen shows, and keep pages small; JSON knows no NaN."""
-    return [round(float(x), 5) if math.isfinite(x) else None for x in row]
+    return [round(float(value), 5) if math.isfinite(value) else None for value in values]
 
 
-def _real(row: Iterable[float | None]) -> list[float]:
+def _real(values: Iterable[float | None]) -> list[float]:
     """Numbers again, NaN for None."""
-    return [math.nan if x is None else x for x in row]
+    return [math.nan if value is None else value for value in values]

@@ -44,45 +44,55 @@ class ShapleyExplorer(Explorer):
         names: Sequence[str] = ("A", "B", "C"),
         highest: float | None = None,
     ):
-        names = [str(name) for name in names]
-        if not 2 <= len(names) <= 4:
-            raise ValueError(f"names: expected 2 to 4 players, got {len(names)}")
-        worth = checks.reals("values", values, [1 << len(names)], dtype=torch.float64).tolist()
+        player_names = [str(name) for name in names]
+        if not 2 <= len(player_names) <= 4:
+            raise ValueError(f"names: expected 2 to 4 players, got {len(player_names)}")
+        size = 1 << len(player_names)
+        worth = checks.reals("values", values, [size], dtype=torch.float64).tolist()
         if worth[0] != 0:
             raise ValueError(f"values: the empty coalition is worth 0, got {worth[0]}")
-        top = checks.number("highest", max(worth) if highest is None else highest, max(worth))
-        if top <= 0:
-            raise ValueError(f"highest: expected a number above 0, got {top}")
+        largest = max(worth)
+        highest = checks.number("highest", largest if highest is None else highest, largest)
+        if highest <= 0:
+            raise ValueError(f"highest: expected a number above 0, got {highest}")
         super().__init__(
-            names=names,
+            names=player_names,
             values=worth,
-            orders=math.factorial(len(names)),
+            orders=math.factorial(len(player_names)),
             lowest=min(worth),
-            highest=top,
+            highest=highest,
         )
 
     @property
     def phi(self) -> list[float]:
         """The Shapley value [n] of the game as it is now."""
         table = torch.tensor(self.values, dtype=torch.float64)
-        n = len(self.names)
-        bits = 1 << torch.arange(n)
-        return exact(Game(n, lambda sets: table[(sets * bits).sum(1)])).values.tolist()
+        players = len(self.names)
+        bits = 1 << torch.arange(players)
+        game = Game(players, lambda sets: table[(sets * bits).sum(1)])
+        return exact(game).values.tolist()
 
     def numbers(self) -> Numbers:
         players = range(len(self.names))
-        rows: dict[str, list[float]] = {}
+        gains: dict[str, list[float]] = {}
         for order in itertools.permutations(players):
-            masks = list(itertools.accumulate((1 << i for i in order), initial=0))
-            steps = [self.values[b] - self.values[a] for a, b in itertools.pairwise(masks)]
-            by_player = dict(zip(order, steps, strict=True))
-            rows[", ".join(self.names[i] for i in order)] = [by_player[i] for i in players]
-        counted = list(rows.values())[: self.orders]
-        complete = len(counted) == len(rows)
+            by_player = dict(zip(order, self._marginal_gains(order), strict=True))
+            label = ", ".join(self.names[player] for player in order)
+            gains[label] = [by_player[player] for player in players]
+        counted = list(gains.values())[: self.orders]
+        # Over all orders the mean is the Shapley value; fewer give an estimate of it.
+        complete = len(counted) == len(gains)
         share = self.phi if complete else torch.tensor(counted).double().mean(0).tolist()
-        rows["mean"] = share
-        found = {
-            name: {order: values[i] for order, values in rows.items()}
-            for i, name in enumerate(self.names)
+        gains["mean"] = share
+        columns = {
+            name: {label: values[player] for label, values in gains.items()}
+            for player, name in enumerate(self.names)
         }
-        return {**found, **by_name(self.names, {"share": share})}
+        return {**columns, **by_name(self.names, {"share": share})}
+
+    def _marginal_gains(self, order: tuple[int, ...]) -> list[float]:
+        """What each player adds when it joins, in the order of joining."""
+        joined = itertools.accumulate((1 << player for player in order), initial=0)
+        return [
+            self.values[after] - self.values[before] for before, after in itertools.pairwise(joined)
+        ]

@@ -53,18 +53,22 @@ class TemperatureExplorer(Explorer):
 
     def numbers(self) -> Numbers:
         logits = torch.tensor(self.relevance, dtype=torch.float64) / self.temperature
-        p, m, K = logits.softmax(0), min(self.drawn, len(logits)), len(logits)
-        chance = inclusion(logits, m)
-        names = client_names(K, self.irrelevant, "irrelevant")
-        expected = float(chance[self.irrelevant].sum())
+        clients = len(logits)
+        drawn = min(self.drawn, clients)
+        chances = inclusion(logits, drawn)
+        expected = float(chances[self.irrelevant].sum())
         facts = {
             "irrelevant clients expected": expected,
-            "the same without relevance": m * len(self.irrelevant) / K,
-            "share of relevant clients": 1 - expected / m,
+            "the same without relevance": drawn * len(self.irrelevant) / clients,
+            "share of relevant clients": 1 - expected / drawn,
         }
-        columns = {"first draw": p.tolist(), "among those drawn": chance.tolist()}
-        columns = {"relevance": list(self.relevance)} | columns
-        return {**by_name(names, columns), "value": facts}
+        columns = {
+            "relevance": list(self.relevance),
+            "first draw": logits.softmax(0).tolist(),
+            "among those drawn": chances.tolist(),
+        }
+        client_labels = client_names(clients, self.irrelevant, "irrelevant")
+        return {**by_name(client_labels, columns), "value": facts}
 
 
 def inclusion(logits: torch.Tensor, m: int) -> torch.Tensor:
@@ -72,15 +76,15 @@ def inclusion(logits: torch.Tensor, m: int) -> torch.Tensor:
 
     Sums over the sets that may have been drawn, one size after the other: 2^K steps.
     """
-    K = len(logits)
-    member = (torch.arange(1 << K)[:, None] >> torch.arange(K) & 1).bool()
+    clients = len(logits)
+    member = (torch.arange(1 << clients)[:, None] >> torch.arange(clients) & 1).bool()
     following = logits.masked_fill(member, -math.inf).softmax(1)  # of each set, who comes next
-    chance = torch.zeros(1 << K, dtype=torch.float64)
-    chance[0] = 1
+    chances = torch.zeros(1 << clients, dtype=torch.float64)
+    chances[0] = 1
     for size in range(m):
         sets = (member.sum(1) == size).nonzero().flatten()
-        for k in range(K):
-            into = sets[~member[sets, k]]
-            chance[into | 1 << k] += chance[into] * following[into, k]
-    drawn = member.sum(1) == m
-    return (chance[drawn, None] * member[drawn]).sum(0)
+        for client in range(clients):
+            without = sets[~member[sets, client]]
+            chances[without | 1 << client] += chances[without] * following[without, client]
+    is_drawn = member.sum(1) == m
+    return (chances[is_drawn, None] * member[is_drawn]).sum(0)
