@@ -36,9 +36,9 @@ class AAM:
 
         Round r is seen with the sizes of rounds 1..r and zeros for the rounds to come.
         """
-        return self._accuracy(self._weighted(sizes))
+        return self._accuracy(self.weighted(sizes))
 
-    def _weighted(self, sizes: Tensor) -> Tensor:
+    def weighted(self, sizes: Tensor) -> Tensor:
         """X [F, S, R] = sum_k x_k omega_k."""
         # One product for all fits is several times faster than a stack of small ones.
         table = sizes.flatten(0, 1) @ self.omega.T
@@ -47,7 +47,7 @@ class AAM:
     def _accuracy(self, weighted: Tensor) -> Tensor:
         if self.form == "linear":
             increments, intercept = self.collapsed()
-            added = (self._squash(weighted) - self._resting) * increments[:, None]
+            added = (self._squash(weighted) - self.resting) * increments[:, None]
             return added.cumsum(2) + intercept[:, None, None]
         first_weights = self.w1.transpose(1, 2)[:, None]
         nodes = (weighted[..., None] * first_weights).cumsum(2)  # [F, S, R, H]
@@ -62,21 +62,22 @@ class AAM:
         if self.form != "linear":
             raise ValueError("form: only the linear nodes collapse, not sigmoid ones")
         increments = (self.w2[:, :, None] * self.w1).sum(1)
-        padding = self._resting * increments.sum(1)
+        padding = self.resting * increments.sum(1)
         return increments, (self.w2 * self.b1).sum(1) + self.b2 + padding
 
     def slope(self, sizes: Tensor) -> Tensor:
         """d accuracy_R / d x_{r,k} = omega_k times this, averaged over r and simulations: [F]."""
         with torch.enable_grad():
-            weighted = self._weighted(sizes).detach().requires_grad_()
+            weighted = self.weighted(sizes).detach().requires_grad_()
             last_round = self._accuracy(weighted)[..., -1]
             (gradient,) = torch.autograd.grad(last_round.sum(), weighted)  # [F, S, R]
         # Without any quality no amount of data moves the model.
         return torch.where(self.omega.any(1), gradient.mean((1, 2)), 0)
 
     @property
-    def _resting(self) -> float:
-        return 0.0 if self.neutral else 0.5  # what a padded round puts out
+    def resting(self) -> float:
+        """What the sigmoid puts out in a round that is still to come."""
+        return 0.0 if self.neutral else 0.5
 
     def _squash(self, x: Tensor) -> Tensor:
         return 2 * x.sigmoid() - 1 if self.neutral else x.sigmoid()

@@ -218,20 +218,16 @@ def fit_aam(
     second_moments = [torch.zeros_like(parameter) for parameter in parameters]
     step_counts = [torch.zeros((), device=level.device) for _ in parameters]
     omega = parameters[0]
+    slopes_of = _linear_slopes if form == "linear" else _hidden_slopes
     losses, omegas = [], []
     with one_thread():
         for step in range(1, steps + 1):
-            leaves = [parameter.detach().requires_grad_() for parameter in parameters]
-            with torch.enable_grad():
-                guess = AAM(*leaves, form=form, neutral=neutral)(sizes)
-                loss = ((guess - accuracy).square() * weight[:, :, None]).sum((1, 2))
-                gradients = torch.autograd.grad(loss.sum(), leaves)
-            # Fused Adam goes through memory as it lies, so gradients must lie as parameters do.
-            slopes = [gradient.contiguous() for gradient in gradients]
+            model = AAM(*parameters, form=form, neutral=neutral)
+            loss, slopes = slopes_of(model, sizes, accuracy, weight)
             adam_step(parameters, slopes, first_moments, second_moments, step_counts, lr)
             omega.clamp_(min=0)
             if step % every == 0:
-                losses.append(loss.detach())
+                losses.append(loss)
                 omegas.append(omega.clone())
     fits, clients = omega.shape
     return Fit(
@@ -240,6 +236,48 @@ def fit_aam(
         torch.stack(omegas) if omegas else omega.new_empty(0, fits, clients),
         every,
     )
+
+
+def _linear_slopes(
+    model: AAM, sizes: Tensor, accuracy: Tensor, weight: Tensor
+) -> tuple[Tensor, list[Tensor]]:
+    """Loss [F] of the linear form and its derivatives, from the collapsed line (chapter 7).
+
+    By hand, which takes half of the time that autograd takes: a stopped fit has thousands of steps.
+    """
+    increments, intercept = model.collapsed()
+    scale = 2.0 if model.neutral else 1.0
+    squashed = model.weighted(sizes).sigmoid_()
+    added = (squashed - 0.5).mul_(scale)  # by a round, in units of its increment
+    guess = (added * increments[:, None]).cumsum(2).add_(intercept[:, None, None])
+    error = guess.sub_(accuracy)
+    by_guess = error * (2 * weight[:, :, None])
+    loss = (error * by_guess).sum((1, 2)) / 2
+    by_intercept = by_guess.sum((1, 2))
+    later = by_guess.flip(2).cumsum(2).flip(2)  # round r' moves all guesses from r' on
+    by_increments = (later * added).sum(1) + model.resting * by_intercept[:, None]
+    by_weighted = later.mul_(increments[:, None]).mul_(squashed).mul_(1 - squashed).mul_(scale)
+    return loss, [
+        by_weighted.flatten(1) @ sizes.flatten(0, 1),
+        model.w2[:, :, None] * by_increments[:, None],
+        model.w2 * by_intercept[:, None],
+        (model.w1 * by_increments[:, None]).sum(2) + model.b1 * by_intercept[:, None],
+        by_intercept,
+    ]
+
+
+def _hidden_slopes(
+    model: AAM, sizes: Tensor, accuracy: Tensor, weight: Tensor
+) -> tuple[Tensor, list[Tensor]]:
+    """Loss [F] of the hidden form and its derivatives, by autograd."""
+    parameters = (model.omega, model.w1, model.b1, model.w2, model.b2)
+    leaves = [parameter.detach().requires_grad_() for parameter in parameters]
+    with torch.enable_grad():
+        guess = AAM(*leaves, form="hidden", neutral=model.neutral)(sizes)
+        loss = ((guess - accuracy).square() * weight[:, :, None]).sum((1, 2))
+        gradients = torch.autograd.grad(loss.sum(), leaves)
+    # Fused Adam goes through memory as it lies, so gradients must lie as parameters do.
+    return loss.detach(), [gradient.contiguous() for gradient in gradients]
 
 
 def _first_parameters(sizes: Tensor, level: Tensor, start: str, seed: int) -> list[Tensor]:
