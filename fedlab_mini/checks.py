@@ -25,14 +25,14 @@ def shown(value: object) -> str:
     if isinstance(value, Tensor) and value.is_nested:
         return "a nested Tensor"
     if isinstance(value, Tensor | np.ndarray):
-        kind = str(value.dtype).removeprefix("torch.")
-        return f"{type(value).__name__} {list(value.shape)} of {kind}"
+        dtype_name = str(value.dtype).removeprefix("torch.")
+        return f"{type(value).__name__} {list(value.shape)} of {dtype_name}"
     try:
-        text = repr(value)
+        description = repr(value)
     except Exception:  # somebody's broken repr must not hide our message
-        text = object.__repr__(value)
-    line = " ".join(text.split("\n"))
-    return line if len(line) <= SHOWN else line[: SHOWN - 3] + "..."
+        description = object.__repr__(value)
+    one_line = " ".join(description.split("\n"))
+    return one_line if len(one_line) <= SHOWN else one_line[: SHOWN - 3] + "..."
 
 
 def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
@@ -58,7 +58,7 @@ def number(
     if low == -math.inf and high == math.inf:
         expected = "a finite number"
     elif high == math.inf:
-        expected = f"a finite number {'above' if ends[0] == '(' else 'of at least'} {low:g}"
+        expected = f"a finite number {'above_low' if ends[0] == '(' else 'of at least'} {low:g}"
     else:
         expected = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
     message = f"{name}: expected {expected}, got {shown(value)}"
@@ -66,14 +66,14 @@ def number(
     if not is_real or isinstance(value, bool):
         raise TypeError(message)
     try:
-        real = float(value)
+        real_number = float(value)
     except OverflowError:
         raise ValueError(message) from None
-    above = real > low if ends[0] == "(" else real >= low
-    below = real < high if ends[1] == ")" else real <= high
-    if not (math.isfinite(real) and above and below):
+    above_low = real_number > low if ends[0] == "(" else real_number >= low
+    below_high = real_number < high if ends[1] == ")" else real_number <= high
+    if not (math.isfinite(real_number) and above_low and below_high):
         raise ValueError(message)
-    return real
+    return real_number
 
 
 def flag(name: str, value: Any) -> bool:
@@ -117,6 +117,7 @@ def device(name: str, value: Any) -> torch.device | None:
     if not isinstance(value, str | torch.device):
         raise TypeError(message)
     try:
+        # Asked of torch itself: which devices there are differs from machine to machine.
         return torch.empty(0, device=value).device
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ValueError(message) from None
@@ -158,6 +159,7 @@ def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
     """
     message = f"{name}: expected an array {dims(shape)}, got {shown(value)}"
     if isinstance(value, Tensor):
+        # Nothing here is differentiated: a graph would only keep memory.
         tensor = value.detach() if value.requires_grad else value
     else:
         tensor = _from_numpy(message, value)
@@ -167,8 +169,8 @@ def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
         raise TypeError(message)
     open_end = len(shape) > 0 and shape[-1] == "..."
     expected = list(shape[:-1]) if open_end else list(shape)
-    fits = tensor.ndim >= len(expected) if open_end else tensor.ndim == len(expected)
-    if not fits or any(
+    shape_fits = tensor.ndim >= len(expected) if open_end else tensor.ndim == len(expected)
+    if not shape_fits or any(
         have < 1 if isinstance(want, str) else have != want
         for have, want in zip(tensor.shape, expected, strict=False)
     ):
@@ -183,6 +185,7 @@ def _from_numpy(message: str, value: Any) -> Tensor:
         raise TypeError(f"{message}, which hides values behind a mask")
     try:
         values = np.asarray(value)
+        # A read-only array is copied: torch would write to it all the same.
         return torch.from_numpy(values if values.flags.writeable else values.copy())
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(message) from None
@@ -231,8 +234,8 @@ def wholes(
     if smallest < low or largest > limit:
         open_end = high is None and largest <= limit
         limits = f"of at least {low}" if open_end else f"in {low}..{limit}"
-        got = f"{smallest}..{largest}"
-        raise ValueError(f"{name}: expected whole numbers {limits}, got {got}")
+        given_range = f"{smallest}..{largest}"
+        raise ValueError(f"{name}: expected whole numbers {limits}, got {given_range}")
     return tensor
 
 
@@ -244,9 +247,8 @@ def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
     listed = value if isinstance(value, Tensor | np.ndarray) else list(value)
     if len(listed) == 0:
         return torch.empty(0, dtype=torch.long)
-    ids = wholes(name, listed, ["m"]).cpu()
-    if len(ids.unique()) != len(ids) or int(ids.max()) >= clients:
-        raise ValueError(
-            f"{name}: expected distinct client ids in 0..{clients - 1}, got {shown(ids.tolist())}"
-        )
-    return ids
+    client_ids = wholes(name, listed, ["m"]).cpu()
+    if len(client_ids.unique()) != len(client_ids) or int(client_ids.max()) >= clients:
+        given = shown(client_ids.tolist())
+        raise ValueError(f"{name}: expected distinct client ids in 0..{clients - 1}, got {given}")
+    return client_ids
