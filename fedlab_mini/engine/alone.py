@@ -2,7 +2,7 @@
 
 Convolutions over large images are slower in a stack, dropout draws from a stream of each client's
 own. The module is called as it is: its parameters are views of one flat vector. Below: minibatches,
-model. Above: local. Beside: stacks.
+model. Above: local. Beside: its stacks.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ..streams import stream
+from ..streams import LOCK, stream
 from ..worlds.federation import Federation
 from .minibatches import Plan
 from .model import Model
-from .numerics import LOCK
 
 
 class Alone:
@@ -34,7 +33,7 @@ class Alone:
         self.theta = like.new_empty(net.P)
         with LOCK:
             self.module = copy.deepcopy(net.module).to(like).train()
-        self.parameters = list(self.module.parameters())
+        self.parameters: list[Tensor] = list(self.module.parameters())
         for parameter, view in zip(self.parameters, net.split(self.theta), strict=True):
             parameter.data = view
 
@@ -75,8 +74,9 @@ class Alone:
         """One minibatch of the client whose parameters the copy holds."""
         with torch.enable_grad():
             cross_entropy(self.module(self.x[index]), self.y[index]).backward()
+        # A parameter that the loss does not reach has no gradient, and stays as it is.
         reached = [parameter for parameter in self.parameters if parameter.grad is not None]
-        gradients = [parameter.grad for parameter in reached]
+        gradients = [parameter.grad for parameter in reached if parameter.grad is not None]
         torch._foreach_mul_(gradients, self.lr)
         torch._foreach_sub_(reached, gradients)
         for parameter in reached:

@@ -18,8 +18,7 @@ from torch.func import functional_call, vmap
 
 from .. import checks
 from ..checks import choice, flag, instance, reals, whole, wholes
-from ..streams import stream
-from .numerics import LOCK, no_denormals, one_thread
+from ..streams import LOCK, no_denormals, one_thread, stream
 from .probe import numbers_per_sample
 
 CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
@@ -157,8 +156,9 @@ class Model:
             raise ValueError(f"net: takes {wanted} inputs, the data have {x[:1].numel()}")
         with LOCK, torch.no_grad(), torch.random.fork_rng(devices=[]):
             parameters = self.split(self.theta().to(x))
+            self.module.eval()
             try:
-                answer = self.module.eval() and self.scores(parameters, x[:1])
+                answer = self.scores(parameters, x[:1])
                 changed = self._changed_buffers(parameters, x[:2])
             except Exception as error:  # a module may fail in any way
                 raise ValueError(
@@ -201,7 +201,7 @@ class Model:
         thetas = reals("thetas", thetas, ["C", self.P], dtype=x.dtype, finite=False).to(x.device)
         y = wholes("y", y, [len(x)]).to(x.device)
         answers = self._perceptron_answers if self.layers else self._module_answers
-        results = []
+        results: list[Tensor] = []
         with one_thread(), no_denormals():
             for scores in answers(thetas, x):
                 if not results:

@@ -10,13 +10,13 @@ import copy
 import math
 from collections.abc import Iterable
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from ..streams import stream
 from ..worlds.federation import Federation, Samples
-from .minibatches import LocalSGD, Shuffles
+from .minibatches import LocalSGD
 from .model import Model
 
 
@@ -72,13 +72,25 @@ def batches(
 ) -> list[Tensor]:
     """The minibatches of client ``k`` in round ``t``: positions within its own samples.
 
-    They are dealt as for the engine, so that both train on the same. A loop of one's own would
-    cut ``torch.randperm(count)`` into pieces of ``local.batch``, anew in every pass.
-    count  how many of its samples it uses, default all
+    Every pass shuffles the samples and cuts them into pieces of ``local.batch``. The engine's
+    ``minibatches.py`` deals the same ones, up to ``CROWD`` clients, to many clients at once.
+    count  how many of its samples it uses, the first of one fixed shuffle; default all
     """
-    count = int(fed.sizes[k]) if count is None else count
-    plan = Shuffles(fed, local, seed).plan(t, np.array([k]), np.array([count]))
-    return [indices - fed.offsets[k] for indices in plan.batches(0)]
+    used = shuffled(fed, k, stream(seed, "prefix"))[:count]
+    # A pass has at least one step, so as many passes as steps are always enough.
+    passes = local.epochs if local.steps is None else local.steps
+    dealt: list[Tensor] = []
+    for epoch in range(passes):
+        order = shuffled(fed, k, stream(seed, "minibatches", t, epoch))
+        dealt += order[torch.isin(order, used)].split(local.batch)
+    return dealt[: local.steps]
+
+
+def shuffled(fed: Federation, k: int, generator: torch.Generator) -> Tensor:
+    """Positions 0 .. n_k - 1 of client ``k``'s samples, as a shuffle of all samples has them."""
+    order = torch.randperm(len(fed.y), generator=generator)
+    first, end = fed.offsets[k : k + 2].tolist()
+    return order[(order >= first) & (order < end)] - first
 
 
 def judge(net: Model, theta: Tensor, samples: Samples) -> tuple[float, float]:
