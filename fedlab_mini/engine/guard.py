@@ -77,12 +77,12 @@ class Blame:
 
     def note(self, t: int, culprits: list[int], unblamed: int) -> None:
         """After a round: ids of those who are to blame, and how many others were left out."""
-        new = [k for k in culprits if not self.rounds_left_out[k]]
+        newly_left_out = [k for k in culprits if not self.rounds_left_out[k]]
         self.rounds_left_out.update(culprits)
-        if new:
+        if newly_left_out:
             warnings.warn(
-                f"round {t}: client {names(new)} sent an update that is not finite or far too "
-                "long; it is left out, now and whenever that happens again",
+                f"round {t}: client {names(newly_left_out)} sent an update that is not finite or "
+                "far too long; it is left out, now and whenever that happens again",
                 stacklevel=6,
             )
         if unblamed and not self.divergence_warned:
@@ -96,7 +96,11 @@ class Blame:
     def sum_up(self) -> None:
         """How often clients were left out, where once is not all."""
         counts = sorted(self.rounds_left_out.items())
-        repeated = [f"client {k} in {times} rounds" for k, times in counts if times > 1]
+        repeated = [
+            f"client {k} in {count_of_rounds} rounds"
+            for k, count_of_rounds in counts
+            if count_of_rounds > 1
+        ]
         if repeated:
             warnings.warn(f"left out: {', '.join(repeated)}", stacklevel=4)
 
@@ -156,13 +160,13 @@ def own_copy(strategy: Strategy, server: Server) -> Strategy:
 
 def check_started(strategy: Any) -> None:
     """After ``start``: constructor and start of the base have run; TypeError otherwise."""
-    kind = type(strategy).__name__
+    class_name = type(strategy).__name__
     if dataclasses.is_dataclass(strategy):
         fields = [field.name for field in dataclasses.fields(strategy)]
         unset = [name for name in fields if name not in vars(strategy)]
         if unset:
             raise TypeError(
-                f"{kind}: its __init__ leaves {', '.join(unset)} unset; "
+                f"{class_name}: its __init__ leaves {', '.join(unset)} unset; "
                 "write super().__init__() as its first line"
             )
     for name in getattr(strategy, "KEPT", ()):
@@ -170,7 +174,7 @@ def check_started(strategy: Any) -> None:
             attrgetter(name)(strategy)
         except AttributeError:
             raise TypeError(
-                f"{kind}: {name} is named in KEPT and not set by start; write "
+                f"{class_name}: {name} is named in KEPT and not set by start; write "
                 "super().start(server) as the first line of start, and set there what KEPT names"
             ) from None
 
@@ -192,23 +196,24 @@ def check_remembered(strategy: Any, untrained: Any) -> None:
 
     untrained  a copy from before round 1. Attributes whose names begin with "_" may be lost
     """
-    restored, kind = copy.copy(untrained), type(strategy).__name__
+    restored, class_name = copy.copy(untrained), type(strategy).__name__
     restored.load_state_dict(strategy.state_dict())
-    lost = [
+    forgotten = [
         name
         for name, value in vars(strategy).items()
         if name != "applied"  # every round sets it anew
         and not name.startswith("_")
         and files.fingerprint(value) != files.fingerprint(vars(restored).get(name))
     ]
-    if not lost:
+    if not forgotten:
         return
-    base = type(strategy).__bases__[0].__name__
-    quoted = "".join(f', "{name}"' for name in lost)
+    base_class = type(strategy).__bases__[0].__name__
+    quoted = "".join(f', "{name}"' for name in forgotten)
     advice = "them into state_dict"
     if hasattr(strategy, "KEPT"):
-        advice = f"KEPT = (*{base}.KEPT{quoted}) in the class"
+        advice = f"KEPT = (*{base_class}.KEPT{quoted}) in the class"
     raise ValueError(
-        f"{kind}: a resumed training would have lost {', '.join(lost)}; write {advice}, for "
-        "tensors and numbers that start sets, or begin the names of what may be lost with _"
+        f"{class_name}: a resumed training would have lost {', '.join(forgotten)}; "
+        f"write {advice}, for tensors and numbers that start sets, or begin the names of "
+        "what may be lost with _"
     )

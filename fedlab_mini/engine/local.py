@@ -1,27 +1,31 @@
 """Local training: what the clients of a round do, as many of them at once as their model allows.
 
 ``plain.py`` is the readable twin, one client after another. Perceptrons train in a stack by hand,
-other modules in a stack by ``vmap``, and those that ``probe`` says must be asked alone one by one.
-Below: stacks, alone. Above: updates.
+each step one operation on all models, as chapter 1 derives; other modules in a stack by ``vmap``,
+and those that ``probe`` says must be asked alone one by one. Minibatches are padded to one width
+(``Plan``); a padding sample weighs 0. Below: minibatches, model, alone. Above: updates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
+from ..streams import LOCK, no_denormals, one_thread
 from ..worlds.federation import Federation
 from .alone import Alone
 from .minibatches import LocalSGD, Plan, Shuffles
 from .model import CACHE, Model
-from .numerics import no_denormals, one_thread
-from .stacks import ModuleStack, PerceptronStack, Stack
 
 __all__ = ["LocalSGD", "Shuffles", "finite_rows", "train_rows"]
 
 STACK = 5 << 20  # bytes of parameters trained in one stack: they stay in the cache
+TABLE = 1 << 20  # minibatch places whose tables are made at a time: all steps of most stacks
 
 
 def train_rows(
@@ -85,3 +89,165 @@ def finite_rows(updates: Tensor) -> Tensor:
     if not finite.all():  # a sum may overflow: look again at every value
         finite = torch.isfinite(updates.amin(1)) & torch.isfinite(updates.amax(1))
     return finite
+
+
+class Stack:
+    """Working memory in which up to ``most`` models of a kind are trained at once.
+
+    A subclass says what a step does with some of the rows. ``parameters`` holds one tensor
+    [most, *shape] for each of the module's, as products want them.
+    """
+
+    def __init__(self, net: Model, fed: Federation, like: Tensor, most: int, batch: int):
+        self.net, self.most = net, most
+        self.x, self.y = fed.x, fed.y
+        self.flat = like.new_empty(most, net.P)
+        self.parameters = [like.new_empty(most, *shape) for shape in net.shapes.values()]
+
+    def begin_round(self, plan: Plan, lr: float) -> None:
+        """Go on with the minibatches of another round."""
+        self.plan, self.blocks = plan, plan.blocks.to(self.x.device)
+        is_real = torch.arange(plan.blocks.shape[1]) < plan.fill[:, None]
+        step_sizes = is_real / plan.fill[:, None].double() * lr  # of every sample; 0 for padding
+        self.step_sizes = step_sizes.to(self.flat)
+
+    @torch.no_grad()
+    def train(self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None) -> Tensor:
+        """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P].
+
+        out  [rows, P] where the updates go; None: to memory that the next call overwrites
+        """
+        updates = self.flat[: len(run)] if out is None else out
+        if len(thetas) > 1:
+            thetas = torch.index_select(thetas, 0, run.to(thetas.device), out=updates)
+        starts = self.net.split(thetas)  # one row for all, or one each
+        pairs = zip(self.parameters, starts, strict=True)
+        trained = [parameter[: len(run)].copy_(start) for parameter, start in pairs]
+        prepared: dict[tuple[int, int], Any] = {}
+        for low, high, tables in self._steps(self.plan.first[entry], self.plan.steps[entry]):
+            if (low, high) not in prepared:
+                prepared[low, high] = self.prepare([part[low:high] for part in trained])
+            self.step(prepared[low, high], *tables)
+        for end, start, update in zip(trained, starts, self.net.split(updates), strict=True):
+            torch.sub(end, start, out=update)
+        return updates
+
+    def prepare(self, parameters: list[Tensor]) -> Any:
+        """What a step needs of the parameters [rows, *shape] of some rows: views, made once."""
+        raise NotImplementedError
+
+    def step(self, prepared: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
+        """One minibatch of some rows: samples, their labels and step sizes, each [rows, batch]."""
+        raise NotImplementedError
+
+    def _steps(self, first: Tensor, steps: Tensor) -> Iterator[tuple[int, int, list[Tensor]]]:
+        """Which rows (low, high) step next, and the three tables of their minibatches."""
+        rows, batch = len(first), self.blocks.shape[1]
+        window = max(1, TABLE // (rows * batch))
+        for step in torch.arange(int(steps[0])).split(window):  # the first row has most steps
+            # A row that is done repeats its last block here, and takes no step with it.
+            at = first + torch.minimum(step[:, None], steps - 1)  # [s, R]
+            active = (steps > step[:, None]).sum(1).tolist()
+            runs = runs_of_steps(self.plan.fill[at].numpy(), active)
+            at = at.flatten().to(self.x.device)
+            index = self.blocks.index_select(0, at)  # [s * R, batch]
+            labels = self.y.index_select(0, index.flatten())
+            step_sizes = self.step_sizes.index_select(0, at)
+            tables = [
+                table.view(len(step), rows, batch).unbind() for table in (index, labels, step_sizes)
+            ]
+            for runs_of_step, *of_step in zip(runs, *tables, strict=True):
+                for low, high, width in runs_of_step:
+                    everything = high - low == rows and width == batch
+                    cut = of_step if everything else [part[low:high, :width] for part in of_step]
+                    yield low, high, cut
+
+
+class PerceptronStack(Stack):
+    """Stacks of Linear and ReLU layers, by hand: gradient and step are one product, W -= g' h.
+
+    Hidden layers lie sample by sample, [R, b, out]; the class scores lie class by class,
+    [R, classes, b]: products and softmax are faster so.
+    """
+
+    def __init__(self, net: Model, fed: Federation, like: Tensor, most: int, batch: int):
+        super().__init__(net, fed, like, most, batch)
+        self.x = fed.x.flatten(1)
+        self.inputs = like.new_empty(most * batch, self.x.shape[1])
+
+    def prepare(self, parameters: list[Tensor]) -> list[tuple[Tensor, ...]]:
+        """Of each layer: weight [R, out, in] and turned, bias [R, out, 1] and [R, 1, out]."""
+        pairs = zip(parameters[0::2], parameters[1::2], strict=True)
+        return [
+            (weight, weight.transpose(1, 2), bias[:, :, None], bias[:, None, :])
+            for weight, bias in pairs
+        ]
+
+    def step(self, layers: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
+        rows, batch = index.shape
+        index, step_sizes = index.reshape(-1), step_sizes[:, None]
+        inputs = torch.index_select(self.x, 0, index, out=self.inputs[: len(index)])
+        h = [inputs.view(rows, batch, -1)]
+        *hidden, (weight, _, bias, _) = layers
+        for _, turned, _, bias_row in hidden:
+            h.append(torch.baddbmm(bias_row, h[-1], turned).relu_())  # [R, b, out]
+        g = torch.baddbmm(bias, weight, h[-1].transpose(1, 2)).softmax(1)  # [R, classes, b]
+        g.mul_(step_sizes).scatter_add_(1, labels[:, None], -step_sizes)
+        for (weight, _, bias, _), below in zip(layers[::-1], h[::-1], strict=True):
+            back = None if below is h[0] else torch.bmm(g.transpose(1, 2), weight)
+            weight.baddbmm_(g, below, alpha=-1)
+            bias.sub_(g.sum(2, keepdim=True))
+            if back is not None:
+                torch.ops.aten.threshold_backward.grad_input(back, below, 0, grad_input=back)
+                g = back.transpose(1, 2)
+
+
+class ModuleStack(Stack):
+    """Any module that ``vmap`` can ask in a stack: forward by ``vmap``, gradients by autograd.
+
+    The gradient of the rows' summed losses holds every row's own gradient: no row's loss depends on
+    another row's parameters. So one backward pass, outside of ``vmap``, serves them all.
+    """
+
+    def train(self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None) -> Tensor:
+        with LOCK:
+            self.net.module.train()
+            return super().train(thetas, run, entry, out)
+
+    def prepare(self, parameters: list[Tensor]) -> list[Tensor]:
+        """Leaves for autograd that share their memory with the parameters."""
+        return [parameter.detach().requires_grad_() for parameter in parameters]
+
+    def step(self, leaves: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
+        with torch.enable_grad():
+            scores = self.net.stacked_scores(leaves, self.x[index])  # [R, b, classes]
+            losses = cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
+            loss = losses @ step_sizes.flatten()
+            gradients = torch.autograd.grad(loss, leaves, materialize_grads=True)
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            leaf.sub_(gradient)
+
+
+def runs_of_steps(fill: np.ndarray, active: list[int]) -> list[list[tuple[int, int, int]]]:
+    """Of every step the runs of rows (low, high, width) that take it together.
+
+    fill [s, R]  samples of each row's minibatch; active [s]  how many rows, from the first, take it
+    """
+    if (fill == fill[0, 0]).all():
+        return [[(0, rows, int(fill[0, 0]))] for rows in active]
+    return [alike(row[:rows]) for row, rows in zip(fill, active, strict=True)]
+
+
+def alike(fill: np.ndarray, least: int = 16, grain: int = 8) -> list[tuple[int, int, int]]:
+    """Cut rows into runs (low, high, width) of similarly full minibatches.
+
+    fill [R]  samples of each row's minibatch; a run's width is the largest of its rows, so short
+    minibatches of small clients are not computed at full length; runs have ``least`` rows or more
+    """
+    cuts = np.flatnonzero(np.diff(-(-fill // grain))) + 1
+    runs, low = [], 0
+    for cut in [*cuts.tolist(), len(fill)]:
+        if cut == len(fill) or (cut - low >= least and len(fill) - cut >= least):
+            runs.append((low, cut, int(fill[low:cut].max())))
+            low = cut
+    return runs

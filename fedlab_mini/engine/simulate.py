@@ -70,36 +70,47 @@ def simulate(
     runs, rounds, clients = participation.shape
     theta = guard.starting_model(fed, net, rounds, local, seed, theta)
     guard.warn_unusable_data(fed)
-    size = block_size(fed, net, theta, participation, local)
-    asked = {"participation": participation, "metric": metric, "on": on, "last": last, "size": size}
+    block_runs = block_size(fed, net, theta, participation, local)
+    asked = {
+        "participation": participation,
+        "metric": metric,
+        "on": on,
+        "last": last,
+        "size": block_runs,
+    }
     work = guard.training_mark(fed, net, local, seed)
     mark = files.mark("simulate", work, theta=theta, **asked)
-    done = {
+    finished_work = {
         "values": np.full((runs, 1 if last else rounds), np.nan),
         "blamed": np.zeros(clients, dtype=bool),
         "diverged": np.zeros(runs, dtype=bool),
         "blocks": np.array(0),
     }
     if checkpoint is not None:
-        done = files.begin(checkpoint, mark) or done
+        finished_work = files.begin(checkpoint, mark) or finished_work
     simulation = Simulation(fed, net, theta, Shuffles(fed, local, seed), metric, on, last)
-    blocks = participation.split(size)
-    finished = int(done["blocks"])
+    blocks = participation.split(block_runs)
+    finished_blocks = int(finished_work["blocks"])
     # A clone is sent to a process without the rest of the tensor.
-    tasks = (delayed(simulation.run_block)(block.clone()) for block in blocks[finished:])
-    bar = progress.bar(None, "blocks of runs", total=len(blocks), done=finished)
+    tasks = (delayed(simulation.run_block)(block.clone()) for block in blocks[finished_blocks:])
+    bar = progress.bar(None, "blocks of runs", total=len(blocks), done=finished_blocks)
     # In the order of the blocks, so that a checkpoint holds the first ones.
     for values, blamed, diverged in spread(tasks, n_jobs):
-        these = slice(size * finished, size * (finished + 1))
-        done["values"][these], done["diverged"][these] = values, diverged
-        done["blamed"] |= blamed.numpy()
-        finished += 1
+        block_rows = slice(block_runs * finished_blocks, block_runs * (finished_blocks + 1))
+        finished_work["values"][block_rows], finished_work["diverged"][block_rows] = (
+            values,
+            diverged,
+        )
+        finished_work["blamed"] |= blamed.numpy()
+        finished_blocks += 1
         bar.update()
         if checkpoint is not None:
-            files.save(checkpoint, mark, **(done | {"blocks": np.array(finished)}))
+            files.save(checkpoint, mark, **(finished_work | {"blocks": np.array(finished_blocks)}))
     bar.close()
-    warn_left_out(np.flatnonzero(done["blamed"]).tolist(), int(done["diverged"].sum()))
-    return torch.from_numpy(done["values"])
+    warn_left_out(
+        np.flatnonzero(finished_work["blamed"]).tolist(), int(finished_work["diverged"].sum())
+    )
+    return torch.from_numpy(finished_work["values"])
 
 
 def warn_left_out(blamed: list[int], diverged: int) -> None:

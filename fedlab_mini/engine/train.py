@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from ..checks import distinct_ids, reals, whole, wholes
+from ..streams import one_thread
 from ..worlds.federation import Federation, Samples
 from . import guard, progress
 from .checkpoint import Mark
 from .history import History, Log
 from .minibatches import LocalSGD, Shuffles
-from .model import Model, one_thread
+from .model import Model
 from .rounds import Message, Round, Server, Strategy, Workers
 from .updates import UpdateMemory, UsableUpdates, round_updates
 
@@ -144,8 +145,8 @@ class Training:
 
     def _exchange_messages(self, t: int) -> None:
         """What the strategy asks of clients beside training; it hears who changed labels."""
-        ask = getattr(self.strategy, "message", None)
-        message = None if ask is None else ask(t)
+        ask_message = getattr(self.strategy, "message", None)
+        message = None if ask_message is None else ask_message(t)
         if message is None:
             return
         asked = distinct_ids("clients", message.clients, self.server.clients)
@@ -156,9 +157,9 @@ class Training:
     def _note(self, chosen: Tensor) -> None:
         """Write into the log what the round has left behind."""
         log, strategy, clients = self.log, self.strategy, self.server.clients
-        kind = type(strategy).__name__
-        log.scores.append(reals(f"{kind}.scores", strategy.scores, [clients]).clone())
-        log.weights.append(reals(f"{kind}.applied", strategy.applied, [clients]).clone())
+        class_name = type(strategy).__name__
+        log.scores.append(reals(f"{class_name}.scores", strategy.scores, [clients]).clone())
+        log.weights.append(reals(f"{class_name}.applied", strategy.applied, [clients]).clone())
         selected = torch.zeros(clients, dtype=torch.bool)
         selected[chosen] = True
         log.selected.append(selected)
@@ -206,11 +207,11 @@ class InProcess:
     ) -> tuple[Tensor, Tensor]:
         """Ids of those that can take part, and their updates [m, P] in round ``t``."""
         able = [k for k in chosen.tolist() if k not in self.fed.unusable]
-        ids = torch.tensor(able, dtype=torch.long)
+        able_ids = torch.tensor(able, dtype=torch.long)
         updates = round_updates(
-            self.fed, self.net, theta, ids, self.shuffles, t, last_step, self.update_memory
+            self.fed, self.net, theta, able_ids, self.shuffles, t, last_step, self.update_memory
         )
-        return ids, updates
+        return able_ids, updates
 
     def answers(self, message: Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
         """Ids of the clients that changed labels; from now on they train on the new ones."""
@@ -254,6 +255,6 @@ def local_updates(
     local, t = LocalSGD() if local is None else local, whole("t", t)
     theta = guard.starting_model(fed, net, 1, local, seed, theta)
     named = range(fed.clients) if clients is None else clients
-    ids = distinct_ids("clients", named, fed.clients)
+    named_ids = distinct_ids("clients", named, fed.clients)
     shuffles = Shuffles(fed, local, seed)
-    return round_updates(fed, net, theta, ids, shuffles, t, torch.zeros_like(theta))
+    return round_updates(fed, net, theta, named_ids, shuffles, t, torch.zeros_like(theta))

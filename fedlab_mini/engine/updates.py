@@ -37,8 +37,8 @@ class Participants(NamedTuple):
 def samples_used(fed: Federation, shares: Tensor) -> Tensor:
     """How many samples [..., K] the clients use at these shares [..., K]: rounded up, 0 for 0."""
     # A tenth of ten samples is one, in float32 too, where 0.1 is a little more than a tenth.
-    exact = shares.double() * fed.sizes * (1 - 1e-7)
-    counts = torch.ceil(exact).clamp_(max=fed.sizes).long()
+    fractional_counts = shares.double() * fed.sizes * (1 - 1e-7)
+    counts = torch.ceil(fractional_counts).clamp_(max=fed.sizes).long()
     counts = torch.where(shares >= 1, fed.sizes, counts)
     counts[(shares > 0) & (counts == 0)] = 1
     counts[..., sorted(fed.unusable)] = 0
@@ -71,17 +71,17 @@ def client_updates(
         pairs, entry = torch.unique(pairs, dim=0, return_inverse=True)
     plan = shuffles.plan(t, *pairs.numpy().T)
     # Rows with equally many steps side by side leave no gaps in a stack; lexsort is stable.
-    order = torch.from_numpy(np.lexsort((-samples.numpy(), -plan.steps[entry].numpy())))
-    run, client, entry = run[order], client[order], entry[order]
-    in_order = torch.equal(order, torch.arange(len(order)))
+    stack_order = torch.from_numpy(np.lexsort((-samples.numpy(), -plan.steps[entry].numpy())))
+    run, client, entry = run[stack_order], client[stack_order], entry[stack_order]
+    in_order = torch.equal(stack_order, torch.arange(len(stack_order)))
     place = out if in_order else None
     lr = shuffles.local.rate(t)
     stacks = train_rows(fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles)
-    for rows, updates in stacks:
-        attack(fed, updates, client[rows], last_steps, run[rows], shuffles.seed, t)
+    for stack_rows, updates in stacks:
+        attack(fed, updates, client[stack_rows], last_steps, run[stack_rows], shuffles.seed, t)
         if out is not None and not in_order:
-            out[order[rows]] = updates
-        yield order[rows], updates
+            out[stack_order[stack_rows]] = updates
+        yield stack_order[stack_rows], updates
 
 
 def round_updates(
@@ -141,13 +141,13 @@ def attack(
 
     run [m]  of which run each is, whose last step among ``last_steps`` [B, P] it knows
     """
-    for k, attacker in fed.attacks.items():
-        for row in (ids == k).nonzero().flatten().tolist():
+    for client_id, attacker in fed.attacks.items():
+        for row in (ids == client_id).nonzero().flatten().tolist():
             honest, last_step = updates[row][None], last_steps[run[row]][None]
             # One stream a client and round: the same noise in every run.
-            sent = attacker(honest, last_step, stream(seed, "attack", t, k))
-            name, shape = f"attack of client {k}", list(honest.shape)
-            updates[row] = reals(name, sent, shape, dtype=updates.dtype, finite=False)[0]
+            sent = attacker(honest, last_step, stream(seed, "attack", t, client_id))
+            attack_name, shape = f"attack of client {client_id}", list(honest.shape)
+            updates[row] = reals(attack_name, sent, shape, dtype=updates.dtype, finite=False)[0]
 
 
 class Verdict(NamedTuple):
@@ -184,8 +184,8 @@ class UsableUpdates:
 
         run [m]  from which model of ``thetas`` [B, P] each was trained
         """
-        flat, ordinary = updates.flatten(), TOO_LONG * self.first_length
-        if float(flat @ flat) <= ordinary**2:  # one fast pass; false where not finite
+        all_numbers, ordinary = updates.flatten(), TOO_LONG * self.first_length
+        if float(all_numbers @ all_numbers) <= ordinary**2:  # one fast pass; false where not finite
             return None
         lengths = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).cpu()
         suspect = ~(lengths <= ordinary)
@@ -207,9 +207,9 @@ class UsableUpdates:
             self.measured = torch.full([len(thetas)], torch.nan, dtype=torch.float64)
             self.measured_round = t
         # Many stacks may ask about the same run; the server trains for it once a round.
-        new = runs[self.measured[runs].isnan()]
-        if len(new):
-            self.measured[new] = self._train_server(thetas[new.to(thetas.device)], t)
+        unmeasured = runs[self.measured[runs].isnan()]
+        if len(unmeasured):
+            self.measured[unmeasured] = self._train_server(thetas[unmeasured.to(thetas.device)], t)
         return self.measured[runs]
 
     def _train_server(self, thetas: Tensor, t: int) -> Tensor:
@@ -226,6 +226,6 @@ class UsableUpdates:
         for positions, updates in client_updates(
             alone, self.server.net, thetas, participants, shuffles, t, torch.zeros_like(thetas)
         ):
-            own = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64)
-            lengths[positions] = own.cpu()
+            own_length = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64)
+            lengths[positions] = own_length.cpu()
         return lengths.where(lengths < self.largest, torch.inf)

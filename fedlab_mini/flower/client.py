@@ -117,8 +117,8 @@ class PartOfShuffles(Shuffles):
         if self.clients <= minibatches.CROWD:
             return super().one_pass(t, epoch, layout)
         generator = stream(self.seed, "minibatches", t, epoch)
-        drawn = numbers(generator, layout.places + self.offset)
-        return layout.places[np.argsort(drawn, kind="stable")]
+        drawn_numbers = numbers(generator, layout.places + self.offset)
+        return layout.places[np.argsort(drawn_numbers, kind="stable")]
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
         """As `Shuffles.plan`, under the client's own id."""
@@ -136,12 +136,12 @@ class LabelMemory:
 
     def load(self) -> dict[int, Tensor]:
         """{round: labels from then on}, up to the task's round."""
-        training, arrays = self.task["mark"], {}
+        training, label_arrays = self.task["mark"], {}
         if self.folder is not None:
-            arrays = files.load(self._file(self.folder), training) or {}
+            label_arrays = files.load(self._file(self.folder), training) or {}
         elif (record := f"labels {training}") in self.state:
-            arrays = {name: array.numpy() for name, array in self.state[record].items()}
-        labels = {int(name): torch.from_numpy(array.copy()) for name, array in arrays.items()}
+            label_arrays = {name: array.numpy() for name, array in self.state[record].items()}
+        labels = {int(name): torch.from_numpy(array.copy()) for name, array in label_arrays.items()}
         # A training that was taken up again asks once more for rounds that the node has seen.
         return {t: renamed for t, renamed in labels.items() if t < self.task["t"]}
 
@@ -149,11 +149,11 @@ class LabelMemory:
         """Remember labels that hold from the task's round on."""
         training = self.task["mark"]
         history = self.load() | {self.task["t"]: labels}
-        arrays = {str(t): renamed.numpy() for t, renamed in history.items()}
+        label_arrays = {str(t): renamed.numpy() for t, renamed in history.items()}
         if self.folder is not None:
-            files.save(self._file(self.folder), training, **arrays)
+            files.save(self._file(self.folder), training, **label_arrays)
         else:
-            record = ArrayRecord({name: Array(array) for name, array in arrays.items()})
+            record = ArrayRecord({name: Array(array) for name, array in label_arrays.items()})
             self.state[f"labels {training}"] = record
 
     def _file(self, folder: Path) -> Path:
@@ -204,11 +204,11 @@ class Node:
 
     def answer(self, message: Any) -> bool:
         """Answer a strategy's message; whether labels differ from those the server knows of."""
-        heard, now = self.labels()
-        answer = message.answer(self.net, self.theta, self.x, self.y.clone(), now.clone())
-        renamed = checked_labels(answer, self.k, len(now), self.net.outputs(self.x)).to(now)
+        heard, current = self.labels()
+        answer = message.answer(self.net, self.theta, self.x, self.y.clone(), current.clone())
+        renamed = checked_labels(answer, self.k, len(current), self.net.outputs(self.x)).to(current)
         changed = not torch.equal(renamed, heard)
-        if changed or not torch.equal(renamed, now):
+        if changed or not torch.equal(renamed, current):
             self.memory.add(renamed)
         return changed
 

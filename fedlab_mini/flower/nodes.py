@@ -64,7 +64,7 @@ class Nodes:
     @property
     def node_of(self) -> dict[int, int]:
         """{client id: node id} of those that have joined."""
-        return {k: node for node, k in self.client_of.items()}
+        return {client: node_id for node_id, client in self.client_of.items()}
 
     @property
     def sizes(self) -> Tensor:
@@ -79,8 +79,8 @@ class Nodes:
     def restore(self, memory: Tensor) -> None:
         """Begin, or go on: who has joined and is unknown comes after all others."""
         self.table, self.training_began = memory.clone(), True
-        for k in sorted(self.introductions):
-            self._assign_place(k)
+        for client in sorted(self.introductions):
+            self._assign_place(client)
 
     def mark(self) -> Mark:
         """The server's part of the training, for checkpoints."""
@@ -88,16 +88,18 @@ class Nodes:
 
     def gather(self, patience: float) -> None:
         """Wait until all have joined, or for ``patience`` seconds, then give them places."""
-        end, wanted = time.monotonic() + patience, self.server.clients
+        deadline, wanted = time.monotonic() + patience, self.server.clients
         self._welcome(patience)
-        while len(self.introductions) < wanted and (left := end - time.monotonic()) > 0:
+        while (
+            len(self.introductions) < wanted and (seconds_left := deadline - time.monotonic()) > 0
+        ):
             time.sleep(0.2)
-            self._welcome(left)
+            self._welcome(seconds_left)
         absent = set(range(wanted)) - set(self.introductions)
         if absent:
             LOGGER.warning("client %s has not joined; the training begins without", names(absent))
-        for k, introduction in sorted(self.introductions.items()):
-            self.table[SIZE, k] = introduction.size
+        for client, introduction in sorted(self.introductions.items()):
+            self.table[SIZE, client] = introduction.size
         self.table[OFFSET] = self.sizes.cumsum(0) - self.sizes
         self.table[TOTAL] = self.sizes.sum()
 
@@ -107,116 +109,124 @@ class Nodes:
         """Whose replies to round ``t`` came in time, in the order of ``chosen``; updates [m, P]."""
         self._wait_for(chosen)
         tasks = {}
-        for k in self._able(chosen):
-            previous = last_step if self.introductions[k].wants_last_step else None
-            place = self._place(k, t)
-            tasks[k] = pack(
+        for client in self._able(chosen):
+            previous = last_step if self.introductions[client].wants_last_step else None
+            place = self._place(client, t)
+            tasks[client] = pack(
                 theta=theta,
                 seed=self.server.seed,
                 previous=previous,
                 **settings(self.local),
                 **place,
             )
-        shape = [self.server.net.P]
+        update_shape = [self.server.net.P]
         update_of = {}
-        for k, reply in self._ask("train", tasks, t):
+        for client, reply in self._ask("train", tasks, t):
             try:
-                update = reals("update", reply["update"], shape, dtype=theta.dtype, finite=False)
-                update_of[k] = update.to(theta)
+                update = reals(
+                    "update", reply["update"], update_shape, dtype=theta.dtype, finite=False
+                )
+                update_of[client] = update.to(theta)
             except (KeyError, TypeError, ValueError) as error:
-                LOGGER.warning("round %d: client %d sent no update (%s)", t, k, error)
+                LOGGER.warning("round %d: client %d sent no update (%s)", t, client, error)
         # Replies come in any order; a round has its rows in the order of the ids asked.
-        ids = [k for k in chosen.tolist() if k in update_of]
-        silent = sorted(set(chosen.tolist()) - set(ids))
+        punctual = [client for client in chosen.tolist() if client in update_of]
+        silent = sorted(set(chosen.tolist()) - set(punctual))
         self.table[MISSED, silent] += 1
-        updates = [theta.new_empty(0, len(theta)), *(update_of[k][None] for k in ids)]
-        return torch.tensor(ids, dtype=torch.long), torch.cat(updates)
+        updates = [
+            theta.new_empty(0, len(theta)),
+            *(update_of[client][None] for client in punctual),
+        ]
+        return torch.tensor(punctual, dtype=torch.long), torch.cat(updates)
 
     def answers(self, message: fl.Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
         """Ids of those that say they changed labels; which, and how, stays with them."""
         asked = self._able(clients)
         questions = {
-            k: pack(theta=theta, **self._place(k, t), **message_parts(message, k)) for k in asked
+            client: pack(theta=theta, **self._place(client, t), **message_parts(message, client))
+            for client in asked
         }
         replies = dict(self._ask("query.answer", questions, t))
-        changed = [k for k in asked if replies.get(k, {}).get("changed") is True]
+        changed = [client for client in asked if replies.get(client, {}).get("changed") is True]
         self.table[HEARD, changed] = t
         return torch.tensor(changed, dtype=torch.long)
 
     def _able(self, clients: Tensor) -> list[int]:
         """Those of the clients that have joined and whose data are finite."""
         known = self.introductions
-        return [k for k in clients.tolist() if k in known and known[k].usable]
+        return [client for client in clients.tolist() if client in known and known[client].usable]
 
     def _wait_for(self, chosen: Tensor) -> None:
         """Wait until one of the clients is there: a server that is cut off spends no rounds."""
-        end = time.monotonic() + self.timeout
+        deadline = time.monotonic() + self.timeout
         while len(chosen):
             self._welcome(self.timeout)
-            online = {self.client_of.get(node) for node in self.grid.get_node_ids()}
-            if online & set(chosen.tolist()) or time.monotonic() > end:
+            online = {self.client_of.get(node_id) for node_id in self.grid.get_node_ids()}
+            if online & set(chosen.tolist()) or time.monotonic() > deadline:
                 return
             time.sleep(0.2)
 
-    def _place(self, k: int, t: int) -> dict[str, Any]:
-        """What client ``k`` has to know of the training beside the model."""
-        place = dict(zip(PLACE, self.table[:, k].tolist(), strict=False))
-        return place | {"client": k, "clients": self.server.clients, "t": t, "mark": self.work}
+    def _place(self, client: int, t: int) -> dict[str, Any]:
+        """What a client has to know of the training beside the model."""
+        place = dict(zip(PLACE, self.table[:, client].tolist(), strict=False))
+        return place | {"client": client, "clients": self.server.clients, "t": t, "mark": self.work}
 
-    def _assign_place(self, k: int) -> None:
+    def _assign_place(self, client: int) -> None:
         """A place among all samples for a client that had none when training began."""
-        if not self.table[SIZE, k]:
-            end = int((self.table[OFFSET] + self.sizes).max())
-            size = self.introductions[k].size
-            self.table[: TOTAL + 1, k] = torch.tensor([size, end, end + size])
+        if not self.table[SIZE, client]:
+            deadline = int((self.table[OFFSET] + self.sizes).max())
+            size = self.introductions[client].size
+            self.table[: TOTAL + 1, client] = torch.tensor([size, deadline, deadline + size])
 
     def _welcome(self, seconds: float) -> None:
         """Ask nodes that are new who they are and how many samples they hold."""
-        new = sorted(set(self.grid.get_node_ids()) - set(self.client_of))
+        newcomers = sorted(set(self.grid.get_node_ids()) - set(self.client_of))
         if self.registered is not None:
-            new = [node for node in new if node in self.registered]
-        messages = [Message(RecordDict(), node, "query.join", ttl=seconds) for node in new]
-        for node, reply in self._replies(messages, 0, seconds):
+            newcomers = [node_id for node_id in newcomers if node_id in self.registered]
+        messages = [
+            Message(RecordDict(), node_id, "query.join", ttl=seconds) for node_id in newcomers
+        ]
+        for node_id, reply in self._replies(messages, 0, seconds):
             try:
-                self._admit(node, reply)
+                self._admit(node_id, reply)
             except (KeyError, TypeError, ValueError) as error:
-                LOGGER.warning("node %d does not join: %s", node, error)
+                LOGGER.warning("node %d does not join: %s", node_id, error)
 
-    def _admit(self, node: int, reply: Mapping[str, Any]) -> None:
+    def _admit(self, node_id: int, reply: Mapping[str, Any]) -> None:
         """Take a node in as the client it is registered as, or says it is; errors if it cannot."""
         claimed = whole("client", reply["client"], -1)
-        k = claimed if self.registered is None else self.registered[node]
-        distinct_ids("client", [*self.client_of.values(), k], self.server.clients)
+        client = claimed if self.registered is None else self.registered[node_id]
+        distinct_ids("client", [*self.client_of.values(), client], self.server.clients)
         introduction = Introduction(
             size=whole("size", reply["size"]),
             usable=reply["usable"] is True,
             wants_last_step=reply["step"],
         )
-        if claimed not in (-1, k):
-            LOGGER.warning("node %d is client %d and says it is %d", node, k, claimed)
+        if claimed not in (-1, client):
+            LOGGER.warning("node %d is client %d and says it is %d", node_id, client, claimed)
         if not introduction.usable:
-            LOGGER.warning("client %d holds inputs that are not finite and takes no part", k)
-        self.client_of[node], self.introductions[k] = k, introduction
+            LOGGER.warning("client %d holds inputs that are not finite and takes no part", client)
+        self.client_of[node_id], self.introductions[client] = client, introduction
         if self.training_began:
-            self._assign_place(k)
+            self._assign_place(client)
 
     def _ask(
         self, kind: str, contents: Mapping[int, RecordDict], t: int
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """What the clients reply, by the id that their node stands for; late ones do not."""
         online = set(self.grid.get_node_ids())
-        node_of = {k: node for k, node in self.node_of.items() if node in online}
+        node_of = {client: node_id for client, node_id in self.node_of.items() if node_id in online}
         messages = [
-            Message(content, node_of[k], kind, ttl=self.timeout, group_id=str(t))
-            for k, content in contents.items()
-            if k in node_of
+            Message(content, node_of[client], kind, ttl=self.timeout, group_id=str(t))
+            for client, content in contents.items()
+            if client in node_of
         ]
         for sender, reply in self._replies(messages, t, self.timeout):
-            k = self.client_of[sender]
-            if reply.get("client") != k:
-                LOGGER.warning("round %d: client %d says it is %s", t, k, reply.get("client"))
+            client = self.client_of[sender]
+            if reply.get("client") != client:
+                LOGGER.warning("round %d: client %d says it is %s", t, client, reply.get("client"))
             if reply.get("t") == t:
-                yield k, reply
+                yield client, reply
 
     def _replies(
         self, messages: list[Message], t: int, seconds: float
@@ -225,16 +235,16 @@ class Nodes:
         waiting = {message.metadata.dst_node_id for message in messages}
         replies = self.grid.send_and_receive(messages, timeout=seconds) if messages else []
         for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
-            node = reply.metadata.src_node_id
-            if node not in waiting:
+            node_id = reply.metadata.src_node_id
+            if node_id not in waiting:
                 continue
             try:
                 content = unpack(reply.content)
             except Exception as error:  # whatever a node sends; an error reply has no content
                 reason = reply.error.reason if reply.has_error() else error
-                LOGGER.warning("round %d: node %d fails: %s", t, node, reason)
+                LOGGER.warning("round %d: node %d fails: %s", t, node_id, reason)
                 continue
-            waiting.remove(node)
-            yield node, content
+            waiting.remove(node_id)
+            yield node_id, content
         if waiting:
             LOGGER.warning("round %d: nothing from node %s", t, names(waiting))

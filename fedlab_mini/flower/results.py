@@ -25,9 +25,15 @@ class Report:
         accuracy, loss, absent = log.accuracy[-1], log.loss[-1], set(missing.tolist())
         LOGGER.info("round %d of %d: accuracy %.3f, loss %.3f", t, self.rounds, accuracy, loss)
         scores, weights = log.scores[-1], log.weights[-1]
-        for k in log.selected[-1].nonzero().flatten().tolist():
-            note = "  missing" if k in absent else ""
-            LOGGER.info("  client %3d  score %+.4f  weight %.4f%s", k, scores[k], weights[k], note)
+        for client in log.selected[-1].nonzero().flatten().tolist():
+            missing_note = "  missing" if client in absent else ""
+            LOGGER.info(
+                "  client %3d  score %+.4f  weight %.4f%s",
+                client,
+                scores[client],
+                weights[client],
+                missing_note,
+            )
         if self.folder is not None:
             self.write_tables(self.folder, log)
 
@@ -35,12 +41,12 @@ class Report:
         """The results so far; each file is whole at any moment."""
         import pandas  # here, since it takes a second to import
 
-        nodes, count = self.nodes, self.nodes.server.clients
+        nodes, client_count = self.nodes, self.nodes.server.clients
         history = log.history(self.strategy, 0.0, nodes.labels)
         clients = pandas.DataFrame(
             {
-                "client": range(count),
-                "node": [str(nodes.node_of.get(k, "")) for k in range(count)],
+                "client": range(client_count),
+                "node": [str(nodes.node_of.get(client, "")) for client in range(client_count)],
                 "samples": nodes.sizes.tolist(),
                 "missing": nodes.table[MISSED].tolist(),
             }
