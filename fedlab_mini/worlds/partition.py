@@ -62,7 +62,7 @@ class by_class(LabelSplit):
         checks.store(self, classes_per_client=count)
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        dealt: list[list[Tensor]] = [[] for _ in range(clients)]
+        dealt_shares: list[list[Tensor]] = [[] for _ in range(clients)]
         holders = self._holders(y.unique().tolist(), clients)
         for label, members in holders.items():
             samples = _shuffled((y == label).nonzero()[:, 0], generator)
@@ -71,9 +71,9 @@ class by_class(LabelSplit):
                     f"clients: class {label} has {len(samples)} samples for {len(members)} clients"
                 )
             shares = samples.tensor_split(len(members))
-            for client, share in zip(members, shares, strict=True):
-                dealt[client].append(share)
-        return [torch.cat(shares) for shares in dealt]
+            for client, class_share in zip(members, shares, strict=True):
+                dealt_shares[client].append(class_share)
+        return [torch.cat(shares) for shares in dealt_shares]
 
     def _holders(self, present: list[int], clients: int) -> dict[int, list[int]]:
         """The clients that hold each class."""
@@ -160,13 +160,13 @@ class dirichlet_labels(Dirichlet):
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
         _check_enough(y, clients, self.floor)
-        dealt: list[list[Tensor]] = [[] for _ in range(clients)]
+        dealt_shares: list[list[Tensor]] = [[] for _ in range(clients)]
         for label in y.unique():
             samples = _shuffled((y == label).nonzero()[:, 0], generator)
             sizes = self.sizes(len(samples), clients, generator)
-            for client, share in enumerate(samples.split(sizes)):
-                dealt[client].append(share)
-        groups = [torch.cat(shares) for shares in dealt]
+            for client, class_share in enumerate(samples.split(sizes)):
+                dealt_shares[client].append(class_share)
+        groups = [torch.cat(shares) for shares in dealt_shares]
         return _raise_to_floor(groups, self.floor, generator)
 
 

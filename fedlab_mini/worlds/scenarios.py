@@ -54,53 +54,53 @@ def irrelevant_digits(
     check_deal(data, 1)
     if data.classes != 10:
         raise ValueError(f"data: expected the ten digits, got {data.classes} classes")
-    even, odd = data.only_classes(range(0, 10, 2)), data.only_classes(range(1, 10, 2))
-    relevant = checks.whole("relevant", relevant, 1, len(even))
-    irrelevant = checks.whole("irrelevant", irrelevant, 0, len(odd))
+    even_digits, odd_digits = data.only_classes(range(0, 10, 2)), data.only_classes(range(1, 10, 2))
+    relevant = checks.whole("relevant", relevant, 1, len(even_digits))
+    irrelevant = checks.whole("irrelevant", irrelevant, 0, len(odd_digits))
     split = sorted_shards(1) if split is None else split
     # Full MNIST gets the paper's own numbers, a smaller set the same shares.
-    if len(even) >= 14_000:
+    if len(even_digits) >= 14_000:
         server = {"validation": 1_000, "test": 4_000}
     else:
-        server = {"validation": len(even) // 5, "test": len(even) // 5}
+        server = {"validation": len(even_digits) // 5, "test": len(even_digits) // 5}
     if validation is not None:
         server["validation"] = validation
     if test is not None:
         server["test"] = test
     # The first client whom the corruption changes: most corruptions change any.
     for client in range(relevant):
-        good = federation(
-            even,
+        relevant_fed = federation(
+            even_digits,
             clients=relevant,
             split=split,
             corrupt={} if corrupt is None else {client: corrupt},
             **server,
             seed=seed,
         )
-        if corrupt is None or good.attacks or good.noise[client] > 0:
+        if corrupt is None or relevant_fed.attacks or relevant_fed.noise[client] > 0:
             break
     # One map for all irrelevant clients: together they could teach it to the model.
     new_label = torch.randperm(5, generator=stream(seed, "odd to even"))
-    labels = new_label[odd.y]
-    samples = [good.client(client) for client in range(relevant)]
+    labels = new_label[odd_digits.y]
+    samples = [relevant_fed.client(client) for client in range(relevant)]
     if irrelevant:
         groups = split(labels, irrelevant, stream(seed, "irrelevant split"))
-        samples += [(odd.x[group], labels[group]) for group in groups]
-    ids = _random_ids(relevant + irrelevant, seed, "who is irrelevant")
+        samples += [(odd_digits.x[group], labels[group]) for group in groups]
+    client_ids = _random_ids(relevant + irrelevant, seed, "who is irrelevant")
     # Ids are drawn, so that no method can tell who is who by their order.
-    good_ids, odd_ids = ids[:relevant], ids[relevant:]
-    truth = {ids[client]: corruption for client, corruption in good.truth.items()}
+    good_ids, odd_ids = client_ids[:relevant], client_ids[relevant:]
+    truth = {client_ids[client]: corruption for client, corruption in relevant_fed.truth.items()}
     truth |= dict.fromkeys(odd_ids, f"odd digits named as even, mapping={new_label.tolist()}")
-    noise = torch.ones(len(ids), dtype=torch.float64)
-    noise[good_ids] = good.noise
+    noise = torch.ones(len(client_ids), dtype=torch.float64)
+    noise[good_ids] = relevant_fed.noise
     fed = Federation.from_datasets(
-        [samples[ids.index(client)] for client in range(len(ids))],
-        validation=good.validation,
-        test=good.test,
+        [samples[client_ids.index(client)] for client in range(len(client_ids))],
+        validation=relevant_fed.validation,
+        test=relevant_fed.test,
         classes=5,
         name=data.name,
     )
-    attacks = {ids[client]: attack for client, attack in good.attacks.items()}
+    attacks = {client_ids[client]: attack for client, attack in relevant_fed.attacks.items()}
     return replace(fed, truth=truth, noise=noise, attacks=attacks)
 
 
@@ -180,11 +180,11 @@ def noisy_digits(
     large = len(data) >= 14_000
     client_samples = 10_000 if large else None
     server_size = 2_000 if large else len(data) // 5
-    ids = _random_ids(clients, seed)
+    client_ids = _random_ids(clients, seed)
     corruptions: dict[int, dict[int, DataCorruption]] = {
-        1: {ids[0]: flip_labels(0.5)},
-        2: {client: flip_labels(level) for client, level in zip(ids, LEVELS, strict=False)},
-        3: {ids[0]: relabel_as(9, 0.9)},
+        1: {client_ids[0]: flip_labels(0.5)},
+        2: {client: flip_labels(level) for client, level in zip(client_ids, LEVELS, strict=False)},
+        3: {client_ids[0]: relabel_as(9, 0.9)},
     }
     return federation(
         data,

@@ -32,21 +32,26 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
     data_card = card(name)
     progress = checks.flag("progress", progress)
     if data_card.embedded:
-        for file in data_card.files:
-            verified(data_card, file)
+        for data_file in data_card.files:
+            verified(data_card, data_file)
         raise ValueError(f"name: {name} comes with the package; there is nothing to fetch")
     target = cache() if to is None else Path(to).expanduser()
     if to is None:
         # What the search path has need not be downloaded.
-        places = {file: locate(file) or target / file.path for file in in_use(data_card)}
+        places = {
+            data_file: locate(data_file) or target / data_file.path
+            for data_file in in_use(data_card)
+        }
     else:
-        places = {file: target / file.path for file in data_card.files}
-    missing = [file for file, path in places.items() if not _present(data_card, file, path)]
+        places = {data_file: target / data_file.path for data_file in data_card.files}
+    missing = [
+        data_file for data_file, path in places.items() if not _present(data_card, data_file, path)
+    ]
     # Several files may come in one archive: it is fetched once.
-    downloads = dict.fromkeys(file.download for file in missing if file.download)
+    downloads = dict.fromkeys(data_file.download for data_file in missing if data_file.download)
     try:
         for download in downloads:
-            members = [file for file in missing if file.download == download]
+            members = [data_file for data_file in missing if data_file.download == download]
             _fetch_files(data_card, download, members, target, progress=progress)
     # Network errors are OSErrors; an archive without the file raises KeyError.
     except (OSError, KeyError) as error:
@@ -83,12 +88,12 @@ def _fetch_files(
             bounded = cast(BinaryIO, _Bounded(out, download.size))
             downloader(download.url, bounded, None)
         _check_arrived(card, download.url, arrived, download.sha256)
-        for file in files:
+        for data_file in files:
             unpacked = Path(folder) / "member"
-            with _member(arrived, file) as stream, open(unpacked, "wb") as out:
-                shutil.copyfileobj(stream, _Bounded(out, file.size))
-            _check_arrived(card, f"{download.url} ({file.path})", unpacked, file.sha256)
-            place = target / file.path
+            with _member(arrived, data_file) as stream, open(unpacked, "wb") as out:
+                shutil.copyfileobj(stream, _Bounded(out, data_file.size))
+            _check_arrived(card, f"{download.url} ({data_file.path})", unpacked, data_file.sha256)
+            place = target / data_file.path
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(unpacked, place)  # whole or not at all
 
