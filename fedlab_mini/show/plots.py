@@ -25,11 +25,9 @@ from .styles import CORRUPTED, EXACT, LINES, MARKERS, Style, client_colour, styl
 from .tables import Table as Table
 from .tables import table as table
 
-Numbers = Mapping[str, Sequence[float] | Tensor]
-
 
 def curves(
-    lines: Numbers,
+    lines: Mapping[str, Tensor],
     *,
     x: Sequence[float] | Tensor | None = None,
     xlabel: str = "round",
@@ -68,7 +66,7 @@ def curves(
 
 
 def panels(
-    lines: Mapping[str, Numbers],
+    lines: Mapping[str, Mapping[str, Tensor]],
     *,
     x: Sequence[float] | Tensor,
     xlabel: str = "round",
@@ -211,10 +209,10 @@ def holdings(fed: Federation, *, title: str = "") -> Figure:
 
 
 def scores(
-    values: Numbers,
+    values: Mapping[str, Tensor],
     *,
     corrupted: Iterable[int] = (),
-    stderr: Numbers | None = None,
+    stderr: Mapping[str, Tensor] | None = None,
     ylabel: str = "contribution",
     title: str = "",
 ) -> Figure:
@@ -255,7 +253,7 @@ def scores(
 
 
 def dots(
-    values: Numbers,
+    values: Mapping[str, Sequence[float] | Tensor],
     *,
     xlabel: str,
     ylabel: str = "setting",
@@ -305,8 +303,8 @@ def _dots_row(axis: plt.Axes, row: int, seeds: Tensor, colour: str) -> str:
 
 
 def errors(
-    evaluations: Numbers,
-    error: Numbers,
+    evaluations: Mapping[str, Sequence[float]],
+    error: Mapping[str, Tensor],
     *,
     exact_at: int | None = None,
     ylabel: str = "mean absolute error",

@@ -98,7 +98,7 @@ def _sides(best: Mapping[str, str] | str | None, columns: list[str]) -> dict[str
         sides = dict(checks.instance("best", given, Mapping, '{column: "highest" or "lowest"}'))
     known = ("highest", "lowest")
     unknown = [column for column in sides if column not in columns]
-    unknown += [side for side in dict.fromkeys(sides.values()) if side not in known]
+    unknown += [side for side in sides.values() if side not in known]
     if unknown:
         raise ValueError(f'best: expected columns and "highest" or "lowest", got {unknown}')
     return sides

@@ -213,7 +213,7 @@ def rooms(beside: Callable[..., None]) -> None:
     beside("plots", plots.holdings, fed=small())
     beside("plots", plots.scores, values={"CGSV": line[0]})
     beside("plots", plots.dots, values={"CGSV": [0.1, 0.2]}, xlabel="AUC")
-    beside("plots", plots.errors, evaluations={"exact": [1, 2]}, error={"exact": line[:, :2]})
+    beside("plots", plots.errors, evaluations={"exact": [1, 2]}, error={"exact": line[0, :2]})
     beside("plots", plots.removal, results={"CGSV": curves})
     beside("plots", plots.confusion, tables={"client 0": torch.ones(3, 3)})
     beside("plots", plots.table, data={"CGSV": {"AUC": 0.5}}, caption="A table.")

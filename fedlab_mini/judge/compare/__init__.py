@@ -114,7 +114,7 @@ def _list(name: str, value: Any, such_as: str) -> list:
         raise TypeError(message)
     try:
         return list(value)
-    except TypeError:
+    except (TypeError, RuntimeError):  # a nested tensor has no length
         raise TypeError(message) from None
 
 
