@@ -77,6 +77,27 @@ def test_forward_is_the_module(make, plain):
     torch.testing.assert_close(net.forward(theta, x), plain.module(net, theta)(x), rtol=0, atol=0)
 
 
+@every
+def test_lists_are_arrays(make):
+    net, x = make(), draw(3, 6)
+    theta = draw(net.P, seed=1)
+    lists = net.forward(theta.tolist(), x.tolist())
+    torch.testing.assert_close(lists, net.forward(theta, x), rtol=0, atol=1e-12)
+    assert torch.equal(torch.cat([p.flatten() for p in net.split(theta.tolist())]), theta)
+    assert net.outputs(x.tolist()) == 3
+    assert net.check(x.tolist(), 3) is None
+
+
+@every
+def test_forward_keeps_gradients_of_parameters_and_inputs(make):
+    net, x = make(), draw(3, 6).requires_grad_()
+    theta = draw(net.P, seed=1).requires_grad_()
+    gradients = torch.autograd.grad(net.forward(theta, x).sum(), (theta, x))
+    assert [g.shape for g in gradients] == [theta.shape, x.shape]
+    slope = torch.func.grad(lambda theta: net.forward(theta, x.detach()).sum())
+    torch.testing.assert_close(slope(theta.detach()), gradients[0])
+
+
 def test_split_gives_views_in_the_modules_order():
     net = fm.mlp(3, 2, 2)
     theta = torch.arange(net.P)
