@@ -505,6 +505,18 @@ def test_labels_that_begin_with_an_underscore_are_shown():
         (lambda: plots.removal({"a": [1, 2]}), TypeError, "what removal_curves returns"),
         (lambda: plots.confusion({"a": [1, 2]}), ValueError, "tables"),
         (lambda: plots.holdings(None), TypeError, "fed: expected a Federation"),
+        (lambda: plots.curves({1: [1, 2]}), TypeError, "lines: label: expected a text, got 1"),
+        (lambda: plots.curves({"a": [1]}, ylabel=3), TypeError, "ylabel: expected a text, got 3"),
+        (lambda: plots.curves({"a": torch.ones(2, 0)}), ValueError, r"lines\['a'\]"),
+        (lambda: plots.scores({"a": [1]}, title=None), TypeError, "title: expected a text"),
+        (lambda: plots.scores({"a": [1]}, stderr={"a": [-1]}), ValueError, r"stderr\['a'\]"),
+        (lambda: plots.dots({"a": [1]}, xlabel=b"x"), TypeError, "xlabel: expected a text"),
+        (lambda: plots.dots({"a": [1]}, xlabel="x", reference=[1]), TypeError, "reference: exp"),
+        (lambda: plots.by_client(torch.ones(3, 2), corrupted={1: 5}), TypeError, r"corrupted\[1\]"),
+        (lambda: plots.panels({}, x=[1], ylabel="y"), ValueError, "lines: expected at least one"),
+        (lambda: plots.removal({}), ValueError, "results: expected at least one label"),
+        (lambda: plots.removal({0: CURVES}), TypeError, "results: label: expected a text"),
+        (lambda: plots.confusion({None: torch.eye(2)}), TypeError, "tables: label: expected a"),
     ],
 )
 def test_bad_input_is_named(draw, error, message):

@@ -37,6 +37,24 @@ def test_no_zero_is_negative():
     assert "-" not in repr(plots.table({"a": {"x": -0.001}}, caption="", rows="r"))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"caption": None}, "caption: expected a text, got None"),
+        ({"rows": 3}, "rows: expected a text, got 3"),
+        ({"digits": 2.5}, "digits: expected a whole number"),
+        ({"data": [1, 2]}, r"data: expected \{row: \{column: cell\}\}"),
+        ({"data": {"a": 1}}, r"data\['a'\]: expected \{column: cell\}"),
+        ({"data": {"a": {"x": [1]}}}, r"data\['a'\]: expected text, a number or \(mean, low"),
+        ({"data": {"a": {"x": (1, "?", 2)}}}, r"data\['a'\]: expected text, a number or"),
+        ({"best": 3}, "best: expected"),
+    ],
+)
+def test_another_kind_is_refused_by_name(given: dict, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        plots.table(**({"data": {"a": {"x": 1}}, "caption": "A."} | given))
+
+
 def test_equal_cells_are_all_best_and_bad_tables_are_refused():
     tied = plots.table({"a": {"x": 1.0}, "b": {"x": 1.0}}, caption="", best="highest")
     assert tied._repr_html_().count("<strong>") == 2
