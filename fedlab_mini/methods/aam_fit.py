@@ -153,6 +153,7 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
         guess, damping = trial, max(damping / 5, 1e-10)
         if calm == 3:
             break
+    # Damping leaves crumbs of clients that tend to 0; they would count as contributors.
     quality = guess.point[:clients]
     quality[quality < NEGLIGIBLE * quality.mean()] = 0
     return guess.point, guess.loss

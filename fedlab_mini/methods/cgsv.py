@@ -102,11 +102,13 @@ class CGSV(FedAvg):
     def weights(self, round: Round) -> Tensor:
         """Shares [m] of the participants in r; in a client's first round by its size."""
         self._admit(round)
+        # If r never moves these are FedAvg's weights, and shall be to the last digit.
         if self.gamma0 == 1 and not self.original:
-            return super().weights(round)  # r never moves: FedAvg's weights, to the last digit
+            return super().weights(round)
         reputation = self.r[round.clients]
+        # Where nobody of the round has any weight, sizes are all that there is to go by.
         if not reputation.sum() > 0:
-            return super().weights(round)  # nobody here has any weight: by size
+            return super().weights(round)
         return (reputation / reputation.sum()).to(round.updates)
 
     def aggregate(self, round: Round) -> Tensor:
@@ -147,6 +149,7 @@ class CGSV(FedAvg):
     def _learn(self, round: Round, psi: Tensor) -> None:
         """Mix the judged clients' weights with their cosines; absent ones keep theirs."""
         missing = round.missing[self.sizes[round.missing] > 0]
+        # Who was asked and sent nothing usable is aligned with nothing, and loses weight by that.
         judged = torch.cat([round.clients, missing])
         psi = torch.cat([psi, psi.new_zeros(len(missing))])
         self.times[judged] += 1
@@ -218,8 +221,9 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     total = vectors.sum(0)
     if _norms(total[None]) <= CANCELLED * weights.sum():
         raise ValueError("updates: their sum has length 0, so nothing can be aligned with it")
+    # Lengths and inner products of all sums follow from one small table.
     with one_thread():
-        products = vectors @ vectors.T  # all that the game needs: [n, n]
+        products = vectors @ vectors.T  # [n, n]
 
     def value(coalitions: Tensor) -> Tensor:
         members = coalitions.double()  # [C, n]

@@ -176,6 +176,7 @@ def fedccea(
     spread = indices.amax(0) - indices.amin(0)
     fit_error = mean_error = math.nan
     held_out = len(worth) // 5
+    # A fit is worth no more than what it says of simulations that it has not seen.
     if held_out:
         seen_sizes, seen_worth = runs.sizes[:-held_out], worth[:-held_out]
         judge = fitted(seen_sizes, seen_worth, starts=1).model

@@ -41,6 +41,7 @@ class Inspection:
         All groups are decided on before any is renamed, so that an exchange is undone at once.
         """
         predicted = net.predict(theta, x)
+        # Original labels keep apart what a half repair has merged under one name.
         keys = original if self.groups == "original" else y
         renamed = y.clone()
         for key in keys.unique():
@@ -122,8 +123,10 @@ class LabelStandardisation(SFedAvg):
         self.recent = torch.cat([self.recent[1:], accuracy[None]])
         if not self.stable_at and self.recent.max() - self.recent.min() <= self.spread + 1e-12:
             self.stable_at = round.t
+        # A repair may take several rounds, so the message is sent again in each of them.
         if self.stable_at and (not self.once or self.stable_at == round.t):
             suspects = self.phi < self.phi.mean()
+            # Forgiven clients stand at the mean, and would never be asked for the rest.
             if not self.literal:
                 suspects |= self.corrections > 0
             right = self._right(predicted, labels)

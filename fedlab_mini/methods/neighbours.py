@@ -177,6 +177,7 @@ class GTGShapley(RoundScore):
             nobody, everybody = game(ends).tolist()
             gain = abs(everybody - nobody)
             self.largest = max(self.largest, gain)
+            # Gains shrink as a training goes on; a fixed threshold would skip all of its end.
             if gain <= self.between * self.largest:
                 return torch.zeros(participants, dtype=torch.float64)
             return self._guided(game, self.within * gain, 10_000 * self.server.seed + round.t)

@@ -27,7 +27,8 @@ class Policy:
     """
 
     def __init__(self, d: int, outputs: int, widths: tuple[int, ...], lr: float, clamp: float):
-        with torch.random.fork_rng(devices=[]):  # a module draws its first weights globally
+        # A module draws its first weights from the global generator, which is the caller's.
+        with torch.random.fork_rng(devices=[]):
             self.net = mlp(d, *widths, outputs)
         self.lr, self.clamp = lr, clamp
 
@@ -57,9 +58,11 @@ class Policy:
         score = selections.to(omega) - omega  # derivative of log p(s_q), [Q, m]
         descent = -(advantages.to(omega)[:, None] * score).mean(0)  # of minus the gain
         mean = omega.mean()
+        # A mean at 0 or 1 selects nobody or everybody: nothing is learned from there any more.
         if self.clamp > 0 and not self.clamp <= mean <= 1 - self.clamp:
             descent += PULL * (mean - 0.5).sign() * omega * (1 - omega) / len(omega)
         (gradient,) = torch.autograd.grad(logits, self.phi, descent)
+        # A detached tensor shares its memory, so phi moves and stays a leaf.
         parameters = [self.phi.detach()]
         adam_step(parameters, [gradient], [self.first], [self.second], [self.steps], self.lr)
 

@@ -211,6 +211,7 @@ class FRCCE(FedAvg):
         deployed = loss_of.get("deployed", probes)[0]
         self.delta = self.delta + (deployed - self.delta) / self.window
         gain = baseline - probes if self.sign == "gain" else probes - baseline
+        # One absurd selection would otherwise fill Adam's moments for many rounds.
         if not self.literal:
             gain = gain.clamp(-CLIP, CLIP)
         return torch.where(chose_any, gain, 0.0)

@@ -131,10 +131,11 @@ class SFedAvg(FedAvg):
         weights = self.weights(round)
         x, y = self.server.validation
         if self.by_class:
+            # The Shapley value is linear: that of all samples is a mean of those of the classes.
             samples = ((x[y == label], y[y == label]) for label in range(self.server.classes))
             by_class = torch.stack([self._values(round, weights, *some) for some in samples])
             share = torch.bincount(y.cpu(), minlength=len(by_class)).double() / len(y)
-            values = share @ by_class  # a mean over samples: the linearity of the Shapley value
+            values = share @ by_class
             self._learn(self.class_scores, round, by_class.T)
         else:
             values = self._values(round, weights, x, y)
@@ -148,6 +149,7 @@ class SFedAvg(FedAvg):
         """phi <- alpha phi + beta value for the round's clients; phi [K] or [K, classes]."""
         asked = torch.cat([round.clients, round.missing])
         floor = values.amin(0, keepdim=True).clamp(max=0)
+        # To send nothing must not pay, so it earns no more than the worst update did.
         values = torch.cat([values, floor.expand(len(round.missing), *values.shape[1:])])
         phi[asked] = self.alpha * phi[asked] + self.beta * values
 
@@ -184,6 +186,7 @@ class SFedAvg(FedAvg):
         return values
 
     def _enumerate(self, m: int) -> bool:
+        # Exact values cost no more than the orders may: an order shares its ends with the others.
         if self.exact is None:
             return m <= 20 and 2**m <= self.permutations * (m - 1) + 2
         return self.exact
