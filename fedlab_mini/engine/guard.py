@@ -42,6 +42,7 @@ def starting_model(
     instance("local", local, LocalSGD, "fm.LocalSGD(...)")
     local.rate(whole("rounds", rounds))  # that of the last round must be finite
     net.check(fed.x, fed.classes)
+    # The data's type and device decide those of the whole training.
     if theta is None:
         return net.init(seed, dtype=fed.x.dtype, device=fed.x.device)
     return reals("theta", theta, [net.P], dtype=fed.x.dtype).to(fed.x.device)
@@ -77,6 +78,7 @@ class Blame:
 
     def note(self, t: int, culprits: list[int], unblamed: int) -> None:
         """After a round: ids of those who are to blame, and how many others were left out."""
+        # A client that lies every round is worth one line, not one a round.
         newly_left_out = [k for k in culprits if not self.rounds_left_out[k]]
         self.rounds_left_out.update(culprits)
         if newly_left_out:
@@ -119,6 +121,7 @@ class Session:
         if isinstance(self.strategy, type) or not hasattr(self.strategy, "aggregate"):
             wrong = shown(self.strategy)
             raise TypeError(f"strategy: expected one such as fm.FedAvg(), got {wrong}")
+        # Before the mark is taken: a strategy sets its state here.
         self.strategy.start(self.server)
         check_started(self.strategy)
         # What cannot be copied is refused now, not after the last round.
@@ -131,6 +134,7 @@ class Session:
             work, strategy = self.workers.mark(), self.strategy
             self.mark = files.mark("train", work, strategy=strategy, theta=fresh.theta)
             log = resume(self.checkpoint, self.mark, strategy, fresh, rounds)
+        # Also at the start, where clients have nothing to take back yet.
         self.workers.restore(log.client_memory)
         return log
 
@@ -161,6 +165,7 @@ def own_copy(strategy: Strategy, server: Server) -> Strategy:
 def check_started(strategy: Any) -> None:
     """After ``start``: constructor and start of the base have run; TypeError otherwise."""
     class_name = type(strategy).__name__
+    # An __init__ of one's own hides the one that a dataclass writes.
     if dataclasses.is_dataclass(strategy):
         fields = [field.name for field in dataclasses.fields(strategy)]
         unset = [name for name in fields if name not in vars(strategy)]
@@ -197,6 +202,7 @@ def check_remembered(strategy: Any, untrained: Any) -> None:
     untrained  a copy from before round 1. Attributes whose names begin with "_" may be lost
     """
     restored, class_name = copy.copy(untrained), type(strategy).__name__
+    # What a resumed training would begin with, beside what this one has.
     restored.load_state_dict(strategy.state_dict())
     forgotten = [
         name

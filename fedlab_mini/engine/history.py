@@ -24,6 +24,7 @@ def frame(index: str | None = None, **columns: Tensor) -> pandas.DataFrame:
     """Columns [N] of any device as a pandas table; ``index`` names its rows, ids 0..N-1."""
     import pandas  # here, since it takes a second to import
 
+    # Pandas reads no tensors of other devices.
     table = pandas.DataFrame({name: column.cpu().numpy() for name, column in columns.items()})
     return table if index is None else table.rename_axis(index)
 
@@ -123,6 +124,7 @@ class Log:
     def history(self, strategy: Strategy, seconds: float, labels: Tensor) -> History:
         """What the training leaves behind after this many seconds of this call."""
         cost = Cost(self.client_epochs, strategy.evaluations, self.seconds + seconds)
+        # Stacked only now: a round appends, and copies nothing.
         columns = self.columns()
         return History(**columns, theta=self.theta, strategy=strategy, cost=cost, labels=labels)
 
@@ -155,6 +157,7 @@ def resume(
     saved = files.begin(path, mark)
     if saved is None:
         return fresh
+    # The strategy's state at an earlier round is not in the file.
     if (done := len(saved["scores"])) > rounds:
         raise ValueError(f"checkpoint: {path} holds {done} rounds, {rounds} asked")
     arrays = {name: torch.from_numpy(array) for name, array in saved.items()}

@@ -70,6 +70,7 @@ def simulate(
     runs, rounds, clients = participation.shape
     theta = guard.starting_model(fed, net, rounds, local, seed, theta)
     guard.warn_unusable_data(fed)
+    # Part of the mark below: blocks of another size would add up in another order.
     block_runs = block_size(fed, net, theta, participation, local)
     asked = {
         "participation": participation,
@@ -134,6 +135,7 @@ def block_size(
 ) -> int:
     """How many runs a block has, so that its memory is bounded."""
     run_bytes = 3 * net.P * theta.element_size()  # its model, its step, the step before
+    # Whole clients have the same minibatches in every run.
     if ((participation > 0) & (participation < 1)).any():
         run_bytes += 24 * len(fed.y) * local.epochs  # every share has minibatches of its own
     return min(RUNS, max(1, BLOCK_BYTES // run_bytes))
@@ -195,6 +197,7 @@ class Block:
                 updates = updates.where(verdict.usable.to(updates.device)[:, None], 0)
                 self.blamed[client[positions][verdict.blamed]] = True
                 self.diverged[runs[verdict.unblamed]] = True
+            # In place: the stack is overwritten next, and memory is the limit here.
             weighted = updates.mul_(weights.to(updates)[:, None])
             steps.index_add_(0, runs.to(steps.device), weighted)
             samples.index_add_(0, runs, weights)

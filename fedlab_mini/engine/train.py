@@ -86,6 +86,7 @@ class Training:
         after  is called with every round's number, the log up to it, ids that sent nothing usable
         """
         session = guard.Session(self.workers, self.server, self.strategy, checkpoint)
+        # The model before round 1 is the first entry; a checkpoint brings its own.
         self._evaluate()
         self.log = session.resume(self.log, rounds)
         for t in progress.bar(range(self.log.rounds + 1, rounds + 1), "rounds"):
@@ -103,10 +104,12 @@ class Training:
         chosen = distinct_ids("clients", self.strategy.select(t), self.server.clients)
 
         clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
+        # A client that is left out below has trained all the same: its epochs count.
         passes = [self.local.passes(size) for size in workers.sizes[clients].tolist()]
         log.client_epochs += sum(passes)
 
         clients, updates, unblamed = self._leave_out_unusable(clients, updates, t)
+        # An unblamed client sent what it could: it is neither used nor missing.
         missing = chosen[~torch.isin(chosen, torch.cat([clients, unblamed]))]
 
         sizes = workers.sizes[clients]
@@ -131,6 +134,7 @@ class Training:
     def _aggregate(self, round: Round) -> Tensor:
         """The strategy's new model [P]; the old one where nothing came that counts."""
         strategy, theta = self.strategy, round.theta
+        # Nobody's weight is carried over from the round before.
         strategy.applied = torch.zeros(self.server.clients, dtype=theta.dtype, device=theta.device)
         if len(round.clients) == 0:
             return theta
@@ -145,6 +149,7 @@ class Training:
 
     def _exchange_messages(self, t: int) -> None:
         """What the strategy asks of clients beside training; it hears who changed labels."""
+        # A strategy that has nothing to say may lack the method.
         ask_message = getattr(self.strategy, "message", None)
         message = None if ask_message is None else ask_message(t)
         if message is None:
@@ -163,6 +168,7 @@ class Training:
         selected = torch.zeros(clients, dtype=torch.bool)
         selected[chosen] = True
         log.selected.append(selected)
+        # Labels may have changed on a message in this round.
         log.client_memory = self.workers.memory
         self._evaluate()
 
@@ -206,6 +212,7 @@ class InProcess:
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Ids of those that can take part, and their updates [m, P] in round ``t``."""
+        # A client whose data are not finite is never asked: it is missing.
         able = [k for k in chosen.tolist() if k not in self.fed.unusable]
         able_ids = torch.tensor(able, dtype=torch.long)
         updates = round_updates(
@@ -221,6 +228,7 @@ class InProcess:
                 continue
             x, y = fed.client(k)
             samples = slice(*fed.offsets[k : k + 2].tolist())
+            # Copies, so that an answer cannot write into the federation.
             original = self.original_labels[samples].clone()
             answer = message.answer(self.net, theta, x, original, y.clone())
             renamed = checked_labels(answer, k, len(y), fed.classes).to(labels)

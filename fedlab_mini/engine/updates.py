@@ -40,6 +40,7 @@ def samples_used(fed: Federation, shares: Tensor) -> Tensor:
     fractional_counts = shares.double() * fed.sizes * (1 - 1e-7)
     counts = torch.ceil(fractional_counts).clamp_(max=fed.sizes).long()
     counts = torch.where(shares >= 1, fed.sizes, counts)
+    # A share above 0 is at least one sample, however small the client.
     counts[(shares > 0) & (counts == 0)] = 1
     counts[..., sorted(fed.unusable)] = 0
     return counts
@@ -191,6 +192,7 @@ class UsableUpdates:
         suspect = ~(lengths <= ordinary)
         if not suspect.any():
             return None
+        # Only runs with a suspect cost the server a training of its own.
         runs = run[suspect].unique()
         own_lengths = self._own_lengths(thetas, runs, t)
         limits = torch.full([len(thetas)], ordinary, dtype=torch.float64)
@@ -198,6 +200,7 @@ class UsableUpdates:
         usable = lengths <= limits[run]
         model_lengths = torch.linalg.vector_norm(thetas, dim=1).cpu()
         sound = model_lengths <= DIVERGED * self.first_length
+        # Where the server's own training diverges too, the model is at fault.
         sound[runs] &= own_lengths < torch.inf
         return Verdict(usable, ~usable & sound[run])
 

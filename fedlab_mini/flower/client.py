@@ -73,6 +73,7 @@ def client_app(
     @app.query("join")
     def join(message: Message, context: Context) -> Message:
         node = node_for(context, {"client": -1})
+        # Said before the first round, so that the server need not ask in vain.
         usable, attacks = bool(torch.isfinite(node.x).all()), node.attack is not None
         introduction = pack(client=node.k, size=len(node.y), usable=usable, step=attacks)
         return Message(introduction, reply_to=message)
@@ -110,6 +111,7 @@ class PartOfShuffles(Shuffles):
         """As `Shuffles.shuffled`, of the client's samples only."""
         generator = stream(self.seed, purpose, *index)
         order = torch.randperm(self.total, generator=generator).numpy() - self.offset
+        # Of the federation's order the client's own part remains, in that order.
         return order[(order >= 0) & (order < len(self.owner))]
 
     def one_pass(self, t: int, epoch: int, layout: Layout) -> np.ndarray:
@@ -184,6 +186,7 @@ class Node:
     def update(self) -> Tensor:
         """What the client sends, [P]: the same as in a training in one process."""
         task, theta, t = self.task, self.theta, self.task["t"]
+        # Other samples than at the start would be other minibatches for all.
         if task["size"] != len(self.y):
             raise ValueError(f"size: expected {task['size']} samples, there are {len(self.y)}")
         _, labels = self.labels()
@@ -208,6 +211,7 @@ class Node:
         answer = message.answer(self.net, self.theta, self.x, self.y.clone(), current.clone())
         renamed = checked_labels(answer, self.k, len(current), self.net.outputs(self.x)).to(current)
         changed = not torch.equal(renamed, heard)
+        # Also what takes a change back that the server has heard of.
         if changed or not torch.equal(renamed, current):
             self.memory.add(renamed)
         return changed

@@ -93,6 +93,7 @@ class Nodes:
         while (
             len(self.introductions) < wanted and (seconds_left := deadline - time.monotonic()) > 0
         ):
+            # Flower tells nobody when a node appears; one has to look.
             time.sleep(0.2)
             self._welcome(seconds_left)
         absent = set(range(wanted)) - set(self.introductions)
@@ -100,6 +101,7 @@ class Nodes:
             LOGGER.warning("client %s has not joined; the training begins without", names(absent))
         for client, introduction in sorted(self.introductions.items()):
             self.table[SIZE, client] = introduction.size
+        # As in a federation of one process: client after client, by id.
         self.table[OFFSET] = self.sizes.cumsum(0) - self.sizes
         self.table[TOTAL] = self.sizes.sum()
 
@@ -110,6 +112,7 @@ class Nodes:
         self._wait_for(chosen)
         tasks = {}
         for client in self._able(chosen):
+            # Only an attacker that replays the step has a use for it.
             previous = last_step if self.introductions[client].wants_last_step else None
             place = self._place(client, t)
             tasks[client] = pack(
@@ -173,6 +176,7 @@ class Nodes:
 
     def _assign_place(self, client: int) -> None:
         """A place among all samples for a client that had none when training began."""
+        # After all others, whose minibatches stay what they were.
         if not self.table[SIZE, client]:
             deadline = int((self.table[OFFSET] + self.sizes).max())
             size = self.introductions[client].size
@@ -214,6 +218,7 @@ class Nodes:
         self, kind: str, contents: Mapping[int, RecordDict], t: int
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """What the clients reply, by the id that their node stands for; late ones do not."""
+        # Flower would wait the whole time for a node that is gone.
         online = set(self.grid.get_node_ids())
         node_of = {client: node_id for client, node_id in self.node_of.items() if node_id in online}
         messages = [
@@ -225,6 +230,7 @@ class Nodes:
             client = self.client_of[sender]
             if reply.get("client") != client:
                 LOGGER.warning("round %d: client %d says it is %s", t, client, reply.get("client"))
+            # A late reply to an earlier round is no answer to this one.
             if reply.get("t") == t:
                 yield client, reply
 
@@ -234,6 +240,7 @@ class Nodes:
         """Replies by the node that sent them, the first of each; errors are logged."""
         waiting = {message.metadata.dst_node_id for message in messages}
         replies = self.grid.send_and_receive(messages, timeout=seconds) if messages else []
+        # A fixed order, so that the log reads the same whoever was fast.
         for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
             node_id = reply.metadata.src_node_id
             if node_id not in waiting:

@@ -57,6 +57,7 @@ def message_parts(message: Message, k: int) -> dict[str, Any]:
     if not dataclasses.is_dataclass(message) or isinstance(message, type):
         raise TypeError(f"message: expected a dataclass that can be sent, got {message!r}")
     values = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
+    # Who else is asked is no client's business.
     values["clients"] = torch.tensor([k])
     for name, value in values.items():
         if not isinstance(value, Tensor | bool | int | float | str | np.generic | None):
@@ -70,6 +71,7 @@ def received_message(task: Mapping[str, Any], kinds: Iterable[type]) -> Message:
     for kind in kinds:
         if kind.__name__ == task["kind"]:
             values = _below("message.", task)  # what was None was not sent
+            # Settings cannot hold None: what is absent was None.
             missing = {field.name: None for field in dataclasses.fields(kind)}
             return kind(**(missing | values))
     raise ValueError(f"messages: expected to be asked of {task['kind']} as well")

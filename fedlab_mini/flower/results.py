@@ -52,6 +52,7 @@ class Report:
             }
         )
         for name, table in {"scores.csv": history.to_frame(), "clients.csv": clients}.items():
+            # A reader of the folder never finds half a table.
             with whole_file(folder / name) as path:
                 table.to_csv(path, index=False)
 

@@ -64,6 +64,7 @@ def server_app(
     local = LocalSGD() if local is None else local
     number("timeout", timeout, 0, ends="(]")
     number("patience", patience, 0, ends="(]")
+    # Refused when the app is made, not when its run begins.
     own = server_samples(net, validation, test)
     theta = starting_model(own, net, rounds, local, seed)
     registered = clients if isinstance(clients, Mapping) else None
@@ -76,6 +77,7 @@ def server_app(
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         nodes = Nodes(grid, server, own.test, registered, local, timeout)
+        # Minibatches depend on all sizes: the first round waits for everybody.
         nodes.gather(patience)
         report = Report(nodes, strategy, rounds, None if results is None else Path(results))
         training = Training(server, nodes, strategy, local, theta, own.test)

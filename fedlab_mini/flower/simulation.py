@@ -60,6 +60,7 @@ def train(
         patience=120,  # the first messages start Ray's workers
     )
     _start(ray)
+    # One core a node: small models gain nothing from more.
     one_core = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
     run_simulation(server, client_app(fed, net), fed.clients, backend_config=one_core)
     assert server.history is not None
