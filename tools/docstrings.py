@@ -1,20 +1,16 @@
 """Sphinx extension: the package's docstrings as a page, each public name with its example.
 
 The first paragraph stays one; the table of arguments below it becomes a list of terms, which fits
-any width. A module's docstring is prose throughout. Examples stand in `book/examples.txt`; a build
-runs them all, and ends where one does not give what the page would show.
+any width. A module's docstring is prose throughout. Examples stand in `book/examples.txt`, and
+`tests/tools/test_api_page.py` runs them.
 """
 
 from __future__ import annotations
 
-import doctest
-import os
 import re
 from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 CODE = re.compile(r"(`+)(.+?)\1")
 SPECIAL = re.compile(r"([*|_\\])")
@@ -82,20 +78,6 @@ def examples(path: Path) -> dict[str, str]:
     return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
 
 
-def wrong(name: str, text: str) -> str:
-    """What an example gives in place of what it says; "" if it holds."""
-    import torch
-
-    import fedlab_mini
-
-    told: list[str] = []
-    start = {"torch": torch, "fm": fedlab_mini}
-    test = doctest.DocTestParser().get_doctest(text + "\n", start, name, "book/examples.txt", 0)
-    with TemporaryDirectory() as results, patch.dict(os.environ, FEDLAB_RESULTS=results):
-        doctest.DocTestRunner(verbose=False).run(test, out=told.append)
-    return "".join(told)
-
-
 def rewrite(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Turn a docstring, in place, into what the reference page shows."""
     first, *rest = paragraphs(lines) or [[]]
@@ -108,15 +90,7 @@ def rewrite(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
         lines += [".. code-block:: pycon", "", *("   " + x for x in example.splitlines()), ""]
 
 
-def check(app: Any) -> None:
-    """Read the examples and run each; an error with all that do not hold."""
-    app.examples.update(examples(Path(app.srcdir) / "book/examples.txt"))
-    if told := "".join(wrong(name, text) for name, text in app.examples.items()):
-        raise RuntimeError(f"book/examples.txt:\n{told}")
-
-
 def setup(app: Any) -> dict[str, bool]:
-    app.examples = {}
-    app.connect("builder-inited", check)
+    app.examples = examples(Path(app.srcdir) / "book/examples.txt")
     app.connect("autodoc-process-docstring", rewrite)
     return {"parallel_read_safe": True}

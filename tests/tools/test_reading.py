@@ -95,15 +95,6 @@ def test_chapter_shows_no_solution(source):
     assert everything.count(f"](solutions/{source.stem}.ipynb)") == len(heads)
 
 
-@each
-def test_notebooks_and_text_hold_the_same(source):
-    whole = reading.compose(source)
-    text = [cell.source for cell in chapters.read_text(source).cells if cell.cell_type == "code"]
-    assert [cell.source for cell in whole.cells if cell.cell_type == "code"] == text
-    for path, made in reading.texts(source, whole).items():
-        assert path.read_text(encoding="utf-8") == made
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
