@@ -77,7 +77,7 @@ def _scores(asked: argparse.Namespace) -> pandas.DataFrame:
         asked.rounds,
         net=network(asked.net),
         validation=validation,
-        methods={written: known[name] for written, name in chosen.items()},
+        methods={written: known[name] for written, name in chosen.items()},  # type: ignore[misc]
         metric=asked.metric,
         seed=asked.seed,
     )

@@ -7,8 +7,7 @@ way in which chapters call ``tables.table``.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -21,6 +20,19 @@ from .. import checks
 from ..judge.evidence import Interval, interval
 from ..judge.removal import RemovalCurves
 from ..worlds.federation import Federation
+from .canvas import (
+    check_labels,
+    check_texts,
+    columns_of,
+    draw_legend,
+    finished,
+    labelled,
+    line_look,
+    mark_clients,
+    new_figure,
+    places_of,
+    shown_label,
+)
 from .styles import CORRUPTED, EXACT, LINES, MARKERS, Style, client_colour, styles
 from .tables import Table as Table
 from .tables import table as table
@@ -39,26 +51,26 @@ def curves(
 
     log  both axes are logarithmic
     """
-    _check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
+    check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
     log = checks.flag("log", log)
-    by_label = _labelled("lines", lines, "T", "...")
+    by_label = labelled("lines", lines, "T", "...")
     runs = {label: values.reshape(-1, values.shape[-1]) for label, values in by_label.items()}
-    places = {label: _places(x, values.shape[1]) for label, values in runs.items()}
-    figure, (axis,) = _figure()
+    places = {label: places_of(x, values.shape[1]) for label, values in runs.items()}
+    figure, (axis,) = new_figure()
     for label, style in styles(runs).items():
         values, at = runs[label], places[label]
         if len(values) > 1:
             axis.plot(at, values.T, style.line, color=style.colour, alpha=0.3, linewidth=0.8)
-        look = _look(style, markersize=5, markevery=max(1, values.shape[1] // 8))
-        axis.plot(at, values.mean(0), label=_shown(label), **look)
+        look = line_look(style, markersize=5, markevery=max(1, values.shape[1] // 8))
+        axis.plot(at, values.mean(0), label=shown_label(label), **look)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
     if log:
         axis.set(xscale="log", yscale="log")
     elif x is None:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _legend(figure, axis)
+    draw_legend(figure, axis)
     ends = [f"{label} {float(values[:, -1].mean()):.2f}" for label, values in runs.items()]
-    return _done(
+    return finished(
         figure,
         f"{ylabel.capitalize()} against {xlabel}.",
         f"Lines of {ylabel} against {xlabel}; at the end: {', '.join(ends)}.",
@@ -78,15 +90,15 @@ def panels(
     lines[name][label]  [seeds, n] at the places x [n], on a logarithmic axis
     chance              a dashed line; what is shown is then a share, from 0 to 1
     """
-    _check_texts(xlabel=xlabel, ylabel=ylabel)
+    check_texts(xlabel=xlabel, ylabel=ylabel)
     at = checks.reals("x", x, ["n"], dtype=torch.float64).tolist()
     chance = None if chance is None else checks.number("chance", chance, 0, 1)
     checks.instance("lines", lines, Mapping, "{name: {label: values}}")
     shape = ("seeds", len(at))
-    pictures = {name: _labelled(f"lines[{name!r}]", part, *shape) for name, part in lines.items()}
-    _check_labels("lines", pictures)
+    pictures = {name: labelled(f"lines[{name!r}]", part, *shape) for name, part in lines.items()}
+    check_labels("lines", pictures)
     looks = styles(label for picture in pictures.values() for label in picture)
-    figure, axes = _figure(7.6, 1.8, len(pictures))
+    figure, axes = new_figure(7.6, 1.8, len(pictures))
     ends = []
     for axis, (name, picture) in zip(axes, pictures.items(), strict=True):
         for label, values in picture.items():
@@ -102,7 +114,7 @@ def panels(
     _share_axes(axes)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
-    return _done(
+    return finished(
         figure,
         f"{ylabel.capitalize()} against {xlabel}: means over seeds with 95 % intervals.",
         f"Small pictures of {ylabel} against {xlabel}; at the end: {'; '.join(ends)}.",
@@ -116,13 +128,13 @@ def _band(
     intervals = [interval(column) for column in values.T]
     lows, highs = [found.low for found in intervals], [found.high for found in intervals]
     axis.fill_between(at, lows, highs, color=style.colour, alpha=0.2)
-    axis.plot(at, values.mean(0), label=_shown(label), **_look(style, markersize=4))
+    axis.plot(at, values.mean(0), label=shown_label(label), **line_look(style, markersize=4))
     return intervals[-1]
 
 
 def _share_axes(axes: Sequence[plt.Axes]) -> None:
     """One scale for all panels; its numbers stand at the left and at the bottom only."""
-    columns = _columns(len(axes))
+    columns = columns_of(len(axes))
     limits = [axis.get_ylim() for axis in axes]
     lowest, highest = min(low for low, _ in limits), max(high for _, high in limits)
     for place, axis in enumerate(axes):
@@ -146,14 +158,11 @@ def by_client(
     values [T, K]  one column a client
     corrupted      their ids, or {id: what is wrong with it}
     """
-    _check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
+    check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
     values = checks.reals("values", values, ["T", "K"], dtype=torch.float64, finite=False).cpu()
     clients = values.shape[1]
-    named = isinstance(corrupted, Mapping)
-    ids = checks.distinct_ids("corrupted", list(corrupted) if named else corrupted, clients)
-    marks = corrupted if named else dict.fromkeys(ids.tolist(), "corrupted")
-    _check_texts(**{f"corrupted[{client}]": mark for client, mark in marks.items()})
-    figure, (axis,) = _figure()
+    marks = _marks(corrupted, clients)
+    figure, (axis,) = new_figure()
     kinds = list(dict.fromkeys(marks.values()))
     for client, line in enumerate(values.T):
         look: dict[str, Any] = {"color": client_colour(client), "linewidth": 1.2}
@@ -170,11 +179,21 @@ def by_client(
         figure.legends[0].get_texts()[client].set_color(CORRUPTED)
     wrongs = [f"client {client} is {mark}" for client, mark in marks.items()]
     told = "; ".join(wrongs) or "none is corrupted"
-    return _done(
+    return finished(
         figure,
         f"{ylabel.capitalize()} of {clients} clients against {xlabel}.",
         f"One line of {ylabel} a client against {xlabel}, {clients} clients; {told}.",
     )
+
+
+def _marks(corrupted: Iterable[int] | Mapping[int, str], clients: int) -> dict[int, str]:
+    """What is wrong with each corrupted client, by its id."""
+    if not isinstance(corrupted, Mapping):
+        ids = checks.distinct_ids("corrupted", corrupted, clients).tolist()
+        return dict.fromkeys(ids, "corrupted")
+    checks.distinct_ids("corrupted", list(corrupted), clients)
+    check_texts(**{f"corrupted[{client}]": mark for client, mark in corrupted.items()})
+    return dict(corrupted)
 
 
 def _spoilt(kind: int) -> dict[str, Any]:
@@ -190,17 +209,17 @@ def _spoilt(kind: int) -> dict[str, Any]:
 
 def holdings(fed: Federation, *, title: str = "") -> Figure:
     """Who holds what: a grid of clients by classes, darker where a client holds more samples."""
-    _check_texts(title=title)
+    check_texts(title=title)
     counts = checks.instance("fed", fed, Federation, "a Federation").label_counts
-    figure, (axis,) = _figure(height=0.9 + 0.28 * fed.classes)
+    figure, (axis,) = new_figure(height=0.9 + 0.28 * fed.classes)
     axis.grid(False)
     image = axis.imshow(counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0, interpolation="none")
     figure.colorbar(image, ax=axis, label="samples")
     axis.set(ylabel="class", title=title, yticks=range(fed.classes))
-    _client_axis(axis, fed.clients, fed.corrupted)
+    mark_clients(axis, fed.clients, fed.corrupted)
     fewest, most = int(fed.sizes.min()), int(fed.sizes.max())
     classes = float((counts > 0).sum(1).double().mean())
-    return _done(
+    return finished(
         figure,
         f"Samples of each class held by each of {fed.clients} clients.",
         f"Grid of {fed.clients} clients by {fed.classes} classes; a client holds {fewest} to "
@@ -221,13 +240,13 @@ def scores(
     values  [K] numbers a label; stderr  the same for the labels that have standard errors
     The bars of a single method have the colours of the clients
     """
-    _check_texts(ylabel=ylabel, title=title)
-    heights = _labelled("values", values, "K")
+    check_texts(ylabel=ylabel, title=title)
+    heights = labelled("values", values, "K")
     clients = len(next(iter(heights.values())))
-    heights = _labelled("values", heights, clients)
-    errors_by_label = {} if stderr is None else _labelled("stderr", stderr, clients, least=0)
+    heights = labelled("values", heights, clients)
+    errors_by_label = {} if stderr is None else labelled("stderr", stderr, clients, least=0)
     ids = checks.distinct_ids("corrupted", corrupted, clients).tolist()
-    figure, (axis,) = _figure()
+    figure, (axis,) = new_figure()
     width = 0.8 / len(heights)
     for place, (label, style) in enumerate(styles(heights).items()):
         offset = (place - (len(heights) - 1) / 2) * width
@@ -235,17 +254,17 @@ def scores(
         error = errors_by_label[label].tolist() if label in errors_by_label else None
         own_colours = [client_colour(client) for client in range(clients)]
         colour = style.colour if len(heights) > 1 else own_colours
-        look: dict[str, Any] = {"color": colour, "label": _shown(label), "capsize": 2}
+        look: dict[str, Any] = {"color": colour, "label": shown_label(label), "capsize": 2}
         bars = axis.bar(at, heights[label].tolist(), width, yerr=error, **look)
         for client in ids:
             bars[client].set(hatch="//", edgecolor=CORRUPTED, linewidth=1.5)
     axis.axhline(0, color="0.3", linewidth=0.8)
-    _client_axis(axis, clients, ids)
+    mark_clients(axis, clients, ids)
     axis.set(ylabel=ylabel, title=title)
     if len(heights) > 1:
-        _legend(figure, axis)
+        draw_legend(figure, axis)
     lowest = [f"{label}: lowest is client {int(row.argmin())}" for label, row in heights.items()]
-    return _done(
+    return finished(
         figure,
         f"{ylabel.capitalize()} of {clients} clients.",
         f"Bars of {ylabel} for {clients} clients. {'; '.join(lowest)}.",
@@ -265,23 +284,24 @@ def dots(
     values     [seeds] numbers a label; at least 2 seeds give an interval (`evidence.interval`)
     reference  vertical lines by name, such as {"chance": 0.5}
     """
-    _check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
-    seeds = _labelled("values", values, "seeds")
-    references = {} if reference is None else _labelled("reference", reference, empty=True)
-    figure, (axis,) = _figure(height=1.1 + 0.42 * len(seeds))
+    check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
+    seeds = labelled("values", values, "seeds")
+    references = {} if reference is None else labelled("reference", reference, empty=True)
+    figure, (axis,) = new_figure(height=1.1 + 0.42 * len(seeds))
     told = []
     for row, (label, style) in enumerate(styles(seeds).items()):
         told.append(f"{label} {_dots_row(axis, row, seeds[label], style.colour)}")
     for name, place in references.items():
         axis.axvline(float(place), color="0.5", linestyle="--", linewidth=1)
+        # Above the axes, where no dot can be.
         above: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "va": "bottom"}
-        top = {"xycoords": axis.get_xaxis_transform(), "ha": "center"}
-        axis.annotate(name, (float(place), 1), **top, **above)  # clear of all dots
-    axis.set_yticks(range(len(seeds)), [_shown(label) for label in seeds])
+        above |= {"xycoords": axis.get_xaxis_transform(), "ha": "center"}
+        axis.annotate(name, (float(place), 1), **above)
+    axis.set_yticks(range(len(seeds)), [shown_label(label) for label in seeds])
     axis.set(xlabel=xlabel, ylabel=ylabel, ylim=(len(seeds) - 0.4, -0.6))
     axis.set_title(title, pad=20 if references else None)
     axis.grid(axis="x", color="0.9", linewidth=0.8)
-    return _done(
+    return finished(
         figure,
         f"{xlabel.capitalize()}: a dot a seed; below it the mean and its 95 % interval.",
         f"Rows of dots, {xlabel}; mean and interval: {'; '.join(told)}.",
@@ -314,24 +334,26 @@ def errors(
 
     evaluations, error  [n] numbers a label, the same labels in both
     """
-    _check_texts(ylabel=ylabel, title=title)
-    counts, error = _labelled("evaluations", evaluations, "n"), _labelled("error", error, "n")
+    check_texts(ylabel=ylabel, title=title)
+    counts, error = labelled("evaluations", evaluations, "n"), labelled("error", error, "n")
     if {label: len(row) for label, row in counts.items()} != {
         label: len(row) for label, row in error.items()
     }:
         raise ValueError("error: expected as many numbers of each label as evaluations has")
-    figure, (axis,) = _figure()
+    figure, (axis,) = new_figure()
     for label, style in styles(counts).items():
-        axis.loglog(counts[label], error[label], label=_shown(label), **_look(style, markersize=5))
+        axis.loglog(
+            counts[label], error[label], label=shown_label(label), **line_look(style, markersize=5)
+        )
     if exact_at is not None:
         place = checks.whole("exact_at", exact_at)
         axis.axvline(place, color=EXACT, linestyle="--", linewidth=1)
         text: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 90}
         axis.annotate(f"exact: {place}", (place, axis.get_ylim()[1]), **text)
     axis.set(xlabel="coalitions evaluated", ylabel=ylabel, title=title)
-    _legend(figure, axis)
+    draw_legend(figure, axis)
     best = min(error, key=lambda label: float(error[label][-1]))
-    return _done(
+    return finished(
         figure,
         "Error of each estimator against its number of evaluations.",
         f"Error against evaluations, logarithmic axes; the lowest at the end is {best}.",
@@ -340,21 +362,23 @@ def errors(
 
 def removal(results: Mapping[str, RemovalCurves], *, title: str = "") -> Figure:
     """Test accuracy without the highest-scored and without the lowest-scored clients."""
-    _check_texts(title=title)
-    _check_labels("results", checks.instance("results", results, Mapping, "{label: curves}"))
+    check_texts(title=title)
+    check_labels("results", checks.instance("results", results, Mapping, "{label: curves}"))
     for label, result in results.items():
         checks.instance(f"results[{label!r}]", result, RemovalCurves, "what removal_curves returns")
-    figure, axes = _figure(7.6, 3.4, 2)
+    figure, axes = new_figure(7.6, 3.4, 2)
     axes[1].sharey(axes[0])
     for axis, side in zip(axes, ("highest", "lowest"), strict=True):
         for label, style in styles(results).items():
             result = results[label]
-            axis.plot(result.removed, getattr(result, side), label=_shown(label), **_look(style))
+            axis.plot(
+                result.removed, getattr(result, side), label=shown_label(label), **line_look(style)
+            )
         axis.set(xlabel=f"{side}-scored clients removed", ylabel="test accuracy")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _legend(figure, axes[0])
+    draw_legend(figure, axes[0])
     figure.suptitle(title)
-    return _done(
+    return finished(
         figure,
         "Test accuracy after retraining without the best and without the worst clients.",
         "Two panels: test accuracy against the number of best, and of worst, clients removed.",
@@ -367,10 +391,10 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
     Each row is scaled to shares; the diagonal holds the recall of every class. ``rows`` names what
     the rows are where they are not true classes, e.g. a client's labels
     """
-    _check_texts(rows=rows, title=title)
-    counts_by_label = _labelled("tables", tables, "classes", "classes")
+    check_texts(rows=rows, title=title)
+    counts_by_label = labelled("tables", tables, "classes", "classes")
     panels = len(counts_by_label)
-    figure, axes = _figure(1.2 + 2.6 * _columns(panels), 3.0, panels)
+    figure, axes = new_figure(1.2 + 2.6 * columns_of(panels), 3.0, panels)
     for axis, (label, counts) in zip(axes, counts_by_label.items(), strict=True):
         shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
         image = axis.imshow(shares.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none")
@@ -383,104 +407,8 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
         f"{label} {float(counts.diagonal().sum() / counts.sum()):.2f}"
         for label, counts in counts_by_label.items()
     ]
-    return _done(
+    return finished(
         figure,
         f"Confusion matrices: {rows} against predicted class.",
         f"Confusion matrices; share of right predictions: {', '.join(right)}.",
     )
-
-
-def _check_texts(**texts: object) -> None:
-    for name, words in texts.items():
-        checks.text(name, words)
-
-
-def _check_labels(name: str, by_label: Mapping[Any, object]) -> None:
-    if not by_label:
-        raise ValueError(f"{name}: expected at least one label")
-    for label in by_label:
-        checks.text(f"{name}: label", label)
-
-
-def _labelled(
-    name: str,
-    by_label: Mapping[str, Any],
-    *shape: int | str,
-    empty: bool = False,
-    least: float = -math.inf,
-) -> dict[str, Tensor]:
-    """Numbers of a shape by label, as float64; refuses what is no mapping, empty or of no shape."""
-    checks.instance(name, by_label, Mapping, "{label: values}")
-    if not empty:
-        _check_labels(name, by_label)
-    values = {
-        label: checks.reals(
-            f"{name}[{label!r}]", row, shape, dtype=torch.float64, finite=False
-        ).cpu()
-        for label, row in by_label.items()
-    }
-    for label, row in values.items():
-        if not row.numel() or (row < least).any():
-            raise ValueError(f"{name}[{label!r}]: expected numbers")
-    return values
-
-
-def _places(x: Sequence[float] | Tensor | None, count: int) -> Any:
-    return range(count) if x is None else checks.reals("x", x, [count], finite=False)
-
-
-def _look(style: Style, **more: Any) -> dict[str, Any]:
-    return {"color": style.colour, "marker": style.marker, "linestyle": style.line, **more}
-
-
-def _shown(label: str) -> str:
-    """A label that matplotlib's legends show, also where it begins with an underscore."""
-    return f"\u200b{label}" if label.startswith("_") else label
-
-
-def _columns(panels: int) -> int:
-    """How many panels stand in a row."""
-    return 2 if panels == 4 else min(panels, 3)
-
-
-def _figure(
-    width: float = 5.0, height: float = 3.3, panels: int = 1
-) -> tuple[Figure, list[plt.Axes]]:
-    """A figure with its panels, of this height each; in inches."""
-    columns = _columns(panels)
-    rows = math.ceil(panels / columns)
-    size = (width, height * rows)
-    figure, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    axes = list(grid.flat)
-    for axis in axes[panels:]:
-        axis.remove()
-    for axis in axes[:panels]:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(axis="y", color="0.9", linewidth=0.8)
-        axis.set_axisbelow(True)
-    return figure, axes[:panels]
-
-
-def _done(figure: Figure, caption: str, alt: str) -> Figure:
-    vars(figure).update(caption=caption, alt=alt)
-    plt.close(figure)  # shown once, where the caller shows it
-    return figure
-
-
-def _legend(figure: Figure, axis: plt.Axes) -> None:
-    """The labels: in the picture, or beside it where they are many."""
-    handles, labels = axis.get_legend_handles_labels()
-    if len(labels) <= 8:
-        axis.legend(frameon=False)
-    else:
-        figure.legend(handles, labels, loc="outside right upper", frameon=False)
-
-
-def _client_axis(axis: plt.Axes, clients: int, corrupted: Collection[int]) -> None:
-    """Ticks for clients; the corrupted ones are marked by word or sign and in vermilion."""
-    mark = "corrupted" if clients <= 5 else "×"
-    names = [f"{k}\n{mark}" if k in corrupted else str(k) for k in range(clients)]
-    axis.set_xticks(range(clients), names)
-    for client in corrupted:
-        axis.get_xticklabels()[client].set_color(CORRUPTED)
-    axis.set_xlabel("client" if clients <= 5 or not corrupted else "client (×: corrupted)")

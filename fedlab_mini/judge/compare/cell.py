@@ -148,7 +148,8 @@ class Bench:
 
     def measured(self, name: str) -> Measured:
         """All measures of one method: what it costs, how stable it is, how near to the truth."""
-        method, client_epochs = self.methods[name], self.experiment.client_epochs
+        method = self.methods[name]
+        client_epochs: float = self.experiment.client_epochs
         if isinstance(method, Retrained):
             # All of these share one game: a training that two of them ask for is done once.
             start = time.process_time()

@@ -97,8 +97,13 @@ def rare_class(source: str, seed: int) -> Made:
 
 def _rebuilt(fed: Federation, dataset: Dataset, pairs: list[tuple[Tensor, Tensor]]) -> Made:
     """Other clients before the same server."""
-    server = {"validation": fed.validation, "test": fed.test}
-    rebuilt = Federation.from_datasets(pairs, **server, classes=dataset.classes, name=dataset.name)
+    rebuilt = Federation.from_datasets(
+        pairs,
+        validation=fed.validation,
+        test=fed.test,
+        classes=dataset.classes,
+        name=dataset.name,
+    )
     return rebuilt, _net(dataset)
 
 

@@ -1,0 +1,114 @@
+"""Canvas: what all figure functions share: checked input, an empty figure, its legend, its words.
+
+Above: plots. Below: styles, checks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from .. import checks
+from .styles import CORRUPTED, Style
+
+
+def check_texts(**texts: object) -> None:
+    for name, words in texts.items():
+        checks.text(name, words)
+
+
+def check_labels(name: str, by_label: Mapping[Any, object]) -> None:
+    if not by_label:
+        raise ValueError(f"{name}: expected at least one label")
+    for label in by_label:
+        checks.text(f"{name}: label", label)
+
+
+def labelled(
+    name: str,
+    by_label: Mapping[str, Any],
+    *shape: int | str,
+    empty: bool = False,
+    least: float = -math.inf,
+) -> dict[str, Tensor]:
+    """Numbers of a shape by label, as float64; refuses what is no mapping, empty or of no shape."""
+    checks.instance(name, by_label, Mapping, "{label: values}")
+    if not empty:
+        check_labels(name, by_label)
+    values = {
+        label: checks.reals(
+            f"{name}[{label!r}]", row, shape, dtype=torch.float64, finite=False
+        ).cpu()
+        for label, row in by_label.items()
+    }
+    for label, row in values.items():
+        if not row.numel() or (row < least).any():
+            raise ValueError(f"{name}[{label!r}]: expected numbers")
+    return values
+
+
+def places_of(x: Sequence[float] | Tensor | None, count: int) -> Any:
+    return range(count) if x is None else checks.reals("x", x, [count], finite=False)
+
+
+def line_look(style: Style, **more: Any) -> dict[str, Any]:
+    return {"color": style.colour, "marker": style.marker, "linestyle": style.line, **more}
+
+
+def shown_label(label: str) -> str:
+    """A label that matplotlib's legends show, also where it begins with an underscore."""
+    return f"\u200b{label}" if label.startswith("_") else label
+
+
+def columns_of(panels: int) -> int:
+    """How many panels stand in a row."""
+    return 2 if panels == 4 else min(panels, 3)
+
+
+def new_figure(
+    width: float = 5.0, height: float = 3.3, panels: int = 1
+) -> tuple[Figure, list[plt.Axes]]:
+    """A figure with its panels, of this height each; in inches."""
+    columns = columns_of(panels)
+    rows = math.ceil(panels / columns)
+    size = (width, height * rows)
+    figure, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    axes = list(grid.flat)
+    for axis in axes[panels:]:
+        axis.remove()
+    for axis in axes[:panels]:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(axis="y", color="0.9", linewidth=0.8)
+        axis.set_axisbelow(True)
+    return figure, axes[:panels]
+
+
+def finished(figure: Figure, caption: str, alt: str) -> Figure:
+    vars(figure).update(caption=caption, alt=alt)
+    plt.close(figure)  # shown once, where the caller shows it
+    return figure
+
+
+def draw_legend(figure: Figure, axis: plt.Axes) -> None:
+    """The labels: in the picture, or beside it where they are many."""
+    handles, labels = axis.get_legend_handles_labels()
+    if len(labels) <= 8:
+        axis.legend(frameon=False)
+    else:
+        figure.legend(handles, labels, loc="outside right upper", frameon=False)
+
+
+def mark_clients(axis: plt.Axes, clients: int, corrupted: Collection[int]) -> None:
+    """Ticks for clients; the corrupted ones are marked by word or sign and in vermilion."""
+    mark = "corrupted" if clients <= 5 else "×"
+    names = [f"{k}\n{mark}" if k in corrupted else str(k) for k in range(clients)]
+    axis.set_xticks(range(clients), names)
+    for client in corrupted:
+        axis.get_xticklabels()[client].set_color(CORRUPTED)
+    axis.set_xlabel("client" if clients <= 5 or not corrupted else "client (×: corrupted)")
