@@ -132,7 +132,7 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
     rounds, clients = sizes.shape[1:]
     start = [omega, omega.new_full((rounds,), 0.1), accuracy.mean()[None]]
     guess = _guess(torch.cat(start), sizes, accuracy)
-    damping, calm = 1e-2, 0
+    damping, calm_steps = 1e-2, 0
     for _ in range(MOST_STEPS):
         jacobian = _jacobian(guess, sizes)
         gradient = jacobian.T @ guess.error
@@ -149,9 +149,11 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
             damping *= 4
         else:
             break
-        calm = calm + 1 if guess.loss - trial.loss < CALM * guess.loss else 0
-        guess, damping = trial, max(damping / 5, 1e-10)
-        if calm == 3:
+        # One small gain may be a step that was damped too much; three in a row are an end.
+        calm_steps = calm_steps + 1 if guess.loss - trial.loss < CALM * guess.loss else 0
+        guess = trial
+        damping = max(damping / 5, 1e-10)
+        if calm_steps == 3:
             break
     # Damping leaves crumbs of clients that tend to 0; they would count as contributors.
     quality = guess.point[:clients]
@@ -213,6 +215,7 @@ def fit_aam(
     sizes, accuracy = _check_data(sizes, accuracy)
     used = _check_used(used, len(sizes), starts)
     weight = used / (used.sum(1, keepdim=True) * sizes.shape[1])  # of a squared error: [F, S]
+    # Beginning at the mean accuracy, Adam need not travel there first.
     level = (accuracy * weight[:, :, None]).sum((1, 2))
     parameters = _first_parameters(sizes, level, start, seed)
     first_moments = [torch.zeros_like(parameter) for parameter in parameters]

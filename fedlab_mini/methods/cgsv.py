@@ -120,7 +120,7 @@ class CGSV(FedAvg):
         psi = _alignment(unit_updates, step)
         self._learn(round, psi.double().cpu())
         self.record(round, weights, psi)
-        return round.theta + self._rate(lengths, weights) * step
+        return round.theta + self._step_size(lengths, weights) * step
 
     def rewards(self, step: Tensor, beta: float = 1.0) -> Tensor:
         """What each client would be sent: ``step`` [P] without its smallest entries, [K, P].
@@ -154,17 +154,17 @@ class CGSV(FedAvg):
         psi = torch.cat([psi, psi.new_zeros(len(missing))])
         self.times[judged] += 1
         self.psi[judged] = psi
-        their_sum = self.r[judged].sum()
-        if not their_sum > 0:
+        sum_of_shares = self.r[judged].sum()
+        if not sum_of_shares > 0:
             return
-        shares = self.r[judged] / their_sum
+        shares = self.r[judged] / sum_of_shares
         mixed = (
             self._reputation(judged, shares, psi)
             if self.original
             else self._mix(judged, shares, psi)
         )
         if mixed.sum() != 0:
-            self.r[judged] = their_sum * mixed / mixed.sum()
+            self.r[judged] = sum_of_shares * mixed / mixed.sum()
 
     def _mix(self, judged: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
         """gamma_t r + (1 - gamma_t) psi of the judged clients, [m], on one scale."""
@@ -184,7 +184,7 @@ class CGSV(FedAvg):
         moved = REPUTATION_MEMORY * judged_before * shares + (1 - REPUTATION_MEMORY) * psi
         return moved.clamp(min=REPUTATION_FLOOR)
 
-    def _rate(self, norms: Tensor, weights: Tensor) -> Tensor | float:
+    def _step_size(self, norms: Tensor, weights: Tensor) -> Tensor | float:
         if not isinstance(self.server_lr, str):
             return self.server_lr
         weights = weights.to(norms)

@@ -53,8 +53,8 @@ def bounded(losses: Tensor) -> Tensor:
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
 def strategy(kind: Kind) -> Kind:
     """Make a strategy of a class: a dataclass whose arguments pass through ``completed``."""
-    made: Any = dataclass(eq=False, kw_only=True)(kind)
-    construct = made.__init__
+    decorated: Any = dataclass(eq=False, kw_only=True)(kind)
+    construct = decorated.__init__
     signature = inspect.signature(construct)
 
     # Only here is it known which arguments were asked for and which are defaults.
@@ -64,8 +64,8 @@ def strategy(kind: Kind) -> Kind:
         del asked["self"]
         construct(self, **self.completed(asked))
 
-    made.__init__ = __init__
-    return made
+    decorated.__init__ = __init__
+    return decorated
 
 
 @dataclass(eq=False)
@@ -169,6 +169,7 @@ class FedAvg:
 
     def record(self, round: Round, weights: Tensor, scores: Tensor) -> None:
         """Note the weights [m] applied in a round, and what it adds to its clients' scores [m]."""
+        # A new tensor, as histories keep the old one.
         self.applied = torch.zeros(self.server.clients, dtype=weights.dtype, device=weights.device)
         self.applied[round.clients] = weights
         self.rounds += 1

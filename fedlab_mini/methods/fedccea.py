@@ -160,7 +160,8 @@ def fedccea(
         checkpoint=checkpoint,
         n_jobs=n_jobs,
     )
-    worth = runs.accuracy if metric == "accuracy" else -runs.accuracy  # more is better
+    # More has to be better, or no quality of at least 0 can explain it.
+    worth = runs.accuracy if metric == "accuracy" else -runs.accuracy
 
     def fitted(sizes: Tensor, accuracy: Tensor, starts: int) -> Settled | Fit:
         if steps is None:

@@ -265,6 +265,7 @@ class ClassCosine(RoundScore):
 
     def score(self, round: Round) -> Tensor:
         """Mean over classes of cos(row of delta_i, row of U), [m]."""
+        # A bias is one number a class, and has no direction.
         tables = [part for part in self.server.net.split(round.updates) if part.ndim > 2]
         last_layer = tables[-1].flatten(2)  # [m, classes, inputs]
         aggregate = torch.einsum("i,icd->cd", self.weights(round), last_layer)

@@ -129,16 +129,19 @@ class SFedAvg(FedAvg):
     def aggregate(self, round: Round) -> Tensor:
         """The new global model [P], the mean of the updates; then the relevances learn."""
         weights = self.weights(round)
-        x, y = self.server.validation
+        samples, labels = self.server.validation
         if self.by_class:
             # The Shapley value is linear: that of all samples is a mean of those of the classes.
-            samples = ((x[y == label], y[y == label]) for label in range(self.server.classes))
-            by_class = torch.stack([self._values(round, weights, *some) for some in samples])
-            share = torch.bincount(y.cpu(), minlength=len(by_class)).double() / len(y)
-            values = share @ by_class
+            each_class = (labels == label for label in range(self.server.classes))
+            of_class = ((samples[chosen], labels[chosen]) for chosen in each_class)
+            by_class = torch.stack([self._values(round, weights, *some) for some in of_class])
+            class_share = torch.bincount(labels.cpu(), minlength=len(by_class)).double() / len(
+                labels
+            )
+            values = class_share @ by_class
             self._learn(self.class_scores, round, by_class.T)
         else:
-            values = self._values(round, weights, x, y)
+            values = self._values(round, weights, samples, labels)
         self._learn(self.phi, round, values)
         self.values = torch.zeros_like(self.phi)
         self.values[round.clients] = values
