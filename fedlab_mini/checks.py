@@ -58,7 +58,7 @@ def number(
     if low == -math.inf and high == math.inf:
         expected = "a finite number"
     elif high == math.inf:
-        expected = f"a finite number {'above_low' if ends[0] == '(' else 'of at least'} {low:g}"
+        expected = f"a finite number {'above' if ends[0] == '(' else 'of at least'} {low:g}"
     else:
         expected = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
     message = f"{name}: expected {expected}, got {shown(value)}"
