@@ -141,6 +141,8 @@ def judge(case: Case) -> str:
 def refusal(case: Case, error: Exception) -> str:
     """A clear refusal names one of the call's arguments first; most name the very one."""
     names = {*parameters(case.name), *CALLS[case.name][2]} | {"name", "on"}
+    if case.name.startswith("Model."):
+        names |= {"net"}  # what trainings call the model itself
     found = re.match(r"\w+", str(error))
     own = re.match(r"[\w, ]+(\[[^\]]*\])*( \[[^\]]*\])?: ", str(error))
     if found and own and found[0] in names:
@@ -202,6 +204,8 @@ def sound(result: Any) -> bool:
 # reviewed: neither refused by us nor of the annotated kind, and harmless
 HARMLESS = {
     Case("Federation", "noise", "None"),  # nothing said: no noise
+    Case("Model.init", "device", "None"),  # the default device
+    Case("Model.forward", "x", "tensor [3, 4] of inf"),  # what it gives is the module's answer
     *(Case("Game", "value", made) for made in ("type", "module", "LSTM")),  # its own error shows
     *(Case("RoundValue", "value", made) for made in ("module", "LSTM")),  # the same
     # the split that these clients are dealt by refuses, and says what to do
