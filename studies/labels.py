@@ -18,6 +18,7 @@ from fedlab_mini.engine.history import History
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import train
+from fedlab_mini.methods.fedavg import strategy
 from fedlab_mini.methods.label_standardisation import Inspection, LabelStandardisation
 from fedlab_mini.methods.sfedavg import SFedAvg
 from fedlab_mini.show import plots
@@ -50,7 +51,7 @@ RULES: dict[str, dict] = {
 }
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class Logged(LabelStandardisation):
     """Label standardisation that notes whom it asks, and what it hears.
 
@@ -95,7 +96,7 @@ class Renaming:
         return self.names[y]
 
 
-@dataclass(eq=False, kw_only=True)
+@strategy
 class ServerSide(Logged):
     """The server guesses a suspect's names from a confusion matrix and tells them.
 
@@ -177,29 +178,29 @@ def repaired(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
     yield "irrelevant renamed", float(sum(changed[k] for k in irrelevant))
 
 
-def inquiry(strategy: Logged, swapped: int, trace: bool) -> Iterator[tuple[str, float]]:
+def inquiry(rule: Logged, swapped: int, trace: bool) -> Iterator[tuple[str, float]]:
     """Whom the server asked, and when the client in question renamed its labels."""
-    yield "rounds with a message", float(len(strategy.sent))
-    first = min((t for t, ids in strategy.heard.items() if swapped in ids), default=None)
+    yield "rounds with a message", float(len(rule.sent))
+    first = min((t for t, ids in rule.heard.items() if swapped in ids), default=None)
     # Up to the first renaming: later messages find nothing to repair.
-    before = [swapped in ids for t, ids in strategy.sent.items() if first is None or t <= first]
+    before = [swapped in ids for t, ids in rule.sent.items() if first is None or t <= first]
     yield "ever asked", float(any(before))
     yield "asked until it renames, share of messages", sum(before) / max(1, len(before))
     if first is not None:
         yield "round of the first renaming", float(first)
-    if trace and strategy.sent:
-        known = strategy.known[min(strategy.sent)]
+    if trace and rule.sent:
+        known = rule.known[min(rule.sent)]
         yield "below the mean at the first message", float(known.mean() - known[swapped])
 
 
 def compared(
     strategies: dict[str, SFedAvg], split: Split, name: str, traced: Sequence[str], seed: int
 ) -> Iterator[Row]:
-    """Each rule where labels are exchanged; and S-FedAvg where nothing is."""
+    """Each rule where labels are exchanged."""
     data, net, local = setting()
     fed = irrelevant_digits(data, corrupt=EXCHANGE, split=split, seed=seed)
-    for label, strategy in strategies.items():
-        history = train(fed, net, strategy, rounds=ROUNDS, local=local, seed=seed)
+    for label, rule in strategies.items():
+        history = train(fed, net, rule, rounds=ROUNDS, local=local, seed=seed)
         yield from ((f"{label}; {name}", *row) for row in left(fed, history, label in traced))
 
 
@@ -220,9 +221,7 @@ def rates(seed: int) -> Iterator[Row]:
             **{label: Logged(M, **given) for label, given in RULES.items()},
             SERVER: ServerSide(M),
         }
-        strategies = {
-            label: strategy for label, strategy in strategies.items() if label not in left_out
-        }
+        strategies = {label: rule for label, rule in strategies.items() if label not in left_out}
         yield from compared(strategies, SPLITS[name], name, (OURS, "S-FedAvg"), seed)
     yield from untouched(SPLITS[name], name, seed)  # of the paper's split
 
@@ -285,10 +284,10 @@ def rates_claims() -> Iterator[Claim]:
         yield ours(f"{split}: our rule harms nobody healthy (within half a client)", none)
         below = beyond("below healthy, at the end", own, 0.0)
         yield ours(f"{split}: repaired, it still ends below the healthy clients", below)
-        for strategy in (*RULES, SERVER):
-            if strategy not in (OURS, *left_out):
-                more = higher("repaired", own, f"{strategy}; {split}")
-                yield ours(f"{split}: our rule repairs more than: {strategy}", more)
+        for rule in (*RULES, SERVER):
+            if rule not in (OURS, *left_out):
+                more = higher("repaired", own, f"{rule}; {split}")
+                yield ours(f"{split}: our rule repairs more than: {rule}", more)
         for metric in (harm, "irrelevant renamed"):
             yield ours(f"{split}: {metric}: more with precision", higher(metric, precision, own))
 
