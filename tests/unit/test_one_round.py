@@ -54,6 +54,8 @@ def test_a_round_passes_few_files(make_fed):
 
 def test_a_round_can_be_read():
     assert to_read()[0] == "engine/plain.py"
+    readme = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
+    assert ", ".join(f"`{name}`" for name in to_read()) in readme
     lines = {name: len((PACKAGE / name).read_text().splitlines()) for name in to_read()}
     assert sum(lines.values()) <= MOST_LINES, lines
 
