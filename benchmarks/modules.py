@@ -62,7 +62,7 @@ def check_equal(fed: fm.Federation, net: fm.Model) -> float:
     order = engine_order(fed, LOCAL, 0)
     loop = PlainLoop(fed, net.module, batch=LOCAL.batch, lr=LOCAL.lr, order=order)
     updates = fm.local_updates(fed, net, theta, local=LOCAL)
-    weights = (fed.sizes / fed.sizes.sum()).to(theta)
+    weights = fed.sizes.to(theta) / fed.sizes.sum()
     difference = float((theta + weights @ updates - loop.train(theta, 1)).abs().max())
     assert difference < 1e-9, f"engine and loop differ by {difference}"
     return difference

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from benchmarks import engine, fedccea, strategies, timing
+from benchmarks import engine, fedccea, modules, strategies, timing
 from benchmarks.loop import PlainLoop, Vmapped
 from benchmarks.worker import Worker, WorkerError, python_with
 
@@ -60,6 +60,19 @@ def test_vmap_and_loop_agree_where_the_order_does_not_matter():
     stacked = Vmapped(loop, fed, samples=engine.SAMPLES, batch=engine.SAMPLES, lr=0.1)
     theta = fm.mlp(6, 4, 10).init(0, dtype=torch.float64)
     assert torch.allclose(stacked.train(theta, 2), loop.train(theta, 2), rtol=0, atol=1e-12)
+
+
+def test_modules_of_ones_own_are_compared_with_the_same_modules():
+    fed, module = engine.random_federation(3, 6, torch.float64), torch.nn.Linear(6, 10, bias=False)
+    net = fm.Model(torch.nn.Sequential(module, torch.nn.Tanh()))
+    assert modules.check_equal(fed, net) < 1e-12
+    thetas = torch.stack([net.init(seed, dtype=torch.float64) for seed in range(3)])
+    alone = net.module.double()
+    found = modules.losses(alone, thetas, *fed.client(0))
+    assert torch.allclose(found, net.evaluate(thetas, *fed.client(0), "loss"), rtol=0, atol=1e-12)
+    wanted = {case.name: case.target for case in modules.cases()}
+    assert wanted["Tanh 64-32-10"] == wanted["LayerNorm 64-32-10"] == 3
+    assert wanted["cnn(), 28 x 28"] == 1
 
 
 @pytest.fixture
