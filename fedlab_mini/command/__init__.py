@@ -25,10 +25,10 @@ def imported(option: str, text: str) -> Any:
 
     raises  ValueError naming the option, also where the module itself fails
     """
-    module, _, name = text.partition(":")
+    module_name, _, object_name = text.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module_name), object_name)
     except Exception as error:  # whatever the user's own lines raise
         reason = f"{type(error).__name__}: {error}{_place(error)}"
         raise ValueError(f"{option}: expected module:NAME, got {text} ({reason})") from error
@@ -46,8 +46,11 @@ def explained(error: Exception) -> str:
 def _place(error: Exception) -> str:
     """The last line of a user's own code that an error has passed, if it passed any."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith((PACKAGE, *INSTALLED, "<"))]
-    return f"; {own[-1].filename}, line {own[-1].lineno}" if own else ""
+    not_theirs = (PACKAGE, *INSTALLED, "<")
+    their_frames = [frame for frame in frames if not frame.filename.startswith(not_theirs)]
+    if not their_frames:
+        return ""
+    return f"; {their_frames[-1].filename}, line {their_frames[-1].lineno}"
 
 
 def writable(option: str, path: str | None, endings: tuple[str, ...] = ()) -> None:
@@ -62,10 +65,11 @@ def writable(option: str, path: str | None, endings: tuple[str, ...] = ()) -> No
 
 def write_csv(path: str, frame: pandas.DataFrame, **options: Any) -> None:
     """A table as CSV; words that a spreadsheet would run as a formula begin with an apostrophe."""
-    safe = frame.rename(columns=_quoted, index=_quoted)
-    for column in safe.select_dtypes(exclude="number"):
-        safe[column] = safe[column].map(_quoted)
-    safe.to_csv(path, **options)
+    quoted = frame.rename(columns=_quoted, index=_quoted)
+    # Numbers may begin with a minus sign: no spreadsheet takes them for a formula.
+    for column in quoted.select_dtypes(exclude="number"):
+        quoted[column] = quoted[column].map(_quoted)
+    quoted.to_csv(path, **options)
     print(f"written: {path}")
 
 

@@ -20,8 +20,9 @@ PICTURES = (".svg", ".png", ".pdf")
 
 def yours(text: str) -> tuple[str, Method]:
     """A method by name, ``package.module:NAME``: an instance, a function, or a class to call."""
-    named = imported("--method", text)
-    return text.partition(":")[2], named() if isinstance(named, type) else named
+    imported_object = imported("--method", text)
+    method = imported_object() if isinstance(imported_object, type) else imported_object
+    return text.partition(":")[2], method
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -40,37 +41,38 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _compared(asked: argparse.Namespace) -> pandas.DataFrame:
+def _compared(options: argparse.Namespace) -> pandas.DataFrame:
     # Refused now, and not after an hour of training.
-    writable("--csv", asked.csv)
-    writable("--figure", asked.figure, PICTURES)
-    names = list(METHODS) if list(asked.beside) == ["all"] else asked.beside
-    chosen = looked_up("--beside", names, METHODS).values()
+    writable("--csv", options.csv)
+    writable("--figure", options.figure, PICTURES)
+    asked_names = list(METHODS) if list(options.beside) == ["all"] else options.beside
+    method_names = looked_up("--beside", asked_names, METHODS).values()
+    rivals = {method_name: METHODS[method_name] for method_name in method_names}
     return compare(
-        {name: METHODS[name] for name in chosen} | dict(map(yours, asked.method)),
-        asked.scenarios,
-        range(asked.seeds),
-        data=asked.data,
-        folder=asked.folder,
-        n_jobs=asked.jobs,
+        rivals | dict(map(yours, options.method)),
+        options.scenarios,
+        range(options.seeds),
+        data=options.data,
+        folder=options.folder,
+        n_jobs=options.jobs,
     )
 
 
 def main(words: Sequence[str] | None = None) -> pandas.DataFrame:
-    """Compare, print a table, and write what is asked for."""
+    """Compare, print a table, and write what is options for."""
     from ..show.comparison import figure, summary  # here: a usage error needs no matplotlib
 
     parser = _parser()
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     try:
-        frame = _compared(asked)
-        print(summary(frame, asked.metric))
-        if asked.csv:
-            write_csv(asked.csv, frame, index=False)
-        if asked.figure:
-            picture = figure(frame, asked.scenarios[0], asked.metric)
-            picture.savefig(asked.figure, bbox_inches="tight")
-            print(f"written: {asked.figure}")
+        frame = _compared(options)
+        print(summary(frame, options.metric))
+        if options.csv:
+            write_csv(options.csv, frame, index=False)
+        if options.figure:
+            picture = figure(frame, options.scenarios[0], options.metric)
+            picture.savefig(options.figure, bbox_inches="tight")
+            print(f"written: {options.figure}")
     except Exception as error:
         parser.exit(1, f"{explained(error)}\n")
     return frame

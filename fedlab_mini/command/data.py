@@ -19,9 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("list", help="every data set, and where it was found")
     verify = commands.add_parser("verify", help="check the SHA-256 of every file that is there")
     verify.add_argument("names", nargs="*", metavar="name", help="sets that must be there")
-    get = commands.add_parser("fetch", help="download a real data set")
-    get.add_argument("name")
-    get.add_argument("--to", metavar="DIR", help="folder to fill; default: the user's cache")
+    download = commands.add_parser("fetch", help="download a real data set")
+    download.add_argument("name")
+    download.add_argument("--to", metavar="DIR", help="folder to fill; default: the user's cache")
     options = parser.parse_args(arguments)
     try:
         if options.command == "list":
@@ -41,17 +41,10 @@ def show() -> int:
     line = "{:15} {:>8} {:>8} {:>10}  {:36}  {}".format
     print(line("name", "samples", "classes", "size", "licence", "where"))
     for entry in CARDS.values():
-        size = sum(file.size for file in in_use(entry))
-        print(
-            line(
-                entry.name,
-                f"{entry.samples:,}",
-                len(entry.labels),
-                f"{size / 1e6:.1f} MB" if size else "-",
-                entry.licence,
-                where(entry),
-            )
-        )
+        total_bytes = sum(file.size for file in in_use(entry))
+        megabytes = f"{total_bytes / 1e6:.1f} MB" if total_bytes else "-"
+        samples, classes = f"{entry.samples:,}", len(entry.labels)
+        print(line(entry.name, samples, classes, megabytes, entry.licence, where(entry)))
     print("\nsearched: " + "\n          ".join(map(str, roots())))
     return 0
 
@@ -66,22 +59,23 @@ def where(entry: Card) -> str:
 
 def verify_sets(names: Sequence[str]) -> int:
     """Check the named sets, or all; a set that is absent counts as wrong only if it was named."""
-    good = True
+    all_well = True
     for entry in [card(name) for name in names] or list(CARDS.values()):
         if entry.files and all(locate(file) is None for file in in_use(entry)):
             print(f"{entry.name}: absent")
-            good &= entry.name not in names and not entry.embedded
+            all_well &= entry.name not in names and not entry.embedded
         else:
-            results = [_verify_file(entry, file) for file in in_use(entry)]
-            good &= all(results) and (entry.content is None or _verify_content(entry))
-    return 0 if good else 1
+            verified = [_verify_file(entry, file) for file in in_use(entry)]
+            # Samples can be counted only where every file is the right one.
+            all_well &= all(verified) and (entry.content is None or _verify_content(entry))
+    return 0 if all_well else 1
 
 
 def _verify_content(entry: Card) -> bool:
-    found = load(entry.name).sha256()
-    good = found == entry.content
-    print(f"{entry.name}: {'ok' if good else f'expected {entry.content}, found {found}'}")
-    return good
+    digest = load(entry.name).sha256()
+    is_right = digest == entry.content
+    print(f"{entry.name}: {'ok' if is_right else f'expected {entry.content}, found {digest}'}")
+    return is_right
 
 
 def _verify_file(entry: Card, file: File) -> bool:

@@ -29,7 +29,7 @@ Give the rounds in their order: name files round_001.npz, so that round_*.npz so
 """
 
 
-def network(text: str) -> Model:
+def read_network(text: str) -> Model:
     """A model by its widths, ``64,32,10``, or by name, ``package.module:NAME``."""
     if ":" not in text:
         try:
@@ -37,9 +37,11 @@ def network(text: str) -> Model:
         except ValueError:
             wanted = "widths such as 64,32,10 or module:NAME"
             raise ValueError(f"--net: expected {wanted}, got {text}") from None
-    named = imported("--net", text)
-    made = named if isinstance(named, nn.Module | Model) else named()
-    return made if isinstance(made, Model) else Model(made)
+    imported_object = imported("--net", text)
+    # A class or a function makes the network; a network is taken as it is.
+    is_network = isinstance(imported_object, nn.Module | Model)
+    network = imported_object if is_network else imported_object()
+    return network if isinstance(network, Model) else Model(network)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,33 +67,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _scores(asked: argparse.Namespace) -> pandas.DataFrame:
-    writable("--csv", asked.csv)
+def _scores(options: argparse.Namespace) -> pandas.DataFrame:
+    writable("--csv", options.csv)
     known = scoring()
-    chosen = looked_up("--methods", asked.methods.split(","), known)
-    with Archive("--validation", asked.validation) as archive:
+    chosen = looked_up("--methods", options.methods.split(","), known)
+    with Archive("--validation", options.validation) as archive:
         if lacking := {"x", "y"} - set(archive):
             raise ValueError(f"{archive.label}: lacks {', '.join(sorted(lacking))}")
         validation = archive["x"], archive["y"]
     return score(
-        asked.rounds,
-        net=network(asked.net),
+        options.rounds,
+        net=read_network(options.net),
         validation=validation,
         methods={written: known[name] for written, name in chosen.items()},  # type: ignore[misc]
-        metric=asked.metric,
-        seed=asked.seed,
+        metric=options.metric,
+        seed=options.seed,
     )
 
 
 def main(words: Sequence[str] | None = None) -> pandas.DataFrame:
     """Run ``score`` on files, print the table and write it where ``--csv`` says."""
     parser = _parser()
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     try:
-        table = _scores(asked)
+        table = _scores(options)
     except Exception as error:
         parser.exit(1, f"{explained(error)}\n")
     print(table.to_string(float_format=lambda value: f"{value:.4g}"))
-    if asked.csv:
-        write_csv(asked.csv, table)
+    if options.csv:
+        write_csv(options.csv, table)
     return table

@@ -53,7 +53,7 @@ def labelled(
     return values
 
 
-def places_of(x: Sequence[float] | Tensor | None, count: int) -> Any:
+def positions_of(x: Sequence[float] | Tensor | None, count: int) -> Any:
     return range(count) if x is None else checks.reals("x", x, [count], finite=False)
 
 
@@ -91,13 +91,15 @@ def new_figure(
 
 def finished(figure: Figure, caption: str, alt: str) -> Figure:
     vars(figure).update(caption=caption, alt=alt)
-    plt.close(figure)  # shown once, where the caller shows it
+    # Otherwise a notebook would show it twice: here, and where the caller does.
+    plt.close(figure)
     return figure
 
 
 def draw_legend(figure: Figure, axis: plt.Axes) -> None:
     """The labels: in the picture, or beside it where they are many."""
     handles, labels = axis.get_legend_handles_labels()
+    # More than eight would cover the lines.
     if len(labels) <= 8:
         axis.legend(frameon=False)
     else:
@@ -106,9 +108,12 @@ def draw_legend(figure: Figure, axis: plt.Axes) -> None:
 
 def mark_clients(axis: plt.Axes, clients: int, corrupted: Collection[int]) -> None:
     """Ticks for clients; the corrupted ones are marked by word or sign and in vermilion."""
+    # A word under each tick fits only where clients are few.
     mark = "corrupted" if clients <= 5 else "×"
-    names = [f"{k}\n{mark}" if k in corrupted else str(k) for k in range(clients)]
-    axis.set_xticks(range(clients), names)
+    ticks = [
+        f"{client}\n{mark}" if client in corrupted else str(client) for client in range(clients)
+    ]
+    axis.set_xticks(range(clients), ticks)
     for client in corrupted:
         axis.get_xticklabels()[client].set_color(CORRUPTED)
     axis.set_xlabel("client" if clients <= 5 or not corrupted else "client (×: corrupted)")

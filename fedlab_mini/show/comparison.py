@@ -47,6 +47,7 @@ def figure(frame: pandas.DataFrame, scenario: str, metric: str = MEASURES[0]) ->
     checks.choice("scenario", scenario, tuple(dict.fromkeys(measured.scenario)))
     there = measured[measured.scenario == scenario].groupby("method", sort=False)
     values = {str(method): group.sort_values("seed").value.tolist() for method, group in there}
+    # The truth is no rival of the methods but the line that they are held against.
     ceiling = values.pop(CEILING, None)
     line = {} if ceiling is None else {"ceiling": sum(ceiling) / len(ceiling)}
     return plots.dots(values, xlabel=f"{metric}, {scenario}", reference=line)

@@ -30,7 +30,7 @@ from .canvas import (
     line_look,
     mark_clients,
     new_figure,
-    places_of,
+    positions_of,
     shown_label,
 )
 from .styles import CORRUPTED, EXACT, LINES, MARKERS, Style, client_colour, styles
@@ -55,20 +55,21 @@ def curves(
     log = checks.flag("log", log)
     by_label = labelled("lines", lines, "T", "...")
     runs = {label: values.reshape(-1, values.shape[-1]) for label, values in by_label.items()}
-    places = {label: places_of(x, values.shape[1]) for label, values in runs.items()}
+    positions = {label: positions_of(x, values.shape[1]) for label, values in runs.items()}
     figure, (axis,) = new_figure()
     for label, style in styles(runs).items():
-        values, at = runs[label], places[label]
+        values, position = runs[label], positions[label]
         if len(values) > 1:
-            axis.plot(at, values.T, style.line, color=style.colour, alpha=0.3, linewidth=0.8)
+            axis.plot(position, values.T, style.line, color=style.colour, alpha=0.3, linewidth=0.8)
         look = line_look(style, markersize=5, markevery=max(1, values.shape[1] // 8))
-        axis.plot(at, values.mean(0), label=shown_label(label), **look)
+        axis.plot(position, values.mean(0), label=shown_label(label), **look)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
     if log:
         axis.set(xscale="log", yscale="log")
     elif x is None:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     draw_legend(figure, axis)
+    # Where a line ends is what a reader without eyes asks first.
     ends = [f"{label} {float(values[:, -1].mean()):.2f}" for label, values in runs.items()]
     return finished(
         figure,
@@ -105,7 +106,8 @@ def panels(
             last = _band(axis, at, values, label, looks[label])
             ends.append(f"{name}, {label} {last}")
         axis.set(title=name, xscale="log", xlabel=xlabel, ylabel=ylabel)
-        if max(at) < 30 * min(at):  # powers of ten are too few
+        # On a short logarithmic axis powers of ten would be too few ticks.
+        if max(at) < 30 * min(at):
             axis.set_xticks(at, [f"{place:g}" for place in at])
             axis.xaxis.set_minor_locator(NullLocator())
         if chance is not None:
@@ -163,6 +165,7 @@ def by_client(
     clients = values.shape[1]
     marks = _marks(corrupted, clients)
     figure, (axis,) = new_figure()
+    # Each kind of corruption has a marker and a line of its own.
     kinds = list(dict.fromkeys(marks.values()))
     for client, line in enumerate(values.T):
         look: dict[str, Any] = {"color": client_colour(client), "linewidth": 1.2}
@@ -252,6 +255,7 @@ def scores(
         offset = (place - (len(heights) - 1) / 2) * width
         at = [client + offset for client in range(clients)]
         error = errors_by_label[label].tolist() if label in errors_by_label else None
+        # Of a single method the colours are free to say which client is which.
         own_colours = [client_colour(client) for client in range(clients)]
         colour = style.colour if len(heights) > 1 else own_colours
         look: dict[str, Any] = {"color": colour, "label": shown_label(label), "capsize": 2}
@@ -367,6 +371,7 @@ def removal(results: Mapping[str, RemovalCurves], *, title: str = "") -> Figure:
     for label, result in results.items():
         checks.instance(f"results[{label!r}]", result, RemovalCurves, "what removal_curves returns")
     figure, axes = new_figure(7.6, 3.4, 2)
+    # Both sides on one scale: the distance between the curves is the message.
     axes[1].sharey(axes[0])
     for axis, side in zip(axes, ("highest", "lowest"), strict=True):
         for label, style in styles(results).items():
@@ -396,6 +401,7 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
     panels = len(counts_by_label)
     figure, axes = new_figure(1.2 + 2.6 * columns_of(panels), 3.0, panels)
     for axis, (label, counts) in zip(axes, counts_by_label.items(), strict=True):
+        # A class without samples has no recall; its row stays white.
         shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
         image = axis.imshow(shares.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none")
         axis.grid(False)

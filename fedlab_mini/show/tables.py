@@ -22,6 +22,7 @@ class Table:
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         printed = []
         for name, *cells in lines:
+            # The names of the rows stand at the left, numbers under each other at the right.
             padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
             printed.append("  ".join([name.ljust(widths[0]), *padded]).rstrip())
         return "\n".join([*printed, "", self.caption])
@@ -36,12 +37,13 @@ class Table:
 
     def _html_row(self, place: int) -> str:
         name, *cells = self.rows[place]
-        shown = [f'<th scope="row">{html.escape(name)}</th>']
+        html_cells = [f'<th scope="row">{html.escape(name)}</th>']
         for column, cell in enumerate(cells):
-            text = html.escape(cell)
-            text = f"<strong>{text}</strong>" if (place, column) in self.best else text
-            shown.append(f'<td style="text-align: right">{text}</td>')
-        return f"<tr>{''.join(shown)}</tr>"
+            escaped = html.escape(cell)
+            is_best = (place, column) in self.best
+            content = f"<strong>{escaped}</strong>" if is_best else escaped
+            html_cells.append(f'<td style="text-align: right">{content}</td>')
+        return f"<tr>{''.join(html_cells)}</tr>"
 
 
 def table(
@@ -110,8 +112,9 @@ def _best_rows(cells: list[object], side: str) -> list[int]:
     values = {row: value for row, value in numbers.items() if value is not None}
     if not values:
         return []
-    top = max(values.values()) if side == "highest" else min(values.values())
-    return [row for row, value in values.items() if value == top]
+    extreme = max(values.values()) if side == "highest" else min(values.values())
+    # Equal cells are all the best: which of them stands first means nothing.
+    return [row for row, value in values.items() if value == extreme]
 
 
 def _in_words(sides: Mapping[str, str], columns: list[str]) -> str:

@@ -29,6 +29,7 @@ class CosineExplorer(Explorer):
         if not 2 <= len(vectors) <= 6 or not (vectors.norm(dim=1) > 0).all():
             given = vectors.tolist()
             raise ValueError(f"updates: expected 2 to 6 of length above 0, got {given}")
+        # The browser computes the rest from the vectors alone.
         super().__init__(updates=vectors.tolist())
 
     def numbers(self) -> Numbers:

@@ -65,6 +65,7 @@ class HeadToHeadExplorer(Explorer):
         seeds, kinds = compared_frame(frame).seed.nunique(), list(dict.fromkeys(frame.scenario))
         if seeds < 2:
             raise ValueError(f"frame: expected 2 seeds or more, got {seeds}")
+        # The truth is the line of the picture, not one of the methods.
         known = [name for name in dict.fromkeys(frame.method) if name != CEILING]
         names = known[:6] if methods is None else list(methods)
         for name in names:

@@ -51,6 +51,7 @@ class PolicyExplorer(Explorer):
         seed: int = 0,
         steps: int = LONGEST,
     ):
+        # A game's worth is what the loss falls by, so it is taken with the other sign.
         if isinstance(losses, Game):
             losses = (-losses(all_coalitions(losses.n))).tolist()
         table = checks.reals("losses", losses, ["2^n"], dtype=torch.float64)
@@ -79,6 +80,7 @@ class PolicyExplorer(Explorer):
             loss = self.losses[int((selected * bits).sum())]
             baselines = {"none": 0.0, "moving": moving, "aggregate": self.losses[-1]}
             gain = baselines[self.baseline] - loss
+            # A selection of nobody trains nothing and so teaches nothing.
             reward = self.sign * gain if selected.any() else 0.0
             moving += (loss - moving) / 20
             logits = logits + self.rate * reward * (selected.double() - path[-1])

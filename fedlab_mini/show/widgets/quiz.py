@@ -71,6 +71,7 @@ def _checked(number: int, question: Mapping[str, Any]) -> dict[str, Any]:
         text = str(question["text"])
     except (KeyError, TypeError) as missing:
         raise ValueError(f"questions: question {number} lacks {missing}") from None
+    # One right choice each: the page tells a reader "right" or "not quite", nothing between.
     right_ones = [choice for choice in choices if choice["right"]]
     if len(choices) < 2 or len(right_ones) != 1:
         raise ValueError(f"questions: question {number} needs 2 or more choices, one of them right")

@@ -50,6 +50,7 @@ class RoundReplay(Explorer):
         scores = _real(self.scores[t - 1]) if t else [0.0 for _ in clients]
         weights = _real(self.weights[t - 1]) if t else [0.0 for _ in clients]
         shown = [client for client in clients if self.shown[client]]
+        # Clients that are switched off leave their weight to the others.
         together = sum(weights[client] for client in shown)
         shares = [
             weights[client] / together if client in shown and together else 0.0

@@ -44,6 +44,7 @@ class ShapleyExplorer(Explorer):
         names: Sequence[str] = ("A", "B", "C"),
         highest: float | None = None,
     ):
+        # Two to four players: beyond, the orders no longer fit on a screen.
         player_names = [str(name) for name in names]
         if not 2 <= len(player_names) <= 4:
             raise ValueError(f"names: expected 2 to 4 players, got {len(player_names)}")

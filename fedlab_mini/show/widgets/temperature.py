@@ -80,6 +80,7 @@ def inclusion(logits: torch.Tensor, m: int) -> torch.Tensor:
     member = (torch.arange(1 << clients)[:, None] >> torch.arange(clients) & 1).bool()
     following = logits.masked_fill(member, -math.inf).softmax(1)  # of each set, who comes next
     chances = torch.zeros(1 << clients, dtype=torch.float64)
+    # Before the first draw it is certain that nobody has been drawn.
     chances[0] = 1
     for size in range(m):
         sets = (member.sum(1) == size).nonzero().flatten()
