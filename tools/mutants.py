@@ -59,7 +59,7 @@ def read(names: Iterable[str] = ()) -> list[Mutant]:
     wanted = tuple(names)
     files = [p for p in sorted(LISTS.glob("*.toml")) if not wanted or p.stem.startswith(wanted)]
     if not files:
-        raise ValueError(f"no mutants of {', '.join(wanted)} in {LISTS}")
+        sys.exit(f"no mutants of {', '.join(wanted)} in {LISTS}")
     files = [path for path in files if chapters.runnable([path.stem])]
     tables = [tomllib.loads(path.read_text(encoding="utf-8"))["mutant"] for path in files]
     return [Mutant(**table) for tables_of_file in tables for table in tables_of_file]

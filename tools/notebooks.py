@@ -27,8 +27,8 @@ def write(source: Path, whole: NotebookNode) -> None:
 
 if __name__ == "__main__":
     names = [name for name in sys.argv[1:] if name != "--prose"]
-    picked, work = chapters.sources(names), chapters.BUILD / "author"
     try:
+        picked, work = chapters.sources(names), chapters.BUILD / "author"
         if "--prose" in sys.argv:
             for source in picked:
                 write(source, reading.compose(source))
@@ -40,5 +40,5 @@ if __name__ == "__main__":
         for source, whole, seconds in chapters.run_all(jobs):
             print(f"{source.stem}  ran, {seconds:.0f} s", flush=True)
             write(source, whole)
-    except chapters.ChapterError as failed:
+    except (chapters.ChapterError, ValueError) as failed:
         sys.exit(str(failed))

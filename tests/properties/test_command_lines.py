@@ -64,7 +64,8 @@ TOOLS = (
     "mutants.py --some x",
     "classroom.py",
     "classroom.py grade no/folder",
-    "pdf.py no/folder",
+    "outputs.py no/notebook",
+    "check_site.py no/folder",
 )
 
 
