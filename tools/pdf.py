@@ -73,6 +73,8 @@ def print_one(browser: Browser, page: Path, target: Path, solutions: bool = True
         tab.add_style_tag(path=STYLE)
         tab.evaluate(FORMULAS)
         tab.wait_for_function(FIGURES)
+        if not solutions:
+            tab.evaluate(HANDOUT)
         tab.evaluate(PREPARE.read_text(encoding="utf-8"))
         head, foot = LINE.format(left=own, right=book), LINE.format(left="", right=PAGE_NUMBER)
         tab.pdf(path=target, header_template=head, footer_template=foot, **LOOK)

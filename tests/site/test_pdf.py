@@ -88,9 +88,11 @@ def test_a_browser_that_does_not_start_is_named(pages):
 def test_a_chapter_of_the_site_prints_whole(site, browser, tmp_path):
     pages = [page for page in downloads.notebooks(site) if page.stem[0].isdigit()]
     page = min(pages, key=lambda page: page.stat().st_size)
-    target = tmp_path / "chapter.pdf"
+    target, handout = tmp_path / "chapter.pdf", tmp_path / "handout.pdf"
     pdf.print_one(browser, page, target)
+    pdf.print_one(browser, page, handout, solutions=False)
     found, text = target.read_bytes(), page.read_text(encoding="utf-8")
     assert b"file:" not in found
-    assert len(re.findall(rb"/Type /Page\b", found)) > 5
+    sheets = [len(re.findall(rb"/Type /Page\b", file.read_bytes())) for file in (handout, target)]
+    assert 5 < sheets[0] < sheets[1], "a hand-out is shorter by its solutions"
     assert len(re.findall(rb"/Alt \(", found)) > text.count('class="math notranslate')
