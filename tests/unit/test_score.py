@@ -320,14 +320,14 @@ def test_the_command_line_prints_and_writes_the_same_table(
     assert "CGSV" in capsys.readouterr().out
     expected = scored(rounds, fed, [fm.CGSV(), fm.exact])
     pd.testing.assert_frame_equal(pd.read_csv(out, index_col="client"), expected)
-    (tmp_path / "score_breaks.py").write_text("def net():\n    return [][1]\n")
+    (tmp_path / "breaks.py").write_text("def net():\n    return [][1]\n")
     monkeypatch.chdir(tmp_path)
     np.savez("no_y.npz", x=fed.validation[0])
     for wrong, told in {
         ("--methods", "CGVS"): "--methods: unknown CGVS; known are size",
         ("--net", "x"): "--net: expected widths",
         ("--net", "fedlab_mini:nothing"): "--net: expected module:NAME",
-        ("--net", "score_breaks:net"): r"IndexError: list index out of range; .*score_breaks\.py, line 2",
+        ("--net", "breaks:net"): r"IndexError: list index out of range; .*breaks\.py, line 2",
         ("--validation", "no.npz"): r"--validation: cannot read no\.npz",
         ("--validation", "no_y.npz"): r"--validation: no_y\.npz: lacks y",
         ("--csv", "nowhere/x.csv"): "--csv: expected a file in a folder that is there",
