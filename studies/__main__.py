@@ -1,76 +1,108 @@
-"""python -m studies list | run [NAME ...] | renew [NAME ...] | show NAME | check."""
+"""python -m studies list | run | confirm | renew [NAME ...] | show NAME | check."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 
-from . import check, every, named, read, renew, run, state
+from . import check, confirm, every, named, read, renew, run, sentences, state
 from .store import about
-from .study import Study
+from .study import BLOCK, Study
 
 
 def seeds_of(text: str) -> list[int]:
     """ "0-9" or "0,3,5" as seeds."""
     first, dash, last = text.partition("-")
-    return list(range(int(first), int(last) + 1)) if dash else [int(s) for s in text.split(",")]
+    seeds = list(range(int(first), int(last) + 1)) if dash else [int(s) for s in text.split(",")]
+    if max(seeds) >= BLOCK:
+        raise argparse.ArgumentTypeError(f"seeds to look at lie below {BLOCK}; confirm has others")
+    return seeds
+
+
+HEAD = f"{'study':24s} {'look':>5s} {'confirm':>8s} {'block':>5s} {'told':>6s} minutes left  state"
 
 
 def line(study: Study) -> str:
-    """A line on a study: name, item, seeds, minutes a seed, state, verdict."""
+    """A line on a study: seeds seen and confirmed, sentences, minutes left, state, verdict."""
     known = about(study)
     seconds = list(known.get("seconds", {}).values())
-    minutes = f"{sum(seconds) / len(seconds) / 60:6.1f}" if seconds else "     ?"
+    blocks = known.get("blocks", [])
+    look = len(known.get("look", []))
+    confirmed = len(blocks[-1]["seeds"]) if blocks else 0
+    stood = set(blocks[-1]["sentences"]) if blocks else set()
+    marks = sentences.marks(study)
+    left = max(study.seeds - look, 0) + max(study.confirm - confirmed, 0)
+    each = sum(seconds) / len(seconds) / 60 if seconds else float("nan")
     return (
-        f"{study.name:24s} {len(seconds):2d} of {study.seeds:2d} seeds {minutes} minutes each  "
-        f"{state(study):8s} {known.get('verdict', '')} ({study.item})"
+        f"{study.name:24s} {look:2d}/{study.seeds:2d} {confirmed:5d}/{study.confirm:2d} "
+        f"{len(blocks):5d} {len(marks & stood):3d}/{len(marks):2d} {left * each:12.1f}  "
+        f"{state(study):11s} {known.get('verdict', '')}"
     )
 
 
 def page(study: Study) -> str:
-    """The protocol, and sentence by sentence what was measured, as text."""
+    """The protocol, and claim by claim what was measured, as text."""
     results = read(study)
     parts = [study.item, study.says, repr(study.settings()), repr(results.judged())]
-    return "\n\n".join([*parts, f"As a whole: {results.verdict()}. {study.cannot}".rstrip()])
+    whole = f"The paper's claims: {results.verdict()}; ours: {results.verdict('book')}."
+    return "\n\n".join([*parts, f"{whole} {study.cannot}".rstrip()])
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("list", help="every study: seeds stored, minutes a seed, state, verdict")
-    runs = verbs.add_parser("run", help="compute what is missing or stale; goes on where it was")
+    verbs.add_parser("list", help="every study: seeds seen and confirmed, minutes left, verdicts")
+    runs = verbs.add_parser("run", help="compute seeds to look at; goes on where it was")
     runs.add_argument("--seeds", type=seeds_of, help="such as 0-9 or 0,3,5; default: the study's")
-    runs.add_argument("--again", action="store_true", help="also what is stored and current")
-    renews = verbs.add_parser("renew", help="run one seed again: are the rows still the code's?")
-    renews.add_argument("--seed", choices=("rotate", "cheapest"), default="rotate")
-    for verb, names in ((runs, "default: all"), (renews, "default: all that are stale")):
-        verb.add_argument("names", nargs="*", help=names)
+    confirms = verbs.add_parser("confirm", help="compute a block of seeds that nobody has seen")
+    confirms.add_argument("--block", type=int, default=0, help="1, 2, ...; default: the first")
+    renews = verbs.add_parser("renew", help="run two seeds again: are the rows still the code's?")
+    for verb in (runs, confirms):
+        verb.add_argument("--again", action="store_true", help="also what is stored and current")
         verb.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    for verb, names in ((runs, "all"), (confirms, "all"), (renews, "all that are stale")):
+        verb.add_argument("names", nargs="*", help=f"default: {names}")
     verbs.add_parser("show", help="a study's protocol and verdicts").add_argument("name")
     verbs.add_parser("check", help="are the stored results what the code gives?")
     asked = parser.parse_args(words)
     try:
-        if asked.verb == "list":
-            print("\n".join(map(line, every())))
-        elif asked.verb == "show":
-            print(page(named(asked.name)))
-        elif asked.verb == "run":
-            studies = [named(name) for name in asked.names] or every()
-            stored = run(studies, asked.seeds, asked.jobs, asked.again)
-            print(f"stored: {', '.join(stored) or 'nothing; all is current'}")
-        elif asked.verb == "renew":
-            studies = [named(name) for name in asked.names]
-            studies = studies or [study for study in every() if state(study) == "stale"]
-            outcome = renew(studies, asked.seed, asked.jobs)
-            print("\n".join(f"{name:24s} {word}" for name, word in outcome.items()) or "no study")
-        elif faults := check(every()):
+        answer(asked)
+    except (ValueError, KeyError, FileNotFoundError) as error:
+        sys.exit(str(error.args[0] if error.args else error))
+
+
+def answer(asked: argparse.Namespace) -> None:
+    """Do what was asked, and print what came of it."""
+    studies = [named(name) for name in getattr(asked, "names", None) or []]
+    if asked.verb == "list":
+        print("\n".join([HEAD, *map(line, every()), summary(every())]))
+    elif asked.verb == "show":
+        print(page(named(asked.name)))
+    elif asked.verb == "run":
+        stored = run(studies or every(), asked.seeds, asked.jobs, asked.again)
+        print(f"stored: {', '.join(stored) or 'nothing; all is current'}")
+    elif asked.verb == "confirm":
+        stored = confirm(studies or every(), asked.block, asked.jobs, asked.again)
+        print(f"stored: {', '.join(stored) or 'nothing; all is confirmed'}")
+    elif asked.verb == "renew":
+        studies = studies or [study for study in every() if state(study) == "stale"]
+        outcome = renew(studies)
+        print("\n".join(f"{name:24s} {word}" for name, word in outcome.items()) or "no study")
+    else:
+        faults, rerun = check(every())
+        print(f"run again: {', '.join(rerun) or 'nothing'}")
+        if faults:
             sys.exit("\n".join(faults))
-        else:
-            print(f"{len(every())} studies: rows, verdicts and code agree")
-    except (ValueError, FileNotFoundError) as error:
-        sys.exit(str(error))
+        print(f"{len(every())} studies: rows, verdicts and code agree")
+
+
+def summary(studies: Sequence[Study]) -> str:
+    """How many studies are in which state."""
+    states = Counter(map(state, studies))
+    return ", ".join(f"{count} {word}" for word, count in states.items())
 
 
 if __name__ == "__main__":

@@ -29,6 +29,9 @@ WITHOUT_NUMBERS = (  # they refuse, report, draw and store
     "fedlab_mini.engine.progress",
     "fedlab_mini.judge.registry.Look",
     "fedlab_mini.show",
+    "studies.metrics",
+    "studies.protocols",
+    "studies.results",
     "studies.store",
     "studies.study",
     "warnings",
@@ -42,10 +45,9 @@ Place = tuple[Path, str]  # a file, the name of a definition there
 
 
 def fingerprint(study: Study) -> str:
-    """A hash of the code, the protocol and the columns that a study's rows rest on, 16 digits."""
+    """A hash of the code and the columns that a study's rows rest on, 16 digits."""
     file = Path(inspect.getsourcefile(study.rows) or "").resolve()
-    protocol = {setting: list(pair) for setting, pair in study.protocol.items()}
-    return _hash([digest(file, study.rows.__name__), protocol, COLUMNS])[:16]
+    return _hash([digest(file, study.rows.__name__), COLUMNS])[:16]
 
 
 @cache

@@ -12,7 +12,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from .study import Claim, Results, Row, Study
+from .results import Results
+from .study import Claim, Derived, Row, Study
 
 FILE = Path(__file__).with_suffix(".toml")
 ENTRIES: dict[str, dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-8"))
@@ -32,18 +33,13 @@ def entry(name: str) -> dict[str, Any]:
 def study(
     name: str,
     rows: Callable[..., Iterable[Row]],
-    claims: Iterable[Claim],
-    reads: Iterable[Claim] = (),
+    claims: Iterable[Claim] = (),
+    derived: Callable[[Results], Derived] | None = None,
     figure: Callable[[Results], Figure] | None = None,
 ) -> Study:
-    """The study that an entry describes, with its rows, its sentences and its figure."""
+    """The study that an entry describes, with its rows, its claims and its figure."""
     described = entry(name)
     described.pop("like", None)
     return Study(
-        name=name,
-        rows=rows,
-        claims=tuple(claims),
-        reads=tuple(reads),
-        figure=figure,
-        **described,
+        name=name, rows=rows, claims=tuple(claims), derived=derived, figure=figure, **described
     )

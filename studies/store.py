@@ -1,7 +1,8 @@
 """Store: the files of stored evidence, and the runs that fill them.
 
-``NAME.csv`` holds the rows, ``NAME.json`` what is known of them. A run leaves one file per seed in
-``parts/`` until all seeds are there; a run that was killed goes on with the missing ones.
+``NAME.csv`` holds the rows of all seeds, ``NAME.json`` what is known of them, under one hash. A run
+leaves one file per seed in ``parts/`` until its half is whole; one that was killed goes on with the
+seeds that are missing. Above: audit (is it what the code gives?).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,15 @@ from fedlab_mini.engine.checkpoint import whole_file
 from fedlab_mini.engine.model import one_thread
 from fedlab_mini.engine.progress import bar
 from fedlab_mini.engine.sweep import spread
-from fedlab_mini.worlds.data import DataUnavailable
 
 from .code import ROOT, fingerprint
-from .study import COLUMNS, Results, Study
+from .metrics import base
+from .results import Results
+from .sentences import marks
+from .study import COLUMNS, Study
 
 DIGITS = 6  # of the stored values, after the point
-TOLERANCE = 1e-4  # between two kinds of processor
-TIMED = ("seconds", "MiB")  # metrics that begin so differ from run to run
+Known = dict[str, Any]
 
 
 def folder() -> Path:
@@ -48,39 +50,66 @@ def folder() -> Path:
     return place
 
 
-def read(study: Study) -> Results:
-    """The stored results of a study.
+def about(study: Study) -> Known:
+    """What is known of stored rows; empty if there are none.
+
+    item, protocol, verdict, verdicts  of the study, as they were stored
+    look, blocks  seeds to look at; blocks that confirm: seeds, date, marks of the sentences that
+                  stood when the block was drawn
+    computed      which seeds were computed by which version, on what machine, when
+    verified      the code's fingerprint, and which seeds that code has run, when
+    seconds       of every seed
+    sha256        of the rows and of all fields above
+    """
+    path = folder() / f"{study.name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def rows(study: Study) -> pd.DataFrame:
+    """The stored rows of all seeds.
 
     raises  FileNotFoundError if there are none, and says how they are made
     """
     name, path = study.name, folder() / f"{study.name}.csv"
     if not path.is_file():
         raise FileNotFoundError(f"{name}: no stored results; python -m studies run {name}")
-    return Results(study, pd.read_csv(path, keep_default_na=False, na_values=["nan"]))
+    return pd.read_csv(path, keep_default_na=False, na_values={"value": ["nan"]})
 
 
-def about(study: Study) -> dict[str, Any]:
-    """What is known of a stored result; empty if there is none.
+def read(study: Study, half: str = "") -> Results:
+    """The stored results of a study: of the last block that confirms, if there is one.
 
-    item, protocol, verdict, verdicts  of the study, as they were stored
-    computed  version, machine and date of the rows; seconds of every seed, as last run
-    verified  the code's fingerprint, and which seeds that code has run, when, chosen how
-    sha256    of the rows' file
+    half  "look" for the seeds to look at
     """
-    path = folder() / f"{study.name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    frame, known = rows(study), about(study)
+    look = Results(study, frame[frame.seed.isin(known["look"])])
+    if half == "look" or not known["blocks"]:
+        return look
+    block = known["blocks"][-1]["seeds"]
+    confirming = Results(study, frame[frame.seed.isin(block)], confirmed=True)
+    confirming.other = look
+    return confirming
 
 
 def state(study: Study) -> str:
-    """One word: current, stale (older than its code), short (of seeds), edited, or missing."""
+    """One word: current, unconfirmed, stale (older than its code), short, edited, or missing."""
     known, path = about(study), folder() / f"{study.name}.csv"
     if not known or not path.is_file():
         return "missing"
-    if known["sha256"] != _hash(path):
+    if known.get("sha256") != seal(path.read_text(encoding="utf-8"), known):
         return "edited"
     if known["verified"]["fingerprint"] != fingerprint(study):
         return "stale"
-    return "short" if len(known["seconds"]) < study.seeds else "current"
+    if len(known["look"]) < study.seeds:
+        return "short"
+    return "current" if known["blocks"] else "unconfirmed"
+
+
+def seal(text: str, known: Known) -> str:
+    """One hash over the rows and all that is said of them."""
+    rest = {name: value for name, value in known.items() if name != "sha256"}
+    sealed = text + json.dumps(rest, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(sealed.encode()).hexdigest()
 
 
 def run(
@@ -89,130 +118,82 @@ def run(
     jobs: int | None = None,
     again: bool = False,
 ) -> list[str]:
-    """Compute what is missing or stale, seed by seed, and store it; returns the names stored.
+    """Compute the seeds to look at that are missing, and store them; returns the names stored.
 
-    seeds   instead of each study's own
+    seeds   instead of each study's own, below 100: those that confirm have their own way
     jobs    processes side by side; None: one, or what ``joblib.parallel_config`` says
     again   do not take over what is stored, even if it is current
-    A stale result is not thrown away at once: see ``renew``
+    raises  ValueError for a stale study: renew it, or compute it again
     """
-    wanted = {study.name: study for study in studies}
-    stale = [study for study in wanted.values() if not again and state(study) == "stale"]
-    renewed = [name for name, word in renew(stale, jobs=jobs).items() if word == "renewed"]
+    wanted = list(studies)
+    asked = {s.name: list(range(s.seeds) if seeds is None else seeds) for s in wanted}
+    return _fill(wanted, asked, jobs, again, block=None)
+
+
+def confirm(
+    studies: Iterable[Study], block: int = 0, jobs: int | None = None, again: bool = False
+) -> list[str]:
+    """Draw a block of seeds that confirm: compute it and store it; returns the names stored.
+
+    block   1, 2, ...; 0: the last one if it is not whole, else the first
+    again   do not take over what is stored
+    The sentences that stand now are noted with the block: only they are confirmed by it.
+    """
+    wanted = list(studies)
+    number = block or 1
+    asked = {study.name: study.block(number) for study in wanted}
+    return _fill(wanted, asked, jobs, again, block=number)
+
+
+def _fill(
+    studies: list[Study], asked: dict[str, list[int]], jobs: int | None, again: bool,
+    block: int | None,
+) -> list[str]:  # fmt: skip
+    """Compute the seeds asked for that are neither stored nor waiting, and store what is whole."""
     tasks = []
-    for study in wanted.values():
+    for study in studies:
+        if state(study) in ("stale", "edited") and not again:
+            cure = f"python -m studies renew {study.name}, or run it --again"
+            raise ValueError(f"{study.name}: {state(study)}; {cure}")
         if again:
-            for seed in _waiting(study):
+            for seed in asked[study.name]:
                 _part(study, seed).unlink(missing_ok=True)
-        present = {} if again else {**_stored(study), **_waiting(study)}
-        asked = range(study.seeds) if seeds is None else seeds
-        tasks += [(study, seed) for seed in asked if seed not in present]
-    computations = (joblib.delayed(_compute)(study, seed) for study, seed in tasks)
+        present = set(waiting(study)) | (set() if again else _seeds(study))
+        tasks += [(study, seed) for seed in asked[study.name] if seed not in present]
+    named = {study.name: study for study in studies}
+    computations = (joblib.delayed(compute)(study, seed) for study, seed in tasks)
     with bar(None, "studies", total=len(tasks)) as progress:
         for name, seed, table in spread(computations, jobs, ordered=False):
             # Written by who asked: a worker on another machine has no such folder.
-            _write(_part(wanted[name], seed), table.to_csv(index=False))
+            write(_part(named[name], seed), table.to_csv(index=False))
             progress.update()
-    return renewed + [study.name for study in wanted.values() if _pack(study)]
+    return [study.name for study in studies if _pack(study, asked[study.name], block, again)]
 
 
-def renew(
-    studies: Iterable[Study], choose: str = "rotate", jobs: int | None = None
-) -> dict[str, str]:
-    """Run one stored seed of each study again; if its rows come again, the code is noted as theirs.
-
-    choose   "rotate", by the code, since a change may spare one seed; "cheapest", which took least
-    returns  {name: "renewed", "other rows", "no data" here, or the state of what cannot be renewed}
-    The rows stay as they are in any case, and with them the version and machine that computed them
-    """
-    wanted = {study.name: study for study in studies}
-    outcome = {name: state(study) for name, study in wanted.items()}
-    sound = [wanted[name] for name, word in outcome.items() if word not in ("missing", "edited")]
-    trials = (joblib.delayed(_try)(study, _chosen(study, choose)) for study in sound)
-    with bar(None, "seeds run again", total=len(sound)) as progress:
-        for name, seed, table in spread(trials, jobs, ordered=False):
-            study = wanted[name]
-            outcome[name] = _compared(study, seed, table)
-            if outcome[name] == "renewed":
-                with _lock():
-                    known = about(study)
-                    known["seconds"][str(seed)] = round(float(table.seconds.iloc[0]), 1)
-                    verified = _verified(study, [seed], choose)
-                    _note(study, known["computed"], verified, known["seconds"])
-            progress.update()
-    return outcome
-
-
-def check(studies: Sequence[Study], budget: float = 40.0) -> list[str]:
-    """What is wrong with stored results: missing, edited or stale, verdicts, rows that differ.
-
-    budget  seconds that runs of single seeds may take together; those that cost least come first
-    """
-    faults, affordable = [], []
-    for study in studies:
-        if (word := state(study)) != "current":
-            cure = {"edited": "run it with --again"}.get(word, "run it, or `make evidence`")
-            faults.append(f"{study.name}: {word}; {cure}")
-            continue
-        try:
-            read(study).told()
-        except AssertionError as broken:
-            faults.append(f"a sentence of the chapter does not hold: {broken}")
-        if about(study)["verdicts"] != _plain(read(study)):
-            faults.append(f"{study.name}: stored verdicts are not those of its rows; run it")
-        seed = _chosen(study, "rotate")
-        affordable.append((about(study)["seconds"][str(seed)], study.name, seed, study))
-    for seconds, name, seed, study in sorted(affordable, key=lambda item: item[:2]):
-        budget -= seconds
-        if budget >= 0 and _compared(study, *_try(study, seed)[1:]) == "other rows":
-            faults.append(f"{name}: seed {seed} gives other rows; run it with --again")
-    return faults
-
-
-def _chosen(study: Study, choose: str) -> int:
-    """The stored seed to run again."""
-    seconds = {int(seed): took for seed, took in about(study)["seconds"].items()}
-    if choose == "cheapest":
-        return min(seconds, key=lambda seed: (seconds[seed], seed))
-    return sorted(seconds)[int(fingerprint(study), 16) % len(seconds)]
-
-
-def _compute(study: Study, seed: int) -> tuple[str, int, pd.DataFrame]:
+def compute(study: Study, seed: int) -> tuple[str, int, pd.DataFrame]:
     """The rows of a seed, and the seconds that they took."""
-    start = time.perf_counter()
+    start = time.process_time()
     with one_thread():
-        rows = [
-            (seed, variant, metric, round(float(value), DIGITS))
-            for variant, metric, value in study.rows(seed)
-        ]
-    seconds = time.perf_counter() - start
-    return study.name, seed, pd.DataFrame(rows, columns=COLUMNS).assign(seconds=seconds)
+        table = pd.DataFrame(generated(study, seed), columns=COLUMNS)
+    return study.name, seed, table.assign(seconds=time.process_time() - start)
 
 
-def _try(study: Study, seed: int) -> tuple[str, int, pd.DataFrame | None]:
-    try:
-        return _compute(study, seed)
-    except DataUnavailable:  # stored with a data set that is not on this machine
-        return study.name, seed, None
+def generated(study: Study, seed: int) -> Iterator[tuple[int, str, str, str, float]]:
+    """The rows of a seed as they are stored, one by one; no metric without a range."""
+    for scenario, method, metric, value in study.rows(seed):
+        base(metric)
+        yield seed, scenario, method, metric, round(float(value), DIGITS)
 
 
-def _compared(study: Study, seed: int, table: pd.DataFrame | None) -> str:
-    """Are these the stored rows of a seed, but for times?"""
-    if table is None:
-        return "no data"
-    frame = read(study).frame
-    stored = frame[frame.seed == seed].reset_index(drop=True)
-    if not stored[["variant", "metric"]].equals(table[["variant", "metric"]]):
-        return "other rows"
-    distance = (stored.value - table.value).abs()[~stored.metric.str.startswith(TIMED)]
-    return "renewed" if distance.le(TOLERANCE).all() else "other rows"
+def _seeds(study: Study) -> set[int]:
+    return {int(seed) for seed in about(study).get("seconds", {})}
 
 
 def _part(study: Study, seed: int | str) -> Path:
     return folder() / "parts" / f"{study.name}-{fingerprint(study)}-{seed}.csv"
 
 
-def _waiting(study: Study) -> dict[int, pd.DataFrame]:
+def waiting(study: Study) -> dict[int, pd.DataFrame]:
     """Seeds that wait in parts, with their seconds."""
     tables = []
     for path in folder().glob(f"parts/{_part(study, '*').name}"):
@@ -221,84 +202,123 @@ def _waiting(study: Study) -> dict[int, pd.DataFrame]:
     return {int(table.seed.iloc[0]): table for table in tables}
 
 
-def _stored(study: Study) -> dict[int, pd.DataFrame]:
-    """Seeds of the stored result, with their seconds, if it is this code's."""
-    if state(study) not in ("current", "short"):
-        return {}
-    frame = read(study).frame
-    seconds = {int(seed): took for seed, took in about(study)["seconds"].items()}
-    return {seed: frame[frame.seed == seed].assign(seconds=seconds[seed]) for seed in seconds}
-
-
-def _pack(study: Study) -> bool:
-    """Join the seeds that wait with those stored before; says whether anything has changed.
-
-    One seed has no interval: it waits in its part for others, and nothing is stored
-    """
+def _pack(study: Study, asked: list[int], block: int | None, again: bool) -> bool:
+    """Join a half that is whole to what is stored; says whether anything has changed."""
     # Under a lock, since another run may store other seeds of the same study meanwhile.
-    with _lock():
-        waiting, stored, known = _waiting(study), _stored(study), about(study)
-        tables = dict(sorted({**stored, **waiting}.items()))
-        if stored and not waiting and known["verdicts"] != _plain(read(study)):
-            # Only the sentences are others: the rows, and what is known of them, stay.
-            _note(study, known["computed"], known["verified"], known["seconds"])
-            return True
-        if not waiting or len(tables) < 2:
-            return False
-        # Where some rows are older, what computed them is not forgotten: `verified` has the rest.
-        computed = known["computed"] if stored.keys() - waiting else _here()
-        seconds = {str(s): round(float(table.seconds.iloc[0]), 1) for s, table in tables.items()}
-        rows = pd.concat(tables.values())[COLUMNS]
-        _write(folder() / f"{study.name}.csv", rows.to_csv(index=False))
-        _note(study, computed, _verified(study, sorted(waiting), "run"), seconds)
-        for seed in waiting:
+    with lock():
+        ready, known = waiting(study), about(study)
+        stored = {} if again and block is None else _tables(study)
+        tables = {**stored, **ready}
+        # One seed has no interval, and half a block confirms nothing: they wait for the others.
+        if not ready or len(tables) < 2 or not set(asked) <= tables.keys():
+            return update(study)
+        fresh = sorted(set(ready) & set(asked))
+        if not stored:
+            known = {"look": [], "blocks": [], "computed": [], "seconds": {}}
+        for seed in fresh:
+            known["seconds"][str(seed)] = round(float(ready[seed].seconds.iloc[0]), 1)
+        drop_empty = [_without(entry, fresh) for entry in known["computed"]]
+        known["computed"] = [entry for entry in drop_empty if entry["seeds"]]
+        known["computed"].append({"seeds": fresh, **here()})
+        if block is None:
+            known["look"] = sorted({*known["look"], *asked})
+        else:
+            others = [b for b in known["blocks"] if b["number"] != block]
+            drawn = {"number": block, "seeds": asked, "drawn": f"{date.today()}"}
+            drawn["sentences"] = sorted(marks(study))
+            known["blocks"] = sorted([*others, drawn], key=lambda b: b["number"])
+        known["verified"] = verified(study, fresh)
+        kept = sorted(tables.keys() & {int(s) for s in known["seconds"]})
+        note(study, pd.concat([tables[seed] for seed in kept])[COLUMNS], known)
+        for seed in fresh:
             _part(study, seed).unlink(missing_ok=True)
     return True
 
 
-def _lock() -> FileLock:
+def _tables(study: Study) -> dict[int, pd.DataFrame]:
+    """The stored rows, seed by seed."""
+    if state(study) == "missing":
+        return {}
+    return {int(seed): table for seed, table in rows(study).groupby("seed", sort=False)}
+
+
+def _without(entry: Mapping[str, Any], seeds: list[int]) -> dict[str, Any]:
+    return {**entry, "seeds": sorted(set(entry["seeds"]) - set(seeds))}
+
+
+def update(study: Study) -> bool:
+    """Store verdicts and protocol anew if only they are others; says whether they were."""
+    known = about(study)
+    if not known or state(study) == "edited" or said(study, known) == _said_before(known):
+        return False
+    note(study, rows(study), known)
+    return True
+
+
+def said(study: Study, known: Known) -> Known:
+    """What the study says of itself and its rows now."""
+    results = _half(study, known)
+    return {
+        "item": study.item,
+        "protocol": {setting: list(pair) for setting, pair in study.protocol.items()},
+        "verdict": results.verdict(),
+        "verdicts": {text: list(verdict[:2]) for text, verdict in results.verdicts().items()},
+    }
+
+
+def _half(study: Study, known: Known, frame: pd.DataFrame | None = None) -> Results:
+    frame = rows(study) if frame is None else frame
+    seeds = known["blocks"][-1]["seeds"] if known["blocks"] else known["look"]
+    return Results(study, frame[frame.seed.isin(seeds)], confirmed=bool(known["blocks"]))
+
+
+def _said_before(known: Known) -> Known:
+    return {name: known[name] for name in ("item", "protocol", "verdict", "verdicts")}
+
+
+def note(study: Study, frame: pd.DataFrame, known: Known) -> None:
+    """Write rows and what is known of them, under one hash."""
+    text = frame.to_csv(index=False)
+    path = folder() / f"{study.name}.csv"
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        write(path, text)
+    known = {**said(study, known), **{k: v for k, v in known.items() if k not in SAID}}
+    known["sha256"] = seal(text, known)
+    data = json.dumps(known, indent=1, ensure_ascii=False) + "\n"
+    write(folder() / f"{study.name}.json", data)
+
+
+SAID = ("item", "protocol", "verdict", "verdicts", "sha256")
+
+
+def lock() -> FileLock:
+    """One writer at a time."""
     (folder() / "parts").mkdir(exist_ok=True)
     return FileLock(folder() / "parts" / "lock")
 
 
-def _here() -> dict[str, str]:
+def here() -> dict[str, str]:
     """What computes now: version, machine, date."""
-    processor = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+    processor = f"{platform.machine()}, {vendor()}, {torch.backends.cpu.get_cpu_capability()}"
     torch_version = torch.__version__.partition("+")[0]
     machine = f"{processor}, torch {torch_version}, Python {platform.python_version()}"
     return {"version": __version__, "machine": machine, "date": f"{date.today()}"}
 
 
-def _verified(study: Study, seeds: list[int], chosen: str) -> dict[str, Any]:
-    mark, today = fingerprint(study), f"{date.today()}"
-    return {"fingerprint": mark, "seeds": seeds, "chosen": chosen, "date": today}
+def vendor() -> str:
+    """Who made the processor: long trainings end alike on one kind only."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
+    makers = [line.partition(": ")[2] for line in lines if line.startswith("vendor_id")]
+    return makers[0] if makers else platform.processor() or "unknown"
 
 
-def _note(study: Study, computed: dict, verified: dict, seconds: dict[str, float]) -> None:
-    """Write what is known of the stored rows."""
-    results = read(study)
-    known = {
-        "item": study.item,
-        "protocol": {setting: list(pair) for setting, pair in study.protocol.items()},
-        "verdict": results.verdict(),
-        "verdicts": _plain(results),
-        "computed": computed,
-        "verified": verified,
-        "seconds": seconds,
-        "sha256": _hash(folder() / f"{study.name}.csv"),
-    }
-    text = json.dumps(known, indent=1, ensure_ascii=False) + "\n"
-    _write(folder() / f"{study.name}.json", text)
+def verified(study: Study, seeds: list[int]) -> Known:
+    """That the code as it is has made the rows of these seeds."""
+    return {"fingerprint": fingerprint(study), "seeds": seeds, "date": f"{date.today()}"}
 
 
-def _plain(results: Results) -> dict[str, list[str]]:
-    return {sentence: list(outcome) for sentence, outcome in results.verdicts().items()}
-
-
-def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_text(encoding="utf-8").encode()).hexdigest()
-
-
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
+    """A file as a whole or not at all."""
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8", newline="\n")

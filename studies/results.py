@@ -1,0 +1,227 @@
+"""Results: the stored rows of a study, its intervals, and the verdict on each sentence.
+
+Above: store, telling. Below: study, metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from fedlab_mini.judge import evidence
+from fedlab_mini.judge.evidence import Count, Interval
+from fedlab_mini.show import plots
+
+from .metrics import is_count, span
+from .study import Claim, Place, Study
+
+HOLDS, FAILS, NOT_SHOWN, ALIKE = "holds", "does not hold", "not shown", "not shown to differ"
+WORDS = (HOLDS, FAILS, NOT_SHOWN, ALIKE)
+
+
+class Stored(Interval):
+    """An interval that knows the study it comes from, and the difference that could be seen."""
+
+    study: str
+    asked: tuple[str, ...]
+    power: float
+    confirmed: bool
+
+
+class Verdict(NamedTuple):
+    """What came out of a claim: the word, the interval as text, the difference that shows."""
+
+    word: str
+    measured: str
+    power: float
+
+
+class Results:
+    """Stored rows of one half: the seeds that confirm, or those to look at."""
+
+    def __init__(self, study: Study, frame: pd.DataFrame, confirmed: bool = False):
+        self.study, self.frame, self.confirmed = study, frame, confirmed
+        self.other = self  # the other half: seeds to look at beside those that confirm
+        self.seeds: list[int] = sorted(frame.seed.unique().tolist())
+        columns = [frame.scenario, frame.method, frame.metric]
+        self._parts = {place: part for place, part in frame.groupby(columns, sort=False)}
+        self._derived: dict[tuple[str, str, str], Tensor] = {}
+        if study.derived is not None and self.seeds:
+            self._derived = {(s, v, m): values for s, v, m, values in study.derived(self)}
+
+    @property
+    def look(self) -> Results:
+        """The seeds to look at."""
+        return self.other if self.confirmed else self
+
+    @property
+    def n(self) -> int:
+        """How many seeds."""
+        return len(self.seeds)
+
+    @property
+    def scenarios(self) -> list[str]:
+        """In the order in which the study makes them."""
+        return list(dict.fromkeys(self.frame.scenario))
+
+    @property
+    def methods(self) -> list[str]:
+        """In the order in which the study makes them."""
+        return list(dict.fromkeys(self.frame.method))
+
+    def has(self, metric: str, method: str = "", scenario: str = "") -> bool:
+        """Is there such a row?"""
+        place = (scenario, method, metric)
+        return place in self._parts or place in self._derived
+
+    def values(self, metric: str, method: Place = "", scenario: str = "") -> Tensor:
+        """One value per seed, [seeds], in the order of the seeds.
+
+        method  its name, or a pair (method, scenario)
+        raises  KeyError for what no row has; ValueError that names the seeds that lack it
+        """
+        if isinstance(method, tuple):
+            method, scenario = method
+        place = (scenario, method, metric)
+        if place in self._derived:
+            return self._derived[place]
+        if place not in self._parts:
+            raise KeyError(f"{self.study.name} has no {metric!r} of {method!r} in {scenario!r}")
+        part = self._parts[place].sort_values("seed")
+        found = part.seed.tolist()
+        if found != self.seeds:
+            missing = sorted(set(self.seeds) - set(found)) or "none; one stands twice"
+            raise ValueError(f"{self.study.name}: {place}: seeds that are missing: {missing}")
+        return torch.tensor(part.value.to_numpy(), dtype=torch.float64)
+
+    def interval(self, metric: str, method: Place = "", scenario: str = "") -> Stored:
+        """Mean and 95 % interval over the seeds, inside the metric's range."""
+        values, (low, high) = self.values(metric, method, scenario), span(metric)
+        return self._known((metric, *_flat(method, scenario)), values, low, high)
+
+    def paired(self, metric: str, a: Place, b: Place, scenario: str = "") -> Stored:
+        """The interval of a minus b, seed by seed."""
+        difference = self.values(metric, a, scenario) - self.values(metric, b, scenario)
+        low, high = span(metric)
+        asked = (metric, *_flat(a, scenario), "minus", *_flat(b, scenario))
+        return self._known(asked, difference, low - high, high - low)
+
+    def count(self, metric: str, method: Place = "", scenario: str = "") -> Count:
+        """Of how many seeds a metric of 0 and 1 is true: "18 of 20 seeds"."""
+        return evidence.count(self.values(metric, method, scenario))
+
+    def measure(
+        self,
+        name: str,
+        values: Callable[[Results], Tensor],
+        low: float = -math.inf,
+        high: float = math.inf,
+    ) -> Stored:
+        """The interval of what ``values(results)`` makes of each seed; low, high: its range."""
+        return self._known((name,), values(self), low, high)
+
+    def _known(self, asked: Sequence[str], values: Tensor, low: float, high: float) -> Stored:
+        found = Stored(*evidence.interval(values, low=low, high=high))
+        found.study, found.asked = self.study.name, tuple(asked)
+        found.power = evidence.detectable(values, low=low, high=high)
+        found.confirmed = self.confirmed
+        return found
+
+    def curve(
+        self, metric: str, method: str = "", scenario: str = ""
+    ) -> tuple[list[float], Tensor]:
+        """A metric given at several places, as "AUC @ 100": places [n], values [seeds, n]."""
+        start = f"{metric} @ "
+        own = [m for s, v, m in self._parts if (s, v) == (scenario, method) and m.startswith(start)]
+        places = sorted(float(name.removeprefix(start)) for name in own)
+        rows = [self.values(f"{start}{place:g}", method, scenario) for place in places]
+        return places, torch.stack(rows, dim=1)
+
+    def table(
+        self, *metrics: str, scenario: str | None = None, caption: str = "", **look: object
+    ) -> plots.Table:
+        """Mean and interval, a row per method (and scenario), a column per metric."""
+        data: dict[str, dict[str, object]] = {}
+        for place, method in dict.fromkeys((s, m) for s, m, _ in self._parts):
+            if scenario is None or place == scenario:
+                row = ", ".join(filter(None, [method, "" if scenario else place]))
+                cells = {m: self._cell(m, method, place) for m in metrics}
+                if any(cells.values()):
+                    data[row] = cells
+        shown = caption or f"{self.study.item}: mean and 95 % interval over {self.whose}."
+        return plots.table(data, rows="method", caption=shown, **look)  # type: ignore[arg-type]
+
+    def _cell(self, metric: str, method: str, scenario: str) -> object:
+        if not self.has(metric, method, scenario):
+            return ""
+        # A count is shown as text: a table would write a share with its interval.
+        if is_count(metric):
+            return str(self.count(metric, method, scenario))
+        return self.interval(metric, method, scenario)
+
+    @property
+    def whose(self) -> str:
+        """Which seeds these are, in words."""
+        return f"{self.n} seeds" + (" that confirm" if self.confirmed else " to look at")
+
+    def figure(self) -> Figure:
+        """The study's figure, drawn from these rows."""
+        if self.study.figure is None:
+            raise ValueError(f"{self.study.name} has no figure; show its table")
+        return self.study.figure(self)
+
+    def judge(self, claim: Claim) -> Verdict:
+        """The verdict on a claim by these rows."""
+        if claim.b:
+            found = self.paired(claim.metric, claim.a, claim.b, claim.at)
+        else:
+            found = self.interval(claim.metric, claim.a, claim.at)
+        measured = str(found)
+        if not claim.b and is_count(claim.metric):
+            measured = str(self.count(claim.metric, claim.a, claim.at))
+        if claim.equal:
+            word = FAILS if found.above(0) or found.below(0) else ALIKE
+        elif found.above(claim.low) and found.below(claim.high):
+            word = HOLDS
+        else:
+            word = FAILS if found.above(claim.high) or found.below(claim.low) else NOT_SHOWN
+        return Verdict(word, measured, found.power)
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """What came out of each claim: sentence -> verdict."""
+        return {claim.sentence: self.judge(claim) for claim in self.study.claims}
+
+    def verdict(self, source: str = "paper") -> str:
+        """How many of the paper's (or the book's) claims hold, do not hold, are not shown."""
+        words = [self.judge(claim).word for claim in self.study.claims if claim.source == source]
+        counts = {word: words.count(word) for word in WORDS}
+        return ", ".join(f"{word} {count}" for word, count in counts.items() if count) or "none"
+
+    def judged(self, start: str = "") -> plots.Table:
+        """Sentence by sentence: whose it is, the paper's number, what was measured, the verdict.
+
+        start  of the sentences shown; all without it
+        """
+        data = {}
+        for claim in self.study.claims:
+            if claim.sentence.startswith(start):
+                verdict = self.judge(claim)
+                word = verdict.word
+                if word in (NOT_SHOWN, ALIKE):
+                    word += f" ({verdict.power:.2g} would have been)"
+                whose = {"paper": claim.item or "paper", "book": "this book"}[claim.source]
+                printed = "" if claim.printed is None else f"{claim.printed:g}"
+                row = {"source": whose, "printed": printed, "measured": verdict.measured}
+                data[claim.sentence] = {**row, "verdict": word}
+        caption = f"{self.study.item}: {self.whose}, mean and 95 % interval."
+        return plots.table(data, rows="sentence", caption=caption)
+
+
+def _flat(method: Place, scenario: str) -> tuple[str, str]:
+    return method if isinstance(method, tuple) else (method, scenario)
