@@ -47,7 +47,7 @@ def every() -> list[Study]:
             continue
         try:  # TRANSITION
             modules.append(importlib.import_module(f"{__name__}.{file}"))
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             print(f"studies.{file} is not converted yet: {error}")
     return [study for module in modules for study in getattr(module, "STUDIES", ())]
 

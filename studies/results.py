@@ -50,7 +50,7 @@ class Results:
         self.other = self  # the other half: seeds to look at beside those that confirm
         self.seeds: list[int] = sorted(frame.seed.unique().tolist())
         columns = [frame.scenario, frame.method, frame.metric]
-        self._parts = {place: part for place, part in frame.groupby(columns, sort=False)}
+        self._parts = dict(list(frame.groupby(columns, sort=False)))
         self._derived: dict[tuple[str, str, str], Tensor] = {}
         if study.derived is not None and self.seeds:
             self._derived = {(s, v, m): values for s, v, m, values in study.derived(self)}

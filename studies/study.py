@@ -36,7 +36,7 @@ class Claim:
     low, high  the sentence holds if the whole interval lies between them, and does not hold if it
              lies outside
     equal    "no difference" without a width: at best it is not shown to differ
-    printed  the paper's own number of a, or of a - b        item  where it stands, such as "Fig. 2a"
+    printed  the paper's own number of a, or of a - b     item  where it stands, as "Fig. 2a"
     source   "paper", or "book" for what the paper does not say
     """
 

@@ -31,6 +31,7 @@ NUMBER = re.compile(
 )
 QUIET = "ignore::pytest.PytestAssertRewriteWarning"
 DIGITS, LOOSE, NOISE = 7, 1e-5, 1e-9
+SENTENCE = "x-sentence+json"  # the record that `studies.tell` leaves beside a number
 
 
 def value(text: str) -> float:
@@ -98,6 +99,9 @@ def as_read(outputs: list[Any], text: str) -> list[Any]:
             if kind.endswith("text/plain"):
                 found = glued.literal(output["data"][kind])
                 output["data"][kind] = " ".join(format(found, form) for form in forms)
+            elif kind.endswith(SENTENCE):  # its numbers are those of the text
+                record = output["data"][kind]
+                output["data"][kind] = f"{record.get('asked')} {record['bounds']}"
     return shown
 
 
