@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from myst_nb import glue
-
 from fedlab_mini.judge.evidence import Interval
 
 from .results import Stored
@@ -51,6 +49,8 @@ def tell(
     returns       the interval; without a bound it is a number and no sentence
     raises        AssertionError that says what was measured
     """
+    from myst_nb import glue  # the command line does without it
+
     tests = {
         "above": above is None or found.above(above),
         "below": below is None or found.below(below),
