@@ -1,6 +1,8 @@
-"""Intervals: how often they cover the truth, and which verbs they allow."""
+"""Intervals: the rule against other people's mathematics, and which verbs they allow."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -8,42 +10,110 @@ import torch
 from scipy import stats
 
 from fedlab_mini import evidence
+from fedlab_mini.judge import imagined
 
-DRAWS = {  # one value a seed; the mean of each is 0
-    "normal": lambda g, size: g.standard_normal(size),
-    "uniform": lambda g, size: g.uniform(-1, 1, size),
-    "AUC of a middling detector": lambda g, size: g.beta(4, 2, size) - 2 / 3,
-    "skewed": lambda g, size: g.gamma(4, 1, size) - 4,
-}
+SEEDS = [0.2, 0.5, 0.4, 0.9, 0.3]
 
 
-@pytest.mark.parametrize("seeds", [5, 10])
-@pytest.mark.parametrize("name", DRAWS)
-def test_the_interval_covers_the_truth_as_often_as_it_says(name: str, seeds: int) -> None:
-    """4,000 simulated studies; .93 to .97 for the nominal .95, a little less for skewed values."""
-    studies = DRAWS[name](np.random.default_rng(seeds), (4000, seeds))
-    found = [evidence.interval(values) for values in studies]
-    covered = sum(i.low <= 0 <= i.high for i in found) / len(found)
-    assert (0.90 if name == "skewed" else 0.93) <= covered <= 0.97
+def shares(successes: int, seeds: int) -> list[float]:
+    """One value per seed: 1 for a success, 0 elsewhere."""
+    return [1.0] * successes + [0.0] * (seeds - successes)
 
 
-def test_the_bootstrap_covers_too_rarely_at_five_seeds() -> None:
-    """Why the interval is Student's: percentile bootstrap on the same simulated studies."""
-    g = np.random.default_rng(0)
-    studies = g.standard_normal((1000, 5))
-    again = studies[np.arange(1000)[:, None, None], g.integers(0, 5, (1000, 400, 5))].mean(2)
-    low, high = np.quantile(again, [0.025, 0.975], axis=1)
-    assert 0.78 < ((low <= 0) & (high >= 0)).mean() < 0.88
+def test_where_seeds_differ_it_is_students_interval_at_a_fifth_of_the_error() -> None:
+    for level, theirs in [(0.95, 0.99), (0.99, 0.998)]:
+        expected = stats.ttest_1samp(SEEDS, 0).confidence_interval(theirs)
+        found = evidence.interval(torch.tensor(SEEDS, dtype=torch.float64), level)
+        assert found[1:3] == pytest.approx((expected.low, expected.high))
+        assert found.mean == pytest.approx(0.46)
+        assert found.n == 5
 
 
-def test_the_interval_is_that_of_scipy() -> None:
-    values = torch.tensor([0.2, 0.5, 0.4, 0.9, 0.3], dtype=torch.float64)
-    theirs = stats.ttest_1samp(values.numpy(), 0).confidence_interval(0.9)
-    ours = evidence.interval(values, level=0.9)
-    assert ours[1:3] == pytest.approx((theirs.low, theirs.high))
-    assert ours.n == 5
-    assert ours.mean == pytest.approx(0.46)
-    assert str(evidence.interval([0.5, 0.5])) == "0.50 [0.50, 0.50]"
+def test_it_is_cut_to_the_range() -> None:
+    assert evidence.interval(SEEDS).low < 0
+    assert evidence.interval(SEEDS).high > 1
+    assert evidence.interval(SEEDS, low=0, high=1)[1:3] == (0, 1)
+    assert evidence.interval(SEEDS, low=0).high > 1
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 10, 20, 41])
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_for_zeros_and_ones_it_is_clopper_and_pearsons(seeds: int, level: float) -> None:
+    for successes in range(seeds + 1):
+        # scipy has no bound for none or all: it is an end of the range.
+        low = stats.beta.ppf((1 - level) / 2, successes, seeds - successes + 1) if successes else 0
+        high = 1.0
+        if successes < seeds:
+            high = stats.beta.ppf((1 + level) / 2, successes + 1, seeds - successes)
+        found = evidence.interval(shares(successes, seeds), level, low=0, high=1)
+        assert found[1:3] == pytest.approx((low, high), abs=1e-12)
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10, 20])
+def test_where_seeds_crowd_an_end_one_more_is_imagined_at_the_other(seeds: int) -> None:
+    """Against 200,000 draws of the weights: the ends are quantiles, to what those draws tell."""
+    chance = np.random.default_rng(seeds)
+    values = chance.uniform(0.5, 1, seeds)
+    values[: seeds // 2 + 1] = 1
+    found = evidence.interval(values, low=0, high=1)
+    weights = chance.dirichlet(np.ones(seeds + 1), 200_000)
+    below = weights @ np.append(values, 0) <= found.low
+    above = weights @ np.append(values, 1) >= found.high
+    assert below.mean() == pytest.approx(0.025, abs=0.0015)
+    assert above.mean() == pytest.approx(0.025, abs=0.0015)
+
+
+def test_the_share_of_a_simplex_is_exact() -> None:
+    """Two, three and four points by hand; distinct ones against the formula that cancels."""
+    assert imagined.share_below(1.0, [0.0, 4.0]) == pytest.approx(1 / 4)
+    # P(w <= 1/2) for the largest of three weights on one point: 1 - (1/2)^2, by geometry.
+    assert imagined.share_below(0.5, [0.0, 0.0, 1.0]) == pytest.approx(1 - 0.5**2)
+    assert imagined.share_below(0.5, [0.0, 1.0, 1.0, 1.0]) == pytest.approx(0.5**3)
+    points, place = [0.1, 0.35, 0.6, 0.95, 0.7], 0.5
+    above = 0.0
+    for i, point in enumerate(points):
+        others = points[:i] + points[i + 1 :]
+        above += max(point - place, 0) ** 4 / math.prod(point - other for other in others)
+    assert imagined.share_below(place, points) == pytest.approx(1 - above, abs=1e-12)
+
+
+def test_no_interval_without_a_width_and_none_outside_its_range() -> None:
+    chance = np.random.default_rng(0)
+    for seeds in (2, 3, 5, 10):
+        for _ in range(200):
+            steps = int(chance.integers(1, 5))
+            values = chance.integers(0, steps + 1, seeds) / steps
+            found = evidence.interval(values, low=0, high=1)
+            assert 0 <= found.low <= found.mean <= found.high <= 1
+            assert found.high - found.low > 0.1 / seeds
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_seeds_that_agree_leave_room(value: float) -> None:
+    found = evidence.interval([value] * 5, low=0, high=1)
+    assert found.low == pytest.approx(value * 0.025**0.2)
+    assert found.high == pytest.approx(1 - (1 - value) * 0.025**0.2)
+
+
+def test_without_a_range_seeds_that_agree_bound_nothing() -> None:
+    found = evidence.interval([0.5] * 5)
+    assert found == (0.5, -math.inf, math.inf, 5)
+    assert str(found) == "0.50 (all 5 seeds agree)"
+    half_open = evidence.interval([0.5] * 5, low=0)
+    assert half_open.high == math.inf
+    assert half_open.above(0.2)
+    assert not half_open.above(0.3)
+    # Half the values at the only end there is: upwards t stays.
+    crowded = [0.0, 0.0, 0.0, 0.5, 1.0]
+    assert evidence.interval(crowded, low=0).high == evidence.interval(crowded).high
+    assert evidence.interval(crowded, low=0).low > 0
+
+
+def test_rounding_is_no_spread_and_no_way_out_of_the_range() -> None:
+    hair = torch.tensor([1.0000001, 0.99999994, 1.0, 1.0, 1.0])
+    assert evidence.interval(hair, low=0, high=1) == evidence.interval([1.0] * 5, low=0, high=1)
+    a, b = [0.3, 0.7, 0.9], [0.2, 0.6, 0.8]
+    assert evidence.paired(a, b).high == math.inf
 
 
 def test_pairs_cancel_what_a_seed_shares() -> None:
@@ -55,12 +125,97 @@ def test_pairs_cancel_what_a_seed_shares() -> None:
     assert evidence.paired(a, b).mean == pytest.approx(both)
 
 
+def test_the_range_of_a_difference_is_twice_as_wide() -> None:
+    found = evidence.paired([1.0] * 5, [0.0] * 5, low=0, high=1)
+    assert found == evidence.interval([1.0] * 5, low=-1, high=1)
+    assert evidence.paired([0.5] * 5, [0.5] * 5, low=0, high=1).within(-0.53, 0.53)
+    assert evidence.paired([2.0, 3.0], [0.0, 1.5], low=0)[1:3] != (-math.inf, math.inf)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "word"),
-    [([1, 1], [1, 1], "not shown"), ([2, 2], [1, 1], "higher"), ([1, 3], [2, 2], "not shown")],
+    [
+        ([1, 1], [1, 1], "not shown"),
+        ([1] * 9 + [0.9], [0] * 10, "higher"),
+        ([0.1] + [0] * 7, [0.9] + [1] * 7, "lower"),
+        ([1, 0], [0.5, 0.5], "not shown"),
+    ],
 )
 def test_a_verb_needs_an_interval_without_zero(a: list, b: list, word: str) -> None:
-    assert evidence.words(evidence.paired(a, b)) == word
+    assert evidence.words(evidence.paired(a, b, low=0, high=1)) == word
+
+
+def test_above_below_and_within_ask_for_the_whole_interval() -> None:
+    found = evidence.Interval(0.5, 0.4, 0.6, 5)
+    assert found.above(0.39)
+    assert not found.above(0.4)
+    assert found.below(0.61)
+    assert not found.below(0.6)
+    assert found.within(0.4, 0.6)
+    assert not found.within(0.41, 1)
+    assert not found.within(0, 0.59)
+
+
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [
+        ((0.5, 0.4, 0.6), "0.50 [0.40, 0.60]"),
+        ((0.5, 0.495, 0.504), "0.500 [0.495, 0.504]"),
+        ((0.0, -0.0004, 0.0004), "0.0000 [-0.0004, 0.0004]"),
+    ],
+)
+def test_the_ends_look_different(interval: tuple[float, float, float], said: str) -> None:
+    assert str(evidence.Interval(*interval, 5)) == said
+
+
+def test_counts_are_said_as_counts() -> None:
+    found = evidence.count(shares(18, 20))
+    assert str(found) == "18 of 20 seeds"
+    assert found.could() == "18 of 20; 68 to 99 % of seeds could"
+    assert found[1:3] == pytest.approx((0.683, 0.988), abs=0.001)
+    assert isinstance(found, evidence.Interval)
+    assert found.above(0.5)
+    none, every = evidence.count([0, 0, 0, 0, 0]), evidence.count([1.0] * 10)
+    assert str(none) == "none of 5 seeds"
+    assert none.could() == "none of 5; up to 45 % of seeds could"
+    assert every.could() == "10 of 10; up to 26 % of seeds could not"
+    assert none.could(0.99) == "none of 5; up to 60 % of seeds could"
+
+
+def test_what_could_have_been_seen_is_seen_so_often() -> None:
+    """The power of the t interval, against its simulation and another implementation."""
+    for seeds, power in [(5, 0.8), (10, 0.8), (20, 0.9)]:
+        effect = evidence.visible(seeds, 0.95, power)
+        critical = stats.t.ppf(0.995, seeds - 1)
+        theirs = stats.nct.sf(critical, seeds - 1, effect * math.sqrt(seeds))
+        assert theirs == pytest.approx(power, abs=1e-4)
+    chance = np.random.default_rng(3)
+    draws = chance.normal(evidence.visible(10), 1, (20_000, 10))
+    lower = draws.mean(1) - stats.t.ppf(0.995, 9) * draws.std(1, ddof=1) / math.sqrt(10)
+    assert (lower > 0).mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_detectable_follows_the_spread() -> None:
+    spread = float(np.std(SEEDS, ddof=1))
+    assert evidence.detectable(SEEDS) == pytest.approx(evidence.visible(5) * spread)
+    assert evidence.detectable([0.5 * value for value in SEEDS]) < evidence.detectable(SEEDS)
+    # Seeds that agree have no spread: the arm of the interval, infinite where nothing bounds it.
+    arm = evidence.interval([0.0] * 5, low=-1, high=1).high
+    assert evidence.detectable([0.0] * 5, low=-1, high=1) == pytest.approx(arm)
+    assert evidence.detectable([0.0] * 5) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("effect", "power", "level", "seeds"),
+    [(1, 0.8, 0.95, 16), (1, 0.9, 0.95, 19), (2, 0.8, 0.95, 7), (1, 0.8, 0.99, 21)],
+)
+def test_the_seeds_that_a_difference_needs(
+    effect: float, power: float, level: float, seeds: int
+) -> None:
+    assert evidence.seeds_needed(effect, power, level) == seeds
+    assert (
+        evidence.visible(seeds, level, power) <= effect < evidence.visible(seeds - 1, level, power)
+    )
 
 
 def test_what_is_refused() -> None:
@@ -68,7 +223,19 @@ def test_what_is_refused() -> None:
         evidence.interval([1.0])
     with pytest.raises(ValueError, match=r"b: .* each of the 2 seeds"):
         evidence.paired([1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match=r"values: expected values in \[0, 1\], got 1.1"):
+        evidence.interval([0.5, 1.1], low=0, high=1)
+    with pytest.raises(ValueError, match=r"b: expected values in \[0, inf\], got -1"):
+        evidence.paired([0.5, 1.1], [2, -1], low=0)
+    with pytest.raises(ValueError, match=r"values: expected 0 or 1 per seed"):
+        evidence.count([0.5, 1])
+    with pytest.raises(ValueError, match=r"low: expected less than"):
+        evidence.interval([0.5, 0.6], low=1, high=1)
+    with pytest.raises(TypeError, match=r"high: "):
+        evidence.interval([0.5, 0.6], high=math.nan)
     with pytest.raises(ValueError, match="level"):
         evidence.interval([1.0, 2.0], level=1.0)
+    with pytest.raises(ValueError, match="power"):
+        evidence.seeds_needed(1, power=0.4)
     with pytest.raises(TypeError, match="difference"):
         evidence.words((0.1, 0.2))
