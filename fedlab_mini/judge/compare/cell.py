@@ -65,7 +65,7 @@ def cell(
     fed, net = make(data, seed)
     experiment = Experiment(fed, net, rounds, local, metric, seed)
     truth = known_truth(experiment, lesser(scenario, fed))
-    for measure, value in truth.judged(truth.values[0], truth.values[1:]):
+    for measure, value in truth.judged_by_itself():
         yield CEILING, measure, value
     bench = Bench(experiment, truth, methods)
     yield CEILING, "accuracy of federated averaging", bench.plain_accuracy
@@ -103,24 +103,28 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Truth:
-    """Exact values of two retraining games, the worth of all coalitions, and who is worse."""
+    """Exact values of two retraining games, the worths of all coalitions, and who is worse."""
 
     values: list[Tensor]
-    worth: Tensor
+    worths: list[Tensor]
     bad: list[int] | None
     seed: int
 
-    def judged(self, scores: Tensor, values: list[Tensor]) -> Measured:
+    def judged(self, scores: Tensor) -> Measured:
         """How near scores are to the values, and what else they are good for."""
-        return judged(scores, values, self.worth, self.bad, self.seed)
+        worth = torch.stack(self.worths).mean(0)
+        return judged(scores, self.values, worth, self.bad, self.seed)
+
+    def judged_by_itself(self) -> Measured:
+        """One training's values as a score: whatever judges them is of the other training."""
+        return judged(self.values[0], self.values[1:], self.worths[1], self.bad, self.seed)
 
 
 def known_truth(experiment: Experiment, bad: list[int] | None) -> Truth:
-    """Train every coalition twice; removal is judged by the mean of both."""
+    """Train every coalition twice; methods are judged by both."""
     games = [experiment.game(purpose) for purpose in (TRUTH, SECOND_TRUTH)]
     values = [shapley.exact(game).values for game in games]
-    worth = (games[0].all() + games[1].all()) / 2
-    return Truth(values, worth, bad, experiment.seed)
+    return Truth(values, [game.all() for game in games], bad, experiment.seed)
 
 
 class Bench:
@@ -181,7 +185,7 @@ class Bench:
         """Beside the rounds' own value, beside the truth, and put to use as weights."""
         if "Shapley" in self.watch.methods:
             yield "tau with the rounds' value", kendall(scores, self.watch.scores_on()["Shapley"])
-        yield from self.truth.judged(scores, self.truth.values)
+        yield from self.truth.judged(scores)
         # The same training as the plain one, so that the weights alone make the difference.
         weights = FixedWeights(client_weights=tuple(contribution_index(scores).tolist()))
         accuracy = self.experiment.train(weights, IN_USE).accuracy[-1]
