@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from . import check, confirm, every, named, read, renew, run, sentences, state
+from .audit import OTHER
 from .store import about
 from .study import BLOCK, Study
 
@@ -82,11 +83,15 @@ def answer(asked: argparse.Namespace) -> None:
     elif asked.verb == "show":
         print(page(named(asked.name)))
     elif asked.verb == "run":
-        stored = run(studies or every(), asked.seeds, asked.jobs, asked.again)
-        print(f"stored: {', '.join(stored) or 'nothing; all is current'}")
+        for study in studies or every():
+            # What is stale is renewed by two seeds; where those differ, all is computed again.
+            again = asked.again or (state(study) == "stale" and renewed(study) == OTHER)
+            stored = run([study], asked.seeds, asked.jobs, again)
+            print(f"{study.name}: {'stored' if stored else 'nothing to do'}", flush=True)
     elif asked.verb == "confirm":
-        stored = confirm(studies or every(), asked.block, asked.jobs, asked.again)
-        print(f"stored: {', '.join(stored) or 'nothing; all is confirmed'}")
+        for study in studies or every():
+            stored = confirm([study], asked.block, asked.jobs, asked.again)
+            print(f"{study.name}: {'confirmed' if stored else 'nothing to do'}", flush=True)
     elif asked.verb == "renew":
         studies = studies or [study for study in every() if state(study) == "stale"]
         outcome = renew(studies)
@@ -97,6 +102,11 @@ def answer(asked: argparse.Namespace) -> None:
         if faults:
             sys.exit("\n".join(faults))
         print(f"{len(every())} studies: rows, verdicts and code agree")
+
+
+def renewed(study: Study) -> str:
+    """The word that a renewal of a study ends with."""
+    return renew([study])[study.name]
 
 
 def summary(studies: Sequence[Study]) -> str:

@@ -55,7 +55,7 @@ def about(study: Study) -> Known:
 
     item, protocol, verdict, verdicts  of the study, as they were stored
     look, blocks  seeds to look at; blocks that confirm: seeds, date, marks of the sentences that
-                  stood when the block was drawn
+                  stood when the block was drawn; past: blocks whose rows older code has made
     computed      which seeds were computed by which version, on what machine, when
     verified      the code's fingerprint, and which seeds that code has run, when
     seconds       of every seed
@@ -135,14 +135,22 @@ def confirm(
 ) -> list[str]:
     """Draw a block of seeds that confirm: compute it and store it; returns the names stored.
 
-    block   1, 2, ...; 0: the last one if it is not whole, else the first
+    block   1, 2, ...; 0: the one at hand, or the first that nobody has seen
     again   do not take over what is stored
     The sentences that stand now are noted with the block: only they are confirmed by it.
     """
-    wanted = list(studies)
-    number = block or 1
-    asked = {study.name: study.block(number) for study in wanted}
-    return _fill(wanted, asked, jobs, again, block=number)
+    packed = []
+    for study in studies:
+        number = block or _next(about(study))
+        packed += _fill([study], {study.name: study.block(number)}, jobs, again, number)
+    return packed
+
+
+def _next(known: Known) -> int:
+    """The block at hand; a new one where those before were of older code, and seen."""
+    if blocks := known.get("blocks"):
+        return blocks[-1]["number"]
+    return 1 + max((entry["number"] for entry in known.get("past", [])), default=0)
 
 
 def _fill(
@@ -167,7 +175,7 @@ def _fill(
             # Written by who asked: a worker on another machine has no such folder.
             write(_part(named[name], seed), table.to_csv(index=False))
             progress.update()
-    return [study.name for study in studies if _pack(study, asked[study.name], block, again)]
+    return [study.name for study in studies if _pack(study, asked[study.name], block)]
 
 
 def compute(study: Study, seed: int) -> tuple[str, int, pd.DataFrame]:
@@ -202,31 +210,32 @@ def waiting(study: Study) -> dict[int, pd.DataFrame]:
     return {int(table.seed.iloc[0]): table for table in tables}
 
 
-def _pack(study: Study, asked: list[int], block: int | None, again: bool) -> bool:
+def _pack(study: Study, asked: list[int], block: int | None) -> bool:
     """Join a half that is whole to what is stored; says whether anything has changed."""
     # Under a lock, since another run may store other seeds of the same study meanwhile.
     with lock():
         ready, known = waiting(study), about(study)
-        stored = {} if again and block is None else _tables(study)
+        stored = {} if state(study) in ("stale", "edited") else _tables(study)
         tables = {**stored, **ready}
         # One seed has no interval, and half a block confirms nothing: they wait for the others.
         if not ready or len(tables) < 2 or not set(asked) <= tables.keys():
             return update(study)
         fresh = sorted(set(ready) & set(asked))
         if not stored:
-            known = {"look": [], "blocks": [], "computed": [], "seconds": {}}
+            past = known.get("past", []) + known.get("blocks", [])
+            known = {"look": [], "blocks": [], "past": past, "computed": [], "seconds": {}}
         for seed in fresh:
             known["seconds"][str(seed)] = round(float(ready[seed].seconds.iloc[0]), 1)
-        drop_empty = [_without(entry, fresh) for entry in known["computed"]]
-        known["computed"] = [entry for entry in drop_empty if entry["seeds"]]
+        others = [_without(entry, fresh) for entry in known["computed"]]
+        known["computed"] = [entry for entry in others if entry["seeds"]]
         known["computed"].append({"seeds": fresh, **here()})
         if block is None:
             known["look"] = sorted({*known["look"], *asked})
         else:
-            others = [b for b in known["blocks"] if b["number"] != block]
+            earlier = [b for b in known["blocks"] if b["number"] != block]
             drawn = {"number": block, "seeds": asked, "drawn": f"{date.today()}"}
             drawn["sentences"] = sorted(marks(study))
-            known["blocks"] = sorted([*others, drawn], key=lambda b: b["number"])
+            known["blocks"] = sorted([*earlier, drawn], key=lambda b: b["number"])
         known["verified"] = verified(study, fresh)
         kept = sorted(tables.keys() & {int(s) for s in known["seconds"]})
         note(study, pd.concat([tables[seed] for seed in kept])[COLUMNS], known)
