@@ -1,0 +1,101 @@
+"""Telling: a false sentence stops the chapter; a true one leaves its number and its record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from fedlab_mini.judge.evidence import Interval, interval
+from studies import sentences, telling
+from studies.results import Stored
+from studies.telling import tell
+
+
+@pytest.fixture
+def glued(monkeypatch: pytest.MonkeyPatch) -> dict:
+    """What is glued, by its key."""
+    found: dict = {}
+    monkeypatch.setattr("myst_nb.glue", lambda key, value, display: found.update({key: value}))
+    return found
+
+
+def stored(mean: float, low: float, high: float, confirmed: bool = True) -> Stored:
+    found = Stored(mean, low, high, 10)
+    found.study, found.asked = "toy", ("AUC", "good", "here")
+    found.power, found.confirmed = 0.07, confirmed
+    return found
+
+
+SENTENCES = {
+    "above": ({"above": 0.5}, (0.6, 0.51, 0.7), (0.6, 0.49, 0.7)),
+    "below": ({"below": 0.5}, (0.4, 0.3, 0.49), (0.4, 0.3, 0.51)),
+    "within": ({"within": (0.1, 0.5)}, (0.3, 0.2, 0.4), (0.3, 0.09, 0.4)),
+    "within, high": ({"within": (0.1, 0.5)}, (0.3, 0.2, 0.4), (0.3, 0.2, 0.51)),
+    "undecided": ({"undecided": 0}, (0.1, -0.1, 0.3), (0.2, 0.1, 0.3)),
+    "undecided, low": ({"undecided": 0}, (0.1, -0.1, 0.3), (-0.2, -0.3, -0.1)),
+    "two": ({"above": 0, "below": 1}, (0.5, 0.1, 0.9), (0.5, 0.1, 1.1)),
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_a_sentence_is_asserted_and_its_number_glued(name: str, glued: dict) -> None:
+    bounds, true, false = SENTENCES[name]
+    assert tell("key", stored(*true), **bounds) == stored(*true)
+    assert repr(glued["key"]) == str(stored(*true))
+    (record,) = [
+        value for kind, value in glued["key"]._repr_mimebundle_().items() if "sentence" in kind
+    ]
+    assert record["asked"] == ["toy", "AUC", "good", "here"]
+    assert record["half"] == "confirmed"
+    assert json.loads(json.dumps(record)) == record
+    with pytest.raises(AssertionError, match="key: .* is not"):
+        tell("key", stored(*false), **bounds)
+
+
+def test_what_is_not_shown_says_what_could_have_been(glued: dict) -> None:
+    tell("gain", stored(0.0, -0.1, 0.1), undecided=0)
+    assert repr(glued["gain_power"]) == "0.07"
+    tell("live", Interval(0.0, -0.1, 0.1, 5), undecided=0)
+    assert repr(glued["live_power"]) == "0.1"
+
+
+def test_a_number_without_a_bound_is_no_sentence(glued: dict) -> None:
+    tell("auc", stored(0.6, 0.5, 0.7))
+    assert list(glued["auc"]._repr_mimebundle_()) == ["text/plain"]
+
+
+def test_the_mark_of_a_sentence_is_what_it_asks_and_its_bounds(glued: dict) -> None:
+    def mark(found: Interval, **bounds: object) -> str:
+        return telling.sentence(found, bounds)["mark"]
+
+    first = mark(stored(0.6, 0.5, 0.7), above=0.5)
+    assert first == mark(stored(0.9, 0.8, 0.95, confirmed=False), above=0.5)
+    assert first != mark(stored(0.6, 0.5, 0.7), above=0.4)
+    assert first != mark(stored(0.6, 0.5, 0.7), below=0.5)
+    live = telling.sentence(interval([0.1, 0.2, 0.3]), {"above": 0})
+    assert (live["half"], "mark" in live) == ("live", False)
+
+
+def test_the_sentences_of_the_book_are_read_from_its_notebooks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, glued: dict
+) -> None:
+    tell("gain", stored(0.6, 0.5, 0.7), above=0)
+    tell("auc", stored(0.6, 0.5, 0.7))
+    outputs = [
+        nbformat.v4.new_output(
+            "display_data",
+            data={f"application/papermill.record/{k}": v for k, v in b.items()},
+            metadata={"scrapbook": {"name": key}},
+        )
+        for key, b in ((key, value._repr_mimebundle_()) for key, value in glued.items())
+    ]
+    cell = nbformat.v4.new_code_cell("tell(...)", outputs=outputs)
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks" / "01_toy.ipynb")
+    monkeypatch.setattr(sentences, "ROOT", tmp_path)
+    (record,) = sentences.told()
+    assert (record["chapter"], record["key"], record["study"]) == ("01_toy", "gain", "toy")
+    assert record["mean, low, high"] == [0.6, 0.5, 0.7]
