@@ -7,6 +7,7 @@ way in which chapters call ``tables.table``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -85,15 +86,19 @@ def panels(
     xlabel: str = "round",
     ylabel: str,
     chance: float | None = None,
+    low: float = -math.inf,
+    high: float = math.inf,
 ) -> Figure:
     """A small picture a name, three beside each other: means over seeds with 95 % intervals.
 
     lines[name][label]  [seeds, n] at the places x [n], on a logarithmic axis
     chance              a dashed line; what is shown is then a share, from 0 to 1
+    low, high           the range of the metric; infinite where no end is known
     """
     check_texts(xlabel=xlabel, ylabel=ylabel)
     at = checks.reals("x", x, ["n"], dtype=torch.float64).tolist()
-    chance = None if chance is None else checks.number("chance", chance, 0, 1)
+    if chance is not None:
+        chance, low, high = checks.number("chance", chance, 0, 1), 0, 1
     checks.instance("lines", lines, Mapping, "{name: {label: values}}")
     shape = ("seeds", len(at))
     pictures = {name: labelled(f"lines[{name!r}]", part, *shape) for name, part in lines.items()}
@@ -103,8 +108,9 @@ def panels(
     ends = []
     for axis, (name, picture) in zip(axes, pictures.items(), strict=True):
         for label, values in picture.items():
-            last = _band(axis, at, values, label, looks[label])
-            ends.append(f"{name}, {label} {last}")
+            intervals = [interval(column, low=low, high=high) for column in values.T]
+            _band(axis, at, intervals, label, looks[label])
+            ends.append(f"{name}, {label} {intervals[-1]}")
         axis.set(title=name, xscale="log", xlabel=xlabel, ylabel=ylabel)
         # On a short logarithmic axis powers of ten would be too few ticks.
         if max(at) < 30 * min(at):
@@ -124,14 +130,15 @@ def panels(
 
 
 def _band(
-    axis: plt.Axes, at: Sequence[float], values: Tensor, label: str, style: Style
-) -> Interval:
-    """A mean line within its intervals; the last interval comes back."""
-    intervals = [interval(column) for column in values.T]
-    lows, highs = [found.low for found in intervals], [found.high for found in intervals]
-    axis.fill_between(at, lows, highs, color=style.colour, alpha=0.2)
-    axis.plot(at, values.mean(0), label=shown_label(label), **line_look(style, markersize=4))
-    return intervals[-1]
+    axis: plt.Axes, at: Sequence[float], intervals: list[Interval], label: str, style: Style
+) -> None:
+    """A mean line within its intervals."""
+    means = [found.mean for found in intervals]
+    # Where all seeds agree and the range is open, there is no interval, only the mean.
+    ends = [found[1:3] if math.isfinite(found.high - found.low) else (found.mean, found.mean)
+            for found in intervals]  # fmt: skip
+    axis.fill_between(at, *zip(*ends, strict=True), color=style.colour, alpha=0.2)
+    axis.plot(at, means, label=shown_label(label), **line_look(style, markersize=4))
 
 
 def _share_axes(axes: Sequence[plt.Axes]) -> None:
@@ -282,10 +289,13 @@ def dots(
     ylabel: str = "setting",
     reference: Mapping[str, float] | None = None,
     title: str = "",
+    low: float = -math.inf,
+    high: float = math.inf,
 ) -> Figure:
     """A row a label: a dot a seed, and beneath it the mean with its 95 % interval.
 
     values     [seeds] numbers a label; at least 2 seeds give an interval (`evidence.interval`)
+    low, high  the range of the metric, such as 0 and 1; infinite where no end is known
     reference  vertical lines by name, such as {"chance": 0.5}
     """
     check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
@@ -294,7 +304,7 @@ def dots(
     figure, (axis,) = new_figure(height=1.1 + 0.42 * len(seeds))
     told = []
     for row, (label, style) in enumerate(styles(seeds).items()):
-        told.append(f"{label} {_dots_row(axis, row, seeds[label], style.colour)}")
+        told.append(f"{label} {_dots_row(axis, row, seeds[label], style.colour, low, high)}")
     for name, place in references.items():
         axis.axvline(float(place), color="0.5", linestyle="--", linewidth=1)
         # Above the axes, where no dot can be.
@@ -312,15 +322,16 @@ def dots(
     )
 
 
-def _dots_row(axis: plt.Axes, row: int, seeds: Tensor, colour: str) -> str:
+def _dots_row(axis: plt.Axes, row: int, seeds: Tensor, colour: str, low: float, high: float) -> str:
     """Draw one row of ``dots``; what it shows in words."""
     look: dict[str, Any] = {"color": colour, "clip_on": False, "zorder": 3}
     below = row + 0.22
     axis.plot(seeds, [row - 0.08] * len(seeds), "o", markersize=4, alpha=0.6, **look)
     told = f"{seeds.mean():.2f}"
     if len(seeds) > 1:
-        found = interval(seeds)
-        axis.plot([found.low, found.high], [below, below], "-", linewidth=2, **look)
+        found = interval(seeds, low=low, high=high)
+        if math.isfinite(found.high - found.low):
+            axis.plot([found.low, found.high], [below, below], "-", linewidth=2, **look)
         told = str(found)
     axis.plot([float(seeds.mean())], [below], "D", markersize=5, **look)
     return told

@@ -5,6 +5,7 @@ Below: watch, scenarios, methods, judge, training, games.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,8 +42,17 @@ MEASURES = (  # of a method; "detection AUC" only where it is known who is of le
     *("bytes down a client and round", "bytes up a client and round"),
     *("tau with the rounds' value", "accuracy gained by weights"),
 )
+CORRELATIONS = ("tau", "rank correlation", "stability", "accuracy gained")
+SHARES = ("detection AUC", "removal", "relative error", "accuracy of")
 Row = tuple[str, str, float]
 Measured = Iterator[tuple[str, float]]
+
+
+def span(measure: str) -> tuple[float, float]:
+    """The lowest and the highest value that a measure can have."""
+    if measure.startswith(CORRELATIONS):
+        return -1, 1
+    return (0, 1) if measure.startswith(SHARES) else (0, math.inf)
 
 
 def cell(

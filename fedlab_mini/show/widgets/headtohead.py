@@ -10,8 +10,10 @@ import traitlets
 
 from ... import checks
 from ...judge.compare import compared_frame
+from ...judge.compare.cell import span
 from ...judge.compare.methods import CEILING
-from ...judge.evidence import Interval, interval, student
+from ...judge.evidence import Interval, interval, paired
+from ...judge.student import strict, student
 from .base import Explorer, Numbers, by_name, program
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class HeadToHeadExplorer(Explorer):
     ways = traitlets.List(traitlets.Int()).tag(sync=True)  # 1: more is better, -1: less is
     # [measures, kinds, names and ceiling, seeds]; no seeds where nothing is measured
     values = traitlets.List(traitlets.List(traitlets.List(traitlets.List()))).tag(sync=True)
+    # [measures, 2]: lowest and highest possible value; None where there is no such end
+    ranges = traitlets.List(traitlets.List()).tag(sync=True)
     # half an interval of 2, 3, ... seeds, in standard deviations
     spans = traitlets.List(traitlets.Float()).tag(sync=True)
     scenario = traitlets.Unicode().tag(sync=True)
@@ -75,13 +79,16 @@ class HeadToHeadExplorer(Explorer):
         measures = [measure for measure in MEASURES if measure in set(frame.metric)]
         scenario = kinds[0] if scenario is None else scenario
         metric = measures[0] if metric is None else metric
-        quantiles = [student(count) / math.sqrt(count) for count in range(2, seeds + 1)]
+        error = strict(0.95)
+        quantiles = [student(count, error) / math.sqrt(count) for count in range(2, seeds + 1)]
+        ends = [[end if math.isfinite(end) else None for end in span(name)] for name in measures]
         super().__init__(
             names=names,
             kinds=kinds,
             measures=measures,
             ways=[MEASURES[measure] for measure in measures],
             values=_values(frame, measures, kinds, [*names, CEILING]),
+            ranges=ends,
             spans=quantiles,
             scenario=checks.choice("scenario", scenario, tuple(kinds)),
             metric=checks.choice("metric", metric, tuple(measures)),
@@ -93,8 +100,9 @@ class HeadToHeadExplorer(Explorer):
         way = self.ways[measure]
         rows = [row[: self.seeds] for row in self.values[measure][kind]]
         line = rows[-1] or max(rows[:-1], key=lambda row: way * sum(row) if row else -math.inf)
-        intervals = [interval(row) if row else NONE for row in rows]
-        gaps = [interval(_differences(row, line)) if row else NONE for row in rows]
+        low, high = span(self.metric)
+        intervals = [interval(row, low=low, high=high) if row else NONE for row in rows]
+        gaps = [paired(row, line, low=low, high=high) if row else NONE for row in rows]
         # Not shown to be worse, seed by seed, is what counts as being at the line.
         worse = [gap.below(0) if way > 0 else gap.above(0) for gap in gaps[:-1]]
         columns = {
@@ -105,10 +113,6 @@ class HeadToHeadExplorer(Explorer):
         }
         at_line = float(worse.count(False)) if all(rows[:-1]) else math.nan
         return {**by_name([*self.names, "ceiling"], columns), "scores": {"at the line": at_line}}
-
-
-def _differences(values: list[float], line: list[float]) -> list[float]:
-    return [value - there for value, there in zip(values, line, strict=True)]
 
 
 def _values(

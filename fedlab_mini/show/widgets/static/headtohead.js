@@ -1,22 +1,52 @@
 /* A comparison of scores: dots with intervals, and the line that the best can reach. */
 function build(ui) {
   const { model } = ui;
-  const [names, kinds, measures, ways, values, spans] = ["names", "kinds", "measures", "ways", "values", "spans"].map((key) => model.get(key));
+  const [names, kinds, measures, ways, values, ranges, spans] = ["names", "kinds", "measures", "ways", "values", "ranges", "spans"].map((key) => model.get(key));
   const rows = [...names, "ceiling"];
   const at = "at the line";
-  const interval = (x) => {
+  // The rule of fedlab_mini/judge/evidence.py: one more seed at the far end where seeds agree or
+  // crowd an end of the range, else t, cut to the range.
+  const shareBelow = (place, points) => {
+    const above = points.filter((x) => x > place).map((x) => x - place);
+    const part = [1, ...above.map(() => 0)];
+    for (const x of points) {
+      if (x > place) continue;
+      above.forEach((gap, k) => { part[k + 1] = ((place - x) * part[k] + gap * part[k + 1]) / (place - x + gap); });
+    }
+    return part.at(-1);
+  };
+  const bound = (x, end, share) => {
+    const points = [...x, end];
+    let [low, high] = [Math.min(...points), Math.max(...points)];
+    for (let halving = 0; halving < 60; halving++) {
+      const middle = (low + high) / 2;
+      if (shareBelow(middle, points) < share) low = middle; else high = middle;
+    }
+    return (low + high) / 2;
+  };
+  const interval = (x, range) => {
     if (!x.length) return [NaN, NaN, NaN];
     const mean = total(x) / x.length;
     const half = spans[x.length - 2] * Math.sqrt(total(x.map((v) => (v - mean) ** 2)) / (x.length - 1));
-    return [mean, mean - half, mean + half];
+    const ends = [Math.max(range[0], mean - half), Math.min(range[1], mean + half)];
+    const room = 1e-6 * (Number.isFinite(range[1] - range[0]) ? range[1] - range[0] : Math.max(...x.map(Math.abs)));
+    const agree = Math.max(...x) - Math.min(...x) <= room;
+    const crowded = range.some((end) => 2 * x.filter((v) => Math.abs(v - end) <= room).length >= x.length);
+    range.forEach((end, side) => {
+      if ((agree || crowded) && Number.isFinite(end)) ends[side] = bound(x, end, side ? 0.975 : 0.025);
+      else if (agree) ends[side] = end;
+    });
+    return [mean, ...ends];
   };
   const seen = (kind, count) => {
     const way = ways[measures.indexOf(model.get("metric"))];
+    const [least, most] = ranges[measures.indexOf(model.get("metric"))].map((end, side) => end ?? (side ? Infinity : -Infinity));
     const all = values[measures.indexOf(model.get("metric"))][kinds.indexOf(kind)].map((row) => row.slice(0, count));
     const scores = all.slice(0, -1);
     const line = all.at(-1).length ? all.at(-1) : scores.reduce((a, b) => (way * total(b) > way * total(a) ? b : a));
-    const gaps = all.map((row) => interval(row.map((v, s) => v - line[s])));
-    return { shown: all.map(interval), line: interval(line), gaps, below: gaps.map(([, low, high]) => (way > 0 ? high < 0 : low > 0)) };
+    const gaps = all.map((row) => interval(row.map((v, s) => v - line[s]), [least - most, most - least]));
+    const own = (row) => interval(row, [least, most]);
+    return { shown: all.map(own), line: own(line), gaps, below: gaps.map(([, low, high]) => (way > 0 ? high < 0 : low > 0)) };
   };
   const has = () => seen(model.get("scenario"), 2).shown.map(([mean]) => Number.isFinite(mean));
   ui.ask({ question: () => {
