@@ -75,6 +75,7 @@ lab: setup
 
 evidence: setup
 	@$(RUN) -m studies run --jobs 2
+	@$(RUN) -m studies confirm --jobs 2
 
 mutants: setup
 	@$(RUN) tools/mutants.py $(CHAPTERS)
