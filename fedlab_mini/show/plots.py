@@ -14,7 +14,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from torch import Tensor
 
 from .. import checks
@@ -104,7 +104,8 @@ def panels(
     pictures = {name: labelled(f"lines[{name!r}]", part, *shape) for name, part in lines.items()}
     check_labels("lines", pictures)
     looks = styles(label for picture in pictures.values() for label in picture)
-    figure, axes = new_figure(7.6, 1.8, len(pictures))
+    # At least 180 pixels of picture per panel where a page is 1,280 pixels wide.
+    figure, axes = new_figure(7.6, 3.0, len(pictures))
     ends = []
     for axis, (name, picture) in zip(axes, pictures.items(), strict=True):
         for label, values in picture.items():
@@ -112,6 +113,7 @@ def panels(
             _band(axis, at, intervals, label, looks[label])
             ends.append(f"{name}, {label} {intervals[-1]}")
         axis.set(title=name, xscale="log", xlabel=xlabel, ylabel=ylabel)
+        axis.xaxis.set_major_locator(LogLocator(numticks=20))  # no decade is skipped
         # On a short logarithmic axis powers of ten would be too few ticks.
         if max(at) < 30 * min(at):
             axis.set_xticks(at, [f"{place:g}" for place in at])

@@ -128,6 +128,17 @@ def test_dots_show_every_seed_the_mean_and_its_interval():
     assert str(found) in figure.alt
 
 
+def test_panels_are_high_enough_to_read_and_have_a_tick_at_every_decade():
+    lines = {f"set {number}": {"a": torch.rand(2, 5)} for number in range(3)}
+    figure = plots.panels(lines, x=[1, 10, 100, 1000, 10_000], ylabel="AUC")
+    figure.canvas.draw()
+    page = 680 / figure.get_figwidth()  # pixels per inch where the page is 1,280 pixels wide
+    for axis in figure.axes:
+        assert axis.get_position().height * figure.get_figheight() * page > 180
+        ticks = [tick for tick in axis.get_xticks() if 1 <= tick <= 10_000]
+        assert ticks == [1, 10, 100, 1000, 10_000]
+
+
 def test_panels_show_a_mean_and_its_interval_at_every_place():
     figure = plots.panels({"one": {"a": [[0.2, 0.5], [0.4, 0.6]]}}, x=[1, 10], ylabel="AUC")
     (axis,), found = figure.axes, interval([0.5, 0.6])
