@@ -1,8 +1,8 @@
-"""Check the truth of prose: results are glued, not typed, and a claim stands beside a check.
+"""Check the truth of prose: results are glued, a claim stands beside a check, a cause by a control.
 
-Both rules are rules of thumb. Where one errs, a comment in or after the sentence says why, and the
-reason may not be empty: <!-- typed: reason -->, <!-- unchecked: reason -->. For the caption of a
-figure the same words are keys in the cell's metadata.
+All are rules of thumb. Where one errs, a comment in or after the sentence says why, and the reason
+may not be empty: <!-- typed: reason -->, <!-- unchecked: reason -->, <!-- cause: what rules the
+rival out -->. For the caption of a figure the same words are keys in the cell's metadata.
 """
 
 from __future__ import annotations
@@ -82,7 +82,18 @@ NO_CLAIM = re.compile(
     r"[?:]$|^(?:if|suppose|let|guess|we (?:note|want|ask|look|count|compare|test|measure))\b",
     re.IGNORECASE,
 )
-CHECK = re.compile(r"^\s*assert\b|\.told\(|\btesting\.assert|\braises\(", re.MULTILINE)
+CHECK = re.compile(
+    r"^\s*assert\b|\btell\(.*?\b(?:above|below|within|undecided)=|\btesting\.assert|\braises\(",
+    re.MULTILINE | re.DOTALL,
+)
+
+# a reason that is given for an outcome
+CAUSE = re.compile(
+    r"\b(?:because|misled|misleads|due to|the (?:cause|reason)|causes?|that is why|thanks to"
+    r"|since (?!the\b|then\b|round\b|chapter\b))\b",
+    re.IGNORECASE,
+)
+CONTROL = re.compile(r"control|rival", re.IGNORECASE)
 
 
 def typed_number(sentence: str, code: bool = True) -> str | None:
@@ -106,14 +117,24 @@ def claim(sentence: str) -> str | None:
     return found and found[0]
 
 
-def checks(cell: NotebookNode) -> bool:
-    """Whether a code cell can fail over what it computes."""
+def cause(sentence: str) -> str | None:
+    """The words that explain an outcome, which wants the control that rules out another cause."""
+    if sentence.endswith("?") or not OUTCOME.search(sentence):
+        return None
+    found = CAUSE.search(sentence)
+    return found and found[0]
+
+
+def checks(cell: NotebookNode, control: bool = False) -> bool:
+    """Whether a code cell can fail over what it computes; with ``control`` only if it names one."""
+    if control and not CONTROL.search(cell.source):
+        return False
     announced = "raises-exception" in cell.metadata.get("tags", [])
     return announced or bool(CHECK.search(cell.source))
 
 
-def is_checked(page: Sequence[Piece], index: int) -> bool:
-    """Whether the cell before a paragraph, or one of the two after it, can fail.
+def is_checked(page: Sequence[Piece], index: int, control: bool = False) -> bool:
+    """Whether the cell before a paragraph, or one of the two after it, can fail (with a control).
 
     The next heading, or an admonition apart, ends the search.
     """
@@ -125,11 +146,16 @@ def is_checked(page: Sequence[Piece], index: int) -> bool:
                     break
             elif isinstance(piece, Heading) or not most:
                 break
-            elif checks(piece):
+            elif checks(piece, control):
                 return True
             else:
                 most -= 1
     return False
+
+
+def alone_cause(page: Sequence[Piece], index: int) -> bool:
+    """Whether a cause stands where its control should be near, and is not."""
+    return page[index].section not in SUMS_UP and not is_checked(page, index, control=True)
 
 
 def claim_faults(cells: Sequence[NotebookNode], code: bool = True) -> Iterator[str]:
@@ -144,11 +170,12 @@ def claim_faults(cells: Sequence[NotebookNode], code: bool = True) -> Iterator[s
         alone = code and piece.section not in SUMS_UP and not is_checked(page, index)
         for sentence, marks in zip(piece.sentences, piece.marks, strict=True):
             number, words = typed_number(sentence, code), claim(sentence)
+            why = cause(sentence) if code else None
             shown = sentence if len(sentence) <= 90 else sentence[:87] + "..."
             for mark, reason in marks.items():
                 if not reason:
                     yield f"a mark without a reason; write <!-- {mark}: why -->: {shown}"
-                if not {"typed": number, "unchecked": words}[mark]:
+                if not {"typed": number, "unchecked": words, "cause": why}[mark]:
                     yield f"the mark `{mark}` excuses nothing; remove it: {shown}"
             if number and not by_hand and "typed" not in marks:
                 advice = "glue it, say it without the number, or add <!-- typed: reason -->"
@@ -157,3 +184,7 @@ def claim_faults(cells: Sequence[NotebookNode], code: bool = True) -> Iterator[s
                 advice = "assert it in the cell before or in the next two"
                 advice += ", or add <!-- unchecked: reason -->"
                 yield f"a claim ({words}) and no check near it: {shown} -- {advice}"
+            if why and alone_cause(page, index) and "cause" not in marks:
+                advice = "let a check near it name its `control`, or `rival`"
+                advice += ", or add <!-- cause: what rules the rival out -->"
+                yield f"a cause ({why}) and no control near it: {shown} -- {advice}"

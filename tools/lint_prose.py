@@ -24,7 +24,7 @@ import chapters
 VERBATIM = {"bibliography", "code", "code-block", "code-cell", "math", "toctree", "eval-rst"}
 DIRECTIVE = re.compile(r"\{([\w:-]+)\}\s*(.*)")
 OPTIONS = re.compile(r"\A(?:---\n(?:.*\n)*?---\n|(?::[\w-]+:.*\n)+)")
-MARKS = ("typed", "unchecked")
+MARKS = ("typed", "unchecked", "cause")
 MARK = re.compile(rf"<!--\s*({'|'.join(MARKS)})\b:?\s*(.*?)\s*-->", re.DOTALL)
 END = re.compile(r"(?<=[.!?>])\s+(?=[A-Z(\"“{])")
 READ_AS_WORDS = {"term", "abbr"}

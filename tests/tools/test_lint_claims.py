@@ -116,7 +116,8 @@ CLAIM, RESULT = "FLDVE beats FedAvg.", "The accuracy is 0.93."
         (CLAIM, ">" + PLAIN, "More.", ">" + ASSERT),
         (CLAIM, ">torch.testing.assert_close(a, b)"),
         (CLAIM, ">with pytest.raises(ValueError):\n    f()"),
-        (CLAIM, ">show(**study.told())"),
+        (CLAIM, ">tell('gain', study.paired('AUC', 'a', 'b'), above=0)"),
+        (CLAIM, ">tell(\n    'gain',\n    study.paired('AUC', 'a', 'b'),\n    undecided=0,\n)"),
         (":::{admonition} Paper versus code\n" + CLAIM + "\n:::", ">" + ASSERT),
         ("## Summary\n\n- " + CLAIM,),
         (":::{exercise}\n:label: ex-one\n\n" + CLAIM + "\n:::",),
@@ -141,6 +142,32 @@ def test_check_before_or_soon_after_is_enough(parts):
 )
 def test_check_out_of_reach_does_not_count(parts):
     assert len(faults(*parts)) == 1
+
+
+REASON = "The AUC falls, because the server is misled."
+
+
+@pytest.mark.parametrize(
+    ("parts", "number"),
+    [
+        ((REASON,), 1),
+        ((REASON, ">" + ASSERT), 1),
+        ((REASON, ">control = train()\n" + ASSERT), 0),
+        ((REASON, ">control = train()"), 1),
+        ((REASON.replace(", because", ":"),), 1),
+        (("The server waits, because it must.",), 0),
+        (("Does the AUC fall because the server is misled?",), 0),
+        ((REASON + " <!-- cause: by definition -->",), 0),
+        (("## Summary\n\n- " + REASON,), 0),
+        (("By hand. <!-- cause: by definition -->",), 1),
+    ],
+)
+def test_a_reason_for_an_outcome_wants_its_control(parts, number):
+    assert len(faults(*parts)) == number
+
+
+def test_a_number_that_is_told_without_a_bound_is_no_check():
+    assert len(faults(CLAIM, ">tell('gain', study.paired('AUC', 'a', 'b'))")) == 1
 
 
 def test_an_announced_error_is_a_check():
