@@ -39,6 +39,7 @@ LOCAL = LocalSGD(epochs=1, batch=32, lr=0.25)
 CURVE = (5, 10, 15, 20, 25, 30)  # rounds of the paper's training at which accuracy is looked at
 LOOKS = (10, 30, 120, 300, 1200, 4800)  # rounds of the long training that are looked at
 LONG, LONGEST = 1200, 4800
+FURTHEST = ("FedAvg", "FLDVE", "rewarded by accuracy")
 PLACES = (10, 30, 100)  # rounds of which the best selection and weights are sought
 EARLY = (0, 10, 20, 30)  # rounds after which the noise of one and of eight probes is measured
 # Selection probabilities that are apart, as after some rounds; equal ones are a special case.
@@ -241,8 +242,8 @@ def long(seed: int) -> Iterator[Row]:
         fed = noisy_digits(data, number, seed=seed)
         wrong = fed.y != clean.y
         for method, make_rule in RULES.items():
-            # FedAvg has no weights that could move; what it forgets is asked in set 2.
-            far = method in ("FLDVE", "rewarded by accuracy") or (method, number) == ("FedAvg", 2)
+            # In set 2 lengths change the order of the rules, so three of them go furthest there.
+            far = method == "FLDVE" or (number == 2 and method in FURTHEST)
             rounds = LONGEST if far else LONG
             history, watch = watched(fed, net, make_rule(fed), rounds, seed)
             for metric, value in lengths(fed, net, wrong, history, watch):
@@ -480,12 +481,12 @@ def kind_metrics(results: Results) -> Derived:
 
 
 def long_metrics(results: Results) -> Derived:
-    """Does one client make the model? Fewer than one and a half in effect."""
-    for number in SETS:
-        for method in ("FLDVE", "direct gradient", "rewarded by accuracy"):
-            places, clients = results.curve("effective clients", method, f"set {number}")
-            for place, column in zip(places, clients.T, strict=True):
-                yield f"set {number}", method, f"one client @ {place:g}", (column < 1.5).double()
+    """What noise costs all clients, and the cleanest one alone, after so many rounds."""
+    for method in ("FedAvg", "cleanest alone"):
+        for t in LOOKS[:-1]:
+            clean = results.values(f"accuracy @ {t}", method, "without noise")
+            noisy = results.values(f"accuracy @ {t}", method, "set 2")
+            yield "set 2", method, f"cost of noise @ {t}", clean - noisy
 
 
 def images_figure(results: Results) -> Figure:
@@ -517,10 +518,9 @@ def long_figure(results: Results) -> Figure:
 
 def length_figure(results: Results) -> Figure:
     """Set 2 to the end: test accuracy, and the share of wrong labels that the model repeats."""
-    methods = ("FedAvg", "FLDVE", "rewarded by accuracy")
     asked = {"test accuracy": "accuracy", "wrong labels repeated": "wrong labels repeated"}
     pictures = {
-        title: {method: results.curve(metric, method, "set 2")[1] for method in methods}
+        title: {method: results.curve(metric, method, "set 2")[1] for method in FURTHEST}
         for title, metric in asked.items()
     }
     return plots.panels(pictures, x=LOOKS, ylabel="share")
@@ -547,6 +547,78 @@ def beside(*all_results: Results) -> plots.Table:
             table[f"{where}, {scenario}"] = row
     caption = "Test accuracy after 30 rounds: mean and 95 % interval."
     return plots.table(table, rows="data", caption=caption)
+
+
+def noise_found(results: Results) -> plots.Table:
+    """Do the mean weights of rounds 21 to 30 know the noise? A row per rule."""
+    table = {}
+    for method in ("FLDVE", "direct gradient", "own loss"):
+        row: dict[str, object] = {}
+        for scenario in ("set 1", "set 3"):
+            lowest = results.count("noisy client lowest @ 30", method, scenario)
+            row[f"noisy client lowest, {scenario}"] = str(lowest)
+        row["rank correlation, set 2"] = results.interval("rank correlation @ 30", method, "set 2")
+        table[method] = row
+    return plots.table(table, rows="rule", caption=f"Weights after 30 rounds, {results.whose}.")
+
+
+def clients_left(results: Results) -> plots.Table:
+    """Effective clients after 300, 1,200 and 4,800 rounds: a row per rule and set."""
+    table = {}
+    for method in ("FLDVE", "direct gradient", "rewarded by accuracy", "own loss"):
+        for scenario in (f"set {number}" for number in SETS):
+            table[f"{method}, {scenario}"] = {
+                f"{t:,} rounds": results.interval(f"effective clients @ {t}", method, scenario)
+                if results.has(f"effective clients @ {t}", method, scenario)
+                else ""
+                for t in LOOKS[3:]
+            }
+    caption = f"Effective number of clients of five, {results.whose}."
+    return plots.table(table, rows="rule", caption=caption)
+
+
+def alone_table(results: Results) -> plots.Table:
+    """All clients and the cleanest one alone, with and without the noise of set 2."""
+    table = {}
+    for method, label in {"FedAvg": "five clients", "cleanest alone": "one client"}.items():
+        for scenario in ("without noise", "set 2"):
+            table[f"{label}, {scenario}"] = {
+                f"{t:,} rounds": results.interval(f"accuracy @ {t}", method, scenario)
+                for t in LOOKS[1:-1]
+            }
+    return plots.table(table, rows="training", caption=f"Test accuracy, {results.whose}.")
+
+
+def stopped_table(results: Results) -> plots.Table:
+    """Where the second validation set stops each rule, and its accuracy then and at 1,200."""
+    table = {}
+    for scenario in (f"set {number}" for number in SETS):
+        for method in ("FedAvg", "FLDVE", "own loss", "rewarded by accuracy"):
+            table[f"{method}, {scenario}"] = {
+                "stopped in round": results.interval("stopped round", method, scenario),
+                "accuracy then": results.interval("stopped accuracy", method, scenario),
+                f"after {LONG:,}": results.interval(f"accuracy @ {LONG}", method, scenario),
+            }
+    return plots.table(table, rows="rule", caption=f"Stopped by 179 images, {results.whose}.")
+
+
+def signal_table(results: Results) -> plots.Table:
+    """Loss and accuracy as reward, on many and on few images."""
+    columns = {
+        "clients, 300 rounds": "effective clients @ 300",
+        "clients, 1,200 rounds": "effective clients @ 1200",
+        "signal of a round": "signal of a round",
+        "agreement of rounds": "agreement of rounds",
+    }
+    table = {
+        f"{method}, {scenario}": {
+            label: results.interval(metric, method, scenario) for label, metric in columns.items()
+        }
+        for method in ("loss", "accuracy")
+        for scenario in ("900 images", "56 images")
+    }
+    caption = f"Reward and images that judge it, set 2, {results.whose}."
+    return plots.table(table, rows="reward", caption=caption)
 
 
 def image_claims(others_too: tuple[str, ...] = ()) -> Iterator[Claim]:
