@@ -18,58 +18,73 @@ from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model, mlp
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import train
-from fedlab_mini.judge.evidence import paired
+from fedlab_mini.games.game import Game
+from fedlab_mini.games.sampling import permutation
+from fedlab_mini.games.shapley import exact
+from fedlab_mini.games.training_games import round_game
 from fedlab_mini.judge.metrics import detection_auc
-from fedlab_mini.methods.sfedavg import SFedAvg
+from fedlab_mini.methods.sfedavg import SFedAvg, algorithm_2
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.data import Dataset, load
 from fedlab_mini.worlds.federation import Federation
-from fedlab_mini.worlds.partition import iid, sorted_shards
+from fedlab_mini.worlds.partition import Split, iid, sorted_shards
 from fedlab_mini.worlds.scenarios import irrelevant_digits
 
-from .claims import beyond, bounded, higher, ours, within
 from .protocols import study
-from .study import HOLDS, NOT_SHOWN, Claim, Measure, Results, Row
+from .results import Results
+from .study import Claim, Derived, Row
 
 ROUNDS, HALF, M, RELEVANT, IRRELEVANT = 100, 50, 5, 6, 4
 SPLITS = {"IID": iid(), "1 class": sorted_shards(1)}
 # The rate is higher than the paper's: a client has a small part of its samples.
 LOCAL = LocalSGD(epochs=5, batch=32, lr=0.05, decay=0.995, decay_every=20)
-TEMPERATURES = {"T = 1 (printed)": 1.0, "T = 0.1": 0.1, "T = 0.02": 0.02, "T = 0.005": 0.005}
-WARM, COLD, COLDEST = (f"S-FedAvg, T = {T}" for T in ("1 (printed)", "0.02", "0.005"))
-PRECISE, ORDERS = "exact values", "ten orders"
-VALUES: dict[str, dict] = {
-    PRECISE: {},
-    ORDERS: {"exact": False},
-    "exact, nobody worth 0": {"exact": True, "empty": "zero"},
-    "ten orders, nobody worth 0": {"exact": False, "empty": "zero"},
-    "Algorithm 2 as printed": {"literal": True},
-}
+FEW = replace(LOCAL, steps=5, lr=0.01)  # Algorithm 1 to the letter: five minibatches
+# Of all MNIST images a client sees 640 a round; the rate makes up for some of the rest.
+SHORT = replace(LOCAL, epochs=1, steps=20, lr=0.1)
+FEDAVG, BANDIT, ORACLE = "FedAvg", "bandit", "oracle"
+WARM, COLD, COLDEST = (f"S-FedAvg, T = {T}" for T in ("1", "0.02", "0.005"))
+OWN_SCALE, WIDE = "S-FedAvg, own scale", "bandit, doubts x 100"
+STEERED = "oracle, T = 0.02"
+PAID = "S-FedAvg, T = 0.02, v(empty) = 0"
+LETTER, PAID_ORDERS = "S-FedAvg, Algorithm 2", "S-FedAvg, ten orders, v(empty) = 0"
+PRECISE, ORDERS, LISTED = "exact values", "ten orders", "Algorithm 2"
+UNPAID = {PRECISE: "exact values, v(empty) = 0", ORDERS: "ten orders, v(empty) = 0"}
 SIZES = (15, 60)  # of the validation set
+DIGITS = range(0, 10, 2)
+SCENARIOS = dict.fromkeys(SPLITS, IRRELEVANT)
+SCENARIOS |= {f"1 class, {irrelevant} irrelevant": irrelevant for irrelevant in (0, 1)}
 FEDS = {"relevant data": 0, "irrelevant data": IRRELEVANT}  # Fig. 4
-SHARE, RESTLESS = "relevant share", "change per round"
+SHARE, RESTLESS, SPREAD = "relevant share", "change per round", "relevant clients in effect"
 
 
 @dataclass(eq=False, kw_only=True)
 class Oracle(SFedAvg):
-    """Draws from those who are relevant in truth, and from nobody else."""
+    """Draws from those who are relevant in truth, and from nobody else.
+
+    steered  by the softmax of their relevance, as S-FedAvg does; else all alike
+    """
 
     pool: tuple[int, ...] = ()
+    steered: bool = False
 
     def select(self, t: int) -> Tensor:
-        """Ids [m] drawn from the pool, all alike."""
+        """Ids [m] drawn from the pool."""
         pool, generator = torch.tensor(self.pool), stream(self.server.seed, "oracle", t)
-        return pool[torch.randperm(len(pool), generator=generator)[: self.m]].sort().values
+        if not self.steered:
+            return pool[torch.randperm(len(pool), generator=generator)[: self.m]].sort().values
+        relevance = self.phi
+        # Who has a relevance of minus infinity is never drawn.
+        self.phi = torch.full_like(relevance, -math.inf)
+        self.phi[pool] = relevance[pool]
+        drawn = super().select(t)
+        self.phi = relevance
+        return drawn
 
 
 @dataclass(eq=False, kw_only=True)
-class Bandit(SFedAvg):
-    """Upper confidence bound on S-FedAvg's relevance: phi_k + s sqrt(2 ln t / n_k), the m largest.
-
-    n_k counts a client's rounds, s is a moving average of the spread of a round's values
-    [Auer et al. 2002]
-    """
+class OwnScale(SFedAvg):
+    """S-FedAvg whose temperature is measured in the spread of recent values, not in accuracy."""
 
     def start(self, server: Server) -> None:
         """Forget everything."""
@@ -77,12 +92,12 @@ class Bandit(SFedAvg):
         self.asked, self.spread = torch.zeros(server.clients), 1.0
 
     def select(self, t: int) -> Tensor:
-        """Ids [m] of the largest bounds; at random first, then whoever was never asked."""
-        bound = self.phi + self.spread * (2 * math.log(t) / self.asked).sqrt()
-        # In round 1 the bound is 0/0; afterwards it is infinite for clients never asked.
-        if not self.asked.any():
-            bound = torch.rand(len(bound), generator=stream(self.server.seed, "bandit"))
-        return bound.topk(self.m or len(bound)).indices.sort().values
+        """Ids [m] drawn by a softmax of phi / (temperature x spread)."""
+        relevance = self.phi
+        self.phi = relevance / max(self.spread, 1e-12)
+        drawn = super().select(t)
+        self.phi = relevance
+        return drawn
 
     def aggregate(self, round: Round) -> Tensor:
         """As S-FedAvg; then count, and look how far values are apart."""
@@ -94,19 +109,78 @@ class Bandit(SFedAvg):
 
 
 @dataclass(eq=False, kw_only=True)
+class Bandit(OwnScale):
+    """Upper confidence bound on S-FedAvg's relevance: phi_k + s sqrt(2 ln t / n_k), the m largest.
+
+    n_k counts a client's rounds, s is a moving average of the spread of a round's values
+    [Auer et al. 2002]
+    doubt  a factor of s; 1 in the textbook
+    """
+
+    doubt: float = 1.0
+
+    def select(self, t: int) -> Tensor:
+        """Ids [m] of the largest bounds; at random first, then whoever was never asked."""
+        bound = self.phi + self.doubt * self.spread * (2 * math.log(t) / self.asked).sqrt()
+        # In round 1 the bound is 0/0; afterwards it is infinite for clients never asked.
+        if not self.asked.any():
+            bound = torch.rand(len(bound), generator=stream(self.server.seed, "bandit"))
+        return bound.topk(self.m or len(bound)).indices.sort().values
+
+
+@dataclass(eq=False, kw_only=True)
 class Watched(SFedAvg):
-    """S-FedAvg that keeps the class relevances of every round, ``seen`` [K, classes] each."""
+    """S-FedAvg that keeps the class relevances of every round: ``of_class`` [K, classes] each."""
 
     def start(self, server: Server) -> None:
         """Forget everything."""
         super().start(server)
-        self.seen: list[Tensor] = []
+        self.of_class: list[Tensor] = []
 
     def aggregate(self, round: Round) -> Tensor:
         """As S-FedAvg; then note the class relevances."""
         theta = super().aggregate(round)
-        self.seen.append(self.class_scores.clone())
+        self.of_class.append(self.class_scores.clone())
         return theta
+
+
+@dataclass(eq=False, kw_only=True)
+class Panel(Watched):
+    """It also keeps the relevances which other ways to value its rounds would give.
+
+    seen [rounds, K] of each way; earned: the exact values [K] of each round, nan where not asked
+    """
+
+    def start(self, server: Server) -> None:
+        """Forget everything."""
+        super().start(server)
+        self.opinions = {way: self.phi.clone() for way in (ORDERS, LISTED, *UNPAID.values())}
+        self.seen: dict[str, list[Tensor]] = {way: [] for way in self.opinions}
+        self.earned: list[Tensor] = []
+
+    def aggregate(self, round: Round) -> Tensor:
+        """As S-FedAvg; then the other ways value the same game."""
+        theta = super().aggregate(round)
+        game = round_game(self.server.net, round.theta, round.updates, *self.server.validation)
+        seed = stream(self.server.seed, "orders", round.t).initial_seed()
+        for way, values in ways(game, seed).items():
+            self._learn(self.opinions[way], round, values)
+            self.seen[way].append(self.opinions[way].clone())
+        earned = torch.full_like(self.phi, math.nan)
+        earned[round.clients] = self.values[round.clients]
+        self.earned.append(earned)
+        return theta
+
+
+def ways(game: Game, seed: int) -> dict[str, Tensor]:
+    """The values [m] of a round's game by ten orders, by Algorithm 2, and with v(empty) = 0."""
+    zeroed = Game(game.n, lambda mask: torch.where(mask.any(1), game(mask), 0.0))
+    return {
+        ORDERS: permutation(game, 10, seed).values,
+        LISTED: algorithm_2(game, 10, seed),
+        UNPAID[PRECISE]: exact(zeroed).values,
+        UNPAID[ORDERS]: permutation(zeroed, 10, seed).values,
+    }
 
 
 def uniform(**options: object) -> SFedAvg:
@@ -119,14 +193,20 @@ def setting() -> tuple[Dataset, Model, LocalSGD]:
     return load("digits", dtype=torch.float64), mlp(64, 32, 5), LOCAL
 
 
+def federation_of(data: Dataset, split: Split, irrelevant: int, seed: int) -> Federation:
+    """Ten clients, so many of them irrelevant."""
+    clients = RELEVANT + IRRELEVANT
+    return irrelevant_digits(data, clients - irrelevant, irrelevant, split=split, seed=seed)
+
+
 def sound(fed: Federation) -> list[int]:
     """Ids of the relevant clients."""
     return [k for k in range(fed.clients) if k not in fed.corrupted]
 
 
-def late_auc(history: History, irrelevant: list[int]) -> float:
+def late_auc(relevances: Tensor | list[Tensor], irrelevant: list[int]) -> float:
     """How well relevance finds the clients: AUC, mean over every fifth round of the second half."""
-    areas = [detection_auc(phi, irrelevant) for phi in history.scores[HALF - 1 :: 5]]
+    areas = [detection_auc(phi, irrelevant) for phi in relevances[HALF - 1 :: 5]]
     return sum(areas) / len(areas)
 
 
@@ -143,80 +223,154 @@ def left(fed: Federation, history: History, every: int = 10) -> Iterator[tuple[s
         yield SHARE, float(asked[:, relevant].sum() / asked.sum())
         # An oracle asks relevant clients alone: the others have nothing to compare.
         if not isinstance(history.strategy, Oracle):
-            yield "AUC", late_auc(history, irrelevant)
+            yield "AUC", late_auc(history.scores, irrelevant)
             yield "relevance gap", float(phi[relevant].mean() - phi[irrelevant].mean())
 
 
+def in_effect(fed: Federation, history: History) -> float:
+    """As many relevant clients, asked equally often, would be asked as unevenly."""
+    often = history.selected[HALF:, sound(fed)].double().sum(0)
+    return float(often.sum() ** 2 / (often**2).sum())
+
+
+def rivals(fed: Federation, scenario: str) -> dict[str, SFedAvg]:
+    """FedAvg, S-FedAvg, a bandit; in the paper's split more of each kind, and oracles."""
+    both = {FEDAVG: uniform(), COLD: SFedAvg(M), BANDIT: Bandit(M)}
+    if scenario == "IID":
+        return both
+    pool = tuple(sound(fed))
+    return both | {
+        WARM: SFedAvg(M, temperature=1.0),
+        COLDEST: SFedAvg(M, temperature=0.005),
+        PAID: SFedAvg(M, empty="zero"),
+        OWN_SCALE: OwnScale(M, temperature=0.25),
+        WIDE: Bandit(M, doubt=100.0),
+        ORACLE: Oracle(M, pool=pool),
+        STEERED: Oracle(M, pool=pool, steered=True),
+    }
+
+
 def selection(seed: int) -> Iterator[Row]:
-    """Figs. 1 and 3: without irrelevant clients; FedAvg; temperatures; a bandit; an oracle."""
+    """Figs. 1 and 3: FedAvg with fewer irrelevant clients; with four of them all rules."""
     data, net, local = setting()
-    for name, split in SPLITS.items():
-        clean = irrelevant_digits(data, RELEVANT + IRRELEVANT, 0, split=split, seed=seed)
-        fed = irrelevant_digits(data, RELEVANT, IRRELEVANT, split=split, seed=seed)
-        rules: dict[str, SFedAvg] = {
-            "FedAvg, 10 relevant": uniform(),
-            "FedAvg": uniform(),
-            **{f"S-FedAvg, {n}": SFedAvg(M, temperature=T) for n, T in TEMPERATURES.items()},
-            "bandit": Bandit(M),
-            "oracle": Oracle(M, pool=tuple(sound(fed))),
-        }
+    for scenario, irrelevant in SCENARIOS.items():
+        split = SPLITS[scenario.partition(", ")[0]]
+        fed = federation_of(data, split, irrelevant, seed)
+        rules = rivals(fed, scenario) if scenario in SPLITS else {FEDAVG: uniform()}
         for rule, strategy in rules.items():
-            federated = clean if "10" in rule else fed
-            history = train(federated, net, strategy, rounds=ROUNDS, local=local, seed=seed)
-            yield from ((f"{rule}; {name}", *row) for row in left(federated, history))
+            history = train(fed, net, strategy, rounds=ROUNDS, local=local, seed=seed)
+            yield from ((scenario, rule, *row) for row in left(fed, history))
+            yield scenario, rule, SPREAD, in_effect(fed, history)
 
 
 def mnist_rows(seed: int) -> Iterator[Row]:
-    """Figs. 1 and 3 on MNIST with the paper's network, rate and split."""
-    data = load("mnist")
-    fed = irrelevant_digits(data, RELEVANT, IRRELEVANT, validation=1_000, test=4_000, seed=seed)
+    """Fig. 3 on MNIST with the paper's network, rate, split and local work."""
+    fed = irrelevant_digits(load("mnist"), validation=1_000, test=4_000, seed=seed)
     net, local = mlp(784, 200, 200, 5), replace(LOCAL, lr=0.01)
-    rules = {
-        "FedAvg": uniform(),
-        WARM: SFedAvg(M, temperature=1.0),
-        COLD: SFedAvg(M, temperature=0.02),
-    }
+    rules = {FEDAVG: uniform(), WARM: SFedAvg(M, temperature=1.0), COLD: SFedAvg(M)}
     for rule, strategy in rules.items():
         history = train(fed, net, strategy, rounds=ROUNDS, local=local, seed=seed)
-        yield from ((rule, *row) for row in left(fed, history))
+        yield from (("", rule, *row) for row in left(fed, history))
+
+
+def figures(seed: int) -> Iterator[Row]:
+    """Figs. 1, 3 and 4 on MNIST with the paper's network and split, but short local work."""
+    data, net = load("mnist"), mlp(784, 200, 200, 5)
+    for name, irrelevant in FEDS.items():
+        fed = federation_of(data, SPLITS["1 class"], irrelevant, seed)
+        rules: dict[str, SFedAvg] = {FEDAVG: Panel(M, temperature=math.inf, by_class=True)}
+        if irrelevant:
+            rules[LETTER] = SFedAvg(M, literal=True)
+            rules[PAID_ORDERS] = SFedAvg(M, temperature=1.0, exact=False, empty="zero")
+            rules[COLD] = SFedAvg(M)
+        for rule, strategy in rules.items():
+            history = train(fed, net, strategy, rounds=ROUNDS, local=SHORT, seed=seed)
+            yield from ((name, rule, *row) for row in left(fed, history))
+            if isinstance(history.strategy, Panel):
+                yield from of_classes(fed, torch.stack(history.strategy.of_class), name)
+                yield from of_panel(fed, history, name)
 
 
 def values(seed: int) -> Iterator[Row]:
     """What the relevance knows under uniform draws: by estimator, work, validation set and kind."""
     data, net, local = setting()
-    few = replace(local, steps=5, lr=0.01)
     for name, split in SPLITS.items():
-        fed = irrelevant_digits(data, RELEVANT, IRRELEVANT, split=split, seed=seed)
-        irrelevant, (x, y) = sorted(fed.corrupted), fed.validation
-        works = {estimator: (fed, estimator, local) for estimator in VALUES}
-        works["five minibatches"] = (fed, PRECISE, few)
-        for size in SIZES:
+        fed = federation_of(data, split, IRRELEVANT, seed)
+        drawn = Panel(M, temperature=math.inf)
+        history = train(fed, net, drawn, rounds=ROUNDS, local=local, seed=seed)
+        yield from of_panel(fed, history, name)
+        yield from kinds(fed, history, name)
+        quick = train(fed, net, uniform(), rounds=ROUNDS, local=FEW, seed=seed)
+        yield name, "five minibatches", "AUC", late_auc(quick.scores, sorted(fed.corrupted))
+        # With selection, too: there a wrong relevance decides who is asked again.
+        x, y = fed.validation
+        for size in (*SIZES, len(y)):
             small = replace(fed, validation=(x[:size], y[:size]))
-            works[f"validation {size}"] = (small, PRECISE, local)
-        for label, (federated, estimator, work) in works.items():
-            rule, variant = uniform(**VALUES[estimator]), f"{label}; {name}"
-            history = train(federated, net, rule, rounds=ROUNDS, local=work, seed=seed)
-            for t in (25, 50, 100):
-                yield variant, f"AUC @ {t}", detection_auc(history.scores[t - 1], irrelevant)
-            yield variant, "AUC", late_auc(history, irrelevant)
-            if label == PRECISE:
-                yield from kinds(fed, history.scores[HALF:].mean(0), name)
-            # With selection, too: there a wrong relevance decides who is asked again.
-            if label.startswith("validation"):
-                cold = train(federated, net, SFedAvg(M), rounds=ROUNDS, local=work, seed=seed)
-                yield from ((f"T = 0.02, {variant}", *row) for row in left(federated, cold, ROUNDS))
+            cold = train(small, net, SFedAvg(M), rounds=ROUNDS, local=local, seed=seed)
+            method = f"{COLD}, {size} samples"
+            yield from ((name, method, *row) for row in left(fed, cold, ROUNDS))
 
 
-def kinds(fed: Federation, phi: Tensor, name: str) -> Iterator[Row]:
-    """Mean relevance by what a client holds."""
-    held = (fed.label_counts > 0).sum(1)
+def of_panel(fed: Federation, history: History, scenario: str) -> Iterator[Row]:
+    """How well each way of valuing the same rounds finds the irrelevant clients."""
+    assert isinstance(history.strategy, Panel)
+    if irrelevant := sorted(fed.corrupted):
+        opinions: dict[str, Tensor | list[Tensor]] = {PRECISE: history.scores}
+        opinions |= history.strategy.seen
+        for way, relevances in opinions.items():
+            yield scenario, way, "AUC", late_auc(relevances, irrelevant)
+
+
+def kinds(fed: Federation, history: History, scenario: str) -> Iterator[Row]:
+    """Mean relevance by what a client holds; its values by what the others of a round hold."""
+    held, phi = fed.label_counts > 0, history.scores[HALF:].mean(0)
     groups = {"irrelevant": sorted(fed.corrupted)}
     for count in (1, 2, 5):
         kind = f"relevant, {count} class" + "es" * (count > 1)
-        groups[kind] = [k for k in sound(fed) if held[k] == count]
+        groups[kind] = [k for k in sound(fed) if held[k].sum() == count]
     for kind, ids in groups.items():
         if ids:
-            yield f"{kind}; {name}", "relevance", float(phi[ids].mean())
+            yield scenario, kind, "relevance", float(phi[ids].mean())
+    if scenario == "1 class":
+        assert isinstance(history.strategy, Panel)
+        for company, value in in_company(fed, torch.stack(history.strategy.earned)).items():
+            yield scenario, company, "value in a round", value
+
+
+def in_company(fed: Federation, earned: Tensor) -> dict[str, float]:
+    """A relevant client's mean value where it brings a class, and where all it has is there.
+
+    earned [rounds, K], nan where not asked. A class is there if another relevant client of the
+    round holds it. Clients that know only one of the two kinds of rounds are left out.
+    """
+    held, relevant, means = fed.label_counts > 0, sound(fed), []
+    for k in relevant:
+        own: dict[bool, list[float]] = {True: [], False: []}
+        for round_values in earned[~earned[:, k].isnan()]:
+            others = [j for j in relevant if j != k and not round_values[j].isnan()]
+            brings = bool((held[k] & ~held[others].any(0)).any())
+            own[brings].append(float(round_values[k]))
+        if own[True] and own[False]:
+            means.append([sum(own[brings]) / len(own[brings]) for brings in (True, False)])
+    brought, there = torch.tensor(means).mean(0).tolist()
+    return {"its class is missing": brought, "its classes are there": there}
+
+
+def of_classes(fed: Federation, seen: Tensor, scenario: str) -> Iterator[Row]:
+    """Class relevances, seen [T, K, classes]: those who hold a class against the others."""
+    held = fed.label_counts > 0
+    for c, digit in enumerate(DIGITS):
+        holds = [k for k in sound(fed) if held[k, c]]
+        rest = [k for k in range(fed.clients) if k not in holds]
+        for t in range(10, ROUNDS + 1, 10) if digit == 2 else ():
+            for group, ids in {"holders of 2": holds, "others": rest}.items():
+                yield scenario, group, f"phi_2 @ {t}", float(seen[t - 10 : t, ids, c].mean())
+        # Later rounds: class relevances start alike for all.
+        late = seen[HALF:, :, c]
+        gap = late[:, holds].mean() - late[:, rest].mean()
+        areas = [detection_auc(-phi, holds) for phi in late[::5]]
+        yield scenario, f"holders of {digit}", "relevance gap", float(gap)
+        yield scenario, f"holders of {digit}", "AUC", sum(areas) / len(areas)
 
 
 def watched(fed: Federation, seed: int) -> tuple[Tensor, History]:
@@ -224,56 +378,70 @@ def watched(fed: Federation, seed: int) -> tuple[Tensor, History]:
     _, net, local = setting()
     rule = Watched(M, temperature=1.0, by_class=True)
     history = train(fed, net, rule, rounds=ROUNDS, local=local, seed=seed)
-    return torch.stack(rule.seen), history
+    return torch.stack(rule.of_class), history
 
 
 def classes(seed: int) -> Iterator[Row]:
     """Fig. 4: class relevance, with and without irrelevant clients; and one that shouts."""
     data, _, _ = setting()
     for name, irrelevant in FEDS.items():
-        fed = irrelevant_digits(data, RELEVANT + IRRELEVANT - irrelevant, irrelevant, seed=seed)
-        seen, held = watched(fed, seed)[0], fed.label_counts > 0
-        for c in range(fed.classes):
-            holds = [k for k in sound(fed) if held[k, c]]
-            rest = [k for k in range(fed.clients) if k not in holds]
-            for t in range(10, ROUNDS + 1, 10) if c == 1 else ():
-                for group, ids in {"holders of 2": holds, "others": rest}.items():
-                    relevance = seen[t - 10 : t, ids, c].mean()
-                    yield f"{group}; {name}", f"phi_2 @ {t}", float(relevance)
-            # Later rounds: class relevances start alike for all.
-            late = seen[HALF:, :, c]
-            gap = late[:, holds].mean() - late[:, rest].mean()
-            areas = [detection_auc(-phi, holds) for phi in late[::5]]
-            yield name, f"gap of {2 * c}", float(gap)
-            yield name, f"AUC of {2 * c}", sum(areas) / len(areas)
-    fed = irrelevant_digits(data, RELEVANT, IRRELEVANT, split=iid(), seed=seed)
+        fed = federation_of(data, SPLITS["1 class"], irrelevant, seed)
+        yield from of_classes(fed, watched(fed, seed)[0], name)
+    fed = federation_of(data, iid(), IRRELEVANT, seed)
     loud, y = min(fed.corrupted), fed.y.clone()
     y[slice(*fed.offsets[loud : loud + 2].tolist())] = 2  # the class of the digit 4
     seen, history = watched(replace(fed, y=y), seed)
-    four = seen[HALF:, :, 2].mean(0)
-    yield "shouts 4", "place in phi_4", 1.0 + float((four > four[loud]).sum())
-    phi = history.scores[HALF:].mean(0)
-    yield "shouts 4", "place in phi", 1.0 + float((phi > phi[loud]).sum())
+    places = {"phi_4": seen[HALF:, :, 2].mean(0), "phi": history.scores[HALF:].mean(0)}
+    for score, phi in places.items():
+        yield (
+            "one shouts 4",
+            "who shouts",
+            f"place in {score}",
+            1.0 + float((phi > phi[loud]).sum()),
+        )
+
+
+def over_digits(results: Results) -> Derived:
+    """The mean over the five digits of how far holders lead."""
+    for name in FEDS:
+        for metric in ("relevance gap", "AUC"):
+            each = [results.values(metric, f"holders of {digit}", name) for digit in DIGITS]
+            yield name, "holders, mean of five digits", metric, torch.stack(each).mean(0)
 
 
 def selection_figure(results: Results) -> Figure:
     """Accuracy of the second half in the paper's split, rule by rule."""
-    rows = [variant for variant in results.variants if variant.endswith("; 1 class")]
-    shown = {name.removesuffix("; 1 class"): results.values("accuracy", name) for name in rows}
+    scenario, fewer = "1 class", "1 class, 0 irrelevant"
+    rules = [rule for rule in results.methods if results.has("accuracy", rule, scenario)]
+    shown = {f"{FEDAVG}, 10 relevant": results.values("accuracy", FEDAVG, fewer)}
+    shown |= {rule: results.values("accuracy", rule, scenario) for rule in rules}
     return plots.dots(shown, xlabel="test accuracy, rounds 51 to 100", ylabel="rule")
+
+
+def figures_figure(results: Results) -> Figure:
+    """Accuracy against rounds: all clients relevant; four irrelevant, rule by rule."""
+    clean, mixed = FEDS
+    places, line = results.curve("accuracy", FEDAVG, clean)
+    lines = {f"{FEDAVG}, 10 relevant": line}
+    for rule in (FEDAVG, LETTER, COLD):
+        lines[rule] = results.curve("accuracy", rule, mixed)[1]
+    return plots.curves(lines, x=places)
 
 
 def mnist_figure(results: Results) -> Figure:
     """Accuracy against rounds, rule by rule."""
-    rounds = [*range(10, ROUNDS + 1, 10)]
-    lines = {rule: results.curve("accuracy", rule)[1] for rule in results.variants}
-    return plots.panels({"1 class a client": lines}, x=rounds, ylabel="test accuracy")
+    curves = {rule: results.curve("accuracy", rule) for rule in results.methods}
+    return plots.curves({rule: line for rule, (_, line) in curves.items()}, x=curves[FEDAVG][0])
 
 
 def values_figure(results: Results) -> Figure:
-    """How well the relevance finds irrelevant clients, by estimator and split."""
-    shown = [f"{name}; {split}" for split in SPLITS for name in (*VALUES, "five minibatches")]
-    rows = {name.replace("; ", ", "): results.values("AUC", name) for name in shown}
+    """How well the relevance finds irrelevant clients, by the way of valuing rounds and split."""
+    ways_shown = (PRECISE, UNPAID[PRECISE], ORDERS, UNPAID[ORDERS], LISTED, "five minibatches")
+    rows = {
+        f"{way}, {split}": results.values("AUC", way, split)
+        for split in SPLITS
+        for way in ways_shown
+    }
     return plots.dots(rows, xlabel="detection AUC", reference={"chance": 0.5})
 
 
@@ -281,119 +449,70 @@ def classes_figure(results: Results) -> Figure:
     """Relevance for the digit 2 over rounds: who holds twos and who does not."""
     groups, lines = ("holders of 2", "others"), {}
     for name in FEDS:
-        curves = {group: results.curve("phi_2", f"{group}; {name}") for group in groups}
+        curves = {group: results.curve("phi_2", group, name) for group in groups}
         lines[name] = {group: line for group, (_, line) in curves.items()}
         rounds = curves["others"][0]
     return plots.panels(lines, x=rounds, ylabel="relevance for 2")
 
 
-def selection_claims() -> Iterator[Claim]:
-    """The paper's sentences in its own split; ours on temperature, bandit and oracle."""
-    for split in ("1 class", "IID"):
-        paper = split == "1 class"
-        clean, plain, warm, cold, coldest, bandit, oracle = (
-            f"{rule}; {split}"
-            for rule in ("FedAvg, 10 relevant", "FedAvg", WARM, COLD, COLDEST, "bandit", "oracle")
-        )
-        for whose, sentence, metric, better, worse in (
-            (paper, "irrelevant clients make FedAvg restless", RESTLESS, plain, clean),
-            (paper, "and cost it accuracy", "accuracy", clean, plain),
-            (paper, "S-FedAvg as printed is steadier", RESTLESS, plain, warm),
-            (paper, "and more accurate than FedAvg", "accuracy", warm, plain),
-            (False, "at T = 0.02 it is more accurate than FedAvg", "accuracy", cold, plain),
-            (False, "and steadier", RESTLESS, plain, cold),
-            (False, "at T = 0.005 it is more accurate than at 0.02", "accuracy", coldest, cold),
-            (False, "a bandit is more accurate than T = 0.02", "accuracy", bandit, cold),
-            (False, "a bandit is more accurate than T = 0.005", "accuracy", bandit, coldest),
-            (False, "an oracle is more accurate than a bandit", "accuracy", oracle, bandit),
-        ):
-            yield Claim(f"{split}: {sentence}", higher(metric, better, worse), whose)
-        yield from asked_claims(warm, cold, f"{split}: ", paper)
+def printed_claims(warm: str, mixed: str) -> Iterator[Claim]:
+    """Fig. 3: S-FedAvg against FedAvg, and relevant clients against irrelevant ones."""
+    yield Claim(
+        "S-FedAvg is steadier than FedAvg", RESTLESS, FEDAVG, warm, mixed, 0, item="Fig. 3a"
+    )
+    yield Claim("and more accurate", "accuracy", warm, FEDAVG, mixed, 0, item="Fig. 3a")
+    more = "relevant clients have more relevance"
+    yield Claim(more, "relevance gap", warm, at=mixed, low=0, item="Fig. 3b")
+    yield Claim("one by one, too (AUC above .95)", "AUC", warm, at=mixed, low=0.95, item="Fig. 3b")
 
 
-def asked_claims(warm: str, cold: str, start: str = "", paper: bool = True) -> Iterator[Claim]:
-    """What relevance knows of clients, and whom that makes the server ask."""
-    gap = beyond("relevance gap", warm, 0.0)
-    yield Claim(f"{start}relevant clients have more relevance, as printed", gap, paper)
-    yield Claim(f"{start}one by one, too (AUC above .95)", beyond("AUC", warm, 0.95), paper)
-    share = within(SHARE, 0.55, 0.65, warm)
-    yield ours(f"{start}as printed the share of relevant clients stays at .6", share)
-    yield ours(f"{start}at T = 0.02 it is above .75", beyond(SHARE, cold, 0.75))
+def harm_claims(clean: str, mixed: str, *fewer: str) -> Iterator[Claim]:
+    """Fig. 1: what irrelevant clients do to FedAvg; and that a few suffice."""
+    alone, among, item = (FEDAVG, clean), (FEDAVG, mixed), "Fig. 1"
+    yield Claim("irrelevant clients make FedAvg restless", RESTLESS, among, alone, low=0, item=item)
+    yield Claim("and cost it accuracy", "accuracy", alone, among, low=0, item=item)
+    for number, few in enumerate(fewer, start=1):
+        sentence = f"{number} irrelevant of ten cost accuracy"
+        yield Claim(sentence, "accuracy", alone, (FEDAVG, few), low=0, item="Conclusions")
 
 
-def mnist_claims() -> Iterator[Claim]:
-    """The paper's sentences with its network and rate; ours on temperature."""
-    plain, more = "FedAvg", "at T = 0.02 it is more accurate than FedAvg"
-    steadier = higher(RESTLESS, plain, WARM)
-    yield Claim("S-FedAvg as printed is steadier than FedAvg", steadier, stated=NOT_SHOWN)
-    yield Claim("and more accurate", higher("accuracy", WARM, plain))
-    yield ours(more, higher("accuracy", COLD, plain), "mnist_gain", HOLDS)
-    yield ours("and steadier", higher(RESTLESS, plain, COLD), stated=HOLDS)
-    yield from asked_claims(WARM, COLD)
-
-
-MNIST_READS = (
-    ours("as printed a small gain", within("accuracy", 0, 0.03, WARM, "FedAvg"), "mnist_warm"),
-    ours("at T = 0.02 nearly all are relevant", beyond(SHARE, COLD, 0.9), "mnist_share"),
-    ours("as printed hardly more than by chance", within(SHARE, 0.5, 0.7, WARM), "mnist_all"),
-)
+def class_claims() -> Iterator[Claim]:
+    """Fig. 4: holders of a class lead in its relevance; more clearly without irrelevant clients."""
+    for name in FEDS:
+        for digit in DIGITS:
+            sentence, who = (
+                f"{name}: holders of {digit} lead in its relevance",
+                f"holders of {digit}",
+            )
+            yield Claim(sentence, "relevance gap", who, at=name, low=0, item="Fig. 4")
+    for metric in ("relevance gap", "AUC"):
+        sentence = f"with relevant data alone the {metric} is larger"
+        (one, other), who = FEDS, "holders, mean of five digits"
+        yield Claim(sentence, metric, (who, one), (who, other), low=0, item="Fig. 4")
 
 
 def values_claims() -> Iterator[Claim]:
-    """What hurts the relevance under uniform draws, and how many validation samples it needs."""
-    exact, orders, nobody, orders_0, printed = (f"{name}; IID" for name in VALUES)
-    skewed, few = f"{PRECISE}; 1 class", "five minibatches; "
-    one, two = (f"relevant, {kind}; 1 class" for kind in ("1 class", "2 classes"))
-    yield ours(
-        "IID: exact values find irrelevant clients (AUC above .95)", beyond("AUC", exact, 0.95)
-    )
-    for better, worse, metric in (
-        (exact, skewed, "AUC"),
-        (orders, orders_0, "AUC"),
-        (exact, nobody, "AUC"),
-        (exact, printed, "AUC"),
-        (skewed, "Algorithm 2 as printed; 1 class", "AUC"),
-        (exact, f"{few}IID", "AUC"),
-        (skewed, f"{few}1 class", "AUC"),
-        (one, "irrelevant; 1 class", "relevance"),
-        (two, one, "relevance"),
-        *(
-            (f"T = 0.02, validation 60; {s}", f"T = 0.02, validation 15; {s}", SHARE)
-            for s in SPLITS
-        ),
-    ):
-        sentence = f"{metric} is higher: {better}, than: {worse}"
-        yield ours(sentence, higher(metric, better, worse))
+    """Ten orders are enough; the algorithm's letter."""
+    for scenario in SPLITS:
+        sentence = f"{scenario}: ten orders are as good as exact values, within .05"
+        yield Claim(sentence, "AUC", ORDERS, PRECISE, scenario, -0.05, 0.05, item="R = 10")
 
 
-def all_digits(results: Results, kind: str, name: str) -> Tensor:
-    """A metric of holders against others, mean over the five digits, [seeds]."""
-    return torch.stack([results.values(f"{kind} of {d}", name) for d in range(0, 10, 2)]).mean(0)
-
-
-def more_explicit(kind: str) -> Measure:
-    """Without irrelevant clients minus with them."""
-    alone, mixed = FEDS
-    return lambda found: paired(all_digits(found, kind, alone), all_digits(found, kind, mixed))
-
-
-def classes_claims() -> Iterator[Claim]:
-    """Fig. 4: holders of a class lead in its relevance; more clearly without irrelevant clients."""
-    for name in FEDS:
-        for digit in range(0, 10, 2):
-            gap = beyond(f"gap of {digit}", name, 0.0)
-            yield Claim(f"{name}: holders of {digit} lead in its relevance", gap)
-    for kind in ("gap", "AUC"):
-        sentence = f"with relevant data alone the {kind}, mean of all digits, is larger"
-        yield Claim(sentence, bounded(more_explicit(kind), 0))
-    first = within("place in phi_4", 0, 2, "shouts 4")
-    yield ours("who shouts 4 is among the first two in the relevance for 4", first)
-    yield ours("and among the last two in relevance", beyond("place in phi", "shouts 4", 8))
-
+CLEAN, MIXED = FEDS
+SELECTION = [
+    *harm_claims("1 class, 0 irrelevant", "1 class", "1 class, 1 irrelevant"),
+    *printed_claims(WARM, "1 class"),
+]
+FIGURES = [
+    *harm_claims(CLEAN, MIXED),
+    *printed_claims(LETTER, MIXED),
+    *class_claims(),
+]
 
 STUDIES = (
-    study("sfedavg-selection", selection, selection_claims(), figure=selection_figure),
-    study("sfedavg-mnist", mnist_rows, mnist_claims(), MNIST_READS, mnist_figure),
+    study("sfedavg-selection", selection, SELECTION, figure=selection_figure),
+    study("sfedavg-mnist", mnist_rows, printed_claims(WARM, ""), figure=mnist_figure),
+    study("sfedavg-figures", figures, FIGURES, over_digits, figures_figure),
     study("sfedavg-values", values, values_claims(), figure=values_figure),
-    study("sfedavg-classes", classes, classes_claims(), figure=classes_figure),
+    study("sfedavg-classes", classes, class_claims(), over_digits, classes_figure),
 )
