@@ -5,6 +5,7 @@ Below: store.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -22,6 +23,7 @@ TOLERANCE = 1e-4  # on one kind of processor
 SPREADS = 6.0  # on another kind, where long trainings part: standard deviations between seeds
 TIMED = ("seconds", "MiB")  # metrics that begin so differ from run to run
 SLICE = 3.0  # seconds that a check gives to each study, and goes on to the next row
+MINUTE = 60.0
 ALWAYS, DEAR = 10, 150.0  # studies that every check runs; seconds per seed that none tries
 SOUND, OTHER, NO_DATA = "renewed", "other rows", "no data"
 
@@ -29,7 +31,8 @@ SOUND, OTHER, NO_DATA = "renewed", "other rows", "no data"
 def renew(studies: Iterable[Study]) -> dict[str, str]:
     """Run two stored seeds of each study again; if their rows come, the code is noted as theirs.
 
-    Which two rotates with the code, as a change may spare any one seed.
+    Which two rotates with the code, as a change may spare any one seed. Of a dear study the rows of
+    the first minute are compared, and that is noted.
     returns  {name: "renewed", "other rows", "no data" here, or the state of what cannot be renewed}
     The rows stay as they are in any case, and with them the version and machine that computed them
     """
@@ -39,13 +42,16 @@ def renew(studies: Iterable[Study]) -> dict[str, str]:
         if outcome[study.name] in ("missing", "edited"):
             continue
         seeds = chosen(study, int(fingerprint(study), 16), 2)
-        words = {seed: compared(study, seed) for seed in seeds}
+        dear = max(store.about(study)["seconds"].values()) > DEAR
+        words = {seed: compared(study, seed, MINUTE if dear else math.inf) for seed in seeds}
         wrong = [word for word in words.values() if word != SOUND]
         outcome[study.name] = wrong[0] if wrong else SOUND
         if not wrong:
             with store.lock():
                 known = store.about(study)
                 known["verified"] = store.verified(study, seeds)
+                if dear:
+                    known["verified"]["how"] = f"rows of the first {MINUTE:.0f} seconds"
                 store.note(study, store.rows(study), known)
     return outcome
 
@@ -109,36 +115,34 @@ def chosen(study: Study, turn: int, count: int) -> list[int]:
     return [seeds[(turn + k * (len(seeds) // count)) % len(seeds)] for k in range(count)]
 
 
-def compared(study: Study, seed: int, seconds: float | None = None) -> str:
-    """Are these the stored rows of a seed, but for times? ``seconds``: only as far as they come."""
+def compared(study: Study, seed: int, seconds: float = math.inf) -> str:
+    """Are these the stored rows of a seed, but for times? As far as they come in ``seconds``."""
     frame = store.rows(study)
-    stored = frame[frame.seed == seed].reset_index(drop=True)
-    rows, stop, whole = [], time.process_time() + (seconds or 0), True
+    rows, stop, whole = [], time.process_time() + seconds, True
     try:
         with one_thread():
             for row in store.generated(study, seed):
                 rows.append(row)
-                if seconds is not None and time.process_time() > stop:
-                    whole = len(rows) == len(stored)
+                if time.process_time() > stop:
+                    whole = False
                     break
     except DataUnavailable:  # stored with a data set that is not on this machine
         return NO_DATA
     table = pd.DataFrame(rows, columns=COLUMNS)
-    if not whole:
-        stored = stored.head(len(table))
-    names = ["scenario", "method", "metric"]
-    if not stored[names].equals(table[names]):
-        return OTHER
-    timed = stored.metric.str.startswith(TIMED)
-    distance = (stored.value - table.value).abs()[~timed]
-    return SOUND if distance.le(_allowed(study, seed, stored, frame)[~timed]).all() else OTHER
+    stored = frame[frame.seed == seed]
+    both = stored.merge(table, on=COLUMNS[:-1], how="outer", suffixes=("", "_now"), indicator=True)
+    strange = both._merge == "right_only"
+    lost = (both._merge == "left_only") & whole
+    timed = both.metric.str.startswith(TIMED)
+    apart = (both.value - both.value_now).abs() > _allowed(study, seed, both, frame)
+    return OTHER if (strange | lost | (apart & ~timed)).any() else SOUND
 
 
-def _allowed(study: Study, seed: int, stored: pd.DataFrame, frame: pd.DataFrame) -> pd.Series:
+def _allowed(study: Study, seed: int, rows: pd.DataFrame, frame: pd.DataFrame) -> pd.Series:
     """How far each row may be off: rounding, or on another kind of processor the seeds' spread."""
     entries = [e for e in store.about(study)["computed"] if seed in e["seeds"]]
     if entries and entries[0]["machine"] == store.here()["machine"]:
-        return pd.Series(TOLERANCE, index=stored.index)
+        return pd.Series(TOLERANCE, index=rows.index)
     names = ["scenario", "method", "metric"]
     spread = frame.groupby(names).value.std().rename("spread")
-    return TOLERANCE + SPREADS * stored.join(spread, on=names).spread.fillna(0)
+    return TOLERANCE + SPREADS * rows.join(spread, on=names).spread.fillna(0)
