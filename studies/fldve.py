@@ -462,13 +462,17 @@ def variance_ratio(worth: Tensor, seed: int) -> float:
 
 
 def image_metrics(results: Results) -> Derived:
-    """What noise costs FedAvg, and what each rule gains over it."""
+    """What noise costs FedAvg; what FLDVE gains over it; is it ahead of it, and of removal?"""
     clean = results.values("accuracy", "FedAvg", "without noise")
     for scenario in (f"set {number}" for number in SETS):
         plain = results.values("accuracy", "FedAvg", scenario)
         yield scenario, "FedAvg", "cost of noise", clean - plain
         fldve = results.values("accuracy", "FLDVE", scenario)
         yield scenario, "FLDVE", "gain over FedAvg", fldve - plain
+        yield scenario, "FLDVE", "ahead of FedAvg", (fldve > plain).double()
+        if results.has("accuracy", "removal", scenario):
+            removal = results.values("accuracy", "removal", scenario)
+            yield scenario, "FLDVE", "ahead of removal", (fldve > removal).double()
 
 
 def kind_metrics(results: Results) -> Derived:
@@ -549,76 +553,75 @@ def beside(*all_results: Results) -> plots.Table:
     return plots.table(table, rows="data", caption=caption)
 
 
+def grid(
+    results: Results, rows: dict[str, tuple[str, str]], columns: dict[str, str], caption: str
+) -> plots.Table:
+    """A table: rows label -> (method, scenario), columns label -> metric."""
+    table = {
+        label: {
+            head: results.interval(metric, *place) if results.has(metric, *place) else ""
+            for head, metric in columns.items()
+        }
+        for label, place in rows.items()
+    }
+    return plots.table(table, rows="what", caption=f"{caption}; {results.whose}.")
+
+
+def everywhere(*methods: str) -> dict[str, tuple[str, str]]:
+    """Rows of a table: every method in every set."""
+    sets = [f"set {number}" for number in SETS]
+    return {f"{method}, {where}": (method, where) for method in methods for where in sets}
+
+
 def noise_found(results: Results) -> plots.Table:
     """Do the mean weights of rounds 21 to 30 know the noise? A row per rule."""
     table = {}
     for method in ("FLDVE", "direct gradient", "own loss"):
         row: dict[str, object] = {}
-        for scenario in ("set 1", "set 3"):
-            lowest = results.count("noisy client lowest @ 30", method, scenario)
-            row[f"noisy client lowest, {scenario}"] = str(lowest)
+        for where in ("set 1", "set 3"):
+            lowest = results.count("noisy client lowest @ 30", method, where)
+            row[f"noisy client lowest, {where}"] = str(lowest)
         row["rank correlation, set 2"] = results.interval("rank correlation @ 30", method, "set 2")
         table[method] = row
-    return plots.table(table, rows="rule", caption=f"Weights after 30 rounds, {results.whose}.")
+    return plots.table(table, rows="rule", caption=f"Weights after 30 rounds; {results.whose}.")
 
 
 def clients_left(results: Results) -> plots.Table:
-    """Effective clients after 300, 1,200 and 4,800 rounds: a row per rule and set."""
-    table = {}
-    for method in ("FLDVE", "direct gradient", "rewarded by accuracy", "own loss"):
-        for scenario in (f"set {number}" for number in SETS):
-            table[f"{method}, {scenario}"] = {
-                f"{t:,} rounds": results.interval(f"effective clients @ {t}", method, scenario)
-                if results.has(f"effective clients @ {t}", method, scenario)
-                else ""
-                for t in LOOKS[3:]
-            }
-    caption = f"Effective number of clients of five, {results.whose}."
-    return plots.table(table, rows="rule", caption=caption)
+    """Effective clients after 300, 1,200 and 4,800 rounds."""
+    rows = everywhere("FLDVE", "direct gradient", "rewarded by accuracy", "own loss")
+    columns = {f"{t:,} rounds": f"effective clients @ {t}" for t in LOOKS[3:]}
+    return grid(results, rows, columns, "Effective number of clients, of five")
 
 
 def alone_table(results: Results) -> plots.Table:
     """All clients and the cleanest one alone, with and without the noise of set 2."""
-    table = {}
-    for method, label in {"FedAvg": "five clients", "cleanest alone": "one client"}.items():
-        for scenario in ("without noise", "set 2"):
-            table[f"{label}, {scenario}"] = {
-                f"{t:,} rounds": results.interval(f"accuracy @ {t}", method, scenario)
-                for t in LOOKS[1:-1]
-            }
-    return plots.table(table, rows="training", caption=f"Test accuracy, {results.whose}.")
+    rows = {
+        f"{label}, {where}": (method, where)
+        for label, method in {"five clients": "FedAvg", "one client": "cleanest alone"}.items()
+        for where in ("without noise", "set 2")
+    }
+    columns = {f"{t:,} rounds": f"accuracy @ {t}" for t in LOOKS[1:-1]}
+    return grid(results, rows, columns, "Test accuracy of plain averaging")
 
 
 def stopped_table(results: Results) -> plots.Table:
-    """Where the second validation set stops each rule, and its accuracy then and at 1,200."""
-    table = {}
-    for scenario in (f"set {number}" for number in SETS):
-        for method in ("FedAvg", "FLDVE", "own loss", "rewarded by accuracy"):
-            table[f"{method}, {scenario}"] = {
-                "stopped in round": results.interval("stopped round", method, scenario),
-                "accuracy then": results.interval("stopped accuracy", method, scenario),
-                f"after {LONG:,}": results.interval(f"accuracy @ {LONG}", method, scenario),
-            }
-    return plots.table(table, rows="rule", caption=f"Stopped by 179 images, {results.whose}.")
+    """Where the second validation set stops each rule, and its accuracy then and at the end."""
+    rows = everywhere("FedAvg", "FLDVE", "rewarded by accuracy", "own loss")
+    columns = {"stopped in round": "stopped round", "accuracy then": "stopped accuracy"}
+    columns[f"after {LONG:,} rounds"] = f"accuracy @ {LONG}"
+    return grid(results, rows, columns, "Stopped by 179 images")
 
 
 def signal_table(results: Results) -> plots.Table:
     """Loss and accuracy as reward, on many and on few images."""
-    columns = {
-        "clients, 300 rounds": "effective clients @ 300",
-        "clients, 1,200 rounds": "effective clients @ 1200",
-        "signal of a round": "signal of a round",
-        "agreement of rounds": "agreement of rounds",
-    }
-    table = {
-        f"{method}, {scenario}": {
-            label: results.interval(metric, method, scenario) for label, metric in columns.items()
-        }
+    rows = {
+        f"{method}, {where}": (method, where)
         for method in ("loss", "accuracy")
-        for scenario in ("900 images", "56 images")
+        for where in ("900 images", "56 images")
     }
-    caption = f"Reward and images that judge it, set 2, {results.whose}."
-    return plots.table(table, rows="reward", caption=caption)
+    columns = {f"clients, {t:,} rounds": f"effective clients @ {t}" for t in (300, LONG)}
+    columns |= {metric: metric for metric in ("signal of a round", "agreement of rounds")}
+    return grid(results, rows, columns, "Reward, and images that judge it")
 
 
 def image_claims(others_too: tuple[str, ...] = ()) -> Iterator[Claim]:
