@@ -144,41 +144,40 @@ def halves_agree(simulated: Simulations) -> float:
     return spearman(*(fit.omega[0] for fit in fits))
 
 
-def evaluation(fed: Federation, local: LocalSGD, seed: int) -> Measured:
-    """One federation: the values, how settled they are, and what leaving clients out does."""
+def evaluation(fed: Federation, local: LocalSGD, seed: int, whole: bool = False) -> Measured:
+    """One federation: the values, how settled they are, and what leaving clients out does.
+
+    whole  of the paper's size: FedCCEA alone, since one training takes seconds there
+    """
     net = mlp(fed.x[0].numel(), HIDDEN, fed.classes)
     simulated = simulator(fed, net, SIMULATIONS, ROUNDS, local, seed)
     settled = settle(simulated.sizes, simulated.accuracy, seed=seed)
     omega = settled.model.omega[0]
     # Beside the settled fit the one that a user of the paper might stop.
     steps = fit_aam(simulated.sizes, simulated.accuracy, every=100, seed=seed).omega[:, 0]
-    game = retraining_game(fed, net, ROUNDS, local, seed=seed)
-    values = {
-        SETTLED: simulated.full * omega,
-        STOPPED: simulated.full * steps[-1],
-        "TMC": truncated(game, 2, 0.01, seed=seed).values,
-        "LOO": leave_one_out(game).values,
-    }
-    index = torch.stack([contribution_index(simulated.full * quality) for quality in settled.omega])
+    values = {SETTLED: simulated.full * omega, STOPPED: simulated.full * steps[-1]}
     yield "", "agreement of starts", settled.agreement
-    yield "", "spread between starts", float(index.std(0).mean())
     yield "", "split half", halves_agree(simulated)
     yield "", "agreement of stopped and settled", spearman(steps[-1], omega)
-    yield "sizes", "Gini coefficient", gini(simulated.full / CLIENTS)
-    early = contribution_index(simulated.full * steps[0])
-    yield "FedCCEA, 100 steps", "Gini coefficient", gini(early)
     yield "simulations", "accuracy", float(simulated.accuracy[:, -1].mean())
+    if not whole:
+        game = retraining_game(fed, net, ROUNDS, local, seed=seed)
+        values["TMC"] = truncated(game, 2, 0.01, seed=seed).values
+        values["LOO"] = leave_one_out(game).values
+        yield "sizes", "Gini coefficient", gini(simulated.full / CLIENTS)
+        early = contribution_index(simulated.full * steps[0])
+        yield "FedCCEA, 100 steps", "Gini coefficient", gini(early)
     for method, value in values.items():
         share = contribution_index(value)
         yield method, "Gini coefficient", gini(share)
         yield method, "zeros", int((share == 0).sum())
-        yield method, "smallest share", float(share.min())
-        yield method, "largest share", float(share.max())
+        if not whole:
+            yield method, "smallest share", float(share.min())
         if fed.corrupted:
             yield method, "AUC", detection_auc(value, fed.corrupted)
-        if method != SETTLED:
-            yield method, "agreement with FedCCEA", spearman(value, values[SETTLED])
-    staying = exclusions(values, seed) | partial(values[SETTLED], fed, seed)
+    staying = exclusions(values, seed, (8,) if whole else REMOVED)
+    if not whole:
+        staying |= partial(values[SETTLED], fed, seed)
     yield from retrained(fed, net, staying, local, seed)
 
 
@@ -203,7 +202,7 @@ def ends(order: Tensor, removed: int) -> Iterator[tuple[str, Tensor]]:
         yield f"accuracy without {end} @ {removed}", staying.scatter_(-1, order[..., gone], 0.0)
 
 
-def exclusions(values: dict[str, Tensor], seed: int, counts: tuple[int, ...] = REMOVED) -> Staying:
+def exclusions(values: dict[str, Tensor], seed: int, counts: tuple[int, ...]) -> Staying:
     """Who trains when zeros, the lowest or the highest are left out; ties break at random."""
     staying = {("", "accuracy"): torch.ones(CLIENTS, dtype=torch.float64)}
     shuffled = torch.randperm(CLIENTS, generator=stream(seed, "ties"))
@@ -231,29 +230,10 @@ def partial(values: Tensor, fed: Federation, seed: int) -> Staying:
 
 def full_rows(seed: int) -> Iterator[Row]:
     """All of MNIST, two classes per client, the paper's own rate: the index, and who leaves."""
-    for row in full_size(seed):
-        yield FULL, *row
-
-
-def full_size(seed: int) -> Measured:
-    """The rows of that one scenario."""
     data, split = load("mnist"), by_class(2)
     fed = federation(data, clients=CLIENTS, split=split, validation=1_000, test=2_000, seed=seed)
-    net = mlp(784, HIDDEN, fed.classes)
-    simulated = simulator(fed, net, SIMULATIONS, ROUNDS, FULL_LOCAL, seed)
-    settled = settle(simulated.sizes, simulated.accuracy, seed=seed)
-    omega = settled.model.omega[0]
-    stopped = fit_aam(simulated.sizes, simulated.accuracy, every=100, seed=seed).omega[-1, 0]
-    yield "", "agreement of starts", settled.agreement
-    yield "", "split half", halves_agree(simulated)
-    yield "", "agreement of stopped and settled", spearman(stopped, omega)
-    yield "simulations", "accuracy", float(simulated.accuracy[:, -1].mean())
-    values = {SETTLED: simulated.full * omega, STOPPED: simulated.full * stopped}
-    for method, value in values.items():
-        share = contribution_index(value)
-        yield method, "Gini coefficient", gini(share)
-        yield method, "zeros", int((share == 0).sum())
-    yield from retrained(fed, net, exclusions(values, seed, (8,)), FULL_LOCAL, seed)
+    for row in evaluation(fed, FULL_LOCAL, seed, whole=True):
+        yield FULL, *row
 
 
 def fit_rows(seed: int) -> Iterator[Row]:
@@ -318,7 +298,6 @@ def path(simulated: Simulations, seed: int) -> Measured:
     )
     end = settle(simulated.sizes, simulated.accuracy, STARTS, seed)
     yield "settled", "agreement of starts", end.agreement
-    yield "settled", "spread of the loss", float(end.loss[-1] / end.loss[0] - 1)
     for step in PATH:
         omega, loss = adam.omega[step // 100 - 1], adam.loss[step // 100 - 1]  # [starts, K]
         among = min(spearman(one, other) for one, other in itertools.combinations(omega, 2))
@@ -327,7 +306,6 @@ def path(simulated: Simulations, seed: int) -> Measured:
         yield "Adam", f"agreement of starts @ {step}", among
         yield "Adam", f"agreement with the end @ {step}", with_end
         yield "Adam", f"zeros @ {step}", float((index < 1e-3 / CLIENTS).sum() / STARTS)
-        yield "Adam", f"spread of the index @ {step}", float(index.std(0).mean())
         yield "Adam", f"excess error @ {step}", float(loss.mean() / end.loss[0] - 1)
 
 
@@ -410,11 +388,22 @@ def bill_rows(seed: int) -> Iterator[Row]:
         order = torch.randperm(clients, generator=stream(seed, "noisy clients")).tolist()
         bad = dict.fromkeys(order[: clients // 4], flip_labels(0.8))
         fed = federation(
-            data, clients, corrupt=bad, samples=20 * clients, validation=400, test=100, seed=seed
+            data,
+            clients=clients,
+            corrupt=bad,
+            samples=20 * clients,
+            validation=400,
+            test=100,
+            seed=seed,
         )
         for count in bills:
             for method, (value, bill) in same_bill(fed, net, local, count, seed).items():
-                yield f"{clients} clients", method, f"AUC @ {count}", detection_auc(value, bad)
+                yield (
+                    f"{clients} clients",
+                    method,
+                    f"AUC @ {count}",
+                    detection_auc(value, fed.corrupted),
+                )
                 yield f"{clients} clients", method, f"client epochs @ {count}", bill
 
 
@@ -430,11 +419,12 @@ def same_bill(
     game = retraining_game(fed, net, rounds, local, seed=seed)
     orders = permutation(game, max(1, count // (clients + 1)), seed=seed)
     spent["TMC"] = orders.values, orders.client_epochs
-    for method, shares in designs(count, clients, seed).items():
-        table = shares.expand(-1, rounds, -1)
-        accuracy = simulate(fed, net, table, local=local, seed=seed)
-        bill = float(shares.sum()) * rounds * local.epochs
-        spent[method] = ridge(table, accuracy), bill
+    if count == SIMULATIONS:
+        for method, shares in designs(count, clients, seed).items():
+            table = shares.expand(-1, rounds, -1)
+            accuracy = simulate(fed, net, table, local=local, seed=seed)
+            bill = float(shares.sum()) * rounds * local.epochs
+            spent[method] = ridge(table, accuracy), bill
     return spent
 
 

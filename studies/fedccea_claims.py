@@ -65,10 +65,15 @@ def leaving(results: Results) -> Derived:
     """What it changes that clients leave: the zeros, the eight lowest, lowest against highest."""
     for scenario in results.scenarios:
         everybody = results.values("accuracy", "", scenario)
+        agreement = results.values("agreement of starts", "", scenario)
+        yield scenario, "", "one ranking", (agreement >= 0.95).double()
         for method in results.methods:
             if results.has("accuracy without zeros", method, scenario):
-                staying = results.values("accuracy without zeros", method, scenario)
-                yield scenario, method, "change without zeros", staying - everybody
+                change = results.values("accuracy without zeros", method, scenario) - everybody
+                yield scenario, method, "change without zeros", change
+                yield scenario, method, "loses a tenth without zeros", (change < -0.1).double()
+                zeros = results.values("zeros", method, scenario)
+                yield scenario, method, "has zeros", (zeros > 0).double()
             if results.has("accuracy without lowest @ 8", method, scenario):
                 low, high = (
                     results.values(f"accuracy without {end} @ 8", method, scenario)
@@ -105,7 +110,7 @@ def index_claims(source: str, skew: str) -> Iterator[Claim]:
     printed = dict(zip(METHODS[1:], TABLE3[f"{source}, {skew}"][1:], strict=True))
     for method in (SETTLED, STOPPED):
         zeros = f"{at}: {method} gives no client zero"
-        yield Claim(zeros, "zeros", method, at=at, high=0.5, printed=0, item=item)
+        yield Claim(zeros, "has zeros", method, at=at, high=0.5, printed=0, item=item)
         for rival in RIVALS:
             fewer = f"{at}: {rival} gives more zeros than {method}"
             number = ZEROS[source][rival] if strong else None
@@ -161,7 +166,7 @@ def full_claims() -> Iterator[Claim]:
                 item="Table 1")  # fmt: skip
     for method in (SETTLED, STOPPED):
         zeros = f"{FULL}: {method} gives no client zero"
-        yield Claim(zeros, "zeros", method, at=FULL, high=0.5, printed=0, item="Fig. 4a")
+        yield Claim(zeros, "has zeros", method, at=FULL, high=0.5, printed=0, item="Fig. 4a")
         stays = f"{FULL}: {method}: without its eight lowest accuracy stays (loses at most .02)"
         yield Claim(stays, "change without lowest @ 8", method, at=FULL, low=-0.02, item="Fig. 5a")
         missed = f"{FULL}: {method}: the eight highest are missed more than the lowest"
@@ -242,17 +247,17 @@ def bill_claims() -> Iterator[Claim]:
         yield Claim(as_good, "AUC @ 100", SETTLED, "TMC", at, low=-0.05, source="book")
 
 
-def gaps(found: Mapping[str, Results], settings: Mapping[str, str]) -> Figure:
-    """Accuracy without the eight lowest minus without the eight highest; settings: name -> source.
+def mark(results: Results, scenario: str) -> str:
+    """A word beside a setting in which the starts of some seed end with different rankings."""
+    return "" if results.values("one ranking", "", scenario).all() else " (unsettled)"
 
-    found  results by source; a setting's name begins with it, as "EMNIST, strong, no noise"
-    """
+
+def gaps(found: Mapping[str, Results], scenario: str) -> Figure:
+    """Accuracy without the eight lowest minus without the eight highest; ``found`` by data set."""
     values = {
-        f"{name}, {method.removeprefix('FedCCEA, ')}": found[source].values(
-            "gap @ 8", method, name.removeprefix(f"{source}, ")
-        )
-        for name, source in settings.items()
-        for method in METHODS
+        f"{source}, {label}": results.values("gap @ 8", method, scenario)
+        for source, results in found.items()
+        for label, method in zip(("settled", "stopped", *RIVALS), METHODS, strict=True)
     }
     xlabel = "without the eight lowest minus without the eight highest"
     return plots.dots(values, xlabel=xlabel, reference={"no difference": 0.0})
@@ -261,7 +266,7 @@ def gaps(found: Mapping[str, Results], settings: Mapping[str, str]) -> Figure:
 def detected(found: Mapping[str, Results]) -> plots.Table:
     """Detection AUC of every corruption, by every method; ``found`` by data set."""
     data = {
-        f"{source}, {scenario}": {
+        f"{source}, {scenario}{mark(results, scenario)}": {
             method: results.interval("AUC", method, scenario) for method in METHODS
         }
         for source, results in found.items()
@@ -289,8 +294,7 @@ def beside(found: Mapping[str, Results]) -> plots.Table:
     for name, (whole, *printed) in TABLE3.items():
         source, skew = name.split(", ")
         results, at = found[source], f"{skew}, {PLAIN}"
-        settled = results.values("agreement of starts", "", at).min() >= 0.95
-        row = data[name if settled else f"{name} (unsettled)"] = {}
+        row = data[name + mark(results, at)] = {}
         for method, accuracy in zip((SETTLED, *RIVALS), printed, strict=True):
             row[f"{method}, paper"] = accuracy - whole
             row[method] = results.interval("change without zeros", method, at)
@@ -382,6 +386,29 @@ def same_bill(results: Results) -> Figure:
     stacked = {label: torch.stack(values, 1) for label, values in lines.items()}
     return plots.panels({"one bill": stacked}, x=list(BILLS), xlabel="clients",
                         ylabel="detection AUC", chance=0.5)  # fmt: skip
+
+
+def designs(results: Results) -> plots.Table:
+    """Detection AUC for one bill: which half of the data trains, and who reads it."""
+    rows = {
+        "FedCCEA, settled": (SETTLED, 100),
+        "FedCCEA, stopped": (STOPPED, 100),
+        "ridge, the same simulations": ("ridge regression", 100),
+        "ridge, amounts kept all rounds": ("ridge, amounts kept", 100),
+        "ridge, whole clients": ("ridge, whole clients", 100),
+        "Monte Carlo": ("TMC", 100),
+        "FedCCEA, four times the bill": (SETTLED, 400),
+    }
+    data = {
+        label: {
+            f"{clients} clients": results.interval(f"AUC @ {count}", method, f"{clients} clients")
+            if count in bills
+            else ""
+            for clients, bills in BILLS.items()
+        }
+        for label, (method, count) in rows.items()
+    }
+    return plots.table(data, rows="method", caption="Detection AUC for one bill; .5 is chance.")
 
 
 STUDIES = (
