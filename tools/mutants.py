@@ -27,7 +27,16 @@ from pathlib import Path
 import chapters
 
 LISTS = chapters.ROOT / "tests/mutants"
-NEEDED = ("fedlab_mini", "book/chapters", "notebooks/quizzes", "data", "examples", "tests", "tools")
+NEEDED = (
+    "fedlab_mini",
+    "studies",
+    "book/chapters",
+    "notebooks/quizzes",
+    "data",
+    "examples",
+    "tests",
+    "tools",
+)
 SLOWEST = 600  # seconds that a mutant may take
 CAUGHT = "AssertionError"
 
