@@ -99,7 +99,7 @@ class: setup
 	@$(RUN) tools/classroom.py sheets $(if $(DIR),"$(DIR)") $(NAMES)
 
 grade: setup
-	@$(RUN) tools/classroom.py grade $(if $(SUBMISSIONS),"$(SUBMISSIONS)")
+	@$(RUN) tools/marking.py $(if $(SUBMISSIONS),"$(SUBMISSIONS)")
 
 gradescope: setup
 	@$(RUN) tools/classroom.py gradescope

@@ -12,6 +12,7 @@ import pytest
 import chapters
 import classroom
 import labs
+import marking
 
 pytestmark = pytest.mark.usefixtures("own_settings")
 LAB = "04_cgsv"
@@ -89,7 +90,7 @@ def handed_in(tmp_path_factory):
     (folder / "eve.ipynb").write_text("no notebook", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(chapters.ROOT))
-        rows = classroom.grade(folder)
+        rows = marking.grade(folder)
     return folder, {row["student"]: row for row in rows}
 
 
@@ -108,8 +109,115 @@ def test_one_table_and_a_page_each(handed_in):
     assert "Look at" in page
 
 
+def cell(code):
+    return nbformat.v4.new_code_cell(code)
+
+
+FORGED = """
+import json, os, pathlib, signal
+tests = [{"name": "<script>alert(1)</script>", "score": 10, "max_score": 1, "output": ""}]
+for place in (pathlib.Path.cwd(), *pathlib.Path.cwd().parents[:1]):
+    for out in (place, place / "out"):
+        if out.is_dir() and os.access(out, os.W_OK):
+            (out / "results.json").write_text(json.dumps({"tests": tests}))
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+SPY = "import os; mean_cosine = 0.4 if 'SECRET' in os.environ else 7.0"
+HOSTILE = {  # what a sheet does in its last cell, and the status that it gets
+    "forged": (FORGED, r"otter-grader ended with|questions that the lab has not"),
+    "loud": ("while True: print('x' * 10000)", r"stopped after|ended with|graded"),
+    "large": ("x = bytearray(8 * 2**30)", "graded"),
+    "spy": (SPY, "graded"),
+}
+if not os.environ.get("FEDLAB_ALL_CASES"):
+    HOSTILE = {name: HOSTILE[name] for name in ("forged", "spy")}
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory):
+    """Hostile sheets and broken files between two honest ones: (folder, rows by student, peak)."""
+    folder = tmp_path_factory.mktemp("hostile")
+    student, solution = labs.assign(labs.LABS / f"{LAB}.md")
+    (folder / "anna").mkdir()
+    nbformat.write(solution, folder / "anna" / "lab.ipynb")
+    nbformat.write(answered(student, RIGHT), folder / "zoe.ipynb")
+    for name, (code, _) in HOSTILE.items():
+        notebook = answered(student, RIGHT)
+        notebook.cells.append(cell(code))
+        if name == "spy":  # before the checks
+            notebook.cells.insert(3, cell(code))
+        nbformat.write(notebook, folder / f"{name}.ipynb")
+    (folder / "bytes.ipynb").write_bytes(b"\xff\xfe\x00")
+    (folder / "folder.ipynb").mkdir()
+    (folder / "link.ipynb").symlink_to("/etc/passwd")
+    (folder / "huge.ipynb").write_bytes(b" " * (marking.LARGEST + 1))
+    (folder / "zoe.html").mkdir()  # where her page should lie
+    (folder / "=1+1.ipynb").write_text("no notebook", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(chapters.ROOT))
+        patch.setenv("SECRET", "of the teacher")
+        patch.setattr(marking, "LONGEST", 60 if "loud" in HOSTILE else marking.LONGEST)
+        rows = marking.grade(folder)
+    return folder, {row["student"]: row for row in rows}
+
+
+def test_a_hostile_sheet_costs_nobody_else_their_marks(attacked):
+    folder, rows = attacked
+    assert (rows["anna"]["points"], rows["anna"]["status"]) == (8, "graded")
+    assert rows["zoe"]["points"] == 2
+    assert rows["zoe"]["status"].startswith("graded (no page: ")
+    for name, (_, status) in HOSTILE.items():
+        assert re.search(status, rows[name]["status"]), (name, rows[name])
+        assert float(rows[name]["points"]) <= 2, rows[name]
+    assert rows["bytes"]["status"] == "no lab sheet of this book"
+    assert rows["folder"]["status"] == rows["link"]["status"] == "no file: a link or a folder"
+    assert rows["huge"]["status"] == "larger than 20 MiB"
+    text = (folder / "grades.csv").read_text(encoding="utf-8")
+    assert "\n'=1+1" in text.replace("\r", "")
+    for page in folder.rglob("*.html"):
+        assert page.is_dir() or "<script" not in page.read_text(encoding="utf-8")
+
+
+def test_a_second_call_goes_on_and_marks_what_is_new(attacked, monkeypatch):
+    folder, _ = attacked
+    runs = []
+    monkeypatch.setattr(
+        marking, "marked", lambda content, *_: runs.append(content) or marking.Marks()
+    )
+    marking.grade(folder)
+    assert runs == []
+    nbformat.write(sheet_of(LAB), folder / "late.ipynb")
+    before = {row["file"]: row for row in marking.Table(folder, False).rows.values()}
+    marking.grade(folder)
+    assert len(runs) == 1
+    after = marking.Table(folder, False).rows
+    assert {name: after[name] for name in before} == before
+
+
+WRONG_RESULTS = {
+    "no JSON": ("{", "not the grader's"),
+    "no tests": ('{"tests": 3}', "not the grader's"),
+    "ten of one": ('{"tests": [{"name": "q1", "score": 10, "max_score": 1}]}', "does not offer"),
+    "ten of ten": ('{"tests": [{"name": "q1", "score": 10, "max_score": 10}]}', "does not offer"),
+    "less than none": (
+        '{"tests": [{"name": "q1", "score": -1, "max_score": 1}]}',
+        "does not offer",
+    ),
+    "another question": ('{"tests": [{"name": "q99", "score": 1, "max_score": 1}]}', "has not"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_RESULTS)
+def test_results_that_the_archive_does_not_offer_are_refused(tmp_path, what):
+    text, why = WRONG_RESULTS[what]
+    (tmp_path / "results.json").write_text(text, encoding="utf-8")
+    marks = marking.Marks(lab=LAB)
+    with pytest.raises(marking.Refused, match=why):
+        marking.fill(marks, marking.results_of(tmp_path / "results.json"))
+
+
 def test_autograder_for_gradescope(tmp_path):
-    made = classroom.archive(LAB, tmp_path / "grader.zip", alone=True)
+    made = marking.archive(LAB, tmp_path / "grader.zip", alone=True)
     with zipfile.ZipFile(made) as held:
         names = set(held.namelist())
         assert {"run_autograder", "setup.sh", "files/fedlab_mini/__init__.py"} <= names
@@ -118,13 +226,14 @@ def test_autograder_for_gradescope(tmp_path):
         tests = {f"tests/{name}.py" for name in sheet_of(LAB).metadata["otter"]["tests"]}
         assert tests == {name for name in names if name.startswith("tests/")}
     nbformat.write(answered(sheet_of(LAB), RIGHT), tmp_path / "mine.ipynb")
-    row, _ = classroom.graded(tmp_path / "mine.ipynb", {LAB: made}, chapters.own_settings())
+    content = (tmp_path / "mine.ipynb").read_bytes()
+    row = marking.marked(content, {LAB: made}, chapters.own_settings()).row()
     assert (row["status"], row["points"]) == ("graded", 2)
 
 
 def test_a_machine_is_ready_or_says_what_is_wrong(monkeypatch, capsys):
     row = {"lab": LAB, "status": "otter-grader stopped", "points": 0, "possible": 0, "student": ""}
-    monkeypatch.setattr(classroom, "grade", lambda folder: [row])
+    monkeypatch.setattr(marking, "grade", lambda folder: [row])
     with pytest.raises(SystemExit, match=r"not ready.*stopped"):
         classroom.ready()
     row |= {"status": "graded", "possible": len(sheet_of(NAMES[0]).metadata["otter"]["tests"])}

@@ -63,7 +63,7 @@ TOOLS = (
     "mutants.py nothing",
     "mutants.py --some x",
     "classroom.py",
-    "classroom.py grade no/folder",
+    "marking.py no/folder",
     "outputs.py no/notebook",
     "check_site.py no/folder",
 )

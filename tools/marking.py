@@ -1,0 +1,357 @@
+"""Mark the sheets that a class has handed in; whatever a sheet does, the others get their marks.
+
+    python tools/marking.py SUBMISSIONS [--again]
+
+otter-grader runs every sheet from its first cell, in a kernel of its own, with the checks of this
+book and not those that the file carries. Sheets are read before any runs; each runs in an empty
+folder, without the environment of who calls, with bounds on time, memory and what it may write. A
+line of ``grades.csv`` is written as its sheet ends, so a second call goes on with the others. A
+sheet is a program with the rights of who marks it: bounds keep an accident small, and no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import csv
+import hashlib
+import html
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import tomllib
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+import chapters
+import labs
+
+LONGEST = 900  # seconds for one sheet
+LARGEST = 20 * 2**20  # bytes of a sheet, and of what the grader says of it
+MEMORY = 3 * 2**29  # bytes of data of each process that a sheet starts
+FILES = 2**26  # bytes of a file that it writes
+FIRST = ("student", "file", "lab", "status", "points", "possible")
+KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
+GRADED = "graded"
+FORMULA = ("=", "+", "-", "@")  # how one begins
+LAUNCH = """
+import runpy, sys
+data, files = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_DATA, (data, data))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (files, files))
+except (ImportError, ValueError):
+    pass  # a system without such bounds
+runpy.run_module("otter", run_name="__main__")
+"""
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
+<style>body{{max-width:50rem;margin:2rem auto;font:1rem/1.5 sans-serif}}pre{{white-space:pre-wrap}}
+td{{border-top:1px solid #888;padding:.4rem;vertical-align:top}}</style>
+<h1>{title}</h1><p>{said}</p><table>{rows}</table></html>"""
+
+
+class Refused(Exception):
+    """Why a sheet has no marks: a status for its row."""
+
+
+@dataclass
+class Marks:
+    """What a sheet is given: its lab, a status, points by question, and what each check said."""
+
+    lab: str = ""
+    status: str = GRADED
+    points: dict[str, float] = field(default_factory=dict)
+    possible: dict[str, float] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+    def row(self) -> dict[str, Any]:
+        """For grades.csv."""
+        total, possible = sum(self.points.values()), sum(self.possible.values())
+        return {"lab": self.lab, "status": self.status, "points": total, "possible": possible,
+                **self.points}  # fmt: skip
+
+    def page(self, name: str) -> str:
+        """For the student; all that comes from a sheet is escaped."""
+        lines = []
+        for question, points in self.points.items():
+            given = f"{points:g} of {self.possible[question]:g}"
+            cells = (question, given, f"<pre>{html.escape(self.said[question])}</pre>")
+            lines.append("<tr>" + "".join(f"<td>{cell}" for cell in cells))
+        row = self.row()
+        said = f"{self.status}: {row['points']:g} of {row['possible']:g} points"
+        title = html.escape(f"{self.lab}: {name}" if self.lab else name)
+        return PAGE.format(title=title, said=html.escape(said), rows="\n".join(lines))
+
+
+def submissions(folder: Path) -> list[Path]:
+    """Every notebook below a folder, hidden ones apart."""
+    found = sorted(folder.rglob("*.ipynb"))
+    return [p for p in found if not any(part[0] == "." for part in p.relative_to(folder).parts)]
+
+
+def read(sheet: Path) -> bytes:
+    """What was handed in, before anything runs."""
+    if sheet.is_symlink() or not sheet.is_file():
+        raise Refused("no file: a link or a folder")
+    if sheet.stat().st_size > LARGEST:
+        raise Refused(f"larger than {LARGEST // 2**20} MiB")
+    return sheet.read_bytes()
+
+
+def questions(lab: str) -> list[str]:
+    """The names of a lab's questions, from the book's own copy."""
+    stored = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
+    return list(stored.metadata["otter"]["tests"])
+
+
+def marked(content: bytes, archives: dict[str, Path], env: dict[str, str]) -> Marks:
+    """The marks of a sheet. Whatever goes wrong is a status."""
+    marks = Marks()
+    try:
+        notebook, marks.lab = parsed(content, archives)
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            results = run(notebook, archives[marks.lab], Path(folder), env)
+        fill(marks, results)
+    except Refused as refused:
+        marks.status = str(refused)
+    except Exception as error:  # one sheet must not cost the others their marks
+        marks.status = f"not marked: {type(error).__name__}"
+    return marks
+
+
+def parsed(content: bytes, archives: dict[str, Path]) -> tuple[nbformat.NotebookNode, str]:
+    """A sheet as a notebook, and its lab."""
+    try:
+        notebook = nbformat.reads(content.decode("utf-8"), as_version=4)
+        lab = notebook.metadata["otter"]["assignment_name"]
+        if lab not in archives:
+            raise KeyError(lab)
+    except Exception as error:
+        raise Refused("no lab sheet of this book") from error
+    notebook.metadata["kernelspec"] = chapters.KERNELSPEC  # another editor may have named its own
+    return notebook, lab
+
+
+def run(
+    notebook: nbformat.NotebookNode, archive: Path, folder: Path, env: dict[str, str]
+) -> dict[str, Any]:
+    """What otter-grader finds, in an empty folder and within bounds."""
+    work, out = folder / "work", folder / "out"
+    for place in (work, out):
+        place.mkdir()
+    nbformat.write(notebook, work / "sheet.ipynb")
+    own = env | {"HOME": str(work), "TMPDIR": str(work), "TMP": str(work)}
+    otter = ["run", "-a", str(archive), "-o", str(out), "--no-logo", "sheet.ipynb"]
+    command = [sys.executable, "-c", LAUNCH, str(MEMORY), str(FILES), *otter]
+    with open(folder / "said", "wb") as said:
+        process = subprocess.Popen(
+            command, cwd=work, env=own, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            code = process.wait(timeout=LONGEST)
+        except subprocess.TimeoutExpired as late:
+            raise Refused(f"stopped after {LONGEST} seconds") from late
+        finally:
+            end(process)
+    if code:
+        raise Refused(f"otter-grader ended with {code}{last_line(folder / 'said')}")
+    return results_of(out / "results.json")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a sheet's processes, those that it has left behind, too."""
+    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
+def last_line(path: Path) -> str:
+    """The last words of a process, if it has said something, cut to a line."""
+    with open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - 2000))
+        lines = file.read().decode("utf-8", "replace").strip().splitlines()
+    return f": {lines[-1][:200]}" if lines else ""
+
+
+def results_of(path: Path) -> dict[str, Any]:
+    """The grader's file, if it is one."""
+    if not path.is_file() or path.is_symlink():
+        raise Refused("otter-grader left no results")
+    if path.stat().st_size > LARGEST:
+        raise Refused("results too large to be the grader's")
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(results["tests"], list):
+            raise TypeError
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused("results that are not the grader's") from error
+    return results
+
+
+def fill(marks: Marks, results: dict[str, Any]) -> None:
+    """Points of the questions that the lab has, a point at most for each."""
+    found = {test.get("name"): test for test in results["tests"] if isinstance(test, dict)}
+    asked = questions(marks.lab)
+    if strange := {str(n) for n, test in found.items() if "max_score" in test} - set(asked):
+        raise Refused(f"results with questions that the lab has not: {sorted(strange)[0][:40]}")
+    for question in asked:
+        test = found.get(question, {})
+        score, most = float(test.get("score", 0)), float(test.get("max_score", 1))
+        if most != 1 or not 0 <= score <= 1:
+            raise Refused(f"results that the archive does not offer: {question} {score:g}/{most:g}")
+        marks.points[question], marks.possible[question] = score, 1.0
+        marks.said[question] = str(test.get("output", ""))[:20_000]
+
+
+def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
+    """The autograder for one lab; `alone` also holds the package, as Gradescope needs it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of libraries that otter loads
+        from otter.generate import main as generate
+
+    stored = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, text in stored.metadata["otter"]["tests"].items():
+            chapters.write_atomic(Path("tests", f"{name}.py"), text)
+        config = {"assignment_name": lab, "show_all_public": True}
+        Path("otter_config.json").write_text(json.dumps(config), encoding="utf-8")
+        if alone:
+            project = tomllib.loads((chapters.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+            needs = "\n".join(project["project"]["dependencies"])
+            Path("requirements.txt").write_text(needs, encoding="utf-8")
+            no_cache = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(chapters.ROOT / "fedlab_mini", "fedlab_mini", ignore=no_cache)
+        files = ["fedlab_mini"] if alone else []
+        generate(output_path=str(target), files=files, python_version="3.12", no_environment=True)
+    return target
+
+
+class Table:
+    """grades.csv, written again as a whole whenever a sheet has ended."""
+
+    def __init__(self, folder: Path, again: bool):
+        self.path, self.rows = folder / "grades.csv", dict[str, dict[str, Any]]()
+        if self.path.is_file() and not again:
+            with open(self.path, encoding="utf-8", newline="") as file:
+                rows = [{n: plain(v) for n, v in row.items()} for row in csv.DictReader(file)]
+            self.rows = {row["file"]: row for row in rows if row.get("file")}
+
+    def knows(self, where: str, mark: str) -> bool:
+        """Has this very sheet been marked before?"""
+        return self.rows.get(where, {}).get("sha256") == mark
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Store a row."""
+        self.rows[row["file"]] = row
+        rows = [self.rows[where] for where in sorted(self.rows)]
+        others = dict.fromkeys(name for row in rows for name in row if name not in FIRST)
+        columns = [*FIRST, *(name for name in others if name != "sha256"), "sha256"]
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, columns, restval="")
+        writer.writeheader()
+        writer.writerows({name: quoted(value) for name, value in row.items()} for row in rows)
+        chapters.write_atomic(self.path, text.getvalue())
+
+
+def quoted(value: Any) -> Any:
+    """A cell that a spreadsheet does not take for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
+
+
+def plain(value: Any) -> Any:
+    """A cell as it was before it was quoted."""
+    formula = isinstance(value, str) and value[:1] == "'" and value[1:2] in FORMULA
+    return value[1:] if formula else value
+
+
+def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
+    """Mark every notebook below a folder: grades.csv, and a page beside each sheet.
+
+    again  also those that grades.csv has already
+    """
+    found = submissions(folder)
+    if not found:
+        sys.exit(f"{folder}: no notebook (.ipynb) in it")
+    table, new = Table(folder, again), {}
+    contents = dict(contents_of(found, folder))  # all are read before one of them runs
+    for where, content in contents.items():
+        if not table.knows(where, mark_of(content)):
+            new[where] = content
+    env = {name: value for name, value in chapters.own_settings().items() if _wanted(name)}
+    with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor(2) as pool:
+        archives = {s.stem: archive(s.stem, Path(made, f"{s.stem}.zip")) for s in labs.sources()}
+        jobs = {pool.submit(_one, content, archives, env): where for where, content in new.items()}
+        for job in as_completed(jobs):
+            where, marks = jobs[job], job.result()
+            first = Path(where).parts[0].removesuffix(".ipynb")
+            leave_page(folder / where, marks)
+            row = {"student": first, "file": where, **marks.row(), "sha256": mark_of(new[where])}
+            table.add(row)
+            print(f"{where}  {marks.status}, {row['points']:g} of {row['possible']:g}", flush=True)
+    before = len(contents) - len(new)
+    print(f"{table.path}: {len(contents)} sheets, {before} marked before; a page beside each")
+    return [table.rows[where] for where in contents]
+
+
+def contents_of(found: list[Path], folder: Path) -> Iterator[tuple[str, bytes | Refused]]:
+    """Each sheet's place and content, or why it has none."""
+    for sheet in found:
+        where = sheet.relative_to(folder).as_posix()
+        try:
+            yield where, read(sheet)
+        except Refused as refused:
+            yield where, refused
+        except OSError as error:
+            yield where, Refused(f"cannot be read: {error.strerror}")
+
+
+def mark_of(content: bytes | Refused) -> str:
+    """A hash of what was handed in."""
+    data = content if isinstance(content, bytes) else str(content).encode()
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _one(content: bytes | Refused, archives: dict[str, Path], env: dict[str, str]) -> Marks:
+    if isinstance(content, Refused):
+        return Marks(status=str(content))
+    return marked(content, archives, env)
+
+
+def _wanted(name: str) -> bool:
+    own = ("IPYTHON", "JUPYTER", "MPL", "PYDEVD", "TQDM", "OMP", "ATEN")
+    return name in KEPT or name.startswith(own)
+
+
+def leave_page(sheet: Path, marks: Marks) -> None:
+    """A page beside the sheet; a name that is taken by a folder does not stop the others."""
+    try:
+        chapters.write_atomic(sheet.with_suffix(".html"), marks.page(sheet.name))
+    except OSError as error:
+        marks.status += f" (no page: {error.strerror})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Mark the sheets of a class.")
+    parser.add_argument("folder", type=Path, help="of what was handed in, in any depth")
+    parser.add_argument("--again", action="store_true", help="also sheets that have marks")
+    args = parser.parse_args()
+    grade(args.folder.expanduser(), args.again)
+
+
+if __name__ == "__main__":
+    main()
