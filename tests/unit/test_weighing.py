@@ -1,12 +1,16 @@
 """The rules that FLDVE is compared with: what each one weighs by."""
 
+import pandas as pd
 import pytest
 import torch
 
 import fedlab_mini as fm
+import studies
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.methods.policy import Policy
 from studies import fldve
+from studies.results import Results
+from studies.study import COLUMNS
 
 LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.25)
 NET = fm.mlp(64, 8, 10)
@@ -111,3 +115,46 @@ def test_the_learners_learn_who_is_noisy(fed, rule):
     history = fm.train(fed, NET, rule(), rounds=40, local=LOCAL, seed=1)
     weights = history.weights[-10:].mean(0)
     assert weights[fed.noise.argmax()] < weights[fed.noise.argmin()]
+
+
+@pytest.fixture
+def rows():
+    """Two seeds of every row that the figures and tables of the long study read, all different."""
+    metrics = [f"{name} @ {t}" for t in fldve.LOOKS for name in PLOTTED]
+    metrics += ["stopped round", "stopped accuracy"]
+    places = [(f"set {n}", method) for n in fldve.SETS for method in fldve.RULES]
+    places += [("without noise", "FedAvg"), ("without noise", "cleanest alone")]
+    places += [("set 2", "cleanest alone")]
+    cells = [(*place, metric) for place in places for metric in metrics]
+    value = {cell: (number + 1) / len(cells) for number, cell in enumerate(cells)}
+    frame = pd.DataFrame(
+        [(seed, *cell, value[cell]) for seed in range(2) for cell in cells], columns=COLUMNS
+    )
+    return Results(studies.named("fldve-long"), frame), value
+
+
+PLOTTED = ("accuracy", "effective clients", "wrong labels repeated")
+
+
+def test_the_long_figures_show_the_rows_that_they_name(rows):
+    results, value = rows
+    pictures = {"effective clients": fldve.long_figure(results)}
+    for axis in pictures["effective clients"].axes:
+        for line in axis.lines:
+            where, method = axis.get_title(), line.get_label()
+            wanted = [value[where, method, f"effective clients @ {t}"] for t in fldve.LOOKS[:-1]]
+            assert line.get_ydata().tolist() == pytest.approx(wanted)
+    for axis in fldve.length_figure(results).axes:
+        metric = axis.get_title().replace("test accuracy", "accuracy")
+        for line in axis.lines:
+            wanted = [value["set 2", line.get_label(), f"{metric} @ {t}"] for t in fldve.LOOKS]
+            assert line.get_ydata().tolist() == pytest.approx(wanted)
+
+
+def test_the_tables_show_the_rows_that_they_name(rows):
+    results, value = rows
+    shown = str(fldve.stopped_table(results))
+    for where, method in (("set 1", "FLDVE"), ("set 3", "rewarded by accuracy")):
+        line = next(line for line in shown.splitlines() if line.startswith(f"{method}, {where}"))
+        for metric in ("stopped round", "stopped accuracy", "accuracy @ 1200"):
+            assert f"{value[where, method, metric]:.2f}" in line
