@@ -6,7 +6,7 @@ labels that differ where sizes do not, wrong labels where labels differ, few val
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,7 +25,7 @@ from fedlab_mini.worlds.corrupt import flip_labels
 from fedlab_mini.worlds.partition import LabelSplit, dirichlet_labels
 
 from .protocols import study
-from .results import Results
+from .results import HOLDS, Results
 from .study import Claim, Derived, Row
 
 FEW = (
@@ -40,6 +40,7 @@ LOO, SILENT, SECOND = "leave one out", "Shapley, silent", "second order"
 TWIN, AGAIN = "ranks like silent Shapley", "stability, training"
 NEAR = TAU, "retrained: alone", CEILING
 BEST_OF_SIX = TAU, "the best of six", CEILING
+RANKED_LOWER = AUC, CEILING, SECOND
 NOT_OF_ROUNDS = (CEILING, "size", *(name for name in METHODS if name.startswith("retrained")))
 
 
@@ -207,19 +208,25 @@ CARRIES = (
     said("Dirichlet 0.1: F-RCCE ranks anew, tau < .6", AGAIN, "F-RCCE", at=SKEW, high=0.6),
     said("wrong labels: CGSV has an AUC > .7", AUC, "CGSV", at=FLIPS, low=0.7),
     said("rare class: holder first by three", AUC, "the lowest of three", at=RARE, low=0.65),
-    said(
-        "rare class: holder last by three others", AUC, "the highest of three", at=RARE, high=0.35
-    ),
-    said(
-        "rare class: retraining ranks the holder lower than second order",
-        AUC,
-        CEILING,
-        SECOND,
-        RARE,
-        high=0,
-    ),
+    said("rare class: holder last by three", AUC, "the highest of three", at=RARE, high=0.35),
+    said("rare class: lower by retraining than by second order", *RANKED_LOWER, RARE, high=0),
     said("rare class: weights by leave one out cost accuracy", GAIN, LOO, at=RARE, high=0),
 )
+
+
+def carried(sets: Mapping[str, Results]) -> tuple[dict, dict[str, set[str]]]:
+    """What becomes of each sentence on each set of data, and which hold where.
+
+    returns  {sentence: {set: verdict}}; {set: sentences that hold}, also "all" and "everywhere"
+    """
+    verdicts = {name: results.verdicts() for name, results in sets.items()}
+    sentences = [claim.sentence for claim in CARRIES]
+    words = {s: {name: verdicts[name][s].word for name in sets} for s in sentences}
+    held = {name: {s for s in sentences if words[s][name] == HOLDS} for name in sets}
+    everywhere = set.intersection(*held.values())
+    return words, {"all": set(sentences), **held, "everywhere": everywhere}
+
+
 STUDIES = (
     study("head-to-head-sms", head_to_head_sms, CARRIES, gathered),
     study("head-to-head", head_to_head, CARRIES, gathered, head_to_head_figure),
