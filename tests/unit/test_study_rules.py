@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import helpers
@@ -13,8 +14,8 @@ from helpers import numbers
 
 import fedlab_mini as fm
 from studies import flower_bill
-from studies.labels import Logged, Renaming, ServerSide, mostly, who
-from studies.sfedavg import Bandit, Oracle, sound
+from studies.labels import Logged, Renaming, ServerSide, mostly, repaired, who
+from studies.sfedavg import Bandit, Oracle, OwnScale, in_company, sound, ways
 
 NET = fm.mlp(4, 5, 3)
 VALIDATION = numbers(30, 4, seed=1), torch.arange(30) % 3
@@ -116,3 +117,77 @@ def test_without_flower_the_bill_says_what_it_needs(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(flower_bill, "find_spec", lambda name: None)
     with pytest.raises(fm.DataUnavailable, match="make setup WITH=flower"):
         next(flower_bill.bill_rows(0))
+
+
+def test_a_steered_oracle_draws_by_relevance_among_its_pool_alone() -> None:
+    rule, asked = started(Oracle(2, pool=(1, 3, 5), steered=True)), torch.zeros(6)
+    rule.phi = torch.tensor([9.0, 0.1, 9.0, 0.0, 9.0, 0.1]).double()
+    for t in range(300):
+        asked[rule.select(t)] += 1
+    assert asked[[0, 2, 4]].sum() == 0
+    assert asked[3] < 30  # five temperatures below the others
+    assert rule.phi[0] == 9.0
+
+
+def test_at_its_own_scale_a_softmax_draws_alike_whatever_the_unit_of_the_values() -> None:
+    rule = started(OwnScale(2, temperature=0.25))
+    relevances, drawn = torch.tensor([0.3, 0.2, 0.1, 0.0, -0.1, -0.2]).double(), []
+    for unit in (1.0, 0.01):
+        rule.phi, rule.spread = unit * relevances, unit * 0.5
+        drawn.append([rule.select(t).tolist() for t in range(50)])
+    assert drawn[0] == drawn[1]
+    assert sum(0 in ids for ids in drawn[0]) > 2 * sum(5 in ids for ids in drawn[0])
+
+
+def test_a_doubtful_bandit_asks_all_clients_in_turn() -> None:
+    rule = started(Bandit(2, doubt=1e6))
+    for t in range(1, 13):
+        ids = rule.select(t)
+        rule.aggregate(helpers.a_round(0.3 * numbers(2, NET.P, seed=t), [5, 5], ids.tolist(), t=t))
+    assert rule.asked.tolist() == [4] * 6
+
+
+def test_ways_to_value_a_round_differ_by_the_bonus_alone() -> None:
+    game = fm.Game(3, lambda mask: 0.5 + mask.double() @ torch.tensor([0.1, 0.0, -0.1]).double())
+    found = ways(game, 0)
+    exact = fm.exact(game).values
+    assert torch.allclose(
+        found["exact values, v(empty) = 0"] - exact, torch.full((3,), 0.5 / 3).double()
+    )
+    assert torch.allclose(found["ten orders"], exact)  # an additive game needs one order
+    gained = found["ten orders, v(empty) = 0"] - exact
+    assert gained.sum() == pytest.approx(0.5)
+    assert gained.std() > 0.01
+    assert found["Algorithm 2"][2] == 0
+
+
+def test_a_client_in_company_is_compared_with_itself() -> None:
+    fed = fm.irrelevant_digits(split=fm.iid(), seed=0)  # all hold all classes
+    one, *others = sound(fed)
+    alone, together = (torch.full((10,), float("nan")).double() for _ in range(2))
+    alone[one], together[one], together[others[0]] = 0.5, 0.1, 0.3
+    found = in_company(fed, torch.stack([alone, together]))
+    # The other client knows no round without company, and is left out.
+    assert found["its class is missing"] == pytest.approx(0.5)
+    assert found["its classes are there"] == pytest.approx(0.1)
+
+
+def test_repairs_and_harm_are_counted_by_kind_of_client() -> None:
+    fed = fm.irrelevant_digits(split=fm.iid(), corrupt=fm.swap_labels((1, 2)), seed=0)
+    swapped, healthy, irrelevant = who(fed)
+    history = fm.train(fed, fm.mlp(64, 32, 5), fm.SFedAvg(), rounds=1, seed=0)
+
+    def counted(labels: torch.Tensor) -> dict[str, float]:
+        return dict(repaired(fed, replace(history, labels=labels)))
+
+    def own(k: int) -> slice:
+        return slice(*fed.offsets[k : k + 2].tolist())
+
+    right = fed.y.clone()
+    right[own(swapped)] = torch.tensor([0, 2, 1, 3, 4])[fed.y[own(swapped)]]
+    assert (counted(fed.y)["repaired"], counted(right)["repaired"]) == (0, 1)
+    wrong = right.clone()
+    wrong[own(healthy[1])] = 0
+    assert counted(wrong)["healthy harmed"] == counted(wrong)["a healthy client harmed"] == 1
+    wrong[own(irrelevant[0])] = wrong[own(irrelevant[1])] = 0
+    assert (counted(wrong)["irrelevant renamed"], counted(wrong)["healthy harmed"]) == (2, 1)
