@@ -34,6 +34,7 @@ from .results import Results
 from .study import Claim, Derived, Row
 
 SETS = (1, 2, 3)
+IMAGES = ("mnist", "mnist-full", "cifar")  # the studies of the paper's own data
 ROUNDS = 30  # of the paper
 LOCAL = LocalSGD(epochs=1, batch=32, lr=0.25)
 CURVE = (5, 10, 15, 20, 25, 30)  # rounds of the paper's training at which accuracy is looked at
