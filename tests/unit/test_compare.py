@@ -49,6 +49,18 @@ def test_a_long_table_with_the_ceiling_in_it(found: pd.DataFrame) -> None:
     assert figure(found, "irrelevant").axes
 
 
+def test_a_summary_has_intervals_inside_the_range() -> None:
+    rows = [(s, "alike", name, "detection AUC", v - s * d) for s in range(3) for name, v, d in
+            (("a", 1.0, 0.2), ("b", 0.9, 0.1))]  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["seed", "scenario", "method", "metric", "value"])
+    assert summary(frame, "detection AUC").rows[0][1].endswith(", 1.00]")
+    assert summary(frame, "detection AUC", spread=False).rows[0][1] == "0.80"
+    chosen = summary(frame, "detection AUC", methods=["b"], scenarios=["alike"])
+    assert [row[0] for row in chosen.rows] == ["b"]
+    with pytest.raises(ValueError, match="methods: expected"):
+        summary(frame, "detection AUC", methods=["c"])
+
+
 def test_an_interrupted_comparison_goes_on_with_the_same_table(
     found: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
