@@ -248,6 +248,13 @@ def judge_rows(seed: int) -> Iterator[Row]:
         yield scenario, OURS, "accuracy", float(history.accuracy[-1])
 
 
+def judged_longer(results: Results) -> Derived:
+    """What 800 rounds under a wrong judge take from the AUC of round 50."""
+    for scenario in results.scenarios:
+        early, late = (results.values(f"AUC @ {place}", OURS, scenario) for place in (50, 800))
+        yield scenario, OURS, "AUC lost since round 50", early - late
+
+
 # --- removal: what do the highest and the lowest do for the model? ------------------------------
 
 CURVE = (20, 50, 100, 200, 500, 1000)  # rounds of a training at which the model is tested
@@ -594,7 +601,7 @@ STUDIES = (
     study("frcce-rounds-sms", rounds_sms, rounds_claims(), learned, rounds_figure),
     study("frcce-slope", slope_rows, derived=relative_noise),
     study("frcce-input", input_rows),
-    study("frcce-judge", judge_rows),
+    study("frcce-judge", judge_rows, derived=judged_longer),
     study("frcce-removal", clean_rows, clean_claims(), both_ends, ends_figure),
     study("frcce-noise", noise_rows, noise_claims(), both_ends, ends_figure),
     study("frcce-clients", clients_rows, clients_claims(), both_ends, ends_figure),
