@@ -23,7 +23,7 @@ TOLERANCE = 1e-4  # on one kind of processor
 SPREADS = 6.0  # on another kind, where long trainings part: standard deviations between seeds
 TIMED = ("seconds", "MiB")  # metrics that begin so differ from run to run
 SLICE = 3.0  # seconds that a check gives to each study, and goes on to the next row
-MINUTE = 60.0
+FIRST = 20.0
 ALWAYS, DEAR = 10, 150.0  # studies that every check runs; seconds per seed that none tries
 SOUND, OTHER, NO_DATA = "renewed", "other rows", "no data"
 
@@ -32,7 +32,7 @@ def renew(studies: Iterable[Study]) -> dict[str, str]:
     """Run two stored seeds of each study again; if their rows come, the code is noted as theirs.
 
     Which two rotates with the code, as a change may spare any one seed. Of a dear study the rows of
-    the first minute are compared, and that is noted.
+    the first seconds are compared, and that is noted.
     returns  {name: "renewed", "other rows", "no data" here, or the state of what cannot be renewed}
     The rows stay as they are in any case, and with them the version and machine that computed them
     """
@@ -43,7 +43,7 @@ def renew(studies: Iterable[Study]) -> dict[str, str]:
             continue
         seeds = chosen(study, int(fingerprint(study), 16), 2)
         dear = max(store.about(study)["seconds"].values()) > DEAR
-        words = {seed: compared(study, seed, MINUTE if dear else math.inf) for seed in seeds}
+        words = {seed: compared(study, seed, FIRST if dear else math.inf) for seed in seeds}
         wrong = [word for word in words.values() if word != SOUND]
         outcome[study.name] = wrong[0] if wrong else SOUND
         if not wrong:
@@ -51,7 +51,7 @@ def renew(studies: Iterable[Study]) -> dict[str, str]:
                 known = store.about(study)
                 known["verified"] = store.verified(study, seeds)
                 if dear:
-                    known["verified"]["how"] = f"rows of the first {MINUTE:.0f} seconds"
+                    known["verified"]["how"] = f"rows of the first {FIRST:.0f} seconds"
                 store.note(study, store.rows(study), known)
     return outcome
 
