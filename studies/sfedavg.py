@@ -503,6 +503,12 @@ SELECTION = [
     *harm_claims("1 class, 0 irrelevant", "1 class", "1 class, 1 irrelevant"),
     *printed_claims(WARM, "1 class"),
 ]
+FULL = [
+    *printed_claims(WARM, ""),
+    Claim("at T = 0.02 it is more accurate", "accuracy", COLD, FEDAVG, low=0, source="book"),
+    Claim("and steadier", RESTLESS, FEDAVG, COLD, low=0, source="book"),
+    Claim("nine in ten asked are relevant", SHARE, COLD, low=0.9, source="book"),
+]
 FIGURES = [
     *harm_claims(CLEAN, MIXED),
     *printed_claims(LETTER, MIXED),
@@ -511,7 +517,7 @@ FIGURES = [
 
 STUDIES = (
     study("sfedavg-selection", selection, SELECTION, figure=selection_figure),
-    study("sfedavg-mnist", mnist_rows, printed_claims(WARM, ""), figure=mnist_figure),
+    study("sfedavg-mnist", mnist_rows, FULL, figure=mnist_figure),
     study("sfedavg-figures", figures, FIGURES, over_digits, figures_figure),
     study("sfedavg-values", values, values_claims(), figure=values_figure),
     study("sfedavg-classes", classes, class_claims(), over_digits, classes_figure),
