@@ -167,7 +167,7 @@ class Cluster:
             "--database", str(self.folder / "superlink.db"),
             "--disable-runtime-dependency-installation",
         )  # fmt: skip
-        for _ in range(300):
+        for _ in range(1200):  # a busy machine takes a minute
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
             if self.processes["superlink"].poll() is not None:
