@@ -15,24 +15,43 @@ TABLES = tomllib.loads(
 SOURCES = chapters.longest_first(chapters.sources())
 
 
+def tables(source):
+    """A chapter's tables: one, or several where it promises a range."""
+    found = TABLES[source.stem]
+    return found if isinstance(found, list) else [found]
+
+
+CASES = [(source, other) for source in SOURCES for other in tables(source)]
+
+
 def test_every_chapter_has_a_table_and_every_table_a_chapter():
     assert sorted(TABLES) == sorted(source.stem for source in SOURCES)
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_values_are_declared_and_differ_from_the_committed_ones(source):
-    declared, other = glued.parameters(chapters.read_text(source)), TABLES[source.stem]
-    assert set(other) <= set(declared), "papermill would add a name that no cell reads"
-    assert "seed" in other, "another seed is the least"
-    same = [name for name, value in other.items() if declared[name] == value]
-    assert not same, f"{same} have the committed values"
+    declared = glued.parameters(chapters.read_text(source))
+    for other in tables(source):
+        assert set(other) <= set(declared), "papermill would add a name that no cell reads"
+        assert "seed" in other, "another seed is the least"
+        same = [name for name, value in other.items() if declared[name] == value]
+        assert not same, f"{same} have the committed values"
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
-def test_chapter_runs_with_other_parameters(source, tmp_path, own_settings):
+@pytest.mark.parametrize("stem", ["02_shapley_theory", "03_retraining_baselines"])
+def test_clients_beyond_the_range_are_refused_in_words(stem):
+    (source,) = chapters.sources([stem])
+    cells = [cell for cell in chapters.read_text(source).cells if cell.cell_type == "code"]
+    names = {}
+    exec(cells[0].source, names)
+    with pytest.raises(ValueError, match=r"clients: expected .* got 12; "):
+        exec(cells[1].source, names | {"clients": 12})
+
+
+@pytest.mark.parametrize(("source", "other"), CASES, ids=lambda value: getattr(value, "stem", None))
+def test_chapter_runs_with_other_parameters(source, other, tmp_path, own_settings):
     if why := chapters.left_out(source):
         pytest.skip(why)
-    other = TABLES[source.stem]
     with unless_passed(f"parameters/{source.stem}", [source], repr(other)):
         notebook = chapters.run(source, tmp_path / f"{source.stem}.ipynb", other)
         assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
