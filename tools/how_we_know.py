@@ -8,6 +8,7 @@ Sentences are read from the outputs of the committed notebooks, studies from dat
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,12 +20,12 @@ import interval_coverage
 from fedlab_mini.judge import evidence
 from fedlab_mini.judge.student import visible
 from studies import every, sentences, store
-from studies.results import WORDS
+from studies.results import FAILS, HOLDS
 
 FILE = chapters.ROOT / "book" / "how_we_know.txt"
 PROMISED, NORMAL = 0.05, 0.01  # the error of an interval: as promised, and where values are normal
 CONFIRMED, SEEN, LIVE = "confirmed", "seen", "live"
-DECIDED = ("holds", "does not hold")
+DECIDED = (HOLDS, FAILS)
 ADVICE = "python tools/how_we_know.py"
 
 
@@ -85,7 +86,15 @@ def covered(names: Iterable[str]) -> str:
     stored, rows = interval_coverage.stored(), []
     for name in names:
         cells = [stored[name, seeds] for seeds in interval_coverage.SEEDS]
-        rows.append([name, *(f"{cell['t']:.2f} → **{cell['rule']:.2f}**" for cell in cells)])
+        rows.append(
+            [
+                name,
+                *(
+                    f"{cell['t']:.2f}\N{NO-BREAK SPACE}→\N{NO-BREAK SPACE}**{cell['rule']:.2f}**"
+                    for cell in cells
+                ),
+            ]
+        )
     head = ["one value per seed", *(f"{seeds} seeds" for seeds in interval_coverage.SEEDS)]
     return table(head, rows)
 
@@ -168,17 +177,19 @@ def studied(studies: list[Known], records: list[dict[str, Any]]) -> str:
         confirmed = sum(standing(record, stood) == CONFIRMED for record in own)
         sure = sum(mark in study.stood for mark, _ in study.claims)
         words = Counter(word for _, word in study.claims)
-        verdicts = ", ".join(f"{word} {words[word]}" for word in WORDS if words[word]) or "none"
         seeds = [study.look, study.confirm, study.blocks]
-        told = [f"{confirmed} of {len(own)}", f"{sure} of {len(study.claims)}", verdicts]
-        rows.append([f"`{study.name}`", *seeds, *told])
-    head = ["study", "seeds to look at", "to confirm", "blocks drawn"]
-    head += ["sentences confirmed", "claims confirmed", "verdicts on claims"]
+        told = [f"{confirmed} of {len(own)}", f"{sure} of {len(study.claims)}"]
+        open_ = words.total() - sum(words[word] for word in DECIDED)
+        rows.append([f"`{study.name}`", *seeds, *told, *(words[word] for word in DECIDED), open_])
+    head = ["study", "look", "confirm", "blocks", "sentences", "claims", "hold", "do not", "open"]
     blocks = sum(study.blocks for study in studies)
     whole = sum(study.confirm > 0 for study in studies)
     return (
-        f"{whole} of {len(studies)} studies have seeds that confirm; {blocks} blocks were drawn "
-        f"in all.\n\n{table(head, rows)}"
+        f"{whole} of {len(studies)} studies have seeds that confirm; {blocks} blocks were drawn in "
+        "all. *Look* and *confirm* count seeds. *Sentences* are those of the chapters, *claims* "
+        "those that the study judges: so many are confirmed, of so many. Of the claims, so many "
+        "hold, do not hold, or are open: not shown, or not shown to differ.\n\n"
+        f"{table(head, rows)}"
     )
 
 
@@ -201,9 +212,13 @@ def asked(record: dict[str, Any]) -> str:
     if "asked" not in record:
         return "the run in the chapter"
     study, metric, *places = record["asked"]
-    named = [word for word in places if word]
-    text = " ".join([f"{metric}:" if named else metric, *named]).replace("|", "/")
-    return f"{text} (`{study}`)"
+    sides = [places[:2], places[3:]]
+    # Both sides in one scenario: it is named once.
+    shared = sides[0][1:] if sides[0][1:] == sides[1][1:] else []
+    named = [", ".join(filter(None, side[:1] if shared else side)) for side in sides]
+    words = ", ".join(filter(None, [" minus ".join(filter(None, named)), *shared]))
+    text = f"{metric}: {words}" if words else metric
+    return f"{text.replace('|', '/')} (`{study}`)"
 
 
 def bounds(record: dict[str, Any]) -> str:
@@ -219,6 +234,21 @@ def bounds(record: dict[str, Any]) -> str:
         else:
             said.append(f"{relation} {bound:g}")
     return " and ".join(said)
+
+
+def true(record: dict[str, Any]) -> bool:
+    """Does the interval lie where the sentence says?"""
+    _, low, high = record["mean, low, high"]
+    low = -math.inf if low is None else low
+    high = math.inf if high is None else high
+    found = evidence.Interval(0, low, high, 2)
+    tests = {
+        "above": found.above,
+        "below": found.below,
+        "within": lambda ends: found.within(*ends),
+        "undecided": lambda value: not (found.above(value) or found.below(value)),
+    }
+    return all(tests[relation](bound) for relation, bound in record["bounds"].items())
 
 
 def measured(record: dict[str, Any]) -> str:

@@ -145,17 +145,64 @@ def test_sentences_and_what_chance_makes_of_them_are_counted() -> None:
 def test_a_study_is_a_line() -> None:
     told = how_we_know.studied([TOY, how_we_know.Known("idle")], RECORDS)
     assert "1 of 2 studies have seeds that confirm; 1 blocks were drawn" in told
-    assert "| `toy` | 5 | 20 | 1 | 2 of 3 | 1 of 2 | holds 1, not shown 1 |" in told
-    assert "| `idle` | 0 | 0 | 0 | 0 of 0 | 0 of 0 | none |" in told
+    assert "| `toy` | 5 | 20 | 1 | 2 of 3 | 1 of 2 | 1 | 0 | 1 |" in told
+    assert "| `idle` | 0 | 0 | 0 | 0 of 0 | 0 of 0 | 0 | 0 | 0 |" in told
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        (["ours", ""], "AUC: ours (`toy`)"),
+        (["", "here"], "AUC: here (`toy`)"),
+        (["ours", "", "minus", "theirs", ""], "AUC: ours minus theirs (`toy`)"),
+        (["ours", "a", "minus", "ours", "b"], "AUC: ours, a minus ours, b (`toy`)"),
+        (["", "a", "minus", "", "b"], "AUC: a minus b (`toy`)"),
+    ],
+)
+def test_what_is_measured_is_said_in_words(places: list[str], told: str) -> None:
+    assert how_we_know.asked({"asked": ["toy", "AUC", *places]}) == told
+
+
+def test_every_interval_of_the_book_lies_where_its_sentence_says() -> None:
+    """What notebooks hold was asserted when they ran; outputs edited by hand are found here."""
+    wrong = [
+        f"{record['chapter']}, {record['key']}: {how_we_know.measured(record)} is not "
+        f"{how_we_know.bounds(record)}"
+        for record in sentences.told()
+        if not how_we_know.true(record)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "ends", "true"),
+    [
+        ({"above": 0}, (0.1, 0.2), True),
+        ({"above": 0}, (-0.1, 0.2), False),
+        ({"below": 0}, (-0.1, 0.2), False),
+        ({"below": 0}, (-0.3, None), False),
+        ({"above": 0, "below": 1}, (0.1, 0.9), True),
+        ({"above": 0, "below": 1}, (0.1, 1.1), False),
+        ({"within": [0, 1]}, (0, 1), True),
+        ({"within": [0, 1]}, (None, None), False),
+        ({"undecided": 0}, (-0.1, 0.1), True),
+        ({"undecided": 0}, (0.1, 0.2), False),
+    ],
+)
+def test_whether_a_sentence_is_true_is_read_off_its_interval(
+    bounds: dict, ends: tuple, true: bool
+) -> None:
+    record = {"bounds": bounds, "mean, low, high": [0.1, *ends]}
+    assert how_we_know.true(record) == true
 
 
 def test_every_sentence_is_listed_with_what_it_asks() -> None:
     told = how_we_know.listed(RECORDS, {"toy": TOY.stood})
     rows = [line for line in told.splitlines() if line.startswith("| `")]
     assert rows == [
-        "| `late` | AUC @ 5: ours all flipped (`toy`) | above 0.5 | 0.80 [0.70, 0.90] | 20 "
+        "| `late` | AUC @ 5: ours, all flipped (`toy`) | above 0.5 | 0.80 [0.70, 0.90] | 20 "
         "| confirmed |",
-        "| `alike` | AUC: ours here minus theirs here (`toy`) | from -0.1 to 0.1 "
+        "| `alike` | AUC: ours minus theirs, here (`toy`) | from -0.1 to 0.1 "
         "| 0.00 [-0.05, 0.05] | 20 | seen |",
         "| `open` | gap (`toy`) | not shown to differ from 0; 0.25 would have been seen "
         "| 0.10 [-0.05, 0.25] | 20 | confirmed |",
