@@ -496,12 +496,45 @@ def kind_metrics(results: Results) -> Derived:
 
 
 def long_metrics(results: Results) -> Derived:
-    """What noise costs all clients, and the cleanest one alone, after so many rounds."""
-    for method in ("FedAvg", "cleanest alone"):
-        for t in LOOKS[:-1]:
-            clean = results.values(f"accuracy @ {t}", method, "without noise")
-            noisy = results.values(f"accuracy @ {t}", method, "set 2")
-            yield "set 2", method, f"cost of noise @ {t}", clean - noisy
+    """In which seeds a sentence of chapter 6 is true: 1 or 0 each."""
+    for number in SETS:
+        where = f"set {number}"
+        for method in ("FLDVE", "direct gradient", "rewarded by accuracy", "own loss"):
+            places, clients = results.curve("effective clients", method, where)
+            for place, left in zip(places, clients.T, strict=True):
+                yield where, method, f"few clients left @ {place:g}", (left < 2.5).double()
+        stopped = [results.values("stopped accuracy", rule, where) for rule in ("FLDVE", "FedAvg")]
+        yield where, "FLDVE", "stopped ahead of FedAvg", (stopped[0] > stopped[1]).double()
+    for method in ("FLDVE", "direct gradient", "own loss"):
+        ranks = results.values("rank correlation @ 30", method, "set 2")
+        yield "set 2", method, "ranks cleanness @ 30", (ranks > 0.5).double()
+    curves = [results.curve("accuracy", rule, "set 2")[1].T for rule in ("FLDVE", "FedAvg")]
+    for place, (fldve, plain) in enumerate(zip(*curves, strict=True)):
+        yield "set 2", "FLDVE", f"ahead of FedAvg @ {LOOKS[place]}", (fldve > plain).double()
+    late = results.values(f"accuracy @ {LONG}", "FLDVE", "set 2")
+    stopped_plain = results.values("stopped accuracy", "FedAvg", "set 2")
+    yield "set 2", "FedAvg", "stopped ahead of FLDVE", (stopped_plain > late).double()
+    for t in LOOKS[:-1]:
+        accuracy = {
+            (method, where): results.values(f"accuracy @ {t}", method, where)
+            for method in ("FedAvg", "cleanest alone")
+            for where in ("without noise", "set 2")
+        }
+        five, one = accuracy["FedAvg", "without noise"], accuracy["cleanest alone", "without noise"]
+        yield "without noise", "FedAvg", f"ahead of one client @ {t}", (five > one).double()
+        lost_by_five = five - accuracy["FedAvg", "set 2"]
+        lost_by_one = one - accuracy["cleanest alone", "set 2"]
+        worse = (lost_by_five > lost_by_one).double()
+        yield "set 2", "FedAvg", f"loses more than one client @ {t}", worse
+
+
+def signal_metrics(results: Results) -> Derived:
+    """Is the loss on few images ahead of accuracy on many, in which seeds: 1 or 0 each."""
+    loss, accuracy = ("loss", "56 images"), ("accuracy", "900 images")
+    for metric in ("effective clients @ 300", "agreement of rounds"):
+        higher = results.values(metric, *accuracy) > results.values(metric, *loss)
+        name = metric.partition(" @ ")[0]
+        yield "900 images", "accuracy", f"{name} above the loss on few", higher.double()
 
 
 def images_figure(results: Results) -> Figure:
@@ -666,7 +699,7 @@ def kind_claims() -> Iterator[Claim]:
 
 STUDIES = (
     study("fldve-long", long, derived=long_metrics, figure=long_figure),
-    study("fldve-signal", signal),
+    study("fldve-signal", signal, derived=signal_metrics),
     study("fldve-kinds", kinds, kind_claims(), kind_metrics, kinds_figure),
     study("fldve-mnist", small, image_claims(("removal",)), image_metrics, images_figure),
     study("fldve-mnist-full", full, image_claims(), image_metrics, images_figure),
