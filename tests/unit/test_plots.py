@@ -216,8 +216,6 @@ MAIN = [
 BOOK = {  # the labels of the figures that chapters draw with these functions
     "fig-gap": ["FedAvg"],
     "fig-drift": ["FedAvg", "bound"],
-    "fig-partial": ["divided", "absent are nothing", "absent are theta"],
-    "fig-hoeffding": ["orders", "allowed"],
     "fig-splits": ["IID", "Dirichlet 1", "Dirichlet 0.1"],
     "fig-round-values": ["exact Shapley", "leave-one-out"],
     "fig-retraining": ["exact Shapley", "truncated", "leave-one-out"],
