@@ -51,7 +51,7 @@ def test_a_sentence_is_asserted_and_its_number_glued(name: str, glued: dict) -> 
     assert record["asked"] == ["toy", "AUC", "good", "here"]
     assert record["half"] == "confirmed"
     assert json.loads(json.dumps(record)) == record
-    with pytest.raises(AssertionError, match="key: .* is not"):
+    with pytest.raises(AssertionError, match=r"key: .* is not"):
         tell("key", stored(*false), **bounds)
 
 
