@@ -34,6 +34,13 @@ class Stored(Interval):
     confirmed: bool
 
 
+class StoredCount(Stored):
+    """A share of seeds that knows its study, shown as a count: "18 of 20 seeds"."""
+
+    __str__ = Count.__str__
+    could = Count.could
+
+
 class Verdict(NamedTuple):
     """What came out of a claim: the word, the interval as text, the difference that shows."""
 
@@ -112,9 +119,12 @@ class Results:
         asked = (metric, *_flat(a, scenario), "minus", *_flat(b, scenario))
         return self._known(asked, difference, low - high, high - low)
 
-    def count(self, metric: str, method: Place = "", scenario: str = "") -> Count:
+    def count(self, metric: str, method: Place = "", scenario: str = "") -> StoredCount:
         """Of how many seeds a metric of 0 and 1 is true: "18 of 20 seeds"."""
-        return evidence.count(self.values(metric, method, scenario))
+        share = self.interval(metric, method, scenario)
+        counted = StoredCount(*share)
+        vars(counted).update(vars(share))
+        return counted
 
     def measure(
         self,

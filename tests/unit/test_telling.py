@@ -8,6 +8,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import studies
+from fedlab_mini.judge import evidence
 from fedlab_mini.judge.evidence import Interval, interval
 from studies import sentences, telling
 from studies.results import Stored
@@ -60,6 +62,16 @@ def test_what_is_not_shown_says_what_could_have_been(glued: dict) -> None:
     assert repr(glued["gain_power"]) == "0.07"
     tell("live", Interval(0.0, -0.1, 0.1, 5), undecided=0)
     assert repr(glued["live_power"]) == "0.1"
+
+
+def test_a_told_count_is_a_sentence_of_its_study(glued: dict) -> None:
+    rates = studies.results("label-rates")
+    (scenario, method), *_ = rates.frame.query("metric == 'repaired'")[
+        ["scenario", "method"]
+    ].to_numpy()
+    counted = tell("count", rates.count("repaired", method, scenario), above=-1)
+    assert repr(glued["count"]) == str(evidence.count(rates.values("repaired", method, scenario)))
+    assert telling.sentence(counted, {"above": -1})["study"] == "label-rates"
 
 
 def test_a_number_without_a_bound_is_no_sentence(glued: dict) -> None:
