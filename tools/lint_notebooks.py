@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 import chapters
 import glued
 import lint_claims
+import lint_length
 import reading
 from lint_prose import tokens
 
@@ -156,6 +157,8 @@ def faults(source: Path) -> list[str]:
     own = [*code_faults(text.cells), *parameter_faults(text)]
     own += [*lint_claims.claim_faults(text.cells), *image_faults(text.cells)]
     own += guess_faults(text.cells)
+    if source.name[0].isdigit():  # an appendix is looked up, not read through
+        own += lint_length.complaints(text)
     return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]
 
 
