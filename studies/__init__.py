@@ -41,14 +41,8 @@ __all__ += [
 def every() -> list[Study]:
     """All studies: a file of this folder says which it has in STUDIES, or has none."""
     files = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
-    modules = []
-    for file in files:
-        if file in PLUMBING:
-            continue
-        try:  # TRANSITION
-            modules.append(importlib.import_module(f"{__name__}.{file}"))
-        except Exception as error:
-            print(f"studies.{file} is not converted yet: {error}")
+    rooms = [file for file in files if file not in PLUMBING]
+    modules = [importlib.import_module(f"{__name__}.{room}") for room in rooms]
     return [study for module in modules for study in getattr(module, "STUDIES", ())]
 
 

@@ -82,6 +82,11 @@ class Results:
         """In the order in which the study makes them."""
         return list(dict.fromkeys(self.frame.method))
 
+    @property
+    def places(self) -> list[tuple[str, str, str]]:
+        """(scenario, method, metric) of all that is stored or derived."""
+        return [*self._parts, *self._derived]
+
     def has(self, metric: str, method: str = "", scenario: str = "") -> bool:
         """Is there such a row?"""
         place = (scenario, method, metric)
