@@ -20,7 +20,6 @@ from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import InProcess, Training, local_updates, train
 from fedlab_mini.games.game import all_coalitions
 from fedlab_mini.games.training_games import round_game
-from fedlab_mini.judge.evidence import Count
 from fedlab_mini.judge.metrics import spearman
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.reinforce import FLDVE, DVRLRemoval, others, shortened
@@ -31,7 +30,7 @@ from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.scenarios import noisy_digits
 
 from .protocols import study
-from .results import Results, Stored
+from .results import Results
 from .study import Claim, Derived, Row
 
 SETS = (1, 2, 3)
@@ -527,20 +526,6 @@ def long_metrics(results: Results) -> Derived:
         lost_by_one = one - accuracy["cleanest alone", "set 2"]
         worse = (lost_by_five > lost_by_one).double()
         yield "set 2", "FedAvg", f"loses more than one client @ {t}", worse
-
-
-class Often(Stored):
-    """The share of seeds in which something is true, shown as a count."""
-
-    __str__ = Count.__str__
-
-
-def often(results: Results, metric: str, method: str, where: str) -> Often:
-    """In how many seeds a metric of 0 and 1 is 1: "4 of 5 seeds", an interval of the share."""
-    share_of_seeds = results.interval(metric, method, where)
-    counted = Often(*share_of_seeds)
-    vars(counted).update(vars(share_of_seeds))
-    return counted
 
 
 def signal_metrics(results: Results) -> Derived:

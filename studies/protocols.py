@@ -40,6 +40,10 @@ def study(
     """The study that an entry describes, with its rows, its claims and its figure."""
     described = entry(name)
     described.pop("like", None)
+    seeds, confirm = (described.get(half, getattr(Study, half)) for half in ("seeds", "confirm"))
+    told, protocol = f"{seeds} seeds to look at, {confirm} that confirm", described["protocol"]
+    theirs, ours = protocol.get("repetitions", ("not given", ""))
+    protocol["repetitions"] = (theirs, f"{told}; {ours}" if ours else told)
     return Study(
         name=name, rows=rows, claims=tuple(claims), derived=derived, figure=figure, **described
     )
