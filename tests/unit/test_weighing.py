@@ -121,7 +121,7 @@ def test_the_learners_learn_who_is_noisy(fed, rule):
 def rows():
     """Two seeds of every row that the figures and tables of the long study read, all different."""
     metrics = [f"{name} @ {t}" for t in fldve.LOOKS for name in PLOTTED]
-    metrics += ["stopped round", "stopped accuracy"]
+    metrics += ["stopped round", "stopped accuracy", "rank correlation @ 30"]
     places = [(f"set {n}", method) for n in fldve.SETS for method in fldve.RULES]
     places += [("without noise", "FedAvg"), ("without noise", "cleanest alone")]
     places += [("set 2", "cleanest alone")]
