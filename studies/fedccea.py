@@ -232,8 +232,14 @@ def full_rows(seed: int) -> Iterator[Row]:
     """All of MNIST, two classes per client, the paper's own rate: the index, and who leaves."""
     data, split = load("mnist"), by_class(2)
     fed = federation(data, clients=CLIENTS, split=split, validation=1_000, test=2_000, seed=seed)
-    for row in evaluation(fed, FULL_LOCAL, seed, whole=True):
+    everybody = {("", "accuracy"): torch.ones(CLIENTS, dtype=torch.float64)}
+    # First what takes seconds: the rest, an hour, need not run to renew the study.
+    net = mlp(fed.x[0].numel(), HIDDEN, fed.classes)
+    for row in retrained(fed, net, everybody, FULL_LOCAL, seed):
         yield FULL, *row
+    for method, metric, value in evaluation(fed, FULL_LOCAL, seed, whole=True):
+        if (method, metric) not in everybody:
+            yield FULL, method, metric, value
 
 
 def fit_rows(seed: int) -> Iterator[Row]:
