@@ -158,3 +158,24 @@ def test_the_tables_show_the_rows_that_they_name(rows):
         line = next(line for line in shown.splitlines() if line.startswith(f"{method}, {where}"))
         for metric in ("stopped round", "stopped accuracy", "accuracy @ 1200"):
             assert f"{value[where, method, metric]:.2f}" in line
+
+
+def test_the_gains_by_kind_are_those_of_fldve_over_fedavg():
+    results = studies.results("fldve-kinds")
+    (axis,) = results.figure().axes
+    dots = [line for line in axis.lines if line.get_marker() == "o" and len(line.get_xdata()) > 1]
+    assert [text.get_text() for text in axis.get_yticklabels()] == list(fldve.KINDS)
+    for kind, line in zip(fldve.KINDS, dots, strict=True):
+        accuracy = [results.values("accuracy", rule, kind) for rule in ("FLDVE", "FedAvg")]
+        assert line.get_xdata().tolist() == pytest.approx((accuracy[0] - accuracy[1]).tolist())
+
+
+def test_the_lines_on_images_are_those_of_their_rules():
+    results = studies.results("fldve-mnist-full")
+    for axis in results.figure().axes:
+        shown = {line.get_label(): line.get_ydata().tolist() for line in axis.lines}
+        for rule in ("FedAvg", "FLDVE", "own loss"):
+            values = results.curve("accuracy", rule, axis.get_title())[1].mean(0)
+            assert shown[rule] == pytest.approx(values[1:].tolist())
+        clean = results.curve("accuracy", "FedAvg", "without noise")[1].mean(0)
+        assert shown["without noise"] == pytest.approx(clean[1:].tolist())
