@@ -20,8 +20,8 @@ from .store import confirm, read, run, state
 from .study import Claim, Study
 from .telling import tell
 
-PLUMBING = ("study", "results", "metrics", "telling", "sentences", "protocols", "store", "audit")
-PLUMBING += ("code", "__main__")
+PLUMBING = ["study", "results", "metrics", "telling", "sentences", "protocols", "store"]
+PLUMBING += ["audit", "code", "__main__"]
 
 __all__ = ["Claim", "Results", "Study"]
 __all__ += [

@@ -46,9 +46,14 @@ def line(study: Study) -> str:
 def page(study: Study) -> str:
     """The protocol, and claim by claim what was measured, as text."""
     results = read(study)
-    parts = [study.item, study.says, repr(study.settings()), repr(results.judged())]
-    whole = f"The paper's claims: {results.verdict()}; ours: {results.verdict('book')}."
-    return "\n\n".join([*parts, f"{whole} {study.cannot}".rstrip()])
+    parts = [study.item, study.says, repr(study.settings())]
+    if study.claims:
+        parts.append(repr(results.judged()))
+        whole = f"The paper's claims: {results.verdict()}; ours: {results.verdict('book')}."
+        parts.append(f"{whole} {study.cannot}".rstrip())
+    told = Counter(r["chapter"] for r in sentences.told() if r.get("study") == study.name)
+    where = ", ".join(f"{chapter}: {count}" for chapter, count in told.items()) or "none"
+    return "\n\n".join([*parts, f"Sentences of the book that rest on it: {where}."])
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -456,11 +456,20 @@ def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.Mon
     assert "renewed\nno study\n" in said
     assert "holds 1, does not hold 1" in said
     assert "1 studies: rows, verdicts and code agree" in said
+    assert "Sentences of the book that rest on it: none." in said
     with pytest.raises(SystemExit, match="expected one of toy; got 'other'"):
         command.main(["show", "other"])
     with pytest.raises(SystemExit):
         command.main(["run", "--seeds", "99-100"])
     assert "confirm has others" in capsys.readouterr().err
+
+
+def test_a_page_without_claims_names_the_chapter(monkeypatch, capsys) -> None:
+    monkeypatch.delenv("FEDLAB_RESULTS")
+    command.main(["show", "fldve-long"])
+    said = capsys.readouterr().out
+    assert "06_reinforce_fldve: " in said
+    assert "claims" not in said
 
 
 def test_every_study_of_the_book_says_what_it_is() -> None:
