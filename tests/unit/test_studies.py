@@ -466,9 +466,11 @@ def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.Mon
 
 def test_a_page_without_claims_names_the_chapter(monkeypatch, capsys) -> None:
     monkeypatch.delenv("FEDLAB_RESULTS")
+    record = {"chapter": "06_reinforce_fldve", "study": "fldve-long"}
+    monkeypatch.setattr(sentences, "told", lambda: iter([record, record]))
     command.main(["show", "fldve-long"])
     said = capsys.readouterr().out
-    assert "06_reinforce_fldve: " in said
+    assert "06_reinforce_fldve: 2." in said
     assert "claims" not in said
 
 
