@@ -76,6 +76,24 @@ def number(
     return real_number
 
 
+def span(low: Any, high: Any) -> tuple[float, float]:
+    """The ends of a range, low below high; both may be infinite."""
+    ends = {"low": low, "high": high}
+    for name, end in ends.items():
+        message = f"{name}: expected a number, finite or not, got {shown(end)}"
+        if not isinstance(end, int | float | np.integer | np.floating) or isinstance(end, bool):
+            raise TypeError(message)
+        try:
+            ends[name] = float(end)
+        except OverflowError:
+            raise ValueError(message) from None
+        if math.isnan(ends[name]):
+            raise TypeError(message)
+    if ends["low"] >= ends["high"]:
+        raise ValueError(f"low: expected less than high={ends['high']:g}, got {ends['low']:g}")
+    return ends["low"], ends["high"]
+
+
 def flag(name: str, value: Any) -> bool:
     """True or False, Python's or NumPy's."""
     if not isinstance(value, bool | np.bool_):

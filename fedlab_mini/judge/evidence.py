@@ -157,11 +157,7 @@ def detectable(
 
 def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
     """One value per seed, in the range; what float32 left beside an end sits at the end."""
-    for end, given in (("low", low), ("high", high)):
-        if not isinstance(given, int | float) or math.isnan(given):
-            raise TypeError(f"{end}: expected a number, finite or not, got {checks.shown(given)}")
-    if low >= high:
-        raise ValueError(f"low: expected less than high={high}, got {low}")
+    low, high = checks.span(low, high)
     per_seed = checks.reals(name, values, ["seeds"], dtype=torch.float64).cpu().tolist()
     room = _room(per_seed, low, high)
     for value in per_seed:

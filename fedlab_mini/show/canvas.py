@@ -30,6 +30,18 @@ def check_labels(name: str, by_label: Mapping[Any, object]) -> None:
         checks.text(f"{name}: label", label)
 
 
+def check_range(low: float, high: float, *values: Tensor) -> None:
+    """Ends of a metric's range: low below high, and no value outside."""
+    low, high = checks.span(low, high)
+    least = min(float(numbers.min()) for numbers in values)
+    most = max(float(numbers.max()) for numbers in values)
+    slack = 1e-6 * max(abs(least), abs(most), 1)  # what float32 leaves beside an end
+    if least < low - slack:
+        raise ValueError(f"low: expected at most the least value, {least:g}, got {low:g}")
+    if most > high + slack:
+        raise ValueError(f"high: expected at least the largest value, {most:g}, got {high:g}")
+
+
 def labelled(
     name: str,
     by_label: Mapping[str, Any],

@@ -37,6 +37,7 @@ def summary(
     spread   mean and interval; without it the mean alone
     raises   TypeError for what is no such frame, ValueError for what it lacks
     """
+    checks.flag("spread", spread)
     measured = _measured(frame, metric)
     rows = _picked("methods", methods, measured.method)
     columns = _picked("scenarios", scenarios, measured.scenario)
@@ -57,7 +58,12 @@ def summary(
 def _picked(name: str, asked: Sequence[str] | None, column: pandas.Series) -> list[str]:
     """What was asked for, each known to the column; without that all that the column has."""
     known = tuple(map(str, dict.fromkeys(column)))
-    return list(known) if asked is None else [checks.choice(name, one, known) for one in asked]
+    if asked is None:
+        return list(known)
+    checks.instance(name, asked, Sequence, "a list of names")
+    if not asked:
+        raise ValueError(f"{name}: expected at least one name, got {checks.shown(asked)}")
+    return [checks.choice(name, one, known) for one in asked]
 
 
 def figure(frame: pandas.DataFrame, scenario: str, metric: str = MEASURES[0]) -> Figure:

@@ -23,6 +23,7 @@ from ..judge.removal import RemovalCurves
 from ..worlds.federation import Federation
 from .canvas import (
     check_labels,
+    check_range,
     check_texts,
     columns_of,
     draw_legend,
@@ -103,6 +104,7 @@ def panels(
     shape = ("seeds", len(at))
     pictures = {name: labelled(f"lines[{name!r}]", part, *shape) for name, part in lines.items()}
     check_labels("lines", pictures)
+    check_range(low, high, *(v for picture in pictures.values() for v in picture.values()))
     looks = styles(label for picture in pictures.values() for label in picture)
     # At least 180 pixels of picture per panel where a page is 1,280 pixels wide.
     figure, axes = new_figure(7.6, 3.0, len(pictures))
@@ -302,6 +304,7 @@ def dots(
     """
     check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
     seeds = labelled("values", values, "seeds")
+    check_range(low, high, *seeds.values())
     references = {} if reference is None else labelled("reference", reference, empty=True)
     figure, (axis,) = new_figure(height=1.1 + 0.42 * len(seeds))
     told = []

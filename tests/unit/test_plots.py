@@ -221,19 +221,20 @@ BOOK = {  # the labels of the figures that chapters draw with these functions
     "fig-retraining": ["exact Shapley", "truncated", "leave-one-out"],
     "fig-bill": ["leave-one-out", "truncated, K orders", "exact"],
     "fig-ladder": ["CGSV, our step", "printed step"],
-    "fig-overshoot": [
-        *("CGSV, our step", "printed step"),
-        *("noise floor of our step", "noise floor of printed step"),
-    ],
+    "fig-groups": ["two cleaner", "one of each", "two noisier"],
     "fig-slope": ["Banzhaf", "Shapley"],
-    "fig-sign": ["sound, gain", "corrupted, gain", "sound, printed", "corrupted, printed"],
+    "fig-sign": [
+        *("our sign, sound", "our sign, corrupted"),
+        *("printed sign, sound", "printed sign, corrupted"),
+    ],
     "fig-weights": ["noisy", "others", "noisy, literal"],
-    "fig-recall": ["FedAvg", "FLDVE", "without noise"],
     "fig-balance": ["trainings", "fitted model"],
     "fig-index": ["all", "first half", "second half"],
+    "fig-toy": ["passes", "regression"],
     "fig-irrelevant": ["10 relevant", "6 relevant, 4 irrelevant"],
     "fig-temperature": ["FedAvg", "S-FedAvg, T = 1", "S-FedAvg, T = 0.02"],
     "fig-margin": ["truly L", "70 % look like L"],
+    "fig-validate": ["wrong labels", "sizes"],
     "fig-workers": ["even split", "sent at once", "one sender"],
 }
 ESTIMATORS = [
@@ -323,6 +324,8 @@ def test_the_figures_of_the_book_are_known():
     cells = re.findall(r"^```{code-cell}$(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     shown = [cell for cell in cells if re.search(r"plots\.(curves|scores|errors|removal)\(", cell)]
     named = {re.search(r"name: (fig-[\w-]+)", cell)[1] for cell in shown}
+    every = re.findall(r"^    name: (fig-[\w-]+)$", text, re.MULTILINE)
+    assert len(set(every)) == len(every), "two figures of the book have one name"
     assert named == set(BOOK), "write the labels of every figure of the chapters into BOOK"
 
 
