@@ -40,13 +40,13 @@ def tell(
     below: float | None = None,
     within: tuple[float, float] | None = None,
     undecided: float | None = None,
-) -> Interval:
+) -> None:
     """Assert a sentence, and glue its interval under ``key``.
 
     above, below  the whole interval lies there     within  it lies between two numbers
     undecided     it covers this value: a difference is not shown. Then ``key_power`` is glued, too:
                   the difference that these seeds would have shown, with 80 % power
-    returns       the interval; without a bound it is a number and no sentence
+    Without a bound it is a number and no sentence.
     raises        AssertionError that says what was measured
     """
     from myst_nb import glue  # the command line does without it
@@ -66,7 +66,6 @@ def tell(
     if undecided is not None:
         power = found.power if isinstance(found, Stored) else (found.high - found.low) / 2
         glue(f"{key}_power", Told(f"{power:.2g}", {}), display=False)
-    return found
 
 
 def sentence(found: Interval, bounds: dict[str, Any]) -> dict[str, Any]:
