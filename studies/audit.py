@@ -102,7 +102,7 @@ def _inconsistent(study: Study) -> list[str]:
         faults.append(f"{study.name}: its seeds are not those noted; run it --again")
     sizes = frame.groupby("seed").size()
     if sizes.nunique() > 1 and not study.ragged:
-        faults.append(f"{study.name}: seeds have different numbers of rows: {dict(sizes)}")
+        faults.append(f"{study.name}: seeds have different numbers of rows: {sizes.to_dict()}")
     if store.said(study, known) != {key: known[key] for key in store.SAID[:4]}:
         faults.append(f"{study.name}: stored verdicts are not those of its rows; run it")
     return faults
