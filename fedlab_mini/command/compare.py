@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..judge.compare import METHODS, SAMPLES, SCENARIOS, compare
 from ..judge.compare.cell import MEASURES
 from ..judge.registry import Method, looked_up
-from . import explained, imported, writable, write_csv
+from . import bench, explained, imported, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -62,8 +63,11 @@ def main(words: Sequence[str] | None = None) -> pandas.DataFrame:
     """Compare, print a table, and write what is options for."""
     from ..show.comparison import figure, summary  # here: a usage error needs no matplotlib
 
+    words = sys.argv[1:] if words is None else list(words)
+    if words and words[0] in ("judge", "rounds", "truth"):
+        return bench.main(words)
     parser = _parser()
-    options = parser.parse_args(words)
+    options = parser.parse_args(words[words[:1] == ["run"] :])
     try:
         frame = _compared(options)
         print(summary(frame, options.metric))

@@ -1,0 +1,364 @@
+"""The bench: wrong files are named by line, the truth is retraining's, places are shared."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+import chapters
+import fedlab_mini as fm
+from fedlab_mini.command import bench as command
+from fedlab_mini.judge import bench
+from fedlab_mini.judge.bench import judging, truth, worlds
+from fedlab_mini.judge.bench.entering import entered
+
+HEAD = "scenario,seed,client,score"
+SIZES = [
+    f"sizes,{seed},{client},{client / 7 + seed:.3f}" for seed in range(10) for client in range(8)
+]
+SUBMITTED = sorted((bench.folder() / "submissions").glob("*.csv"))
+
+
+def written(tmp_path, *lines: str, encoding: str = "utf-8", end: str = "\n"):
+    file = tmp_path / "mine.csv"
+    file.write_bytes((end.join(lines) + end).encode(encoding))
+    return file
+
+
+def changed(line: int, text: str) -> list[str]:
+    """A right file with one line that is another; the header is line 1."""
+    lines = [HEAD, *SIZES]
+    return [*lines[: line - 1], text, *lines[line:]]
+
+
+WRONG = {  # a file's lines -> what the refusal says
+    "empty": ([""], "it is empty"),
+    "no header": (SIZES, "line 1: expected the header scenario,seed,client,score"),
+    "only a header": ([HEAD], "expected rows below the header"),
+    "only notes": (["# name: a"], "expected the header"),
+    "other header": (["scenario,seed,client,value", *SIZES], "line 1: expected the header"),
+    "columns in another order": (["seed,scenario,client,score", *SIZES], "line 1"),
+    "semicolons": ([HEAD.replace(",", ";")], "separate columns by commas"),
+    "tabs": ([HEAD.replace(",", "\t")], "separate columns by commas"),
+    "unknown note": (["# colour: red", HEAD, *SIZES], "line 1: expected '# NOTE: words'"),
+    "a remark": (["# my best", HEAD, *SIZES], "line 1: expected '# NOTE: words'"),
+    "a note twice": (["# name: a", "# name: b", HEAD, *SIZES], "line 2: name is given twice"),
+    "an empty name": (["# name:", HEAD, *SIZES], "line 1: name: expected 1 to 60 letters"),
+    "a long name": ([f"# name: {'a' * 61}", HEAD, *SIZES], "line 1: name: expected 1 to 60"),
+    "an escape in a name": (["# name: a\x1b[2J", HEAD, *SIZES], "line 1: name: expected 1 to 60"),
+    "a column too few": (changed(5, "sizes,0,3"), "line 5: expected 4 columns, got 3"),
+    "a column too many": (changed(5, "sizes,0,3,.1,.2"), "line 5: expected 4 columns, got 5"),
+    "a decimal comma": (changed(5, "sizes,0,3,0,25"), "line 5: expected 4 columns, got 5"),
+    "an open quote": (changed(5, '"sizes,0,3,.1'), "line 5: cannot be read as a row"),
+    "unknown scenario": (
+        changed(5, "size,0,3,.1"),
+        "line 5: scenario: 'size' is none of the bench; did you mean sizes",
+    ),
+    "seed of none": (
+        changed(5, "sizes,10,3,.1"),
+        "line 5: seed: expected one of 0 to 109, got '10'",
+    ),
+    "seed no number": (changed(5, "sizes,zero,3,.1"), "line 5: seed: expected one of"),
+    "negative seed": (changed(5, "sizes,-1,3,.1"), "line 5: seed: expected one of"),
+    "client of none": (
+        changed(5, "sizes,0,8,.1"),
+        "line 5: client: expected one of 0 to 7, got '8'",
+    ),
+    "client from one": (changed(5, "sizes,0,3.0,.1"), "line 5: client: expected one of"),
+    "a word as a score": (
+        changed(5, "sizes,0,3,good"),
+        "line 5: score: expected a number, got 'good'",
+    ),
+    "no score": (changed(5, "sizes,0,3,"), "line 5: score: expected a number, got ''"),
+    "NaN": (changed(5, "sizes,0,3,nan"), "line 5: score: expected a finite number"),
+    "infinite": (changed(5, "sizes,0,3,1e999"), "line 5: score: expected a finite number"),
+    "twice": (
+        changed(5, "sizes,0,1,.1"),
+        "line 5: sizes, seed 0, client 1 has its score in line 3 already",
+    ),
+    "a client missing": ([HEAD, *SIZES[:-1]], "sizes, seed 9: no scores of the clients [7]"),
+    "a seed missing": ([HEAD, *SIZES[8:]], "sizes: no scores for the seeds [0]"),
+    "an attack without its twin": (
+        [HEAD, *(row.replace("sizes", "attack: replay") for row in SIZES)],
+        "attack: replay is judged beside Dirichlet 0.5, which has no scores",
+    ),
+    "a zero byte": (changed(5, "sizes,0,3,.1\0"), "line 5: holds a zero byte"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_file_is_refused_by_name_and_line(case, tmp_path):
+    lines, said = WRONG[case]
+    file = written(tmp_path, *lines)
+    with pytest.raises(bench.Refused) as refusal:
+        bench.read_submission(file)
+    assert str(refusal.value).startswith(str(file))
+    assert said in str(refusal.value)
+
+
+def test_files_that_are_no_text_or_not_there(tmp_path):
+    file = tmp_path / "mine.csv"
+    file.write_bytes(f"{HEAD}\nsizes,0,0,\xff".encode("latin-1"))
+    with pytest.raises(bench.Refused, match="line 2: not text in UTF-8"):
+        bench.read_submission(file)
+    with pytest.raises(bench.Refused, match="no such file"):
+        bench.read_submission(tmp_path / "other.csv")
+    with pytest.raises(bench.Refused, match="no such file"):
+        bench.read_submission(tmp_path)
+
+
+def test_a_file_from_another_system_reads_alike_and_comes_back(tmp_path):
+    plain = bench.read_submission(written(tmp_path, "# name: mine", HEAD, *SIZES))
+    foreign = written(tmp_path, "# name: mine", HEAD, "", *SIZES, encoding="utf-8-sig", end="\r\n")
+    again = bench.read_submission(foreign)
+    again.write(tmp_path / "again.csv")
+    copied = bench.read_submission(tmp_path / "again.csv")
+    for one in (again, copied):
+        assert one.notes == plain.notes == {"name": "mine"}
+        assert all(torch.equal(one.scores[cell], plain.scores[cell]) for cell in plain.scores)
+    assert plain.scores["sizes", 3].tolist() == pytest.approx(
+        [k / 7 + 3 for k in range(8)], abs=1e-3
+    )
+
+
+FROZEN = bench.Frozen()
+
+
+def test_frozen_worths_are_those_of_retraining():
+    """The table of a cell is trained again; another kind of processor may differ by rounding."""
+    world = bench.WORLDS["sizes"]
+    game = truth.game(world, 4, truth.SECOND_TRUTH)
+    coalitions = torch.tensor([[False] * 8, [True] * 8, [True, False] * 4])
+    rows = [0, 255, 0b01010101]
+    stored = FROZEN.tables["sizes"]["4"][1][rows]
+    assert stored == pytest.approx(game(coalitions).numpy(), rel=1e-3)
+
+
+def test_values_are_the_exact_ones_of_the_table():
+    table = FROZEN.tables["alike"]["0"]
+    values = FROZEN.of("alike", 0).values
+    assert values.sum(1).numpy() == pytest.approx(table[:, 255] - table[:, 0], rel=1e-5)
+    worths = torch.from_numpy(table[0]).double()
+    # The last player's value by the definition: a mean over the sizes of coalitions without it.
+    codes = torch.arange(128)
+    sizes = torch.tensor([bin(code).count("1") for code in range(128)])
+    gains = worths[codes + 128] - worths[codes]
+    mean = torch.stack([gains[sizes == size].mean() for size in range(8)]).mean()
+    assert float(values[0][7]) == pytest.approx(float(mean))
+
+
+def test_the_truth_as_a_score_reaches_the_ceiling_and_luck_does_not():
+    scenarios = ("sizes", "wrong labels")
+    cells = [(name, seed) for name in scenarios for seed in range(10)]
+    second = {cell: FROZEN.of(*cell).values[1] for cell in cells}
+    luck = {cell: torch.rand(8, generator=torch.Generator().manual_seed(cell[1])) for cell in cells}
+    mine = [bench.Submission(second, {"name": "second"}), bench.Submission(luck, {"name": "luck"})]
+    frame = bench.judge(mine, FROZEN)
+    for name in scenarios:
+        tau = (
+            frame[(frame.metric == "tau") & (frame.scenario == name)].groupby("method").value.mean()
+        )
+        # Judged by itself in one of the two trainings, it stands between the ceiling and 1.
+        assert tau[bench.CEILING] < tau["second"] == pytest.approx((1 + tau[bench.CEILING]) / 2)
+        assert abs(tau["luck"]) < 0.3 < tau[bench.CEILING]
+    places = {name: own.place for name, own in bench.standings(frame, "tau")["sizes"].items()}
+    assert places == {bench.CEILING: 0, "second": 1, "luck": 2}
+
+
+def test_scores_that_are_not_told_apart_share_a_place():
+    better, alike, worse = np.linspace(0.5, 0.7, 10), np.linspace(0.7, 0.5, 10), np.full(10, 0.1)
+    values = {"a": better, "b": alike, "c": worse, bench.CEILING: worse}
+    rows = [
+        (seed, "sizes", name, metric, float(own[seed]))
+        for name, own in values.items()
+        for metric in ("tau", "relative error")
+        for seed in range(10)
+    ]
+    frame = pandas.DataFrame(rows, columns=judging.COLUMNS)
+    for metric, places in {"tau": (1, 1, 3), "relative error": (2, 2, 1)}.items():
+        stands = bench.standings(frame, metric)["sizes"]
+        assert tuple(stands[name].place for name in "abc") == places
+        assert stands[bench.CEILING].place == 0
+
+
+def test_what_an_attack_gains_by_hand():
+    honest = torch.tensor([4.0, 3.0, 2.0, 1.0, -1.0])
+    scores = torch.tensor([4.0, 3.0, 3.0, 1.0, -1.0])
+    measured = dict(judging.attacked(scores, honest))
+    assert measured["rank gained"] == pytest.approx(2.5 / 4 - 2 / 4)
+    assert measured["pay gained"] == pytest.approx(3 / 11 - 2 / 10)
+    assert judging.pay(-honest.abs()).tolist() == pytest.approx([0.2] * 5)
+
+
+def test_a_changed_truth_is_noticed(tmp_path):
+    place = tmp_path / "v1" / "truth"
+    place.mkdir(parents=True)
+    (tmp_path / "v1" / "manifest.json").write_bytes((bench.folder() / "manifest.json").read_bytes())
+    whole = (bench.folder() / "truth" / "sizes.npz").read_bytes()
+    (place / "sizes.npz").write_bytes(whole)
+    assert bench.Frozen(place).knows("sizes", 3)
+    (place / "sizes.npz").write_bytes(whole[:-9] + b"x" + whole[-8:])
+    with pytest.raises(
+        ValueError, match=r"sizes.npz is not the file that the bench was frozen with"
+    ):
+        bench.Frozen(place)
+
+
+def test_even_dirichlet_deals_as_many_samples_to_everybody_and_skews_their_classes():
+    y = torch.arange(400) % 10
+    for alpha, least in ((0.1, 0.45), (0.5, 0.25), (1e6, 0.1)):
+        generator = torch.Generator().manual_seed(3)
+        groups = worlds.even_dirichlet(alpha).deal(y, 8, generator)
+        everything = torch.cat(groups)
+        assert [len(group) for group in groups] == [50] * 8
+        assert len(set(everything.tolist())) == 400
+        largest = [float(torch.bincount(y[group]).max()) / 50 for group in groups]
+        assert sum(largest) / 8 > least
+    assert sum(largest) / 8 < 0.2  # a large alpha deals nearly alike
+
+
+@pytest.mark.parametrize(
+    "name", ["validation 20", "validation lacks a class", "half the clients a round"]
+)
+def test_variants_change_what_a_server_sees_and_not_the_clients(name):
+    fed, _ = bench.WORLDS["wrong labels"].made(2)
+    other, _ = bench.WORLDS[name].made(2)
+    assert torch.equal(fed.x, other.x)
+    assert torch.equal(fed.y, other.y)
+    assert truth.owner_of(name) == "wrong labels"
+    counts = {"validation 20": 20, "half the clients a round": 360}
+    if name in counts:
+        assert len(other.validation[1]) == counts[name]
+    else:
+        assert 2 not in other.validation[1]
+        assert 2 in fed.validation[1]
+    rounds = bench.recorded(bench.WORLDS[name], 2)
+    per_round = 4 if name.startswith("half") else 8
+    assert {len(record["clients"]) for record in rounds.records} == {per_round}
+
+
+def test_an_attacker_sends_what_the_name_says():
+    honest = bench.recorded(bench.WORLDS["Dirichlet 0.5"], 1).records[0]["updates"]
+    attacked = bench.recorded(bench.WORLDS["attack: scale x4"], 1).records[0]["updates"]
+    others = [client for client in range(8) if client != worlds.ATTACKER]
+    assert torch.equal(attacked[others], honest[others])
+    assert torch.allclose(attacked[worlds.ATTACKER], 4 * honest[worlds.ATTACKER])
+
+
+def lengths(round, server):
+    """A score of this file: how long an update is."""
+    return round.updates.norm(dim=1)
+
+
+def test_a_python_score_is_judged_by_one_command_from_anywhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "def lengths(round, server):\n    return round.updates.norm(dim=1)\n"
+    )
+    words = ["judge", "mine:lengths", "--scenarios", "sizes", "--scores-to", "lengths.csv"]
+    frame = command.main([*words, "--page", "board.html", "--csv", "all.csv"])
+    printed = capsys.readouterr().out
+    assert "lengths" in printed
+    assert "CGSV" in printed
+    assert "(the truth itself)" in printed
+    page = (tmp_path / "board.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "<td" in page
+    assert "lengths" in page
+    # The file that it wrote is judged alike, and the function itself gives the same scores.
+    again = command.main(["judge", "lengths.csv", "--alone"])
+    mine = frame[frame.method == "lengths"].value.tolist()
+    assert again[again.method == "lengths"].value.tolist() == pytest.approx(mine, abs=1e-4)
+    (direct,) = entered({"lengths": lengths}, ["sizes"], [0])
+    stored = bench.read_submission(tmp_path / "lengths.csv").scores["sizes", 0]
+    assert torch.allclose(direct.scores["sizes", 0], stored, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["judge", "nowhere.csv"], "nowhere.csv: there is no such file"),
+        (["judge", "nomodule:x"], "scores: expected module:NAME"),
+        (["judge", "unheard"], "scores: unknown unheard"),
+        (["judge", "size", "--scenarios", "size"], "scenarios"),
+        (["judge", "size", "--page", "x.txt"], "--page: expected a file .html"),
+        (["judge", "size", "--truth", "nowhere"], "nowhere"),
+    ],
+)
+def test_wrong_commands_are_one_line(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        command.main(words)
+    printed = capsys.readouterr().err.strip()
+    assert stop.value.code == 1
+    assert said in printed
+    assert "\n" not in printed
+
+
+def test_rounds_in_files_are_those_that_scores_watch(tmp_path):
+    rounds = bench.recorded(bench.WORLDS["sizes"], 0)
+    *files, server = rounds.write(tmp_path)
+    arrays = np.load(server)
+    table = fm.score(
+        files,
+        net=rounds.net,
+        validation=(arrays["x"], arrays["y"]),
+        methods={"CGSV": fm.CGSV()},
+        clients=range(8),
+    )
+    scores = bench.read_submission(bench.folder() / "submissions" / "cgsv.csv").scores["sizes", 0]
+    assert table["CGSV"].to_numpy() == pytest.approx(scores.numpy(), abs=1e-3)
+
+
+@pytest.mark.parametrize("path", SUBMITTED, ids=lambda path: path.stem)
+def test_a_committed_submission_is_whole(path):
+    """What a pull request adds passes here: form, both blocks of seeds, notes, judgement."""
+    one = bench.read_submission(path)
+    assert {"name", "sees", "cost"} <= set(one.notes), "say what it sees and what it costs"
+    for scenario in {name for name, _ in one.scores}:
+        seeds = {seed for name, seed in one.scores if name == scenario}
+        world = bench.WORLDS[scenario]
+        assert seeds == {
+            *truth.seeds_of(world, bench.PUBLIC),
+            *truth.seeds_of(world, bench.HELD_OUT),
+        }
+    public = {cell for cell in one.scores if cell[1] in bench.PUBLIC}
+    stored = bench.stored(public)
+    mine = stored[stored.method == one.name].sort_values(["scenario", "seed", "metric"])
+    frame = bench.judge([one], FROZEN)
+    anew = frame[frame.method == one.name].sort_values(["scenario", "seed", "metric"])
+    assert mine.value.to_numpy() == pytest.approx(anew.value.to_numpy(), abs=2e-6)
+
+
+def test_names_are_taken_once():
+    names = [bench.notes_of(path)["name"] for path in SUBMITTED]
+    assert len(names) > 15
+    assert len(set(names)) == len(names)
+
+
+def test_the_manifest_knows_all_files_and_the_rounds_come_again():
+    known = json.loads((bench.folder() / "manifest.json").read_text())
+    there = {
+        path.relative_to(bench.folder()).as_posix(): path
+        for path in bench.folder().glob("*/**/*.npz")
+    }
+    assert known["files"] == {name: truth.sha256(path) for name, path in there.items()}
+    size = sum(path.stat().st_size for path in bench.folder().rglob("*") if path.is_file())
+    assert size < 20 * 2**20
+    if known["processor"] == torch.backends.cpu.get_cpu_capability():
+        cell = "replicas/100"
+        assert known["rounds"][cell] == bench.recorded(bench.WORLDS["replicas"], 100).digest()
+
+
+def test_the_page_is_up_to_date():
+    import leaderboard
+
+    assert leaderboard.FILE.read_text(encoding="utf-8") == leaderboard.page(), (
+        "tools/leaderboard.py write"
+    )
+    described = (chapters.ROOT / "book" / "bench.md").read_text(encoding="utf-8")
+    assert all(family in described for family in bench.FAMILIES)
