@@ -25,13 +25,15 @@ from . import explained, imported, writable, write_csv
 if TYPE_CHECKING:
     import pandas
 
+MOST_SEEDS = 100_000
+
 
 def block(text: str) -> list[int]:
-    """Seeds as they are written: ``0-9``, ``100-109``, ``3``."""
-    first, _, last = text.partition("-")
-    numbers = range(int(first), int(last or first) + 1)
-    if not numbers:
-        raise ValueError
+    """Seeds as they are written: ``10``, how many from 0, or ``100-109``, from one to another."""
+    first, dash, last = text.partition("-")
+    numbers = range(int(first), int(last) + 1) if dash else range(int(text))
+    if not 0 < len(numbers) <= MOST_SEEDS:
+        raise argparse.ArgumentTypeError(f"expected such as 10 or 100-109, got {text}")
     return list(numbers)
 
 
@@ -56,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     for command in (judge, rounds, truth):
         words = "; ".join(bench.WORLDS)
         command.add_argument("--scenarios", nargs="+", help=f"'all', or some of: {words}")
-        command.add_argument("--seeds", type=block, default=list(bench.PUBLIC), help="such as 0-9")
+        command.add_argument(
+            "--seeds", type=block, default=list(bench.PUBLIC), help="how many, from 0, or 100-109"
+        )
     return parser
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..judge.compare import METHODS, SAMPLES, SCENARIOS, compare
-from ..judge.compare.cell import MEASURES
+from ..judge.compare.cell import MEASURES, ROUNDS
 from ..judge.registry import Method, looked_up
 from . import bench, explained, imported, writable, write_csv
 
@@ -32,7 +32,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--method", action="append", default=[], help="module:NAME, a method of yours; repeatable")
     add("--beside", nargs="+", default=FEW, help=f"'all', or some of: {'; '.join(METHODS)}")
     add("--scenarios", nargs="+", default=tuple(SCENARIOS), help=f"of: {'; '.join(SCENARIOS)}")
-    add("--seeds", type=int, default=3, help="how many, from 0")
+    add("--seeds", type=bench.block, default=[0, 1, 2], help="how many, from 0, or 100-109")
+    add("--rounds", type=int, default=ROUNDS, help="of every training")
     add("--data", default="digits", choices=tuple(SAMPLES))
     add("--metric", default=MEASURES[0], choices=MEASURES, help="of the table and the figure")
     add("--folder", help="where finished cells are kept, so that a second call goes on")
@@ -52,8 +53,9 @@ def _compared(options: argparse.Namespace) -> pandas.DataFrame:
     return compare(
         rivals | dict(map(yours, options.method)),
         options.scenarios,
-        range(options.seeds),
+        options.seeds,
         data=options.data,
+        rounds=options.rounds,
         folder=options.folder,
         n_jobs=options.jobs,
     )

@@ -171,6 +171,17 @@ def test_scenarios_are_what_they_say(name: str, data: str) -> None:
         assert fed.noise.argsort().tolist() == list(range(CLIENTS))
 
 
+def test_a_scenario_of_ones_own_knows_who_was_corrupted() -> None:
+    digits = fm.load("digits")
+    clean = fm.federation(digits, clients=3, seed=0)
+    one = fm.federation(digits, clients=3, corrupt={1: fm.flip_labels(0.5)}, seed=0)
+    everybody = dict.fromkeys(range(3), fm.flip_labels(0.5))
+    all_three = fm.federation(digits, clients=3, corrupt=everybody, seed=0)
+    assert lesser("mine", one) == [1]
+    assert lesser("mine", clean) is None
+    assert lesser("mine", all_three) is None
+
+
 def test_noise_on_inputs_has_the_size_that_is_asked_for() -> None:
     x, y = torch.randn(2000, 10, dtype=torch.float64), torch.zeros(2000).long()
     new, labels, changed = noisy_inputs(0.5)(x, y, 2, torch.Generator().manual_seed(0))
@@ -189,6 +200,17 @@ def test_every_kind_of_method_becomes_a_strategy() -> None:
     assert watcher(methods["strategy"]) is not methods["strategy"]
     frame = fm.compare([mine, fm.banzhaf, Retrained(fm.alone)], **{**RUN, "seeds": [0]})
     assert {"mine", "banzhaf", "Retrained"} < set(frame.method)
+
+
+@pytest.mark.parametrize("part", ["updates", "theta"])
+def test_a_method_cannot_touch_what_its_rivals_see(part: str) -> None:
+    def rude(round: fm.Round, server: fm.Server) -> torch.Tensor:
+        getattr(round, part).mul_(2)
+        return round.sizes
+
+    methods = {"rude": rude, "size": fm.FedAvg()}
+    with pytest.raises(ValueError, match="methods: rude writes into the round that all see"):
+        fm.compare(methods, ["alike"], seeds=[0], rounds=1)
 
 
 @pytest.mark.parametrize(

@@ -123,13 +123,16 @@ SCENARIOS: dict[str, Scenario] = {
 def lesser(scenario: str, fed: Federation) -> list[int] | None:
     """Ids of the clients known to be of less use, before any training; None: nothing is known.
 
-    Graded scenarios: the worse half; irrelevant clients; rare class: all but its holder
+    Graded scenarios: the worse half; irrelevant clients; rare class: all but its holder; of a
+    scenario of one's own: the clients that were corrupted, unless that is none or all of them
     """
     if scenario in ("wrong labels", "noisy inputs"):
         return [client for client, level in enumerate(LEVELS) if level >= LEVELS[CLIENTS // 2]]
-    if scenario == "irrelevant":
-        return sorted(fed.corrupted)
-    return list(range(CLIENTS - 1)) if scenario == "rare class" else None
+    if scenario == "rare class":
+        return list(range(CLIENTS - 1))
+    known = scenario == "irrelevant" or scenario not in SCENARIOS
+    corrupted = sorted(fed.corrupted) if known else []
+    return corrupted if 0 < len(corrupted) < fed.clients else None
 
 
 def resampled(fed: Federation, seed: int) -> Federation:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...engine.model import one_thread
@@ -44,11 +45,17 @@ class Watch(FedAvg):
             self._servers[name], self._watchers[name] = own_server, watchers
 
     def aggregate(self, round: Round) -> Tensor:
-        """Show the round to everybody; return federated averaging's model."""
+        """Show the round to everybody; return federated averaging's model.
+
+        raises  ValueError naming a method that has changed what its rivals see
+        """
+        theta, updates = round.theta.clone(), round.updates.clone()
         for watchers in self._watchers.values():
             # Who evaluates most goes first: the others then find the round's table filled.
-            for strategy in sorted(watchers.values(), key=lambda one: -one.evaluations):
-                strategy.aggregate(round)
+            for name in sorted(watchers, key=lambda one: -watchers[one].evaluations):
+                watchers[name].aggregate(round)
+                if not (torch.equal(theta, round.theta) and torch.equal(updates, round.updates)):
+                    raise ValueError(f"methods: {name} writes into the round that all see; copy it")
         self._last_round = round
         return super().aggregate(round)
 
