@@ -19,14 +19,17 @@ from ..games.estimate import Estimate
 from ..games.game import Game
 from ..methods.cgsv import CGSV
 from ..methods.fedavg import FedAvg
+from ..methods.fedce import FedCE
+from ..methods.fedif import FedIF
+from ..methods.gtg import GTGShapley
 from ..methods.neighbours import (
     ClassCosine,
-    GTGShapley,
     RoundValue,
     ShapleyFL,
     Taylor,
     TrustCosine,
 )
+from ..methods.quality import QualityInference
 from ..methods.reinforce import FLDVE, FRCCE
 from ..methods.sfedavg import SFedAvg
 
@@ -34,6 +37,8 @@ from ..methods.sfedavg import SFedAvg
 SIZES = frozenset[str]()
 UPDATES = frozenset({"single updates"})
 BOTH = frozenset({"single updates", "validation samples"})
+# Behind secure aggregation a server sees sums of updates only.
+SAMPLES = frozenset({"validation samples"})
 # Trainings of chosen clients only, again and again.
 TRAININGS = frozenset({"trainings"})
 
@@ -103,6 +108,8 @@ COMPARED = (
     Row("CGSV", CGSV(), UPDATES, Look("#CC79A7", "P")),
     Row("class cosine", ClassCosine(), UPDATES),
     Row("trust cosine", TrustCosine()),
+    Row("FedIF", FedIF()),
+    Row("FedCE", FedCE()),
     Row("F-RCCE", FRCCE(), look=Look("#691E78", "8")),
     Row("retrained: alone", Retrained(shapley.alone), TRAININGS),
     Row("retrained: leave one out", Retrained(shapley.leave_one_out), TRAININGS),
@@ -124,6 +131,8 @@ OTHERS = (
     Row("uniform", None, SIZES, Look("#3C693C", "H")),
     Row("random", None, SIZES, Look("#3C3C0F", "p")),
     Row("own loss", look=Look("#2DC3D2", "<")),
+    # Where all clients take part in every round, it gives all of them the same.
+    Row("quality inference", QualityInference(), SAMPLES),
     Row("oracle", look=Look("#6996FF", "|")),
 )
 ROWS = COMPARED + OTHERS
