@@ -12,7 +12,7 @@ from torch import Tensor
 from ..checks import choice, number
 from ..engine.rounds import Round
 from .fedavg import bounded, strategy
-from .neighbours import RoundScore
+from .neighbours import ROUNDING, RoundScore
 
 
 @strategy
@@ -103,5 +103,7 @@ class FedCE(RoundScore):
     def _scaled(self, amounts: Tensor) -> Tensor:
         """Amounts scaled to sum 1, then at least the floor; equal where all are 0."""
         total = amounts.sum()
-        shares = amounts / total if total > 0 else torch.full_like(amounts, 1 / len(amounts))
-        return shares.clamp(min=self.floor)
+        # Updates that all point alike have cosines of 1 but for rounding.
+        if not total > ROUNDING:
+            return torch.full_like(amounts, 1 / len(amounts))
+        return (amounts / total).clamp(min=self.floor)

@@ -48,7 +48,7 @@ class GTGShapley(RoundScore):
     settled: float = 0.05
     window: int = 10
     least: int = 30
-    samples: int = 64
+    samples: int = 1_000
     largest: float = field(default=0.0, init=False, repr=False)
 
     KEPT: ClassVar = (*RoundScore.KEPT, "largest")
