@@ -209,8 +209,9 @@ def test_unknown_clients_files_and_samples_are_refused(fed, rounds, tmp_path):
     (tmp_path / "no.npz").write_text("no")
     np.save(tmp_path / "one.npy", np.zeros(3))
     os.mkfifo(tmp_path / "pipe.npz")  # would wait for somebody to write
-    for name in ("no.npz", "one.npy", "pipe.npz", "absent.npz"):
-        told = rf"^updates\[0\]: cannot read .*{re.escape(name)} as an \.npz file"
+    reasons = {"no.npz": "BadZipFile", "one.npy": "BadZipFile", "pipe.npz": "it is no file"}
+    for name, reason in (reasons | {"absent.npz": "there is no such file"}).items():
+        told = rf"^updates\[0\]: cannot read .*{re.escape(name)} as an \.npz file.*{reason}"
         with pytest.raises(ValueError, match=told):
             scored([tmp_path / name], fed)
     with pytest.raises(TypeError, match="validation"):
@@ -232,9 +233,9 @@ def claiming(shape: tuple[int, ...]) -> bytes:
     return head.getvalue()
 
 
-def held(path: Path, **members: bytes) -> None:
+def held(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> None:
     """An archive whose members hold these bytes, compressed."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", method) as archive:
         for name, content in members.items():
             archive.writestr(f"{name}.npy", content)
 
@@ -251,6 +252,10 @@ DAMAGED = {
         path, updates=np.array([None, 3], dtype=object)
     ),
     "the magic string is not correct": lambda path, r: held(path, updates=b"no array"),
+    "version (3, 0) of NumPy's format": lambda path, r: held(path, updates=b"\x93NUMPY\3\0v\0\0\0"),
+    "packed in a way that numpy.savez does not know": lambda path, r: held(
+        path, zipfile.ZIP_BZIP2, updates=claiming((3, 9)) + bytes(216)
+    ),
 }
 
 
@@ -270,6 +275,42 @@ def test_an_array_of_a_wrong_shape_in_a_file_is_refused_by_its_name(fed, tmp_pat
         ValueError, match=r"updates\[0\]: .*round_3\.npz: updates: expected an array"
     ):
         scored([tmp_path / "round_3.npz"], fed, theta=NET.init(0))
+
+
+WRONG_SHAPES = {
+    "updates": {"updates": np.zeros((2, 7))},
+    "models": {"models": np.zeros((2, 7))},
+    "theta": {"updates": np.zeros((2, NET.P)), "theta": np.zeros((NET.P, 1))},
+    "clients": {"updates": np.zeros((2, NET.P)), "clients": np.arange(3)},
+    "sizes": {"updates": np.zeros((2, NET.P)), "sizes": np.ones((2, 2), dtype=int)},
+    "t": {"updates": np.zeros((2, NET.P)), "t": np.arange(2)},
+}
+
+
+@pytest.mark.parametrize("key", WRONG_SHAPES)
+def test_a_file_of_wrong_shapes_is_refused_unread(fed, tmp_path, monkeypatch, key):
+    """By the header alone: what would have to be unpacked may be large, and many files come."""
+    path, read = tmp_path / "round_3.npz", []
+    np.savez_compressed(path, **WRONG_SHAPES[key])
+    read_array = np.lib.format.read_array
+
+    def noted(stream, **options):
+        read.append(stream.name)
+        return read_array(stream, **options)
+
+    monkeypatch.setattr(np.lib.format, "read_array", noted)
+    with pytest.raises(ValueError, match=rf"^updates\[0\]: .*round_3\.npz: {key}: expected an arr"):
+        scored([path], fed, theta=NET.init(0))
+    assert f"{key}.npy" not in read
+
+
+def test_a_refusal_is_short_whatever_a_file_calls_its_arrays(fed, tmp_path):
+    held(tmp_path / "many.npz", **{f"k{i}": b"" for i in range(2_000)})
+    held(tmp_path / "long.npz", **{"k" * 50_000: b""})
+    for name in ("many.npz", "long.npz"):
+        with pytest.raises(ValueError, match=rf"^updates\[0\]: .*{name}: unknown keys") as refused:
+            scored([tmp_path / name], fed)
+        assert len(str(refused.value)) < len(str(tmp_path)) + 200
 
 
 @pytest.mark.parametrize(
