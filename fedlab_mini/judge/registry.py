@@ -158,8 +158,11 @@ def scoring() -> dict[str, Method]:
     }
 
 
-def by_name(methods: Any) -> dict[str, Any]:
-    """Methods by the names that a caller gave them, or by their own; at least one, no class."""
+def by_name(methods: Any, known: Mapping[str, Method] | None = None) -> dict[str, Any]:
+    """Methods by the names that a caller gave them, or by their own; at least one, no class.
+
+    known  {name: method}: a word instead of a method is one of these
+    """
     named_methods = dict(methods) if isinstance(methods, Mapping) else _by_own_name(methods)
     if not named_methods:
         raise ValueError("methods: expected at least one, such as fm.exact")
@@ -167,6 +170,8 @@ def by_name(methods: Any) -> dict[str, Any]:
         checks.text("methods", method_name)
         if isinstance(method, type):
             raise TypeError(f"methods: {method_name} is a class; write {method.__name__}()")
+        if isinstance(method, str) and known is not None:
+            named_methods[method_name] = known[looked_up("methods", [method], known)[method]]
     return named_methods
 
 
@@ -176,7 +181,10 @@ def _by_own_name(methods: Any) -> dict[str, Any]:
         raise TypeError(f"methods: expected a list or {{name: method}}, got {given}")
     # A function with some arguments filled in is called as the function is.
     functions = [method.func if isinstance(method, partial) else method for method in methods]
-    names = [getattr(method, "__name__", type(method).__name__) for method in functions]
+    names = [
+        method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
+        for method in functions
+    ]
     if len(set(names)) != len(names):
         raise ValueError(f"methods: two of one name; write {{name: method}}, got {names}")
     return dict(zip(names, methods, strict=True))
