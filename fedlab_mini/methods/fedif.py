@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from ..engine.rounds import Round
 from ..games.round_tables import gradient
 from .fedavg import strategy
-from .neighbours import ROUNDING, RoundScore
+from .neighbours import RoundScore, rounding
 
 
 @strategy
@@ -32,10 +32,6 @@ class FedIF(RoundScore):
         influence = -(F.normalize(round.updates, dim=1) @ slope)
         span = influence.max() - influence.min()
         # Where all point alike, influences differ by rounding, which is not worth a score.
-        if not span > self._noise(influence.dtype) * slope.norm():
+        if not span > rounding(influence.dtype, 16) * slope.norm():
             return torch.full_like(influence, 0.5)
         return (influence - influence.min()) / span
-
-    @staticmethod
-    def _noise(dtype: torch.dtype) -> float:
-        return max(ROUNDING, 16 * torch.finfo(dtype).eps)

@@ -26,6 +26,11 @@ from .fedavg import FedAvg, strategy
 ROUNDING = 1e-12  # a difference of worths smaller than this share of them is none
 
 
+def rounding(dtype: torch.dtype, units: float) -> float:
+    """The share of numbers below which they differ by rounding: so many units of the last digit."""
+    return max(ROUNDING, units * torch.finfo(dtype).eps)
+
+
 def _callable(name: str, value: object) -> Callable:
     if isinstance(value, type):
         raise TypeError(f"{name}: expected a function such as fm.exact, got the class {value}")
@@ -153,7 +158,8 @@ class ShapleyFL(RoundScore):
             worth = game(torch.ones(1, game.n, dtype=torch.bool)).abs().max()
         span = phi.max() - phi.min()
         # In a round that changes nothing, values differ by rounding, which is not worth a score.
-        if not span > ROUNDING * worth:
+        # A mean over many samples is a little surer than one number.
+        if not span > rounding(round.updates.dtype, 1 / 16) * worth:
             return torch.full_like(phi, 0.5)
         return (phi - phi.min()) / span
 
