@@ -25,7 +25,8 @@ from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games import shapley
 from fedlab_mini.methods.cgsv import CGSV
 from fedlab_mini.methods.fedavg import FedAvg
-from fedlab_mini.methods.neighbours import GTGShapley, RoundValue, Taylor
+from fedlab_mini.methods.gtg import GTGShapley
+from fedlab_mini.methods.neighbours import RoundValue, Taylor
 from fedlab_mini.methods.sfedavg import SFedAvg
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream

@@ -34,6 +34,13 @@ def imported(option: str, text: str) -> Any:
         raise ValueError(f"{option}: expected module:NAME, got {text} ({reason})") from error
 
 
+def own_method(option: str, text: str) -> tuple[str, Any]:
+    """A method of the user's and its name, ``module:NAME``: an object, or a class to call."""
+    imported_object = imported(option, text)
+    method = imported_object() if isinstance(imported_object, type) else imported_object
+    return text.partition(":")[2], method
+
+
 def explained(error: Exception) -> str:
     """One line for an error of a user's, by what was asked or by their code; ours are raised."""
     if place := _place(error):

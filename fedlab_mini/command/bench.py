@@ -20,7 +20,7 @@ from ..judge.bench.truth import seeds_of
 from ..judge.bench.worlds import chosen
 from ..judge.compare import METHODS
 from ..judge.registry import looked_up
-from . import explained, imported, writable, write_csv
+from . import explained, own_method, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -72,8 +72,7 @@ def _names(options: argparse.Namespace, default: Sequence[str]) -> list[str]:
 def _python(text: str, options: argparse.Namespace) -> bench.Submission:
     """A score in Python, by ``module:NAME`` or by its name in the book, made into a submission."""
     if ":" in text:
-        found = imported("scores", text)
-        name, method = text.partition(":")[2], found() if isinstance(found, type) else found
+        name, method = own_method("scores", text)
     else:
         (name,) = looked_up("scores", [text], METHODS).values()
         method = METHODS[name]

@@ -9,21 +9,14 @@ from typing import TYPE_CHECKING
 
 from ..judge.compare import METHODS, SAMPLES, SCENARIOS, compare
 from ..judge.compare.cell import MEASURES, ROUNDS
-from ..judge.registry import Method, looked_up
-from . import bench, explained, imported, writable, write_csv
+from ..judge.registry import looked_up
+from . import bench, explained, own_method, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
 
 FEW = ("size", "alone", "leave one out", "Shapley", "Shapley, silent", "CGSV", "second order")
 PICTURES = (".svg", ".png", ".pdf")
-
-
-def yours(text: str) -> tuple[str, Method]:
-    """A method by name, ``package.module:NAME``: an instance, a function, or a class to call."""
-    imported_object = imported("--method", text)
-    method = imported_object() if isinstance(imported_object, type) else imported_object
-    return text.partition(":")[2], method
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,7 +44,7 @@ def _compared(options: argparse.Namespace) -> pandas.DataFrame:
     method_names = looked_up("--beside", asked_names, METHODS).values()
     rivals = {method_name: METHODS[method_name] for method_name in method_names}
     return compare(
-        rivals | dict(map(yours, options.method)),
+        rivals | dict(own_method("--method", text) for text in options.method),
         options.scenarios,
         options.seeds,
         data=options.data,

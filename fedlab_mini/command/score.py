@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from ..checks import reals, wholes
 from ..engine.model import Model, mlp
 from ..judge.records import Archive
 from ..judge.registry import looked_up, scoring
 from ..judge.score import score
-from . import explained, imported, writable, write_csv
+from . import explained, imported, own_method, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -25,6 +26,8 @@ A round is an .npz file, written by numpy.savez:
   t               the round's number (optional; numbers that do not increase are refused)
 The validation file holds x [N, ...] and y [N]. P parameters in the order of module.parameters().
 
+A method of your own is module:NAME: an object, a class to call, or a function of a round's game
+or of (round, server); modules of the working folder are found.
 Give the rounds in their order: name files round_001.npz, so that round_*.npz sorts them.
 """
 
@@ -58,28 +61,42 @@ def _parser() -> argparse.ArgumentParser:
     add("--validation", required=True, help="an .npz file with x and y")
     add(
         "--methods",
-        default="CGSV,leave_one_out",
-        help=f"with commas between them, some of: {known}. A space may be an underscore",
+        default="second_order,CGSV,leave_one_out",
+        help=f"with commas between them, module:NAME or some of: {known}. A space may be an "
+        "underscore. To pay, chapter 10 looks at second_order and Shapley_silent",
     )
-    add("--metric", default="accuracy", choices=("accuracy", "loss"))
+    add(
+        "--metric", default="loss", choices=("loss", "accuracy"), help="of values of a round's game"
+    )
     add("--seed", type=int, default=0)
     add("--csv", help="write the table here")
     return parser
 
 
+def read_methods(texts: Sequence[str]) -> dict[str, Any]:
+    """Methods by the names that were written: the book's, or ``module:NAME``, a reader's own."""
+    own = {text: own_method("--methods", text) for text in texts if ":" in text}
+    known = scoring()
+    looked = looked_up("--methods", [text for text in texts if ":" not in text], known)
+    named = [own[text] if text in own else (text, known[looked[text]]) for text in texts]
+    if len(dict(named)) != len(named):
+        raise ValueError(f"--methods: two of one name, got {', '.join(texts)}")
+    return dict(named)
+
+
 def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     writable("--csv", options.csv)
-    known = scoring()
-    chosen = looked_up("--methods", options.methods.split(","), known)
+    methods = read_methods(options.methods.split(","))
     with Archive("--validation", options.validation) as archive:
         if lacking := {"x", "y"} - set(archive):
             raise ValueError(f"{archive.label}: lacks {', '.join(sorted(lacking))}")
-        validation = archive["x"], archive["y"]
+        inputs = reals(f"{archive.label}: x", archive["x"], ["N", "..."])
+        labels = wholes(f"{archive.label}: y", archive["y"], [len(inputs)])
     return score(
         options.rounds,
         net=read_network(options.net),
-        validation=validation,
-        methods={written: known[name] for written, name in chosen.items()},  # type: ignore[misc]
+        validation=(inputs, labels),
+        methods=methods,
         metric=options.metric,
         seed=options.seed,
     )

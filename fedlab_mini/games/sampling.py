@@ -83,6 +83,11 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
     return asked.estimate("guided permutations", gains.mean(0), _standard_error(sweep_means))
 
 
+def gains_in(game: Game, orders: Tensor, tolerance: float = 0.0) -> Tensor:
+    """What every player adds in every one of some orders [samples, n]; left as in ``truncated``."""
+    return _truncated_gains(game, orders, tolerance)
+
+
 def _random_orders(n: int, samples: int, generator: torch.Generator) -> Tensor:
     """``samples`` uniformly random orders of n players: [samples, n]."""
     return torch.rand(samples, n, generator=generator, dtype=torch.float64).argsort(1)

@@ -27,6 +27,7 @@ KEYS = ("t", "theta", "updates", "models", "clients", "sizes")
 # A compressed array may unpack to this much, or to so many times its size in the file: real
 # updates hardly shrink, so what claims more was made to fill the memory.
 UNPACKED, EXPANSION = 2**28, 100
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -45,7 +46,8 @@ class Archive(Mapping[str, np.ndarray]):
         # A pipe has no end, and the open call itself would wait for its other side.
         refused = f"{label}: cannot read {path} as an .npz file, which numpy.savez writes"
         if not os.path.isfile(path):
-            raise ValueError(f"{refused} (there is no such file)")
+            reason = "it is no file" if os.path.exists(path) else "there is no such file"
+            raise ValueError(f"{refused} ({reason})")
         try:
             self.zip = zipfile.ZipFile(path)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -68,28 +70,42 @@ class Archive(Mapping[str, np.ndarray]):
         return key in self.members  # without reading it
 
     def __getitem__(self, key: str) -> np.ndarray:
-        member = self.members[key]
-        try:
-            self._check_size(member)
+        with self._named(key) as member:
+            self._header(member)
             with self.zip.open(member) as stream:
                 return np.lib.format.read_array(stream, allow_pickle=False)
+
+    def shape(self, key: str) -> tuple[int, ...]:
+        """The lengths of an array, from its header: nothing of it is unpacked."""
+        with self._named(key) as member:
+            return self._header(member)
+
+    @contextlib.contextmanager
+    def _named(self, key: str) -> Iterator[zipfile.ZipInfo]:
+        try:
+            yield self.members[key]
         except Exception as error:  # a damaged zip raises a dozen kinds
             reason = f"{type(error).__name__}: {error}"
             raise ValueError(f"{self.label}: {key}: cannot be read ({reason})") from error
 
-    def _check_size(self, member: zipfile.ZipInfo) -> None:
-        """Compare what an array claims to be with what is there, before memory is asked for."""
+    def _header(self, member: zipfile.ZipInfo) -> tuple[int, ...]:
+        """The shape that an array claims, once the claim fits what is there."""
         size, packed = member.file_size, member.compress_size
+        if member.compress_type not in PACKED:
+            raise ValueError("it is packed in a way that numpy.savez does not know")
         if size > max(UNPACKED, EXPANSION * packed):
             raise ValueError(f"{packed:,} bytes claim to unpack to {size:,}")
         with self.zip.open(member) as stream:
-            read_header = HEADERS[np.lib.format.read_magic(stream)]
-            shape, _, dtype = read_header(stream)
+            version = np.lib.format.read_magic(stream)
+            if version not in HEADERS:
+                raise ValueError(f"version {version} of NumPy's format holds no plain numbers")
+            shape, _, dtype = HEADERS[version](stream)
             claimed = stream.tell() + math.prod(shape) * dtype.itemsize
         if dtype.hasobject:
             raise ValueError("it holds objects, not numbers")
         if claimed != size:
             raise ValueError(f"its header claims {claimed:,} bytes, {size:,} are there")
+        return shape
 
 
 @dataclass(frozen=True)
@@ -104,26 +120,46 @@ class Record:
         """Which of the two holds the clients' rows."""
         return "updates" if "updates" in self.fields else "models"
 
+    def value(self, key: str, *shapes: list[int | str]) -> Any:
+        """What stands under a key; in a file an array of one of these shapes."""
+        if isinstance(self.fields, Archive):
+            self._lengths(self.fields, key, *shapes)
+        return self.fields[key]
+
+    def _lengths(self, archive: Archive, key: str, *shapes: list[int | str]) -> tuple[int, ...]:
+        """The lengths of a file's array, refused by its header before it is unpacked."""
+        lengths = archive.shape(key)
+        if not any(_fits(lengths, shape) for shape in shapes):
+            given = f"{dims(shapes[0])}, got {list(lengths)}"
+            raise ValueError(f"{self.label}: {key}: expected an array {given}")
+        return lengths
+
+    def rows(self) -> int:
+        """How many clients' rows it holds; a file's are not unpacked for that."""
+        if isinstance(self.fields, Archive):
+            return self._lengths(self.fields, self.rows_key, ["m", "P"])[0]
+        updates = self.fields[self.rows_key]
+        if not isinstance(updates, list | tuple):
+            updates = array(f"{self.label}: {self.rows_key}", updates, ["m", "P"])
+        return len(updates)
+
     def ids(self) -> list[Hashable]:
         """The ids of a round's rows, as Python's numbers and words."""
         if unknown := [key for key in self.fields if key not in KEYS]:
             listed = ", ".join(KEYS)
-            raise ValueError(f"{self.label}: unknown keys {unknown}; known are {listed}")
+            raise ValueError(f"{self.label}: unknown keys {shown(unknown)}; known are {listed}")
         if ("updates" in self.fields) == ("models" in self.fields):
             present = list(self.fields)
             raise ValueError(f"{self.label}: expected either updates or models, got {present}")
         if "clients" in self.fields:
-            return client_ids(f"{self.label}: clients", self.fields["clients"])
-        updates = self.fields[self.rows_key]
-        if not isinstance(updates, list | tuple):
-            updates = array(f"{self.label}: {self.rows_key}", updates, ["m", "P"])
-        return list(range(len(updates)))
+            return client_ids(f"{self.label}: clients", self.value("clients", [self.rows()]))
+        return list(range(self.rows()))
 
     def number(self, last: int) -> int:
         """The round's own number, which must be above the last one's; without one, the last."""
         if "t" not in self.fields:
             return last
-        label, given = f"{self.label}: t", self.fields["t"]
+        label, given = f"{self.label}: t", self.value("t", [], [1])
         # NumPy stores a single number as an array without a shape.
         number = int(wholes(label, [given] if np.ndim(given) == 0 else given, [1])[0])
         if number <= last:
@@ -133,7 +169,7 @@ class Record:
     def theta(self, net: Model, computed: Tensor | None, like: Tensor) -> Tensor:
         """The model before the round: the one recorded, else the one computed."""
         label = f"{self.label}: theta"
-        recorded = self.fields.get("theta")
+        recorded = self.value("theta", [net.P]) if "theta" in self.fields else None
         theta = computed if recorded is None else flat(net, label, recorded).to(like)
         if theta is None:
             raise ValueError("theta: the first round holds none; give theta=, the model before it")
@@ -145,24 +181,34 @@ class Record:
         """The record as a ``Round``, ids as places in the table; broken updates are missing."""
         client_names = self.ids()
         if unknown := [client for client in client_names if client not in places]:
-            raise ValueError(f"{self.label}: {unknown} are not among the clients named")
-        rows = [places[client] for client in client_names]
-        clients = distinct_ids(f"{self.label}: clients", rows, len(places))
+            raise ValueError(f"{self.label}: {shown(unknown)} are not among the clients named")
+        named_places = [places[client] for client in client_names]
+        clients = distinct_ids(f"{self.label}: clients", named_places, len(places))
         label, count = f"{self.label}: {self.rows_key}", len(clients)
-        updates = parameter_rows(net, label, self.fields[self.rows_key], count).to(theta)
+        rows = self.value(self.rows_key, [count, net.P])
+        updates = parameter_rows(net, label, rows, count).to(theta)
         if self.rows_key == "models":
             updates = updates - theta
-        sizes, most = self.fields.get("sizes", [1] * count), MOST_SAMPLES // max(1, count)
+        sizes = self.value("sizes", [count]) if "sizes" in self.fields else [1] * count
+        most = MOST_SAMPLES // max(1, count)
         sizes = wholes(f"{self.label}: sizes", sizes, [count], 1, most).cpu()
         usable = finite_rows(updates).cpu()
         if not usable.all():
             usable_clients = zip(client_names, usable.tolist(), strict=True)
             broken = [client for client, is_usable in usable_clients if not is_usable]
-            message = f"round {t}: the update of {broken} is not finite; left out"
+            message = f"round {t}: the update of {shown(broken)} is not finite; left out"
             warnings.warn(message, stacklevel=3)
             # Choosing rows copies them all, so it is done only where it must be.
             updates = updates[usable.to(updates.device)]
         return Round(t, theta, clients[usable], sizes[usable], updates, clients[~usable])
+
+
+def _fits(lengths: tuple[int, ...], shape: list[int | str]) -> bool:
+    """Are these the lengths of a shape, in which a word stands for any of at least 1?"""
+    if len(lengths) != len(shape):
+        return False
+    pairs = zip(lengths, shape, strict=True)
+    return all(have >= 1 if isinstance(want, str) else have == want for have, want in pairs)
 
 
 @contextlib.contextmanager

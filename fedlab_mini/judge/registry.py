@@ -19,14 +19,17 @@ from ..games.estimate import Estimate
 from ..games.game import Game
 from ..methods.cgsv import CGSV
 from ..methods.fedavg import FedAvg
+from ..methods.fedce import FedCE
+from ..methods.fedif import FedIF
+from ..methods.gtg import GTGShapley
 from ..methods.neighbours import (
     ClassCosine,
-    GTGShapley,
     RoundValue,
     ShapleyFL,
     Taylor,
     TrustCosine,
 )
+from ..methods.quality import QualityInference
 from ..methods.reinforce import FLDVE, FRCCE
 from ..methods.sfedavg import SFedAvg
 
@@ -34,6 +37,8 @@ from ..methods.sfedavg import SFedAvg
 SIZES = frozenset[str]()
 UPDATES = frozenset({"single updates"})
 BOTH = frozenset({"single updates", "validation samples"})
+# Behind secure aggregation a server sees sums of updates only.
+SAMPLES = frozenset({"validation samples"})
 # Trainings of chosen clients only, again and again.
 TRAININGS = frozenset({"trainings"})
 
@@ -103,6 +108,8 @@ COMPARED = (
     Row("CGSV", CGSV(), UPDATES, Look("#CC79A7", "P")),
     Row("class cosine", ClassCosine(), UPDATES),
     Row("trust cosine", TrustCosine()),
+    Row("FedIF", FedIF()),
+    Row("FedCE", FedCE()),
     Row("F-RCCE", FRCCE(), look=Look("#691E78", "8")),
     Row("retrained: alone", Retrained(shapley.alone), TRAININGS),
     Row("retrained: leave one out", Retrained(shapley.leave_one_out), TRAININGS),
@@ -124,6 +131,8 @@ OTHERS = (
     Row("uniform", None, SIZES, Look("#3C693C", "H")),
     Row("random", None, SIZES, Look("#3C3C0F", "p")),
     Row("own loss", look=Look("#2DC3D2", "<")),
+    # Where all clients take part in every round, it gives all of them the same.
+    Row("quality inference", QualityInference(), SAMPLES),
     Row("oracle", look=Look("#6996FF", "|")),
 )
 ROWS = COMPARED + OTHERS
@@ -149,8 +158,11 @@ def scoring() -> dict[str, Method]:
     }
 
 
-def by_name(methods: Any) -> dict[str, Any]:
-    """Methods by the names that a caller gave them, or by their own; at least one, no class."""
+def by_name(methods: Any, known: Mapping[str, Method] | None = None) -> dict[str, Any]:
+    """Methods by the names that a caller gave them, or by their own; at least one, no class.
+
+    known  {name: method}: a word instead of a method is one of these
+    """
     named_methods = dict(methods) if isinstance(methods, Mapping) else _by_own_name(methods)
     if not named_methods:
         raise ValueError("methods: expected at least one, such as fm.exact")
@@ -158,6 +170,8 @@ def by_name(methods: Any) -> dict[str, Any]:
         checks.text("methods", method_name)
         if isinstance(method, type):
             raise TypeError(f"methods: {method_name} is a class; write {method.__name__}()")
+        if isinstance(method, str) and known is not None:
+            named_methods[method_name] = known[looked_up("methods", [method], known)[method]]
     return named_methods
 
 
@@ -167,7 +181,10 @@ def _by_own_name(methods: Any) -> dict[str, Any]:
         raise TypeError(f"methods: expected a list or {{name: method}}, got {given}")
     # A function with some arguments filled in is called as the function is.
     functions = [method.func if isinstance(method, partial) else method for method in methods]
-    names = [getattr(method, "__name__", type(method).__name__) for method in functions]
+    names = [
+        method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
+        for method in functions
+    ]
     if len(set(names)) != len(names):
         raise ValueError(f"methods: two of one name; write {{name: method}}, got {names}")
     return dict(zip(names, methods, strict=True))

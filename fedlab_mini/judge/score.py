@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +22,9 @@ from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.training_games import round_game
 from ..streams import stream
+from .own import FunctionScore, copied_round, copied_server, is_guest, takes_round
 from .records import all_clients, client_ids, flat, opened
-from .registry import by_name
+from .registry import by_name, scoring
 
 if TYPE_CHECKING:
     import pandas
@@ -38,10 +38,10 @@ def score(
     *,
     net: Model,
     validation: tuple[Any, Any],
-    methods: Sequence[Method] | Mapping[str, Method],
+    methods: Sequence[Method | str] | Mapping[str, Method | str],
     theta: Any = None,
     clients: Sequence[Hashable] | None = None,
-    metric: str = "accuracy",
+    metric: str = "loss",
     seed: int = 0,
 ) -> pandas.DataFrame:
     """What each method says of each client, from rounds that some system has recorded.
@@ -49,13 +49,17 @@ def score(
     updates     one record a round, read one after another: an array [m, P] of clients 0..m-1; a
                 mapping, see below; or the path of an .npz file that holds one
     net         the model, ``fm.Model(module)``; validation: the server's samples (x, y)
-    methods     strategies such as ``fm.CGSV()``, which watch the rounds and change nothing, and
-                functions of a round's game such as ``fm.exact``, averaged over all rounds: a round
-                without the client counts 0. A mapping {name: method} names the columns
+    methods     strategies such as ``fm.CGSV()``, which watch the rounds and change nothing;
+                functions of a round's game such as ``fm.exact``, or of (round, server) -> [m],
+                averaged over all rounds: a round without the client counts 0; names such as
+                "second order" or "Shapley, silent": ``python -m fedlab_mini score --help`` has
+                all. A mapping {name: method} names the columns. Methods of your own see copies,
+                so what they write to is theirs alone
     theta       the model before round 1, if the records do not hold it
     clients     every client's id, whole numbers or names; needed where ``updates`` can be read only
                 once, e.g. a generator
-    metric      of the rounds' games: "accuracy", or "loss" (worth is then minus the loss)
+    metric      of the rounds' games that functions value: "loss" (worth is minus the loss) or
+                "accuracy"; strategies have their own
 
     Keys of a record: ``updates`` [m, P], local minus global parameters, or ``models`` [m, P], the
     local parameters themselves; ``clients`` [m] ids, default 0..m-1; ``sizes`` [m] samples, default
@@ -70,7 +74,7 @@ def score(
     instance("net", net, Model, "fm.Model(module)")
     inputs, labels = _samples(validation, net)
     choice("metric", metric, ("accuracy", "loss"))
-    named_methods = by_name(methods)
+    named_methods = by_name(methods, scoring())
     # Asked for now, so that what is no seed is refused before the first round.
     stream(seed, "scores")
     ids = all_clients(updates) if clients is None else client_ids("clients", clients)
@@ -102,30 +106,51 @@ class _Judges:
         self.methods, self.server, self.metric = methods, server, metric
         self.strategies: dict[str, Strategy] = {}
         self.totals: dict[str, Tensor] = {}  # of a value over the rounds, [K]
+        self.guests = {name for name, method in methods.items() if is_guest(method)}
         for method_name, method in methods.items():
             if hasattr(method, "aggregate"):
                 # A copy: the caller's own object stays as it was.
                 strategy = self.strategies[method_name] = copy.deepcopy(method)
-                strategy.start(server)
             else:
-                kinds = "a strategy or a function of a game"
+                kinds = "a strategy, or a function of a game or of (round, server)"
                 instance(f"methods: {method_name}", method, Callable, kinds)  # type: ignore[arg-type]
-                self.totals[method_name] = torch.zeros(server.clients, dtype=torch.float64)
+                if not takes_round(method):
+                    self.totals[method_name] = torch.zeros(server.clients, dtype=torch.float64)
+                    continue
+                strategy = self.strategies[method_name] = FunctionScore(function=method)
+            strategy.start(copied_server(server) if method_name in self.guests else server)
 
     def watch(self, this: Round) -> Tensor:
         """Show everybody a round; return where federated averaging ends it."""
         if not len(this.clients):
             return this.theta
-        for strategy in self.strategies.values():
-            strategy.aggregate(this)
-        net, (inputs, labels) = self.server.net, self.server.validation
-        play = partial(round_game, net, this.theta, this.updates, inputs, labels)
-        for method_name, total in self.totals.items():
-            # A game each: what a method says must not depend on who has asked before it.
-            game = play(metric=self.metric, weights=this.sizes)
-            total[this.clients] += self.methods[method_name](game).values
-        shares = (this.sizes / this.sizes.sum()).to(inputs)
+        for method_name in self.methods:
+            # Of the rivals' round, and of the model after it, a guest holds nothing.
+            own = copied_round(this) if method_name in self.guests else this
+            if method_name in self.strategies:
+                self.strategies[method_name].aggregate(own)
+            else:
+                self.totals[method_name][this.clients] += self._value(method_name, own)
+        shares = (this.sizes / this.sizes.sum()).to(this.updates)
         return this.theta + shares @ this.updates
+
+    def _value(self, method_name: str, this: Round) -> Tensor:
+        """What a function says of a round's game, [m]."""
+        inputs, labels = self.server.validation
+        if method_name in self.guests:
+            inputs, labels = inputs.clone(), labels.clone()
+        # A game each: what a method says must not depend on who has asked before it.
+        game = round_game(
+            self.server.net,
+            this.theta,
+            this.updates,
+            inputs,
+            labels,
+            metric=self.metric,
+            weights=this.sizes,
+        )
+        estimate = self.methods[method_name](game)
+        return instance(method_name, estimate, Estimate, "what fm.exact returns").values
 
     def scores(self, rounds: int) -> dict[str, Tensor]:
         """What each method says of each client, [K], after all rounds."""

@@ -9,16 +9,19 @@ from .aam_fit import fit_aam, settle
 from .cgsv import CGSV, cosine_game, cosines
 from .fedavg import FedAvg
 from .fedccea import FedCCEAResult, contribution_index, fedccea, simulator
+from .fedce import FedCE
+from .fedif import FedIF
+from .gtg import GTGShapley
 from .label_standardisation import LabelStandardisation
 from .neighbours import (
     ClassCosine,
-    GTGShapley,
     RoundScore,
     RoundValue,
     ShapleyFL,
     Taylor,
     TrustCosine,
 )
+from .quality import QualityInference
 from .reinforce import FLDVE, FRCCE, DVRLRemoval
 from .sfedavg import SFedAvg, class_relevance
 
@@ -31,8 +34,11 @@ __all__ = [
     "DVRLRemoval",
     "FedAvg",
     "FedCCEAResult",
+    "FedCE",
+    "FedIF",
     "GTGShapley",
     "LabelStandardisation",
+    "QualityInference",
     "RoundScore",
     "RoundValue",
     "SFedAvg",

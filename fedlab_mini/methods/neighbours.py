@@ -26,6 +26,11 @@ from .fedavg import FedAvg, strategy
 ROUNDING = 1e-12  # a difference of worths smaller than this share of them is none
 
 
+def rounding(dtype: torch.dtype, units: float) -> float:
+    """The share of numbers below which they differ by rounding: so many units of the last digit."""
+    return max(ROUNDING, units * torch.finfo(dtype).eps)
+
+
 def _callable(name: str, value: object) -> Callable:
     if isinstance(value, type):
         raise TypeError(f"{name}: expected a function such as fm.exact, got the class {value}")
@@ -137,64 +142,6 @@ class RoundValue(RoundScore):
 
 
 @strategy
-class GTGShapley(RoundScore):
-    """Guided truncation as published: skip quiet rounds, leave orders early, stop when settled.
-
-    between    a round whose gain |v(N) - v(empty)| is at most this share of the largest gain so far
-               is skipped: all its values are 0
-    within     an order is left once |v(N) - v(S)| is at most this share of the round's gain
-    samples    at most so many guided orders a round; after each sweep of all clients the values
-               are compared with those before it, and who has ``settled`` stops
-    settled    mean relative change of the values at which a round stops
-
-    source  [Liu et al. 2022, Algorithm 1]; its thresholds are numbers, ours shares of a gain
-    """
-
-    between: float = 0.05
-    within: float = 0.05
-    samples: int = 64
-    settled: float = 0.05
-    largest: float = field(default=0.0, init=False, repr=False)
-
-    KEPT: ClassVar = (*RoundScore.KEPT, "largest")
-    CHECKS: ClassVar = RoundScore.CHECKS | {
-        "between": partial(number, low=0),
-        "within": partial(number, low=0),
-        "samples": whole,
-        "settled": partial(number, low=0),
-    }
-
-    def start(self, server) -> None:
-        """Called once before the first round; forgets everything."""
-        super().start(server)
-        self.largest = 0.0
-
-    def score(self, round: Round) -> Tensor:
-        """Truncated guided values of the round, [m]; 0 for all in a quiet one."""
-        participants = len(round.clients)
-        with self.counted(self.table(round)) as game:
-            ends = torch.tensor([[False], [True]]).expand(2, participants)
-            nobody, everybody = game(ends).tolist()
-            gain = abs(everybody - nobody)
-            self.largest = max(self.largest, gain)
-            # Gains shrink as a training goes on; a fixed threshold would skip all of its end.
-            if gain <= self.between * self.largest:
-                return torch.zeros(participants, dtype=torch.float64)
-            return self._guided(game, self.within * gain, 10_000 * self.server.seed + round.t)
-
-    def _guided(self, game: Game, tolerance: float, seed: int) -> Tensor:
-        """Values by guided orders, a sweep of all clients more at a time, until they settle."""
-        values = torch.zeros(game.n, dtype=torch.float64)
-        for orders in range(game.n, max(game.n, self.samples) + 1, game.n):
-            previous = values
-            values = sampling.guided(game, orders, tolerance, seed).values
-            change = ((values - previous).abs() / values.abs().clamp(min=1e-12)).mean()
-            if orders > game.n and change <= self.settled:
-                break
-        return values
-
-
-@strategy
 class ShapleyFL(RoundScore):
     """Shapley values scaled to [0, 1] within each round, and smoothed over rounds.
 
@@ -211,7 +158,8 @@ class ShapleyFL(RoundScore):
             worth = game(torch.ones(1, game.n, dtype=torch.bool)).abs().max()
         span = phi.max() - phi.min()
         # In a round that changes nothing, values differ by rounding, which is not worth a score.
-        if not span > ROUNDING * worth:
+        # A mean over many samples is a little surer than one number.
+        if not span > rounding(round.updates.dtype, 1 / 16) * worth:
             return torch.full_like(phi, 0.5)
         return (phi - phi.min()) / span
 

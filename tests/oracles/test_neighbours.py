@@ -129,6 +129,14 @@ def test_shapleyfl_scales_each_round_and_smooths() -> None:
         updates = size * numbers(3, NET.P).double()
         same = Round(1, THETA, torch.arange(3), torch.ones(3).long(), updates)
         assert after(fm.ShapleyFL(), same)[:3].tolist() == [0.5] * 3
+    net, data = fm.mlp(64, 32, 10), fm.load("digits")
+    server = Server(3, 10, net, (data.x[:360], data.y[:360]), 0)
+    for size, is_rounding in ((1e-10, True), (1e-9, True), (1e-6, False)):  # in single precision
+        rows = (size * numbers(3, net.P)).float()
+        rule = fm.ShapleyFL()
+        rule.start(server)
+        rule.aggregate(Round(1, net.init(0), torch.arange(3), torch.ones(3).long(), rows))
+        assert (rule.scores.tolist() == [0.5] * 3) == is_rounding
 
 
 def test_gtg_without_truncation_is_near_the_exact_value_and_skips_quiet_rounds() -> None:

@@ -29,6 +29,7 @@ ORDER = (  # whoever stands in a line may import from the lines above it
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 ADAM = {"adam", "aam_fit", "policy"}  # two ways of learning with one step
 FAMILIES = (ADAM, {"aam", "aam_fit", "fedccea"}, {"policy", "reinforce"})
+FAMILIES += tuple({"neighbours", one} for one in ("gtg", "fedce", "fedif"))  # round scores
 FAMILIES += ({"sfedavg", "label_standardisation"},)  # it chooses clients as SFedAvg does
 PACKAGE = sorted((chapters.ROOT / "fedlab_mini").rglob("*.py"))
 FILES = [*PACKAGE, *sorted(chapters.ROOT.glob("studies/*.py"))]

@@ -166,6 +166,81 @@ def test_methods_have_names(fed, rounds):
     assert not np.allclose(table["a"], table["b"])
 
 
+def test_worth_is_minus_the_loss_unless_asked_otherwise(fed, rounds):
+    pd.testing.assert_frame_equal(scored(rounds, fed), scored(rounds, fed, metric="loss"))
+    other = scored(rounds, fed, metric="accuracy")
+    assert not np.allclose(other, scored(rounds, fed))
+
+
+def test_the_books_methods_have_names(fed, rounds):
+    paying = scored(rounds, fed, ["second order", "Shapley, silent", fm.CGSV()])
+    assert list(paying) == ["second order", "Shapley, silent", "CGSV"]
+    silent = fm.RoundValue(fm.exact, absent="silent")
+    objects = {"second order": fm.Taylor(), "Shapley, silent": silent, "CGSV": fm.CGSV()}
+    wanted = fm.score(rounds, net=NET, validation=fed.validation, methods=objects)
+    pd.testing.assert_frame_equal(paying, wanted)
+    renamed = fm.score(rounds, net=NET, validation=fed.validation, methods={"pay": "Second_order"})
+    np.testing.assert_array_equal(renamed["pay"], wanted["second order"])
+    with pytest.raises(ValueError, match="methods: unknown third order; known are size, alone"):
+        scored(rounds, fed, ["third order"])
+
+
+def test_a_function_of_round_and_server_is_a_score(fed, rounds):
+    def loud(round, server):
+        return round.updates.norm(dim=1)
+
+    total = torch.zeros(5, dtype=torch.float64)
+    for r in rounds:
+        total[r["clients"]] += r["updates"].norm(dim=1)
+    table = scored(rounds, fed, [loud])
+    np.testing.assert_allclose(table["loud"], total / len(rounds), rtol=1e-6)
+
+
+class Vandal(fm.RoundScore):
+    """Writes into all that it is shown, in every way that torch and NumPy know."""
+
+    def start(self, server):
+        super().start(server)
+        server.validation[0].zero_()
+        server.validation[1].data.zero_()
+
+    def score(self, round):
+        self.table(round)(torch.ones(1, len(round.clients), dtype=torch.bool))
+        round.updates.zero_()
+        round.theta.data.fill_(7)
+        round.sizes.numpy()[:] = 1
+        return torch.zeros(len(round.clients))
+
+
+def spoiling(game):
+    """A value that writes into the game it is asked about."""
+    game.value.updates.zero_()
+    game.value.theta.data.zero_()
+    game.value.x.zero_()
+    return fm.exact(game)
+
+
+def smashing(round, server):
+    server.validation[0].zero_()
+    return round.updates.zero_().sum(1)
+
+
+@pytest.mark.parametrize("guest", [Vandal(), spoiling, fm.RoundValue(spoiling), smashing])
+def test_no_member_spoils_a_rivals_round(fed, rounds, guest):
+    rivals = {"value": fm.exact, "CGSV": fm.CGSV(), "second": fm.Taylor(), "GTG": fm.GTGShapley()}
+    bare = [{k: v for k, v in r.items() if k != "theta"} for r in rounds]
+    given = {"net": NET, "theta": rounds[0]["theta"], "clients": range(5)}
+    before = [{k: v.clone() for k, v in r.items()} for r in bare]
+    x, y = (part.clone() for part in fed.validation)
+    wanted = fm.score(bare, validation=(x, y), methods=rivals, **given)
+    beside = fm.score(bare, validation=(x, y), methods={"guest": guest} | rivals, **given)
+    pd.testing.assert_frame_equal(beside[list(rivals)], wanted)
+    assert torch.equal(x, fed.validation[0])
+    assert torch.equal(y, fed.validation[1])
+    for r, kept in zip(bare, before, strict=True):
+        assert all(torch.equal(r[key], kept[key]) for key in kept)
+
+
 REFUSED = {
     "theta: the first round holds none": lambda r: [{"updates": r["updates"]}],
     "unknown keys": lambda r: [dict(r, size=[1, 2, 3])],
@@ -209,8 +284,9 @@ def test_unknown_clients_files_and_samples_are_refused(fed, rounds, tmp_path):
     (tmp_path / "no.npz").write_text("no")
     np.save(tmp_path / "one.npy", np.zeros(3))
     os.mkfifo(tmp_path / "pipe.npz")  # would wait for somebody to write
-    for name in ("no.npz", "one.npy", "pipe.npz", "absent.npz"):
-        told = rf"^updates\[0\]: cannot read .*{re.escape(name)} as an \.npz file"
+    reasons = {"no.npz": "BadZipFile", "one.npy": "BadZipFile", "pipe.npz": "it is no file"}
+    for name, reason in (reasons | {"absent.npz": "there is no such file"}).items():
+        told = rf"^updates\[0\]: cannot read .*{re.escape(name)} as an \.npz file.*{reason}"
         with pytest.raises(ValueError, match=told):
             scored([tmp_path / name], fed)
     with pytest.raises(TypeError, match="validation"):
@@ -232,9 +308,9 @@ def claiming(shape: tuple[int, ...]) -> bytes:
     return head.getvalue()
 
 
-def held(path: Path, **members: bytes) -> None:
+def held(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> None:
     """An archive whose members hold these bytes, compressed."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", method) as archive:
         for name, content in members.items():
             archive.writestr(f"{name}.npy", content)
 
@@ -251,6 +327,10 @@ DAMAGED = {
         path, updates=np.array([None, 3], dtype=object)
     ),
     "the magic string is not correct": lambda path, r: held(path, updates=b"no array"),
+    "version (3, 0) of NumPy's format": lambda path, r: held(path, updates=b"\x93NUMPY\3\0v\0\0\0"),
+    "packed in a way that numpy.savez does not know": lambda path, r: held(
+        path, zipfile.ZIP_BZIP2, updates=claiming((3, 9)) + bytes(216)
+    ),
 }
 
 
@@ -270,6 +350,42 @@ def test_an_array_of_a_wrong_shape_in_a_file_is_refused_by_its_name(fed, tmp_pat
         ValueError, match=r"updates\[0\]: .*round_3\.npz: updates: expected an array"
     ):
         scored([tmp_path / "round_3.npz"], fed, theta=NET.init(0))
+
+
+WRONG_SHAPES = {
+    "updates": {"updates": np.zeros((2, 7))},
+    "models": {"models": np.zeros((2, 7))},
+    "theta": {"updates": np.zeros((2, NET.P)), "theta": np.zeros((NET.P, 1))},
+    "clients": {"updates": np.zeros((2, NET.P)), "clients": np.arange(3)},
+    "sizes": {"updates": np.zeros((2, NET.P)), "sizes": np.ones((2, 2), dtype=int)},
+    "t": {"updates": np.zeros((2, NET.P)), "t": np.arange(2)},
+}
+
+
+@pytest.mark.parametrize("key", WRONG_SHAPES)
+def test_a_file_of_wrong_shapes_is_refused_unread(fed, tmp_path, monkeypatch, key):
+    """By the header alone: what would have to be unpacked may be large, and many files come."""
+    path, read = tmp_path / "round_3.npz", []
+    np.savez_compressed(path, **WRONG_SHAPES[key])
+    read_array = np.lib.format.read_array
+
+    def noted(stream, **options):
+        read.append(stream.name)
+        return read_array(stream, **options)
+
+    monkeypatch.setattr(np.lib.format, "read_array", noted)
+    with pytest.raises(ValueError, match=rf"^updates\[0\]: .*round_3\.npz: {key}: expected an arr"):
+        scored([path], fed, theta=NET.init(0))
+    assert f"{key}.npy" not in read
+
+
+def test_a_refusal_is_short_whatever_a_file_calls_its_arrays(fed, tmp_path):
+    held(tmp_path / "many.npz", **{f"k{i}": b"" for i in range(2_000)})
+    held(tmp_path / "long.npz", **{"k" * 50_000: b""})
+    for name in ("many.npz", "long.npz"):
+        with pytest.raises(ValueError, match=rf"^updates\[0\]: .*{name}: unknown keys") as refused:
+            scored([tmp_path / name], fed)
+        assert len(str(refused.value)) < len(str(tmp_path)) + 200
 
 
 @pytest.mark.parametrize(
@@ -306,6 +422,18 @@ def test_a_spreadsheet_runs_nothing_of_a_written_table(tmp_path, capsys):
     assert read.note.tolist() == ["'=1", "a", "'\tb", "c"]
 
 
+MINE = """import fedlab_mini as fm
+class Loud(fm.RoundScore):
+    def score(self, round):
+        return round.updates.norm(dim=1)
+def loud(round, server):
+    return round.updates.norm(dim=1)
+def half(game):
+    both = fm.exact(game)
+    return type(both)(both.values / 2, both.stderr, both.evaluations)
+"""
+
+
 def test_the_command_line_prints_and_writes_the_same_table(
     fed, rounds, tmp_path, capsys, monkeypatch
 ):
@@ -321,8 +449,20 @@ def test_the_command_line_prints_and_writes_the_same_table(
     expected = scored(rounds, fed, [fm.CGSV(), fm.exact])
     pd.testing.assert_frame_equal(pd.read_csv(out, index_col="client"), expected)
     (tmp_path / "breaks.py").write_text("def net():\n    return [][1]\n")
+    (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
+    own = "second_order,Shapley_silent,mine:Loud,mine:loud,mine:half"
+    main(["score", *names, *words, "--methods", own, "--csv", str(out)])
+    read = pd.read_csv(out, index_col="client")
+    assert list(read) == ["second_order", "Shapley_silent", "Loud", "loud", "half"]
+    paying = scored(rounds, fed, ["second order", "Shapley, silent", fm.exact])
+    np.testing.assert_allclose(read[["second_order", "Shapley_silent"]], paying.iloc[:, :2])
+    np.testing.assert_allclose(read.half, paying.exact / 2)  # for the loss
+    np.testing.assert_allclose(read.Loud, read.loud)
+    assert (read.loud > 0).all()
     np.savez("no_y.npz", x=fed.validation[0])
+    np.savez("words.npz", x=np.array(["a"]), y=[0])
+    np.savez("short.npz", x=fed.validation[0], y=[0])
     for wrong, told in {
         ("--methods", "CGVS"): "--methods: unknown CGVS; known are size",
         ("--net", "x"): "--net: expected widths",
@@ -330,6 +470,11 @@ def test_the_command_line_prints_and_writes_the_same_table(
         ("--net", "breaks:net"): r"IndexError: list index out of range; .*breaks\.py, line 2",
         ("--validation", "no.npz"): r"--validation: cannot read no\.npz",
         ("--validation", "no_y.npz"): r"--validation: no_y\.npz: lacks y",
+        ("--validation", "words.npz"): r"--validation: words\.npz: x: expected an array",
+        ("--validation", "short.npz"): r"--validation: short\.npz: y: expected an array",
+        ("--methods", "mine:Loud,mine:Loud"): "--methods: two of one name",
+        ("--methods", "mine:quiet"): "--methods: expected module:NAME, got mine:quiet",
+        ("--methods", "breaks:net"): "methods: net: expected|takes 0 positional",
         ("--csv", "nowhere/x.csv"): "--csv: expected a file in a folder that is there",
     }.items():
         with pytest.raises(SystemExit) as left:

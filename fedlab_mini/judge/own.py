@@ -1,0 +1,64 @@
+"""Own: the methods that readers bring; each sees a round of its own, so none spoils another's.
+
+``score`` uses it. Below: engine's rounds, neighbours.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from ..engine.rounds import Round, Server
+from ..methods.neighbours import RoundScore
+
+HOUSE = __name__.partition(".")[0]
+
+
+@dataclass(eq=False)
+class FunctionScore(RoundScore):
+    """A function (round, server) -> [m] as a strategy."""
+
+    function: Callable = lambda round, server: round.sizes
+
+    def score(self, round: Round) -> Tensor:
+        """What the function says of the round, [m]."""
+        return self.function(round, self.server)
+
+
+def takes_round(function: Callable) -> bool:
+    """Does a function ask for (round, server), and not for a game alone?"""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions tell nobody
+        return False
+    required = [one for one in parameters if one.kind in positional and one.default is one.empty]
+    return len(required) == 2
+
+
+def is_guest(method: Any) -> bool:
+    """Is a method, or the value or function that it carries, no code of this package?"""
+    function = method.func if isinstance(method, partial) else method
+    code = type(method) if hasattr(method, "aggregate") else function
+    carried = [getattr(method, name, None) for name in ("value", "function")]
+    module = getattr(code, "__module__", None) or type(code).__module__
+    return module.partition(".")[0] != HOUSE or any(
+        is_guest(one) for one in carried if callable(one)
+    )
+
+
+def copied_round(round: Round) -> Round:
+    """A round that shares no memory with this one; what is computed of it is computed anew."""
+    names = ("theta", "clients", "sizes", "updates", "missing")
+    return replace(round, **{name: getattr(round, name).clone() for name in names})
+
+
+def copied_server(server: Server) -> Server:
+    """A server whose validation samples share no memory with this one's."""
+    inputs, labels = server.validation
+    return replace(server, validation=(inputs.clone(), labels.clone()))

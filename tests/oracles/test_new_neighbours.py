@@ -1,0 +1,408 @@
+"""GTG-Shapley, FedCE, FedIF, quality inference: against slow loops that follow their papers' text.
+
+The loops are NumPy and dictionaries; of the package they take the numbers of a round and, for GTG,
+the orders that were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import fedlab_mini as fm
+from fedlab_mini.engine.rounds import Round, Server
+
+NET, K = fm.mlp(3, 4, 3), 6
+
+
+def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+X, Y = numbers(40, 3, seed=7), torch.arange(40) % 3
+SERVER = Server(K, 3, NET, (X, Y), 0)
+THETA = NET.init(0, dtype=torch.float64)
+
+
+def a_round(t: int = 1, clients: Sequence[int] = tuple(range(K)), scale: float = 0.6) -> Round:
+    """A round whose updates and sizes belong to ids; the model moves from round to round."""
+    ids = torch.tensor(clients)
+    updates = scale * torch.stack([numbers(NET.P, seed=100 * t + k) for k in clients])
+    return Round(t, THETA + 0.1 * t, ids, 2 + 2 * (ids % 3), updates)
+
+
+ROUNDS = [a_round(t) for t in (1, 2, 3, 4)]
+LONG = [a_round(t, scale=1.5) for t in (1, 2, 3, 4)]
+SOME = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (3, 4), (0, 5, 2), (1, 5), (3, 0)], 1)]
+
+
+def after(strategy: fm.FedAvg, rounds: Sequence[Round], server: Server = SERVER) -> torch.Tensor:
+    strategy.start(server)
+    for this in rounds:
+        strategy.aggregate(this)
+    return strategy.scores
+
+
+def outputs(theta: np.ndarray) -> np.ndarray:
+    """Class scores [N, 3] of the network 3-4-3, written out."""
+    first, second = theta[:12].reshape(4, 3), theta[16:28].reshape(3, 4)
+    hidden = np.maximum(X.numpy() @ first.T + theta[12:16], 0)
+    return hidden @ second.T + theta[28:]
+
+
+def accuracy(theta: np.ndarray) -> float:
+    return float((outputs(theta).argmax(1) == Y.numpy()).mean())
+
+
+def loss(theta: np.ndarray) -> float:
+    scores = outputs(theta)
+    chosen = scores[np.arange(len(scores)), Y.numpy()]
+    return float((np.log(np.exp(scores).sum(1)) - chosen).mean())
+
+
+def model_of(this: Round, members: Sequence[int]) -> np.ndarray:
+    """The round's model plus the mean update of some rows, weighted by their sizes."""
+    theta, sizes = this.theta.numpy().copy(), this.sizes.numpy()
+    for row in members:
+        theta += sizes[row] / sizes[list(members)].sum() * this.updates[row].numpy()
+    return theta
+
+
+# --- GTG-Shapley ---------------------------------------------------------------------------------
+
+
+def gtg(
+    rule: fm.GTGShapley, rounds: Sequence[Round], worth: Callable[[np.ndarray], float]
+) -> tuple[np.ndarray, int]:
+    """Algorithm 1 order by order: values summed over rounds, and coalitions evaluated."""
+    total, evaluated, largest = np.zeros(K), 0, 0.0
+    for this in rounds:
+        m = len(this.clients)
+        memo: dict[frozenset, float] = {}
+
+        def v(members: Sequence[int], memo=memo, this=this) -> float:
+            key = frozenset(members)
+            if key not in memo:
+                memo[key] = worth(model_of(this, sorted(key)))
+            return memo[key]
+
+        v_0, v_N = v([]), v(range(m))
+        gain = abs(v_N - v_0)
+        largest = max(largest, gain)
+        of_gain = rule.unit == "gain"
+        records: list[list[float]] = []
+        running: list[list[float]] = []
+        if gain > rule.between * (largest if of_gain else 1):
+            eps, k, settled = rule.within * (gain if of_gain else 1), 0, False
+            while not settled:
+                for order in rule._sweep(m, this.t, k // m).tolist():
+                    k += 1
+                    marginal, before = [0.0] * m, v_0
+                    for j, client in enumerate(order):
+                        if abs(v_N - before) <= eps > 0:
+                            break  # who has not come yet adds nothing
+                        now = v(order[: j + 1])
+                        marginal[client], before = now - before, now
+                    records.append(marginal)
+                    running.append([sum(r[i] for r in records) / k for i in range(m)])
+                errors = []
+                for mean in running[-rule.window :]:
+                    last = running[-1]
+                    change = [abs(mean[i] - last[i]) / (abs(last[i]) + 1e-12) for i in range(m)]
+                    errors.append(sum(change) / m)
+                settled = (k > rule.least and max(errors) <= rule.settled) or k + m > rule.samples
+            total[this.clients.numpy()] += running[-1]
+        evaluated += len(memo)
+    return total / len(rounds), evaluated
+
+
+GTG = {
+    "ours": {},
+    "published": {"unit": "worth", "metric": "accuracy", "between": 0.01, "within": 0.001},
+    "early": {"least": 0, "window": 3, "settled": 0.3},
+    "no truncation": {"between": 0, "within": 0, "samples": 48},
+    "one sweep": {"samples": 1},
+}
+
+
+@pytest.mark.parametrize("rounds", [LONG, SOME], ids=["all clients", "some clients"])
+@pytest.mark.parametrize("given", GTG)
+def test_gtg_is_its_algorithm_and_asks_for_no_more(given: str, rounds: list[Round]) -> None:
+    rule = fm.GTGShapley(**GTG[given])
+    scores = after(rule, rounds)
+    worth = accuracy if rule.metric == "accuracy" else lambda theta: -loss(theta)
+    wanted, evaluated = gtg(rule, rounds, worth)
+    np.testing.assert_allclose(scores.numpy(), wanted, rtol=0, atol=1e-12)
+    assert rule.evaluations == evaluated
+    assert np.abs(wanted).max() > 1e-3
+
+
+def test_gtg_adds_orders_to_those_it_has() -> None:
+    rule = fm.GTGShapley()
+    rule.start(SERVER)
+    sweeps = [rule._sweep(K, 1, index) for index in range(3)]
+    for sweep in sweeps:
+        assert sweep[:, 0].tolist() == list(range(K))
+        assert (sweep.sort(1).values == torch.arange(K)).all()
+    assert not torch.equal(sweeps[0], sweeps[1])
+    assert not torch.equal(sweeps[0], rule._sweep(K, 2, 0))
+    asked = []
+    for samples in (K, 2 * K, 3 * K):
+        rule = fm.GTGShapley(between=0, within=0, settled=0, samples=samples)
+        rule.start(SERVER)
+        this = a_round()
+        with rule.table(this).tally() as codes:
+            rule.aggregate(this)
+        asked.append(set(codes))
+    assert asked[0] < asked[1] < asked[2]
+
+
+def test_gtg_keeps_the_axioms_that_its_orders_keep() -> None:
+    rule = fm.GTGShapley(settled=0, samples=60)
+    rule.start(SERVER)
+    w = torch.tensor([1.0, 0, 3, 3, -2]).double()  # the second adds nothing, two are alike
+    torch.testing.assert_close(rule._guided(fm.additive(w), 0.0, 1), w)
+    game = fm.glove(2, 3)
+    total = rule._guided(game, 0.0, 1).sum()
+    assert float(total) == pytest.approx(float(game.all()[-1] - game.all()[0]))
+    exact = after(fm.RoundValue(fm.exact), ROUNDS)
+    many = after(fm.GTGShapley(between=0, within=0, settled=0, samples=3_000), ROUNDS)
+    assert (many - exact).norm() < 0.05 * exact.norm()
+
+
+# --- FedCE ---------------------------------------------------------------------------------------
+
+
+def fedce(
+    rounds: Sequence[Round], mix: str, error: Callable[[np.ndarray], float]
+) -> dict[int, float]:
+    """The authors' assembler and learner, site by site; round 0 counts with an error of 1.
+
+    Theirs has every site in every round; who is new, and sums of coefficients, are our rule.
+    """
+    cosines: dict[int, list[float]] = {}
+    errors: dict[int, list[float]] = {}
+    coefficient: dict[int, float] = {}
+    for this in rounds:
+        sites, theta = this.clients.tolist(), this.theta.numpy()
+        delta = dict(zip(sites, this.updates.numpy(), strict=True))
+        known = [coefficient[k] for k in sites if k in coefficient]
+        old = {k: coefficient.get(k, np.mean(known) if known else 1.0) for k in sites}
+        old = {k: old[k] / sum(old.values()) for k in sites}
+        consensus = sum(old[k] * delta[k] for k in sites)
+        for k in sites:
+            minus = consensus - old[k] * delta[k]
+            norms = np.linalg.norm(delta[k]) * np.linalg.norm(minus)
+            cosines.setdefault(k, []).append(delta[k] @ minus / norms)
+            errors.setdefault(k, [1.0])
+        g = np.array([1 - np.mean(cosines[k]) for k in sites])
+        e = np.array([np.mean(errors[k]) for k in sites])
+        g, e = np.clip(g / g.sum(), 1e-3, None), np.clip(e / e.sum(), 1e-3, None)
+        mixed = g * e if mix == "times" else g + e
+        mixed = np.clip(mixed / mixed.sum(), 1e-3, None)
+        new = dict(zip(sites, mixed / mixed.sum(), strict=True))
+        after_it = theta + sum(new[k] * delta[k] for k in sites)
+        for k in sites:
+            minus_model = (after_it - new[k] * (theta + delta[k])) / (1 - new[k])
+            errors[k].append(error(minus_model))
+        coefficient |= new
+    return coefficient
+
+
+FEW = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (4, 2, 1), (3, 0, 5, 2), (1, 3, 0)], 1)]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+@pytest.mark.parametrize("mix", ["plus", "times"])
+@pytest.mark.parametrize("rounds", [ROUNDS, FEW], ids=["all clients", "some clients"])
+def test_fedce_is_its_authors_loop(rounds: list[Round], mix: str, metric: str) -> None:
+    rule = fm.FedCE(mix=mix, metric=metric)
+    scores = after(rule, rounds)
+    found = fedce(rounds, mix, loss if metric == "loss" else lambda theta: 1 - accuracy(theta))
+    wanted = [found[k] for k in range(K)]
+    np.testing.assert_allclose(scores.numpy(), wanted, rtol=0, atol=1e-12)
+    assert np.ptp(wanted) > 0.01
+    assert rule.evaluations == sum(len(this.clients) for this in rounds)
+    assert float(scores[rounds[-1].clients].sum()) == pytest.approx(1)
+
+
+def test_fedce_where_updates_agree_or_point_nowhere() -> None:
+    """All alike: equal; zeros: a cosine of 0, which is more than an update that agrees gets."""
+    alike = replace(ROUNDS[0], updates=ROUNDS[0].updates[:1].expand(K, -1).clone())
+    torch.testing.assert_close(after(fm.FedCE(), [alike]), torch.full((K,), 1 / K).double())
+    zeros = replace(alike, updates=alike.updates * (torch.arange(K) > 0)[:, None])
+    scores = after(fm.FedCE(), [zeros, replace(zeros, t=2)])
+    assert (scores[0] > scores[1:]).all()
+
+
+def test_fedce_knows_late_clients_and_lonely_ones() -> None:
+    rule = fm.FedCE()
+    scores = after(rule, [a_round(1, (0, 1, 2))])
+    assert (scores[3:] == 0).all()
+    assert (scores[:3] > 0.1).all()
+    rule.aggregate(a_round(2, (2, 4)))
+    assert float(rule.scores[[2, 4]].sum()) == pytest.approx(1)
+    rule.aggregate(a_round(3, (5,)))
+    assert float(rule.scores[5]) == 1
+    assert torch.isfinite(rule.scores).all()
+
+
+# --- FedIF ---------------------------------------------------------------------------------------
+
+
+def fedif(rounds: Sequence[Round], keep: float) -> np.ndarray:
+    """Eq. 6 to 8 client by client; the slope by finite differences."""
+    score: dict[int, float] = {}
+    for this in rounds:
+        theta, P = this.theta.numpy(), NET.P
+        steps = 1e-5 * np.eye(P)
+        slope = np.array([(loss(theta + h) - loss(theta - h)) / 2e-5 for h in steps])
+        influence = {}
+        for row, k in enumerate(this.clients.tolist()):
+            gradient_like = -this.updates[row].numpy()  # w_{t-1} - w_i
+            influence[k] = gradient_like @ slope / np.linalg.norm(gradient_like)
+        low, high = min(influence.values()), max(influence.values())
+        for k, phi in influence.items():
+            psi = (phi - low) / (high - low)
+            score[k] = keep * score[k] + (1 - keep) * psi if k in score else psi
+    return np.array([score.get(k, 0.0) for k in range(K)])
+
+
+@pytest.mark.parametrize("rounds", [ROUNDS, SOME], ids=["all clients", "some clients"])
+@pytest.mark.parametrize("keep", [0.7, 0.6, 0.0])
+def test_fedif_is_its_three_equations(keep: float, rounds: list[Round]) -> None:
+    if keep == 0:
+        rounds = rounds[-1:]  # without a memory RoundScore sums
+    rule = fm.FedIF(memory=keep)
+    np.testing.assert_allclose(after(rule, rounds).numpy(), fedif(rounds, keep), atol=1e-6)
+    assert rule.evaluations == 0
+
+
+def test_fedif_sees_directions_only_and_no_rounding() -> None:
+    this = ROUNDS[0]
+    louder = replace(this, updates=this.updates * torch.tensor([4.0, 1, 1, 0.1, 1, 1])[:, None])
+    torch.testing.assert_close(after(fm.FedIF(), [louder]), after(fm.FedIF(), [this]))
+    halves = torch.full((K,), 0.5).double()
+    for dtype in (torch.float32, torch.float64):
+        same = replace(this, updates=this.updates[:1].to(dtype) * torch.rand(K, 1, dtype=dtype))
+        same = replace(same, theta=this.theta.to(dtype))
+        server = replace(SERVER, validation=(X.to(dtype), Y))
+        torch.testing.assert_close(after(fm.FedIF(), [same], server), halves)
+    silent = this.updates * (torch.arange(K) > 0)[:, None]
+    scores = after(fm.FedIF(), [replace(this, updates=silent)])
+    assert 0 < scores[0] < 1  # above those that do harm, below those that help
+
+
+# --- quality inference ---------------------------------------------------------------------------
+
+
+def quality(rounds: Sequence[Round], worth: Callable[[np.ndarray], float]) -> list[float]:
+    """Algorithm 1, line by line."""
+    phi = [0.0] * K
+    omega: list[float] = []
+    for i, this in enumerate(rounds):
+        members = range(len(this.clients))
+        omega.append(worth(model_of(this, members)) - worth(this.theta.numpy()))
+        if i >= 1 and omega[i] > omega[i - 1]:
+            for n in this.clients.tolist():
+                phi[n] += 1
+            for n in rounds[i - 1].clients.tolist():
+                phi[n] -= 1
+        if omega[i] < 0:
+            for n in this.clients.tolist():
+                phi[n] -= 1
+    return phi
+
+
+CHAIN = [a_round(t, torch.randperm(K, generator=torch.Generator().manual_seed(t))[:3].tolist(), 0.2)
+         for t in range(1, 13)]  # fmt: skip
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss"])
+def test_quality_inference_is_its_algorithm(metric: str) -> None:
+    rule = fm.QualityInference(metric=metric)
+    scores = after(rule, CHAIN)
+    wanted = quality(CHAIN, accuracy if metric == "accuracy" else lambda theta: -loss(theta))
+    assert scores.tolist() == wanted
+    assert len(set(wanted)) > 3
+    assert rule.evaluations == 2 * len(CHAIN)
+
+
+def test_quality_inference_reads_the_sum_of_updates_only() -> None:
+    """Masks that cancel in the aggregate change nothing, as under secure aggregation."""
+    masked = []
+    for this in CHAIN:
+        shares = this.sizes.double() / this.sizes.sum()
+        masks = 5 * numbers(*this.updates.shape, seed=this.t)
+        masked.append(replace(this, updates=this.updates + masks - shares @ masks))
+    assert after(fm.QualityInference(), masked).tolist() == after(
+        fm.QualityInference(), CHAIN
+    ).tolist()  # fmt: skip
+
+
+def test_quality_inference_cannot_tell_clients_that_are_always_together() -> None:
+    together = [a_round(t, (0, 1, 2) if t % 2 else (1, 2, 3, 4), 0.2) for t in range(1, 9)]
+    scores = after(fm.QualityInference(), together)
+    assert scores[1] == scores[2]
+    assert scores[3] == scores[4]
+    assert after(fm.QualityInference(), ROUNDS).unique().numel() == 1
+
+
+# --- what all of them owe ------------------------------------------------------------------------
+
+
+SYMMETRIC = {"FedCE": fm.FedCE, "FedIF": fm.FedIF, "quality inference": fm.QualityInference}
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_names_and_rows_are_no_matter(name: str) -> None:
+    rename = torch.tensor([3, 0, 4, 1, 5, 2])
+    renamed, turned = [], []
+    for this in SOME:
+        renamed.append(replace(this, clients=rename[this.clients]))
+        rows = torch.arange(len(this.clients)).flip(0)
+        turned.append(replace(this, clients=this.clients[rows], sizes=this.sizes[rows],
+                              updates=this.updates[rows]))  # fmt: skip
+    scores = after(SYMMETRIC[name](), SOME)
+    for other, there in ((renamed, rename), (turned, torch.arange(K))):
+        found = after(SYMMETRIC[name](), other)[there]
+        torch.testing.assert_close(found, scores, rtol=0, atol=1e-12)
+    assert scores.unique().numel() > 2
+
+
+@pytest.mark.parametrize("name", ["FedCE", "FedIF"])
+def test_twins_get_the_same(name: str) -> None:
+    rounds = []
+    for this in ROUNDS:
+        updates = this.updates.clone()
+        updates[3] = updates[0]
+        rounds.append(replace(this, updates=updates))  # ids 0 and 3 have one size
+    scores = after(SYMMETRIC[name](), rounds)
+    assert float(scores[0]) == pytest.approx(float(scores[3]), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (fm.GTGShapley, {"unit": "share"}, 'unit: expected "gain" or "worth"'),
+        (fm.GTGShapley, {"between": -1}, "between: expected a finite number of at least 0"),
+        (fm.GTGShapley, {"within": float("nan")}, "within: expected a finite number"),
+        (fm.GTGShapley, {"settled": "soon"}, "settled: expected a finite number"),
+        (fm.GTGShapley, {"window": 0}, "window: expected a whole number of at least 1"),
+        (fm.GTGShapley, {"least": -1}, "least: expected a whole number of at least 0"),
+        (fm.GTGShapley, {"samples": 2.5}, "samples: expected a whole number"),
+        (fm.FedCE, {"mix": "minus"}, 'mix: expected "plus" or "times"'),
+        (fm.FedCE, {"floor": 1.0}, r"floor: expected a number in \[0, 1\)"),
+        (fm.FedCE, {"metric": "f1"}, "metric: expected"),
+        (fm.FedIF, {"memory": 1.0}, r"memory: expected a number in \[0, 1\)"),
+        (fm.QualityInference, {"metric": "f1"}, "metric: expected"),
+        (fm.QualityInference, {"per_round": 0}, "per_round: expected a whole number"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(kind: type, given: dict, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        kind(**given)
