@@ -156,7 +156,7 @@ def test_downloads_have_a_limit_of_their_own(site, monkeypatch):
     assert not any("limit" in fault for fault in check_site.faults(site))
     monkeypatch.setattr(check_site, "DOWNLOADS_LIMIT", 100_000)
     assert [f for f in check_site.faults(site) if "limit" in f] == [
-        "downloads of 1,200,000 bytes, limit 100,000"
+        "downloads of 2,000,000 bytes, limit 100,000"
     ]
 
 
