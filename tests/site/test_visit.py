@@ -45,7 +45,11 @@ PLANTED = {
     "<mjx-merror>bad</mjx-merror>": "formula error: bad",
     '<i class="math"><mjx-container></mjx-container></i>': "formula that no screen reader reads",
     f'<div style="color: #999">{DRAWING}</div>': "formula of contrast 2.8 [light 390, light 1280]",
-    '<div style="width: 30rem">wide</div>': '390 px wide, needs 488: <div style="width: 30rem">',
+    "<i></i>": "scrolls sideways, needs 488 px [light 390, dark 390]",
+    '<div style="width: 30rem">wide</div>': '106 px outside the column: <div style="width: 30rem">',
+    '<div style="margin-left: -3px">left</div>': (
+        '3 px outside the column: <div style="margin-left: -3px">left</div> [light 390, light 768'
+    ),
     """<style>#bare { background: none !important }</style>
     <div class="cell_output"><img id="bare" src="data:image/svg+xml,<svg/>" alt="x"></div>""": (
         "figure not on white paper: data:image/svg+xml"
