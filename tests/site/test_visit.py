@@ -17,7 +17,7 @@ SOUND = f"""<!doctype html>
 pre {{ overflow-x: auto; mask-image: linear-gradient(to left, transparent, #000 3rem) }}
 body {{ color: #222; background: #fff }}
 [data-theme=dark] body {{ color: #eee; background: #111 }}
-[data-theme=dark] img {{ background: #fff }}
+[data-theme=dark] img {{ background: #fff; filter: invert(0.9) }}
 </style>
 <script>
 const dark = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement;
@@ -53,6 +53,10 @@ PLANTED = {
     """<style>#bare { background: none !important }</style>
     <div class="cell_output"><img id="bare" src="data:image/svg+xml,<svg/>" alt="x"></div>""": (
         "figure not on white paper: data:image/svg+xml"
+    ),
+    """<style>#glare { filter: none !important }</style>
+    <div class="cell_output"><img id="glare" src="data:image/svg+xml,<svg/>#" alt="x"></div>""": (
+        "figure glares, or is turned: data:image/svg+xml,<svg/># [dark 390, dark 1280]"
     ),
     '<p style="color: #888">pale</p>': "axe color-contrast: p:nth-child",
     '<details><summary>+</summary><b style="color: #bbb">pale</b></details>': (

@@ -108,6 +108,8 @@ INK = """scheme => {
   }
   for (const image of document.querySelectorAll("article div.cell_output img")) {
     if (light(...ground(image)) <= 0.9) found.push(`figure not on white paper: ${image.src}`);
+    const turned = getComputedStyle(image).filter !== "none";
+    if (turned !== (scheme === "dark")) found.push(`figure glares, or is turned: ${image.src}`);
   }
   return found;
 }"""
