@@ -127,6 +127,7 @@ def test_page_that_stays_light_and_weighs_too_much(found, tmp_path):
         "no heading of the page to see",
         "does not follow the system's colour scheme [dark 390, dark 1280]",
         "paper of luminance 1.00 [dark 390, dark 1280]",
+        f"figure glares, or is turned: {DOT} [dark 390, dark 1280]",
     ]
 
 
