@@ -16,7 +16,7 @@ document.addEventListener("DOMContentLoaded", () => {
     return end > 3 ? word.slice(0, end) : word;
   };
   // Endings that a word of the same sense may have: install, installation; not grade, gradient.
-  const ENDINGS = "(?:['’]?s|e[sdr]?|ers|en|ings?|y|ies|i|ed|d|r|rs|t|ions?|ations?|ators?|ors?|als?|ally|ives?|able|ability|ity|ness|ments?|at(?:e[sdr]?|ing|ive)|ly|ic|ful|less|iers?|ous|ously)?";
+  const ENDINGS = "(?:['’]?s|e[sdr]?|ers|en|ings?|y|ies|i|ed|d|r|rs|t|ions?|ations?|ators?|ors?|al(?:s|ly)?|ives?|able|ability|ity|ness|ments?|at(?:e[sdr]?|ing|ive)|ly|ic|ful|less|iers?|ous|ously)?";
   const ASKING = ("what which who whom whose how why when where can could may do does did is are am i my me we you your it its there "
     + "should would will much many long often tell explain meaning mean means difference between about use using get need want work works vs versus").split(" ");
   const stems = text => ` ${split(text).map(stem).join(" ")} `;

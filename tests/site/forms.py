@@ -24,7 +24,8 @@ SLIDES = """count => {
       }
     }
     if (stage.children.length < 2) found.push(`slide ${number} is empty`);
-    if (stage.style.zoom < 0.55) found.push(`slide ${number} is too full: zoom ${stage.style.zoom}`);
+    const { zoom } = stage.style;
+    if (zoom < 0.55) found.push(`slide ${number} is too full: zoom ${zoom}`);
     const outer = ".cell_output, figure, .pst-scrollable-table-container, :scope > table";
     const pictures = [...stage.querySelectorAll(outer)].filter(e => !e.parentElement.closest(outer));
     if (pictures.length > 1) found.push(`slide ${number} has ${pictures.length} pictures`);
