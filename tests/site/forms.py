@@ -27,7 +27,8 @@ SLIDES = """count => {
     const { zoom } = stage.style;
     if (zoom < 0.55) found.push(`slide ${number} is too full: zoom ${zoom}`);
     const outer = ".cell_output, figure, .pst-scrollable-table-container, :scope > table";
-    const pictures = [...stage.querySelectorAll(outer)].filter(e => !e.parentElement.closest(outer));
+    const all = [...stage.querySelectorAll(outer)];
+    const pictures = all.filter(e => !e.parentElement.closest(outer));
     if (pictures.length > 1) found.push(`slide ${number} has ${pictures.length} pictures`);
     const text = stage.textContent.trim();
     if (texts.has(text)) found.push(`slide ${number} repeats another one`);
