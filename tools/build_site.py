@@ -39,6 +39,10 @@ ICON = re.compile(
     r'("?[\w-]+"?:\[\d+,\d+,\[[^\]]*\],)"[0-9a-f]+",(?:"[^"]*"|\["[^"]*","[^"]*"\])\],?'
 )
 
+TABLE = '<table class="fedlab-table">'
+SEEN = ("text/html", "image/png", "image/svg+xml", "text/latex", "text/markdown", "text/plain")
+CHECK = re.compile(r"\s*(assert\b|tell\()")
+
 
 class SiteError(RuntimeError):
     """The site did not build; the message holds the builder's warnings."""
@@ -101,12 +105,53 @@ def trim_icons(site: Path) -> None:
         source_map.unlink()
 
 
-def staged(notebook: NotebookNode) -> NotebookNode:
-    """The notebook as pages are made from it: the cells of solutions folded, and each widget
-    followed by its table, for readers without scripts.
+def number_tables(notebook: NotebookNode, number: str) -> None:
+    """ "Table 4.1" before the caption of chapter 4's first table, and so on."""
+    count = 0
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            text = output.get("data", {}).get("text/html", "")
+            if text.startswith(TABLE):
+                count += 1
+                name = f'<span class="caption-number">Table {number}{count} </span>'
+                output["data"]["text/html"] = text.replace("<caption>", f"<caption>{name}", 1)
+
+
+def prompt(cell: NotebookNode) -> str:
+    """What a folded cell says of itself: it has run, or the page would not have been built."""
+    shows = any({*output.get("data", {})} & {*SEEN} for output in cell.outputs)
+    checks = [line for line in cell.source.splitlines() if CHECK.match(line)]
+    if checks and not shows:
+        return "Check passed" if len(checks) == 1 else f"{len(checks)} checks passed"
+    return "How this is made" if shows else "How this is computed"
+
+
+def mark_pictures(site: Path) -> None:
+    """Figures that hold pixels keep their colours in the dark; line drawings are turned dark."""
+    drawn = (site / "_images").glob("*.svg")
+    held = [path.name for path in drawn if "<image" in path.read_text(encoding="utf-8")]
+    held += [path.name for path in (site / "_images").glob("*") if path.suffix in (".png", ".jpg")]
+    if not held:
+        return
+    image = re.compile(rf'<img (?=[^>]*_images/(?:{"|".join(map(re.escape, held))})")')
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        marked = image.sub('<img data-pixels="" ', text)
+        if marked != text:
+            page.write_text(marked, encoding="utf-8", newline="\n")
+
+
+def staged(notebook: NotebookNode, number: str = "") -> NotebookNode:
+    """The notebook as pages are made from it: tables numbered as figures are, folded cells saying
+    what they hold, the cells of solutions folded, and each widget followed by its table, for
+    readers without scripts.
 
     A page shows one form of an output only, and prefers the widget; its host hides the table.
     """
+    number_tables(notebook, number)
+    for cell in notebook.cells:
+        if "hide-input" in cell.metadata.get("tags", []):
+            cell.metadata.setdefault("mystnb", {})["code_prompt_show"] = prompt(cell)
     for index in reading.solution_cells(notebook.cells):
         metadata = notebook.cells[index].metadata
         metadata["tags"] = [*metadata.get("tags", []), "hide-cell"]
@@ -133,7 +178,8 @@ def stage(notebooks: Sequence[Path], folder: Path, repository: str | None) -> No
         shutil.copy(root / name, folder)
     shutil.copytree(root / "book", folder / "book")
     for path in notebooks:
-        text = chapters.serialise(staged(nbformat.read(path, as_version=4)))
+        whole = nbformat.read(path, as_version=4)
+        text = chapters.serialise(staged(whole, reading.number(path.stem)))
         chapters.write_atomic(folder / "notebooks" / path.name, text)
     vendor_mathjax(folder / "book" / "_static" / "vendor" / "mathjax")
 
@@ -175,6 +221,7 @@ def build(
         chapters.write_atomic(site / "_sources" / "notebooks" / path.name, text)
     shutil.copytree(labs.STUDENT, site / "labs", ignore=shutil.ignore_patterns(".*"))
     trim_icons(site)
+    mark_pictures(site)
     downloads.finish(site, browser, whole=whole)
     target.with_suffix(".key").unlink(missing_ok=True)
     shutil.rmtree(target, ignore_errors=True)

@@ -26,6 +26,7 @@ ZIP = """<p>{}: this website. Unpack it anywhere, for instance on a USB stick, a
 <code>index.html</code> in it. It needs no network.</p>"""
 NO_PDF = """<p>This copy was made without PDFs. <code>make site</code> prints them where Chromium or
 Chrome is installed.</p>"""
+BOOK = "<p>{}: the whole book to print, with its solutions and a list of contents.</p>"
 PDF = (
     "<p>In the PDFs for paper, solutions and answers are unfolded; those to hand out are without "
     "them.</p>"
@@ -70,6 +71,8 @@ def list_files(site: Path, text: str) -> None:
     """Write the downloads page with its two lists, of what is on the disk now."""
     whole = site / f"{NAME}.zip"
     book = ZIP.format(link(site, whole, whole.name)) if whole.exists() else NO_ZIP
+    if (printed := pdf.whole(site)).exists():
+        book += BOOK.format(link(site, printed, printed.name))
     for part, html in (("book", book), ("chapters", chapter_part(site))):
         if text.count(PLACE.format(part)) != 1:
             raise ValueError(f"{PAGE} must hold {PLACE.format(part)} once")

@@ -11,7 +11,9 @@ name, and nothing overwrites it once somebody has written into it.
 from __future__ import annotations
 
 import argparse
+import base64
 import hashlib
+import re
 import sys
 import tempfile
 import warnings
@@ -26,6 +28,10 @@ LABS = chapters.NOTEBOOKS / "labs"
 STUDENT = LABS / "student"
 SOLUTIONS = chapters.BUILD / "labs"
 QUIET = Path(__file__).with_name("quiet.py").read_text(encoding="utf-8")
+ANSWERS = chapters.ROOT / "book" / "teaching.md"
+LINES = re.MULTILINE | re.DOTALL
+CHOICE = re.compile(r"(chosen\(\w+, ['\"])([a-z]+)(['\"]\))")
+ITEM = re.compile(r"^(\d+)\. (.*?)(?=^\d+\. |\n\n)", LINES)
 HEAD = '''# Run this cell first. It finds the checks of this sheet, whatever you call the file.
 import json
 import tempfile
@@ -69,7 +75,9 @@ def assign(source: Path) -> tuple[NotebookNode, NotebookNode]:
 
 def tidy(notebook: NotebookNode, stem: str) -> NotebookNode:
     """The same sheet with quiet checks, and ids and metadata that stay from run to run."""
-    tests = {name: hushed(text) for name, text in notebook.metadata["otter"]["tests"].items()}
+    told = reasons(stem)
+    held = notebook.metadata["otter"]["tests"]
+    tests = {name: hushed(text, told.get(name, "")) for name, text in held.items()}
     head = nbformat.v4.new_code_cell(HEAD.replace("NAME", stem))
     head.metadata["jupyter"] = {"source_hidden": True}
     notebook.cells.insert(0, head)
@@ -82,9 +90,36 @@ def tidy(notebook: NotebookNode, stem: str) -> NotebookNode:
     return clean
 
 
-def hushed(test: str) -> str:
-    """A test file of otter-grader whose checks are `quiet`."""
-    return f"{QUIET}\n\n{test}".replace("\ndef test_", "\n@quiet\ndef test_")
+def hushed(test: str, reason: str = "") -> str:
+    """A test file of otter-grader whose checks are `quiet`.
+
+    The key of a question of choice, and the reason that it shows, stand in no plain text.
+    """
+    head = QUIET
+    if CHOICE.search(test):
+        if not reason:
+            raise ValueError(f"a question of choice without its answer in {ANSWERS.name}")
+        coded = base64.b64encode(reason.encode()).decode()
+        head = head.replace('why = ""', f'why = "{coded}"')
+    test = CHOICE.sub(lambda found: f"{found[1]}{mark(found[2])}{found[3]}", test)
+    return f"{head}\n\n{test}".replace("\ndef test_", "\n@quiet\ndef test_")
+
+
+def mark(letters: str) -> str:
+    """What a check compares the letters of an answer with."""
+    return hashlib.sha256(f"lab {letters}".encode()).hexdigest()[:16]
+
+
+def reasons(stem: str) -> dict[str, str]:
+    """What the teachers' page answers to each question of a lab."""
+    part = re.search(
+        rf"^### Lab {int(stem[:2])}\..*?Answers\n(.*?)^:::",
+        ANSWERS.read_text(encoding="utf-8"),
+        LINES,
+    )
+    if not part:
+        raise ValueError(f"{ANSWERS.name} has no answers to lab {stem}")
+    return {f"q{k}": " ".join(text.split()) for k, text in ITEM.findall(part[1] + "\n\n")}
 
 
 def digest(notebook: NotebookNode) -> str:

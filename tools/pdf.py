@@ -1,17 +1,19 @@
-"""Print the chapters of a built site: headless Chromium writes one tagged PDF a chapter."""
+"""Print a built site: headless Chromium writes tagged PDFs of chapters and of the whole book."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
+Piece = dict[str, Any]  # text, style and title of a page
 PATIENCE = 60_000  # ms, for a page to load or to draw
 LOOK = {
     "format": "A4",
@@ -21,6 +23,10 @@ LOOK = {
 PAPER = {"width": 658, "height": 963}  # CSS pixels of what an A4 page leaves between them
 
 STYLE, PREPARE = (Path(__file__).with_suffix(kind) for kind in (".css", ".js"))
+PROGRAM = Path(__file__).with_name("pdf_book.js").read_text(encoding="utf-8").rstrip()
+WHOLE = "who-contributed-what"
+# behind the chapters, the pages that a reader on paper looks things up in
+BACK = ("faq", "methods", "notation", "proofs", "glossary", "bibliography")
 FORMULAS = "async () => { await window.MathJax?.startup?.promise; }"
 HANDOUT = """() => {
   for (const solution of document.querySelectorAll(".solution")) {
@@ -29,7 +35,12 @@ HANDOUT = """() => {
     }
     solution.remove();
   }
-  for (const answer of document.querySelectorAll(".widget-table details")) answer.remove();
+  for (const part of document.querySelectorAll(".widget-table details, .admonition.dropdown")) {
+    part.remove();
+  }
+  // an explorer asks again: its first button puts the veil back
+  const veils = document.querySelectorAll(".fedlab-widget .w-buttons > button:first-child");
+  for (const button of veils) button.click();
 }"""
 FIGURES = """() => [...document.querySelectorAll('script[type$="widget-view+json"]')]
   .every((figure) => figure.nextElementSibling?.textContent)"""
@@ -56,14 +67,40 @@ def place(site: Path, page: Path, solutions: bool = True) -> Path:
     return site / "pdf" / f"{page.stem}{'' if solutions else '_without_solutions'}.pdf"
 
 
-def print_one(browser: Browser, page: Path, target: Path, solutions: bool = True) -> None:
+def whole(site: Path) -> Path:
+    """Where the PDF of the whole book lies."""
+    return site / "pdf" / f"{WHOLE}.pdf"
+
+
+def print_one(browser: Browser, page: Path, target: Path, solutions: bool = True) -> Piece:
     """Open a page from disk, without a network, prepare it for paper, write its PDF.
 
-    Without solutions, the answers of the quiz are left out as well.
+    Without solutions, answers of quiz and explorers are left out as well. Returns what
+    `print_book` binds.
     """
+    own, book = title(page)
+    with opened(browser, page) as tab:
+        if not solutions:
+            tab.evaluate(HANDOUT)
+        piece = prepared(tab)
+        write(tab, target, own, book)
+    return piece
+
+
+def print_book(browser: Browser, page: Path, target: Path, pieces: Sequence[Piece]) -> None:
+    """Write all pieces as one PDF; `page`, any page of the site, lends its style."""
+    _, book = title(page)
+    with opened(browser, page) as tab:
+        tab.evaluate(f"pieces => {PROGRAM}.bind(pieces[0], pieces[1])", [book, list(pieces)])
+        tab.evaluate("() => document.fonts.ready.then(() => true)")
+        write(tab, target, "", book)
+
+
+@contextmanager
+def opened(browser: Browser, page: Path) -> Iterator[Page]:
+    """A page of the site, drawn as for paper; PrintError if it cannot be, or is not printed."""
     from playwright.sync_api import Error
 
-    own, book = title(page)
     context = browser.new_context(viewport=PAPER, color_scheme="light", offline=True)
     context.set_default_timeout(PATIENCE)
     tab = context.new_page()
@@ -73,19 +110,28 @@ def print_one(browser: Browser, page: Path, target: Path, solutions: bool = True
         tab.add_style_tag(path=STYLE)
         tab.evaluate(FORMULAS)
         tab.wait_for_function(FIGURES)
-        if not solutions:
-            tab.evaluate(HANDOUT)
-        tab.evaluate(PREPARE.read_text(encoding="utf-8"))
-        head, foot = LINE.format(left=own, right=book), LINE.format(left="", right=PAGE_NUMBER)
-        tab.pdf(path=target, header_template=head, footer_template=foot, **LOOK)
+        yield tab
     except Error as failed:
         raise PrintError(f"{page.name} did not print: {failed}") from None
     finally:
         context.close()
 
 
+def prepared(tab: Page) -> Piece:
+    """Make an open page fit for paper; what it then holds, for the whole book."""
+    tab.evaluate(f"() => {PROGRAM}.note()")
+    tab.evaluate(PREPARE.read_text(encoding="utf-8"))
+    return dict(tab.evaluate(f"() => {PROGRAM}.gather()"))
+
+
+def write(tab: Page, target: Path, left: str, right: str) -> None:
+    head, foot = LINE.format(left=left, right=right), LINE.format(left="", right=PAGE_NUMBER)
+    tab.pdf(path=target, header_template=head, footer_template=foot, **LOOK)
+
+
 def print_pages(site: Path, pages: Sequence[Path], browser: str) -> None:
-    """Write the PDFs of pages of `notebooks/` into their site, with and without solutions.
+    """Write the PDFs of pages of `notebooks/` into their site, with and without solutions, and
+    one of all of them with the pages of `BACK` behind them.
 
     PrintError if the browser does not start or a page does not print.
     """
@@ -96,7 +142,12 @@ def print_pages(site: Path, pages: Sequence[Path], browser: str) -> None:
             started = driver.chromium.launch(executable_path=browser, args=chromium.QUIET)
         except Error as failed:
             raise PrintError(f"{browser} did not start: {failed}") from None
+        pieces = []
         for page in pages:
-            for solutions in (True, False):
-                print_one(started, page, place(site, page, solutions), solutions)
+            print_one(started, page, place(site, page, solutions=False), solutions=False)
+            pieces.append(print_one(started, page, place(site, page)))
+        for page in filter(Path.exists, (site / "book" / f"{name}.html" for name in BACK)):
+            with opened(started, page) as tab:
+                pieces.append(prepared(tab))
+        print_book(started, pages[0], whole(site), pieces)
         started.close()

@@ -28,6 +28,7 @@ from pybtex.database import Entry, parse_file
 from pybtex.plugin import find_plugin
 
 import chapters
+import followed
 from glued import RECORD, glued
 
 STORED = chapters.BUILD / "stored"
@@ -305,7 +306,24 @@ def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
     first.source = first.source.replace("# ", f"# {number(stem)} ".replace("#  ", "# "), 1)
     title = first.source.splitlines()[0].removeprefix("# ")
     parts[True] = [*opening(title, stem, parts[True]), *parts[True]]
-    return finish(parts[False], whole, stem), finish(parts[True], whole, f"{stem}-solutions")
+    chapter = finish(parts[False], whole, stem)
+    if told := sentences(whole, stem):
+        place = next(k for k, cell in enumerate(chapter.cells) if cell.cell_type == "code")
+        chapter.cells.insert(place, followed.follower(stem))
+        chapter.metadata["sentences"] = told
+    return chapter, finish(parts[True], whole, f"{stem}-solutions")
+
+
+def sentences(whole: NotebookNode, stem: str) -> dict[str, list[list[str]]]:
+    """The sentences of a chapter that hold noted values, by the names of these."""
+    plain, found = Plain(stem, glued(whole)), dict[str, list[list[str]]]()
+    solving = False
+    for cell in whole.cells:
+        for block in blocks(cell.source) if cell.cell_type == "markdown" else ():
+            solving = is_solving(block, solving)
+            for key, sentence in [] if solving else followed.sentences(block.text, plain):
+                found.setdefault(key, []).append(sentence)
+    return found
 
 
 def opening(title: str, stem: str, cells: list[NotebookNode]) -> list[NotebookNode]:
@@ -359,7 +377,8 @@ def compose(source: Path) -> NotebookNode:
             raise chapters.ChapterError(f"{place.name}: missing; {repair}")
         notebook = nbformat.read(place, as_version=4)
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        stored.append([cell for cell in code if cell.source != BEGIN.format(stem=source.stem)])
+        added = [text.format(stem=source.stem) for text in (BEGIN, followed.FOLLOW)]
+        stored.append([cell for cell in code if cell.source not in added])
         widgets = notebook.metadata.get("widgets", {}).get(chapters.WIDGET_STATE)
         state |= widgets["state"] if widgets else {}
     solving = solution_cells(whole.cells)

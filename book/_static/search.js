@@ -15,9 +15,13 @@ document.addEventListener("DOMContentLoaded", () => {
     while (end < word.length && root[end] === word[end]) end++;
     return end > 3 ? word.slice(0, end) : word;
   };
+  // Endings that a word of the same sense may have: install, installation; not grade, gradient.
+  const ENDINGS = "(?:['’]?s|e[sdr]?|ers|en|ings?|y|ies|i|ed|d|r|rs|t|ions?|ations?|ators?|ors?|al(?:s|ly)?|ives?|able|ability|ity|ness|ments?|at(?:e[sdr]?|ing|ive)|ly|ic|ful|less|iers?|ous|ously)?";
+  const ASKING = ("what which who whom whose how why when where can could may do does did is are am i my me we you your it its there "
+    + "should would will much many long often tell explain meaning mean means difference between about use using get need want work works vs versus").split(" ");
   const stems = text => ` ${split(text).map(stem).join(" ")} `;
   const pattern = phrases => new RegExp(`(?<![\\p{L}\\p{N}])(?:${phrases.map(phrase => split(phrase)
-    .map(word => word.length > 3 ? `${stem(word)}[\\p{L}\\p{N}_]*` : `${word}s?(?![\\p{L}\\p{N}])`)
+    .map(word => word.length > 3 ? `${stem(word)}${ENDINGS}(?![\\p{L}\\p{N}])` : `${word}s?(?![\\p{L}\\p{N}])`)
     .join("[\\s_-]+")).join("|")})`, "giu");
 
   /* The ideas of a query: known phrases with all that means the same, then single words. */
@@ -31,7 +35,8 @@ document.addEventListener("DOMContentLoaded", () => {
       idea(phrase, group);
     }
     const words = split(query).filter(word => rest.includes(` ${stem(word)} `));
-    const kept = words.filter(word => !stopwords.includes(word));
+    const said = words.filter(word => !stopwords.includes(word)), telling = said.filter(word => !ASKING.includes(word));
+    const kept = telling.length || found.length ? telling : said;
     for (const word of kept.length || found.length ? kept : words) idea(word, [word]);
     return found;
   };
@@ -45,7 +50,9 @@ document.addEventListener("DOMContentLoaded", () => {
       + (anchor ? 0 : 4 * Math.min(count(title, own), 1))
       + 2 * Math.min(count(heading, any), 1) + 10 * share;
   };
-  const place = (page, title, query) => page !== REFERENCE || title === query.trim() ? 1 : 0.6;
+  // The reference comes first for who writes a name of the package, with its case or underscore.
+  const place = (page, title, query) => page !== REFERENCE || title === query.trim() && /[_A-Z(]/.test(title) ? 1 : 0.6;
+  const asks = (title, query) => split(query).length > 1 && stems(title).includes(stems(query)) ? 15 : 0;
   const search = (wanted, query) => {
     const found = [];
     for (const [page, pieces] of Object.entries(SEARCH_TEXTS.pages)) {
@@ -53,7 +60,7 @@ document.addEventListener("DOMContentLoaded", () => {
       for (const piece of pieces) {
         const each = wanted.map(idea => worth(idea, piece, heading));
         const here = wanted.filter(({ any }) => count(`${piece[1]} ${piece[2]}`, any)).length;
-        if (here) found.push({ page, heading, piece, here, score: each.reduce((a, b) => a + b, 0) * place(page, piece[1], query) });
+        if (here) found.push({ page, heading, piece, here, score: (asks(piece[1], query) + each.reduce((a, b) => a + b, 0)) * place(page, piece[1], query) });
       }
     }
     const most = Math.max(0, ...found.map(({ here }) => here)), seen = {};

@@ -1,32 +1,85 @@
-/* A chapter as slides: the page's own headings, first sentences, steps, equations, figures, tables, explorers and
-   exercises, one after another. Nothing is copied: a slide borrows its parts from the page and gives them back, so numbers
-   are the page's and explorers work. Prose, code and solutions stay on the page. Works from disk. */
+/* A chapter as slides, at most 25: its question, its aims, then for each section one idea with one picture: a figure, a
+   table, an explorer, or a step with its equation. Parts are borrowed from the page and given back, so numbers are the
+   page's and explorers work; only a long paragraph is copied, as far as its first sentences. N shows what the page says
+   beside the picture, for who speaks. Works from disk. */
 document.addEventListener("DOMContentLoaded", () => {
   const article = document.querySelector("article.bd-article");
   const bar = document.querySelector(".article-header-buttons");
   if (!bar || !article?.querySelector(".cell")) return;
-  const telling = (output) => output && (output.querySelector("img, table, script[type*='widget-view']") || output.textContent.trim().includes("\n"));
+  const MOST = 25, SHORT = 240, LINES = 9;
+  const PICTURE = "img, table, svg.w-chart, script[type*='widget-view']", LEFT_OUT = /^[\d. ]*(Quiz|References)/;
+  const words = (node) => node.textContent.trim();
+
+  /* The first sentences of a paragraph: all of a short one. */
+  const begin = (paragraph) => {
+    if (!paragraph || words(paragraph).length <= SHORT * 1.4) return paragraph;
+    const copy = paragraph.cloneNode(true);
+    let length = 0, full = false;
+    for (const node of [...copy.childNodes]) {
+      if (full) { node.remove(); continue; }
+      const end = node.nodeType === 3 ? node.data.slice(Math.max(0, SHORT / 2 - length)).search(/[.?!:](\s|$)/) : -1;
+      const at = Math.max(0, SHORT / 2 - length) + end + 1;
+      if (end >= 0 && length + at >= SHORT / 2) { node.data = node.data.slice(0, at); full = true; }
+      length += node.textContent.length;
+    }
+    return full ? copy : paragraph;
+  };
+  /* A cell's output, behind its code if that stands open and is short. */
+  const cell = (part) => {
+    const output = part.querySelector(".cell_output"), input = part.querySelector(":scope > .cell_input");
+    const lines = input ? words(input).split("\n").length : 99;
+    return lines <= LINES ? [input, output] : [output];
+  };
+  const near = (part, way) => {
+    for (let other = part[way]; other; other = other[way]) {
+      if (other.matches("p")) return other;
+      if (other.matches(".cell, h1, h2, h3, section")) return null;
+    }
+    return null;
+  };
 
   const collect = () => {
-    const slides = [];
+    const found = [];
     for (const heading of article.querySelectorAll("h1, h2, h3")) {
+      if (heading.closest(".admonition, .cell_output") || LEFT_OUT.test(words(heading))) continue;
       const parts = [...heading.parentElement.children].filter((part) => part !== heading && part.tagName !== "SECTION");
-      if (heading.closest(".admonition, .cell_output")) continue;
-      const slide = (...nodes) => slides.push({ title: heading.cloneNode(true), nodes: nodes.filter(Boolean) });
-      const lists = parts.filter((part) => part.matches("ul, ol"));
-      slide(parts.find((part) => part.matches("p")), ...lists);
-      let step = null;
+      // worth: 0 stands always, larger numbers give way first
+      const slide = (worth, notes, ...nodes) => {
+        const kept = nodes.filter(Boolean);
+        if (kept.length) found.push({ worth, title: heading.cloneNode(true), nodes: kept, notes });
+      };
+      const texts = parts.filter((part) => part.matches("p"));
+      let step = null, pictures = 0, steps = 0;
+      if (heading.tagName === "H1") {
+        slide(0, null, begin(texts[0]), parts.find((part) => part.matches("figure")));
+        for (const text of texts.slice(1)) if (text.querySelector("strong")?.textContent.startsWith("You will")) slide(0, null, text);
+        pictures = 1;
+      } else if (/^[\d. ]*Summary/.test(words(heading))) slide(0, null, parts.find((part) => part.matches("ul, ol")) ?? begin(texts[0]));
+      else if (/^[\d. ]*Exercises/.test(words(heading))) {
+        slide(0, null, parts.find((part) => part.matches(".exercise")));
+        continue;
+      }
+      const used = new Set(found.flatMap(({ nodes }) => nodes));
+      const said = (part) => { const text = near(part, "previousElementSibling"); return !text || used.has(text) ? null : (used.add(text), begin(text)); };
       for (const part of parts) {
-        if (part.matches("p") && part.firstElementChild?.matches("strong") && /^Step/.test(part.textContent)) step = part;
-        else if (part.matches("div.math")) { slide(step, part); step = null; }
-        else if (part.matches(".cell")) {
-          const said = part.previousElementSibling, output = part.querySelector(".cell_output");
-          if (telling(output)) slide(said.matches("p") && said, output);
-        }
-        else if (part.matches("figure, table, .pst-scrollable-table-container, .admonition, .proof") && !part.matches(".solution, .dropdown")) slide(part);
+        if (used.has(part)) continue;
+        if (part.matches("p") && part.firstElementChild?.matches("strong") && /^Step/.test(words(part))) step = part;
+        else if (part.matches("div.math") && step && !used.has(step)) {
+          slide(3 + steps++ / 10, near(part, "nextElementSibling"), begin(step), part);
+          used.add(step);
+          step = null;
+        } else if (part.matches(".cell") && part.querySelector(".cell_output")?.querySelector(PICTURE)) {
+          const explorer = part.querySelector("script[type*='widget-view']");
+          slide(explorer ? 0 : 1 + pictures++, near(part, "nextElementSibling"), said(part), ...cell(part));
+        } else if (part.matches("figure, table, .pst-scrollable-table-container")) slide(1 + pictures++, near(part, "nextElementSibling"), said(part), part);
+      }
+      if (!found.some(({ title }) => words(title) === words(heading))) {
+        const shown = parts.find((part) => part.matches(".cell") && part.querySelector(".cell_output")?.textContent.trim());
+        slide(4, null, begin(texts[0]), ...(shown ? cell(shown) : [parts.find((part) => part.matches("div.math, ul, ol"))]));
       }
     }
-    return slides;
+    const kept = new Set([...found].sort((a, b) => a.worth - b.worth).slice(0, MOST));
+    return found.filter((slide) => kept.has(slide));
   };
 
   const stage = Object.assign(document.createElement("div"), { id: "slides", hidden: true });
@@ -36,7 +89,7 @@ document.addEventListener("DOMContentLoaded", () => {
   stage.setAttribute("aria-label", "Slides");
   const body = stage.firstElementChild, count = stage.querySelector("output");
   const [back, next, leave] = stage.querySelectorAll("button");
-  let slides = [], at = 0, places = [];
+  let slides = [], at = 0, places = [], speaking = false;
 
   const giveBack = () => {
     for (const [mark, node] of places) mark.replaceWith(node);
@@ -46,9 +99,10 @@ document.addEventListener("DOMContentLoaded", () => {
   const show = (wanted) => {
     giveBack();
     at = Math.max(0, Math.min(wanted, slides.length - 1));
-    const { title, nodes } = slides[at];
-    places = nodes.map((node) => { const mark = document.createComment("on a slide"); node.replaceWith(mark); return [mark, node]; });
+    const { title, nodes, notes } = slides[at];
+    places = nodes.filter((node) => node.isConnected).map((node) => { const mark = document.createComment("on a slide"); node.replaceWith(mark); return [mark, node]; });
     body.append(title, ...nodes);
+    if (speaking) body.append(Object.assign(document.createElement("aside"), { innerHTML: notes?.innerHTML ?? "No note: the page shows no sentence here." }));
     body.style.zoom = 1;
     body.style.zoom = Math.max(0.5, Math.min(1, body.clientHeight / body.scrollHeight, body.clientWidth / body.scrollWidth));
     count.textContent = `${at + 1} of ${slides.length}`;
@@ -82,6 +136,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("keydown", (event) => {
     if (stage.hidden || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "Escape") stop();
+    else if (event.key === "n") { speaking = !speaking; show(at); }
     else if (event.key in STEPS && !event.target.closest("input, select, textarea, [role=slider], .jupyter-widgets")) {
       event.preventDefault();
       show(at + STEPS[event.key]);

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping
 
 from .. import checks
 
+# a number, perhaps with a sign, an interval or a unit behind it, or nothing
+NUMBER = re.compile(r"[-+±<>≥≤~≈−]? ?(\d|\.\d|nan|inf)|[-–—]?$")
 Cells = Mapping[str, object]
 
 
@@ -28,7 +31,10 @@ class Table:
         return "\n".join([*printed, "", self.caption])
 
     def _repr_html_(self) -> str:
-        heads = [f'<th scope="col">{html.escape(name)}</th>' for name in self.header]
+        heads = [
+            f'<th scope="col"{self._side(column)}>{html.escape(name)}</th>'
+            for column, name in enumerate(self.header, start=-1)
+        ]
         body = "\n".join(self._html_row(place) for place in range(len(self.rows)))
         return (
             f'<table class="fedlab-table">\n<caption>{html.escape(self.caption)}</caption>\n'
@@ -42,8 +48,13 @@ class Table:
             escaped = html.escape(cell)
             is_best = (place, column) in self.best
             content = f"<strong>{escaped}</strong>" if is_best else escaped
-            html_cells.append(f'<td style="text-align: right">{content}</td>')
+            html_cells.append(f"<td{self._side(column)}>{content}</td>")
         return f"<tr>{''.join(html_cells)}</tr>"
+
+    def _side(self, column: int) -> str:
+        """Numbers stand under each other at the right; words, as the rows' names, at the left."""
+        words = column < 0 or any(not NUMBER.match(cells[column + 1]) for cells in self.rows)
+        return f' style="text-align: {"left" if words else "right"}"'
 
 
 def table(

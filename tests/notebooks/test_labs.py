@@ -2,12 +2,15 @@
 
 import ast
 import contextlib
+import importlib.util
 import io
 import re
+import warnings
 from functools import cache
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 import torch
 from helpers import unless_passed
@@ -141,6 +144,7 @@ def test_only_right_answers_pass_and_no_failure_says_them(source, tmp_path):
         assert failed == []
         assert all(right.values()), "a question without an answer of its own"
         wrong_answers_fail(student, solution, names, right)
+        assert other_forms_pass(solution, names, right) >= 6
         untouched_sheet_passes_nothing(student, right, tmp_path)
 
 
@@ -149,6 +153,95 @@ def wrong_answers_fail(student, solution, names, right):
     results = checked(spoilt, solution)
     assert [q for q, result in results.items() if result.passed_all] == []
     assert leaks(student, results, right) == []
+
+
+def forms(value):
+    """Sensible ways to write the same answer, and how a miss is written in each of them."""
+    if isinstance(value, bool) or callable(value):
+        return []
+    if isinstance(value, set) and all(isinstance(x, str) and len(x) == 1 for x in value):
+        return [*letters(value), *letters({chr(ord(x) + 1) for x in value})]
+    if isinstance(value, str) and len(value) == 1:
+        miss = chr(ord(value) + 1)
+        return [f(x) for x in (value, miss) for f in (str.upper, "({})".format, "{}.".format)]
+    if isinstance(value, int):
+        return [f(x) for x in (value, 3 * value + 7) for f in (str, float, torch.tensor, np.int64)]
+    if isinstance(value, float):
+        found = [f(x) for x in (value, value + 0.3) for f in (repr, np.float64, torch.tensor)]
+        return [float(x) if isinstance(x, torch.Tensor) and x.item() != value else x for x in found]
+    if isinstance(value, (list, tuple)) and value and all(type(x) in (int, float) for x in value):
+        near = (
+            [*value[:-1], value[-1] + 1] if len(value) < 2 else [value[0], value[1] + 9, *value[2:]]
+        )
+        return [f(x) for x in ([*value], near) for f in (tuple, np.array, lambda x: [*map(str, x)])]
+    return []
+
+
+def letters(value):
+    """A set of letters, in other forms."""
+    found = sorted(value)
+    return [found, ", ".join(found), "".join(found).upper(), " and ".join(f"({x})" for x in found)]
+
+
+def other_forms_pass(solution, names, right):
+    """How many forms of right answers were tried, and passed; as many misses were refused."""
+    count = 0
+    for question, given in right.items():
+        for name, value in given.items():
+            both = forms(value)
+            half = len(both) // 2
+            for form, miss in zip(both[:half], both[half:], strict=True):
+                result = check(solution, question, names | {name: form})
+                assert result.passed_all, f"{question}: {name} = {form!r} is refused: {result}"
+                refused = check(solution, question, names | {name: miss})
+                assert not refused.passed_all, f"{question}: {name} = {miss!r} passes"
+                assert "Error at line" not in refused._repr_html_()
+                count += 1
+    return count
+
+
+def check(solution, question, names):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return names["grader"].check(question, global_env=names)
+
+
+def exception_test():
+    """The grader's module, which warns when it is imported outside a sheet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module("otter.test_files.exception_test")
+
+
+def test_a_question_of_choice_counts_tries_and_is_then_explained(tmp_path, monkeypatch):
+    monkeypatch.setattr(exception_test().ExceptionTestFile, "tried", {}, raising=False)
+    student, _ = assigned("04_cgsv")
+    names = run(nbformat.from_dict({**student, "cells": student.cells[:1]}), tmp_path)
+    answers = ["ab", "AB", {"b", "c"}, "ad", "ac"]
+    seen = [check(student, "q8", names | {"wrong": answer})._repr_html_() for answer in answers]
+    assert ["1 of 3 tries" in text for text in seen] == [True, True, False, False, False]
+    assert "2 of 3 tries" in seen[2]
+    assert ["echoes the majority" in text for text in seen] == [False, False, False, True, True]
+    assert "passed" in seen[4]
+
+
+def test_a_hint_waits_for_an_answer_and_to_be_asked(tmp_path):
+    student, _ = assigned("04_cgsv")
+    names = run(nbformat.from_dict({**student, "cells": student.cells[:1]}), tmp_path)
+    untouched, tried = (
+        check(student, "q4", names | {"mean_cosine": answer})._repr_html_() for answer in (..., 0.3)
+    )
+    assert "not answered yet" in untouched
+    assert "Look at" not in untouched
+    assert "<details><summary>A hint</summary>Look at" in tried
+    assert not any(word in tried for word in ("raise", "NotYet", "line", "Traceback"))
+
+
+def test_no_key_of_a_choice_stands_in_a_sheet():
+    for source in SOURCES:
+        tests = sheet(source.stem).metadata["otter"]["tests"].values()
+        keys = re.findall(r"chosen\(\w+, '([^']+)'\)", " ".join(tests))
+        assert len(keys) == 1, source.stem
+        assert all(len(key) == 16 for key in keys)
 
 
 def untouched_sheet_passes_nothing(student, right, folder):
@@ -164,12 +257,17 @@ def untouched_sheet_passes_nothing(student, right, folder):
 
 
 def test_loud_checks_are_caught(monkeypatch, tmp_path):
-    monkeypatch.setattr(labs, "hushed", lambda test: test)
+    fresh = importlib.util.module_from_spec(exception_test().__spec__)
+    fresh.__spec__.loader.exec_module(fresh)
+    quieted, loud = exception_test().ExceptionTestFile, fresh.ExceptionTestFile
+    for name in ("_generate_error_message", "_repr_html_"):  # earlier tests have quieted them
+        monkeypatch.setattr(quieted, name, getattr(loud, name))
+    monkeypatch.setattr(labs, "hushed", lambda test, reason: test)
     student, solution = labs.assign(labs.LABS / "04_cgsv.md")
     names = run(solution, tmp_path)
     right = answers(student, names)
     spoilt = names | {n: wrong(v) for given in right.values() for n, v in given.items()}
-    assert {"q4", "q8"} <= {q for q, _ in leaks(student, checked(spoilt, student), right)}
+    assert {"q4"} <= {q for q, _ in leaks(student, checked(spoilt, student), right)}
 
 
 def test_a_sheet_may_be_renamed_while_it_is_open(tmp_path):

@@ -13,7 +13,8 @@ import pdf
 SLIDES = """count => {
   const stage = document.querySelector("#slides > .bd-article"), found = [];
   const said = () => document.querySelector("#slides > p output").innerText;
-  let parts = 0, drawn = 0;
+  const texts = new Set();
+  let parts = 0, drawn = 0, code = 0, aims = 0;
   for (let number = 1; number <= count; number++) {
     const edge = stage.getBoundingClientRect().right + 1;
     if (said() !== `${number} of ${count}`) found.push(`slide ${number} says ${said()}`);
@@ -22,13 +23,25 @@ SLIDES = """count => {
         found.push(`slide ${number} cuts ${part.textContent.slice(0, 60) || part.src}`);
       }
     }
-    if (!stage.children.length) found.push(`slide ${number} is empty`);
+    if (stage.children.length < 2) found.push(`slide ${number} is empty`);
+    const { zoom } = stage.style;
+    if (zoom < 0.55) found.push(`slide ${number} is too full: zoom ${zoom}`);
+    const outer = ".cell_output, figure, .pst-scrollable-table-container, :scope > table";
+    const all = [...stage.querySelectorAll(outer)];
+    const pictures = all.filter(e => !e.parentElement.closest(outer));
+    if (pictures.length > 1) found.push(`slide ${number} has ${pictures.length} pictures`);
+    const text = stage.textContent.trim();
+    if (texts.has(text)) found.push(`slide ${number} repeats another one`);
+    texts.add(text);
+    code += stage.querySelectorAll(".cell_input").length;
+    aims += text.includes("You will be able to");
     parts += stage.children.length;
     drawn += stage.querySelectorAll("img, script[type*='widget-view']").length;
     const press = { key: "PageDown", bubbles: true, cancelable: true };
     document.activeElement.dispatchEvent(new KeyboardEvent("keydown", press));
   }
   if (parts <= count || drawn < 3) found.push(`${count} slides, ${parts} parts, ${drawn} figures`);
+  if (!code || aims !== 1) found.push(`${code} slides with code, ${aims} with the chapter's aims`);
   return found;
 }"""
 WHOLE = "() => document.querySelector('article.bd-article').innerText"
@@ -43,7 +56,7 @@ def slides(page: Page) -> list[str]:
     page.keyboard.press("PageUp")
     found = page.evaluate(SLIDES, count)
     page.keyboard.press("Escape")
-    found += [f"{count} slides"] if count < 20 else []
+    found += [] if 12 <= count <= 25 else [f"{count} slides"]
     return found + (["slides leave the page another one"] if page.evaluate(WHOLE) != before else [])
 
 

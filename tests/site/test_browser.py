@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 import yaml
@@ -145,44 +144,6 @@ def test_page_is_sound(open_page, site, page):
 SCROLLS = """() => [...document.querySelectorAll("article :is(pre, dl, .arguments)")]
   .filter(e => e.scrollWidth > e.clientWidth + 1)
   .map(e => `too wide: ${e.innerText.slice(0, 60)}`)"""
-
-# what readers type, and where the first hit leads
-SOUGHT = {
-    "GPU": "faq.html#do-i-need-a-gpu-does-cuda-work",
-    "CUDA": "faq.html#do-i-need-a-gpu-does-cuda-work",
-    "license": "faq.html#which-licence",
-    "free rider": "glossary.html#term-free-rider",
-    "Krum": "faq.html#is-this-byzantine-robustness-as-with-krum-the-median-or-trimmed-means",
-    "own model": "faq.html#my-own-model",
-    "pandas": "faq.html#can-i-have-results-as-a-pandas-table",
-    "install": "faq.html#how-do-i-install-it",
-    "malicious client": "faq.html#a-score-is-negative-is-the-client-malicious",
-    "Shapley": "notebooks/02_shapley_theory.html",
-    "round_game": "api.html#fedlab_mini.games.training_games.round_game",
-}
-
-
-def test_search_finds_what_readers_type(open_page, site):
-    opened = open_page(address(site, "search"))
-    for sought, place in SOUGHT.items():
-        opened.goto(address(site, "search") + f"?q={quote(sought)}")
-        hit = opened.locator("#search-results li").first
-        hit.wait_for()
-        link = hit.locator("a").get_attribute("href")
-        assert link.endswith(place), f"{sought}: {link}"
-        words = [word.lower() for word in hit.locator("p.context mark").all_inner_texts()]
-        assert words, f"{sought}: no excerpt"
-        page, _, anchor = link.partition("#")
-        assert f'id="{anchor}"' in (site / page).read_text(encoding="utf-8") + 'id=""'
-        assert opened.faults == []
-
-
-def test_search_without_a_hit_says_so(open_page, site):
-    opened = open_page(address(site, "search") + "?q=zzyzx")
-    status = opened.locator("#search-results [role=status]")
-    status.wait_for()
-    assert "No page has these words" in status.inner_text()
-    assert opened.faults == []
 
 
 def test_copy_buttons_are_a_stop_a_section_and_arrows_go_on(open_page, site):

@@ -77,6 +77,8 @@ SEEN = """() => {
     open: all("details[open]").length,
     folded: all(".jp-InputPlaceholder").length,
     errors: all(".jp-OutputArea-output.jp-mod-error").length,
+    cut: all(".jupyter-widgets-disconnected")
+      .filter(e => getComputedStyle(e, "::before").content !== "none").length,
     hidden: all(".jp-OutputArea-output").filter(e => e.innerText.startsWith("<Figure")).length,
   };
 }"""
@@ -157,6 +159,7 @@ def reads_right(desk, source, stored):
     assert "$$" not in seen["text"]
     assert "Solution of exercise" not in seen["text"]
     assert seen["formulas"][0] > 10
+    assert seen["cut"] == 0, "a widget under JupyterLab's sign of a broken link"
     assert seen["formulas"][1] == seen["open"] == seen["errors"] == seen["hidden"] == 0
     assert seen["folded"] == sum("jupyter" in cell.metadata for cell in stored)
     assert desk.get_by_text("Jupyter news").count() == 0

@@ -5,14 +5,18 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import paper_text
 import pytest
+from helpers import unless_passed
 
+import chapters
 import downloads
 import pdf
 
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>1. One</title><style>
 .a {color: #111} .b {color: #933} .toggle-hidden > * {display: none}</style></head>
-<body><h1>One</h1><details><summary>1.</summary>deep</details>
+<body><article class="bd-article"><h1>One<a class="headerlink" href="#">#</a></h1>
+<details><summary>1.</summary>deep</details>
 <div class="admonition dropdown solution toggle-hidden"><p>wanted</p></div>
 <pre><span class="a">one</span> <span class="b">two</span> <span class="a">three</span></pre>
 <a id="out" href="other.html">away</a> <a id="in" href="#here">here</a>
@@ -21,7 +25,8 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>1. O
 <div class="cell_output"><script type="application/vnd.jupyter.widget-view+json">{}</script>
 <div id="quiz">?</div>
 <div hidden><div class="widget-table" hidden><details>answer</details></div></div></div>
-</body></html>"""
+<a id="next" href="02_two.html#there">on</a> <p id="there">goal of a link</p>
+</article></body></html>"""
 
 pytestmark = pytest.mark.browser
 
@@ -83,6 +88,73 @@ def test_a_browser_that_does_not_start_is_named(pages):
     print_pages = partial(pdf.print_pages, pages[0].parents[1], pages, "/nowhere/chromium")
     with ThreadPoolExecutor(1) as other, pytest.raises(pdf.PrintError, match="did not start"):
         other.submit(print_pages).result()  # away from the thread of the tests' own browser
+
+
+def test_pages_are_bound_into_a_book(browser, pages, tmp_path):
+    """A title, a list of contents, every page; links between pages stay inside the file."""
+    pieces = [pdf.print_one(browser, page, tmp_path / f"{page.stem}.pdf") for page in pages]
+    target = tmp_path / "book.pdf"
+    pdf.print_book(browser, pages[0], target, pieces)
+    said = paper_text.words(target)
+    assert said.count("wanted") == said.count("goalofalink") == 2
+    assert paper_text.pages(target) == 3
+    found = target.read_bytes()
+    for name in (b"01_one--top", b"02_two--top", b"02_two--there"):
+        assert re.search(rb"/Dest ?/" + name, found), f"no link leads to {name}"
+    assert b"file:" not in found
+
+
+ANSWERS = """() => [...document.querySelectorAll(
+  ".admonition.dropdown p:not(.admonition-title), .widget-table details"
+)].filter(e => !e.closest(".exercise") && !e.querySelector("mjx-container, .math"))
+  .map(e => e.textContent.replace("and?", "")).filter(text => text.length > 40)"""
+
+
+def stands(text: str, page: str) -> bool:
+    """Whether a text, or one of its halves, stands there: it may go over the end of a page."""
+    half = len(text) // 2
+    return text[:half] in page or text[half:] in page
+
+
+STEMS = [source.stem for source in chapters.numbered()]
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_a_hand_out_holds_no_answer_and_the_book_all(site, browser, tmp_path, stem):
+    page = site / "notebooks" / f"{stem}.html"
+    by = [page, Path(__file__), *Path(pdf.__file__).parent.glob("pdf*")]
+    static = [site / "_static" / name for name in ("book.css", "book.js", "afm-host.js")]
+    with unless_passed(f"pdf/{stem}", [*by, *static]):
+        full, handout = tmp_path / "full.pdf", tmp_path / "handout.pdf"
+        pdf.print_one(browser, page, full)
+        pdf.print_one(browser, page, handout, solutions=False)
+        said, handed = paper_text.words(full), paper_text.words(handout)
+        tab = browser.new_page()
+        tab.goto(page.as_uri())
+        answers = [paper_text.bare(text) for text in tab.evaluate(ANSWERS)]
+        exercises = tab.locator(".exercise .admonition-title").all_text_contents()
+        tab.close()
+        assert len(answers) > 20, "the page gives too few answers to try"
+        assert [text for text in answers if not stands(text, said)] == []
+        assert [text for text in answers if stands(text, handed)] == []
+        assert "Thetruthis" not in handed, "an explorer is revealed"
+        assert "Solutionto" in said
+        assert "Solutionto" not in handed
+        assert len(exercises) >= 4
+        assert [text for text in exercises if paper_text.bare(text) not in handed] == []
+
+
+# What no page break may cross stays below two fifths of a page, except pictures and explorers.
+WHOLE = """() => [...document.querySelectorAll("article *")]
+  .filter(e => getComputedStyle(e).breakInside.startsWith("avoid") && !e.closest(".fedlab-widget")
+    && !e.matches("figure, img, figure *, .picture") && e.getBoundingClientRect().height > 385)
+  .map(e => e.outerHTML.slice(0, 90))"""
+
+
+def test_pages_are_not_left_half_empty(site, browser):
+    with pdf.opened(browser, site / "notebooks" / f"{STEMS[5]}.html") as tab:
+        pdf.prepared(tab)
+        assert tab.evaluate(WHOLE) == []
 
 
 def test_a_chapter_of_the_site_prints_whole(site, browser, tmp_path):

@@ -17,7 +17,7 @@ SOUND = f"""<!doctype html>
 pre {{ overflow-x: auto; mask-image: linear-gradient(to left, transparent, #000 3rem) }}
 body {{ color: #222; background: #fff }}
 [data-theme=dark] body {{ color: #eee; background: #111 }}
-[data-theme=dark] img {{ background: #fff }}
+[data-theme=dark] img {{ background: #fff; filter: invert(0.9) }}
 </style>
 <script>
 const dark = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement;
@@ -45,10 +45,18 @@ PLANTED = {
     "<mjx-merror>bad</mjx-merror>": "formula error: bad",
     '<i class="math"><mjx-container></mjx-container></i>': "formula that no screen reader reads",
     f'<div style="color: #999">{DRAWING}</div>': "formula of contrast 2.8 [light 390, light 1280]",
-    '<div style="width: 30rem">wide</div>': '390 px wide, needs 488: <div style="width: 30rem">',
+    "<i></i>": "scrolls sideways, needs 488 px [light 390, dark 390]",
+    '<div style="width: 30rem">wide</div>': '106 px outside the column: <div style="width: 30rem">',
+    '<div style="margin-left: -3px">left</div>': (
+        '3 px outside the column: <div style="margin-left: -3px">left</div> [light 390, light 768'
+    ),
     """<style>#bare { background: none !important }</style>
     <div class="cell_output"><img id="bare" src="data:image/svg+xml,<svg/>" alt="x"></div>""": (
         "figure not on white paper: data:image/svg+xml"
+    ),
+    """<style>#glare { filter: none !important }</style>
+    <div class="cell_output"><img id="glare" src="data:image/svg+xml,<svg/>#" alt="x"></div>""": (
+        "figure glares, or is turned: data:image/svg+xml,<svg/># [dark 390, dark 1280]"
     ),
     '<p style="color: #888">pale</p>': "axe color-contrast: p:nth-child",
     '<details><summary>+</summary><b style="color: #bbb">pale</b></details>': (
@@ -119,6 +127,7 @@ def test_page_that_stays_light_and_weighs_too_much(found, tmp_path):
         "no heading of the page to see",
         "does not follow the system's colour scheme [dark 390, dark 1280]",
         "paper of luminance 1.00 [dark 390, dark 1280]",
+        f"figure glares, or is turned: {DOT} [dark 390, dark 1280]",
     ]
 
 

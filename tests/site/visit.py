@@ -1,4 +1,4 @@
-"""One visit to a page of the site: at a desk and on a phone, light and dark.
+"""One visit to a page of the site: at six widths, light and dark; axe at a desk and on a phone.
 
 `visit` gives every fault that a reader, a phone or a screen reader would meet, one line each. The
 page is opened once and unfolded; its colours follow the system, its width the window.
@@ -11,9 +11,10 @@ from functools import cache
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
+from boxes import HEIGHT, boxes
 from playwright.sync_api import Error, Page
 
-DESK, PHONE, HEIGHT = 1280, 390, 900
+DESK, PHONE = 1280, 390
 # every scheme and every width meets all rules once; contrast alone hangs on both together
 LOOKS = {
     ("light", PHONE): True,
@@ -107,24 +108,10 @@ INK = """scheme => {
   }
   for (const image of document.querySelectorAll("article div.cell_output img")) {
     if (light(...ground(image)) <= 0.9) found.push(`figure not on white paper: ${image.src}`);
+    const turned = getComputedStyle(image).filter !== "none";
+    if (turned !== (scheme === "dark")) found.push(`figure glares, or is turned: ${image.src}`);
   }
   return found;
-}"""
-
-# What is too wide is named by its innermost boxes; a box that scrolls by itself may hold wide ones.
-WIDE = """width => {
-  const needed = document.documentElement.scrollWidth;
-  if (needed <= width) return [];
-  const wide = [];
-  const walk = e => {
-    const clips = e !== document.body && getComputedStyle(e).overflowX !== "visible";
-    if (!clips) for (const child of e.children) walk(child);
-    if (e.getBoundingClientRect().right <= width + 1 || !e.checkVisibility()) return;
-    if (!wide.some(inner => e.contains(inner))) wide.push(e);
-  };
-  walk(document.body);
-  const names = wide.slice(0, 3).map(e => e.outerHTML.slice(0, 90)).join(" ");
-  return [`${width} px wide, needs ${needed}: ${names}`];
 }"""
 
 # Boxes that hold more than they show. At a desk there are none; on a phone the keyboard reaches
@@ -232,8 +219,7 @@ def visit(page: Page) -> list[str]:
     if not page.evaluate(HEADING):
         found.append("no heading of the page to see")
     page.evaluate(UNFOLD)
-    page.set_viewport_size({"width": PHONE, "height": HEIGHT})
-    found += page.evaluate(WIDE, PHONE)
+    found += boxes(page)
     page.evaluate(axe_program())
     page.evaluate(THIN, RULES)
     seen: dict[str, list[str]] = {}

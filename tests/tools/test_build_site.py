@@ -151,3 +151,49 @@ def test_binder_installs_the_package_in_pinned_versions():
     pinned = (chapters.ROOT / "requirements.txt").read_text(encoding="utf-8")
     for name in (line for line in lines if re.match(r"\w", line)):
         assert re.search(rf"^{name}==", pinned, re.MULTILINE)
+
+
+TABLE = '<table class="fedlab-table">\n<caption>Costs.</caption>\n<tbody></tbody></table>'
+
+
+def cell(source: str, *tags: str, **shown: str) -> nbformat.NotebookNode:
+    outputs = [nbformat.v4.new_output("display_data", shown)] if shown else []
+    return nbformat.v4.new_code_cell(source, outputs=outputs, metadata={"tags": [*tags]})
+
+
+def test_tables_are_numbered_as_figures_are():
+    shown = [cell("a", **{"text/html": text}) for text in (TABLE, "<p>no table</p>", TABLE)]
+    build_site.staged(nbformat.v4.new_notebook(cells=shown), "4.")
+    texts = [cell.outputs[0]["data"]["text/html"] for cell in shown]
+    found = [re.findall(r'<span class="caption-number">(.*?) </span>', text) for text in texts]
+    assert found == [["Table 4.1"], [], ["Table 4.2"]]
+
+
+@pytest.mark.parametrize(
+    ("source", "shown", "said"),
+    [
+        ("x = 1\nassert x", {}, "Check passed"),
+        ("assert a\nfor k in b:\n    tell(k, c, above=0)", {}, "2 checks passed"),
+        ("assert a\nplot(a)", {"image/svg+xml": "<svg/>"}, "How this is made"),
+        ("x = load()", {}, "How this is computed"),
+        ("tell(a)", {"application/papermill.record/text/plain": "1"}, "Check passed"),
+    ],
+)
+def test_a_folded_cell_says_what_it_holds(source, shown, said):
+    folded, open_cell = cell(source, "hide-input", **shown), cell(source, **shown)
+    build_site.staged(nbformat.v4.new_notebook(cells=[folded, open_cell]))
+    assert folded.metadata["mystnb"]["code_prompt_show"] == said
+    assert "mystnb" not in open_cell.metadata
+
+
+def test_pictures_of_pixels_are_told_from_drawings(tmp_path):
+    (tmp_path / "_images").mkdir()
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "_images" / "a.svg").write_text("<svg><path/></svg>", encoding="utf-8")
+    (tmp_path / "_images" / "b.svg").write_text("<svg><image /></svg>", encoding="utf-8")
+    page = tmp_path / "notebooks" / "x.html"
+    text = '<img alt="{0}" src="../_images/{0}.svg">'
+    page.write_text(text.format("a") + text.format("b"), encoding="utf-8")
+    build_site.mark_pictures(tmp_path)
+    found = page.read_text(encoding="utf-8")
+    assert re.findall(r'<img data-pixels="" alt="(.)"', found) == ["b"]

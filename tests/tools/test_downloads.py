@@ -45,6 +45,7 @@ def plant_pdfs(site):
     for page in downloads.notebooks(site):
         pdf.place(site, page).write_bytes(b"%PDF" * 100_000)
         pdf.place(site, page, solutions=False).write_bytes(b"%PDF" * 50_000)
+    pdf.whole(site).write_bytes(b"%PDF" * 200_000)
 
 
 def test_without_a_browser_no_pdf_is_promised(site):
@@ -70,6 +71,7 @@ def test_everything_there_is_listed_with_its_size(site):
         "pdf/01_one_without_solutions.pdf",
         "pdf/02_two.pdf",
         "pdf/02_two_without_solutions.pdf",
+        "pdf/who-contributed-what.pdf",
         "who-contributed-what.zip",
     ]
     assert 'aria-label="PDF of 1. One &amp; all" download>PDF</a>&nbsp;(0.4&nbsp;MB)' in page
@@ -154,7 +156,7 @@ def test_downloads_have_a_limit_of_their_own(site, monkeypatch):
     assert not any("limit" in fault for fault in check_site.faults(site))
     monkeypatch.setattr(check_site, "DOWNLOADS_LIMIT", 100_000)
     assert [f for f in check_site.faults(site) if "limit" in f] == [
-        "downloads of 1,200,000 bytes, limit 100,000"
+        "downloads of 2,000,000 bytes, limit 100,000"
     ]
 
 

@@ -1,5 +1,7 @@
 """The front page, and the page for lost readers, say of the chapters what the chapters say."""
 
+import itertools
+import math
 import re
 from dataclasses import dataclass
 from xml.etree import ElementTree
@@ -10,6 +12,8 @@ import yaml
 import chapters
 
 INDEX = (chapters.ROOT / "book" / "index.md").read_text(encoding="utf-8")
+TEACHING = (chapters.ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
+NUMBERS = ["no", "one", "two", "three", "four", "five"]
 LOST = (chapters.ROOT / "book" / "_extra" / "404.html").read_text(encoding="utf-8")
 PICTURE = chapters.ROOT / "book" / "_static" / "figures" / "federation_moving.html"
 NEEDS = re.compile(
@@ -112,6 +116,39 @@ def test_row_adds_up_and_keeps_the_order(need, cell, whole, short):
     for k in numbers:
         assert CHAPTERS[k].needs <= known, f"chapter {k} comes before a chapter that it needs"
         known.add(k)
+
+
+@pytest.mark.parametrize("row", ROW.findall(INDEX))
+def test_what_is_taught_in_sessions_fits_into_them(row):
+    """In class a chapter takes half as much again as its reading; teaching.md says so."""
+    said = re.search(r"\bteach\b.* in (\w+) sessions? of two hours", row[0])
+    assert said or "teach" not in row[0], row[0]
+    if said:
+        sessions = 1.5 * int(row[3]) / 120
+        assert math.ceil(sessions) == NUMBERS.index(said[1]), f"{sessions:.1f} sessions"
+
+
+def table(heading: str) -> list[list[str]]:
+    """The rows of the first table below a heading of the teachers' page."""
+    below = iter(TEACHING.split(f"{heading}\n", 1)[1].splitlines())
+    lines = itertools.dropwhile(lambda line: not line.startswith("|"), below)
+    lines = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in [*lines][2:]]
+
+
+def test_teachers_read_the_minutes_of_the_chapters():
+    rows = [tuple(map(int, row)) for row in table("## How long a chapter takes")]
+    assert rows == [(number, c.short, c.whole) for number, c in sorted(CHAPTERS.items())]
+
+
+@pytest.mark.parametrize(("plan", "weeks"), [("Four", 8), ("Eight", 8), ("Fourteen", 14)])
+def test_plans_name_chapters_and_labs_in_order(plan, weeks):
+    heading = next(line for line in TEACHING.splitlines() if line.startswith(f"### {plan} weeks"))
+    rows = table(heading)
+    assert [row[0] for row in rows] == [str(week) for week in range(1, weeks + 1)]
+    taught = [int(n) for row in rows for n in re.findall(r"\b\d+\b", row[1].split("summaries")[0])]
+    assert set(taught) <= set(CHAPTERS), "a plan names what is no chapter"
+    assert taught == sorted(taught), "chapters out of order"
 
 
 def test_lost_readers_find_every_chapter():

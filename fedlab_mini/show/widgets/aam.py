@@ -25,6 +25,7 @@ class AAMExplorer(Explorer):
     """
 
     _esm = program("kit", "aam")
+    hides = ("loss without",)
     quality = traitlets.List(traitlets.Float()).tag(sync=True)
     slopes = traitlets.List(traitlets.Float()).tag(sync=True)
     start = traitlets.Float().tag(sync=True)

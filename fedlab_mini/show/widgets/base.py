@@ -52,31 +52,38 @@ class Explorer(Widget):
     that Python can change them and sees what the reader does; the guess stays in the page."""
 
     _css = style("kit")
+    hides: tuple[str, ...] = ()  # columns and rows that the page veils until a reader has guessed
 
     def numbers(self) -> Numbers:
         """What the page shows at the present settings: quantity -> name -> number."""
         raise NotImplementedError
 
     def fallback(self) -> str:
-        return "".join(tables(self.numbers()))
+        return "".join(tables(self.numbers(), self.hides))
 
 
-def tables(numbers: Numbers) -> list[str]:
-    """HTML tables: quantities of the same names stand side by side, a row a name."""
+def tables(numbers: Numbers, hidden: Collection[str] = ()) -> list[str]:
+    """HTML tables: quantities of the same names stand side by side, a row a name.
+
+    Hidden columns and rows hold question marks: who cannot reveal them shall guess all the same.
+    """
     groups: dict[tuple[str, ...], list[str]] = {}
     for quantity, values in numbers.items():
         groups.setdefault(tuple(values), []).append(quantity)
     return [
-        _table({quantity: numbers[quantity] for quantity in quantities}, row_names)
+        _table({quantity: numbers[quantity] for quantity in quantities}, row_names, hidden)
         for row_names, quantities in groups.items()
     ]
 
 
-def _table(columns: Numbers, row_names: Sequence[str]) -> str:
+def _table(columns: Numbers, row_names: Sequence[str], hidden: Collection[str]) -> str:
     heads = [f'<th scope="col">{html.escape(quantity)}</th>' for quantity in columns]
     lines = []
     for row_name in row_names:
-        cells = [f"<td>{values[row_name]:.4g}</td>" for values in columns.values()]
+        cells = []
+        for quantity, values in columns.items():
+            veiled = quantity in hidden or row_name in hidden
+            cells.append(f"<td>{'?' if veiled else format(values[row_name], '.4g')}</td>")
         head = f'<th scope="row">{html.escape(row_name)}</th>'
         lines.append(f"<tr>{head}{''.join(cells)}</tr>")
     head_row = f"<thead><tr><td></td>{''.join(heads)}</tr></thead>"

@@ -22,6 +22,7 @@ class CosineExplorer(Explorer):
     """
 
     _esm = program("kit", "cosine")
+    hides = ("exact Shapley", "largest difference")
     updates = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
 
     def __init__(self, updates: Sequence[Sequence[float]]):

@@ -44,6 +44,7 @@ class HeadToHeadExplorer(Explorer):
     """
 
     _esm = program("kit", "headtohead")
+    hides = ("mean", "low", "high", "minus the line", "at the line")
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     kinds = traitlets.List(traitlets.Unicode()).tag(sync=True)
     measures = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -23,6 +23,7 @@ class LabelRuleExplorer(Explorer):
     """
 
     _esm = program("kit", "labelrule")
+    hides = ("a false repair",)
     group = traitlets.Int().tag(sync=True)
     server = traitlets.Int().tag(sync=True)
     recall = traitlets.Float().tag(sync=True)

@@ -72,6 +72,11 @@ class PartitionExplorer(Explorer):
         ends[:, -1:] = totals
         return np.diff(ends, axis=1, prepend=0)
 
+    @property
+    def hides(self) -> tuple[str, ...]:  # type: ignore[override]  # its classes have names
+        classes = (f"class {name}" for name in self.classes)
+        return (*classes, "classes a client holds", "classes of which one client holds 9 in 10")
+
     def numbers(self) -> Numbers:
         counts = self.counts()
         sizes = counts.sum(0)

@@ -32,6 +32,7 @@ class PolicyExplorer(Explorer):
     """
 
     _esm = program("kit", "random", "policy")
+    hides = ("probability", "of these probabilities")
     losses = traitlets.List(traitlets.Float()).tag(sync=True)
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     corrupted = traitlets.List(traitlets.Int()).tag(sync=True)

@@ -24,6 +24,7 @@ class RoundReplay(Explorer):
     """
 
     _esm = program("kit", "replay")
+    hides = ("weight", "share of the shown", "weight of the shown")
     accuracy = traitlets.List(REAL).tag(sync=True)
     scores = traitlets.List(traitlets.List(REAL)).tag(sync=True)
     weights = traitlets.List(traitlets.List(REAL)).tag(sync=True)

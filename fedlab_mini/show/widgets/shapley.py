@@ -31,6 +31,7 @@ class ShapleyExplorer(Explorer):
     """
 
     _esm = program("kit", "shapley")
+    hides = ("share", "mean")
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     values = traitlets.List(traitlets.Float()).tag(sync=True)
     orders = traitlets.Int().tag(sync=True)

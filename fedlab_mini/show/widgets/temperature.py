@@ -23,6 +23,7 @@ class TemperatureExplorer(Explorer):
     """
 
     _esm = program("kit", "random", "temperature")
+    hides = ("among those drawn", "irrelevant clients expected", "share of relevant clients")
     relevance = traitlets.List(traitlets.Float()).tag(sync=True)
     irrelevant = traitlets.List(traitlets.Int()).tag(sync=True)
     temperature = traitlets.Float().tag(sync=True)

@@ -1,0 +1,50 @@
+"""Whether every visible box of a page stands inside its column, on screens of all widths."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from playwright.sync_api import Page
+
+WIDTHS = (390, 768, 1024, 1280, 1440, 1920)
+HEIGHT = 900
+MOST = 3  # boxes named for each look
+
+# The outermost boxes that leave the text's column, left or right. What a box that scrolls by
+# itself holds may be wider; parts of formulas lean out by a hair, and are cut by nobody.
+OUTSIDE = """most => {
+  const found = [], article = document.querySelector("article");
+  const needs = document.documentElement.scrollWidth, has = document.documentElement.clientWidth;
+  if (needs > has) found.push(`scrolls sideways, needs ${needs} px`);
+  if (!article) return found;
+  const column = article.getBoundingClientRect();
+  const walk = (box) => {
+    for (const e of box.children) {
+      if (e.matches("mjx-container *, .headerlink") || !e.checkVisibility()) continue;
+      const { position, overflowX } = getComputedStyle(e);
+      if (position === "fixed") continue;
+      const { left, right, width, height } = e.getBoundingClientRect();
+      if (width > 1 && height > 1 && (left < column.left - 1 || right > column.right + 1)) {
+        const out = Math.round(Math.max(column.left - left, right - column.right));
+        found.push(`${out} px outside the column: ${e.outerHTML.slice(0, 90)}`);
+      } else if (overflowX === "visible") walk(e);
+    }
+  };
+  walk(article);
+  return found.slice(0, most);
+}"""
+# the theme's scripts answer a change of width, and containers of a new width are laid out anew
+FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def boxes(page: Page) -> list[str]:
+    """What stands outside, with the looks in which it does; the page keeps the last look."""
+    seen: dict[str, list[str]] = defaultdict(list)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": HEIGHT})
+            page.evaluate(FRAMES)
+            for fault in page.evaluate(OUTSIDE, MOST):
+                seen[fault].append(f"{scheme} {width}")
+    return [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]
