@@ -21,7 +21,7 @@ from .study import Claim, Study
 from .telling import tell
 
 PLUMBING = ["study", "results", "metrics", "telling", "sentences", "protocols", "store"]
-PLUMBING += ["audit", "code", "__main__"]
+PLUMBING += ["audit", "code", "items", "exact", "ledger", "__main__"]
 
 __all__ = ["Claim", "Results", "Study"]
 __all__ += [
