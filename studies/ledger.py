@@ -21,7 +21,7 @@ from fedlab_mini.judge.evidence import Interval
 from fedlab_mini.show import plots
 
 from . import exact, store
-from .items import EXACT, NONE, PAPERS, Item, items
+from .items import DISTANCES, EXACT, NONE, PAPERS, Item, items
 from .results import ALIKE, FAILS, HOLDS, NOT_SHOWN, WORDS, Results, Stored
 from .study import BLOCK, COLUMNS, Claim, Study
 
@@ -154,6 +154,18 @@ def counted(found: Iterable[Entry]) -> dict[str, dict[str, int]]:
     return {
         paper: {**{word: own[word] for word in VERDICTS}, "all": own.total()}
         for paper, own in counts.items()
+    }
+
+
+def by_distance(found: Iterable[Entry]) -> dict[str, dict[str, int]]:
+    """How near to the papers' protocols, how many items came out how."""
+    counts: dict[str, Counter[str]] = {distance: Counter() for distance in DISTANCES}
+    for entry in found:
+        counts[entry.item.distance][entry.verdict] += 1
+    return {
+        distance: {**{word: own[word] for word in VERDICTS}, "all": own.total()}
+        for distance, own in counts.items()
+        if own
     }
 
 

@@ -48,7 +48,7 @@ def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
             axis.plot([number], [row], "D", color="black", markersize=6, zorder=4, clip_on=False)
         told.append(f"{label}: {entry.measured}, {entry.verdict}")
     axis.set_yticks(range(len(rows)), list(rows))
-    axis.set(xlabel=xlabel, xlim=(low, high), ylim=(len(rows) - 0.4, -0.6))
+    axis.set(xlabel=xlabel, ylabel="item", xlim=(low, high), ylim=(len(rows) - 0.4, -0.6))
     if low < 0 < high:
         axis.axvline(0, color="0.5", linestyle="--", linewidth=1)
     axis.grid(axis="x", color="0.9", linewidth=0.8)
@@ -70,7 +70,7 @@ def _edges(entries: Sequence[Entry], printed: Sequence[float]) -> tuple[float, f
 def _claimed(axis: plt.Axes, row: int, entry: Entry, low: float, high: float) -> None:
     start, end = entry.item.ends
     if not (math.isfinite(start) or math.isfinite(end)):  # no difference: a narrow band at 0
-        start, end = -0.004 * (high - low), 0.004 * (high - low)
+        start, end = -0.01 * (high - low), 0.01 * (high - low)
     start, end = max(start, low), min(end, high)
     axis.barh(row, end - start, left=start, height=0.62, color=CLAIMED, zorder=1)
 
@@ -100,14 +100,15 @@ def _legend(figure: Figure, entries: Sequence[Entry], diamonds: bool) -> None:
     if diamonds:
         look: dict[str, Any] = {"marker": "D", "color": "black", "linestyle": "none"}
         handles.append(Line2D([], [], label="the paper's number", **look))
-    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False)
+    figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False)
 
 
 def _number(text: str) -> float | None:
-    """A printed number, if the text is one; percentages and seconds are not in our units."""
+    """A printed number in our units, if the text is one; points are hundredths."""
+    number, _, unit = text.partition(" ")
     try:
-        return float(text)
-    except ValueError:
+        return {"": 1.0, "points": 0.01}[unit] * float(number.replace("\N{MINUS SIGN}", "-"))
+    except (KeyError, ValueError):
         return None
 
 
@@ -134,7 +135,9 @@ def verdict_bars(found: Iterable[Entry]) -> Figure:
             left += count
         told.append(f"{paper}: {', '.join(f'{word} {count}' for word, count in words.items())}")
     axis.set_yticks(range(len(counts)), list(counts))
-    axis.set(xlabel="tested sentences, cells and curves", ylim=(len(counts) - 0.5, -0.5))
+    axis.set(
+        ylabel="paper", xlabel="tested sentences, cells and curves", ylim=(len(counts) - 0.5, -0.5)
+    )
     handles, _ = axis.get_legend_handles_labels()
     labels = ["holds", "does not hold", "open"]
     figure.legend(handles, labels, loc="outside upper right", ncols=3, frameon=False)
