@@ -1,7 +1,7 @@
 """The computed parts of the landing page and of the summaries: how many items came out how.
 
-    python tools/ledger_page.py            write book/ledger.txt, which the pages include
-    python tools/ledger_page.py --check    only say whether it is out of date
+python tools/ledger_page.py            write book/ledger.txt, which the pages include
+python tools/ledger_page.py --check    only say whether it is out of date
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def by_paper(own: list[ledger.Entry]) -> str:
     """A table: how many tested sentences of each paper hold, do not hold, are open."""
     lines = ["| paper | tested | hold | do not hold | open | confirmed |"]
     lines.append("|---|---:|---:|---:|---:|---:|")
-    sure = {paper: 0 for paper in ledger.counted(own)}
+    sure = dict.fromkeys(ledger.counted(own), 0)
     for entry in own:
         sure[entry.item.paper] += entry.standing == ledger.CONFIRMED
     for paper, counts in ledger.counted(own).items():
