@@ -21,7 +21,8 @@ from .study import Claim, Study
 from .telling import tell
 
 PLUMBING = ["study", "results", "metrics", "telling", "sentences", "protocols", "store"]
-PLUMBING += ["audit", "code", "__main__"]
+PLUMBING += ["audit", "code", "items", "exact", "ledger"]
+PLUMBING += ["ledger_views", "__main__"]
 
 __all__ = ["Claim", "Results", "Study"]
 __all__ += [

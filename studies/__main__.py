@@ -1,4 +1,6 @@
-"""python -m studies list | run | confirm | renew [NAME ...] | show NAME | check."""
+"""python -m studies list | run | confirm | renew [NAME ...] | show NAME | check
+| ledger | row ID.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from . import check, confirm, every, named, read, renew, run, sentences, state
+from . import check, confirm, every, ledger, named, read, renew, run, sentences, state
 from .audit import OTHER
 from .store import about
 from .study import BLOCK, Study
@@ -72,6 +74,12 @@ def main(words: Sequence[str] | None = None) -> None:
     for verb, names in ((runs, "all"), (confirms, "all"), (renews, "all that are stale")):
         verb.add_argument("names", nargs="*", help=f"default: {names}")
     verbs.add_parser("show", help="a study's protocol and verdicts").add_argument("name")
+    papers = verbs.add_parser("ledger", help="what came out of every item of the five papers")
+    papers.add_argument("paper", nargs="?", default="", help="such as F-RCCE; default: all")
+    rows = verbs.add_parser("row", help="an item of the ledger again, on seeds that nobody used")
+    rows.add_argument("id", help="such as F-RCCE-2a-3, or the beginning of several: F-RCCE-2a")
+    rows.add_argument("--seeds", type=int, default=2, help="how many; default: 2")
+    rows.add_argument("--first", type=int, help="the first of them, to repeat a run")
     verbs.add_parser("check", help="are the stored results what the code gives?")
     asked = parser.parse_args(words)
     try:
@@ -87,6 +95,10 @@ def answer(asked: argparse.Namespace) -> None:
         print("\n".join([HEAD, *map(line, every()), summary(every())]))
     elif asked.verb == "show":
         print(page(named(asked.name)))
+    elif asked.verb == "ledger":
+        print(ledger.page(asked.paper))
+    elif asked.verb == "row":
+        print(ledger.rerun(asked.id, asked.seeds, asked.first))
     elif asked.verb == "run":
         for study in studies or every():
             # What is stale is renewed by two seeds; where those differ, all is computed again.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .code import ROOT
+from .items import items
 from .study import Study
 
 SUFFIX = "x-sentence+json"
@@ -36,3 +37,8 @@ def marks(study: Study) -> set[str]:
     """The marks of all sentences that rest on a study now: its claims, and what chapters tell."""
     chapters = {record["mark"] for record in told() if record.get("study") == study.name}
     return {claim.mark for claim in study.claims} | chapters
+
+
+def questions(study: Study) -> set[str]:
+    """The same, and the questions that the ledger of the papers asks of it."""
+    return marks(study) | {item.mark for item in items() if item.study == study.name}

@@ -32,7 +32,7 @@ from fedlab_mini.engine.sweep import spread
 from .code import ROOT, fingerprint
 from .metrics import base
 from .results import Results
-from .sentences import marks
+from .sentences import questions
 from .study import COLUMNS, Study
 
 DIGITS = 6  # of the stored values, after the point
@@ -234,7 +234,7 @@ def _pack(study: Study, asked: list[int], block: int | None) -> bool:
         else:
             earlier = [b for b in known["blocks"] if b["number"] != block]
             drawn = {"number": block, "seeds": asked, "drawn": f"{date.today()}"}
-            drawn["sentences"] = sorted(marks(study))
+            drawn["sentences"] = sorted(questions(study))
             known["blocks"] = sorted([*earlier, drawn], key=lambda b: b["number"])
         known["verified"] = verified(study, fresh)
         kept = sorted(tables.keys() & {int(s) for s in known["seconds"]})
