@@ -19,6 +19,7 @@ for name in (  # read when Flower and Ray are imported
 
 try:
     from .client import client_app
+    from .scored import Scored
     from .server import server_app
     from .simulation import train
 except ModuleNotFoundError as error:
@@ -28,4 +29,4 @@ except ModuleNotFoundError as error:
         'fedlab_mini.flower needs Flower; install it with: pip install "fedlab-mini[flower]"'
     ) from error
 
-__all__ = ["client_app", "server_app", "train"]
+__all__ = ["Scored", "client_app", "server_app", "train"]
