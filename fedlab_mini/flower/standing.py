@@ -46,13 +46,15 @@ class Standing:
         self.cgsv.r, self.cgsv.psi = nobody, nobody
         self.cgsv.sizes, self.cgsv.times = nobody.long(), nobody.long()
 
-    def scores(self) -> dict[str, dict[str, float]]:
-        """{score: {node: where it stands}}, all nodes that were ever asked."""
+    def values(self) -> dict[str, Tensor]:
+        """{score: [K]}, all nodes that were ever asked, in the order of ``place``."""
         now = self.now | ({"CGSV": self.cgsv.r} if "CGSV" in self.now else {})
-        return {
-            name: dict(zip(self.place, values[: len(self.place)].tolist(), strict=True))
-            for name, values in now.items()
-        }
+        return {name: values[: len(self.place)].clone() for name, values in now.items()}
+
+    def scores(self) -> dict[str, dict[str, float]]:
+        """{score: {node: where it stands}}."""
+        tables = {name: values.tolist() for name, values in self.values().items()}
+        return {name: dict(zip(self.place, row, strict=True)) for name, row in tables.items()}
 
     def add(self, entry: Entry) -> None:
         """Hear of the next round."""

@@ -38,10 +38,14 @@ def identity():
     TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = 1, 1, 1
 
 
-def network() -> nn.Module:
-    """A small model with what quickstarts have: batch normalisation and its counters."""
+def network(names=("1.num_batches_tracked",)) -> nn.Module:
+    """A small model with what quickstarts have: batch normalisation and its counter.
+
+    names  of the arrays: QFedAvg of Flower 1.41 cannot work with a counter
+    """
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    norm = nn.BatchNorm1d(8) if "1.num_batches_tracked" in names else nn.GroupNorm(2, 8)
+    return nn.Sequential(nn.Linear(6, 8), norm, nn.ReLU(), nn.Linear(8, 3))
 
 
 def samples(k: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -61,8 +65,9 @@ def client_app(mods: list | None = None) -> ClientApp:
         k, t = int(context.node_config["partition-id"]), message.content["config"]["server-round"]
         torch.manual_seed(100 * t + k)
         np.random.seed(100 * t + k)  # noqa: NPY002 -- the mod's noise comes from there
-        model, (x, y) = network(), samples(k)
-        model.load_state_dict(message.content["arrays"].to_torch_state_dict())
+        arrays = message.content["arrays"]
+        model, (x, y) = network(arrays), samples(k)
+        model.load_state_dict(arrays.to_torch_state_dict())
         sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         for _ in range(2):
             for batch in torch.randperm(len(x)).split(8):
@@ -114,7 +119,7 @@ def validate(arrays: ArrayRecord) -> float:
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
     random.random()
-    model, (x, y) = network(), samples(9)
+    model, (x, y) = network(arrays), samples(9)
     model.load_state_dict(arrays.to_torch_state_dict())
     with torch.no_grad():
         return nn.functional.cross_entropy(model.eval()(x), y).item()
@@ -122,7 +127,7 @@ def validate(arrays: ArrayRecord) -> float:
 
 def trusted(arrays: ArrayRecord) -> ArrayRecord:
     """A user's own: one pass over the server's samples."""
-    model, (x, y) = network(), samples(9)
+    model, (x, y) = network(arrays), samples(9)
     model.load_state_dict(arrays.to_torch_state_dict())
     sgd = torch.optim.SGD(model.parameters(), lr=0.1)
     nn.functional.cross_entropy(model(x), y).backward()
@@ -135,7 +140,8 @@ def trained(strategy, rounds: int = 4, meddle=None, mods=None, seed: int = 1):
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
     torch.manual_seed(seed)
-    start = ArrayRecord(network().state_dict())
+    names = () if isinstance(strategy, flowers.QFedAvg) else ("1.num_batches_tracked",)
+    start = ArrayRecord(network(names).state_dict())
     torch.manual_seed(seed)
     made = strategy.start(Grid(client_app(mods), meddle), start, num_rounds=rounds)
     after = random.random(), float(np.random.rand()), float(torch.rand(1))  # noqa: NPY002
