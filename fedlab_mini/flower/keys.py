@@ -50,7 +50,7 @@ def public(key: Key) -> str:
 
 def fingerprint(public_key: str) -> str:
     """SHA-256 of a public key: short enough to be compared by telephone."""
-    return hashlib.sha256(base64.b64decode(public_key)).hexdigest()
+    return hashlib.sha256(public_key.encode()).hexdigest()
 
 
 def sign(key: Key, content: bytes) -> str:

@@ -66,9 +66,9 @@ class Reader:
         with open(self.path, "rb") as file:
             line = file.readline()
         head = self._parsed(line)
-        if head.get("ledger") != FORMAT:
+        if head.get("ledger") != FORMAT or not isinstance(head.get("methods"), list):
             raise self._wrong(f"expected the head of a ledger ({FORMAT})")
-        self.methods, self.key = tuple(head["methods"]), str(head["key"])
+        self.methods, self.key = tuple(head["methods"]), str(head.get("key"))
         self.fingerprint = keys.fingerprint(self.key)
         if key is not None and text("key", key).lower() != self.fingerprint:
             raise self._wrong(f"the key is {self.fingerprint}, not {key}")

@@ -108,7 +108,7 @@ class Replies:
                 reply = _reply(message, thetas[id(sent[node])], size_name)
                 arrived.setdefault(node, reply)
             except ValueError as error:
-                missing[str(node)] = str(error)[:REASON]
+                missing[str(node)] = " ".join(str(error).split())[:REASON]
         kinds = {node: _floating(reply.arrays, counted) for node, reply in arrived.items()}
         # What the most have; one node alone cannot decide what counts.
         names = Counter(kinds.values()).most_common(1)[0][0] if kinds else ()

@@ -84,11 +84,13 @@ def Scored(
     if methods is None:
         chosen = [name for name, need in NEEDS.items() if need in given_names and name != DEAR]
     else:
-        chosen = list(looked_up("methods", texts("methods", list(methods)), NEEDS).values())
+        chosen = list(looked_up("methods", texts("methods", methods), NEEDS).values())
+    if not chosen:
+        raise ValueError(f"methods: expected at least one of {', '.join(NEEDS)}")
     for name in chosen:
         if NEEDS[name] not in given_names:
             raise ValueError(f"methods: {name} needs {NEEDS[name]}=")
-    counted = None if arrays is None else texts("arrays", list(arrays))
+    counted = None if arrays is None else texts("arrays", arrays)
     scorer = Scorer(strategy, Ledger(ledger, chosen, key), validate, trusted, counted)
     for name in ("configure_train", "aggregate_train"):
         setattr(strategy, name, getattr(scorer, name))
@@ -150,7 +152,12 @@ class Scorer:
         def make(messages: list[Message]) -> ArrayRecord:
             """What the strategy would have made of these replies, with the same random numbers."""
             _restore(before)
-            made = copy.deepcopy(twin)(server_round, messages)[0]
+            try:
+                made = copy.deepcopy(twin)(server_round, messages)[0]
+            except Exception as error:
+                reason = f"the strategy fails on some of the replies ({error!r})"
+                advice = "name scores that do not need validate="
+                raise ValueError(f"methods: {reason}; {advice}") from error
             return self.arrays.copy() if made is None else made
 
         try:

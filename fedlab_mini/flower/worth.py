@@ -82,7 +82,8 @@ def values(
 
     def game(silent: bool) -> Game:
         def value(coalitions: Tensor) -> Tensor:
-            return torch.tensor([worth(row, silent) for row in coalitions.tolist()])
+            worths = [worth(row, silent) for row in coalitions.tolist()]
+            return torch.tensor(worths, dtype=torch.float64)
 
         return Game(len(places), value, mark="a round")
 
