@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from helpers import with_all_cases
 
 import fedlab_mini as fm
 
