@@ -221,7 +221,11 @@ class Ledger:
 def table(
     path: str | os.PathLike, *, key: str | None = None, anchor: str | None = None
 ) -> pandas.DataFrame:
-    """A ledger as a tidy table: a row per round and node, a column per score; see `Reader`."""
+    """A ledger as a tidy table: a row per round and node, a column per score.
+
+    key, anchor  from the server's log, to check against; None: not checked
+    raises       ValueError naming the line that was changed
+    """
     import pandas  # here, since it takes a second to import
 
     reader, parts = Reader(path, key=key, anchor=anchor), []

@@ -18,7 +18,7 @@ import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
-from ..checks import instance, texts
+from ..checks import shown, texts
 from ..judge.registry import looked_up
 from .ledger import Entry, Ledger
 from .records import LOGGER
@@ -36,6 +36,7 @@ NEEDS: dict[str, Any] = {  # score: the argument that it needs, beside the updat
     "Shapley, silent": "validate",
 }
 TAKEN = ("class cosine", "step cosine")  # compared with the step that was taken
+PATCHED = ("configure_train", "aggregate_train")
 DEAR = "Shapley, silent"  # up to 4,096 validations per round: only where it is asked for
 Strategy = TypeVar("Strategy")
 
@@ -63,36 +64,38 @@ def Scored(
     trusted   the model after some training on samples that the server trusts [Cao et al. 2021]
     arrays    names of the arrays that count; None: all of floating numbers, but for the statistics
               of batch normalisation
-    key       the server's private key, see `Ledger`
+    key       file with the server's private key, PEM or OpenSSH, EC or Ed25519, that signs the
+              ledger; None: LEDGER.key, which is made if it is not there
 
-    ``strategy.scored.scores()`` is {score: {node: where it stands}}; ``.ledger`` the `Ledger`.
+    ``strategy.scored.scores()`` is {score: {node: where it stands}}.
     Nodes count by Flower's ids, as texts. What fails in the first round raises; later the round is
     left unscored, with a warning in the log, and training goes on.
 
     raises    TypeError or ValueError naming the argument; ValueError if all replies of the first
               round are masked, as by secure aggregation
     """
-    for name in ("configure_train", "aggregate_train"):
-        instance("strategy", getattr(strategy, name, None), Callable, "a strategy of Flower's")  # type: ignore[arg-type]
+    if not all(callable(getattr(strategy, name, None)) for name in PATCHED):
+        given = f"{shown(strategy)}, without {' or '.join(PATCHED)}"
+        raise TypeError(f"strategy: expected one of Flower's, or alike, got {given}")
     if hasattr(strategy, "scored"):
         raise ValueError("strategy: is scored already")
-    given = {"validate": validate, "trusted": trusted}
-    for name, function in given.items():
-        if function is not None:
-            instance(name, function, Callable, "a function of an ArrayRecord")  # type: ignore[arg-type]
-    given_names = {None, *(name for name, function in given.items() if function is not None)}
+    functions = {"validate": validate, "trusted": trusted}
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise TypeError(f"{name}: expected a function of a model, got {shown(function)}")
+    there = {None, *(name for name, function in functions.items() if function is not None)}
     if methods is None:
-        chosen = [name for name, need in NEEDS.items() if need in given_names and name != DEAR]
+        chosen = [name for name, need in NEEDS.items() if need in there and name != DEAR]
     else:
         chosen = list(looked_up("methods", texts("methods", methods), NEEDS).values())
     if not chosen:
         raise ValueError(f"methods: expected at least one of {', '.join(NEEDS)}")
     for name in chosen:
-        if NEEDS[name] not in given_names:
+        if NEEDS[name] not in there:
             raise ValueError(f"methods: {name} needs {NEEDS[name]}=")
     counted = None if arrays is None else texts("arrays", arrays)
     scorer = Scorer(strategy, Ledger(ledger, chosen, key), validate, trusted, counted)
-    for name in ("configure_train", "aggregate_train"):
+    for name in PATCHED:
         setattr(strategy, name, getattr(scorer, name))
     strategy.scored = scorer  # type: ignore[attr-defined]
     return strategy

@@ -61,13 +61,12 @@ class Standing:
         round = self._round(entry.t, entry.nodes, entry.sizes, list(entry.missing))
         rows = round.clients
         self.rounds += 1
-        if not entry.nodes:
-            return  # nothing was trained
         self.times[rows] += 1
         for name, column in entry.scores.items():
             scores = torch.tensor(column, dtype=torch.float64)
             if name == "CGSV":
-                self.cgsv.learn(round, scores)
+                if entry.nodes:  # else nothing was aggregated that anybody could be aligned with
+                    self.cgsv.learn(round, scores)
                 continue
             values = self.now[name]
             if name in MEMORY:
