@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 import torch
 from helpers import with_all_cases
 
+import chapters
 import fedlab_mini as fm
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
@@ -27,6 +29,7 @@ from torch import nn
 
 from fedlab_mini.flower import Scored
 from fedlab_mini.flower.ledger import Entry, Reader
+from fedlab_mini.flower.scored import NEEDS
 from fedlab_mini.flower.standing import Standing
 
 NODES = [2**62 + 5, 77, 403, 2**63 + 11]
@@ -513,6 +516,19 @@ def test_statistics_of_batch_normalisation_do_not_count(tmp_path):
     strategy.start(Grid(client_app(), grown), start, num_rounds=1)
     (entry,) = entries(path)
     assert entry.norms[entry.nodes.index(str(NODES[2]))] > 1e6
+
+
+def test_the_line_of_the_page_is_enough(tmp_path):
+    """The page's own words, with another path; then its table names every score there is."""
+    page = (chapters.ROOT / "book" / "scored.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert block.count("/srv/fl/") == 1
+    names = {"FedAdam": lambda **given: flowers.FedAdam(**ALL | given)}
+    exec(block.replace("/srv/fl", str(tmp_path)), names)
+    trained(names["strategy"])
+    assert len(entries(tmp_path / "ledger.jsonl")) == 3
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]+ \|$", page, flags=re.MULTILINE)
+    assert rows[1:] == list(NEEDS)
 
 
 REFUSED = {
