@@ -119,6 +119,20 @@ def test_damage_is_found_and_its_line_named(name, tmp_path):
         read(path)
 
 
+def test_a_line_of_another_ledger_of_the_same_key_is_found(tmp_path):
+    """Its round and its signature fit: only the hash of the line before does not."""
+    key = curve_key(tmp_path / "server.key")
+    for name in ("one", "other"):
+        ledger = Ledger(tmp_path / name, METHODS, key)
+        list(ledger.replay())
+        for t in (1, 2, 3):
+            ledger.append(entry(t, seed=len(name)))
+    other = (tmp_path / "other").read_bytes().splitlines(True)
+    lines_changed(lambda x: [*x[:2], other[2], *x[3:]])(tmp_path / "one")
+    with pytest.raises(ValueError, match=r"line 3: it does not follow"):
+        read(tmp_path / "one")
+
+
 def test_a_tail_that_was_cut_off_shows_by_an_anchor_only(tmp_path):
     path = tmp_path / "l"
     anchor = written(path).anchor
