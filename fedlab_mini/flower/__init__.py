@@ -1,9 +1,9 @@
 """Flower: the strategies of the book over clients that are somewhere else. Chapter 11 uses it.
 
 ``client_app`` is what a node runs, ``server_app`` what the server runs, ``train`` both in Flower's
-simulation. Importing this switches the telemetry of Flower and Ray off, and a warning of Ray's,
-unless the environment says otherwise. Below: loop, methods. Needs
-``pip install "fedlab-mini[flower]"``.
+simulation; ``Scored`` stands around a strategy of Flower's and only watches. Importing this
+switches the telemetry of Flower and Ray off, and a warning of Ray's, unless the environment says
+otherwise. Below: loop, methods. Needs ``pip install "fedlab-mini[flower]"``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ for name in (  # read when Flower and Ray are imported
 
 try:
     from .client import client_app
+    from .scored import Scored
     from .server import server_app
     from .simulation import train
 except ModuleNotFoundError as error:
@@ -28,4 +29,4 @@ except ModuleNotFoundError as error:
         'fedlab_mini.flower needs Flower; install it with: pip install "fedlab-mini[flower]"'
     ) from error
 
-__all__ = ["client_app", "server_app", "train"]
+__all__ = ["Scored", "client_app", "server_app", "train"]
