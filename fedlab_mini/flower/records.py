@@ -6,8 +6,10 @@ Below: rounds, minibatches. Above: client, nodes.
 from __future__ import annotations
 
 import dataclasses
+import hmac
+import io
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,25 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from torch import Tensor
 
+from ..checks import dims, flag, shown, whole
 from ..engine.minibatches import LocalSGD
 from ..engine.rounds import Message
 
 LOGGER = logging.getLogger("flwr.fedlab_mini")  # where Flower's own lines go
+MOST_SAMPLES = 10_000_000  # that a client may claim where nothing is registered
+REPLIES = {  # what a reply says beside its task's secret number, by the kind of message
+    "query.join": ("client", "size", "usable", "step"),
+    "train": ("t", "client", "size"),
+    "query.answer": ("t", "client", "changed"),
+}
+SAID: dict[str, Callable[[str, Any], Any]] = {
+    "t": lambda name, value: whole(name, value, 0),
+    "client": lambda name, value: whole(name, value, -1),
+    "size": whole,
+    "usable": flag,
+    "step": flag,
+    "changed": flag,
+}
 
 
 def pack(**parts: object) -> RecordDict:
@@ -37,6 +54,37 @@ def unpack(content: RecordDict) -> dict[str, Any]:
     arrays, plain = content["arrays"], content["settings"]
     tensors = {name: torch.from_numpy(array.numpy().copy()) for name, array in arrays.items()}
     return tensors | dict(plain)
+
+
+def reply_parts(content: RecordDict, kind: str, secret: str, P: int) -> dict[str, Any]:
+    """What a reply says, by name: of a ``train`` reply also its update [P], finite or not.
+
+    Nothing is believed of a stranger's bytes: memory is taken for P numbers and no more.
+    raises  ValueError, TypeError or KeyError at the first part that is not what it has to be
+    """
+    said = content["settings"]
+    returned = said.get("secret")
+    if not isinstance(returned, str) or not hmac.compare_digest(returned.encode(), secret.encode()):
+        raise ValueError("secret: expected the number that came with the task")
+    parts = {name: SAID[name](name, said.get(name)) for name in REPLIES[kind]}
+    if kind == "train":
+        parts["update"] = _update(content["arrays"]["update"], P)
+    return parts
+
+
+def _update(array: Any, P: int) -> Tensor:
+    """The P numbers of an update, if that is what NumPy's header and the bytes after it say."""
+    if not isinstance(array, Array):
+        raise TypeError(f"update: expected an array {dims([P])}, got {shown(array)}")
+    if len(array.data) > 8 * P + 4096:
+        raise ValueError(f"update: expected {P} numbers, got {len(array.data)} bytes")
+    file = io.BytesIO(array.data)
+    header = {(1, 0): np.lib.format.read_array_header_1_0,
+              (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
+    shape, _, dtype = header[np.lib.format.read_magic(file)](file)
+    if shape != (P,) or dtype not in (np.float32, np.float64):
+        raise ValueError(f"update: expected an array {dims([P])}, got {list(shape)} of {dtype}")
+    return torch.from_numpy(np.frombuffer(array.data, dtype, P, file.tell()).copy())
 
 
 def settings(local: LocalSGD) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def over_nodes(fed, net, strategy, rounds=4, *, grid=Grid, folder=None, load=Non
         "seed": 3,
         "timeout": 9,
         "patience": 1,
+        "same_as_train": True,
     } | options
     server = {"validation": fed.validation, "test": fed.test, "rounds": rounds}
     made = flower.server_app(net, strategy, **server, **options)
@@ -322,6 +323,7 @@ def test_results_are_written_by_client(make_fed, tmp_path):
     pandas.testing.assert_frame_equal(table, history.to_frame())
     assert np.array_equal(np.load(tmp_path / "deep" / "theta.npy"), history.theta.numpy())
     assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == [
+        ".results.lock",
         "clients.csv",
         "scores.csv",
         "theta.npy",
