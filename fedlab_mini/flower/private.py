@@ -42,7 +42,7 @@ def alone(path: Path) -> Iterator[int]:
     """
     with readable_by_owner():
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR)
+        lock = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     try:
         if fcntl is not None:
             try:
