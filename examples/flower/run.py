@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedlab_mini.flower.keys import certificates, node_key, task_key
+from fedlab_mini.flower.certificates import certificates, node_key, task_key
 from fedlab_mini.flower.private import alone
 
 SAMPLES = 2000  # that a client may claim: there are not so many digits
@@ -159,11 +159,12 @@ class Cluster:
                   name: str | None = None) -> subprocess.Popen:  # fmt: skip
         """Start client ``k``; another key or authority is refused."""
         keys = self.folder / "keys"
-        key, tasks = key or keys / f"client-{k}", keys / "tasks.pub"
+        key = key or keys / f"client-{k}"
+        config = f'partition-id={k} server-key="{keys / "tasks.pub"}"'
         return self.start(
             name or f"client-{k}", "flower-supernode", "--superlink", self.address,
             "--root-certificates", str(ca or self.folder / "tls" / "ca.pem"),
-            "--auth-supernode-private-key", str(key), "--node-config", f'partition-id={k} server-key="{tasks}"',
+            "--auth-supernode-private-key", str(key), "--node-config", config,
             "--port", str(free_port()),
         )  # fmt: skip
 

@@ -27,7 +27,7 @@ from .private import sign
 from .records import LOGGER, MOST_SAMPLES, message_parts, pack, reply_parts, settings
 
 ATTEMPTS = 3  # at a round in which nothing usable comes
-JOIN_WAIT, LONGEST_PAUSE = 10.0, 300.0  # seconds, of a node that does not join
+JOIN_WAIT, LONGEST_PAUSE = 30.0, 300.0  # seconds, of a node that does not join
 REASON = 500  # characters of a failing node's words that are logged
 SIZE, OFFSET, TOTAL, HEARD, MISSED = range(5)  # rows of what is remembered of the clients
 PLACE = ("size", "offset", "total", "heard")  # the first of them, as clients may be told

@@ -370,7 +370,7 @@ def test_one_dead_client_that_is_drawn_alone_ends_nothing(make_fed):
 
 
 def test_a_join_that_hangs_or_fails_is_asked_ever_more_seldom(make_fed, monkeypatch):
-    """Twenty minutes of rounds: few joins, each of which may cost ten seconds and no more."""
+    """Twenty minutes of rounds: few joins, each of which may cost half a minute."""
     fed, strategy = make_fed(SIZES), Spy()
     clock, asked = SimpleNamespace(now=0.0), []
 
@@ -392,15 +392,15 @@ def test_a_join_that_hangs_or_fails_is_asked_ever_more_seldom(make_fed, monkeypa
                 if reply.metadata.src_node_id != NODE[4]
             ]
 
-    over_nodes(fed, NET, strategy, 40, grid=Hangs, patience=20)
+    over_nodes(fed, NET, strategy, 40, grid=Hangs, patience=20, timeout=60)
     times = [when for when, _ in asked]
-    assert max(timeout for _, timeout in asked) <= 20
+    assert asked[0][1] <= 20
     in_training = [timeout for when, timeout in asked if when > times[0] + 30]
     assert in_training
-    assert max(in_training) <= 10
-    assert len(asked) < 12
+    assert max(in_training) <= 30
+    assert len(asked) < 16
     gaps = np.diff(times)
-    assert (gaps[2:] > 1.5 * gaps[1:-1]).sum() >= len(gaps) - 5
+    assert gaps[:3].max() < 120 < 250 < gaps[-3:].max()
     assert [seen[1] for seen in strategy._seen] == [[4]] * 40
 
 

@@ -1,4 +1,4 @@
-"""Keys: an authority of one's own, certificates that are renewed, keys of nodes and for tasks.
+"""Certificates: an authority of one's own, certificates that are renewed, keys of nodes and tasks.
 
 Chapter 11 says who has which. Private keys are their owner's alone. Below: private. Above: fleet.
 """
@@ -26,7 +26,7 @@ RENEWED_BEFORE = datetime.timedelta(days=30)  # a certificate ends
 
 
 def private_key(path: Path, form: serialization.PrivateFormat = PKCS8, make: Any = None) -> Any:
-    """The key in a file; where there is none, a new one, on curve P-384 unless ``make`` says else."""
+    """The key in a file, made where there is none: on curve P-384, unless ``make`` is given."""
     if path.exists():
         ssh = form == SSH
         load = serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key
