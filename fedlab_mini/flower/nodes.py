@@ -5,7 +5,6 @@ Chapter 11 uses it. Below: records, engine.rounds. Above: server.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from flwr.app import Message, RecordDict
+from flwr.app import RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
@@ -23,12 +22,10 @@ from ..engine.checkpoint import Mark, fingerprint
 from ..engine.guard import names
 from ..engine.minibatches import LocalSGD
 from ..worlds.federation import Samples
-from .private import sign
-from .records import LOGGER, MOST_SAMPLES, message_parts, pack, reply_parts, settings
+from .records import LOGGER, MOST_SAMPLES, message_parts, pack, replies, settings
 
 ATTEMPTS = 3  # at a round in which nothing usable comes
 JOIN_WAIT, LONGEST_PAUSE = 30.0, 300.0  # seconds, of a node that does not join
-REASON = 500  # characters of a failing node's words that are logged
 SIZE, OFFSET, TOTAL, HEARD, MISSED = range(5)  # rows of what is remembered of the clients
 PLACE = ("size", "offset", "total", "heard")  # the first of them, as clients may be told
 
@@ -182,8 +179,8 @@ class Nodes:
             client: pack(theta=theta, **self._place(client, t), **message_parts(message, client))
             for client in asked
         }
-        replies = dict(self._ask("query.answer", questions, t))
-        changed = [client for client in asked if replies.get(client, {}).get("changed")]
+        answers = dict(self._ask("query.answer", questions, t))
+        changed = [client for client in asked if answers.get(client, {}).get("changed")]
         self.table[HEARD, changed] = t
         return torch.tensor(changed, dtype=torch.long)
 
@@ -292,32 +289,5 @@ class Nodes:
     def _replies(
         self, kind: str, contents: Mapping[int, RecordDict], t: int, seconds: float
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """What nodes reply to tasks {node id: task}, the first usable of each; errors are logged.
-
-        Whoever brings a reply may name another node as its sender. So each task carries a secret
-        number, which its reply has to return; tasks' own numbers are hashes that hold the secret.
-        """
-        waiting, messages = {}, []
-        for node_id, task in contents.items():
-            waiting[node_id] = task.config_records["settings"]["secret"] = secrets.token_hex(16)
-            if self.key is not None:
-                sign(task, node_id, kind, self.key)
-            messages.append(Message(task, node_id, kind, ttl=seconds, group_id=str(t)))
-        replies = self.grid.send_and_receive(messages, timeout=seconds) if messages else []
-        # A fixed order, so that the log reads the same whoever was fast.
-        for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
-            node_id = reply.metadata.src_node_id
-            if node_id not in waiting:
-                continue
-            try:
-                parts = reply_parts(reply.content, kind, waiting[node_id], self.server.net.P)
-            except Exception as error:  # whatever a node sends; an error reply has no content
-                reason = str(reply.error.reason if reply.has_error() else error)
-                # One line of the log, whatever a client writes.
-                reason = " ".join(reason[:REASON].split())
-                LOGGER.warning("round %d: node %d fails: %s", t, node_id, reason)
-                continue
-            del waiting[node_id]
-            yield node_id, parts
-        if waiting:
-            LOGGER.warning("round %d: nothing from node %s", t, names(waiting))
+        """Usable replies to tasks {node id: task} by the node that sent them."""
+        return replies(self.grid, kind, contents, t, seconds, self.server.net.P, self.key)

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -80,7 +81,8 @@ def sign(task: RecordDict, node: int, kind: str, key: Ed25519PrivateKey) -> None
 def verify(task: RecordDict, node: int, kind: str, key: Ed25519PublicKey) -> None:
     """ValueError unless the server has signed this task for this node."""
     try:
-        key.verify(bytes(task["settings"]["signature"]), _summary(task, node, kind))  # type: ignore[arg-type]
+        signature: Any = task["settings"]["signature"]
+        key.verify(signature, _summary(task, node, kind))
     except (InvalidSignature, KeyError, TypeError, ValueError):
         raise ValueError("task: expected one that this client's server has signed") from None
 

@@ -1,6 +1,6 @@
-"""Records: what travels between server and clients, as Flower's arrays and settings.
+"""Records: what travels between server and clients, and what of it is believed.
 
-Below: rounds, minibatches. Above: client, nodes.
+Below: rounds, minibatches, private. Above: client, nodes.
 """
 
 from __future__ import annotations
@@ -9,19 +9,25 @@ import dataclasses
 import hmac
 import io
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
 from torch import Tensor
 
 from ..checks import dims, flag, shown, whole
+from ..engine import rounds as fl
+from ..engine.guard import names
 from ..engine.minibatches import LocalSGD
-from ..engine.rounds import Message
+from .private import sign
 
 LOGGER = logging.getLogger("flwr.fedlab_mini")  # where Flower's own lines go
+REASON = 500  # characters of a failing node's words that are logged
 MOST_SAMPLES = 10_000_000  # that a client may claim where nothing is registered
 REPLIES = {  # what a reply says beside its task's secret number, by the kind of message
     "query.join": ("client", "size", "usable", "step"),
@@ -54,6 +60,46 @@ def unpack(content: RecordDict) -> dict[str, Any]:
     arrays, plain = content["arrays"], content["settings"]
     tensors = {name: torch.from_numpy(array.numpy().copy()) for name, array in arrays.items()}
     return tensors | dict(plain)
+
+
+def replies(
+    grid: Grid,
+    kind: str,
+    tasks: Mapping[int, RecordDict],
+    t: int,
+    seconds: float,
+    P: int,
+    key: Ed25519PrivateKey | None = None,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What nodes reply to tasks {node id: task}, the first usable of each; errors are logged.
+
+    Whoever brings a reply may name another node as its sender. So each task carries a secret
+    number, which its reply has to return; tasks' own numbers are hashes that hold the secret.
+    key  signs the tasks
+    """
+    waiting, messages = {}, []
+    for node_id, task in tasks.items():
+        waiting[node_id] = task.config_records["settings"]["secret"] = secrets.token_hex(16)
+        if key is not None:
+            sign(task, node_id, kind, key)
+        messages.append(Message(task, node_id, kind, ttl=seconds, group_id=str(t)))
+    answers = grid.send_and_receive(messages, timeout=seconds) if messages else []
+    # A fixed order, so that the log reads the same whoever was fast.
+    for reply in sorted(answers, key=lambda reply: reply.metadata.src_node_id):
+        node_id = reply.metadata.src_node_id
+        if node_id not in waiting:
+            continue
+        try:
+            parts = reply_parts(reply.content, kind, waiting[node_id], P)
+        except Exception as error:  # whatever a node sends; an error reply has no content
+            # One line of the log, whatever a client writes.
+            reason = str(reply.error.reason if reply.has_error() else error)[:REASON]
+            LOGGER.warning("round %d: node %d fails: %s", t, node_id, " ".join(reason.split()))
+            continue
+        del waiting[node_id]
+        yield node_id, parts
+    if waiting:
+        LOGGER.warning("round %d: nothing from node %s", t, names(waiting))
 
 
 def reply_parts(content: RecordDict, kind: str, secret: str, P: int) -> dict[str, Any]:
@@ -97,7 +143,7 @@ def local_sgd(task: Mapping[str, Any]) -> LocalSGD:
     return LocalSGD(**_below("local.", task))
 
 
-def message_parts(message: Message, k: int) -> dict[str, Any]:
+def message_parts(message: fl.Message, k: int) -> dict[str, Any]:
     """A strategy's message to client ``k``: its class's name and fields; no other client's id.
 
     TypeError unless it is a dataclass with tensors, numbers, texts or None in its fields
@@ -114,7 +160,7 @@ def message_parts(message: Message, k: int) -> dict[str, Any]:
     return {"kind": type(message).__name__} | parts
 
 
-def received_message(task: Mapping[str, Any], kinds: Iterable[type]) -> Message:
+def received_message(task: Mapping[str, Any], kinds: Iterable[type]) -> fl.Message:
     """The message whose parts were sent, if it is of one of the ``kinds``; else ValueError."""
     for kind in kinds:
         if kind.__name__ == task["kind"]:
@@ -127,5 +173,5 @@ def received_message(task: Mapping[str, Any], kinds: Iterable[type]) -> Message:
 
 def _below(prefix: str, task: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a task whose names begin with a prefix, without it."""
-    names = [name for name in task if name.startswith(prefix)]
-    return {name.removeprefix(prefix): task[name] for name in names}
+    found = [name for name in task if name.startswith(prefix)]
+    return {name.removeprefix(prefix): task[name] for name in found}
