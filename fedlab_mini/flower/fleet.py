@@ -13,6 +13,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -86,8 +87,10 @@ def plan(hosts: Path, folder: Path) -> str:
             f'{INNER["server"]}"\nroot-certificates = "{own / "back" / "ca.pem"}"\n'
         )
         _write(own, "server", server | {"folder": str(own)}, shared)
-        _known(folder, {})
+        _publish(folder, _registered(folder))
         for client, (name, about) in enumerate(clients.items()):
+            if name == "server" or not re.fullmatch(r"[\w-]+", name):
+                raise ValueError(f"clients: expected a name of letters and digits, got {name!r}")
             for part in ("login", "folder"):
                 text(f"clients.{name}.{part}", about.get(part))
             whole(f"clients.{name}.samples", about.get("samples"))
@@ -141,7 +144,7 @@ def keys(folder: Path, new: bool = False) -> None:
 
 def register(folder: Path) -> None:
     """Register all clients whose public halves are there; one with another key than before anew."""
-    known = _known(folder)
+    known = _registered(folder)
     for path in sorted(folder.glob("*/node.pub")):
         name, public = path.parent.name, path.read_text().strip()
         if known.get(name, {}).get("key") != public:
@@ -151,50 +154,44 @@ def register(folder: Path) -> None:
             about = json.loads((path.parent / "client.json").read_text())
             known[name] = about | {"key": public, "node": str(answer["node-id"])}
         known[name]["certificate"] = (path.parent / "client.pem").read_text()
-        _known(folder, known)  # after each: what fails later forgets nobody
+        _publish(folder, known)  # after each: what fails later forgets nobody
 
 
 def remove(folder: Path, name: str) -> None:
     """Shut a client out; others keep their ids, and it counts as missing."""
-    known = _known(folder)
+    known = _registered(folder)
     if name not in known:
         raise ValueError(f"name: expected one of {', '.join(sorted(known))}, got {name}")
     gone = known.pop(name)
     (folder / name / "node.pub").unlink(missing_ok=True)
-    _known(folder, known)  # first the door, then Flower's own list
+    _publish(folder, known)  # first the door, then Flower's own list
     flwr(folder / "server" / "home", "supernode", "unregister", gone["node"])
 
 
-def _known(folder: Path, fresh: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Who is registered: read, or written, then for nginx and for the app as well.
+def _registered(folder: Path) -> dict[str, Any]:
+    """Who is registered: {name: node id, client id, samples, key and certificate}."""
+    path = folder / "server" / "registered.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
-    An empty ``fresh`` writes what is known already
-    """
+
+def _publish(folder: Path, known: Mapping[str, Any]) -> None:
+    """Write down who is registered, for the app and for nginx as well."""
     server = folder / "server"
-    with contextlib.suppress(FileNotFoundError):
-        if not fresh:
-            old = json.loads((server / "registered.json").read_text())
-            if fresh is None:
-                return old
-            fresh = old
-    if fresh is None:
-        return {}
     with readable_by_owner():
-        (server / "registered.json").write_text(json.dumps(fresh, indent=1))
+        (server / "registered.json").write_text(json.dumps(known, indent=1))
         # The app needs those, too, that have been there and have gone: ids stay as they are.
         path = server / "nodes.json"
         nodes = json.loads(path.read_text()) if path.exists() else {}
-        for about in fresh.values():
+        for about in known.values():
             nodes = {n: entry for n, entry in nodes.items() if entry["client"] != about["client"]}
             nodes[about["node"]] = {part: about[part] for part in ("client", "samples")}
         path.write_text(json.dumps(nodes, indent=1))
-        (server / "registered.map").write_text("".join(map(_line, fresh.values())))
+        (server / "registered.map").write_text("".join(map(_line, known.values())))
         # nginx wants one certificate at least; the authority's own opens nothing.
         trusted = [(server / "tls" / "ca.pem").read_text()]
-        trusted += [about["certificate"] for about in fresh.values()]
+        trusted += [about["certificate"] for about in known.values()]
         (server / "clients.pem").write_text("".join(trusted))
     _reload(server)
-    return dict(fresh)
 
 
 def _line(about: Mapping[str, str]) -> str:
@@ -224,7 +221,7 @@ def renew(server: Path) -> None:
 
 def flwr(home: Path, *command: str) -> dict[str, Any]:
     """What Flower's command line answers; RuntimeError with its words where it fails."""
-    words = [str(PROGRAMS / "flwr"), *command, "here", "--format", "json"]
+    words = [str(PROGRAMS / "flwr"), *command, "--format", "json"]
     path = os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", "")])
     env = os.environ | QUIET | {"FLWR_HOME": str(home), "PATH": path}
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120)

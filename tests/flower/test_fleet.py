@@ -122,6 +122,7 @@ WRONG = {
     "server.address": ('address = "127.0.0.1"', "address = 3"),
     "server.port": ("port = 9443", "port = 94430"),
     "clients.north.login": ('login = "north"\n', ""),
+    "clients": ("[clients.south]", "[clients.server]"),
     "clients.south.samples": ("samples = 2000\n", 'samples = "many"\n'),
 }
 
@@ -265,6 +266,10 @@ def test_only_registered_pairs_get_in_and_only_to_nodes_paths(tmp_path, monkeypa
         until(lambda: asked(folder, port, pull, "south", "south") == 200)
         (folder / "north" / "node.pub").write_bytes((old / "node.pub").read_bytes())
         assert asked(folder, port, pull, "north", "north") in (400, 401)
+        fleet.remove(folder, "south")  # the last one goes as well
+        until(lambda: asked(folder, port, pull, "south") == 400)
+        with pytest.raises(ValueError, match=r"^name: expected one of"):
+            fleet.remove(folder, "south")
         log = (folder / "server" / "access.log").read_text()
         assert re.search(rf'"CN=north" POST {pull} 401', log)
     nodes = yaml.safe_load((folder / "server" / "nodes.json").read_text())
