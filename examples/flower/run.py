@@ -22,20 +22,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedlab_mini.flower.certificates import certificates, node_key, task_key
+from fedlab_mini.flower.fleet import QUIET, flwr
 from fedlab_mini.flower.private import alone
 
 SAMPLES = 2000  # that a client may claim: there are not so many digits
 APP = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
-QUIET = {  # nothing is sent, asked or installed, and answers have no colours
-    "NO_COLOR": "1",
-    "FORCE_COLOR": "",
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "OMP_NUM_THREADS": "1",
-}
 # Reads process groups, one a line, until its parent is gone, however it went; then it ends those.
 KEEPER = """
 import os, signal, sys
@@ -80,7 +72,7 @@ class Cluster:
         certificates(self.folder / "tls", ["localhost", "127.0.0.1"])
         task_key(self.folder / "keys" / "tasks")
         home = self.folder / "home"
-        home.mkdir(exist_ok=True)
+        home.mkdir(mode=0o700, exist_ok=True)
         (home / "config.toml").write_text(
             f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{self.address}"\n'
             f'root-certificates = "{self.folder / "tls" / "ca.pem"}"\n'
@@ -116,19 +108,12 @@ class Cluster:
 
     def flwr(self, *command: str) -> dict:
         """What Flower's command line answers."""
-        made = [str(BIN / "flwr"), *command, "--format", "json"]
-        done = subprocess.run(made, env=self.env, capture_output=True, text=True, timeout=120)
-        try:
-            answer = json.loads(done.stdout[done.stdout.index("{") :])
-        except ValueError:
-            raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}") from None
-        if not answer.get("success", True):
-            raise RuntimeError(f"{' '.join(command)}: {answer}")
-        return answer
+        return flwr(self.folder / "home", *command)
 
     def superlink(self) -> None:
         """Start the server's part, and wait until it answers."""
         tls = self.folder / "tls"
+        self.taken_up = (self.folder / "superlink.db").exists()
         self.start(
             "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
             "--ssl-ca-certfile", str(tls / "ca.pem"), "--ssl-certfile", str(tls / "server.pem"),
@@ -153,6 +138,7 @@ class Cluster:
                 key = node_key(self.folder / "keys" / f"client-{k}")
                 answer = self.flwr("supernode", "register", str(key.with_suffix(".pub")))
                 found[str(answer["node-id"])] = {"client": k, "samples": SAMPLES}
+        file.touch(mode=0o600)
         file.write_text(json.dumps(found, indent=1))
 
     def supernode(self, k: int, *, key: Path | None = None, ca: Path | None = None,
@@ -170,6 +156,10 @@ class Cluster:
 
     def submit(self, **settings: object) -> str:
         """Submit a run; returns its id."""
+        # A SuperLink that was killed goes on with its runs, and this one would be the second.
+        for old in self.flwr("list", "here")["runs"] if self.taken_up else []:
+            if not old["status"].startswith("finished"):
+                self.flwr("stop", str(old["run-id"]), "here")
         settings = {
             "nodes": str(self.folder / "nodes.json"),
             "folder": str(self.folder),
@@ -240,6 +230,14 @@ def main() -> None:
     asked.add_argument("--rounds", type=int, default=5)
     asked.add_argument("--strategy", default="CGSV")
     given = asked.parse_args()
+    try:
+        train(given)
+    except RuntimeError as error:
+        sys.exit(str(error))
+
+
+def train(given: argparse.Namespace) -> None:
+    """A run on a cluster of its own; prints the scores of the last round."""
     with cluster(given.folder, given.clients) as made:
         settings = {"clients": given.clients, "rounds": given.rounds, "strategy": given.strategy}
         run = made.submit(**settings)

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,23 +36,28 @@ def readable_by_owner() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[int]:
+def alone(path: Path, seconds: float = 0) -> Iterator[int]:
     """Work at ``path`` as the only process of this machine; whatever ends it frees the path.
 
+    seconds to wait for another process that works there
     yields  the lock's file descriptor: who inherits it holds the lock, too
-    raises  RuntimeError at once if another process works there
+    raises  RuntimeError if another process works there all the time
     """
     with readable_by_owner():
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        if fcntl is not None:
+        end = time.monotonic() + seconds
+        while fcntl is not None:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             except BlockingIOError:
-                raise RuntimeError(
-                    f"{path}: another process works there; stop it or wait for its end"
-                ) from None
+                if time.monotonic() > end:
+                    raise RuntimeError(
+                        f"{path}: another process works there; stop it or wait for its end"
+                    ) from None
+                time.sleep(0.1)
         yield lock
     finally:
         os.close(lock)

@@ -27,6 +27,8 @@ from .nodes import Nodes
 from .records import MOST_SAMPLES
 from .results import Report
 
+LAST_WORDS = 10.0  # seconds that a killed server's app takes to notice
+
 
 class TrainingApp(ServerApp):
     """A ServerApp that leaves the ``history`` of its training, once that has ended.
@@ -101,7 +103,7 @@ def server_app(
         files = [None if checkpoint is None else Path(checkpoint), folder and folder / "results"]
         with ExitStack() as held, private.readable_by_owner():
             for path in filter(None, files):
-                held.enter_context(private.alone(path))
+                held.enter_context(private.alone(path, LAST_WORDS))
             # Who joins later misses rounds: the first one waits for everybody.
             nodes.gather(patience)
             report = Report(nodes, strategy, rounds, folder)

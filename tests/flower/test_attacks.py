@@ -29,7 +29,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from nodes import LOCAL, NODE, SIZES, Grid, Spy, changed, identity, over_nodes
 
 from fedlab_mini import flower
-from fedlab_mini.flower import client, nodes, private
+from fedlab_mini.flower import client, nodes, private, server
 from fedlab_mini.flower.records import pack, unpack
 
 assert identity  # a fixture that every test here uses, too
@@ -267,7 +267,7 @@ def keys(folder) -> dict:
 
 def test_an_order_that_the_server_has_not_signed_is_refused(make_fed, tmp_path, monkeypatch):
     """lr = 123, put in by another client: never trained on; so is an order for another node."""
-    server, other = keys(tmp_path / "server"), keys(tmp_path / "other")
+    ours, other = keys(tmp_path / "ours"), keys(tmp_path / "other")
     fed, rates, refusals = make_fed(SIZES), [], []
     trained = client.round_updates
 
@@ -282,7 +282,7 @@ def test_an_order_that_the_server_has_not_signed_is_refused(make_fed, tmp_path, 
             task, node, "train", private.signing_key(other["key"])
         ),
         "signed for another": lambda task, node: private.sign(
-            task, NODE[0], "train", private.signing_key(server["key"])
+            task, NODE[0], "train", private.signing_key(ours["key"])
         ),
         "unsigned": lambda task, node: task["settings"].pop("signature"),
     }
@@ -304,9 +304,9 @@ def test_an_order_that_the_server_has_not_signed_is_refused(make_fed, tmp_path, 
                         refusals.append(str(error))
             return super().send_and_receive(messages, timeout=timeout)
 
-    app = flower.client_app(fed, NET, server_key=server["pub"])
+    app = flower.client_app(fed, NET, server_key=ours["pub"])
     grid = lambda _, clients: Injects(app)  # noqa: E731
-    found = over_nodes(fed, NET, Spy(), 2, grid=grid, signing_key=server["key"])
+    found = over_nodes(fed, NET, Spy(), 2, grid=grid, signing_key=ours["key"])
     assert len(refusals) == 2 * 4 * 4
     assert set(refusals) == {"task: expected one that this client's server has signed"}
     assert set(rates) == {LOCAL.lr}
@@ -412,8 +412,9 @@ with runpy.run_path(sys.argv[2])["alone"](pathlib.Path(sys.argv[1])):
 """
 
 
-def test_two_trainings_at_once_to_the_same_files_are_refused(make_fed, tmp_path):
+def test_two_trainings_at_once_to_the_same_files_are_refused(make_fed, tmp_path, monkeypatch):
     """Also of two processes; a killed one leaves no lock."""
+    monkeypatch.setattr(server, "LAST_WORDS", 0.2)
     fed, file = make_fed(SIZES), tmp_path / "c.npz"
     words = [sys.executable, "-c", SECOND, str(file), private.__file__]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
