@@ -38,12 +38,16 @@ def main(grid: Grid, context: Context) -> None:
     """The server's side, by the run's settings."""
     asked = context.run_config
     folder = Path(str(asked["folder"])) if asked["folder"] else None
-    nodes = json.loads(Path(str(asked["nodes"])).read_text()) if asked["nodes"] else None
+    nodes = json.loads(Path(str(asked["nodes"])).read_text()) if asked["nodes"] else {}
+    clients = {int(node): entry["client"] for node, entry in nodes.items()}
     fed = federation(int(asked["clients"]))
     run = flower.server_app(
         NET,
         getattr(fm, str(asked["strategy"]))(),
-        clients=fed.clients if nodes is None else {int(node): k for node, k in nodes.items()},
+        clients=clients or fed.clients,
+        samples={entry["client"]: entry["samples"] for entry in nodes.values()},
+        same_as_train=bool(asked["same-as-train"]),
+        signing_key=str(asked["signing-key"]) or None,
         validation=fed.validation,
         test=fed.test,
         rounds=int(asked["rounds"]),

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
-import ipaddress
 import json
 import os
 import signal
@@ -23,79 +21,25 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from fedlab_mini.flower.certificates import certificates, node_key, task_key
+from fedlab_mini.flower.fleet import QUIET, flwr
+from fedlab_mini.flower.private import alone
 
+SAMPLES = 2000  # that a client may claim: there are not so many digits
 APP = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
-QUIET = {  # nothing is sent, asked or installed, and answers have no colours
-    "NO_COLOR": "1",
-    "FORCE_COLOR": "",
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "OMP_NUM_THREADS": "1",
-}
-PEM, SSH = serialization.Encoding.PEM, serialization.Encoding.OpenSSH
-OPEN, DAYS = serialization.NoEncryption(), datetime.timedelta(days=365)
-
-
-def private(path: Path, form: serialization.PrivateFormat) -> ec.EllipticCurvePrivateKey:
-    """A key in a file that only its owner reads; the one that is there, if there is one."""
-    if path.exists():
-        ssh = form == serialization.PrivateFormat.OpenSSH
-        load = serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key
-        return load(path.read_bytes(), None)
-    key = ec.generate_private_key(ec.SECP384R1())
-    with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
-        file.write(key.private_bytes(PEM, form, OPEN))
-    return key
-
-
-def certificates(folder: Path, hosts: list[str]) -> None:
-    """``ca.pem``, which every node needs, and ``server.pem`` for the hosts that nodes call."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / "server.pem").exists():
-        return
-    pkcs8 = serialization.PrivateFormat.PKCS8
-    ca, server = private(folder / "ca.key", pkcs8), private(folder / "server.key", pkcs8)
-    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)]) for n in ("CA", hosts[0])]
-    now = datetime.datetime.now(datetime.UTC)
-
-    def signed(name: x509.Name, key: ec.EllipticCurvePublicKey, extensions: list) -> bytes:
-        made = x509.CertificateBuilder(names[0], name, key, x509.random_serial_number())
-        made = made.not_valid_before(now - datetime.timedelta(minutes=5)).not_valid_after(
-            now + DAYS
-        )
-        for extension, critical in extensions:
-            made = made.add_extension(extension, critical)
-        return made.sign(ca, hashes.SHA256()).public_bytes(PEM)
-
-    who: list[x509.GeneralName] = []
-    for host in hosts:
-        try:
-            who.append(x509.IPAddress(ipaddress.ip_address(host)))
-        except ValueError:
-            who.append(x509.DNSName(host))
-    authority = x509.SubjectKeyIdentifier.from_public_key(ca.public_key())
-    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())
-    own = [(x509.BasicConstraints(True, 0), True), (usage, True), (authority, False)]
-    (folder / "ca.pem").write_bytes(signed(names[0], ca.public_key(), own))
-    named = [(x509.SubjectAlternativeName(who), False), (issuer, False)]
-    named += [(x509.BasicConstraints(False, None), True)]
-    (folder / "server.pem").write_bytes(signed(names[1], server.public_key(), named))
-
-
-def node_key(path: Path) -> Path:
-    """A client's key; ``path.pub`` is what the server's operator registers."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    key = private(path, serialization.PrivateFormat.OpenSSH)
-    form = serialization.PublicFormat.OpenSSH
-    path.with_suffix(".pub").write_bytes(key.public_key().public_bytes(SSH, form))
-    return path
+# Reads process groups, one a line, until its parent is gone, however it went; then it ends those.
+KEEPER = """
+import os, signal, sys
+groups = set()
+for line in sys.stdin:
+    (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
+for group in groups:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+"""
 
 
 def free_port() -> int:
@@ -106,18 +50,29 @@ def free_port() -> int:
 
 
 class Cluster:
-    """A SuperLink and its SuperNodes as processes; logs, keys and state in one folder."""
+    """A SuperLink and its SuperNodes as processes; logs, keys and state in one folder.
+
+    They end when this process does, also where it is killed; a folder has one cluster at a time.
+    raises  RuntimeError where another one runs in the folder
+    """
 
     def __init__(self, folder: Path):
         if " " in str(BIN):  # its SuperLink would find no plan of its tables
             raise RuntimeError(f"Flower cannot work below a folder with a space: {BIN}")
         self.folder, self.port = folder.resolve(), free_port()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.lock = contextlib.ExitStack()
+        lock = self.lock.enter_context(alone(self.folder / "cluster"))
+        # It holds the lock, too: the folder is free when all of these processes are gone.
+        keeper = [sys.executable, "-c", KEEPER]
+        self.keeper = subprocess.Popen(
+            keeper, stdin=subprocess.PIPE, text=True, pass_fds=[lock], start_new_session=True
+        )
         self.address = f"127.0.0.1:{self.port}"
         self.processes: dict[str, subprocess.Popen] = {}
         certificates(self.folder / "tls", ["localhost", "127.0.0.1"])
+        task_key(self.folder / "keys" / "tasks")
         home = self.folder / "home"
-        home.mkdir(exist_ok=True)
+        home.mkdir(mode=0o700, exist_ok=True)
         (home / "config.toml").write_text(
             f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "{self.address}"\n'
             f'root-certificates = "{self.folder / "tls" / "ca.pem"}"\n'
@@ -129,13 +84,15 @@ class Cluster:
         self, name: str, *command: str, env: dict[str, str] | None = None
     ) -> subprocess.Popen:
         """A process in a group of its own, with its lines in ``name.log``."""
-        with open(self.folder / f"{name}.log", "ab") as log:
+        path = self.folder / f"{name}.log"
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "ab") as log:
             given = [str(BIN / command[0]), *command[1:]]
             env = self.env | (env or {})
             process = subprocess.Popen(
-                given, env=env, stdout=log, stderr=log, start_new_session=True
+                given, env=env, stdout=log, stderr=log, start_new_session=True, umask=0o077
             )
         self.processes[name] = process
+        self._tell_keeper(f"+{process.pid}")
         return process
 
     def kill(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
@@ -144,22 +101,19 @@ class Cluster:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, how)
         process.wait()
+        self._tell_keeper(f"-{process.pid}")
+
+    def _tell_keeper(self, line: str) -> None:
+        print(line, file=self.keeper.stdin, flush=True)
 
     def flwr(self, *command: str) -> dict:
         """What Flower's command line answers."""
-        made = [str(BIN / "flwr"), *command, "--format", "json"]
-        done = subprocess.run(made, env=self.env, capture_output=True, text=True, timeout=120)
-        try:
-            answer = json.loads(done.stdout[done.stdout.index("{") :])
-        except ValueError:
-            raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}") from None
-        if not answer.get("success", True):
-            raise RuntimeError(f"{' '.join(command)}: {answer}")
-        return answer
+        return flwr(self.folder / "home", *command)
 
     def superlink(self) -> None:
         """Start the server's part, and wait until it answers."""
         tls = self.folder / "tls"
+        self.taken_up = (self.folder / "superlink.db").exists()
         self.start(
             "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
             "--ssl-ca-certfile", str(tls / "ca.pem"), "--ssl-certfile", str(tls / "server.pem"),
@@ -180,28 +134,37 @@ class Cluster:
         file = self.folder / "nodes.json"
         found = json.loads(file.read_text()) if file.exists() else {}
         for k in range(clients):
-            if k not in found.values():
+            if k not in [entry["client"] for entry in found.values()]:
                 key = node_key(self.folder / "keys" / f"client-{k}")
                 answer = self.flwr("supernode", "register", str(key.with_suffix(".pub")))
-                found[str(answer["node-id"])] = k
+                found[str(answer["node-id"])] = {"client": k, "samples": SAMPLES}
+        file.touch(mode=0o600)
         file.write_text(json.dumps(found, indent=1))
 
     def supernode(self, k: int, *, key: Path | None = None, ca: Path | None = None,
                   name: str | None = None) -> subprocess.Popen:  # fmt: skip
         """Start client ``k``; another key or authority is refused."""
-        key = key or self.folder / "keys" / f"client-{k}"
+        keys = self.folder / "keys"
+        key = key or keys / f"client-{k}"
+        config = f'partition-id={k} server-key="{keys / "tasks.pub"}"'
         return self.start(
             name or f"client-{k}", "flower-supernode", "--superlink", self.address,
             "--root-certificates", str(ca or self.folder / "tls" / "ca.pem"),
-            "--auth-supernode-private-key", str(key), "--node-config", f"partition-id={k}",
+            "--auth-supernode-private-key", str(key), "--node-config", config,
             "--port", str(free_port()),
         )  # fmt: skip
 
     def submit(self, **settings: object) -> str:
         """Submit a run; returns its id."""
+        # A SuperLink that was killed goes on with its runs, and this one would be the second.
+        for old in self.flwr("list", "here")["runs"] if self.taken_up else []:
+            if not old["status"].startswith("finished"):
+                self.flwr("stop", str(old["run-id"]), "here")
         settings = {
             "nodes": str(self.folder / "nodes.json"),
             "folder": str(self.folder),
+            "signing-key": str(self.folder / "keys" / "tasks"),
+            "same-as-train": True,  # this is a demonstration, and says so
             **settings,
         }
         asked = " ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
@@ -241,6 +204,8 @@ class Cluster:
         """End all that was started, clients first."""
         for name in sorted(self.processes):
             self.kill(name, signal.SIGTERM)
+        self.keeper.communicate()
+        self.lock.close()
 
 
 @contextlib.contextmanager
@@ -265,6 +230,14 @@ def main() -> None:
     asked.add_argument("--rounds", type=int, default=5)
     asked.add_argument("--strategy", default="CGSV")
     given = asked.parse_args()
+    try:
+        train(given)
+    except RuntimeError as error:
+        sys.exit(str(error))
+
+
+def train(given: argparse.Namespace) -> None:
+    """A run on a cluster of its own; prints the scores of the last round."""
     with cluster(given.folder, given.clients) as made:
         settings = {"clients": given.clients, "rounds": given.rounds, "strategy": given.strategy}
         run = made.submit(**settings)

@@ -2,8 +2,9 @@
 
 ``client_app`` is what a node runs, ``server_app`` what the server runs, ``train`` both in Flower's
 simulation; ``Scored`` stands around a strategy of Flower's and only watches. Importing this
-switches the telemetry of Flower and Ray off, and a warning of Ray's, unless the environment says
-otherwise. Below: loop, methods. Needs ``pip install "fedlab-mini[flower]"``.
+switches off, unless the environment says otherwise, the telemetry of Flower and Ray, Flower's
+search for updates, its installing while it runs, and a warning of Ray's. Below: loop, methods.
+Needs ``pip install "fedlab-mini[flower]"``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ for name in (  # read when Flower and Ray are imported
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO",  # or Ray warns of a change
 ):
     os.environ.setdefault(name, "0")
+for name in ("FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"):
+    os.environ.setdefault(name, "1")
 
 try:
     from .client import client_app

@@ -1,68 +1,23 @@
-"""Command line: ``python -m fedlab_mini.flower verify | page LEDGER``, each with its ``--help``."""
+"""Command line of a federation in Flower, ``python -m fedlab_mini.flower COMMAND --help``.
+
+verify, page           a ledger of scores
+plan, check, keys ...  a federation on several machines
+"""
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from ..engine.checkpoint import whole_file
-from .ledger import Reader, table
-from .page import Page
+from . import audit, fleet
+
+OF_A_LEDGER = ("verify", "page")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; exit status 0: all is well, 1: a ledger does not hold, 2: misused."""
-    parser = argparse.ArgumentParser(prog="python -m fedlab_mini.flower", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    verify = commands.add_parser("verify", help="check every line of a ledger")
-    verify.add_argument("--csv", type=Path, metavar="FILE", help="write it as a table")
-    page = commands.add_parser("page", help="a page with plots")
-    for command in (verify, page):
-        command.add_argument("ledger", type=Path)
-        command.add_argument("--key", metavar="HASH", help="the server's key, from its log")
-        command.add_argument("--anchor", metavar="ROUND:HASH", help="a round, from the log")
-    page.add_argument("page", type=Path, metavar="FILE.html")
-    page.add_argument("--every", type=int, metavar="SECONDS", help="go on as the ledger grows")
-    options = parser.parse_args(words)
-    try:
-        reader = Reader(options.ledger, key=options.key, anchor=options.anchor)
-        return draw(reader, options) if options.command == "page" else check(reader, options)
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
-def check(reader: Reader, options: argparse.Namespace) -> int:
-    """Read all of a ledger, and say what it proves."""
-    nodes = {node for entry in reader.entries() for node in (*entry.nodes, *entry.missing)}
-    reader.finish()
-    print(f"{reader.path}: {reader.t} rounds, {len(nodes)} nodes, {', '.join(reader.methods)}")
-    print(f"key     {reader.fingerprint}{'' if options.key else '  (compare with the log)'}")
-    print(f"anchor  {reader.t}:{reader.last}")
-    if not options.anchor:
-        print("No line was changed. Whether later ones were cut off shows by --anchor only.")
-    if options.csv:
-        rows = table(reader.path, key=options.key, anchor=options.anchor)
-        with whole_file(options.csv) as partial:
-            rows.to_csv(partial, index=False)
-    return 0
-
-
-def draw(reader: Reader, options: argparse.Namespace) -> int:
-    """Write the page, once or for as long as nobody stops it."""
-    page = Page(reader, options.every or 0)
-    page.write(options.page)
-    try:
-        while options.every:
-            time.sleep(options.every)
-            page.write(options.page)
-    except KeyboardInterrupt:
-        return 0
-    reader.finish()
-    return 0
+    """Run one command; exit status 0: all is well, 1: something is not, 2: misused."""
+    words = sys.argv[1:] if words is None else list(words)
+    return audit.main(words) if words and words[0] in OF_A_LEDGER else fleet.main(words)
 
 
 if __name__ == "__main__":

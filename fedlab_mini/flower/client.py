@@ -28,8 +28,10 @@ from ..methods.label_standardisation import Inspection
 from ..streams import numbers, stream
 from ..worlds.attacks import UpdateAttack
 from ..worlds.federation import Federation
+from .private import readable_by_owner, verify, verifying_key
 from .records import local_sgd, pack, received_message, unpack
 
+MOST_IN_ORDER = 100_000_000  # samples of all clients that one of them puts in order
 Load = Callable[[Context], tuple[int | None, Any, Any]]
 
 
@@ -39,6 +41,7 @@ def client_app(
     *,
     folder: str | os.PathLike | None = None,
     messages: Sequence[type] = (Inspection,),
+    server_key: str | os.PathLike | None = None,
 ) -> ClientApp:
     """The ClientApp of a node: it trains when asked, and answers about its labels.
 
@@ -49,12 +52,25 @@ def client_app(
     folder    where the node keeps labels that it has renamed, so that a training that is taken up
               again finds them; None: only for as long as Flower's run lasts
     messages  classes of strategies' messages that the node answers
+    server_key  the public half of the server's signing key: tasks without its signature are
+              refused. None: the file that ``server-key`` names in the node config; where none is
+              named, all tasks are believed
     raises    TypeError naming the argument; what a node then fails at is an error in its reply
     """
     if not (isinstance(load, Federation) or callable(load)):
         raise TypeError(f"load: expected a function or a Federation, got {shown(load)}")
     instance("net", net, Model, "fm.Model(module)")
     app = ClientApp()
+
+    def task_of(message: Message, context: Context) -> dict[str, Any]:
+        key = server_key or context.node_config.get("server-key")
+        if key:
+            kind = message.metadata.message_type
+            verify(message.content, context.node_id, kind, verifying_key(str(key)))
+        return unpack(message.content)
+
+    def reply(message: Message, task: dict[str, Any], **parts: object) -> Message:
+        return Message(pack(secret=task["secret"], **parts), reply_to=message)
 
     def node_for(context: Context, task: dict[str, Any]) -> Node:
         attack = None
@@ -72,31 +88,32 @@ def client_app(
 
     @app.query("join")
     def join(message: Message, context: Context) -> Message:
+        task = task_of(message, context)
         node = node_for(context, {"client": -1})
         # Said before the first round, so that the server need not ask in vain.
         usable, attacks = bool(torch.isfinite(node.x).all()), node.attack is not None
-        introduction = pack(client=node.k, size=len(node.y), usable=usable, step=attacks)
-        return Message(introduction, reply_to=message)
+        size = len(node.y)
+        return reply(message, task, client=node.k, size=size, usable=usable, step=attacks)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        task = unpack(message.content)
+        task = task_of(message, context)
         node = node_for(context, task)
-        reply = pack(update=node.update(), t=task["t"], client=node.k)
-        return Message(reply, reply_to=message)
+        update, size = node.update(), len(node.y)
+        return reply(message, task, update=update, t=task["t"], client=node.k, size=size)
 
     @app.query("answer")
     def answer(message: Message, context: Context) -> Message:
-        task = unpack(message.content)
+        task = task_of(message, context)
         node = node_for(context, task)
         changed = node.answer(received_message(task, messages))
-        return Message(pack(changed=changed, t=task["t"], client=node.k), reply_to=message)
+        return reply(message, task, changed=changed, t=task["t"], client=node.k)
 
     return app
 
 
 class PartOfShuffles(Shuffles):
-    """A client's part of the minibatches that its whole federation would be dealt.
+    """A client's part of the minibatches that its whole federation would be dealt by ``fm.train``.
 
     Of one order of all ``total`` samples it keeps those of its own, ``offset`` .. ``offset + n``,
     so that no client needs to know more of the others than how many they are, with how many samples
@@ -104,7 +121,8 @@ class PartOfShuffles(Shuffles):
 
     def __init__(self, fed: Federation, local: LocalSGD, task: dict[str, Any]):
         self.k, self.clients = task["client"], task["clients"]
-        self.offset, self.total = task["offset"], task["total"]
+        self.offset = whole("offset", task["offset"], 0, MOST_IN_ORDER)
+        self.total = whole("total", task["total"], 1, MOST_IN_ORDER)
         super().__init__(fed, local, task["seed"])
 
     def shuffled(self, purpose: str, *index: int) -> np.ndarray:
@@ -153,7 +171,8 @@ class LabelMemory:
         history = self.load() | {self.task["t"]: labels}
         label_arrays = {str(t): renamed.numpy() for t, renamed in history.items()}
         if self.folder is not None:
-            files.save(self._file(self.folder), training, **label_arrays)
+            with readable_by_owner():
+                files.save(self._file(self.folder), training, **label_arrays)
         else:
             record = ArrayRecord({name: Array(array) for name, array in label_arrays.items()})
             self.state[f"labels {training}"] = record
@@ -186,23 +205,25 @@ class Node:
     def update(self) -> Tensor:
         """What the client sends, [P]: the same as in a training in one process."""
         task, theta, t = self.task, self.theta, self.task["t"]
-        # Other samples than at the start would be other minibatches for all.
-        if task["size"] != len(self.y):
-            raise ValueError(f"size: expected {task['size']} samples, there are {len(self.y)}")
-        _, labels = self.labels()
-        one_sample = self.x[:1], self.y[:1]  # a federation has samples of a server, unused here
+        alike, (_, labels), x = "seed" in task, self.labels(), self.x
+        if alike:
+            # Other samples than at the start would be other minibatches for all.
+            size, seed = whole("size", task["size"], 1, len(labels)), task["seed"]
+            x, labels = x[:size], labels[:size]
+        else:
+            # Known to who has the data; a round that is asked for again finds it again.
+            seed = int(files.fingerprint(self.x, self.y), 16)
+        one_sample = x[:1], labels[:1]  # a federation has samples of a server, unused here
+        classes = self.net.outputs(x)
         fed = Federation.from_datasets(
-            [(self.x, labels)],
-            validation=one_sample,
-            test=one_sample,
-            classes=self.net.outputs(self.x),
+            [(x, labels)], validation=one_sample, test=one_sample, classes=classes
         )
-        shuffles, no_step = PartOfShuffles(fed, local_sgd(task), task), torch.zeros_like(theta)
+        local, no_step = local_sgd(task), torch.zeros_like(theta)
+        shuffles = PartOfShuffles(fed, local, task) if alike else Shuffles(fed, local, seed)
         update = round_updates(fed, self.net, theta, torch.tensor([0]), shuffles, t, no_step)
         if self.attack is not None:
             last_step = task.get("previous", no_step)[None]
-            noise = stream(task["seed"], "attack", t, task["client"])
-            update = self.attack(update, last_step, noise)
+            update = self.attack(update, last_step, stream(seed, "attack", t, task["client"]))
         return update[0]
 
     def answer(self, message: Any) -> bool:
@@ -226,4 +247,6 @@ class Node:
             raise ValueError(
                 f"labels: those renamed in round {heard} are lost; give client_app a folder"
             )
-        return history[heard], history[max(history)]
+        # Samples that came since then stand at the end, with the labels they came with.
+        then, now = history[heard], history[max(history)]
+        return torch.cat([then, self.y[len(then) :]]), torch.cat([now, self.y[len(now) :]])

@@ -11,20 +11,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from flwr.app import Message, RecordDict
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from flwr.app import RecordDict
 from flwr.serverapp import Grid
 from torch import Tensor
 
-from ..checks import distinct_ids, reals, whole
+from ..checks import distinct_ids
 from ..engine import rounds as fl
 from ..engine.checkpoint import Mark, fingerprint
 from ..engine.guard import names
 from ..engine.minibatches import LocalSGD
 from ..worlds.federation import Samples
-from .records import LOGGER, message_parts, pack, settings, unpack
+from .records import LOGGER, MOST_SAMPLES, message_parts, pack, replies, settings
 
+ATTEMPTS = 3  # at a round in which nothing usable comes
+JOIN_WAIT, LONGEST_PAUSE = 30.0, 300.0  # seconds, of a node that does not join
 SIZE, OFFSET, TOTAL, HEARD, MISSED = range(5)  # rows of what is remembered of the clients
-PLACE = ("size", "offset", "total", "heard")  # the first of them, as clients are told
+PLACE = ("size", "offset", "total", "heard")  # the first of them, as clients may be told
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,9 @@ class Introduction:
 class Nodes:
     """The nodes of a Flower run as ``rounds.Workers``.
 
+    most       {client id: samples that are registered}, which it cannot exceed; or one for all
+    alike      clients are told the seed and their place, for the minibatches of ``fm.train``
+    key        signs every task; None: tasks are not signed
     client_of  {node id: client id} of the nodes that have joined
     table      [5, K]: samples, where they begin among all samples, how many all are, the round in
                which the client last said that it changed labels, rounds in which it sent nothing
@@ -51,6 +57,9 @@ class Nodes:
     registered: Mapping[int, int] | None
     local: LocalSGD
     timeout: float
+    most: Mapping[int, int] | int = MOST_SAMPLES
+    alike: bool = False
+    key: Ed25519PrivateKey | None = None
     labels = torch.empty(0, dtype=torch.long)
 
     def __post_init__(self) -> None:
@@ -60,6 +69,7 @@ class Nodes:
         self.introductions: dict[int, Introduction] = {}
         self.table = torch.zeros(5, server.clients, dtype=torch.long)
         self.training_began = False
+        self.next_try: dict[int, tuple[float, float]] = {}  # {node id: (when, pause after it)}
 
     @property
     def node_of(self) -> dict[int, int]:
@@ -79,6 +89,10 @@ class Nodes:
     def restore(self, memory: Tensor) -> None:
         """Begin, or go on: who has joined and is unknown comes after all others."""
         self.table, self.training_began = memory.clone(), True
+        # A limit that was lowered since holds for what was claimed before.
+        if not self.alike:
+            claims = enumerate(self.sizes.tolist())
+            self.table[SIZE] = torch.tensor([min(size, self._most(k)) for k, size in claims])
         for client in sorted(self.introductions):
             self._assign_place(client)
 
@@ -89,13 +103,16 @@ class Nodes:
     def gather(self, patience: float) -> None:
         """Wait until all have joined, or for ``patience`` seconds, then give them places."""
         deadline, wanted = time.monotonic() + patience, self.server.clients
-        self._welcome(patience)
+        self._welcome(min(patience, JOIN_WAIT))
+        looks = 0
         while (
             len(self.introductions) < wanted and (seconds_left := deadline - time.monotonic()) > 0
         ):
             # Flower tells nobody when a node appears; one has to look.
             time.sleep(0.2)
-            self._welcome(seconds_left)
+            looks += 1
+            # More time with every look: who never answers does not keep others waiting for long.
+            self._welcome(min(seconds_left, JOIN_WAIT * looks))
         absent = set(range(wanted)) - set(self.introductions)
         if absent:
             LOGGER.warning("client %s has not joined; the training begins without", names(absent))
@@ -108,30 +125,23 @@ class Nodes:
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Whose replies to round ``t`` came in time, in the order of ``chosen``; updates [m, P]."""
-        self._wait_for(chosen)
-        tasks = {}
-        for client in self._able(chosen):
-            # Only an attacker that replays the step has a use for it.
-            previous = last_step if self.introductions[client].wants_last_step else None
-            place = self._place(client, t)
-            tasks[client] = pack(
-                theta=theta,
-                seed=self.server.seed,
-                previous=previous,
-                **settings(self.local),
-                **place,
+        """Whose replies to round ``t`` came in time, in the order of ``chosen``; updates [m, P].
+
+        raises  RuntimeError if nothing usable comes from anybody who is there, ``ATTEMPTS`` times
+        """
+        update_of: dict[int, Tensor] = {}
+        for attempt in range(ATTEMPTS if len(chosen) else 0):
+            self._wait_for(chosen)
+            update_of = self._trained(theta, chosen, t, last_step)
+            if update_of:
+                break
+            LOGGER.warning("round %d: nothing usable came, attempt %d", t, attempt + 1)
+        # Where others are there, those who were chosen are missing, and the next round is theirs.
+        if len(chosen) and not update_of and not self._online() - set(chosen.tolist()):
+            raise RuntimeError(
+                f"round {t}: no client that is there sent a usable update, {ATTEMPTS} times; the "
+                "training ends here, and goes on from its checkpoint when it is started again"
             )
-        update_shape = [self.server.net.P]
-        update_of = {}
-        for client, reply in self._ask("train", tasks, t):
-            try:
-                update = reals(
-                    "update", reply["update"], update_shape, dtype=theta.dtype, finite=False
-                )
-                update_of[client] = update.to(theta)
-            except (KeyError, TypeError, ValueError) as error:
-                LOGGER.warning("round %d: client %d sent no update (%s)", t, client, error)
         # Replies come in any order; a round has its rows in the order of the ids asked.
         punctual = [client for client in chosen.tolist() if client in update_of]
         silent = sorted(set(chosen.tolist()) - set(punctual))
@@ -142,6 +152,26 @@ class Nodes:
         ]
         return torch.tensor(punctual, dtype=torch.long), torch.cat(updates)
 
+    def _trained(
+        self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
+    ) -> dict[int, Tensor]:
+        """{client: update [P]} of those who answer the task of round ``t`` once."""
+        tasks = {}
+        for client in self._able(chosen):
+            # Only an attacker that replays the step has a use for it.
+            previous = last_step if self.introductions[client].wants_last_step else None
+            seed = self.server.seed if self.alike else None
+            place = self._place(client, t)
+            task = pack(theta=theta, seed=seed, previous=previous, **settings(self.local), **place)
+            tasks[client] = task
+        update_of = {}
+        for client, reply in self._ask("train", tasks, t):
+            update_of[client] = reply["update"].to(theta)
+            # Data may grow while training goes on; minibatches of all depend on it if alike.
+            if not self.alike:
+                self.table[SIZE, client] = self._counted(client, reply["size"])
+        return update_of
+
     def answers(self, message: fl.Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
         """Ids of those that say they changed labels; which, and how, stays with them."""
         asked = self._able(clients)
@@ -149,8 +179,8 @@ class Nodes:
             client: pack(theta=theta, **self._place(client, t), **message_parts(message, client))
             for client in asked
         }
-        replies = dict(self._ask("query.answer", questions, t))
-        changed = [client for client in asked if replies.get(client, {}).get("changed") is True]
+        answers = dict(self._ask("query.answer", questions, t))
+        changed = [client for client in asked if answers.get(client, {}).get("changed")]
         self.table[HEARD, changed] = t
         return torch.tensor(changed, dtype=torch.long)
 
@@ -163,16 +193,36 @@ class Nodes:
         """Wait until one of the clients is there: a server that is cut off spends no rounds."""
         deadline = time.monotonic() + self.timeout
         while len(chosen):
-            self._welcome(self.timeout)
-            online = {self.client_of.get(node_id) for node_id in self.grid.get_node_ids()}
-            if online & set(chosen.tolist()) or time.monotonic() > deadline:
+            self._welcome(min(self.timeout, JOIN_WAIT))
+            if self._online() & set(chosen.tolist()) or time.monotonic() > deadline:
                 return
             time.sleep(0.2)
+
+    def _online(self) -> set[int]:
+        """Clients whose nodes are there and whose data can be used."""
+        here = [self.client_of[n] for n in self.grid.get_node_ids() if n in self.client_of]
+        return set(self._able(torch.tensor(here, dtype=torch.long)))
+
+    def _most(self, client: int) -> int:
+        """The most samples that a client may claim."""
+        most = self.most
+        return most if isinstance(most, int) else most.get(client, MOST_SAMPLES)
+
+    def _counted(self, client: int, size: int) -> int:
+        """As many samples as a client says it has, up to those that are registered."""
+        most = self._most(client)
+        if size > most:
+            LOGGER.warning("client %d claims %d samples; %d count", client, size, most)
+        return min(size, most)
 
     def _place(self, client: int, t: int) -> dict[str, Any]:
         """What a client has to know of the training beside the model."""
         place = dict(zip(PLACE, self.table[:, client].tolist(), strict=False))
-        return place | {"client": client, "clients": self.server.clients, "t": t, "mark": self.work}
+        if self.alike:
+            place["clients"] = self.server.clients
+        else:  # nobody else's business
+            place = {"heard": place["heard"]}
+        return place | {"client": client, "t": t, "mark": self.work}
 
     def _assign_place(self, client: int) -> None:
         """A place among all samples for a client that had none when training began."""
@@ -184,26 +234,32 @@ class Nodes:
 
     def _welcome(self, seconds: float) -> None:
         """Ask nodes that are new who they are and how many samples they hold."""
-        newcomers = sorted(set(self.grid.get_node_ids()) - set(self.client_of))
+        newcomers, now = (
+            sorted(set(self.grid.get_node_ids()) - set(self.client_of)),
+            time.monotonic(),
+        )
         if self.registered is not None:
             newcomers = [node_id for node_id in newcomers if node_id in self.registered]
-        messages = [
-            Message(RecordDict(), node_id, "query.join", ttl=seconds) for node_id in newcomers
-        ]
-        for node_id, reply in self._replies(messages, 0, seconds):
+        tries = {node_id: self.next_try.get(node_id, (now, 1.0)) for node_id in newcomers}
+        asked = [node_id for node_id, (when, _) in tries.items() if when <= now]
+        contents = {node_id: pack() for node_id in asked}
+        for node_id, reply in self._replies("query.join", contents, 0, seconds):
             try:
                 self._admit(node_id, reply)
-            except (KeyError, TypeError, ValueError) as error:
+            except ValueError as error:
                 LOGGER.warning("node %d does not join: %s", node_id, error)
+        for node_id in asked:  # who was not taken in is asked again, ever more seldom
+            pause = tries[node_id][1]
+            self.next_try[node_id] = time.monotonic() + pause, min(2 * pause, LONGEST_PAUSE)
 
     def _admit(self, node_id: int, reply: Mapping[str, Any]) -> None:
         """Take a node in as the client it is registered as, or says it is; errors if it cannot."""
-        claimed = whole("client", reply["client"], -1)
+        claimed = reply["client"]
         client = claimed if self.registered is None else self.registered[node_id]
         distinct_ids("client", [*self.client_of.values(), client], self.server.clients)
         introduction = Introduction(
-            size=whole("size", reply["size"]),
-            usable=reply["usable"] is True,
+            size=self._counted(client, reply["size"]),
+            usable=reply["usable"],
             wants_last_step=reply["step"],
         )
         if claimed not in (-1, client):
@@ -217,41 +273,21 @@ class Nodes:
     def _ask(
         self, kind: str, contents: Mapping[int, RecordDict], t: int
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """What the clients reply, by the id that their node stands for; late ones do not."""
+        """Replies by client id, whatever a reply says of itself: nodes are known, names are not."""
         # Flower would wait the whole time for a node that is gone.
         online = set(self.grid.get_node_ids())
         node_of = {client: node_id for client, node_id in self.node_of.items() if node_id in online}
-        messages = [
-            Message(content, node_of[client], kind, ttl=self.timeout, group_id=str(t))
-            for client, content in contents.items()
-            if client in node_of
-        ]
-        for sender, reply in self._replies(messages, t, self.timeout):
+        by_node = {node_of[client]: task for client, task in contents.items() if client in node_of}
+        for sender, reply in self._replies(kind, by_node, t, self.timeout):
             client = self.client_of[sender]
-            if reply.get("client") != client:
-                LOGGER.warning("round %d: client %d says it is %s", t, client, reply.get("client"))
+            if reply["client"] != client:
+                LOGGER.warning("round %d: client %d says it is %s", t, client, reply["client"])
             # A late reply to an earlier round is no answer to this one.
-            if reply.get("t") == t:
+            if reply["t"] == t:
                 yield client, reply
 
     def _replies(
-        self, messages: list[Message], t: int, seconds: float
+        self, kind: str, contents: Mapping[int, RecordDict], t: int, seconds: float
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Replies by the node that sent them, the first of each; errors are logged."""
-        waiting = {message.metadata.dst_node_id for message in messages}
-        replies = self.grid.send_and_receive(messages, timeout=seconds) if messages else []
-        # A fixed order, so that the log reads the same whoever was fast.
-        for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
-            node_id = reply.metadata.src_node_id
-            if node_id not in waiting:
-                continue
-            try:
-                content = unpack(reply.content)
-            except Exception as error:  # whatever a node sends; an error reply has no content
-                reason = reply.error.reason if reply.has_error() else error
-                LOGGER.warning("round %d: node %d fails: %s", t, node_id, reason)
-                continue
-            waiting.remove(node_id)
-            yield node_id, content
-        if waiting:
-            LOGGER.warning("round %d: nothing from node %s", t, names(waiting))
+        """Usable replies to tasks {node id: task} by the node that sent them."""
+        return replies(self.grid, kind, contents, t, seconds, self.server.net.P, self.key)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from ..checks import distinct_ids, instance, number, whole
+from ..checks import distinct_ids, flag, instance, number, whole
 from ..engine.guard import starting_model
 from ..engine.history import History
 from ..engine.minibatches import LocalSGD
@@ -21,8 +22,12 @@ from ..engine.model import Model
 from ..engine.rounds import Server, Strategy
 from ..engine.train import Training
 from ..worlds.federation import Federation, Samples
+from . import private
 from .nodes import Nodes
+from .records import MOST_SAMPLES
 from .results import Report
+
+LAST_WORDS = 10.0  # seconds that a killed server's app takes to notice
 
 
 class TrainingApp(ServerApp):
@@ -46,6 +51,9 @@ def server_app(
     seed: int = 0,
     checkpoint: str | os.PathLike | None = None,
     results: str | os.PathLike | None = None,
+    samples: int | Mapping[int, int] = MOST_SAMPLES,
+    same_as_train: bool = False,
+    signing_key: str | os.PathLike | None = None,
     timeout: float = 60.0,
     patience: float = 60.0,
 ) -> TrainingApp:
@@ -57,9 +65,18 @@ def server_app(
     checkpoint  file that is written after every round and that a training goes on from
     results     folder for ``scores.csv`` (a row a round and client), ``clients.csv`` and, at the
                 end, ``theta.npy``; written anew after every round
+    samples     the most samples that a client may claim, one number or {client id: number}: what
+                a client says weighs its update, and no other party has counted
+    same_as_train  clients are told the seed and the sizes of all, so that their minibatches are
+                those of `train`. Without, each draws its own, from a seed that its data make;
+                then data may grow while training goes on
+    signing_key  file of an Ed25519 key that signs every task; `client_app` has the other half
     timeout     seconds that a round waits for replies; who is late or fails is missing in it
     patience    seconds that the start waits for clients that have not joined
-    other arguments, errors: see `train`; the same seed gives what `train` gives, up to rounding
+    other arguments, errors: see `train`. RuntimeError where another process trains to the same
+    files, or where no client that is there sends a usable update, three times.
+    Files are their owner's alone (0600). A small seed can be guessed from the first model: where
+    clients are not to know whom a strategy will draw, give ``secrets.randbits(62)``
     """
     local = LocalSGD() if local is None else local
     number("timeout", timeout, 0, ends="(]")
@@ -71,19 +88,29 @@ def server_app(
     if registered is not None:
         distinct_ids("clients", list(registered.values()), len(registered))
     count = whole("clients", clients) if registered is None else len(registered)
+    for limit in samples.values() if isinstance(samples, Mapping) else [samples]:
+        whole("samples", limit)
+    flag("same_as_train", same_as_train)
+    key = None if signing_key is None else private.signing_key(signing_key)
     server = Server(count, own.classes, net, own.validation, seed)
     app = TrainingApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        nodes = Nodes(grid, server, own.test, registered, local, timeout)
-        # Minibatches depend on all sizes: the first round waits for everybody.
-        nodes.gather(patience)
-        report = Report(nodes, strategy, rounds, None if results is None else Path(results))
-        training = Training(server, nodes, strategy, local, theta, own.test)
-        history = training.run(rounds, checkpoint, every=1, after=report.after_round)
-        report.write_model(history.theta)
-        app.history = history
+        limits = samples, same_as_train, key
+        nodes = Nodes(grid, server, own.test, registered, local, timeout, *limits)
+        folder = None if results is None else Path(results)
+        files = [None if checkpoint is None else Path(checkpoint), folder and folder / "results"]
+        with ExitStack() as held, private.readable_by_owner():
+            for path in filter(None, files):
+                held.enter_context(private.alone(path, LAST_WORDS))
+            # Who joins later misses rounds: the first one waits for everybody.
+            nodes.gather(patience)
+            report = Report(nodes, strategy, rounds, folder)
+            training = Training(server, nodes, strategy, local, theta, own.test)
+            history = training.run(rounds, checkpoint, every=1, after=report.after_round)
+            report.write_model(history.theta)
+            app.history = history
 
     return app
 

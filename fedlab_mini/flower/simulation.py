@@ -57,6 +57,7 @@ def train(
         seed=seed,
         checkpoint=checkpoint,
         timeout=timeout,
+        same_as_train=True,
         patience=120,  # the first messages start Ray's workers
     )
     _start(ray)

@@ -1,0 +1,312 @@
+"""Fleet: a federation on several machines: its files, its keys, who is registered, who gets in.
+
+``python -m fedlab_mini.flower plan hosts.toml`` writes a folder for each machine and says what to
+do where. Chapter 11 says whom this keeps out. Below: certificates. The files: ``machines/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from ..checks import text, whole
+from .certificates import certificates, client_certificate, node_key, task_key
+from .private import readable_by_owner
+
+MACHINES = Path(__file__).parent / "machines"
+PROGRAMS = Path(sys.executable).parent
+INNER = {
+    "server": 9440,
+    "client": 9441,
+    "runtime": 9442,
+}  # ports that only a machine itself reaches
+QUIET = {  # nothing is sent, asked or installed, and answers have no colours
+    "NO_COLOR": "1",
+    "FORCE_COLOR": "",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "OMP_NUM_THREADS": "1",
+}
+FLEET = ("activate-node", "pull-messages", "push-messages", "get-fab")
+CLOSED = (  # what no stranger may reach, as (method, path)
+    *(("POST", f"/v1/control/{name}") for name in (
+        "start-run", "list-runs", "stop-run", "stream-logs", "list-nodes", "register-node",
+        "unregister-node", "pull-artifacts")),
+    *(("POST", f"/v1/runtime/{name}") for name in ("acquire-task", "push-messages", "get-nodes")),
+    *(("POST", f"/v1/fleet/{name}") for name in (*FLEET, "register-node", "unregister-node")),
+    *(("GET", path) for path in ("/health", "/docs", "/openapi.json", "/v1/fleet/pull-messages")),
+    ("POST", "/v1/fleet/../control/list-nodes"),
+    ("POST", "/v1/fleet/%2e%2e/control/list-nodes"),
+    ("POST", "//v1/control/list-nodes"),
+)  # fmt: skip
+
+
+def plan(hosts: Path, folder: Path) -> str:
+    """Write what each machine needs into folders of ``folder``; what to do where, step by step.
+
+    raises  ValueError or TypeError naming the line of ``hosts`` that is missing or wrong
+    """
+    given, folder = tomllib.loads(hosts.read_text(encoding="utf-8")), folder.resolve()
+    server, clients = given.get("server", {}), given.get("clients", {})
+    if not clients:
+        raise ValueError(f"{hosts}: expected a table [clients.NAME] for each client")
+    address = text("server.address", server.get("address"))
+    port = whole("server.port", server.get("port", 9443), 1, 65535)
+    authority = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    shared = {"authority": authority, "port": port, "runtime": INNER["runtime"]}
+    with readable_by_owner():
+        own = folder / "server"
+        certificates(own / "tls", [address, "federation"])
+        certificates(own / "back", ["localhost", "127.0.0.1"])
+        tasks = task_key(own / "keys" / "tasks").with_suffix(".pub")
+        (own / "home").mkdir(exist_ok=True)
+        (own / "home" / "config.toml").write_text(
+            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:'
+            f'{INNER["server"]}"\nroot-certificates = "{own / "back" / "ca.pem"}"\n'
+        )
+        _write(own, "server", server | {"folder": str(own)}, shared)
+        _publish(folder, _registered(folder))
+        for client, (name, about) in enumerate(clients.items()):
+            if name == "server" or not re.fullmatch(r"[\w-]+", name):
+                raise ValueError(f"clients: expected a name of letters and digits, got {name!r}")
+            for part in ("login", "folder"):
+                text(f"clients.{name}.{part}", about.get(part))
+            whole(f"clients.{name}.samples", about.get("samples"))
+            shutil.copy(own / "tls" / "ca.pem", _write(folder / name, "client", about, shared
+                        | {"client": client}) / "ca.pem")  # fmt: skip
+            shutil.copy(tasks, folder / name / "tasks.pub")
+            (folder / name / "client.json").write_text(
+                json.dumps({"client": client, "samples": about["samples"]})
+            )
+    each = {
+        "send": "   scp -r {folder}/{name} {login}:{there}",
+        "keys": "   python -m fedlab_mini.flower key {there}",
+        "fetch": "   scp {login}:{there}/node.pub {login}:{there}/client.pem {folder}/{name}/",
+        "start": "   sh {there}/run.sh",
+    }
+    lines = {
+        step: "\n".join(
+            line.format(folder=folder, name=name, login=about["login"], there=about["folder"])
+            for name, about in clients.items()
+        )
+        for step, line in each.items()
+    }
+    steps = (MACHINES / "steps.txt").read_text(encoding="utf-8")
+    return steps.format(folder=folder, authority=authority, count=len(clients), **lines)
+
+
+def _write(folder: Path, role: str, about: Mapping[str, Any], shared: Mapping[str, Any]) -> Path:
+    """A machine's files, filled in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "temporary").mkdir(exist_ok=True)
+    values = {"programs": PROGRAMS, "user": "fedlab", "memory": "4G", "name": folder.name}
+    values |= {**shared, "inner": INNER[role], **about}
+    files = {f"{role}.sh": "run.sh", f"{role}.conf": "nginx.conf"}
+    files |= {name: name for name in ("quiet.sh", "fedlab.service", "compose.yml")}
+    for template, name in files.items():
+        lines = Template((MACHINES / template).read_text(encoding="utf-8"))
+        (folder / name).write_text(lines.substitute(values), encoding="utf-8")
+    return folder
+
+
+def keys(folder: Path, new: bool = False) -> None:
+    """A client's keys, in its folder; ``new`` ones in place of those that are there."""
+    if new:
+        for name in ("node", "client.key", "client.pem"):
+            (folder / name).unlink(missing_ok=True)
+    node_key(folder / "node")
+    client_certificate(folder, folder.resolve().name)
+    # The SuperNode speaks TLS to its own machine's nginx, too: it has no other way to sign.
+    certificates(folder / "tls", ["localhost", "127.0.0.1"])
+
+
+def register(folder: Path) -> None:
+    """Register all clients whose public halves are there; one with another key than before anew."""
+    known = _registered(folder)
+    for path in sorted(folder.glob("*/node.pub")):
+        name, public = path.parent.name, path.read_text().strip()
+        if known.get(name, {}).get("key") != public:
+            if name in known:
+                flwr(folder / "server" / "home", "supernode", "unregister", known[name]["node"])
+            answer = flwr(folder / "server" / "home", "supernode", "register", str(path))
+            about = json.loads((path.parent / "client.json").read_text())
+            known[name] = about | {"key": public, "node": str(answer["node-id"])}
+        known[name]["certificate"] = (path.parent / "client.pem").read_text()
+        _publish(folder, known)  # after each: what fails later forgets nobody
+
+
+def remove(folder: Path, name: str) -> None:
+    """Shut a client out; others keep their ids, and it counts as missing."""
+    known = _registered(folder)
+    if name not in known:
+        raise ValueError(f"name: expected one of {', '.join(sorted(known))}, got {name}")
+    gone = known.pop(name)
+    (folder / name / "node.pub").unlink(missing_ok=True)
+    _publish(folder, known)  # first the door, then Flower's own list
+    flwr(folder / "server" / "home", "supernode", "unregister", gone["node"])
+
+
+def _registered(folder: Path) -> dict[str, Any]:
+    """Who is registered: {name: node id, client id, samples, key and certificate}."""
+    path = folder / "server" / "registered.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _publish(folder: Path, known: Mapping[str, Any]) -> None:
+    """Write down who is registered, for the app and for nginx as well."""
+    server = folder / "server"
+    with readable_by_owner():
+        (server / "registered.json").write_text(json.dumps(known, indent=1))
+        # The app needs those, too, that have been there and have gone: ids stay as they are.
+        path = server / "nodes.json"
+        nodes = json.loads(path.read_text()) if path.exists() else {}
+        for about in known.values():
+            nodes = {n: entry for n, entry in nodes.items() if entry["client"] != about["client"]}
+            nodes[about["node"]] = {part: about[part] for part in ("client", "samples")}
+        path.write_text(json.dumps(nodes, indent=1))
+        (server / "registered.map").write_text("".join(map(_line, known.values())))
+        # nginx wants one certificate at least; the authority's own opens nothing.
+        trusted = [(server / "tls" / "ca.pem").read_text()]
+        trusted += [about["certificate"] for about in known.values()]
+        (server / "clients.pem").write_text("".join(trusted))
+    _reload(server)
+
+
+def _line(about: Mapping[str, str]) -> str:
+    """The line of nginx's map that binds a client's certificate to its key."""
+    certificate = x509.load_pem_x509_certificate(about["certificate"].encode())
+    der = certificate.public_bytes(serialization.Encoding.DER)
+    sha1 = hashlib.sha1(der, usedforsecurity=False).hexdigest()  # nginx knows no other
+    key = serialization.load_ssh_public_key(about["key"].encode())
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    public = base64.b64encode(key.public_bytes(serialization.Encoding.PEM, form)).decode()
+    return f'"{sha1}:{public}" 1;\n'
+
+
+def _reload(server: Path) -> None:
+    """Have nginx read its files anew, if it runs."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
+        os.kill(int((server / "nginx.pid").read_text()), signal.SIGHUP)
+
+
+def renew(server: Path) -> None:
+    """Renew the door's certificate where it ends within 30 days."""
+    old = x509.load_pem_x509_certificate((server / "tls" / "server.pem").read_bytes())
+    named = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    if certificates(server / "tls", [str(name.value) for name in named]):
+        _reload(server)
+
+
+def flwr(home: Path, *command: str) -> dict[str, Any]:
+    """What Flower's command line answers; RuntimeError with its words where it fails."""
+    words = [str(PROGRAMS / "flwr"), *command, "--format", "json"]
+    path = os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", "")])
+    env = os.environ | QUIET | {"FLWR_HOME": str(home), "PATH": path}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120)
+    try:
+        answer = json.loads(done.stdout[done.stdout.index("{") :])
+    except ValueError:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}") from None
+    if not answer.get("success", True):
+        raise RuntimeError(f"{' '.join(command)}: {answer}")
+    return answer
+
+
+def check(address: str, ca: Path) -> bool:
+    """Try what a stranger with the authority's certificate can; prints it, True if all is shut."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    trust = ssl.create_default_context(cafile=str(ca))
+    trust.check_hostname = False  # a machine may be called by another address than clients do
+    opened = []
+    for method, path in CLOSED:
+        status, server = _asked(host, int(port), trust, method, path)
+        # A SuperLink that is reached refuses some of these, too, and that is no door.
+        shut = status is None or (status in (400, 401, 404) and server == "nginx")
+        print(
+            f"{'shut' if shut else 'OPEN'}  {method:5} {path:40} {status or 'no answer'} {server}"
+        )
+        opened += [] if shut else [path]
+    for inner in INNER.values():
+        with contextlib.suppress(OSError), socket.create_connection((host, inner), timeout=3):
+            print(f"OPEN  port  {inner}")
+            opened.append(str(inner))
+    return not opened
+
+
+def _asked(
+    host: str, port: int, trust: ssl.SSLContext, method: str, path: str
+) -> tuple[int | None, str]:
+    """The status that a request without a client certificate gets, or None; and from whom."""
+    connection = http.client.HTTPSConnection(host, port, timeout=10, context=trust)
+    try:
+        connection.request(method, path, b"", {"Content-Type": "application/x-protobuf"})
+        answer = connection.getresponse()
+        return answer.status, answer.getheader("server") or ""
+    except (OSError, http.client.HTTPException):
+        return None, ""
+    finally:
+        connection.close()
+
+
+COMMANDS = {
+    "plan": "files for each machine, and what to do where",
+    "key": "on a client: its keys",
+    "register": "on the server: the clients whose public halves are there",
+    "remove": "on the server: shut a client out",
+    "renew": "on the server: certificates that end soon",
+    "check": "from outside: what a stranger can reach",
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command; exit status 0: all is well, 1: it is not, 2: misused."""
+    parser = argparse.ArgumentParser(prog="python -m fedlab_mini.flower", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    made = {name: commands.add_parser(name, help=what) for name, what in COMMANDS.items()}
+    made["plan"].add_argument("hosts", type=Path)
+    made["plan"].add_argument("--folder", type=Path, default=Path("fleet"))
+    made["key"].add_argument("--new", action="store_true", help="in place of those that are there")
+    for name in ("key", "register", "remove", "renew"):
+        made[name].add_argument("folder", type=Path)
+    made["remove"].add_argument("name")
+    made["check"].add_argument("address", help="HOST:PORT")
+    made["check"].add_argument("--ca", type=Path, required=True, help="ca.pem, as clients get it")
+    asked = parser.parse_args(words)
+    try:
+        if asked.command == "plan":
+            print(plan(asked.hosts, asked.folder))
+        elif asked.command == "key":
+            keys(asked.folder, asked.new)
+        elif asked.command == "check":
+            return 0 if check(asked.address, asked.ca) else 1
+        elif asked.command == "remove":
+            remove(asked.folder, asked.name)
+        else:
+            (register if asked.command == "register" else renew)(asked.folder)
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,96 @@
+"""Nodes of Flower in this process: a network that loses, changes and shuffles what is sent."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+import fedlab_mini as fm
+from fedlab_mini import flower
+from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.flower.records import pack, unpack
+
+
+@pytest.fixture(autouse=True)
+def identity():
+    """Flower's processes know who they are; here the server has to be told."""
+    TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = 1, 1, 1
+
+
+SIZES, LOCAL = (9, 4, 20, 13, 7), LocalSGD(batch=4, epochs=2)
+NODE = [970, 13, 2**63 + 5, 402, 77]  # node ids, by client
+
+
+class Grid:
+    """A network in this process: messages go to a ClientApp, replies come back shuffled.
+
+    late  {(client, round)}: no reply; ``meddle(k, t, reply)`` may change what a client replies
+    """
+
+    def __init__(self, app, clients=5, *, late=(), absent=(), meddle=None):
+        self.app, self.late, self.absent, self.meddle = app, set(late), absent, meddle
+        self.k = {NODE[k]: k for k in range(clients)}
+        self.contexts = {
+            n: Context(1, n, {"partition-id": k}, RecordDict(), {}) for n, k in self.k.items()
+        }
+        self.t, self.asked = 0, []
+
+    def get_node_ids(self):
+        return [n for n, k in self.k.items() if k not in self.absent]
+
+    def send_and_receive(self, messages, *, timeout=None):
+        replies = []
+        for message in messages:
+            node, kind = message.metadata.dst_node_id, message.metadata.message_type
+            self.t = max(self.t, int(message.metadata.group_id or 0))
+            self.asked.append((self.t, self.k[node], kind))
+            message.metadata.__dict__["_message_id"] = f"{len(self.asked)}"
+            try:
+                reply = self.app(message, self.contexts[node])
+            except Exception as error:
+                reply = Message(Error(code=1, reason=str(error)), reply_to=message)
+            if self.meddle is not None and kind == "train":
+                reply = self.meddle(self.k[node], self.t, reply)
+            if (self.k[node], self.t) not in self.late:
+                replies.append(reply)
+        random.Random(self.t).shuffle(replies)
+        return replies
+
+
+def over_nodes(fed, net, strategy, rounds=4, *, grid=Grid, folder=None, load=None, **options):
+    """A training over nodes of a network in this process."""
+    app = flower.client_app(fed if load is None else load, net, folder=folder)
+    grid = grid(app, fed.clients)
+    options = {
+        "clients": fed.clients,
+        "local": LOCAL,
+        "seed": 3,
+        "timeout": 9,
+        "patience": 1,
+        "same_as_train": True,
+    } | options
+    server = {"validation": fed.validation, "test": fed.test, "rounds": rounds}
+    made = flower.server_app(net, strategy, **server, **options)
+    made(grid, Context(1, 1, {}, RecordDict(), {}))
+    return made.history
+
+
+class Spy(fm.FedAvg):
+    """FedAvg that notes who took part and who did not."""
+
+    def start(self, server):
+        super().start(server)
+        self._seen = []
+
+    def aggregate(self, round):
+        self._seen.append((round.clients.tolist(), round.missing.tolist(), round.sizes.tolist()))
+        return super().aggregate(round)
+
+
+def changed(reply: Message, **parts) -> Message:
+    """A reply with some of what it says replaced."""
+    reply.content = pack(**(unpack(reply.content) | parts))
+    return reply
