@@ -14,7 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-Key = Ed25519PrivateKey | ec.EllipticCurvePrivateKey
+Key = Any  # one of KEYS
+KEYS = (Ed25519PrivateKey, ec.EllipticCurvePrivateKey)
 PEM, DER = serialization.Encoding.PEM, serialization.Encoding.DER
 PKCS8, OPEN = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
 SPKI = serialization.PublicFormat.SubjectPublicKeyInfo
@@ -38,7 +39,7 @@ def load(path: Path, *, make: bool = False) -> Key:
         key = parse(data, None)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{message} ({error})") from None
-    if not isinstance(key, Key):
+    if not isinstance(key, KEYS):
         raise ValueError(message)
     return key
 

@@ -16,7 +16,7 @@ from ..compare.judge import relative_error
 from ..evidence import Interval, interval, paired
 from ..metrics import detection_auc, kendall
 from .submission import Scores, Submission
-from .truth import Frozen, Truth, folder
+from .truth import Frozen, Truth, folder, owner_of
 from .worlds import ATTACKER, TWIN, WORLDS
 
 if TYPE_CHECKING:
@@ -43,18 +43,19 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
     """
     import pandas  # here, since it takes a second to import
 
+    entries = list(submissions)
+    asked = dict.fromkeys(cell for one in entries for cell in one.scores)
     rows: list[tuple] = []
-    cells: dict[tuple[str, int], None] = {}
-    for submission in submissions:
-        for scenario, seed in submission.scores:
-            if frozen.knows(scenario, seed):
-                cells[scenario, seed] = None
-                for metric, value in judged(submission.scores, scenario, seed, frozen):
-                    rows.append((seed, scenario, submission.name, metric, value))
-    for scenario, seed in cells:
-        if WORLDS[scenario].truth is not None:
-            for metric, value in ceiling(frozen.of(scenario, seed), WORLDS[scenario].bad(seed)):
-                rows.append((seed, scenario, CEILING, metric, value))
+    # Cell by cell, since the truth of a cell is the same for all.
+    for scenario, seed in asked:
+        if not frozen.knows(scenario, seed):
+            continue
+        known = Known(scenario, seed, frozen)
+        for one in entries:
+            if (scenario, seed) in one.scores:
+                for metric, value in known.judged(one.scores):
+                    rows.append((seed, scenario, one.name, metric, value))
+        rows += [(seed, scenario, CEILING, *measured) for measured in known.ceiling()]
     return pandas.DataFrame(rows, columns=COLUMNS)
 
 
@@ -67,13 +68,26 @@ def stored(cells: Collection[tuple[str, int]], besides: Collection[str] = ()) ->
     return frame[pandas.Series(asked, frame.index) & ~frame.method.isin([CEILING, *besides])]
 
 
-def judged(scores: Scores, scenario: str, seed: int, frozen: Frozen) -> Measured:
-    """All measures of one score in one scenario and seed."""
-    world, mine = WORLDS[scenario], scores[scenario, seed]
-    if world.truth is None:
-        yield from attacked(mine, scores[TWIN, seed])
-    else:
-        yield from against(mine, frozen.of(scenario, seed).values, world.bad(seed))
+class Known:
+    """What is known of one scenario and seed: the truth, and who is of less use."""
+
+    def __init__(self, scenario: str, seed: int, frozen: Frozen):
+        self.scenario, self.seed = scenario, seed
+        self.truth = None if owner_of(scenario) is None else frozen.of(scenario, seed)
+        self.bad = WORLDS[scenario].bad(seed)
+
+    def judged(self, scores: Scores) -> Measured:
+        """All measures of one score."""
+        mine = scores[self.scenario, self.seed]
+        if self.truth is None:
+            yield from attacked(mine, scores[TWIN, self.seed])
+        else:
+            yield from against(mine, self.truth.values, self.bad)
+
+    def ceiling(self) -> Measured:
+        """One training's truth as a score, judged by the other's; of an attack nothing."""
+        if self.truth is not None:
+            yield from ceiling(self.truth, self.bad)
 
 
 def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
