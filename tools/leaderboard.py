@@ -29,6 +29,7 @@ from fedlab_mini.judge.bench.truth import seeds_of, sha256
 from fedlab_mini.judge.bench.worlds import World
 from fedlab_mini.judge.compare.cell import LOCAL, ROUNDS
 from fedlab_mini.judge.compare.watch import Watch
+from fedlab_mini.judge.evidence import paired
 from fedlab_mini.show import leaderboard
 
 PLACE = chapters.ROOT / "data" / "bench" / f"v{bench.VERSION}"
@@ -37,11 +38,12 @@ FILE = chapters.ROOT / "book" / "bench.txt"
 SHOWN = ("tau", "AUC", "rank gained", "pay gained")
 SEEDS = (*bench.PUBLIC, *bench.HELD_OUT)
 # All coalitions of thirty clients cannot be evaluated; of a hundred clients not even some orders.
-FEW = {
-    *("Shapley", "Shapley, silent", "Shapley, accuracy", "lambda-MR", "Banzhaf", "beta-Shapley"),
-    *("least core", "nucleolus", "S-FedAvg's relevance", "ShapleyFL"),
+FEW = {"Shapley", "Shapley, silent", "Banzhaf", "S-FedAvg's relevance", "ShapleyFL"}
+HARD = "dirt under skew"
+LEFT_OUT = {  # nearly the row of another score, or too dear for six hundred recordings
+    *("lambda-MR", "beta-Shapley", "Shapley, accuracy"),
+    *("least core", "nucleolus", "GTG-Shapley"),
 }
-LEFT_OUT = {"lambda-MR", "beta-Shapley"}  # nearly Shapley's: rows that would say nothing new
 WORDS = {registry.SIZES: "sizes", registry.UPDATES: "updates", registry.BOTH: "updates, validation"}
 
 
@@ -146,11 +148,58 @@ def page() -> str:
     frame = judged(bench.HELD_OUT)
     said = {one.name: one.notes for one in submissions()}
     parts: list[str] = [f"<!-- scenarios -->\n{scenarios()}\n<!-- end -->"]
+    parts.append(f"<!-- findings -->\n{findings(frame)}\n<!-- end -->")
     for metric in SHOWN:
         text = leaderboard.fragment(frame, said, metric)
         parts.append(f"<!-- {metric} -->\n{text}\n<!-- end -->")
     parts.append(f"<!-- script -->\n{leaderboard.SCRIPT}\n<!-- end -->")
     return "\n\n".join(parts) + "\n"
+
+
+def findings(frame: pandas.DataFrame) -> str:
+    """What the board says, a paragraph each; an AssertionError where it says so no longer."""
+    tau, auc = bench.standings(frame, "tau"), bench.standings(frame, "AUC")
+    paid = bench.standings(frame, "pay gained")["attacks"]
+    skew, even, few, hard = tau["skew"], tau["skew, even sizes"], auc["few samples"], auc[HARD]
+    assert skew["size"].place == 1, "a score is clearly better than counting"
+    best, finder = _first(even), _first(hard)
+    below = paired(even[best].values, even[bench.CEILING].values, low=-1, high=1)
+    assert below.below(0), "a score reaches the ceiling"
+    blind, sighted = few["class cosine"], few["second order"]
+    more = paired(blind.values, sighted.values, low=0, high=1)
+    assert more.above(0), "few samples are enough"
+    gain = [name for name, own in paid.items() if own.interval.low > 0]
+    lose = [name for name, own in paid.items() if own.interval.high < 0]
+    assert gain, "attacks pay by no score"
+    assert lose, "attacks pay by all scores"
+    return "\n\n".join(
+        (
+            f"**Counting is hard to beat.** Where labels and amounts differ together, *size* has "
+            f"a tau of {skew['size'].interval}, and no score on the board is clearly better.",
+            f"**With even sizes no score comes near the truth.** There counting ranks nothing. "
+            f"The highest tau is that of *{best}*, {even[best].interval}; two trainings agree by "
+            f"{even[bench.CEILING].interval}.",
+            f"**A server with few samples is better off with none.** Wrong labels are found with "
+            f"an AUC of {blind.interval} by *class cosine*, which looks at no sample, and of "
+            f"{sighted.interval} by *second order*, which looks at a hundred or fewer.",
+            f"**Dirt under skew stays hard.** The highest AUC there is that of *{finder}*, "
+            f"{hard[finder].interval}. Retraining itself has {hard[bench.CEILING].interval}, since "
+            f"worth and dirt are two things.",
+            f"**Some scores pay for an attack.** Over all six attacks together, the attacker's pay "
+            f"clearly rises by {_listed(gain)}, and clearly falls by {_listed(lose)}.",
+        )
+    )
+
+
+def _first(family: dict[str, Any]) -> str:
+    """The score with the highest mean; that it is clearly the best is not said."""
+    scores = {name: own.interval.mean for name, own in family.items() if name != bench.CEILING}
+    return max(scores, key=lambda name: scores[name])
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = (f"*{name}*" for name in names)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def scenarios() -> str:

@@ -172,11 +172,12 @@ def _crowd(clients: int, orders: int) -> dict[str, World]:
     levels = [LEVELS[-1] * client / (clients - 1) for client in range(clients)]
     corrupt = {client: flip_labels(level) for client, level in enumerate(levels) if level}
     worse = list(range(clients // 2, clients))
+    samples = 1000 // clients * clients  # as many for each: a sample more would betray who is good
 
     def make(source: str, seed: int) -> tuple[Federation, Model]:
         _, net = SCENARIOS["alike"](source, seed)
         data = load(source, dtype=torch.float64)
-        fed = federation(data, clients=clients, samples=1000, corrupt=corrupt, seed=seed)
+        fed = federation(data, clients=clients, samples=samples, corrupt=corrupt, seed=seed)
         return fed, net
 
     name = f"wrong labels, {clients} clients"
