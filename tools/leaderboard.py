@@ -110,6 +110,7 @@ def submissions() -> list[bench.Submission]:
 
 def judge(held_out: Path) -> None:
     """Judge all submissions by all truth; what they are worth, and a manifest of all files."""
+    MANIFEST.unlink(missing_ok=True)  # what is frozen now is the truth from here on
     frozen = bench.Frozen(PLACE / "truth", held_out)
     frame = bench.judge(submissions(), frozen)
     with whole_file(JUDGED) as part:

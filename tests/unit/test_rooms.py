@@ -35,6 +35,7 @@ PACKAGE = sorted((chapters.ROOT / "fedlab_mini").rglob("*.py"))
 FILES = [*PACKAGE, *sorted(chapters.ROOT.glob("studies/*.py"))]
 # one table of styles and forms, one class with its ways of training, two strategies, one fit
 LONG = {"show.plots": 500, "engine.model": 400, "methods.reinforce": 310, "methods.aam_fit": 350}
+LONG["flower.fleet"] = 320  # one command line, and what each of its commands writes
 
 
 @dataclass(frozen=True)

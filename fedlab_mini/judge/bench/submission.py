@@ -84,7 +84,8 @@ def read_submission(path: str | os.PathLike) -> Submission:
         raise Refused(f"{file}: expected rows below the header {','.join(COLUMNS)}, got none")
     _check_whole(file, found)
     scores = {
-        cell: torch.tensor([row[k] for k in sorted(row)]).double() for cell, row in found.items()
+        cell: torch.tensor([row[client] for client in sorted(row)], dtype=torch.float64)
+        for cell, row in found.items()
     }
     return Submission(scores, {"name": file.stem[:LONGEST], **notes})
 
