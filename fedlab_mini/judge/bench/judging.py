@@ -78,9 +78,9 @@ class Known:
 
     def judged(self, scores: Scores) -> Measured:
         """All measures of one score."""
-        mine = scores[self.scenario, self.seed]
+        mine = scores[self.scenario, self.seed].double()
         if self.truth is None:
-            yield from attacked(mine, scores[TWIN, self.seed])
+            yield from attacked(mine, scores[TWIN, self.seed].double())
         else:
             yield from against(mine, self.truth.values, self.bad)
 
