@@ -256,10 +256,10 @@ def lengths(round, server):
 
 def test_a_python_score_is_judged_by_one_command_from_anywhere(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(
+    (tmp_path / "guest.py").write_text(
         "def lengths(round, server):\n    return round.updates.norm(dim=1)\n"
     )
-    words = ["judge", "mine:lengths", "--scenarios", "sizes", "--scores-to", "lengths.csv"]
+    words = ["judge", "guest:lengths", "--scenarios", "sizes", "--scores-to", "lengths.csv"]
     frame = command.main([*words, "--page", "board.html", "--csv", "all.csv"])
     printed = capsys.readouterr().out
     assert "lengths" in printed
