@@ -125,6 +125,8 @@ CUT = """desk => {
     const needs = e.scrollWidth, has = e.clientWidth;
     if (overflowX === "visible" || has < 2 || needs <= has + 2) continue;  // italics lean out
     if (explorers.some(explorer => explorer?.contains(e))) continue;
+    // A board is wider than any desk: its box scrolls by itself, by keyboard too.
+    if (e.tabIndex >= 0 && scrolls && e.querySelector("table.leaderboard, table.ledger")) continue;
     const why = desk || !scrolls ? "cut" : e.tabIndex < 0 ? "scrolls, but not by keyboard"
       : maskImage === "none" ? "has no sign of more" : "";
     if (why) found.push(`${why}: ${needs} in ${has} px: ${e.outerHTML.slice(0, 120)}`);
