@@ -131,7 +131,7 @@ def leaks(notebook, results, right):
 
 def test_there_is_a_lab_for_every_chapter_that_derives_something():
     stems = [chapter.stem for chapter in labs.chapters.numbered()]
-    reads = {"11_out_of_the_notebook", "12_replication"}  # one sends, one reports: nothing is derived
+    reads = {"11_out_of_the_notebook", "12_replication"}  # one sends, one reports
     assert [stem for stem in stems if stem not in reads] == NAMES
 
 
