@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 import zlib
 from pathlib import Path
 
@@ -15,8 +16,11 @@ DRAWN = re.compile(rb"/(\w+) [\d.]+ Tf|<([0-9A-Fa-f]+)> Tj")  # a font is chosen
 
 
 def bare(text: str) -> str:
-    """A text without its spaces: on paper they fall where lines break."""
-    return "".join(text.split())
+    """A text without its spaces, which on paper fall where lines break, and without ligatures.
+
+    A glyph such as the one for "fi" stands for two letters: an answer could hide behind it.
+    """
+    return "".join(unicodedata.normalize("NFKC", text).split())
 
 
 def words(path: Path) -> str:
