@@ -218,17 +218,12 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
     written(path)
     sound = path.read_bytes()
     code = (
-        "import resource, signal, sys\n"
+        "import resource, runpy, signal\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(sound) + 100}, {len(sound) + 100}))\n"
-        f"sys.path[:0] = {[*sys.path]}\n"
-        "import test_ledger\n"
-        f"test_ledger.written({str(path)!r}, 5)\n"
+        f"runpy.run_path({__file__!r})['written']({str(path)!r}, 5)\n"
     )
-    here = {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | here, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert f"OSError: ledger: cannot write {path}" in done.stderr
     assert os.strerror(errno.EFBIG) in done.stderr
     assert path.read_bytes() == sound
