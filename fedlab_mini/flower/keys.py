@@ -68,6 +68,8 @@ def signed(public_key: str, signature: Any, content: bytes) -> bool:
     try:
         key = serialization.load_der_public_key(base64.b64decode(public_key))
         made = base64.b64decode(signature, validate=True)
+        if base64.b64encode(made).decode() != signature:  # other letters may stand for these bytes
+            return False
         if isinstance(key, Ed25519PublicKey):
             key.verify(made, content)
         elif isinstance(key, ec.EllipticCurvePublicKey):
