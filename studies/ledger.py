@@ -5,6 +5,7 @@ Below: items (what is asked), exact (what needs no seeds), store.
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -141,6 +142,15 @@ def _alike(claim: Claim, item: Item) -> bool:
         sides = sides and flat(claim.b, claim.at) == (item.rival, item.rival_at)
     ends = (claim.low, claim.high) == item.ends
     return sides and ends and claim.equal == (not (item.low or item.high))
+
+
+def by_plain_engine() -> list[tuple[Entry, Entry]]:
+    """The central items as they are stored, and as another engine has computed them."""
+    central = importlib.import_module(f"{__package__}.plain_engine").CENTRAL
+    other = _read("plain-engine")
+    how = f"seen, {other.n} seeds"
+    chosen = [item for item in items() if item.id in central]
+    return [(judge(item), judged(item, other, other, how)) for item in chosen]
 
 
 # --- counting and showing --------------------------------------------------------------------
