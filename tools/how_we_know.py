@@ -9,13 +9,13 @@ Sentences are read from the outputs of the committed notebooks, studies from dat
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import chapters
+import computed
 import interval_coverage
 from fedlab_mini.judge import evidence
 from fedlab_mini.judge.student import visible
@@ -272,19 +272,8 @@ def page() -> str:
         "studies": studied(studies, records),
         "list": listed(records, stood),
     }
-    return "\n".join(f"<!-- {name} -->\n\n{text}\n\n<!-- end -->\n" for name, text in parts.items())
-
-
-def main() -> None:
-    """Write the file, or say that it is out of date."""
-    new = page()
-    current = FILE.is_file() and FILE.read_text(encoding="utf-8") == new
-    if "--check" in sys.argv and not current:
-        sys.exit(f"{FILE.relative_to(chapters.ROOT)} is out of date: {ADVICE}")
-    if not current:
-        chapters.write_atomic(FILE, new)
-        print(f"written: {FILE.relative_to(chapters.ROOT)}")
+    return computed.under_marks(parts)
 
 
 if __name__ == "__main__":
-    main()
+    computed.write_or_check(FILE, page(), ADVICE)

@@ -3,7 +3,7 @@
     python tools/leaderboard.py enter           the book's scores into data/bench/*/submissions
     python tools/leaderboard.py judge FOLDER    judge all submissions; FOLDER: truth held out
     python tools/leaderboard.py write           book/bench.txt, which the page includes
-    python tools/leaderboard.py check           only say whether something is out of date
+    python tools/leaderboard.py write --check   only say whether it is out of date
 
 Truth comes first: ``python -m fedlab_mini compare truth --to FOLDER``; held out: --seeds 100-109.
 """
@@ -21,6 +21,7 @@ import pandas
 import torch
 
 import chapters
+import computed
 from fedlab_mini.engine.checkpoint import whole_file
 from fedlab_mini.engine.train import train
 from fedlab_mini.judge import bench, registry
@@ -148,13 +149,9 @@ def page() -> str:
     """The computed parts of the page, between marks."""
     frame = judged(bench.HELD_OUT)
     said = {one.name: one.notes for one in submissions()}
-    parts: list[str] = [f"<!-- scenarios -->\n{scenarios()}\n<!-- end -->"]
-    parts.append(f"<!-- findings -->\n{findings(frame)}\n<!-- end -->")
-    for metric in SHOWN:
-        text = leaderboard.fragment(frame, said, metric)
-        parts.append(f"<!-- {metric} -->\n{text}\n<!-- end -->")
-    parts.append(f"<!-- script -->\n{leaderboard.SCRIPT}\n<!-- end -->")
-    return "\n\n".join(parts) + "\n"
+    boards = {metric: leaderboard.fragment(frame, said, metric) for metric in SHOWN}
+    parts = {"scenarios": scenarios(), "findings": findings(frame), **boards}
+    return computed.under_marks(parts | {"script": leaderboard.SCRIPT})
 
 
 def findings(frame: pandas.DataFrame) -> str:
@@ -226,18 +223,14 @@ def _truth_in_words(name: str, world: World) -> str:
 
 
 def main(words: Sequence[str]) -> Any:
-    """Do one of the four things; anything else prints how."""
+    """Do one of the three things; anything else prints how."""
     match words:
         case ["enter", *names]:
             return enter(names or bench.WORLDS)
         case ["judge", folder]:
             return judge(Path(folder))
-        case ["write"]:
-            return FILE.write_text(page(), encoding="utf-8")
-        case ["check"]:
-            if FILE.read_text(encoding="utf-8") != page():
-                sys.exit(f"{FILE} is out of date: python tools/leaderboard.py write")
-            return None
+        case ["write"] | ["write", "--check"]:
+            return computed.write_or_check(FILE, page(), "python tools/leaderboard.py write")
     sys.exit(__doc__)
 
 

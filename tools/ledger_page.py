@@ -6,9 +6,9 @@ python tools/ledger_page.py --check    only say whether it is out of date
 
 from __future__ import annotations
 
-import sys
 
 import chapters
+import computed
 from studies import ledger
 from studies.results import ALIKE, FAILS, HOLDS, NOT_SHOWN
 
@@ -34,19 +34,8 @@ def page() -> str:
     """All computed parts, each under its mark."""
     entries = ledger.entries()
     parts = {"count": ledger.summary(entries), "papers": by_paper(ledger.tested(entries))}
-    return "\n".join(f"<!-- {name} -->\n\n{text}\n\n<!-- end -->\n" for name, text in parts.items())
-
-
-def main() -> None:
-    """Write the file, or say that it is out of date."""
-    new = page()
-    current = FILE.is_file() and FILE.read_text(encoding="utf-8") == new
-    if "--check" in sys.argv and not current:
-        sys.exit(f"{FILE.relative_to(chapters.ROOT)} is out of date: {ADVICE}")
-    if not current:
-        chapters.write_atomic(FILE, new)
-        print(f"written: {FILE.relative_to(chapters.ROOT)}")
+    return computed.under_marks(parts)
 
 
 if __name__ == "__main__":
-    main()
+    computed.write_or_check(FILE, page(), ADVICE)

@@ -29,6 +29,17 @@ ROUNDING = 1e-6  # of the range: float32 values that are closer than this count 
 INF = math.inf
 
 
+def decimals(width: float, usual: int = 2) -> int:
+    """How many decimals an interval of this width needs.
+
+    A narrow one needs more than usual, or its ends would look alike; in a wide one they only tire.
+    """
+    if not 0 < width < INF:
+        return usual
+    first = math.ceil(-math.log10(width / 2))  # the first decimal in which the ends differ
+    return 0 if width >= 20 else 1 if width >= 4 else min(6, max(usual, first))
+
+
 class Interval(NamedTuple):
     """A mean over seeds and the interval that covers the true mean with probability ``level``."""
 
@@ -41,8 +52,7 @@ class Interval(NamedTuple):
         width = self.high - self.low
         if width == INF:
             return f"{self.mean:.2f} (all {self.n} seeds agree)"
-        # A narrow interval needs more digits, or its ends would look alike.
-        digits = min(6, max(2, math.ceil(-math.log10(width / 2)))) if width > 0 else 2
+        digits = decimals(width)
         mean, low, high = (f"{value:.{digits}f}" for value in self[:3])
         return f"{mean} [{low}, {high}]"
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from .. import checks
+from ..judge.evidence import decimals
 
 # a number, perhaps with a sign, an interval or a unit behind it, or nothing
 NUMBER = re.compile(r"[-+±<>≥≤~≈−]? ?(\d|\.\d|nan|inf)|[-–—]?$")
@@ -85,8 +86,13 @@ def table(
     }
     if marked:
         caption = f"{caption} Bold: {_in_words(sides, columns)}."
+    plain = [_digits([cells[column] for cells in data.values()], digits) for column in columns]
     written = [
-        [str(name), *(_written(f"data[{name!r}]", cell, digits) for cell in cells.values())]
+        [str(name)]
+        + [
+            _written(f"data[{name!r}]", cell, digits, own)
+            for cell, own in zip(cells.values(), plain, strict=True)
+        ]
         for name, cells in data.items()
     ]
     return Table([rows, *map(str, columns)], written, marked, caption)
@@ -150,7 +156,17 @@ def _float(value: object) -> float | None:
         return None
 
 
-def _written(label: str, cell: object, digits: int) -> str:
+def _digits(cells: list[object], digits: int) -> int:
+    """Decimals of a column's plain numbers: none for counts, and none where all are large."""
+    plain = [cell for cell in cells if isinstance(cell, float) or hasattr(cell, "dtype")]
+    sizes = [abs(number) for number in map(_float, plain) if number is not None]
+    sizes = [size for size in sizes if math.isfinite(size) and size]
+    counts = all(size == round(size) for size in sizes) and max(sizes, default=0) >= 2
+    return 0 if sizes and (counts or min(sizes) >= 100) else digits
+
+
+def _written(label: str, cell: object, digits: int, plain: int) -> str:
+    """A cell as text: ``digits`` of an interval, if it is not too wide for them, else ``plain``."""
     if cell is None or isinstance(cell, str):
         return cell or ""
     if isinstance(cell, bool):
@@ -162,8 +178,9 @@ def _written(label: str, cell: object, digits: int) -> str:
     if None in numbers:
         wanted = "text, a number or (mean, low, high)"
         raise TypeError(f"{label}: expected {wanted}, got {checks.shown(cell)}")
+    known = [number for number in numbers if number is not None]
+    if len(known) == 3:
+        plain = decimals(known[2] - known[1], digits)
     # Adding zero turns -0.00 into 0.00.
-    mean, *ends = (
-        f"{round(number, digits) + 0.0:.{digits}f}" for number in numbers if number is not None
-    )
+    mean, *ends = (f"{round(number, plain) + 0.0:.{plain}f}" for number in known)
     return f"{mean} [{', '.join(ends)}]" if ends else mean

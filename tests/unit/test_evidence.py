@@ -162,6 +162,8 @@ def test_above_below_and_within_ask_for_the_whole_interval() -> None:
         ((0.5, 0.4, 0.6), "0.50 [0.40, 0.60]"),
         ((0.5, 0.495, 0.504), "0.500 [0.495, 0.504]"),
         ((0.0, -0.0004, 0.0004), "0.0000 [-0.0004, 0.0004]"),
+        ((5.7, 2.6, 8.1), "5.7 [2.6, 8.1]"),
+        ((204.52, 195.46, 217.58), "205 [195, 218]"),
     ],
 )
 def test_the_ends_look_different(interval: tuple[float, float, float], said: str) -> None:

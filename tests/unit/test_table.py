@@ -38,6 +38,24 @@ def test_no_zero_is_negative():
 
 
 @pytest.mark.parametrize(
+    ("column", "written"),
+    [
+        ([160.0, 2.0], ["160", "2"]),  # counts
+        ([1.0, 0.0], ["1.00", "0.00"]),  # shares
+        ([812.5, 120.04], ["812", "120"]),
+        ([812.5, 12.04], ["812.50", "12.04"]),
+        ([170.0, float("inf"), float("nan")], ["170", "inf", "nan"]),
+        ([(170.0, 0.0, 1200.0), (5.0, 4.0, 8.0)], ["170 [0, 1200]", "5.0 [4.0, 8.0]"]),
+        ([(0.5012, 0.5010, 0.5014)], ["0.5012 [0.5010, 0.5014]"]),
+        ([(0.5, 0.5, 0.5), (0.5, float("-inf"), 1)], ["0.50 [0.50, 0.50]", "0.50 [-inf, 1.00]"]),
+    ],
+)
+def test_a_number_has_the_decimals_that_say_something(column: list, written: list[str]) -> None:
+    cells = {str(row): {"x": cell} for row, cell in enumerate(column)}
+    assert [row[1] for row in plots.table(cells, caption="A.").rows] == written
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"caption": None}, "caption: expected a text, got None"),
