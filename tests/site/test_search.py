@@ -8,6 +8,7 @@ import pytest
 pytestmark = pytest.mark.browser
 
 GLOSSARY, FAQ = "book/glossary.html#term-", "book/faq.html#"
+REFRESHER = "notebooks/refresher.html#"
 CHAPTER = {path.stem[:2]: f"notebooks/{path.stem}.html" for path in
            sorted(Path(__file__).parents[2].glob("book/chapters/[01]*.md"))}  # fmt: skip
 
@@ -63,6 +64,9 @@ SOUGHT = {
     "random seed": f"{GLOSSARY}seed",
     "temperature": f"{GLOSSARY}temperature",
     "fairness": f"{CHAPTER['10']}#is-it-fair",
+    "what is auc": f"{REFRESHER}auc-does-a-score-find-the-bad-clients",
+    "what is rank correlation": f"{REFRESHER}rank-correlation-are-two-orders-alike",
+    "what is adam": f"{REFRESHER}adam-steps-of-one-size",
     # what stands beside the text
     "grading": "book/teaching.html#how-the-labs-work",
     "download pdf": "book/downloads.html",

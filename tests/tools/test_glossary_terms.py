@@ -56,6 +56,8 @@ def site(tmp_path_factory):
     page = f"# A chapter\n\n## First\n\n{uses}\n\n## Second\n\nA {{term}}`Client` again.\n"
     page = f"---\norphan: true\n---\n{page}"
     (folder / "notebooks" / "07_x.md").write_text(page, encoding="utf-8")
+    refresher = folder / "notebooks" / "refresher.md"  # where entries of the glossary lead
+    refresher.write_text("---\norphan: true\n---\n# Refresher\n", encoding="utf-8")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", str(folder), str(folder / "out")]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr

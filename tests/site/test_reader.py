@@ -1,0 +1,83 @@
+"""What the site keeps for a reader, and what arrow keys do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+CHAPTER = "notebooks/04_cgsv.html"
+ENDS = """() => {
+    const first = document.querySelector(".bd-article > section > section");
+    first.lastElementChild.scrollIntoView({ block: "center", behavior: "instant" });
+    return first.id;
+}"""
+
+pytestmark = pytest.mark.browser
+
+
+def stored(page) -> dict:
+    kept = page.evaluate("() => Object.entries(localStorage)")
+    texts = [value for name, value in kept if name.startswith("fedlab-mini")]
+    return json.loads(texts[0]) if texts else {}
+
+
+def test_a_section_read_to_its_end_is_ticked_until_it_is_forgotten(site, open_page) -> None:
+    page = open_page((site / CHAPTER).as_uri())
+    ticked = page.locator("#pst-page-toc-nav .read-mark")
+    assert ticked.count() == 0
+    section = page.evaluate(ENDS)
+    page.wait_for_timeout(1000)
+    assert not stored(page), "passing by is not reading"
+    ticked.first.wait_for(state="attached")
+    here = page.locator(f"#pst-page-toc-nav .toc-h2 > a[href='#{section}'] .read-mark")
+    assert (here.count(), here.get_attribute("aria-label")) == (1, "read")
+    sections = page.locator("#pst-page-toc-nav .toc-h2").count()
+    read = len(stored(page)[CHAPTER]["read"])
+    # another page shows the count beside the chapter, and the chapter itself remembers
+    page.goto((site / "notebooks/05_reinforce_frcce.html").as_uri())
+    beside = page.locator("#pst-primary-sidebar a[href='04_cgsv.html'] .read-mark")
+    assert beside.inner_text() == f"{read}/{sections}"
+    page.goto((site / CHAPTER).as_uri())
+    assert ticked.count() == read
+    page.get_by_role("button", name="Forget what I have read").click()
+    assert (ticked.count(), beside.count(), stored(page)) == (0, 0, {})
+
+
+def test_without_a_store_the_page_works_all_the_same(site, open_page) -> None:
+    page = open_page((site / "index.html").as_uri())
+    page.evaluate("() => localStorage.setItem('fedlab-mini: sections read', 'no JSON')")
+    page.goto((site / CHAPTER).as_uri())
+    assert page.locator(".read-mark").count() == 0
+    assert not page.faults
+
+
+@pytest.mark.parametrize(
+    ("key", "there"),
+    [("ArrowRight", "05_reinforce_frcce"), ("ArrowLeft", "03_retraining_baselines")],
+)
+def test_arrow_keys_turn_pages(key, there, site, open_page) -> None:
+    page = open_page((site / CHAPTER).as_uri())
+    page.keyboard.press(key)
+    page.wait_for_url(f"**/notebooks/{there}.html")
+
+
+@pytest.mark.parametrize(
+    ("key", "selector"), [("ArrowRight", "a.right-next"), ("Control+ArrowRight", None)]
+)
+def test_keys_that_mean_something_else_do_not(key, selector, site, open_page) -> None:
+    """What has the focus keeps its keys, and what browsers do with Control is theirs."""
+    page = open_page((site / CHAPTER).as_uri())
+    if selector:
+        page.focus(selector)
+    page.keyboard.press(key)
+    page.wait_for_timeout(1000)
+    assert page.url.endswith(CHAPTER)
+
+
+def test_on_slides_arrow_keys_turn_slides(site, open_page) -> None:
+    page = open_page((site / CHAPTER).as_uri())
+    page.get_by_role("button", name="Slides").click()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(300)
+    assert page.url.endswith("04_cgsv.html#slides-2")
