@@ -354,14 +354,21 @@ def test_the_command_goes_on_until_it_is_stopped(tmp_path):
     path, shown = tmp_path / "l", tmp_path / "l.html"
     ledger = written(path, 1)
     words = [sys.executable, "-m", "fedlab_mini.flower", "page", str(path), str(shown)]
-    with subprocess.Popen([*words, "--every", "1"], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*words, "--every", "1"],
+        stderr=subprocess.PIPE,
+        text=True,
+        # a shell lets what it starts in the background ignore an interrupt, and so would this one
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         try:
             wait_for(shown, "after round 1")
             ledger.append(entry(2))
             wait_for(shown, "after round 2")
-        finally:
             process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0, process.stderr.read()
+            assert process.wait(60) == 0, process.stderr.read()
+        finally:
+            process.kill()  # nothing, if it has ended
 
 
 def wait_for(path, words: str, seconds: float = 120) -> None:
