@@ -161,7 +161,7 @@ def _digits(cells: list[object], digits: int) -> int:
     plain = [cell for cell in cells if isinstance(cell, float) or hasattr(cell, "dtype")]
     sizes = [abs(number) for number in map(_float, plain) if number is not None]
     sizes = [size for size in sizes if math.isfinite(size) and size]
-    counts = all(size == round(size) for size in sizes) and max(sizes, default=0) >= 2
+    counts = all(size == round(size) for size in sizes) and max(sizes, default=0) >= 10
     return 0 if sizes and (counts or min(sizes) >= 100) else digits
 
 
@@ -180,7 +180,9 @@ def _written(label: str, cell: object, digits: int, plain: int) -> str:
         raise TypeError(f"{label}: expected {wanted}, got {checks.shown(cell)}")
     known = [number for number in numbers if number is not None]
     if len(known) == 3:
-        plain = decimals(known[2] - known[1], digits)
+        own = decimals(known[2] - known[1], digits)
+        alike = round(known[1], digits) == round(known[2], digits)
+        plain = own if own < digits or alike else digits
     # Adding zero turns -0.00 into 0.00.
     mean, *ends = (f"{round(number, plain) + 0.0:.{plain}f}" for number in known)
     return f"{mean} [{', '.join(ends)}]" if ends else mean
