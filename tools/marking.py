@@ -218,12 +218,13 @@ def fill(marks: Marks, results: dict[str, Any]) -> None:
 
 
 def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
-    """The autograder for one lab; `alone` also holds the package, as Gradescope needs it."""
+    """The autograder for one lab; `alone` also holds what it imports, as Gradescope needs it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries that otter loads
         from otter.generate import main as generate
 
     stored = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
+    parts = parts_of(stored) if alone else []
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, text in stored.metadata["otter"]["tests"].items():
@@ -234,11 +235,25 @@ def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
             project = tomllib.loads((chapters.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
             needs = "\n".join(project["project"]["dependencies"])
             Path("requirements.txt").write_text(needs, encoding="utf-8")
-            no_cache = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(chapters.ROOT / "fedlab_mini", "fedlab_mini", ignore=no_cache)
-        files = ["fedlab_mini"] if alone else []
+            for part in parts:
+                copy(chapters.ROOT / part, Path(part))
+        files = list(dict.fromkeys(Path(part).parts[0] for part in parts))
         generate(output_path=str(target), files=files, python_version="3.12", no_environment=True)
     return target
+
+
+def parts_of(sheet: nbformat.NotebookNode) -> list[str]:
+    """What a sheet imports of this book: the package; where it asks for them, the studies, too."""
+    studies = any("import studies" in cell.source.splitlines() for cell in sheet.cells)
+    return ["fedlab_mini", *(["studies", "data/results", "data/ledger.csv"] if studies else [])]
+
+
+def copy(source: Path, target: Path) -> None:
+    """A file, or a folder without what Python and running studies leave in it."""
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "parts"))
+    else:
+        shutil.copy(source, target)
 
 
 class Table:
