@@ -231,6 +231,15 @@ def test_autograder_for_gradescope(tmp_path):
     assert (row["status"], row["points"]) == ("graded", 2)
 
 
+def test_an_autograder_holds_what_its_lab_imports(tmp_path):
+    made = marking.archive("12_replication", tmp_path / "grader.zip", alone=True)
+    with zipfile.ZipFile(made) as held:
+        names = {name.removeprefix("files/") for name in held.namelist()}
+    assert {"fedlab_mini/__init__.py", "studies/ledger.py", "data/ledger.csv"} <= names
+    assert "data/results/cgsv-steps.csv" in names
+    assert not [name for name in names if "/parts/" in name]
+
+
 def test_a_machine_is_ready_or_says_what_is_wrong(monkeypatch, capsys):
     row = {"lab": LAB, "status": "otter-grader stopped", "points": 0, "possible": 0, "student": ""}
     monkeypatch.setattr(marking, "grade", lambda folder: [row])
