@@ -1,4 +1,4 @@
-"""The paper that describes the course: what it cites is there, and it names no version of its own."""
+"""The paper that describes the course: what it cites is in the bibliography, and it is short."""
 
 from __future__ import annotations
 
