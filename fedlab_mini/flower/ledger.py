@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FORMAT = "fedlab-mini 1"
 SIGNATURE = b',"signature":'  # the signature covers what stands before it in its line
+END = b'"}\n'
 SHORTEST = 16  # digits of an anchor's hash
 
 
@@ -66,9 +67,11 @@ class Reader:
         with open(self.path, "rb") as file:
             line = file.readline()
         head = self._parsed(line)
-        if head.get("ledger") != FORMAT or not isinstance(head.get("methods"), list):
+        methods = head.get("methods")
+        texts = isinstance(methods, list) and all(isinstance(name, str) for name in methods)
+        if head.get("ledger") != FORMAT or not texts:
             raise self._wrong(f"expected the head of a ledger ({FORMAT})")
-        self.methods, self.key = tuple(head["methods"]), str(head.get("key"))
+        self.methods, self.key = tuple(methods), str(head.get("key"))
         self.fingerprint = keys.fingerprint(self.key)
         if key is not None and text("key", key).lower() != self.fingerprint:
             raise self._wrong(f"the key is {self.fingerprint}, not {key}")
@@ -77,6 +80,8 @@ class Reader:
     def entries(self) -> Iterator[Entry]:
         """The rounds that were not read yet, each checked."""
         with open(self.path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < self.end:
+                raise ValueError(f"{self.path}: shorter than it was, at round {self.t}: cut")
             file.seek(self.end)
             for line in file:
                 self.loose = not line.endswith(b"\n")
@@ -97,13 +102,25 @@ class Reader:
             raise ValueError(f"{self.path}: ends with round {self.t}, not with {anchored}: cut")
 
     def _entry(self, line: bytes) -> Entry:
-        fields = self._parsed(line)
+        content = _content(line)
+        fields = self._parsed(content + b"}")  # what stands behind the signature says nothing
         if fields.get("before") != self.last or fields.get("round") != self.t:
             raise self._wrong("it does not follow the line before; one of the two was changed")
-        if not keys.signed(self.key, fields.get("signature"), digest(_content(line)).encode()):
+        signature = line[len(content) + len(SIGNATURE) + 1 : -len(END)]
+        same = line == content + SIGNATURE + b'"' + signature + END
+        hashed = digest(content).encode()
+        if not same or not keys.signed(self.key, signature.decode("latin-1"), hashed):
             raise self._wrong("the signature does not fit: the line was changed")
-        columns = [fields[name] for name in ("node", "size", "norm", "scores", "reply", "missing")]
-        return Entry(self.t, *columns)
+        names = ("node", "size", "norm", "reply", "scores", "missing")
+        nodes, sizes, norms, replies, scores, missing = map(fields.get, names)
+        try:
+            columns = [nodes, sizes, norms, replies, *map(scores.get, self.methods)]
+            whole_columns = {len(column) for column in columns} == {len(nodes)}
+        except (AttributeError, TypeError):
+            whole_columns = False
+        if not whole_columns or not isinstance(missing, dict) or len(scores) != len(self.methods):
+            raise self._wrong("expected a place per node in every column, and every score")
+        return Entry(self.t, nodes, sizes, norms, scores, replies, missing)
 
     def _passed(self, line: bytes) -> None:
         self.end += len(line)
@@ -114,7 +131,7 @@ class Reader:
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
             return dict(json.loads(line))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise self._wrong(f"expected JSON, got {shown(line)}") from None
 
     def _wrong(self, what: str) -> ValueError:
@@ -195,7 +212,7 @@ class Ledger:
         }
         content = _object(fields)[:-1].encode()
         signature = keys.sign(self.key, digest(content).encode())
-        self._write(content + SIGNATURE + f'"{signature}"}}\n'.encode())
+        self._write(content + SIGNATURE + b'"' + signature.encode() + END)
         self.past.t, self.past.end, self.past.last = entry.t, self.end, digest(content)
 
     def _write(self, line: bytes) -> None:

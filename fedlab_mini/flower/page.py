@@ -89,15 +89,15 @@ class Page:
                 f"{LEFT + (t - rounds[0]) * across:.1f},{y(value):.1f}"
                 for t, value in zip(rounds, line, strict=True)
             )
-            said = f"<title>{nodes[k]}: {line[-1]:.4g}</title>"
+            said = f"<title>{html.escape(nodes[k])}: {line[-1]:.4g}</title>"
             drawn.append(
                 f'<polyline points="{points}" stroke="{client_colour(k)}">{said}</polyline>'
             )
-        ends = ", ".join(f"node {nodes[k]} {line[-1]:.4g}" for k, line in lines.items())
+        ends = [f"node {html.escape(nodes[k])} {line[-1]:.4g}" for k, line in lines.items()]
         title = html.escape(name)
         return (
             f'<h2>{title}</h2><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-            f'aria-label="{title} by round; at the end: {ends}">'
+            f'aria-label="{title} by round; at the end: {", ".join(ends)}">'
             f'<line x1="{LEFT}" x2="{WIDTH - EDGE}" y1="{zero:.1f}" y2="{zero:.1f}"/>'
             f'<text x="4" y="{y(high) + 4:.1f}">{high:.3g}</text>'
             f'<text x="4" y="{y(low) + 4:.1f}">{low:.3g}</text>'

@@ -111,7 +111,7 @@ class Replies:
                 missing[str(node)] = " ".join(str(error).split())[:REASON]
         kinds = {node: _floating(reply.arrays, counted) for node, reply in arrived.items()}
         # What the most have; one node alone cannot decide what counts.
-        names = Counter(kinds.values()).most_common(1)[0][0] if kinds else ()
+        names = Counter(sorted(kinds.values())).most_common(1)[0][0] if kinds else ()
         norms = {}
         for node, reply in list(arrived.items()):
             norms[node] = _norm(reply.update(names)) if kinds[node] == names else math.nan
@@ -150,7 +150,8 @@ def _reply(message: Message, theta: Numbers, size_name: str) -> Reply:
     for record, held in message.content.array_records.items():
         if set(held) != set(theta):
             continue
-        arrays = views(held)
+        found = views(held)
+        arrays = {name: found[name] for name in theta}  # in one order, whoever sent them
         for name, array in arrays.items():
             if array.shape != theta[name].shape:
                 raise ValueError(f"{name}: {array.shape} where {theta[name].shape} was sent")

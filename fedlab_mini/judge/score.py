@@ -96,7 +96,7 @@ def score(
         del this, record, entry  # before the next round is read
     if not t:
         raise ValueError("updates: expected at least one round, got none")
-    return _table(judges.scores(rounds=t), ids)
+    return _table(judges.scores(), ids)
 
 
 class _Judges:
@@ -106,6 +106,7 @@ class _Judges:
         self.methods, self.server, self.metric = methods, server, metric
         self.strategies: dict[str, Strategy] = {}
         self.totals: dict[str, Tensor] = {}  # of a value over the rounds, [K]
+        self.rounds = 0  # in which a usable update was sent
         self.guests = {name for name, method in methods.items() if is_guest(method)}
         for method_name, method in methods.items():
             if hasattr(method, "aggregate"):
@@ -124,6 +125,7 @@ class _Judges:
         """Show everybody a round; return where federated averaging ends it."""
         if not len(this.clients):
             return this.theta
+        self.rounds += 1
         for method_name in self.methods:
             # Of the rivals' round, and of the model after it, a guest holds nothing.
             own = copied_round(this) if method_name in self.guests else this
@@ -152,8 +154,9 @@ class _Judges:
         estimate = self.methods[method_name](game)
         return instance(method_name, estimate, Estimate, "what fm.exact returns").values
 
-    def scores(self, rounds: int) -> dict[str, Tensor]:
+    def scores(self) -> dict[str, Tensor]:
         """What each method says of each client, [K], after all rounds."""
+        rounds = max(1, self.rounds)
         scores = {method_name: total / rounds for method_name, total in self.totals.items()}
         for method_name, strategy in self.strategies.items():
             label, clients = f"{method_name}.scores", self.server.clients

@@ -69,7 +69,10 @@ def differing(sentences: Sequence[Sentence], own: str) -> list[str]:
         value = own
     found = []
     for before, form, stored, after in sentences:
-        now = format(value, form)
+        try:
+            now = format(value, form)
+        except (ValueError, TypeError):  # this run has nan there, or no number
+            now = own
         if now != stored:
             found.append(f"*In this run:* {before}**{now}**{after} *(The text has {stored}.)*")
     return found

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from fedlab_mini.flower import __main__ as command
-from fedlab_mini.flower.ledger import Entry, Ledger, Reader, table
+from fedlab_mini.flower import keys
+from fedlab_mini.flower.ledger import FORMAT, SIGNATURE, Entry, Ledger, Reader, digest, table
 from fedlab_mini.flower.page import DRAWN, Page
 from fedlab_mini.flower.standing import Standing
 
@@ -91,6 +92,59 @@ def test_a_changed_bit_is_found_wherever_it_is(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"line \d"):
             read(path)
+
+
+def test_what_stands_behind_a_signature_says_nothing(tmp_path):
+    """JSON's last word counts, and the signature covers the words before it."""
+    path = tmp_path / "l"
+    ledger = written(path, 3)
+    lines = path.read_bytes().splitlines(True)
+    forged = lines[2].replace(b'"}\n', b'","scores":{"CGSV":[9,9]},"node":["2","666"]}\n')
+    for line in (forged, lines[2].replace(b'"}\n', b'" }\n')):
+        path.write_bytes(b"".join([*lines[:2], line, *lines[3:]]))
+        with pytest.raises(ValueError, match="line 3: the signature does not fit"):
+            read(path, anchor=ledger.anchor)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"node": ["1"]},
+        {"node": 3},
+        {"size": [1, 2]},
+        {"scores": {"other": [1.0]}},
+        {"scores": {name: [1.0] for name in (*METHODS, "more")}},
+        {"scores": {name: [] for name in METHODS}},
+        {"missing": []},
+    ],
+)
+def test_a_strangers_ledger_is_refused_by_its_line(fields, tmp_path, capsys):
+    """Signed, and yet without the columns of a round."""
+    path = tmp_path / "l"
+    key = keys.load(tmp_path / "l.key", make=True)
+    head = {"ledger": FORMAT, "methods": METHODS, "key": keys.public(key)}
+    start = json.dumps(head).encode() + b"\n"
+    sound = {"node": ["1"], "size": [1], "norm": [1.0], "reply": [""], "missing": {}}
+    sound |= {"scores": {name: [1.0] for name in METHODS}, "round": 1, "before": digest(start)}
+    broken = sound | fields if fields != {"node": ["1"]} else {**fields, "round": 1}
+    broken["before"] = digest(start)
+    content = json.dumps(broken)[:-1].encode()
+    signature = keys.sign(key, digest(content).encode())
+    path.write_bytes(start + content + SIGNATURE + b'"' + signature.encode() + b'"}\n')
+    with pytest.raises(ValueError, match="line 2: expected a place per node"):
+        read(path)
+    assert command.main(["page", str(path), str(tmp_path / "page.html")]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_reader_notices_that_a_ledger_was_cut(tmp_path):
+    path = tmp_path / "l"
+    written(path, 3)
+    reader = Reader(path)
+    assert len(list(reader.entries())) == 3
+    os.truncate(path, path.stat().st_size - 10)
+    with pytest.raises(ValueError, match="shorter than it was, at round 3: cut"):
+        list(reader.entries())
 
 
 def lines_changed(change):
