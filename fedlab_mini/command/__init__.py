@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..engine.checkpoint import whole_file
 from ..worlds.data import DataUnavailable
 
 if TYPE_CHECKING:
@@ -76,7 +77,11 @@ def write_csv(path: str, frame: pandas.DataFrame, **options: Any) -> None:
     # Numbers may begin with a minus sign: no spreadsheet takes them for a formula.
     for column in quoted.select_dtypes(exclude="number"):
         quoted[column] = quoted[column].map(_quoted)
-    quoted.to_csv(path, **options)
+    if Path(path).exists() and not Path(path).is_file():  # a pipe: nothing to take the place of
+        quoted.to_csv(path, **options)
+    else:
+        with whole_file(Path(path).resolve()) as part:
+            quoted.to_csv(part, **options)
     print(f"written: {path}")
 
 

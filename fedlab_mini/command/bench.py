@@ -13,28 +13,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..engine.checkpoint import whole_file
 from ..judge import bench
 from ..judge.bench.judging import MEASURES
 from ..judge.bench.rounds import FLOATS, slug
-from ..judge.bench.truth import seeds_of
+from ..judge.bench.truth import cells_of
 from ..judge.bench.worlds import chosen
 from ..judge.compare import METHODS
-from ..judge.registry import looked_up
+from ..judge.registry import looked_up, scoring
 from . import explained, own_method, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
 
-MOST_SEEDS = 100_000
+MOST_SEEDS, LARGEST_SEED = 100_000, 10**9
 
 
 def block(text: str) -> list[int]:
     """Seeds as they are written: ``10``, how many from 0, or ``100-109``, from one to another."""
     first, dash, last = text.partition("-")
-    numbers = range(int(first), int(last) + 1) if dash else range(int(text))
-    if not 0 < len(numbers) <= MOST_SEEDS:
+    start, end = (int(first), int(last) + 1) if dash else (0, int(text))
+    if not (0 < end - start <= MOST_SEEDS and end <= LARGEST_SEED):
         raise argparse.ArgumentTypeError(f"expected such as 10 or 100-109, got {text}")
-    return list(numbers)
+    return list(range(start, end))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,11 +72,12 @@ def _names(options: argparse.Namespace, default: Sequence[str]) -> list[str]:
 
 def _python(text: str, options: argparse.Namespace) -> bench.Submission:
     """A score in Python, by ``module:NAME`` or by its name in the book, made into a submission."""
-    if ":" in text:
+    known = scoring()
+    if ":" in text and text not in METHODS:
         name, method = own_method("scores", text)
     else:
-        (name,) = looked_up("scores", [text], METHODS).values()
-        method = METHODS[name]
+        (name,) = looked_up("scores", [text], known).values()
+        method = known[name]
     (submission,) = bench.entered({name: method}, _names(options, bench.EIGHT), options.seeds)
     return submission
 
@@ -88,6 +90,9 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     writable("--csv", options.csv)
     writable("--page", options.page, (".html",))
     writable("--scores-to", options.scores_to, (".csv",))
+    watching = [at for at, text in enumerate(options.scores) if not text.endswith(".csv")]
+    if options.scores_to and len(watching) != 1:
+        raise ValueError(f"--scores-to: expected one score in Python, got {len(watching)}")
     places = [bench.folder() / "truth", *map(Path, options.truth)]
     frozen = bench.Frozen(*places)
     mine = [
@@ -95,7 +100,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         for text in options.scores
     ]
     if options.scores_to:
-        mine[0].write(options.scores_to)
+        mine[watching[0]].write(options.scores_to)
         print(f"written: {options.scores_to}")
     frame = bench.judge(mine, frozen)
     if frame.empty:
@@ -109,12 +114,15 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         frame = pandas.concat([bench.stored(cells, notes), frame], ignore_index=True)
         notes |= {rival["name"]: rival for rival in _rivals() if rival["name"] not in notes}
     print(leaderboard.board(frame, options.metric))
+    for line in bench.absent(frame, options.metric):
+        print(line)
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.page:
         metrics = tuple(metric for metric in MEASURES if metric in set(frame.metric))
         text = leaderboard.page(frame, notes, metrics, f"The bench, version {bench.VERSION}")
-        Path(options.page).write_text(text, encoding="utf-8")
+        with whole_file(Path(options.page)) as part:
+            part.write_text(text, encoding="utf-8")
         print(f"written: {options.page}")
     return frame
 
@@ -125,11 +133,11 @@ def _rivals() -> list[dict[str, str]]:
 
 
 def _rounds(options: argparse.Namespace) -> None:
-    for name, world in chosen(_names(options, ["all"])).items():
-        for seed in seeds_of(world, options.seeds):
-            folder = Path(options.to) / f"{slug(name)}-{seed}"
-            bench.recorded(world, seed).write(folder, options.kind)
-            print(folder)
+    worlds = chosen(_names(options, ["all"]))
+    for name, seed in cells_of(worlds, options.seeds):
+        folder = Path(options.to) / f"{slug(name)}-{seed}"
+        bench.recorded(worlds[name], seed).write(folder, options.kind)
+        print(folder)
 
 
 def _freeze(options: argparse.Namespace) -> None:

@@ -366,6 +366,18 @@ class Tags(HTMLParser):
         return sum(name == tag for name, _ in self.tags)
 
 
+def test_what_a_node_is_called_is_no_markup(tmp_path):
+    path = tmp_path / "l"
+    ledger = Ledger(path, METHODS)
+    names = ["</title><script>alert(1)</script>", '" onload="alert(2)']
+    for t in (1, 2):
+        ledger.append(Entry(t, names, [1, 1], [1.0, 1.0], {m: [0.1, 0.2] for m in METHODS}, "ab"))
+    Page(Reader(path)).write(tmp_path / "page.html")
+    tags = Tags((tmp_path / "page.html").read_text()).tags
+    assert "script" not in {name for name, _ in tags}
+    assert not any("onload" in attributes for _, attributes in tags)
+
+
 def test_the_page_draws_the_ends_and_lists_all(tmp_path):
     ledger = Ledger(tmp_path / "l", METHODS)
     list(ledger.replay())

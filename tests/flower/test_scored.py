@@ -402,6 +402,15 @@ def test_a_reply_that_cannot_be_scored_is_missing_and_says_why(name, tmp_path):
     assert len(held[1].missing[str(NODES[2])]) <= 200
 
 
+def test_the_order_in_which_a_node_sends_its_arrays_says_nothing(tmp_path):
+    turned = arrays_of(lambda arrays: dict(reversed(arrays.items())))
+    for path, meddle in (("plain", None), ("turned", turned)):
+        trained(Scored(flowers.FedAvg(**ALL), tmp_path / path), meddle=meddle)
+    plain, other = (entries(tmp_path / path) for path in ("plain", "turned"))
+    assert [entry.scores for entry in plain] == [entry.scores for entry in other]
+    assert [entry.missing for entry in other] == [{}, {}, {}]
+
+
 def test_a_reply_in_anothers_name_counts_for_nobody_twice(tmp_path):
     """Flower 1.41 does not compare; what is seen is who came first, and who was not asked."""
     path = tmp_path / "ledger"

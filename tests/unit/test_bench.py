@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -12,6 +13,7 @@ import torch
 import chapters
 import fedlab_mini as fm
 from fedlab_mini.command import bench as command
+from fedlab_mini.command import write_csv
 from fedlab_mini.judge import bench
 from fedlab_mini.judge.bench import judging, truth, worlds
 from fedlab_mini.judge.bench.entering import entered
@@ -140,7 +142,7 @@ def test_frozen_worths_are_those_of_retraining():
 
 def test_values_are_the_exact_ones_of_the_table():
     table = FROZEN.tables["alike"]["0"]
-    values = FROZEN.of("alike", 0).values
+    values = FROZEN.of("alike", 0)
     assert values.sum(1).numpy() == pytest.approx(table[:, 255] - table[:, 0], rel=1e-5)
     worths = torch.from_numpy(table[0]).double()
     # The last player's value by the definition: a mean over the sizes of coalitions without it.
@@ -154,7 +156,7 @@ def test_values_are_the_exact_ones_of_the_table():
 def test_the_truth_as_a_score_reaches_the_ceiling_and_luck_does_not():
     scenarios = ("sizes", "wrong labels")
     cells = [(name, seed) for name in scenarios for seed in range(10)]
-    second = {cell: FROZEN.of(*cell).values[1] for cell in cells}
+    second = {cell: FROZEN.of(*cell)[1] for cell in cells}
     luck = {cell: torch.rand(8, generator=torch.Generator().manual_seed(cell[1])) for cell in cells}
     mine = [bench.Submission(second, {"name": "second"}), bench.Submission(luck, {"name": "luck"})]
     frame = bench.judge(mine, FROZEN)
@@ -278,6 +280,134 @@ def test_a_python_score_is_judged_by_one_command_from_anywhere(tmp_path, monkeyp
     assert torch.allclose(direct.scores["sizes", 0], stored, rtol=1e-4)
 
 
+def counted(*cells: tuple[str, int], name: str = "counted") -> bench.Submission:
+    """Scores that count the clients, the first one lowest."""
+    scores = {cell: torch.arange(bench.WORLDS[cell[0]].clients).double() for cell in cells}
+    return bench.Submission(scores, {"name": name})
+
+
+def test_scores_of_other_seeds_are_compared_over_those_that_all_have():
+    names = ("attack: replay", worlds.TWIN)
+    early = counted(*[(name, seed) for name in names for seed in range(10)], name="early")
+    both = [(name, seed) for name in names for seed in (*range(10), *range(100, 110))]
+    frame = bench.judge([early, counted(*both, name="both")], FROZEN)
+    stands = bench.standings(frame, "rank gained")["attacks"]
+    assert {name: len(own.values) for name, own in stands.items()} == {"early": 10, "both": 10}
+    assert bench.absent(frame, "rank gained") == []
+
+
+def test_who_does_not_stand_is_said():
+    rows = [(seed, "Dirichlet 0.5", "half", "tau", 0.5) for seed in range(10)]
+    for scenario in ("Dirichlet 0.5", "Dirichlet 0.1"):
+        rows += [(seed, scenario, "most", "tau", 0.4) for seed in range(10)]
+        rows += [(seed, scenario, "late", "tau", 0.3) for seed in range(100, 105)]
+    frame = pandas.DataFrame(rows, columns=judging.COLUMNS)
+    stands = bench.standings(frame, "tau")["skew"]
+    assert list(stands) == ["most"]
+    assert stands["most"].values == (0.4,) * 10
+    assert bench.absent(frame, "tau") == [
+        "late does not stand in skew: it has no seed in common with the others",
+        "half does not stand in skew: it lacks a scenario in every seed",
+    ]
+
+
+@pytest.mark.parametrize("names", [("one", "two", "one"), (bench.CEILING,)])
+def test_a_name_is_refused_where_it_is_taken(names):
+    with pytest.raises(ValueError, match="name: expected one of its own for every score, got"):
+        bench.judge([counted(("sizes", 0), name=name) for name in names], FROZEN)
+
+
+def test_an_attack_brings_the_world_that_it_is_judged_beside():
+    (one,) = entered({"lengths": lengths}, ["attack: scale x4"], [0])
+    assert set(one.scores) == {("attack: scale x4", 0), (worlds.TWIN, 0)}
+    measured = bench.judge([one], FROZEN).set_index(["scenario", "metric"]).value
+    assert measured["attack: scale x4", "rank gained"] > 0
+
+
+def test_a_bench_of_ones_own_is_made_where_the_error_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(truth.VARIABLE, str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="compare truth --to FOLDER/v1/truth"):
+        bench.folder()
+    table = np.linspace(0, 1, 512, dtype=np.float32).reshape(2, 256)
+    monkeypatch.setattr(truth, "trained", lambda world, seed: table)
+    place = tmp_path / "v1" / "truth"
+    command.main(["truth", "--to", str(place), "--scenarios", "sizes"])
+    counted(*[("sizes", seed) for seed in range(10)]).write(tmp_path / "mine.csv")
+    frame = command.main(["judge", str(tmp_path / "mine.csv")])
+    assert set(frame.method) == {"counted", bench.CEILING}
+    assert frame.value.dtype == float
+
+
+def test_freezing_keeps_what_another_process_has_finished(tmp_path, monkeypatch):
+    def slow(world, seed):
+        if seed == 1:  # meanwhile another process has finished a seed
+            list(truth.freeze(["sizes"], [0], tmp_path))
+        return np.full((2, 256), seed, np.float32)
+
+    monkeypatch.setattr(truth, "trained", slow)
+    (path,) = truth.freeze(["sizes"], [1], tmp_path)
+    assert {seed: table[0, 0] for seed, table in truth.read(path).items()} == {"0": 0, "1": 1}
+
+
+def test_files_that_are_no_truth_are_named(tmp_path):
+    np.savez(tmp_path / "sizes.npz", **{"3": np.zeros(3, np.float32)})
+    with pytest.raises(ValueError, match=r"sizes.npz: seed 3: expected numbers \(2, 256\)"):
+        bench.Frozen(tmp_path)
+    for text in ("{}", "[]", "{", '{"files": 1}'):
+        (tmp_path / "manifest.json").write_text(text)
+        with pytest.raises(ValueError, match=r"manifest.json: expected the manifest of a bench"):
+            truth.manifest(tmp_path)
+
+
+def test_scores_are_written_to_the_last_digit_and_only_if_they_can_be_read(tmp_path):
+    path = tmp_path / "mine.csv"
+    near = 1 + 1e-9 * torch.arange(8, dtype=torch.float64)
+    cells = [("sizes", seed) for seed in range(10)]
+    bench.Submission(dict.fromkeys(cells, near), {"name": "near"}).write(path)
+    assert torch.equal(bench.read_submission(path).scores["sizes", 4], near)
+    before = path.read_bytes()
+    wrong = {
+        "no scores for the seeds": counted(*cells[:2]),
+        "1 to 60 letters": counted(*cells, name="a" * 61),
+        "expected a finite number": bench.Submission(dict.fromkeys(cells, near / 0), {"name": "a"}),
+    }
+    for said, one in wrong.items():
+        with pytest.raises(bench.Refused, match=said):
+            one.write(path)
+        assert path.read_bytes() == before
+
+
+def test_the_python_score_is_the_one_that_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, HEAD, *SIZES)
+    words = ["judge", "mine.csv", "size", "--scenarios", "sizes", "--alone"]
+    command.main([*words, "--scores-to", "size.csv"])
+    assert bench.notes_of("size.csv")["name"] == "size"
+
+
+def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(tmp_path, monkeypatch):
+    def broken(frame, path, **options):
+        path = Path(path)
+        path.write_text("half")
+        raise OSError("no space left")
+
+    path = tmp_path / "all.csv"
+    path.write_text("old")
+    monkeypatch.setattr(pandas.DataFrame, "to_csv", broken)
+    with pytest.raises(OSError, match="no space left"):
+        write_csv(str(path), pandas.DataFrame({"a": [1]}))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_score_command_and_this_one_know_the_same_scores(monkeypatch):
+    asked = []
+    monkeypatch.setattr(bench, "entered", lambda methods, *_: asked.append(*methods) or ["it"])
+    options = command._parser().parse_args(["judge", "quality inference"])
+    assert command._python("quality inference", options) == "it"
+    assert asked == ["quality inference"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -287,6 +417,15 @@ def test_a_python_score_is_judged_by_one_command_from_anywhere(tmp_path, monkeyp
         (["judge", "size", "--scenarios", "size"], "scenarios"),
         (["judge", "size", "--page", "x.txt"], "--page: expected a file .html"),
         (["judge", "size", "--truth", "nowhere"], "nowhere"),
+        (["judge", "size", "--seeds", "20-29"], "seeds: expected some of 0 to 9, or of 100 to"),
+        (["judge", "size", "size", "--scores-to", "x.csv"], "expected one score in Python, got 2"),
+        (["judge", "retrained: alone"], "scores: unknown retrained: alone; known are"),
+        (["rounds", "--to", "x", "--seeds", "20-29"], "seeds: expected some of 0 to 9"),
+        (["truth", "--to", "x", "--seeds", "20-29"], "seeds: expected some of 0 to 9"),
+        (
+            ["truth", "--to", "x", "--scenarios", "validation 50"],
+            "scenarios: validation 50: judged by wrong labels, no truth of its own",
+        ),
     ],
 )
 def test_wrong_commands_are_one_line(words, said, tmp_path, monkeypatch, capsys):
@@ -297,6 +436,14 @@ def test_wrong_commands_are_one_line(words, said, tmp_path, monkeypatch, capsys)
     assert stop.value.code == 1
     assert said in printed
     assert "\n" not in printed
+
+
+@pytest.mark.parametrize("text", ["9" * 20, f"{'9' * 20}-{'9' * 20}", "5-4", "0", "-1", "x"])
+def test_seeds_that_are_none_are_a_usage_error(text, capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main(["rounds", "--to", "x", f"--seeds={text}"])
+    assert stop.value.code == 2
+    assert "--seeds" in capsys.readouterr().err
 
 
 def test_rounds_in_files_are_those_that_scores_watch(tmp_path):

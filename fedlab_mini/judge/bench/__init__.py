@@ -12,6 +12,7 @@ from .entering import EIGHT as EIGHT
 from .entering import entered as entered
 from .judging import CEILING as CEILING
 from .judging import MEASURES as MEASURES
+from .judging import absent as absent
 from .judging import judge as judge
 from .judging import standings as standings
 from .judging import stored as stored

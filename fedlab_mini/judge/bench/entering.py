@@ -14,8 +14,8 @@ from ..compare.methods import watcher
 from ..score import score
 from .rounds import recorded
 from .submission import Submission
-from .truth import seeds_of
-from .worlds import TWIN, chosen
+from .truth import cells_of
+from .worlds import TWIN, WORLDS, chosen
 
 EIGHT = (  # what a first look takes: every kind of question once
     *("sizes", TWIN, "even Dirichlet 0.5", "wrong labels", "wrong labels, Dirichlet 0.5"),
@@ -32,12 +32,15 @@ def entered(
     """What each method says of the recorded rounds of each scenario and seed.
 
     methods  {name: a strategy, a function of a round's game, or of (round, server)}
+    scenarios  by name; an attack brings the world that it is judged beside
     seeds    those of them that a scenario has
     notes    {name: {"sees": ..., "cost": ...}}, which go into the submission
-    raises   ValueError naming a scenario that is none, or what a method raises
+    raises   ValueError for a scenario that is none and seeds of none, or what a method raises
     """
-    worlds, numbers = chosen(scenarios), list(seeds)
-    cells = [(name, seed) for name, world in worlds.items() for seed in seeds_of(world, numbers)]
+    worlds = chosen(scenarios)
+    if any(world.truth is None for world in worlds.values()):
+        worlds.setdefault(TWIN, WORLDS[TWIN])
+    cells = cells_of(worlds, seeds)
     found: dict[str, dict[tuple[str, int], torch.Tensor]] = {name: {} for name in methods}
     for name, seed in progress.bar(cells, "scenarios"):
         rounds = recorded(worlds[name], seed)

@@ -15,8 +15,8 @@ from torch import Tensor
 from ..compare.judge import relative_error
 from ..evidence import Interval, interval, paired
 from ..metrics import detection_auc, kendall
-from .submission import Scores, Submission
-from .truth import Frozen, Truth, folder, owner_of
+from .submission import Submission
+from .truth import Frozen, folder, owner_of
 from .worlds import ATTACKER, TWIN, WORLDS
 
 if TYPE_CHECKING:
@@ -40,22 +40,33 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
 
     returns  columns seed, scenario, method, metric, value; the method "(the truth itself)" holds
              the ceiling: how far two trainings' truths agree
+    raises   ValueError naming two submissions of one name, or one of the ceiling's
     """
     import pandas  # here, since it takes a second to import
 
     entries = list(submissions)
+    names = [one.name for one in entries]
+    if taken := sorted({name for name in names if name == CEILING or names.count(name) > 1}):
+        raise ValueError(f"name: expected one of its own for every score, got {', '.join(taken)}")
     asked = dict.fromkeys(cell for one in entries for cell in one.scores)
     rows: list[tuple] = []
     # Cell by cell, since the truth of a cell is the same for all.
     for scenario, seed in asked:
         if not frozen.knows(scenario, seed):
             continue
-        known = Known(scenario, seed, frozen)
+        values = None if owner_of(scenario) is None else frozen.of(scenario, seed)
+        bad = WORLDS[scenario].bad(seed)
         for one in entries:
             if (scenario, seed) in one.scores:
-                for metric, value in known.judged(one.scores):
-                    rows.append((seed, scenario, one.name, metric, value))
-        rows += [(seed, scenario, CEILING, *measured) for measured in known.ceiling()]
+                mine = one.scores[scenario, seed].double()
+                measured = (
+                    attacked(mine, one.scores[TWIN, seed].double())
+                    if values is None
+                    else against(mine, values, bad)
+                )
+                rows += [(seed, scenario, one.name, *value) for value in measured]
+        if values is not None:
+            rows += [(seed, scenario, CEILING, *value) for value in ceiling(values, bad)]
     return pandas.DataFrame(rows, columns=COLUMNS)
 
 
@@ -63,31 +74,12 @@ def stored(cells: Collection[tuple[str, int]], besides: Collection[str] = ()) ->
     """What the committed submissions are worth in these scenarios and seeds, but for some names."""
     import pandas
 
-    frame = pandas.read_csv(folder() / "judged.csv", keep_default_na=False)
+    path = folder() / "judged.csv"
+    if not path.is_file():
+        return pandas.DataFrame({name: [] for name in COLUMNS})
+    frame = pandas.read_csv(path, keep_default_na=False)
     asked = [cell in cells for cell in zip(frame.scenario, frame.seed, strict=True)]
     return frame[pandas.Series(asked, frame.index) & ~frame.method.isin([CEILING, *besides])]
-
-
-class Known:
-    """What is known of one scenario and seed: the truth, and who is of less use."""
-
-    def __init__(self, scenario: str, seed: int, frozen: Frozen):
-        self.scenario, self.seed = scenario, seed
-        self.truth = None if owner_of(scenario) is None else frozen.of(scenario, seed)
-        self.bad = WORLDS[scenario].bad(seed)
-
-    def judged(self, scores: Scores) -> Measured:
-        """All measures of one score."""
-        mine = scores[self.scenario, self.seed].double()
-        if self.truth is None:
-            yield from attacked(mine, scores[TWIN, self.seed].double())
-        else:
-            yield from against(mine, self.truth.values, self.bad)
-
-    def ceiling(self) -> Measured:
-        """One training's truth as a score, judged by the other's; of an attack nothing."""
-        if self.truth is not None:
-            yield from ceiling(self.truth, self.bad)
 
 
 def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
@@ -98,9 +90,9 @@ def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
         yield "AUC", detection_auc(scores, bad)
 
 
-def ceiling(truth: Truth, bad: list[int] | None) -> Measured:
+def ceiling(values: Tensor, bad: list[int] | None) -> Measured:
     """One training's truth as a score, judged by the other's; both ways round."""
-    measured = [list(against(truth.values[i], truth.values[1 - i : 2 - i], bad)) for i in (0, 1)]
+    measured = [list(against(values[i], values[1 - i : 2 - i], bad)) for i in (0, 1)]
     for (metric, first), (_, second) in zip(*measured, strict=True):
         yield metric, (first + second) / 2
 
@@ -144,23 +136,52 @@ class Standing:
 def standings(frame: pandas.DataFrame, metric: str) -> dict[str, dict[str, Standing]]:
     """{family: {method: standing}} of a measure; the ceiling has the place 0, and takes none.
 
-    A score that lacks a scenario of a family does not stand in it.
+    Scores are compared over the seeds that all have; ``absent`` says who does not stand.
     """
     low, high, _ = MEASURES[metric]
-    chosen = frame[frame.metric == metric]
-    families = chosen.scenario.map(lambda name: WORLDS[name].family)
-    found: dict[str, dict[str, Standing]] = {}
-    for family, rows in chosen.groupby(families, sort=False):
-        table = rows.pivot(index="method", columns=["seed", "scenario"], values="value").dropna()
-        by_seed = table.T.groupby(level="seed").mean()
-        values = {str(method): tuple(by_seed[method]) for method in by_seed}
-        found[str(family)] = {
+    return {
+        family: {
             method: Standing(
                 interval(own, low=low, high=high), place_of(method, values, metric), own
             )
             for method, own in values.items()
         }
-    return found
+        for family, values, _ in _compared(frame, metric)
+    }
+
+
+def absent(frame: pandas.DataFrame, metric: str) -> list[str]:
+    """Who does not stand in a family though it has values there, and why; a line each."""
+    return [
+        f"{method} does not stand in {family}: {why}"
+        for family, _, reasons in _compared(frame, metric)
+        for method, why in reasons.items()
+    ]
+
+
+def _compared(
+    frame: pandas.DataFrame, metric: str
+) -> Iterator[tuple[str, dict[str, tuple[float, ...]], dict[str, str]]]:
+    """Of every family the values of scores, seed by seed, and why the others have none."""
+    chosen = frame[frame.metric == metric]
+    families = chosen.scenario.map(lambda name: WORLDS[name].family)
+    for family, rows in chosen.groupby(families, sort=False):
+        table = rows.pivot(index=["method", "seed"], columns="scenario", values="value")
+        by_seed = (
+            table.dropna().mean(axis=1).unstack("method").reindex(columns=table.index.levels[0])
+        )
+        common, reasons = by_seed.index, {}
+        # Who has most seeds comes first, so that one with other seeds takes nobody's place.
+        for method in by_seed.count().sort_values(ascending=False, kind="stable").index:
+            own = by_seed[method].dropna().index
+            if own.empty:
+                reasons[str(method)] = "it lacks a scenario in every seed"
+            elif common.intersection(own).empty:
+                reasons[str(method)] = "it has no seed in common with the others"
+            else:
+                common = common.intersection(own)
+        stands = by_seed.loc[common].drop(columns=list(reasons))
+        yield str(family), {str(name): tuple(stands[name]) for name in stands}, reasons
 
 
 def place_of(method: str, values: Mapping[str, Sequence[float]], metric: str) -> int:

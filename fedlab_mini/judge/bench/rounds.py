@@ -15,12 +15,11 @@ import numpy as np
 from torch import Tensor
 
 from ...engine.checkpoint import whole_file
-from ...engine.local import LocalSGD
 from ...engine.model import Model, one_thread
 from ...engine.rounds import Round, Server
 from ...engine.train import train
 from ...methods.fedavg import FedAvg
-from ...worlds.federation import Federation, Samples
+from ...worlds.federation import Samples
 from ..compare.cell import LOCAL, ROUNDS
 from .worlds import World
 
@@ -72,8 +71,6 @@ class Recorded:
     net: Model
     validation: Samples
     clients: int
-    local: LocalSGD
-    fed: Federation
 
     def arrays(self, kind: str = "float32") -> Iterator[dict[str, np.ndarray]]:
         """The records as NumPy arrays, their numbers of this kind."""
@@ -109,7 +106,7 @@ def recorded(world: World, seed: int) -> Recorded:
     with one_thread():
         train(fed, net, recorder, rounds=ROUNDS, local=LOCAL, seed=luck(seed, RECORDED))
     records = recorder.records
-    return Recorded(records, net, fed.validation, fed.clients, LOCAL, fed)
+    return Recorded(records, net, fed.validation, fed.clients)
 
 
 def slug(name: str) -> str:

@@ -53,11 +53,12 @@ class Submission:
         return self.notes["name"]
 
     def write(self, path: str | os.PathLike) -> None:
-        """The same submission as a file."""
+        """The same submission as a file; Refused, unwritten, where it would not be read again."""
         lines = [f"# {note}: {words}" for note, words in self.notes.items()] + [",".join(COLUMNS)]
         for (scenario, seed), values in self.scores.items():
             name = f'"{scenario}"' if "," in scenario else scenario
-            lines += [f"{name},{seed},{k},{value:.6g}" for k, value in enumerate(values.tolist())]
+            lines += [f"{name},{seed},{k},{value!r}" for k, value in enumerate(values.tolist())]
+        _parsed(Path(path), lines)
         with whole_file(Path(path)) as part:
             part.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -67,8 +68,10 @@ def read_submission(path: str | os.PathLike) -> Submission:
 
     raises  Refused, naming the file and the line
     """
-    file = Path(path)
-    lines = _text(file).splitlines()
+    return _parsed(Path(path), _text(Path(path)).splitlines())
+
+
+def _parsed(file: Path, lines: Sequence[str]) -> Submission:
     notes, first = _notes(file, lines)
     found: dict[tuple[str, int], dict[int, float]] = {}
     places: dict[tuple[str, int, int], int] = {}

@@ -6,11 +6,11 @@ the loss on samples that no server has seen. Below: rounds, games.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ... import checks
 from ...engine import progress
 from ...engine.checkpoint import whole_file
 from ...engine.model import one_thread
@@ -28,21 +29,14 @@ from ..compare.cell import LOCAL, ROUNDS
 from .rounds import SECOND_TRUTH, TRUTH, luck, slug
 from .worlds import WORLDS, World
 
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 VERSION = "1"
 PUBLIC, HELD_OUT = range(10), range(100, 110)
 VARIABLE = "FEDLAB_BENCH"
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What two trainings say of the clients of one world and seed.
-
-    values [2, K]  exact Shapley values of retraining, or estimates of them
-    stderr [2, K]  their standard errors, zero where all coalitions were trained
-    """
-
-    values: Tensor
-    stderr: Tensor
 
 
 def folder() -> Path:
@@ -55,8 +49,8 @@ def folder() -> Path:
     if place.is_dir():
         return place
     raise FileNotFoundError(
-        f"the bench's frozen truth is not at {place}; give its place in {VARIABLE}, or make it: "
-        f"python -m fedlab_mini compare truth --to FOLDER/v{VERSION}"
+        f"the bench's frozen truth is not at {place}; give its FOLDER in {VARIABLE}, or make it: "
+        f"python -m fedlab_mini compare truth --to FOLDER/v{VERSION}/truth"
     )
 
 
@@ -85,20 +79,37 @@ def trained(world: World, seed: int) -> np.ndarray:
 
 
 def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Path]:
-    """Train what is missing, a file a world; a second call goes on where the first was stopped."""
-    owners = [name for name in names if WORLDS[name].truth == ""]
-    numbers = {name: seeds_of(WORLDS[name], seeds) for name in owners}
-    with progress.bar(None, "truth", sum(map(len, numbers.values()))) as progress_bar:
-        for name in owners:
+    """Train what is missing, a file a world; a second call goes on where the first was stopped.
+
+    Several processes may share a folder: each keeps what the others have finished.
+    raises  ValueError where no world asked has a truth of its own, or none has such a seed
+    """
+    asked = list(names)
+    owners = {name: WORLDS[name] for name in asked if WORLDS[name].truth == ""}
+    if not owners:
+        others = ", ".join(dict.fromkeys(owner_of(name) or "no retraining" for name in asked))
+        raise ValueError(f"scenarios: {', '.join(asked)}: judged by {others}, no truth of its own")
+    cells = cells_of(owners, seeds)
+    with progress.bar(None, "truth", len(cells)) as progress_bar:
+        for name, world in owners.items():
             path = to / f"{slug(name)}.npz"
-            tables = dict(read(path)) if path.is_file() else {}
-            for seed in numbers[name]:
-                if str(seed) not in tables:
-                    tables[str(seed)] = trained(WORLDS[name], seed)
-                    with whole_file(path) as part, open(part, "wb") as file:
-                        np.savez_compressed(file, **tables)  # type: ignore[arg-type]
+            for seed in [seed for owner, seed in cells if owner == name]:
+                if str(seed) not in read(path):
+                    _add(path, str(seed), trained(world, seed))
                 progress_bar.update()
-            yield path
+            if path.is_file():
+                yield path
+
+
+def _add(path: Path, seed: str, table: np.ndarray) -> None:
+    """A table more in a file; on Windows, two processes in the same moment may lose one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(f".{path.name}.lock"), "wb") as lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        tables = {**read(path), seed: table}
+        with whole_file(path) as part, open(part, "wb") as file:
+            np.savez_compressed(file, **tables)  # type: ignore[arg-type]
 
 
 def seeds_of(world: World, seeds: Iterable[int]) -> list[int]:
@@ -106,8 +117,20 @@ def seeds_of(world: World, seeds: Iterable[int]) -> list[int]:
     return [seed for seed in seeds if seed % 100 < world.seeds]
 
 
+def cells_of(worlds: Mapping[str, World], seeds: Iterable[int]) -> list[tuple[str, int]]:
+    """(scenario, seed) of those of the seeds that each world has; ValueError where none has any."""
+    numbers = list(seeds)
+    if cells := [(name, seed) for name in worlds for seed in seeds_of(worlds[name], numbers)]:
+        return cells
+    most = max((world.seeds for world in worlds.values()), default=0)
+    known = f"0 to {most - 1}, or of 100 to {99 + most}"
+    raise ValueError(f"seeds: expected some of {known}, got {checks.shown(numbers)}")
+
+
 def read(path: Path) -> dict[str, np.ndarray]:
-    """The tables of a file by seed; ValueError naming it where it is damaged."""
+    """The tables of a file by seed, none where it is not there; ValueError where it is damaged."""
+    if not path.is_file():
+        return {}
     try:
         with np.load(path, allow_pickle=False) as file:
             return {seed: file[seed] for seed in file.files}
@@ -136,22 +159,28 @@ class Frozen:
                 expected = hashes.get(f"{place.name}/{path.name}")
                 if expected is not None and expected != sha256(path):
                     raise ValueError(f"{path} is not the file that the bench was frozen with")
-                self.tables.setdefault(name, {}).update(read(path))
+                tables = read(path)
+                shape = (2, 2, world.clients) if world.sampled else (2, 2**world.clients)
+                for seed, table in tables.items():
+                    if table.shape != shape:
+                        raise ValueError(
+                            f"{path}: seed {seed}: expected numbers {shape}, got {table.shape}"
+                        )
+                self.tables.setdefault(name, {}).update(tables)
 
     def knows(self, name: str, seed: int) -> bool:
         """Whether the truth of a world and seed is at hand; of an attack nothing needs to be."""
         owner = owner_of(name)
         return owner is None or str(seed) in self.tables.get(owner, {})
 
-    def of(self, name: str, seed: int) -> Truth:
-        """What retraining says of a world's clients."""
+    def of(self, name: str, seed: int) -> Tensor:
+        """What retraining says of a world's clients, in two trainings: Shapley values [2, K]."""
         owner = owner_of(name)
         assert owner is not None, f"{name} has no truth"
         table = torch.from_numpy(self.tables[owner][str(seed)]).double()
         if WORLDS[owner].sampled:
-            return Truth(values=table[:, 0], stderr=table[:, 1])
-        values = torch.stack([shapley.exact(_game(worths)).values for worths in table])
-        return Truth(values=values, stderr=torch.zeros_like(values))
+            return table[:, 0]  # beside their standard errors
+        return torch.stack([shapley.exact(_game(worths)).values for worths in table])
 
 
 def owner_of(name: str) -> str | None:
@@ -170,4 +199,11 @@ def _game(worths: Tensor) -> Game:
 def manifest(place: Path) -> dict[str, Any]:
     """What the bench was frozen with: {"files": {name: SHA-256}, "rounds": {...}}; else empty."""
     path = place / "manifest.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"files": {}}
+    if not path.is_file():
+        return {"files": {}}
+    known = None
+    with contextlib.suppress(ValueError):  # also what is no text in UTF-8
+        known = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(known, dict) and isinstance(known.get("files"), dict):
+        return known
+    raise ValueError(f"{path}: expected the manifest of a bench, with its files")

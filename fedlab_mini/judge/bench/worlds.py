@@ -40,8 +40,8 @@ GRADED = "wrong labels"  # the world whose variants change what a server sees
 class even_dirichlet(LabelSplit):
     """Every client has as many samples; its classes are drawn from its own Dirichlet(alpha).
 
-    A class that is used up is drawn no more, so the last clients are a little less skewed than
-    alpha says. source  [Hsu et al. 2019], who draw per client, over classes
+    A class that is used up is drawn no more, so the last clients take what is left, whatever alpha
+    says. source  [Hsu et al. 2019], who draw per client, over classes
     """
 
     alpha: float
