@@ -63,5 +63,3 @@ def draw(reader: Reader, options: argparse.Namespace) -> int:
         return 0
     reader.finish()
     return 0
-
-

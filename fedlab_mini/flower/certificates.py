@@ -16,61 +16,61 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ..engine.checkpoint import whole_file
+from .keys import PEM, PKCS8, SPKI, create, load
 from .private import readable_by_owner
 
-PEM = serialization.Encoding.PEM
-PKCS8 = serialization.PrivateFormat.PKCS8
 SSH = serialization.PrivateFormat.OpenSSH
 YEAR = datetime.timedelta(days=365)
+LONG = 10 * YEAR  # an authority, and what only a machine itself meets: nobody renews it
 RENEWED_BEFORE = datetime.timedelta(days=30)  # a certificate ends
 
 
 def private_key(path: Path, form: serialization.PrivateFormat = PKCS8, make: Any = None) -> Any:
     """The key in a file, made where there is none: on curve P-384, unless ``make`` is given."""
-    if path.exists():
-        ssh = form == SSH
-        load = serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key
-        return load(path.read_bytes(), None)
-    key = make() if make else ec.generate_private_key(ec.SECP384R1())
     with readable_by_owner():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(key.private_bytes(PEM, form, serialization.NoEncryption()))
-    return key
+    create(path, make or (lambda: ec.generate_private_key(ec.SECP384R1())), form)
+    return load(path)
 
 
 def node_key(path: Path) -> Path:
     """A client's key; ``path.pub`` is what the server's operator registers."""
     public = private_key(path, SSH).public_key()
-    path.with_suffix(".pub").write_bytes(
-        public.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
-    )
+    ssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    _write(path.with_suffix(".pub"), public.public_bytes(*ssh))
     return path
 
 
 def task_key(path: Path) -> Path:
     """The server's key for tasks; ``path.pub`` is what clients check signatures with."""
     public = private_key(path, make=Ed25519PrivateKey.generate).public_key()
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    path.with_suffix(".pub").write_bytes(public.public_bytes(PEM, form))
+    _write(path.with_suffix(".pub"), public.public_bytes(PEM, SPKI))
     return path
 
 
-def certificates(folder: Path, hosts: Sequence[str]) -> bool:
+def _write(path: Path, content: bytes) -> None:
+    """A file, whole or not at all."""
+    with whole_file(path) as partial:
+        partial.write_bytes(content)
+
+
+def certificates(folder: Path, hosts: Sequence[str], lifetime: datetime.timedelta = YEAR) -> bool:
     """``ca.pem``, which every node needs, and ``server.pem`` for the hosts that nodes call.
 
-    The authority lasts ten years, the server's certificate one. Called again it is renewed when it
-    has 30 days left or other hosts are given; nodes, which know ``ca.pem``, notice nothing.
+    The authority lasts ten years, the server's certificate ``lifetime``. Called again it is renewed
+    when it has 30 days left or other hosts are given; nodes, which know ``ca.pem``, notice nothing.
     returns  whether anything is new
     """
     ca, server = private_key(folder / "ca.key"), private_key(folder / "server.key")
     named = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
     fresh = not (folder / "ca.pem").exists()
     if fresh:
-        (folder / "ca.pem").write_bytes(_signed("authority", ca, "authority", ca, [], 10 * YEAR))
+        _write(folder / "ca.pem", _signed("authority", ca, "authority", ca, [], LONG))
     if not fresh and _lasts(folder / "server.pem", named):
         return False
-    certificate = _signed(hosts[0], server, "authority", ca, [(named, False)], YEAR)
-    (folder / "server.pem").write_bytes(certificate)
+    certificate = _signed(hosts[0], server, "authority", ca, [(named, False)], lifetime)
+    _write(folder / "server.pem", certificate)
     return True
 
 
@@ -78,7 +78,7 @@ def client_certificate(folder: Path, name: str) -> Path:
     """``client.pem``, which vouches for itself and which the server's proxy knows by its hash."""
     key = private_key(folder / "client.key")
     if not (folder / "client.pem").exists():
-        (folder / "client.pem").write_bytes(_signed(name, key, name, key, [], 10 * YEAR))
+        _write(folder / "client.pem", _signed(name, key, name, key, [], LONG))
     return folder / "client.pem"
 
 

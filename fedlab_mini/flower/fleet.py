@@ -11,6 +11,7 @@ import base64
 import contextlib
 import hashlib
 import http.client
+import itertools
 import json
 import os
 import re
@@ -21,16 +22,18 @@ import ssl
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from ..checks import text, whole
-from .certificates import certificates, client_certificate, node_key, task_key
+from ..checks import shown, text, whole
+from ..engine.checkpoint import whole_file
+from .certificates import LONG, certificates, client_certificate, node_key, task_key
 from .private import readable_by_owner
 
 MACHINES = Path(__file__).parent / "machines"
@@ -61,6 +64,10 @@ CLOSED = (  # what no stranger may reach, as (method, path)
     ("POST", "/v1/fleet/%2e%2e/control/list-nodes"),
     ("POST", "//v1/control/list-nodes"),
 )  # fmt: skip
+OWN = {"user", "memory", "programs"}  # what a machine may have of its own, beside what it needs
+PARTS = {"server": OWN | {"address", "port"}, "clients": OWN | {"login", "folder", "samples"}}
+REFUSED = (OSError, RuntimeError, TypeError, ValueError, subprocess.TimeoutExpired,
+           UnsupportedAlgorithm)  # fmt: skip
 
 
 def plan(hosts: Path, folder: Path) -> str:
@@ -69,17 +76,28 @@ def plan(hosts: Path, folder: Path) -> str:
     raises  ValueError or TypeError naming the line of ``hosts`` that is missing or wrong
     """
     given, folder = tomllib.loads(hosts.read_text(encoding="utf-8")), folder.resolve()
-    server, clients = given.get("server", {}), given.get("clients", {})
+    server = _table("server", _table(str(hosts), given, PARTS).get("server", {}), PARTS["server"])
+    clients = _table("clients", given.get("clients", {}))
     if not clients:
         raise ValueError(f"{hosts}: expected a table [clients.NAME] for each client")
     address = text("server.address", server.get("address"))
     port = whole("server.port", server.get("port", 9443), 1, 65535)
+    for name, about in clients.items():
+        if name == "server" or not re.fullmatch(r"[\w-]+", name):
+            raise ValueError(f"clients: expected a name of letters and digits, got {name!r}")
+        _table(f"clients.{name}", about, PARTS["clients"])
+        for part in ("login", "folder"):
+            text(f"clients.{name}.{part}", about.get(part))
+        whole(f"clients.{name}.samples", about.get("samples"))
+    ids = _ids(folder, clients)
     authority = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-    shared = {"authority": authority, "port": port, "runtime": INNER["runtime"]}
+    # Who is called by IPv6 has it; elsewhere nginx might not start with such a line.
+    listen = f"[::]:{port} ipv6only=off" if ":" in address else port
+    shared = {"authority": authority, "listen": listen, "runtime": INNER["runtime"]}
     with readable_by_owner():
         own = folder / "server"
         certificates(own / "tls", [address, "federation"])
-        certificates(own / "back", ["localhost", "127.0.0.1"])
+        certificates(own / "back", ["localhost", "127.0.0.1"], LONG)
         tasks = task_key(own / "keys" / "tasks").with_suffix(".pub")
         (own / "home").mkdir(exist_ok=True)
         (own / "home" / "config.toml").write_text(
@@ -88,17 +106,12 @@ def plan(hosts: Path, folder: Path) -> str:
         )
         _write(own, "server", server | {"folder": str(own)}, shared)
         _publish(folder, _registered(folder))
-        for client, (name, about) in enumerate(clients.items()):
-            if name == "server" or not re.fullmatch(r"[\w-]+", name):
-                raise ValueError(f"clients: expected a name of letters and digits, got {name!r}")
-            for part in ("login", "folder"):
-                text(f"clients.{name}.{part}", about.get(part))
-            whole(f"clients.{name}.samples", about.get("samples"))
+        for name, about in clients.items():
             shutil.copy(own / "tls" / "ca.pem", _write(folder / name, "client", about, shared
-                        | {"client": client}) / "ca.pem")  # fmt: skip
+                        | {"client": ids[name]}) / "ca.pem")  # fmt: skip
             shutil.copy(tasks, folder / name / "tasks.pub")
             (folder / name / "client.json").write_text(
-                json.dumps({"client": client, "samples": about["samples"]})
+                json.dumps({"client": ids[name], "samples": about["samples"]})
             )
     each = {
         "send": "   scp -r {folder}/{name} {login}:{there}",
@@ -114,7 +127,28 @@ def plan(hosts: Path, folder: Path) -> str:
         for step, line in each.items()
     }
     steps = (MACHINES / "steps.txt").read_text(encoding="utf-8")
-    return steps.format(folder=folder, authority=authority, count=len(clients), **lines)
+    count = 1 + max(ids.values())
+    return steps.format(folder=folder, authority=authority, count=count, **lines)
+
+
+def _table(name: str, found: Any, parts: Iterable[str] = ()) -> dict[str, Any]:
+    """A table of the list of hosts, with nothing else in it than ``parts``, if any are given."""
+    if not isinstance(found, dict):
+        raise ValueError(f"{name}: expected a table [{name}], got {shown(found)}")
+    if parts and (extra := found.keys() - parts):
+        raise ValueError(f"{name}: expected {', '.join(sorted(parts))}, got {min(extra)}")
+    return found
+
+
+def _ids(folder: Path, names: Iterable[str]) -> dict[str, int]:
+    """Each name's client id: the one that it has had, or the next that nobody has had."""
+    ids = {name: about["client"] for name, about in _registered(folder).items()}
+    for name in names:
+        if planned := _read(folder / name / "client.json"):
+            ids.setdefault(name, planned["client"])
+    gone = [entry["client"] for entry in _read(folder / "server" / "nodes.json").values()]
+    free = (k for k in itertools.count() if k not in {*gone, *ids.values()})
+    return ids | {name: next(free) for name in names if name not in ids}
 
 
 def _write(folder: Path, role: str, about: Mapping[str, Any], shared: Mapping[str, Any]) -> Path:
@@ -139,22 +173,44 @@ def keys(folder: Path, new: bool = False) -> None:
     node_key(folder / "node")
     client_certificate(folder, folder.resolve().name)
     # The SuperNode speaks TLS to its own machine's nginx, too: it has no other way to sign.
-    certificates(folder / "tls", ["localhost", "127.0.0.1"])
+    certificates(folder / "tls", ["localhost", "127.0.0.1"], LONG)
 
 
 def register(folder: Path) -> None:
-    """Register all clients whose public halves are there; one with another key than before anew."""
-    known = _registered(folder)
+    """Register all clients whose public halves are there; one with another key than before anew.
+
+    raises  RuntimeError with a line for each that cannot be; the others are registered
+    """
+    known, failed = _registered(folder), []
     for path in sorted(folder.glob("*/node.pub")):
-        name, public = path.parent.name, path.read_text().strip()
-        if known.get(name, {}).get("key") != public:
-            if name in known:
-                flwr(folder / "server" / "home", "supernode", "unregister", known[name]["node"])
-            answer = flwr(folder / "server" / "home", "supernode", "register", str(path))
-            about = json.loads((path.parent / "client.json").read_text())
-            known[name] = about | {"key": public, "node": str(answer["node-id"])}
-        known[name]["certificate"] = (path.parent / "client.pem").read_text()
-        _publish(folder, known)  # after each: what fails later forgets nobody
+        name = path.parent.name
+        try:
+            about = _brought(path.parent)
+            for other, part in itertools.product(known.keys() - {name}, ("key", "client")):
+                if known[other][part] == about[part]:
+                    raise ValueError(f"{part}: expected one of its own, got that of {other}")
+            if name in known and known[name]["key"] != about["key"]:
+                _shut_out(folder, known, name)
+            if name not in known:
+                answer = flwr(folder / "server" / "home", "supernode", "register", str(path))
+                about["node"] = str(answer["node-id"])
+            known[name] = known.get(name, {}) | about
+            _publish(folder, known)  # after each: what fails later forgets nobody
+        except REFUSED as error:
+            failed.append(f"{name}: {error}")
+    if failed:
+        raise RuntimeError("\n".join(failed))
+
+
+def _brought(folder: Path) -> dict[str, Any]:
+    """What a client has brought, read and written anew; its client id and samples."""
+    key = serialization.load_ssh_public_key((folder / "node.pub").read_bytes())
+    certificate = x509.load_pem_x509_certificate((folder / "client.pem").read_bytes())
+    form = serialization.PublicFormat.OpenSSH
+    return json.loads((folder / "client.json").read_text()) | {
+        "key": key.public_bytes(serialization.Encoding.OpenSSH, form).decode(),
+        "certificate": certificate.public_bytes(serialization.Encoding.PEM).decode(),
+    }
 
 
 def remove(folder: Path, name: str) -> None:
@@ -162,35 +218,46 @@ def remove(folder: Path, name: str) -> None:
     known = _registered(folder)
     if name not in known:
         raise ValueError(f"name: expected one of {', '.join(sorted(known))}, got {name}")
-    gone = known.pop(name)
     (folder / name / "node.pub").unlink(missing_ok=True)
-    _publish(folder, known)  # first the door, then Flower's own list
+    _shut_out(folder, known, name)
+
+
+def _shut_out(folder: Path, known: dict[str, Any], name: str) -> None:
+    """Take a client from the door first, then from Flower's own list."""
+    gone = known.pop(name)
+    _publish(folder, known)
     flwr(folder / "server" / "home", "supernode", "unregister", gone["node"])
 
 
 def _registered(folder: Path) -> dict[str, Any]:
     """Who is registered: {name: node id, client id, samples, key and certificate}."""
-    path = folder / "server" / "registered.json"
+    return _read(folder / "server" / "registered.json")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a file of JSON holds; nothing if there is none."""
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def _publish(folder: Path, known: Mapping[str, Any]) -> None:
     """Write down who is registered, for the app and for nginx as well."""
     server = folder / "server"
-    with readable_by_owner():
-        (server / "registered.json").write_text(json.dumps(known, indent=1))
-        # The app needs those, too, that have been there and have gone: ids stay as they are.
-        path = server / "nodes.json"
-        nodes = json.loads(path.read_text()) if path.exists() else {}
-        for about in known.values():
-            nodes = {n: entry for n, entry in nodes.items() if entry["client"] != about["client"]}
-            nodes[about["node"]] = {part: about[part] for part in ("client", "samples")}
-        path.write_text(json.dumps(nodes, indent=1))
-        (server / "registered.map").write_text("".join(map(_line, known.values())))
-        # nginx wants one certificate at least; the authority's own opens nothing.
-        trusted = [(server / "tls" / "ca.pem").read_text()]
-        trusted += [about["certificate"] for about in known.values()]
-        (server / "clients.pem").write_text("".join(trusted))
+    # The app needs those, too, that have been there and have gone: ids stay as they are.
+    nodes = _read(server / "nodes.json")
+    for about in known.values():
+        nodes = {n: entry for n, entry in nodes.items() if entry["client"] != about["client"]}
+        nodes[about["node"]] = {part: about[part] for part in ("client", "samples")}
+    # nginx wants one certificate at least; the authority's own opens nothing.
+    trusted = [(server / "tls" / "ca.pem").read_text()]
+    texts = {
+        "registered.json": json.dumps(known, indent=1),
+        "nodes.json": json.dumps(nodes, indent=1),
+        "registered.map": "".join(map(_line, known.values())),
+        "clients.pem": "".join(trusted + [about["certificate"] for about in known.values()]),
+    }
+    with readable_by_owner(), contextlib.ExitStack() as files:  # all are written, or none
+        for name, content in texts.items():
+            files.enter_context(whole_file(server / name)).write_text(content)
     _reload(server)
 
 
@@ -240,7 +307,7 @@ def check(address: str, ca: Path) -> bool:
     host = host.strip("[]")
     trust = ssl.create_default_context(cafile=str(ca))
     trust.check_hostname = False  # a machine may be called by another address than clients do
-    opened = []
+    opened, answers = [], 0
     for method, path in CLOSED:
         status, server = _asked(host, int(port), trust, method, path)
         # A SuperLink that is reached refuses some of these, too, and that is no door.
@@ -249,10 +316,13 @@ def check(address: str, ca: Path) -> bool:
             f"{'shut' if shut else 'OPEN'}  {method:5} {path:40} {status or 'no answer'} {server}"
         )
         opened += [] if shut else [path]
+        answers += status is not None
     for inner in INNER.values():
         with contextlib.suppress(OSError), socket.create_connection((host, inner), timeout=3):
             print(f"OPEN  port  {inner}")
             opened.append(str(inner))
+    if not answers:
+        raise RuntimeError(f"{address}: no answer from nginx; wrong address or ca.pem?")
     return not opened
 
 
@@ -265,6 +335,8 @@ def _asked(
         connection.request(method, path, b"", {"Content-Type": "application/x-protobuf"})
         answer = connection.getresponse()
         return answer.status, answer.getheader("server") or ""
+    except ssl.SSLCertVerificationError:  # somebody else's door
+        raise
     except (OSError, http.client.HTTPException):
         return None, ""
     finally:
@@ -306,7 +378,7 @@ def main(words: Sequence[str] | None = None) -> int:
             remove(asked.folder, asked.name)
         else:
             (register if asked.command == "register" else renew)(asked.folder)
-    except (OSError, RuntimeError, TypeError, ValueError) as error:
+    except REFUSED as error:
         print(error, file=sys.stderr)
         return 1
     return 0

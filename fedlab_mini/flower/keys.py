@@ -6,10 +6,12 @@ import base64
 import contextlib
 import hashlib
 import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -27,10 +29,7 @@ def load(path: Path, *, make: bool = False) -> Key:
     raises  ValueError if the file holds no EC or Ed25519 key, or one under a password
     """
     if make:
-        with contextlib.suppress(FileExistsError):
-            new = Ed25519PrivateKey.generate().private_bytes(PEM, PKCS8, OPEN)
-            with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-                file.write(new)
+        create(path, Ed25519PrivateKey.generate)
     data = path.read_bytes()
     openssh = b"BEGIN OPENSSH" in data
     parse = serialization.load_ssh_private_key if openssh else serialization.load_pem_private_key
@@ -42,6 +41,22 @@ def load(path: Path, *, make: bool = False) -> Key:
     if not isinstance(key, KEYS):
         raise ValueError(message)
     return key
+
+
+def create(path: Path, make: Callable[[], Key], form: serialization.PrivateFormat = PKCS8) -> None:
+    """A new key's file, 0600, whole or not at all; one that is there stays."""
+    if path.exists():
+        return
+    descriptor, partial = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(make().private_bytes(PEM, form, OPEN))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(partial, path)
+    finally:
+        os.unlink(partial)
 
 
 def public(key: Key) -> str:
@@ -76,6 +91,6 @@ def signed(public_key: str, signature: Any, content: bytes) -> bool:
             key.verify(made, content, ec.ECDSA(hashes.SHA256()))
         else:
             return False
-    except (InvalidSignature, ValueError, TypeError):
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
         return False
     return True

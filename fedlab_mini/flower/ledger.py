@@ -67,7 +67,7 @@ class Reader:
         with open(self.path, "rb") as file:
             line = file.readline()
         head = self._parsed(line)
-        methods = head.get("methods")
+        methods: Any = head.get("methods")
         texts = isinstance(methods, list) and all(isinstance(name, str) for name in methods)
         if head.get("ledger") != FORMAT or not texts:
             raise self._wrong(f"expected the head of a ledger ({FORMAT})")
@@ -112,7 +112,8 @@ class Reader:
         if not same or not keys.signed(self.key, signature.decode("latin-1"), hashed):
             raise self._wrong("the signature does not fit: the line was changed")
         names = ("node", "size", "norm", "reply", "scores", "missing")
-        nodes, sizes, norms, replies, scores, missing = map(fields.get, names)
+        found: list[Any] = [fields.get(name) for name in names]
+        nodes, sizes, norms, replies, scores, missing = found
         try:
             columns = [nodes, sizes, norms, replies, *map(scores.get, self.methods)]
             whole_columns = {len(column) for column in columns} == {len(nodes)}

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import datetime
 import http.client
+import itertools
+import json
 import os
 import re
 import shutil
@@ -28,13 +31,14 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from helpers import with_all_cases
 
 import chapters
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
-from fedlab_mini.flower import certificates, fleet
+from fedlab_mini.flower import certificates, fleet, keys
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 with_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
@@ -124,6 +128,8 @@ WRONG = {
     "clients.north.login": ('login = "north"\n', ""),
     "clients": ("[clients.south]", "[clients.server]"),
     "clients.south.samples": ("samples = 2000\n", 'samples = "many"\n'),
+    "server": ("port = 9443", "port = 9443\nclient = 7"),
+    "clients.south": ("samples = 2000", "samples = 2000\nport = 1"),
 }
 
 
@@ -137,6 +143,285 @@ def test_what_is_wrong_in_a_list_of_hosts_is_named(tmp_path, name):
     (tmp_path / "hosts.toml").write_text(begin + new + end)
     with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
         fleet.plan(tmp_path / "hosts.toml", tmp_path / "fleet")
+
+
+NO_TABLE = {
+    "clients": 'clients = 3\n[server]\naddress = "x"',
+    "server": 'server = "x"\n[clients.a]\nlogin = "x"',
+    "clients.a": '[server]\naddress = "x"\n[clients]\na = 1',
+    ".*hosts.toml": '[sever]\naddress = "x"',
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLE)
+def test_what_is_no_table_in_a_list_of_hosts_is_named(tmp_path, name):
+    (tmp_path / "hosts.toml").write_text(NO_TABLE[name])
+    with pytest.raises(ValueError, match=rf"^{name}: expected .*, got "):
+        fleet.plan(tmp_path / "hosts.toml", tmp_path / "fleet")
+    assert not (tmp_path / "fleet").exists()
+
+
+def test_a_door_that_is_called_by_ipv6_listens_there(tmp_path):
+    """And one that is called otherwise does not: a machine without IPv6 has to start."""
+    for address, listen in (("127.0.0.1", "9443"), ("::1", "[::]:9443 ipv6only=off")):
+        planned(tmp_path, address=address)
+        written = (tmp_path / "fleet" / "server" / "nginx.conf").read_text()
+        assert f"listen {listen} ssl;" in written
+
+
+@with_nginx
+def test_a_door_is_reached_by_ipv6_and_by_ipv4(tmp_path):
+    try:
+        with socket.socket(socket.AF_INET6) as found:
+            found.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    port = free_port()
+    planned(tmp_path, address="::1", port=port)
+    own = tmp_path / "fleet" / "server"
+    words = [NGINX, "-p", own, "-e", "stderr", "-c", "nginx.conf", "-g", "daemon off;"]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as nginx:
+        try:
+            until((own / "nginx.pid").exists)
+            for host in ("[::1]", "127.0.0.1"):
+                assert fleet.check(f"{host}:{port}", own / "tls" / "ca.pem")
+        finally:
+            nginx.terminate()
+
+
+class Flower:
+    """Stands for Flower's list of nodes, and can be told to fail."""
+
+    def __init__(self):
+        self.nodes: dict[str, str] = {}
+        self.ids = map(str, itertools.count(1000))
+        self.fails = ""
+
+    def __call__(self, home: Path, _: str, what: str, about: str) -> dict:
+        """One answer of ``flwr supernode``."""
+        if what == self.fails:
+            raise RuntimeError(f"{what}: the SuperLink is gone")
+        if what == "unregister":
+            if about not in self.nodes:
+                raise RuntimeError(f"{about}: no such node")
+            del self.nodes[about]
+            return {}
+        key = Path(about).read_text().strip()
+        if key in self.nodes.values():
+            raise RuntimeError("already registered")
+        node = next(self.ids)
+        self.nodes[node] = key
+        return {"node-id": node}
+
+
+@pytest.fixture
+def flower(monkeypatch) -> Flower:
+    """Flower's list, in place of its command line."""
+    made = Flower()
+    monkeypatch.setattr(fleet, "flwr", made)
+    return made
+
+
+def brought(tmp_path: Path, names: str) -> Path:
+    """A plan for clients of these names, who have brought their keys: its folder."""
+    planned(tmp_path, names=names)
+    for name in names:
+        fleet.keys(tmp_path / "fleet" / name)
+    return tmp_path / "fleet"
+
+
+def registered(folder: Path) -> dict[str, int]:
+    """The registered clients and their ids, the same in each of the server's files."""
+    own = folder / "server"
+    known = json.loads((own / "registered.json").read_text())
+    nodes = json.loads((own / "nodes.json").read_text())
+    assert all(nodes[about["node"]]["client"] == about["client"] for about in known.values())
+    assert len((own / "registered.map").read_text().splitlines()) == len(known)
+    trusted = x509.load_pem_x509_certificates((own / "clients.pem").read_bytes())
+    assert len(trusted) == 1 + len(known)
+    return {name: about["client"] for name, about in known.items()}
+
+
+WRONG_HALVES = {
+    "client.pem": (b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+    "node.pub": (b"garbage", b"ssh-ed25519 AAAA"),
+    "client.json": (b"{",),
+}
+
+
+@pytest.mark.parametrize("part", WRONG_HALVES)
+def test_a_client_that_brings_something_broken_is_named_and_hinders_nobody(tmp_path, flower, part):
+    folder = brought(tmp_path, "abc")
+    good = (folder / "b" / part).read_bytes()
+    for wrong in WRONG_HALVES[part]:
+        (folder / "b" / part).write_bytes(wrong)
+        with pytest.raises(RuntimeError, match=r"\Ab: .*\Z"):
+            fleet.register(folder)
+        assert registered(folder) == {"a": 0, "c": 2}
+    fleet.remove(folder, "a")
+    assert registered(folder) == {"c": 2}
+    (folder / "b" / part).write_bytes(good)
+    fleet.register(folder)
+    assert registered(folder) == {"b": 1, "c": 2}
+    (folder / "c" / part).write_bytes(wrong)  # one that is registered already stays
+    assert fleet.main(["register", str(folder)]) == 1
+    assert registered(folder) == {"b": 1, "c": 2}
+    assert len(flower.nodes) == 2
+
+
+@pytest.mark.usefixtures("flower")
+def test_what_follows_a_certificate_does_not_reach_nginx(tmp_path):
+    folder = brought(tmp_path, "ab")
+    with (folder / "b" / "client.pem").open("ab") as file:
+        file.write(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    fleet.register(folder)
+    assert registered(folder) == {"a": 0, "b": 1}
+    if NGINX:
+        words = [NGINX, "-t", "-p", folder / "server", "-e", "stderr", "-c", "nginx.conf"]
+        subprocess.run(words, check=True, capture_output=True)
+
+
+def test_a_client_whose_certificate_comes_later_is_registered_then(tmp_path, flower):
+    folder = brought(tmp_path, "ab")
+    (folder / "a" / "client.pem").rename(folder / "a" / "later")
+    assert fleet.main(["register", str(folder)]) == 1
+    assert registered(folder) == {"b": 1}
+    (folder / "a" / "later").rename(folder / "a" / "client.pem")
+    assert fleet.main(["register", str(folder)]) == 0
+    assert registered(folder) == {"a": 0, "b": 1}
+    assert len(flower.nodes) == 2
+
+
+@pytest.mark.parametrize("fails", ["register", "unregister"])
+def test_new_keys_are_registered_in_the_end_whatever_failed_between(tmp_path, flower, fails):
+    folder = brought(tmp_path, "ab")
+    fleet.register(folder)
+    fleet.keys(folder / "a", new=True)
+    flower.fails = fails
+    assert fleet.main(["register", str(folder)]) == 1
+    assert registered(folder) == {"b": 1}  # the old pair is shut out all the same
+    flower.fails = ""
+    assert fleet.main(["register", str(folder)]) == 0
+    assert registered(folder) == {"a": 0, "b": 1}
+
+
+def test_a_key_of_two_clients_is_refused_for_the_second_only(tmp_path, flower, capsys):
+    folder = brought(tmp_path, "abcd")
+    shutil.copy(folder / "a" / "node.pub", folder / "b")
+    shutil.copy(folder / "a" / "node.pub", folder / "c")
+    assert fleet.main(["register", str(folder)]) == 1
+    assert re.findall("^.*: key: .*", capsys.readouterr().err, re.MULTILINE) == [
+        f"{name}: key: expected one of its own, got that of a" for name in "bc"
+    ]
+    assert registered(folder) == {"a": 0, "d": 3}
+    assert len(flower.nodes) == 2
+
+
+def test_a_silent_flower_is_reported(tmp_path, monkeypatch, capsys):
+    folder = brought(tmp_path, "ab")
+
+    def slow(*words, **_):
+        raise subprocess.TimeoutExpired(words[0], 120)
+
+    monkeypatch.setattr(subprocess, "run", slow)
+    assert fleet.main(["register", str(folder)]) == 1
+    assert re.findall("(.): .* timed out", capsys.readouterr().err) == ["a", "b"]
+
+
+@pytest.mark.usefixtures("flower")
+def test_planning_again_keeps_every_id(tmp_path):
+    folder = brought(tmp_path, "abc")
+    fleet.register(folder)
+    nodes = json.loads((folder / "server" / "nodes.json").read_text())
+    steps = planned(tmp_path, names="dbce")
+    assert "clients=5" in steps
+    for name, client in {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}.items():
+        assert json.loads((folder / name / "client.json").read_text())["client"] == client
+        assert f"partition-id={client} " in (folder / name / "run.sh").read_text()
+    for name in "de":
+        fleet.keys(folder / name)
+    fleet.register(folder)
+    assert registered(folder) == {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}
+    assert nodes.items() <= json.loads((folder / "server" / "nodes.json").read_text()).items()
+    # One that is gone keeps its id, too, and one that never came leaves its own.
+    fleet.remove(folder, "e")
+    shutil.rmtree(folder / "e")
+    planned(tmp_path, names="abcdf")
+    planned(tmp_path, names="abcdg")
+    assert json.loads((folder / "g" / "client.json").read_text())["client"] == 5
+
+
+def test_certificates_for_a_machine_itself_last_ten_years(tmp_path):
+    """Nobody renews them: the server's between nginx and the SuperLink, a client's to its nginx."""
+    folder = brought(tmp_path, "a")
+    years = {"server/back": 10, "server/tls": 1, "a/tls": 10}
+    for name, count in years.items():
+        found = x509.load_pem_x509_certificate((folder / name / "server.pem").read_bytes())
+        lasts = found.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+        assert round(lasts / certificates.YEAR, 2) == count
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """Meanwhile files end after 40 bytes."""
+    resource = pytest.importorskip("resource", reason="a system without limits")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_leaves_the_servers_files_as_they_were(tmp_path, flower):
+    folder = brought(tmp_path, "ab")
+    fleet.register(folder)
+    own = folder / "server"
+    before = {path: path.read_bytes() for path in own.iterdir() if path.is_file()}
+    with full_disk(), pytest.raises(OSError, match="cannot write"):
+        fleet.remove(folder, "a")
+    assert {path: path.read_bytes() for path in own.iterdir() if path.is_file()} == before
+    fleet.remove(folder, "a")
+    assert registered(folder) == {"b": 1}
+    assert len(flower.nodes) == 1
+
+
+def test_a_full_disk_leaves_no_half_key_and_no_half_certificate(tmp_path):
+    own = tmp_path / "a"
+    own.mkdir()
+    for make in (
+        lambda: certificates.node_key(own / "node"),
+        lambda: keys.load(own / "own", make=True),
+        lambda: certificates.certificates(own / "tls", ["localhost"]),
+        lambda: certificates.client_certificate(own, "a"),
+    ):
+        with pytest.raises(OSError, match="File too large"), full_disk():
+            make()
+        assert not [path for path in own.rglob("*") if path.is_file()]
+    for name in ("tls/ca.key", "tls/server.key", "client.key"):
+        certificates.private_key(own / name)
+    before = sorted(own.rglob("*"))
+    for make in (
+        lambda: certificates.certificates(own / "tls", ["localhost"]),
+        lambda: certificates.client_certificate(own, "a"),
+    ):
+        with pytest.raises(OSError, match="cannot write"), full_disk():
+            make()
+    assert sorted(own.rglob("*")) == before
+    fleet.keys(own)
+
+
+def test_a_key_that_another_process_made_meanwhile_stays(tmp_path):
+    path, other = tmp_path / "key", certificates.private_key(tmp_path / "other")
+
+    def make():
+        shutil.copy(tmp_path / "other", path)
+        return Ed25519PrivateKey.generate()
+
+    found = certificates.private_key(path, make=make)
+    assert found.private_numbers() == other.private_numbers()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_certificates_are_renewed_before_they_end_and_the_authority_stays(tmp_path, monkeypatch):
@@ -261,7 +546,7 @@ def test_only_registered_pairs_get_in_and_only_to_nodes_paths(tmp_path, monkeypa
         fleet.register(folder)
         (old / "kept.pub").rename(old / "node.pub")
         until(lambda: asked(folder, port, pull, "old", "old") in (400, 401))
-        assert asked(folder, port, pull, "north", "north") == 200
+        until(lambda: asked(folder, port, pull, "north", "north") == 200)
         fleet.remove(folder, "north")
         until(lambda: asked(folder, port, pull, "south", "south") == 200)
         (folder / "north" / "node.pub").write_bytes((old / "node.pub").read_bytes())
@@ -293,6 +578,33 @@ def test_check_sees_a_superlink_that_has_no_door(tmp_path, monkeypatch, capsys):
         link.shutdown()
         link.server_close()
     assert capsys.readouterr().out.count("OPEN") >= len(fleet.CLOSED)
+
+
+@pytest.mark.parametrize("ca", ["tls", "back"])
+def test_check_that_reaches_no_door_says_so(tmp_path, capsys, ca):
+    """Nobody listens there, or it is somebody else's door: neither means that all is shut."""
+    planned(tmp_path)
+    own = tmp_path / "fleet" / "server"
+    words = ["check", f"127.0.0.1:{free_port()}", "--ca", f"{own / 'tls' / 'ca.pem'}"]
+    link = None
+    if ca == "back":
+        link = ThreadingHTTPServer(("127.0.0.1", 0), Link)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(own / "back" / "server.pem", own / "back" / "server.key")
+        link.socket = context.wrap_socket(link.socket, server_side=True)
+        threading.Thread(target=link.serve_forever, daemon=True).start()
+        words[1] = f"127.0.0.1:{link.server_port}"
+    try:
+        assert fleet.main(words) == 1
+    finally:
+        if link:
+            link.shutdown()
+            link.server_close()
+    expected = {
+        "tls": "no answer from nginx; wrong address or ca.pem?",
+        "back": "CERTIFICATE_VERIFY",
+    }
+    assert expected[ca] in capsys.readouterr().err
 
 
 def test_an_empty_list_of_trusted_signers_starts_nothing(tmp_path):
@@ -423,9 +735,9 @@ def test_the_pasted_steps_train_on_machines_and_a_stranger_stays_outside(tmp_pat
         )
 
         def start(machine, line):
-            words, log = on(machine, "sh", "-c", line), (tmp_path / f"{machine}.log").open("wb")
-            given = {"stdout": log, "stderr": log, "start_new_session": True, "env": env}
-            started.append(subprocess.Popen(words, **given))
+            with (tmp_path / f"{machine}.log").open("wb") as log:
+                given = {"stdout": log, "stderr": log, "start_new_session": True, "env": env}
+                started.append(subprocess.Popen(on(machine, "sh", "-c", line), **given))
 
         def done(machine, line):
             answer = run(machine, line)
