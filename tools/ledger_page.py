@@ -6,7 +6,6 @@ python tools/ledger_page.py --check    only say whether it is out of date
 
 from __future__ import annotations
 
-
 import chapters
 import computed
 from studies import ledger
