@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_the_zip_works_wherever_it_is_unpacked(site, open_page, tmp_path) -> None:
-    packed, room = tmp_path / "site.zip", tmp_path / "week 2, #1 (für alle)"
+    packed, room = tmp_path / "site.zip", tmp_path / "week 2, #1 (été)"
     downloads.write_zip(site, packed)
     with zipfile.ZipFile(packed) as archive:
         assert archive.testzip() is None
