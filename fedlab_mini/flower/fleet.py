@@ -1,24 +1,19 @@
 """Fleet: a federation on several machines: its files, its keys, who is registered, who gets in.
 
 ``python -m fedlab_mini.flower plan hosts.toml`` writes a folder for each machine and says what to
-do where. Chapter 11 says whom this keeps out. Below: certificates. The files: ``machines/``.
+do where. Chapter 11 says whom this keeps out. Below: certificates, door. The files: ``machines/``.
 """
 
 from __future__ import annotations
 
 import argparse
-import base64
 import contextlib
-import hashlib
-import http.client
 import itertools
 import json
 import os
 import re
 import shutil
 import signal
-import socket
-import ssl
 import subprocess
 import sys
 import tomllib
@@ -34,15 +29,11 @@ from cryptography.hazmat.primitives import serialization
 from ..checks import shown, text, whole
 from ..engine.checkpoint import whole_file
 from .certificates import LONG, certificates, client_certificate, node_key, task_key
+from .door import INNER, check, map_line
 from .private import readable_by_owner
 
 MACHINES = Path(__file__).parent / "machines"
 PROGRAMS = Path(sys.executable).parent
-INNER = {
-    "server": 9440,
-    "client": 9441,
-    "runtime": 9442,
-}  # ports that only a machine itself reaches
 QUIET = {  # nothing is sent, asked or installed, and answers have no colours
     "NO_COLOR": "1",
     "FORCE_COLOR": "",
@@ -52,18 +43,6 @@ QUIET = {  # nothing is sent, asked or installed, and answers have no colours
     "RAY_USAGE_STATS_ENABLED": "0",
     "OMP_NUM_THREADS": "1",
 }
-FLEET = ("activate-node", "pull-messages", "push-messages", "get-fab")
-CLOSED = (  # what no stranger may reach, as (method, path)
-    *(("POST", f"/v1/control/{name}") for name in (
-        "start-run", "list-runs", "stop-run", "stream-logs", "list-nodes", "register-node",
-        "unregister-node", "pull-artifacts")),
-    *(("POST", f"/v1/runtime/{name}") for name in ("acquire-task", "push-messages", "get-nodes")),
-    *(("POST", f"/v1/fleet/{name}") for name in (*FLEET, "register-node", "unregister-node")),
-    *(("GET", path) for path in ("/health", "/docs", "/openapi.json", "/v1/fleet/pull-messages")),
-    ("POST", "/v1/fleet/../control/list-nodes"),
-    ("POST", "/v1/fleet/%2e%2e/control/list-nodes"),
-    ("POST", "//v1/control/list-nodes"),
-)  # fmt: skip
 OWN = {"user", "memory", "programs"}  # what a machine may have of its own, beside what it needs
 PARTS = {"server": OWN | {"address", "port"}, "clients": OWN | {"login", "folder", "samples"}}
 REFUSED = (OSError, RuntimeError, TypeError, ValueError, subprocess.TimeoutExpired,
@@ -252,24 +231,13 @@ def _publish(folder: Path, known: Mapping[str, Any]) -> None:
     texts = {
         "registered.json": json.dumps(known, indent=1),
         "nodes.json": json.dumps(nodes, indent=1),
-        "registered.map": "".join(map(_line, known.values())),
+        "registered.map": "".join(map(map_line, known.values())),
         "clients.pem": "".join(trusted + [about["certificate"] for about in known.values()]),
     }
     with readable_by_owner(), contextlib.ExitStack() as files:  # all are written, or none
         for name, content in texts.items():
             files.enter_context(whole_file(server / name)).write_text(content)
     _reload(server)
-
-
-def _line(about: Mapping[str, str]) -> str:
-    """The line of nginx's map that binds a client's certificate to its key."""
-    certificate = x509.load_pem_x509_certificate(about["certificate"].encode())
-    der = certificate.public_bytes(serialization.Encoding.DER)
-    sha1 = hashlib.sha1(der, usedforsecurity=False).hexdigest()  # nginx knows no other
-    key = serialization.load_ssh_public_key(about["key"].encode())
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    public = base64.b64encode(key.public_bytes(serialization.Encoding.PEM, form)).decode()
-    return f'"{sha1}:{public}" 1;\n'
 
 
 def _reload(server: Path) -> None:
@@ -299,48 +267,6 @@ def flwr(home: Path, *command: str) -> dict[str, Any]:
     if not answer.get("success", True):
         raise RuntimeError(f"{' '.join(command)}: {answer}")
     return answer
-
-
-def check(address: str, ca: Path) -> bool:
-    """Try what a stranger with the authority's certificate can; prints it, True if all is shut."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    trust = ssl.create_default_context(cafile=str(ca))
-    trust.check_hostname = False  # a machine may be called by another address than clients do
-    opened, answers = [], 0
-    for method, path in CLOSED:
-        status, server = _asked(host, int(port), trust, method, path)
-        # A SuperLink that is reached refuses some of these, too, and that is no door.
-        shut = status is None or (status in (400, 401, 404) and server == "nginx")
-        print(
-            f"{'shut' if shut else 'OPEN'}  {method:5} {path:40} {status or 'no answer'} {server}"
-        )
-        opened += [] if shut else [path]
-        answers += status is not None
-    for inner in INNER.values():
-        with contextlib.suppress(OSError), socket.create_connection((host, inner), timeout=3):
-            print(f"OPEN  port  {inner}")
-            opened.append(str(inner))
-    if not answers:
-        raise RuntimeError(f"{address}: no answer from nginx; wrong address or ca.pem?")
-    return not opened
-
-
-def _asked(
-    host: str, port: int, trust: ssl.SSLContext, method: str, path: str
-) -> tuple[int | None, str]:
-    """The status that a request without a client certificate gets, or None; and from whom."""
-    connection = http.client.HTTPSConnection(host, port, timeout=10, context=trust)
-    try:
-        connection.request(method, path, b"", {"Content-Type": "application/x-protobuf"})
-        answer = connection.getresponse()
-        return answer.status, answer.getheader("server") or ""
-    except ssl.SSLCertVerificationError:  # somebody else's door
-        raise
-    except (OSError, http.client.HTTPException):
-        return None, ""
-    finally:
-        connection.close()
 
 
 COMMANDS = {

@@ -39,6 +39,7 @@ import chapters
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
 from fedlab_mini.flower import certificates, fleet, keys
+from fedlab_mini.flower.door import CLOSED
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 with_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
@@ -466,9 +467,8 @@ class Link(BaseHTTPRequestHandler):
 def door(tmp_path: Path, monkeypatch) -> Iterator[tuple[int, list[str]]]:
     """nginx with two registered clients before a stand-in: its port, and what got through."""
     ports = [free_port() for _ in range(4)]
-    monkeypatch.setattr(
-        fleet, "INNER", dict(zip(("server", "client", "runtime"), ports, strict=False))
-    )
+    for name, inner in zip(("server", "client", "runtime"), ports, strict=False):
+        monkeypatch.setitem(fleet.INNER, name, inner)
     planned(tmp_path, port=ports[3])
     answers = iter(range(1, 9))
     monkeypatch.setattr(fleet, "flwr", lambda *words: {"node-id": next(answers)})
@@ -577,7 +577,7 @@ def test_check_sees_a_superlink_that_has_no_door(tmp_path, monkeypatch, capsys):
     finally:
         link.shutdown()
         link.server_close()
-    assert capsys.readouterr().out.count("OPEN") >= len(fleet.CLOSED)
+    assert capsys.readouterr().out.count("OPEN") >= len(CLOSED)
 
 
 @pytest.mark.parametrize("ca", ["tls", "back"])
