@@ -131,7 +131,9 @@ class Run:
         """Run a stage's commands until one fails; a browser's stage only where there is one."""
         if stage.browser and not chromium.wanted("Browser tests"):
             return True
-        env = (chapters.own_settings() if stage.kernels else os.environ) | QUIET | stage.env
+        with self.lock:  # two stages that begin at once would write the settings at once
+            settings = chapters.own_settings() if stage.kernels else os.environ
+        env = settings | QUIET | stage.env
         return all(self.command(words, env, out) == 0 for words in stage.commands)
 
     def command(self, words: tuple[str, ...], env: dict[str, str], out: IO[bytes] | None) -> int:
