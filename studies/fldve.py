@@ -561,7 +561,7 @@ def long_figure(results: Results) -> Figure:
         }
         for scenario in (f"set {number}" for number in SETS)
     }
-    return plots.panels(curves, x=LOOKS[:counted], ylabel="effective clients")
+    return plots.panels(curves, x=LOOKS[:counted], ylabel="effective clients", low=0, high=5)
 
 
 def length_figure(results: Results) -> Figure:

@@ -44,7 +44,6 @@ BEST_OF_SIX = TAU, "the best of six", CEILING
 RANKED_LOWER = AUC, CEILING, SECOND
 LATER = ("GTG-Shapley", "FedIF", "FedCE")  # these stand on the bench
 ALL = tuple(name for name in METHODS if name not in LATER)
-NOT_OF_ROUNDS = (CEILING, "size", *(name for name in METHODS if name.startswith("retrained")))
 
 
 def cells(
@@ -171,10 +170,8 @@ def fewer(validation: tuple[Tensor, Tensor], seed: int) -> dict[str, tuple[Tenso
 
 def gathered(results: Results) -> Derived:
     """What holds of several scores at once, seed by seed: the best of them, or the worst."""
-    of_rounds = [method for method in results.methods if method not in NOT_OF_ROUNDS]
     for name, metric, scenario, methods, highest in (
         ("the best of six", TAU, SKEW, SIX, True),
-        ("the best score of rounds", TAU, SKEW, of_rounds, True),
         ("the lowest of three", AUC, RARE, (LOO, SILENT, SECOND), False),
         ("the highest of three", AUC, RARE, ("alone", "Shapley", "CGSV"), True),
     ):
