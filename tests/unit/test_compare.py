@@ -18,6 +18,7 @@ from fedlab_mini.judge.compare import METHODS, SCENARIOS, Retrained
 from fedlab_mini.judge.compare.cell import MEASURES, cell
 from fedlab_mini.judge.compare.methods import watcher
 from fedlab_mini.judge.compare.scenarios import CLIENTS, lesser, noisy_inputs
+from fedlab_mini.judge.compare.watch import Watch
 from fedlab_mini.show.comparison import figure, summary
 
 SMALL = {
@@ -202,15 +203,23 @@ def test_every_kind_of_method_becomes_a_strategy() -> None:
     assert {"mine", "banzhaf", "Retrained"} < set(frame.method)
 
 
-@pytest.mark.parametrize("part", ["updates", "theta"])
+@pytest.mark.parametrize("part", ["updates", "theta", "sizes", "clients", "validation"])
 def test_a_method_cannot_touch_what_its_rivals_see(part: str) -> None:
     def rude(round: fm.Round, server: fm.Server) -> torch.Tensor:
-        getattr(round, part).mul_(2)
-        return round.sizes
+        seen = server.validation[0] if part == "validation" else getattr(round, part)
+        seen.copy_(seen.flip(0))
+        return round.updates.norm(dim=1)
 
-    methods = {"rude": rude, "size": fm.FedAvg()}
-    with pytest.raises(ValueError, match="methods: rude writes into the round that all see"):
-        fm.compare(methods, ["alike"], seeds=[0], rounds=1)
+    fed = fm.federation(fm.load("digits"), clients=4, split=fm.dirichlet_sizes(1.0), samples=200)
+    rivals = {"size": fm.FedAvg(), "second order": fm.Taylor(2), "CGSV": fm.CGSV()}
+
+    def watched(methods: dict) -> dict[str, torch.Tensor]:
+        watch = Watch(methods, {"": fed.validation})
+        history = fm.train(fed, fm.mlp(64, 8, 10), watch, rounds=2)
+        return watch.scores_on() | {"model": history.theta}
+
+    alone, beside = watched(rivals), watched({"rude": rude, **rivals})
+    assert all(torch.equal(alone[name], beside[name]) for name in alone)
 
 
 @pytest.mark.parametrize(
