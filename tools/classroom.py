@@ -18,6 +18,7 @@ from pathlib import Path
 
 import nbformat
 
+import autograder
 import chapters
 import labs
 import marking
@@ -60,7 +61,7 @@ def main() -> None:
     else:
         for source in labs.sources():
             target = labs.SOLUTIONS / "gradescope" / f"{source.stem}.zip"
-            print(marking.archive(source.stem, target, alone=True))
+            print(autograder.archive(source.stem, target, alone=True))
 
 
 if __name__ == "__main__":

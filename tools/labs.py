@@ -4,6 +4,7 @@
     python tools/labs.py --check    only say which student's sheets are out of date
 
 The source is a MyST text in otter-grader's format: raw cells mark questions, solutions and tests.
+A test's failure message holds its hints, one for each wrong try, with // between them.
 A sheet carries its checks, its name and a digest of its cells, so that it works under any file
 name, and nothing overwrites it once somebody has written into it.
 """
@@ -31,6 +32,8 @@ QUIET = Path(__file__).with_name("quiet.py").read_text(encoding="utf-8")
 ANSWERS = chapters.ROOT / "book" / "teaching.md"
 LINES = re.MULTILINE | re.DOTALL
 CHOICE = re.compile(r"(chosen\(\w+, ['\"])([a-z]+)(['\"]\))")
+TOLD = re.compile(r',\s*failure_message="(.*)"\)\ndef (test_\w+)')
+CHECK = re.compile(r"^def test_", re.MULTILINE)
 ITEM = re.compile(r"^(\d+)\. (.*?)(?=^\d+\. |\n\n)", LINES)
 HEAD = '''# Run this cell first. It finds the checks of this sheet, whatever you call the file.
 import json
@@ -70,14 +73,26 @@ def assign(source: Path) -> tuple[NotebookNode, NotebookNode]:
         otter_assign(str(master), str(made), no_run_tests=True)
         views = [made / view / master.name for view in ("student", "autograder")]
         student, solution = (nbformat.read(view, as_version=4) for view in views)
-    return tidy(student, source.stem), tidy(solution, source.stem)
+    given = definitions(student)
+    return tidy(student, source.stem, given), tidy(solution, source.stem, given)
 
 
-def tidy(notebook: NotebookNode, stem: str) -> NotebookNode:
+def definitions(student: NotebookNode) -> dict[str, str]:
+    """The answer's cell of each question in which the sheet defines something, a bug perhaps."""
+    found, cell = {}, ""
+    for block in student.cells:
+        if "otter_answer_cell" in block.metadata.get("tags", []):
+            cell = block.source
+        elif asked := re.match(r'grader\.check\("(\w+)"\)', block.source):
+            found[asked[1]] = cell if re.search("^def ", cell, re.MULTILINE) else ""
+    return found
+
+
+def tidy(notebook: NotebookNode, stem: str, given: dict[str, str]) -> NotebookNode:
     """The same sheet with quiet checks, and ids and metadata that stay from run to run."""
     told = reasons(stem)
     held = notebook.metadata["otter"]["tests"]
-    tests = {name: hushed(text, told.get(name, "")) for name, text in held.items()}
+    tests = {name: hushed(text, told.get(name, ""), given[name]) for name, text in held.items()}
     head = nbformat.v4.new_code_cell(HEAD.replace("NAME", stem))
     head.metadata["jupyter"] = {"source_hidden": True}
     notebook.cells.insert(0, head)
@@ -90,19 +105,29 @@ def tidy(notebook: NotebookNode, stem: str) -> NotebookNode:
     return clean
 
 
-def hushed(test: str, reason: str = "") -> str:
-    """A test file of otter-grader whose checks are `quiet`.
+def hushed(test: str, reason: str = "", given: str = "") -> str:
+    """A test file of otter-grader whose checks are `quiet`, and tell a hint after each wrong try.
 
     The key of a question of choice, and the reason that it shows, stand in no plain text.
     """
-    head = QUIET
+    head = QUIET.replace('given = ""', f"given = {given!r}")
+    hints = 2 if CHOICE.search(test) else 3  # there the third try is explained
     if CHOICE.search(test):
         if not reason:
             raise ValueError(f"a question of choice without its answer in {ANSWERS.name}")
         coded = base64.b64encode(reason.encode()).decode()
         head = head.replace('why = ""', f'why = "{coded}"')
     test = CHOICE.sub(lambda found: f"{found[1]}{mark(found[2])}{found[3]}", test)
-    return f"{head}\n\n{test}".replace("\ndef test_", "\n@quiet\ndef test_")
+    told = TOLD.findall(test)
+    if len(told) != len(CHECK.findall(test)) or {len(h.split(" // ")) for h, _ in told} != {hints}:
+        raise ValueError(f"{hints} hints, with // between them, are wanted for each check:\n{test}")
+    test = TOLD.sub(lambda found: f")\n@quiet({listed(found[1])})\ndef {found[2]}", test)
+    return f"{head}\n\n{test}"
+
+
+def listed(hints: str) -> str:
+    """Hints as a call has them."""
+    return ", ".join(f'"{hint}"' for hint in hints.split(" // "))
 
 
 def mark(letters: str) -> str:

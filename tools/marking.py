@@ -13,19 +13,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import hashlib
 import html
-import io
 import json
 import os
-import shutil
+import re
 import signal
 import subprocess
 import sys
 import tempfile
-import tomllib
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -34,17 +30,18 @@ from typing import Any
 
 import nbformat
 
+import autograder
 import chapters
+import grades
 import labs
 
 LONGEST = 900  # seconds for one sheet
 LARGEST = 20 * 2**20  # bytes of a sheet, and of what the grader says of it
 MEMORY = 3 * 2**29  # bytes of data of each process that a sheet starts
 FILES = 2**26  # bytes of a file that it writes
-FIRST = ("student", "file", "lab", "status", "points", "possible")
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
 GRADED = "graded"
-FORMULA = ("=", "+", "-", "@")  # how one begins
+RAISED = re.compile(r"^ *(the cell that sets \w+ raised .*)$", re.MULTILINE)  # of quiet.py
 LAUNCH = """
 import runpy, sys
 data, files = int(sys.argv.pop(1)), int(sys.argv.pop(1))
@@ -80,7 +77,12 @@ class Marks:
         """For grades.csv."""
         total, possible = sum(self.points.values()), sum(self.possible.values())
         return {"lab": self.lab, "status": self.status, "points": total, "possible": possible,
-                **self.points}  # fmt: skip
+                "raised": self.raised(), **self.points}  # fmt: skip
+
+    def raised(self) -> str:
+        """Which questions' own cells ended in an error, and in which one."""
+        found = {question: RAISED.search(said) for question, said in self.said.items()}
+        return "; ".join(f"{question}: {error[1]}" for question, error in found.items() if error)
 
     def page(self, name: str) -> str:
         """For the student; all that comes from a sheet is escaped."""
@@ -91,6 +93,7 @@ class Marks:
             lines.append("<tr>" + "".join(f"<td>{cell}" for cell in cells))
         row = self.row()
         said = f"{self.status}: {row['points']:g} of {row['possible']:g} points"
+        said += f" ({row['raised']})" if row["raised"] else ""
         title = html.escape(f"{self.lab}: {name}" if self.lab else name)
         return PAGE.format(title=title, said=html.escape(said), rows="\n".join(lines))
 
@@ -111,9 +114,9 @@ def read(sheet: Path) -> bytes:
 
 
 def questions(lab: str) -> list[str]:
-    """The names of a lab's questions, from the book's own copy."""
+    """The names of a lab's questions in their order, from the book's own copy."""
     stored = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
-    return list(stored.metadata["otter"]["tests"])
+    return sorted(stored.metadata["otter"]["tests"], key=grades.counted)
 
 
 def marked(content: bytes, archives: dict[str, Path], env: dict[str, str]) -> Marks:
@@ -217,83 +220,6 @@ def fill(marks: Marks, results: dict[str, Any]) -> None:
         marks.said[question] = str(test.get("output", ""))[:20_000]
 
 
-def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
-    """The autograder for one lab; `alone` also holds what it imports, as Gradescope needs it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of libraries that otter loads
-        from otter.generate import main as generate
-
-    stored = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
-    parts = parts_of(stored) if alone else []
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for name, text in stored.metadata["otter"]["tests"].items():
-            chapters.write_atomic(Path("tests", f"{name}.py"), text)
-        config = {"assignment_name": lab, "show_all_public": True}
-        Path("otter_config.json").write_text(json.dumps(config), encoding="utf-8")
-        if alone:
-            project = tomllib.loads((chapters.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-            needs = "\n".join(project["project"]["dependencies"])
-            Path("requirements.txt").write_text(needs, encoding="utf-8")
-            for part in parts:
-                copy(chapters.ROOT / part, Path(part))
-        files = list(dict.fromkeys(Path(part).parts[0] for part in parts))
-        generate(output_path=str(target), files=files, python_version="3.12", no_environment=True)
-    return target
-
-
-def parts_of(sheet: nbformat.NotebookNode) -> list[str]:
-    """What a sheet imports of this book: the package; where it asks for them, the studies, too."""
-    studies = any("import studies" in cell.source.splitlines() for cell in sheet.cells)
-    return ["fedlab_mini", *(["studies", "data/results", "data/ledger.csv"] if studies else [])]
-
-
-def copy(source: Path, target: Path) -> None:
-    """A file, or a folder without what Python and running studies leave in it."""
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "parts"))
-    else:
-        shutil.copy(source, target)
-
-
-class Table:
-    """grades.csv, written again as a whole whenever a sheet has ended."""
-
-    def __init__(self, folder: Path, again: bool):
-        self.path, self.rows = folder / "grades.csv", dict[str, dict[str, Any]]()
-        if self.path.is_file() and not again:
-            with open(self.path, encoding="utf-8", newline="") as file:
-                rows = [{n: plain(v) for n, v in row.items()} for row in csv.DictReader(file)]
-            self.rows = {row["file"]: row for row in rows if row.get("file")}
-
-    def knows(self, where: str, mark: str) -> bool:
-        """Has this very sheet been marked before?"""
-        return self.rows.get(where, {}).get("sha256") == mark
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Store a row."""
-        self.rows[row["file"]] = row
-        rows = [self.rows[where] for where in sorted(self.rows)]
-        others = dict.fromkeys(name for row in rows for name in row if name not in FIRST)
-        columns = [*FIRST, *(name for name in others if name != "sha256"), "sha256"]
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, columns, restval="")
-        writer.writeheader()
-        writer.writerows({name: quoted(value) for name, value in row.items()} for row in rows)
-        chapters.write_atomic(self.path, text.getvalue())
-
-
-def quoted(value: Any) -> Any:
-    """A cell that a spreadsheet does not take for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
-
-
-def plain(value: Any) -> Any:
-    """A cell as it was before it was quoted."""
-    formula = isinstance(value, str) and value[:1] == "'" and value[1:2] in FORMULA
-    return value[1:] if formula else value
-
-
 def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
     """Mark every notebook below a folder: grades.csv, and a page beside each sheet.
 
@@ -302,14 +228,16 @@ def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
     found = submissions(folder)
     if not found:
         sys.exit(f"{folder}: no notebook (.ipynb) in it")
-    table, new = Table(folder, again), {}
+    table, new = grades.Table(folder, again), {}
     contents = dict(contents_of(found, folder))  # all are read before one of them runs
     for where, content in contents.items():
         if not table.knows(where, mark_of(content)):
             new[where] = content
     env = {name: value for name, value in chapters.own_settings().items() if _wanted(name)}
     with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor(2) as pool:
-        archives = {s.stem: archive(s.stem, Path(made, f"{s.stem}.zip")) for s in labs.sources()}
+        archives = {
+            s.stem: autograder.archive(s.stem, Path(made, f"{s.stem}.zip")) for s in labs.sources()
+        }
         jobs = {pool.submit(_one, content, archives, env): where for where, content in new.items()}
         for job in as_completed(jobs):
             where, marks = jobs[job], job.result()

@@ -1,8 +1,8 @@
 """What stands at the head of every lab check: a check says what it found, never what is right.
 
 otter-grader shows a traceback and the line of a check that failed, and that line often compares
-with the answer. Here it shows a sentence, and a hint to unfold once something has been answered.
-`labs.py` copies the text into sheets.
+with the answer. Here it shows a sentence, and after each wrong try the next of the check's hints,
+to unfold. `labs.py` copies the text into sheets.
 """
 
 import base64
@@ -13,16 +13,20 @@ import hashlib
 import html
 import re
 
+from IPython import get_ipython
 from otter.test_files.exception_test import ExceptionTestFile
 
 STILL = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
 TRIES = 3  # at a question of choice; then it is explained
 EMPTY = "not answered yet, or its cell has not been run to the end: "
+UNCHANGED = "not changed yet: "
+HINT = "\nHint "  # what begins one, behind the sentence
 why = ""  # of a question of choice, coded; `labs.py` fills it in
+given = ""  # the answer's cell as the sheet has it, where it defines something; so, too
 
 
 class NotYet(Exception):
-    """Says what was found."""
+    """Says what was found, and after how many tries where these are counted already."""
 
 
 def blank(value):
@@ -32,6 +36,12 @@ def blank(value):
     if hasattr(value, "__code__"):
         return {step.opname for step in dis.get_instructions(value)} <= STILL
     return value is None or value is ...
+
+
+def untouched(value):
+    """Whether a function, with its bug, is still the one that the sheet gives."""
+    code = getattr(value, "__code__", None)
+    return code is not None and code in compile(given, "cell", "exec").co_consts
 
 
 def plain(value):
@@ -69,37 +79,83 @@ def chosen(given, key):
     letters = "".join(sorted({*words}))
     if hashlib.sha256(f"lab {letters}".encode()).hexdigest()[:16] == key:
         return
-    tried = ExceptionTestFile.__dict__.get("tried", {})
-    tried.setdefault(why, set()).add(letters)
-    ExceptionTestFile.tried = tried
-    count = len(tried[why])
+    count = tries(why, letters)
     said = f"{', '.join(letters) or 'this'} is not it"
     if count < TRIES:
-        raise NotYet(f"{said}; {count} of {TRIES} tries")
-    raise NotYet(f"{said}. After {TRIES} tries, the answer: {explained(why)}")
+        raise NotYet(f"{said}; {count} of {TRIES} tries", count)
+    raise NotYet(f"{said}. After {TRIES} tries, the answer: {explained(why)}", count)
+
+
+def tries(check, answer):
+    """How many different wrong answers to a check this kernel has seen, with this one."""
+    tried = ExceptionTestFile.__dict__.get("tried", {})
+    tried.setdefault(check, set()).add(answer)
+    ExceptionTestFile.tried = tried
+    return len(tried[check])
+
+
+def trace(value):
+    """What differs where two answers do: of a function its code, else its usual form."""
+    return getattr(value, "__code__", None) or re.sub(r" at 0x\w+", "", repr(plain(value)))
 
 
 def explained(coded):
     return base64.b64decode(coded).decode()
 
 
-def quiet(check):
-    """The same check on answers in their usual form; every failure becomes a sentence."""
+def raised(names):
+    """The error with which the newest cell that sets one of the names ended, as a sentence."""
+    shell = get_ipython()
+    history = shell.history_manager if shell else None
+    for name in names if history else ():
+        sets = re.compile(rf"^\s*(def {name}\b|[^=(#\n]*\b{name}\b[^=(<>!\n]*=(?!=))", re.M)
+        cells = [k for k, cell in enumerate(history.input_hist_raw) if sets.search(cell)]
+        error = getattr(history, "exceptions", {}).get(cells[-1]) if cells else None
+        if error:
+            message = re.sub(r" \(\S*, line (\d+)\)$", r" (line \1)", error["evalue"])
+            found = f"{error['ename']}: {' '.join(message.split())[:150]}".rstrip(": ")
+            return f"the cell that sets {name} raised {found}"
+    return ""
 
-    @functools.wraps(check)
-    def run(**given):
-        empty = [name for name, value in given.items() if blank(value)]
-        said = f"{EMPTY}{', '.join(empty)}"
-        if not empty:
-            try:
-                return check(**{name: plain(value) for name, value in given.items()})
-            except (AssertionError, NotYet) as found:
-                said = str(found)
-            except Exception as found:
-                said = f"this answer cannot be used as it stands: {type(found).__name__}, {found}"
-        raise NotYet(said)
 
-    return run
+def quiet(*hints):
+    """The same check on answers in their usual form; every failure becomes a sentence.
+
+    hints  one for each wrong try, the last one for all later ones, too
+    """
+
+    def quieted(check):
+        @functools.wraps(check)
+        def run(**answer):
+            empty = [name for name, value in answer.items() if blank(value)]
+            said, count = f"{EMPTY}{', '.join(empty)}", 0
+            if not empty:
+                try:
+                    return check(**{name: plain(value) for name, value in answer.items()})
+                except NotYet as found:
+                    said, count = found.args
+                except AssertionError as found:
+                    said = str(found)
+                except Exception as found:
+                    kind = type(found).__name__
+                    said = f"this answer cannot be used as it stands: {kind}, {found}"
+            if error := raised(answer):
+                raise NotYet(error)
+            if empty:
+                raise NotYet(said)
+            if any(map(untouched, answer.values())):
+                said = f"{UNCHANGED}{said}"
+            else:
+                question = check.__globals__.get("name"), check.__name__
+                count = count or tries(question, tuple(map(trace, answer.values())))
+                if not why or count < TRIES:
+                    place = min(count, len(hints))
+                    said += f"{HINT}{place} of {len(hints)}: {hints[place - 1]}"
+            raise NotYet(said)
+
+        return run
+
+    return quieted
 
 
 def shown(results):
@@ -113,11 +169,12 @@ def shown(results):
     told = [f"<p><strong>{question}: not yet.</strong></p>"]
     failed = [case for case in results.test_case_results if not case.passed]
     for case in failed:
-        said = case.message.split("\n", 1)[1]
+        said, _, hint = case.message.split("\n", 1)[1].partition(HINT)
         told.append(f"<p>{paragraph(said)}</p>")
-        if not said.startswith(EMPTY):
-            hint = paragraph(case.test_case.failure_message or "")
-            told.append(f"<details><summary>A hint</summary>{hint}</details>")
+        if hint:
+            place, _, text = hint.partition(": ")
+            folded = f"<summary>Hint {place}</summary>{paragraph(text)}"
+            told.append(f"<details>{folded}</details>")
     return "".join(dict.fromkeys(told))
 
 

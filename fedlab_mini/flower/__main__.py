@@ -1,23 +1,27 @@
-"""Command line of a federation in Flower, ``python -m fedlab_mini.flower COMMAND --help``.
-
-verify, page           a ledger of scores
-plan, check, keys ...  a federation on several machines
-"""
+"""Command line of a federation in Flower, ``python -m fedlab_mini.flower COMMAND --help``."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 
 from . import audit, fleet
 
-OF_A_LEDGER = ("verify", "page")
-
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; exit status 0: all is well, 1: something is not, 2: misused."""
-    words = sys.argv[1:] if words is None else list(words)
-    return audit.main(words) if words and words[0] in OF_A_LEDGER else fleet.main(words)
+    about = "A federation in Flower: the ledger of its scores, and its machines."
+    parser = argparse.ArgumentParser(prog="python -m fedlab_mini.flower", description=about)
+    commands = parser.add_subparsers(dest="command", required=True)
+    audit.add_to(commands)
+    fleet.add_to(commands)
+    options = parser.parse_args(words)
+    try:
+        return options.run(options) or 0
+    except fleet.REFUSED as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

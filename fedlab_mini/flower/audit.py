@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ..engine.checkpoint import whole_file
 from .ledger import Reader, table
 from .page import Page
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; exit status 0: all is well, 1: a ledger does not hold, 2: misused."""
-    parser = argparse.ArgumentParser(prog="python -m fedlab_mini.flower", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+def add_to(commands: Any) -> None:
+    """The commands, to the parser of all; each sets ``run``, which returns the exit status."""
     verify = commands.add_parser("verify", help="check every line of a ledger")
     verify.add_argument("--csv", type=Path, metavar="FILE", help="write it as a table")
-    page = commands.add_parser("page", help="a page with plots")
-    for command in (verify, page):
+    page = commands.add_parser("page", help="a page with plots of a ledger")
+    for command, run in ((verify, check), (page, draw)):
         command.add_argument("ledger", type=Path)
         command.add_argument("--key", metavar="HASH", help="the server's key, from its log")
         command.add_argument("--anchor", metavar="ROUND:HASH", help="a round, from the log")
+        command.set_defaults(run=run)
     page.add_argument("page", type=Path, metavar="FILE.html")
     page.add_argument("--every", type=int, metavar="SECONDS", help="go on as the ledger grows")
-    options = parser.parse_args(words)
-    try:
-        reader = Reader(options.ledger, key=options.key, anchor=options.anchor)
-        return draw(reader, options) if options.command == "page" else check(reader, options)
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
 
 
-def check(reader: Reader, options: argparse.Namespace) -> int:
+def _reader(options: argparse.Namespace) -> Reader:
+    return Reader(options.ledger, key=options.key, anchor=options.anchor)
+
+
+def check(options: argparse.Namespace) -> int:
     """Read all of a ledger, and say what it proves."""
+    reader = _reader(options)
     nodes = {node for entry in reader.entries() for node in (*entry.nodes, *entry.missing)}
     reader.finish()
     print(f"{reader.path}: {reader.t} rounds, {len(nodes)} nodes, {', '.join(reader.methods)}")
@@ -51,8 +47,9 @@ def check(reader: Reader, options: argparse.Namespace) -> int:
     return 0
 
 
-def draw(reader: Reader, options: argparse.Namespace) -> int:
+def draw(options: argparse.Namespace) -> int:
     """Write the page, once or for as long as nobody stops it."""
+    reader = _reader(options)
     page = Page(reader, options.every or 0)
     page.write(options.page)
     try:

@@ -6,7 +6,6 @@ do where. Chapter 11 says whom this keeps out. Below: certificates, door. The fi
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import json
@@ -17,7 +16,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -269,42 +268,27 @@ def flwr(home: Path, *command: str) -> dict[str, Any]:
     return answer
 
 
-COMMANDS = {
-    "plan": "files for each machine, and what to do where",
-    "key": "on a client: its keys",
-    "register": "on the server: the clients whose public halves are there",
-    "remove": "on the server: shut a client out",
-    "renew": "on the server: certificates that end soon",
-    "check": "from outside: what a stranger can reach",
-}
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Run one command; exit status 0: all is well, 1: it is not, 2: misused."""
-    parser = argparse.ArgumentParser(prog="python -m fedlab_mini.flower", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    made = {name: commands.add_parser(name, help=what) for name, what in COMMANDS.items()}
-    made["plan"].add_argument("hosts", type=Path)
-    made["plan"].add_argument("--folder", type=Path, default=Path("fleet"))
-    made["key"].add_argument("--new", action="store_true", help="in place of those that are there")
-    for name in ("key", "register", "remove", "renew"):
-        made[name].add_argument("folder", type=Path)
-    made["remove"].add_argument("name")
-    made["check"].add_argument("address", help="HOST:PORT")
-    made["check"].add_argument("--ca", type=Path, required=True, help="ca.pem, as clients get it")
-    asked = parser.parse_args(words)
-    try:
-        if asked.command == "plan":
-            print(plan(asked.hosts, asked.folder))
-        elif asked.command == "key":
-            keys(asked.folder, asked.new)
-        elif asked.command == "check":
-            return 0 if check(asked.address, asked.ca) else 1
-        elif asked.command == "remove":
-            remove(asked.folder, asked.name)
-        else:
-            (register if asked.command == "register" else renew)(asked.folder)
-    except REFUSED as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+def add_to(commands: Any) -> None:
+    """The commands, to the parser of all; each sets ``run``, which returns the exit status."""
+    asked = commands.add_parser("plan", help="files for each machine, and what to do where")
+    asked.add_argument("hosts", type=Path)
+    asked.add_argument("--folder", type=Path, default=Path("fleet"))
+    asked.set_defaults(run=lambda o: print(plan(o.hosts, o.folder)))
+    asked = commands.add_parser("key", help="on a client: its keys")
+    asked.add_argument("folder", type=Path)
+    asked.add_argument("--new", action="store_true", help="in place of those that are there")
+    asked.set_defaults(run=lambda o: keys(o.folder, o.new))
+    asked = commands.add_parser("register", help="on the server: clients that brought their keys")
+    asked.add_argument("folder", type=Path)
+    asked.set_defaults(run=lambda o: register(o.folder))
+    asked = commands.add_parser("remove", help="on the server: shut a client out")
+    asked.add_argument("folder", type=Path)
+    asked.add_argument("name")
+    asked.set_defaults(run=lambda o: remove(o.folder, o.name))
+    asked = commands.add_parser("renew", help="on the server: certificates that end soon")
+    asked.add_argument("folder", type=Path)
+    asked.set_defaults(run=lambda o: renew(o.folder))
+    asked = commands.add_parser("check", help="from outside: what a stranger can reach")
+    asked.add_argument("address", help="HOST:PORT")
+    asked.add_argument("--ca", type=Path, required=True, help="ca.pem, as clients get it")
+    asked.set_defaults(run=lambda o: 0 if check(o.address, o.ca) else 1)

@@ -39,6 +39,7 @@ import chapters
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
 from fedlab_mini.flower import certificates, fleet, keys
+from fedlab_mini.flower.__main__ import main
 from fedlab_mini.flower.door import CLOSED
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
@@ -265,7 +266,7 @@ def test_a_client_that_brings_something_broken_is_named_and_hinders_nobody(tmp_p
     fleet.register(folder)
     assert registered(folder) == {"b": 1, "c": 2}
     (folder / "c" / part).write_bytes(wrong)  # one that is registered already stays
-    assert fleet.main(["register", str(folder)]) == 1
+    assert main(["register", str(folder)]) == 1
     assert registered(folder) == {"b": 1, "c": 2}
     assert len(flower.nodes) == 2
 
@@ -285,10 +286,10 @@ def test_what_follows_a_certificate_does_not_reach_nginx(tmp_path):
 def test_a_client_whose_certificate_comes_later_is_registered_then(tmp_path, flower):
     folder = brought(tmp_path, "ab")
     (folder / "a" / "client.pem").rename(folder / "a" / "later")
-    assert fleet.main(["register", str(folder)]) == 1
+    assert main(["register", str(folder)]) == 1
     assert registered(folder) == {"b": 1}
     (folder / "a" / "later").rename(folder / "a" / "client.pem")
-    assert fleet.main(["register", str(folder)]) == 0
+    assert main(["register", str(folder)]) == 0
     assert registered(folder) == {"a": 0, "b": 1}
     assert len(flower.nodes) == 2
 
@@ -299,10 +300,10 @@ def test_new_keys_are_registered_in_the_end_whatever_failed_between(tmp_path, fl
     fleet.register(folder)
     fleet.keys(folder / "a", new=True)
     flower.fails = fails
-    assert fleet.main(["register", str(folder)]) == 1
+    assert main(["register", str(folder)]) == 1
     assert registered(folder) == {"b": 1}  # the old pair is shut out all the same
     flower.fails = ""
-    assert fleet.main(["register", str(folder)]) == 0
+    assert main(["register", str(folder)]) == 0
     assert registered(folder) == {"a": 0, "b": 1}
 
 
@@ -310,7 +311,7 @@ def test_a_key_of_two_clients_is_refused_for_the_second_only(tmp_path, flower, c
     folder = brought(tmp_path, "abcd")
     shutil.copy(folder / "a" / "node.pub", folder / "b")
     shutil.copy(folder / "a" / "node.pub", folder / "c")
-    assert fleet.main(["register", str(folder)]) == 1
+    assert main(["register", str(folder)]) == 1
     assert re.findall("^.*: key: .*", capsys.readouterr().err, re.MULTILINE) == [
         f"{name}: key: expected one of its own, got that of a" for name in "bc"
     ]
@@ -325,7 +326,7 @@ def test_a_silent_flower_is_reported(tmp_path, monkeypatch, capsys):
         raise subprocess.TimeoutExpired(words[0], 120)
 
     monkeypatch.setattr(subprocess, "run", slow)
-    assert fleet.main(["register", str(folder)]) == 1
+    assert main(["register", str(folder)]) == 1
     assert re.findall("(.): .* timed out", capsys.readouterr().err) == ["a", "b"]
 
 
@@ -573,7 +574,7 @@ def test_check_sees_a_superlink_that_has_no_door(tmp_path, monkeypatch, capsys):
     threading.Thread(target=link.serve_forever, daemon=True).start()
     try:
         words = ["check", f"127.0.0.1:{link.server_port}", "--ca", f"{own / 'tls' / 'ca.pem'}"]
-        assert fleet.main(words) == 1
+        assert main(words) == 1
     finally:
         link.shutdown()
         link.server_close()
@@ -595,7 +596,7 @@ def test_check_that_reaches_no_door_says_so(tmp_path, capsys, ca):
         threading.Thread(target=link.serve_forever, daemon=True).start()
         words[1] = f"127.0.0.1:{link.server_port}"
     try:
-        assert fleet.main(words) == 1
+        assert main(words) == 1
     finally:
         if link:
             link.shutdown()

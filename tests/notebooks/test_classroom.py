@@ -1,6 +1,7 @@
 """A class: sheets are handed out, written into, renamed, run, handed in and marked, offline."""
 
 import csv
+import html
 import json
 import os
 import re
@@ -8,15 +9,19 @@ import zipfile
 
 import nbformat
 import pytest
+import yaml
 
+import autograder
 import chapters
 import classroom
+import grades
 import labs
 import marking
 
 pytestmark = pytest.mark.usefixtures("own_settings")
 LAB = "04_cgsv"
 NAMES = [source.stem for source in labs.sources()]
+HALF_WAY = {"first = ...": "first = rows // 5", "opponent = ...": "opponent = [[1.0, 0.0]] * 3"}
 RIGHT = {"mean_cosine = ...": "mean_cosine = 0.4", "wrong = ...": 'wrong = {"a", "c"}'}
 
 
@@ -76,7 +81,7 @@ def handed_in(tmp_path_factory):
     """Four files that a class hands in, and how they were graded: (folder, rows by student)."""
     folder = tmp_path_factory.mktemp("class") / ".hidden above" / "handed in"
     student, solution = labs.assign(labs.LABS / f"{LAB}.md")
-    half = answered(student, RIGHT)
+    half = answered(student, RIGHT | HALF_WAY)
     half.cells.append(nbformat.v4.new_code_cell("1 / 0"))
     half.metadata["kernelspec"] = {"name": "an-editor-s-own", "display_name": "Other"}
     half.metadata["otter"]["tests"] = dict.fromkeys(student.metadata["otter"]["tests"], "")
@@ -106,7 +111,23 @@ def test_one_table_and_a_page_each(handed_in):
     page = (folder / "ben" / "deep" / "er" / "cgsv.html").read_text(encoding="utf-8")
     assert "2 of 8 points" in page
     assert "not answered yet" in page
-    assert "Look at" in page
+    assert page.count("Hint 1 of 3: Look at the column of cosines") == page.count("Hint ") == 1
+    raised = "q6: the cell that sets first raised NameError: name 'rows' is not defined"
+    assert rows["ben"]["raised"] == table["ben"]["raised"] == raised
+    assert html.escape(raised.removeprefix("q6: ")) in page.partition("<td>q6")[2]
+    assert "Traceback" not in page
+    assert {table["ann"]["raised"], table["eve"]["raised"]} == {""}
+
+
+def test_question_ten_stands_behind_question_nine(tmp_path):
+    asked = marking.questions("12_replication")
+    assert asked == [f"q{k}" for k in range(1, 11)]
+    table = grades.Table(tmp_path, False)
+    for where, last in (("ann", 8), ("ben", 10)):
+        points = {f"q{k}": 1 for k in (10, *range(1, 10)) if k <= last}
+        table.add({"student": where, "file": where, **points, "sha256": "0"})
+    header = (tmp_path / "grades.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert header == ",".join([*grades.FIRST, *asked, "sha256"])
 
 
 def cell(code):
@@ -187,10 +208,10 @@ def test_a_second_call_goes_on_and_marks_what_is_new(attacked, monkeypatch):
     marking.grade(folder)
     assert runs == []
     nbformat.write(sheet_of(LAB), folder / "late.ipynb")
-    before = {row["file"]: row for row in marking.Table(folder, False).rows.values()}
+    before = {row["file"]: row for row in grades.Table(folder, False).rows.values()}
     marking.grade(folder)
     assert len(runs) == 1
-    after = marking.Table(folder, False).rows
+    after = grades.Table(folder, False).rows
     assert {name: after[name] for name in before} == before
 
 
@@ -217,11 +238,14 @@ def test_results_that_the_archive_does_not_offer_are_refused(tmp_path, what):
 
 
 def test_autograder_for_gradescope(tmp_path):
-    made = marking.archive(LAB, tmp_path / "grader.zip", alone=True)
+    made = autograder.archive(LAB, tmp_path / "grader.zip", alone=True)
     with zipfile.ZipFile(made) as held:
         names = set(held.namelist())
         assert {"run_autograder", "setup.sh", "files/fedlab_mini/__init__.py"} <= names
-        assert "torch" in held.read("environment.yml").decode()
+        (*_, needs) = yaml.safe_load(held.read("environment.yml"))["dependencies"]
+        pins = (chapters.ROOT / "requirements.txt").read_text(encoding="utf-8").split()
+        assert "torch" in [need.partition("==")[0] for need in needs["pip"]]
+        assert {need for need in needs["pip"] if not need.startswith("otter-grader[")} <= {*pins}
         assert json.loads(held.read("otter_config.json"))["assignment_name"] == LAB
         tests = {f"tests/{name}.py" for name in sheet_of(LAB).metadata["otter"]["tests"]}
         assert tests == {name for name in names if name.startswith("tests/")}
@@ -232,7 +256,7 @@ def test_autograder_for_gradescope(tmp_path):
 
 
 def test_an_autograder_holds_what_its_lab_imports(tmp_path):
-    made = marking.archive("12_replication", tmp_path / "grader.zip", alone=True)
+    made = autograder.archive("12_replication", tmp_path / "grader.zip", alone=True)
     with zipfile.ZipFile(made) as held:
         names = {name.removeprefix("files/") for name in held.namelist()}
     assert {"fedlab_mini/__init__.py", "studies/ledger.py", "data/ledger.csv"} <= names

@@ -1,0 +1,68 @@
+"""An autograder for a lab: the book's own checks in a file that otter-grader and Gradescope take.
+
+`alone` it also holds what a lab imports of this book, and names the versions that the book is
+tested with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import tempfile
+import tomllib
+import warnings
+from pathlib import Path
+
+import nbformat
+
+import chapters
+import labs
+
+
+def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
+    """The autograder for one lab; `alone` also holds what it imports, as Gradescope needs it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of libraries that otter loads
+        from otter.generate import main as generate
+
+    stored = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
+    parts = parts_of(stored) if alone else []
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name, text in stored.metadata["otter"]["tests"].items():
+            chapters.write_atomic(Path("tests", f"{name}.py"), text)
+        config = {"assignment_name": lab, "show_all_public": True}
+        Path("otter_config.json").write_text(json.dumps(config), encoding="utf-8")
+        if alone:
+            project = tomllib.loads((chapters.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+            needs = pinned(project["project"]["dependencies"])
+            Path("requirements.txt").write_text("\n".join(needs), encoding="utf-8")
+            for part in parts:
+                copy(chapters.ROOT / part, Path(part))
+        files = list(dict.fromkeys(Path(part).parts[0] for part in parts))
+        generate(output_path=str(target), files=files, python_version="3.12", no_environment=True)
+    return target
+
+
+def pinned(needs: list[str]) -> list[str]:
+    """Each of these requirements, and the kernel's, in the version that the book is tested with."""
+    text = (chapters.ROOT / "requirements.txt").read_text(encoding="utf-8")
+    versions = dict(re.findall(r"^([\w.-]+)(==[^\s;]+)", text, re.MULTILINE))
+    names = [re.split(r"[^\w.-]", need)[0] for need in needs]
+    return [name + versions[name] for name in (*names, "ipython", "ipykernel")]
+
+
+def parts_of(sheet: nbformat.NotebookNode) -> list[str]:
+    """What a sheet imports of this book: the package; where it asks for them, the studies, too."""
+    studies = any("import studies" in cell.source.splitlines() for cell in sheet.cells)
+    return ["fedlab_mini", *(["studies", "data/results", "data/ledger.csv"] if studies else [])]
+
+
+def copy(source: Path, target: Path) -> None:
+    """A file, or a folder without what Python and running studies leave in it."""
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "parts"))
+    else:
+        shutil.copy(source, target)
