@@ -208,13 +208,16 @@ def orders(results: Results) -> Derived:
 
 def figure(results: Results) -> Figure:
     """Rank correlation against rounds: every veil with all scores, and the sums of groups."""
+    names = {LEFT: "leave-one-out", SECOND: SECOND, COSINE: COSINE, FIRST: FIRST}
     lines = {
-        veil: {one: results.curve(RANKED, f"{one}, {veil}", "alike")[1] for one in METHODS}
+        veil: {
+            name: results.curve(RANKED, f"{method}, {veil}", "alike")[1]
+            for method, name in names.items()
+        }
         for veil in (SENT, *NOISES)
     }
-    lines["sums of groups"] = {
-        name: results.curve(RANKED, f"{VALUE}, {name}", "alike")[1] for name in GROUPS
-    }
+    for name in GROUPS:
+        lines[f"sums of {name}"] = {VALUE: results.curve(RANKED, f"{VALUE}, {name}", "alike")[1]}
     return plots.panels(lines, x=LOOKS, ylabel="rank correlation")
 
 
