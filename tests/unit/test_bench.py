@@ -307,7 +307,7 @@ def test_who_does_not_stand_is_said():
     assert stands["most"].values == (0.4,) * 10
     assert bench.absent(frame, "tau") == [
         "late does not stand in skew: it has no seed in common with the others",
-        "half does not stand in skew: it lacks a scenario in every seed",
+        "half does not stand in skew: it lacks Dirichlet 0.1",
     ]
 
 

@@ -21,6 +21,7 @@ from .submission import Refused as Refused
 from .submission import Submission as Submission
 from .submission import notes_of as notes_of
 from .submission import read_submission as read_submission
+from .truth import CONFIRMING as CONFIRMING
 from .truth import HELD_OUT as HELD_OUT
 from .truth import PUBLIC as PUBLIC
 from .truth import VERSION as VERSION

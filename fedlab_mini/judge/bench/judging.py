@@ -175,7 +175,9 @@ def _compared(
         for method in by_seed.count().sort_values(ascending=False, kind="stable").index:
             own = by_seed[method].dropna().index
             if own.empty:
-                reasons[str(method)] = "it lacks a scenario in every seed"
+                lacking = table.loc[method].isna().all()
+                names = ", ".join(lacking.index[lacking]) or "a scenario in every seed"
+                reasons[str(method)] = f"it lacks {names}"
             elif common.intersection(own).empty:
                 reasons[str(method)] = "it has no seed in common with the others"
             else:

@@ -75,6 +75,25 @@ def _drawn(piles: list[list[int]], preference: Tensor, generator: Generator) -> 
 
 
 @dataclass(frozen=True)
+class predicted_step(UpdateAttack):
+    """Trains nothing: sends a prediction of the server's step, as long as an honest update.
+
+    The prediction is that the server goes on as in its last step; zeros in round 1, before which
+    there is none. The step is a mean of updates that partly cancel, so it is drawn out to the
+    length of the update that the client would have trained. An attacker in the field would take
+    that length from a round of honest work.
+    source  a simple form of ACE [arXiv 2405.20975], which predicts the next global step
+    """
+
+    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
+        """See ``UpdateAttack``."""
+        steps = replay()(updates, previous, generator)
+        lengths = torch.linalg.vector_norm(updates, dim=1, keepdim=True)
+        tiny = torch.finfo(steps.dtype).tiny  # zeros have no direction, and stay zeros
+        return torch.nn.functional.normalize(steps, dim=1, eps=tiny) * lengths
+
+
+@dataclass(frozen=True)
 class World:
     """A scenario of the bench.
 
@@ -190,6 +209,7 @@ ATTACKS: dict[str, UpdateAttack] = {
     "scale x2": scale(2),
     "scale x4": scale(4),
     "replay": replay(),
+    "predicted step": predicted_step(),
     "sign flip": sign_flip(),
     "zero update": free_ride(0.0),
     "noise": free_ride(0.01),
