@@ -9,6 +9,8 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
+from fedlab_mini.worlds.data import DataUnavailable
+
 from . import check, confirm, every, ledger, named, read, renew, run, sentences, state
 from .audit import OTHER
 from .store import about
@@ -84,7 +86,7 @@ def main(words: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(words)
     try:
         answer(asked)
-    except (ValueError, KeyError, FileNotFoundError) as error:
+    except (ValueError, KeyError, FileNotFoundError, DataUnavailable) as error:
         sys.exit(str(error.args[0] if error.args else error))
 
 

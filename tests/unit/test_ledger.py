@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import studies
+from fedlab_mini.worlds.data import store as data_store
 from studies import __main__ as command
 from studies import exact, items, ledger, store
 from studies.items import EXACT, NAMED, NONE, PAPER, Item
@@ -291,6 +292,12 @@ def test_fresh_seeds_are_new_each_time_and_beyond_all_blocks() -> None:
     for bad in ({"count": 1}, {"count": 2, "first": 100}):
         with pytest.raises(ValueError, match="expected at least"):
             ledger.fresh_seeds(**bad)
+
+
+def test_a_row_whose_data_are_not_here_says_how_to_get_them(monkeypatch, tmp_path):
+    monkeypatch.setattr(data_store, "roots", lambda: [tmp_path])
+    with pytest.raises(SystemExit, match="data fetch sms"):
+        command.main(["row", "F-RCCE-2c-1"])
 
 
 def test_a_row_that_is_not_there_is_refused(capsys) -> None:
