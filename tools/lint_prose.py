@@ -45,7 +45,7 @@ class Paragraph:
     sentences: tuple[str, ...]
     marks: tuple[dict[str, str], ...]  # by sentence: kind of mark -> reason
     inside: tuple[str, ...] = ()  # the directives around it
-    section: str = ""  # the heading of level 1 or 2 above it
+    section: str = ""  # the heading of level 1 or 2 above it, or "By hand" of any level
     opening: bool = False  # before the first heading of level 2
 
 
@@ -129,14 +129,15 @@ def caption(cell: NotebookNode) -> Iterator[Paragraph]:
 def pieces(cells: Sequence[NotebookNode]) -> list[Piece]:
     """All of a page in order; a caption stands before its cell."""
     found: list[Piece] = []
-    above = Heading(1, "")
+    above = part = Heading(1, "")
     for cell in cells:
         code = cell.cell_type == "code"
         for block in caption(cell) if code else blocks(cell.source):
             if isinstance(block, Paragraph):
                 found.append(replace(block, section=above.title, opening=above.level < 2))
             elif isinstance(block, Heading):
-                above = block if block.level <= 2 else above
+                part = block if block.level <= 2 else part
+                above = block if block.title.startswith("By hand") else part
                 found.append(block)
             elif found and isinstance(found[-1], Paragraph):
                 found[-1].marks[-1].update(block)

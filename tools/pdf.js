@@ -47,6 +47,15 @@ async () => {
     if (there !== here && !/^(https?|mailto):/.test(there)) link.removeAttribute("href");
   }
 
+  // Code moves to the next page with its frame, not out of it; what is long is broken, frame and code.
+  for (const frame of all("div.cell_input")) {
+    const way = frame.offsetHeight < 340 ? "avoid" : "auto";
+    for (const box of [frame, ...frame.querySelectorAll("div")]) box.style.breakInside = way;
+  }
+  for (const table of all("table.fedlab-table")) {
+    if (table.offsetHeight < 340) table.style.setProperty("break-inside", "avoid", "important");
+  }
+
   // Nothing is wider than the paper.
   await document.fonts.ready;
   for (const wide of all("div.math, table, .cell_output > *")) {

@@ -111,6 +111,10 @@ document.addEventListener("DOMContentLoaded", () => {
 (() => {
   const BOXES = "mjx-container, .bd-article pre, div.cell_output, div.cell_output > .output, .picture, .pst-scrollable-table-container";
   const fade = (box) => {
+    for (const table of box.querySelectorAll(":scope > table.fedlab-table:not(.ledger)")) { // smaller type first
+      table.classList.remove("tight");
+      table.classList.toggle("tight", table.offsetWidth > box.clientWidth);
+    }
     const rest = box.scrollWidth - box.clientWidth, scrolls = rest > 0 && getComputedStyle(box).overflowX !== "visible";
     if (scrolls) box.tabIndex = 0;
     box.classList.toggle("more-before", scrolls && box.scrollLeft > 1);

@@ -1,4 +1,4 @@
-"""Whether every visible box of a page stands inside its column, on screens of all widths."""
+"""Whether every visible box of a page stands inside its column, and every interval on one line."""
 
 from __future__ import annotations
 
@@ -33,6 +33,25 @@ OUTSIDE = """most => {
   walk(article);
   return found.slice(0, most);
 }"""
+# Intervals that two lines share. Code and what explorers hold are laid out otherwise.
+BROKEN = r"""most => {
+  const found = [], article = document.querySelector("article");
+  const interval = /(?:(?<![\w.,])[-+−]?[\d.,]*\d%?\s)?\[[-+−]?[\d.,]*\d%?,\s[-+−]?[\d.,]*\d%?\]/g;
+  const texts = document.createTreeWalker(article ?? document.body, NodeFilter.SHOW_TEXT);
+  for (let text; (text = texts.nextNode()); ) {
+    const box = text.parentElement;
+    if (!text.data.includes("[") || !box.checkVisibility()) continue;
+    if (box.closest("pre, code, script, mjx-container, .fedlab-widget")) continue;
+    for (const hit of text.data.matchAll(interval)) {
+      const range = document.createRange();
+      range.setStart(text, hit.index);
+      range.setEnd(text, hit.index + hit[0].length);
+      const lines = new Set([...range.getClientRects()].map(part => Math.round(part.top)));
+      if (lines.size > 1) found.push(`two lines share an interval: ${hit[0]}`);
+    }
+  }
+  return found.slice(0, most);
+}"""
 # the theme's scripts answer a change of width, and containers of a new width are laid out anew
 FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
@@ -45,6 +64,6 @@ def boxes(page: Page) -> list[str]:
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": HEIGHT})
             page.evaluate(FRAMES)
-            for fault in page.evaluate(OUTSIDE, MOST):
+            for fault in [*page.evaluate(OUTSIDE, MOST), *page.evaluate(BROKEN, MOST)]:
                 seen[fault].append(f"{scheme} {width}")
     return [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]

@@ -5,27 +5,51 @@ Both functions give every fault, one line each. Slides leave the page as it was;
 
 from __future__ import annotations
 
+from io import BytesIO
+
+import numpy as np
+from PIL import Image
 from playwright.sync_api import Page
 
 import pdf
 
+PROJECTOR = {"width": 1280, "height": 720}
+MARGIN, INK = 6, 0.004  # px at the edges that stay empty; share of a slide that is not paper
+
 # every slide in its turn, by the key of a clicker: what it counts, what leaves it, what it holds
-SLIDES = """count => {
+SLIDES = """async count => {
   const stage = document.querySelector("#slides > .bd-article"), found = [];
-  const said = () => document.querySelector("#slides > p output").innerText;
+  const place = () => document.querySelector("#slides > p output").innerText;
   const texts = new Set();
   let parts = 0, drawn = 0, code = 0, aims = 0;
   for (let number = 1; number <= count; number++) {
-    const edge = stage.getBoundingClientRect().right + 1;
-    if (said() !== `${number} of ${count}`) found.push(`slide ${number} says ${said()}`);
-    for (const part of stage.querySelectorAll("p, pre, img, table, mjx-math")) {
-      if (part.getClientRects().length && part.getBoundingClientRect().right > edge) {
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const { left, right, top, bottom } = stage.getBoundingClientRect();
+    if (place() !== `${number} of ${count}`) found.push(`slide ${number} says ${place()}`);
+    for (const part of stage.querySelectorAll("p, li, pre, img, table, mjx-math, .fedlab-widget")) {
+      if (!part.checkVisibility() || part.closest("mjx-assistive-mml, [hidden]")) continue;
+      const box = part.getBoundingClientRect();
+      const out = Math.max(left - box.left, box.right - right, top - box.top, box.bottom - bottom);
+      if (box.width > 1 && out > 1) {
         found.push(`slide ${number} cuts ${part.textContent.slice(0, 60) || part.src}`);
       }
     }
-    if (stage.children.length < 2) found.push(`slide ${number} is empty`);
+    const [title, ...rest] = stage.children;
+    const high = part => part.getBoundingClientRect().height;
+    if (!rest.some(part => high(part) > 8)) found.push(`slide ${number} is empty`);
+    const said = rest.filter(part => part.matches("p")).map(part => part.textContent.trim());
+    if (/^[a-z]+ /.test(said[0])) found.push(`slide ${number} begins amid a sentence: ${said[0]}`);
+    if (rest.length === said.length && said.at(-1)?.endsWith(":")) {
+      found.push(`slide ${number} announces what it does not show: ${said.at(-1)}`);
+    }
     const { zoom } = stage.style;
     if (zoom < 0.55) found.push(`slide ${number} is too full: zoom ${zoom}`);
+    if (stage.querySelector(".math:not(:has(mjx-container)), mjx-merror")) {
+      found.push(`slide ${number} has a formula that is not drawn`);
+    }
+    for (const image of stage.querySelectorAll("img")) {
+      if (!image.naturalWidth) found.push(`slide ${number} lacks ${image.src}`);
+    }
     const outer = ".cell_output, figure, .pst-scrollable-table-container, :scope > table";
     const all = [...stage.querySelectorAll(outer)];
     const pictures = all.filter(e => !e.parentElement.closest(outer));
@@ -49,15 +73,35 @@ WHOLE = "() => document.querySelector('article.bd-article').innerText"
 
 def slides(page: Page) -> list[str]:
     """What is cut, missing or miscounted on the slides of a chapter, and what they leave behind."""
-    before = page.evaluate(WHOLE)
+    before, window = page.evaluate(WHOLE), page.viewport_size
+    page.set_viewport_size(PROJECTOR)
     page.get_by_role("button", name="Slides").click()
     count = int(page.locator("#slides > p output").inner_text().split()[-1])
     page.keyboard.press("PageDown")
     page.keyboard.press("PageUp")
     found = page.evaluate(SLIDES, count)
+    found += pictures(page, count)
     page.keyboard.press("Escape")
+    page.set_viewport_size(window)
     found += [] if 12 <= count <= 25 else [f"{count} slides"]
     return found + (["slides leave the page another one"] if page.evaluate(WHOLE) != before else [])
+
+
+def pictures(page: Page, count: int) -> list[str]:
+    """Faults of slides as a projector shows them, from the last to the first: no ink, cut ink."""
+    found = []
+    for number in range(count, 0, -1):
+        frame = page.locator("#slides > .bd-article")
+        shown = Image.open(BytesIO(frame.screenshot(animations="disabled"))).convert("L")
+        dots = np.asarray(shown, dtype=int)
+        inked = abs(dots - int(np.bincount(dots.ravel()).argmax())) > 24
+        if inked.mean() < INK:
+            found.append(f"slide {number} is blank: {inked.mean():.2%} of it is not paper")
+        sides = inked[:, :MARGIN], inked[:, -MARGIN:], inked[:MARGIN], inked[-1:]
+        if any(side.any() for side in sides):
+            found.append(f"slide {number} is cut at an edge")
+        page.keyboard.press("PageUp")
+    return found
 
 
 CUT = """() => {

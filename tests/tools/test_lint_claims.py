@@ -180,6 +180,8 @@ def test_an_announced_error_is_a_check():
     ("part", "number"),
     [
         ("## By hand: two clients\n\n" + RESULT, 0),
+        ("## Part one\n\n### By hand: two clients\n\n" + RESULT, 0),
+        ("## Part one\n\n### By hand: two\n\nTwo.\n\n### The game\n\n" + RESULT, 1),
         ("## Summary\n\n" + RESULT, 1),
         ("## Quiz\n\n" + RESULT, 0),
         (":::{solution} ex-one\n:class: dropdown\n\n" + RESULT + "\n:::", 0),
