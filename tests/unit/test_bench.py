@@ -17,6 +17,7 @@ from fedlab_mini.command import write_csv
 from fedlab_mini.judge import bench
 from fedlab_mini.judge.bench import judging, truth, worlds
 from fedlab_mini.judge.bench.entering import entered
+from fedlab_mini.show.leaderboard import figure
 
 HEAD = "scenario,seed,client,score"
 SIZES = [
@@ -210,6 +211,15 @@ def test_a_changed_truth_is_noticed(tmp_path):
         bench.Frozen(place)
 
 
+def test_truth_of_a_seed_that_two_folders_have_stays_as_the_first_has_it(tmp_path):
+    frozen = np.load(bench.folder() / "truth" / "sizes.npz")
+    np.savez(tmp_path / "sizes.npz", **{"3": frozen["3"] + 1, "100": frozen["3"] + 2})
+    both = bench.Frozen(bench.folder() / "truth", tmp_path)
+    assert torch.equal(both.of("sizes", 3), bench.Frozen().of("sizes", 3))
+    assert both.knows("sizes", 100)
+    assert both.knows("sizes", 4)
+
+
 def test_even_dirichlet_deals_as_many_samples_to_everybody_and_skews_their_classes():
     y = torch.arange(400) % 10
     for alpha, least in ((0.1, 0.45), (0.5, 0.25), (1e6, 0.1)):
@@ -262,7 +272,8 @@ def test_a_python_score_is_judged_by_one_command_from_anywhere(tmp_path, monkeyp
         "def lengths(round, server):\n    return round.updates.norm(dim=1)\n"
     )
     words = ["judge", "guest:lengths", "--scenarios", "sizes", "--scores-to", "lengths.csv"]
-    frame = command.main([*words, "--page", "board.html", "--csv", "all.csv"])
+    files = ["--page", "board.html", "--csv", "all.csv", "--figure", "board.svg"]
+    frame = command.main([*words, *files])
     printed = capsys.readouterr().out
     assert "lengths" in printed
     assert "CGSV" in printed
@@ -271,6 +282,11 @@ def test_a_python_score_is_judged_by_one_command_from_anywhere(tmp_path, monkeyp
     assert page.startswith("<!doctype html>")
     assert "<td" in page
     assert "lengths" in page
+    drawn = figure(frame).axes[0]
+    assert drawn.get_xlabel() == "tau, sizes"
+    assert "lengths" in [label.get_text() for label in drawn.get_yticklabels()]
+    assert [text.get_text() for text in drawn.texts] == ["ceiling"]
+    assert "<svg" in (tmp_path / "board.svg").read_text()
     # The file that it wrote is judged alike, and the function itself gives the same scores.
     again = command.main(["judge", "lengths.csv", "--alone"])
     mine = frame[frame.method == "lengths"].value.tolist()
@@ -416,6 +432,7 @@ def test_the_score_command_and_this_one_know_the_same_scores(monkeypatch):
         (["judge", "unheard"], "scores: unknown unheard"),
         (["judge", "size", "--scenarios", "size"], "scenarios"),
         (["judge", "size", "--page", "x.txt"], "--page: expected a file .html"),
+        (["judge", "size", "--figure", "x.xyz"], "--figure: expected a file .svg"),
         (["judge", "size", "--truth", "nowhere"], "nowhere"),
         (["judge", "size", "--seeds", "20-29"], "seeds: expected some of 0 to 9, or of 100 to"),
         (["judge", "size", "size", "--scores-to", "x.csv"], "expected one score in Python, got 2"),
