@@ -203,12 +203,6 @@ def full(seed: int) -> Iterator[Row]:
     yield from images("mnist", cnn(channels=(4, 8)), sizes, ("FedAvg", "FLDVE", "own loss"), seed)
 
 
-def removal(seed: int) -> Iterator[Row]:
-    """Removal on the same images and seeds; FedAvg without noise comes out as it does there."""
-    sizes = {"samples": 10_000, "validation": 2_000, "test": 2_000}
-    yield from images("mnist", cnn(channels=(4, 8)), sizes, ("removal",), seed)
-
-
 def cifar(seed: int) -> Iterator[Row]:
     """Table 1, Figs. 4 and 6: the paper's 500 images per client; 250 validate, 500 test."""
     sizes = {"samples": 2_500, "validation": 250, "test": 500}
@@ -709,6 +703,5 @@ STUDIES = (
     study("fldve-kinds", kinds, kind_claims(), kind_metrics, kinds_figure),
     study("fldve-mnist", small, image_claims(("removal",)), image_metrics, images_figure),
     study("fldve-mnist-full", full, image_claims(), image_metrics, images_figure),
-    study("fldve-removal", removal),
     study("fldve-cifar", cifar, image_claims(), image_metrics, images_figure),
 )

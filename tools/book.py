@@ -17,6 +17,7 @@ from pathlib import Path
 import build_site
 import chapters
 import chromium
+import last_changed
 import reading
 import stamps
 
@@ -64,7 +65,8 @@ def main() -> None:
         config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]
         repository, browser = build_site.repository(), printed and chromium.wanted("PDFs")
         made_of = [*pages, *notebooks, *config]
-        key = stamps.digest(made_of, *stamps.machine(), f"{repository} {browser}")
+        days = last_changed.dates(chapters.ROOT)
+        key = stamps.digest(made_of, *stamps.machine(), f"{repository} {browser} {days}")
         if stamps.is_current(target, key):
             print("the site is up to date")
         else:

@@ -7,6 +7,7 @@ errors, and the finished site replaces the old one in a single rename.
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from nbformat import NotebookNode
 import chapters
 import downloads
 import labs
+import last_changed
 import reading
 
 BANNER = re.compile("Running Jupyter-Book|(Source|Config|Output) (Folder|Path)|===|Building your")
@@ -30,7 +32,9 @@ MATHJAX = (  # without its menu, which is a third of the usual bundle
     *("startup.js", "core.js", "input/tex.js", "output/chtml.js", "output/chtml/fonts/tex.js"),
     *("output/chtml/fonts/woff-v2", "a11y/assistive-mml.js"),
 )
-EXTENSIONS = ("docstrings", "glossary_terms", "page_scripts", "search_texts", "unbroken")
+EXTENSIONS = (
+    *("docstrings", "glossary_terms", "last_changed", "page_scripts", "search_texts", "unbroken"),
+)
 ADDRESS = re.compile(r"https://git(hub|lab)\.com/[\w.-]+/[\w.-]+")
 USED = re.compile(r"\bfa-([a-z0-9-]+)")
 PROGRAM = Path("_static", "scripts", "fontawesome.js")  # 1.5 MB with all its icons, such as
@@ -177,6 +181,8 @@ def stage(notebooks: Sequence[Path], folder: Path, repository: str | None) -> No
     for name in ("_toc.yml", "README.md", *(f"tools/{extension}.py" for extension in EXTENSIONS)):
         shutil.copy(root / name, folder)
     shutil.copytree(root / "book", folder / "book")
+    days = json.dumps(last_changed.dates(root))
+    (folder / last_changed.DATES).write_text(days, encoding="utf-8")
     for path in notebooks:
         whole = nbformat.read(path, as_version=4)
         text = chapters.serialise(staged(whole, reading.number(path.stem)))

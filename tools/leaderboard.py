@@ -22,6 +22,7 @@ from typing import Any
 import pandas
 import torch
 
+import bench_findings
 import chapters
 import computed
 from fedlab_mini.engine.checkpoint import whole_file
@@ -29,10 +30,9 @@ from fedlab_mini.engine.train import train
 from fedlab_mini.judge import bench, registry
 from fedlab_mini.judge.bench.rounds import recorded, slug
 from fedlab_mini.judge.bench.truth import FOLDER, manifest, owner_of, seeds_of, sha256
-from fedlab_mini.judge.bench.worlds import ATTACKS, World
+from fedlab_mini.judge.bench.worlds import World
 from fedlab_mini.judge.compare.cell import LOCAL, ROUNDS
 from fedlab_mini.judge.compare.watch import Watch
-from fedlab_mini.judge.evidence import paired
 from fedlab_mini.show import leaderboard
 
 PLACE = chapters.ROOT / "data" / "bench" / FOLDER
@@ -48,9 +48,6 @@ MOST_CLIENTS = {
     **dict.fromkeys(("S-FedAvg's relevance", "ShapleyFL"), 8),
     "GTG-Shapley": 30,
 }
-HARD, EASY = "dirt under skew", 0.95  # an AUC that would make it easy
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-TOLD = ("skew", "skew, even sizes", "few samples", HARD, "attacks")  # families of the sentences
 LEFT_OUT = {"lambda-MR", "beta-Shapley", "Shapley, accuracy"}  # nearly the row of another score
 WORDS = {registry.SIZES: "sizes", registry.UPDATES: "updates", registry.BOTH: "updates, validation"}
 
@@ -99,7 +96,8 @@ def enter(names: Iterable[str]) -> None:
             if world.clients <= MOST_CLIENTS.get(score, 100) and not set(cells) <= set(known[score])
         }
         for entered in bench.entered(missing, [name], SEEDS) if missing else []:
-            known[entered.name].update(entered.scores)
+            # What a file holds stays, also of the twin that an attack brings along.
+            known[entered.name] = {**entered.scores, **known[entered.name]}
         for score in missing:
             ordered = {cell: known[score][cell] for cell in _ordered(known[score])}
             bench.Submission(ordered, {"name": score, **said[score]}).write(files[score])
@@ -121,7 +119,7 @@ def judge(held_out: Path) -> None:
     confirming = manifest(PLACE).get("confirming", {})
     MANIFEST.unlink(missing_ok=True)  # what is frozen now is the truth from here on
     frozen = bench.Frozen(PLACE / "truth", held_out)
-    frame = bench.judge(submissions(), frozen)
+    frame = _kept(bench.judge(submissions(), frozen))
     with whole_file(JUDGED) as part:
         frame.assign(value=frame.value.round(6)).to_csv(part, index=False)
     files = [*sorted((PLACE / "truth").glob("*.npz")), *sorted((PLACE / "rounds").glob("*/*.npz"))]
@@ -140,6 +138,16 @@ def judge(held_out: Path) -> None:
     _write_manifest(known)
 
 
+def _kept(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """The rows with the stored value where it differs by rounding only: what stands, stays."""
+    if not JUDGED.is_file():
+        return frame
+    keys = ["seed", "scenario", "method", "metric"]
+    rows = pandas.MultiIndex.from_frame(frame[keys])
+    before = pandas.read_csv(JUDGED).set_index(keys).value.reindex(rows).to_numpy()
+    return frame.assign(value=frame.value.where(~(abs(frame.value - before) < 2e-6), before))
+
+
 def confirm(folder: Path) -> None:
     """Let the book's scores watch seeds that were never seen; only what the sentences are about.
 
@@ -149,7 +157,7 @@ def confirm(folder: Path) -> None:
     frozen, methods = bench.Frozen(folder), registry.compared()
     entering = {row.name: methods[row.name] for row in rows()}
     stored = pandas.read_csv(CONFIRMED) if CONFIRMED.is_file() else pandas.DataFrame()
-    for family in TOLD:
+    for family in bench_findings.TOLD:
         names = [name for name, world in bench.WORLDS.items() if world.family == family]
         if not stored.empty and set(names) <= set(stored.scenario):
             continue
@@ -182,79 +190,14 @@ def _digests() -> Iterable[tuple[str, str]]:
             yield f"{name}/{seed}", recorded(world, seed).digest()
 
 
-def judged(seeds: Sequence[int]) -> pandas.DataFrame:
-    """What is stored of the submissions' worth, of these seeds."""
-    frame = pandas.read_csv(JUDGED)
-    return frame[frame.seed.isin(list(seeds))]
-
-
 def page() -> str:
     """The computed parts of the page, between marks."""
-    frame = judged(bench.HELD_OUT)
+    frame = bench.judged(bench.HELD_OUT)
     said = {one.name: one.notes for one in submissions()}
     boards = {metric: leaderboard.fragment(frame, said, metric) for metric in SHOWN}
-    told = findings(frame, pandas.read_csv(CONFIRMED))
+    told = bench_findings.findings(frame, bench.judged(bench.CONFIRMING))
     parts = {"scenarios": scenarios(), "findings": told, **boards}
     return computed.under_marks(parts | {"script": leaderboard.SCRIPT})
-
-
-def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
-    """What the board says, a paragraph each, with the numbers of the fresh block.
-
-    raises  AssertionError where one of the two blocks says so no longer
-    """
-    tau, auc = [_upheld(frame) for frame in (seen, fresh)][-1]
-    paid = [bench.standings(frame, "pay gained")["attacks"] for frame in (seen, fresh)]
-    gain = [name for name in paid[0] if all(one[name].interval.low > 0 for one in paid)]
-    lose = [name for name in paid[0] if all(one[name].interval.high < 0 for one in paid)]
-    once = [name for name, own in paid[0].items() if own.interval.low > 0 and name not in gain]
-    before = f" On the held-out seeds alone it rose by {_listed(once)}." if once else ""
-    skew, even, few, hard = tau["skew"], tau["skew, even sizes"], auc["few samples"], auc[HARD]
-    best, finder = _first(even), _first(hard)
-    attacks = NUMBERS[len(ATTACKS)]
-    return "\n\n".join(
-        (
-            f"**Counting is hard to beat.** Where labels and amounts differ together, *size* has "
-            f"a tau of {skew['size'].interval}, and no score on the board is clearly better.",
-            f"**With even sizes no score comes near the truth.** There counting ranks nothing. "
-            f"The highest tau is that of *{best}*, {even[best].interval}; two trainings agree by "
-            f"{even[bench.CEILING].interval}.",
-            f"**A server with few samples is better off with none.** Wrong labels are found with "
-            f"an AUC of {few['class cosine'].interval} by *class cosine*, which looks at no "
-            f"sample, and of {few['second order'].interval} by *second order*, which looks at a "
-            f"hundred or fewer, or at none of one class.",
-            f"**Dirt under skew stays hard.** The highest AUC there is that of *{finder}*, "
-            f"{hard[finder].interval}. Retraining itself has {hard[bench.CEILING].interval}, since "
-            f"worth and dirt are two things.",
-            f"**What attacks earn is open.** Over all {attacks} attacks together, the attacker's "
-            f"pay clearly rises by {_listed(gain)}, and clearly falls by {_listed(lose)}, on both "
-            f"blocks of seeds.{before}",
-        )
-    )
-
-
-def _upheld(frame: pandas.DataFrame) -> tuple[dict, dict]:
-    """The standings by tau and by AUC of a block that upholds the sentences."""
-    tau, auc = bench.standings(frame, "tau"), bench.standings(frame, "AUC")
-    even, few, hard = tau["skew, even sizes"], auc["few samples"], auc[HARD]
-    assert tau["skew"]["size"].place == 1, "a score is clearly better than counting"
-    below = paired(even[_first(even)].values, even[bench.CEILING].values, low=-1, high=1)
-    assert below.below(0), "a score reaches the ceiling"
-    more = paired(few["class cosine"].values, few["second order"].values, low=0, high=1)
-    assert more.above(0), "few samples are enough"
-    assert hard[_first(hard)].interval.high < EASY, "a score finds dirt under skew"
-    return tau, auc
-
-
-def _first(family: dict[str, Any]) -> str:
-    """The score with the highest mean; that it is clearly the best is not said."""
-    scores = {name: own.interval.mean for name, own in family.items() if name != bench.CEILING}
-    return max(scores, key=lambda name: scores[name])
-
-
-def _listed(names: Sequence[str]) -> str:
-    *others, last = [f"*{name}*" for name in names] or ["no score"]
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def scenarios() -> str:

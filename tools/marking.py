@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import psutil
 
 import autograder
 import chapters
@@ -40,6 +41,7 @@ LARGEST = 20 * 2**20  # bytes of a sheet, and of what the grader says of it
 MEMORY = 3 * 2**29  # bytes of data of each process that a sheet starts
 FILES = 2**26  # bytes of a file that it writes
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
+OWNER = "FEDLAB_SHEET"  # names a sheet in the environment of every process that it starts
 GRADED = "graded"
 RAISED = re.compile(r"^ *(the cell that sets \w+ raised .*)$", re.MULTILINE)  # of quiet.py
 LAUNCH = """
@@ -155,7 +157,7 @@ def run(
     for place in (work, out):
         place.mkdir()
     nbformat.write(notebook, work / "sheet.ipynb")
-    own = env | {"HOME": str(work), "TMPDIR": str(work), "TMP": str(work)}
+    own = env | {"HOME": str(work), "TMPDIR": str(work), "TMP": str(work), OWNER: str(folder)}
     otter = ["run", "-a", str(archive), "-o", str(out), "--no-logo", "sheet.ipynb"]
     command = [sys.executable, "-c", LAUNCH, str(MEMORY), str(FILES), *otter]
     with open(folder / "said", "wb") as said:
@@ -168,18 +170,22 @@ def run(
         except subprocess.TimeoutExpired as late:
             raise Refused(f"stopped after {LONGEST} seconds") from late
         finally:
-            end(process)
+            end(process, str(folder))
     if code:
         raise Refused(f"otter-grader ended with {code}{last_line(folder / 'said')}")
     return results_of(out / "results.json")
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a sheet's processes, those that it has left behind, too."""
+def end(process: subprocess.Popen[bytes], owner: str) -> None:
+    """End a sheet's processes, also those that it has left behind in sessions of their own."""
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.wait()
+    for other in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if other.environ().get(OWNER) == owner:
+                other.kill()
 
 
 def last_line(path: Path) -> str:

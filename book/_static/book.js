@@ -43,21 +43,21 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
-/* The picture of a federation moves by itself, unless the reader wants less motion; the button always works. */
+/* The moving pictures of the landing page move by themselves, unless the reader wants less motion; their buttons always work. */
 document.addEventListener("DOMContentLoaded", () => {
-  const figure = document.querySelector("figure.federation");
-  const button = figure?.querySelector("button");
-  if (!button) return;
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
-  const set = (state) => {
-    figure.dataset.state = state;
-    button.firstElementChild.textContent = state === "playing" ? "Pause" : "Play";
-  };
-  const start = () => set(calm.matches ? "still" : "playing");
-  button.addEventListener("click", () => set(figure.dataset.state === "playing" ? "paused" : "playing"));
-  calm.addEventListener("change", start);
-  button.hidden = false;
-  start();
+  for (const figure of document.querySelectorAll("figure.federation, figure.replay")) {
+    const button = figure.querySelector("button");
+    const set = (state) => {
+      figure.dataset.state = state;
+      button.firstElementChild.textContent = state === "playing" ? "Pause" : "Play";
+    };
+    const start = () => set(calm.matches ? "still" : "playing");
+    button.addEventListener("click", () => set(figure.dataset.state === "playing" ? "paused" : "playing"));
+    calm.addEventListener("change", start);
+    button.hidden = false;
+    start();
+  }
 });
 
 /* A link to a glossary term shows the definition that the page carries with it. It stays while pointer or

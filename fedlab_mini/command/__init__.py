@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+PICTURES = (".svg", ".png", ".pdf")  # endings of figures
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of one
 
 

@@ -21,7 +21,7 @@ from ..judge.bench.truth import cells_of
 from ..judge.bench.worlds import chosen
 from ..judge.compare import METHODS
 from ..judge.registry import looked_up, scoring
-from . import explained, own_method, writable, write_csv
+from . import PICTURES, explained, own_method, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -46,10 +46,12 @@ def _parser() -> argparse.ArgumentParser:
     judge = commands.add_parser("judge", help="judge scores beside the frozen truth")
     judge.add_argument("scores", nargs="+", help="FILE.csv, module:NAME, or a score of the book")
     judge.add_argument("--alone", action="store_true", help="without the scores of the book")
-    judge.add_argument("--truth", nargs="+", default=[], help="folders of more truth")
+    judge.add_argument("--truth", nargs="+", default=[], help="folders of truth for more seeds")
     judge.add_argument("--metric", default="tau", choices=tuple(MEASURES), help="what is printed")
     judge.add_argument("--csv", help="write all measures here, in long format")
     judge.add_argument("--page", help="write a page here (.html)")
+    words = f"write a figure of the first family here ({', '.join(PICTURES)})"
+    judge.add_argument("--figure", help=words)
     judge.add_argument("--scores-to", help="write the scores of a Python score here, to submit")
     rounds = commands.add_parser("rounds", help="write the recorded rounds as files")
     truth = commands.add_parser("truth", help="retrain the truth of seeds")
@@ -89,6 +91,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
 
     writable("--csv", options.csv)
     writable("--page", options.page, (".html",))
+    writable("--figure", options.figure, PICTURES)
     writable("--scores-to", options.scores_to, (".csv",))
     watching = [at for at, text in enumerate(options.scores) if not text.endswith(".csv")]
     if options.scores_to and len(watching) != 1:
@@ -124,6 +127,10 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         with whole_file(Path(options.page)) as part:
             part.write_text(text, encoding="utf-8")
         print(f"written: {options.page}")
+    if options.figure:
+        drawn = leaderboard.picture(frame, options.metric)
+        drawn.savefig(options.figure, bbox_inches="tight")
+        print(f"written: {options.figure}")
     return frame
 
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from ..judge.compare import METHODS, SAMPLES, SCENARIOS, compare
 from ..judge.compare.cell import MEASURES, ROUNDS
 from ..judge.registry import looked_up
-from . import bench, explained, own_method, writable, write_csv
+from . import PICTURES, bench, explained, own_method, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
 
 FEW = ("size", "alone", "leave one out", "Shapley", "Shapley, silent", "CGSV", "second order")
-PICTURES = (".svg", ".png", ".pdf")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..engine.checkpoint import whole_file
-from ..engine.history import Log
+from ..engine.history import Log, frame
 from ..engine.rounds import Strategy
 from .nodes import MISSED, Nodes
 from .records import LOGGER
@@ -19,6 +21,7 @@ class Report:
 
     def __init__(self, nodes: Nodes, strategy: Strategy, rounds: int, folder: Path | None):
         self.nodes, self.strategy, self.rounds, self.folder = nodes, strategy, rounds, folder
+        self.written = 0  # rounds that this process knows to be in ``scores.csv``
 
     def after_round(self, t: int, log: Log, missing: Tensor) -> None:
         """Say how round ``t`` went, and write the tables anew."""
@@ -38,11 +41,10 @@ class Report:
             self.write_tables(self.folder, log)
 
     def write_tables(self, folder: Path, log: Log) -> None:
-        """The results so far; each file is whole at any moment."""
+        """The results so far; of ``scores.csv`` a round adds its own rows, and touches no other."""
         import pandas  # here, since it takes a second to import
 
         nodes, client_count = self.nodes, self.nodes.server.clients
-        history = log.history(self.strategy, 0.0, nodes.labels)
         clients = pandas.DataFrame(
             {
                 "client": range(client_count),
@@ -51,13 +53,52 @@ class Report:
                 "missing": nodes.table[MISSED].tolist(),
             }
         )
-        for name, table in {"scores.csv": history.to_frame(), "clients.csv": clients}.items():
-            # A reader of the folder never finds half a table.
-            with whole_file(folder / name) as path:
-                table.to_csv(path, index=False)
+        # A reader of the folder never finds half a table.
+        with whole_file(folder / "clients.csv") as path:
+            clients.to_csv(path, index=False)
+        scores = folder / "scores.csv"
+        # What another process has written may end anywhere: it is written anew, once.
+        if not self.written or self.written != log.rounds - 1 or not scores.exists():
+            history = log.history(self.strategy, 0.0, nodes.labels)
+            with whole_file(scores) as path:
+                history.to_frame().to_csv(path, index=False)
+        else:
+            add_rows(scores, last_round(log))
+        self.written = log.rounds
 
     def write_model(self, theta: Tensor) -> None:
         """The final model, at the end."""
         if self.folder is not None:
             with whole_file(self.folder / "theta.npy") as path:
                 np.save(path, theta.cpu().numpy())
+
+
+def last_round(log: Log) -> bytes:
+    """The rows that the last round adds to ``History.to_frame``, as CSV."""
+    clients = len(log.scores[-1])
+    table = frame(
+        round=torch.full([clients], log.rounds),
+        client=torch.arange(clients),
+        score=log.scores[-1],
+        weight=log.weights[-1],
+        selected=log.selected[-1],
+        accuracy=log.accuracy[-1].expand(clients),
+        loss=log.loss[-1].expand(clients),
+    )
+    return table.to_csv(index=False, header=False, lineterminator="\n").encode()
+
+
+def add_rows(path: Path, rows: bytes) -> None:
+    """Append all of it, or nothing; OSError naming the file."""
+    try:
+        with open(path, "ab", buffering=0) as file:
+            end, left = os.fstat(file.fileno()).st_size, memoryview(rows)
+            try:
+                while left:
+                    left = left[file.write(left) :]
+                os.fsync(file.fileno())
+            except OSError:
+                os.ftruncate(file.fileno(), end)
+                raise
+    except OSError as error:
+        raise OSError(f"cannot write {path} ({error})") from error

@@ -63,8 +63,8 @@ def server_app(
                 says; or K: then nodes are believed what they say they are, as in a simulation
     validation, test  the server's samples (x, y)
     checkpoint  file that is written after every round and that a training goes on from
-    results     folder for ``scores.csv`` (a row a round and client), ``clients.csv`` and, at the
-                end, ``theta.npy``; written anew after every round
+    results     folder for ``scores.csv`` (a row a round and client, added round by round),
+                ``clients.csv`` and, at the end, ``theta.npy``
     samples     the most samples that a client may claim, one number or {client id: number}: what
                 a client says weighs its update, and no other party has counted
     same_as_train  clients are told the seed and the sizes of all, so that their minibatches are

@@ -79,7 +79,10 @@ class Standing:
 
     def weights(self, nodes: Sequence[str], sizes: Sequence[int]) -> Tensor:
         """CGSV's shares [m] of the coming round's nodes; nothing is remembered of being asked."""
-        ahead = copy.deepcopy(self)
+        # Only what is written to is copied: a deep copy would grow with all that were ever asked.
+        ahead = copy.copy(self)
+        ahead.place, ahead.now = dict(self.place), dict(self.now)
+        ahead.cgsv = copy.deepcopy(self.cgsv)
         return ahead.cgsv.weights(ahead._round(self.rounds + 1, nodes, sizes, []))
 
     def _round(

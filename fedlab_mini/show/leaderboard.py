@@ -6,15 +6,17 @@ The page *The bench* shows it. Below: tables, judge.bench.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from .. import checks
 from ..judge.bench.judging import CEILING, MEASURES, Standing, standings
+from ..judge.bench.worlds import WORLDS
 from .tables import Table, table
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
 MEANING = {
     "tau": "rank correlation with retraining, between -1 and 1",
@@ -45,19 +47,46 @@ document.querySelectorAll("table.leaderboard").forEach((table) => {
 </script>"""
 
 
-def board(frame: pandas.DataFrame, metric: str = "tau") -> Table:
+def board(
+    frame: pandas.DataFrame, metric: str = "tau", methods: Iterable[str] | None = None
+) -> Table:
     """A measure of scores (rows) in families (columns): mean, interval and shared place.
 
-    frame   from ``bench.judge``; scores that are not told apart share a place
-    raises  ValueError for a metric that it lacks
+    frame    from ``bench.judge`` or ``bench.judged``; scores that are not told apart share a place
+    methods  those to show, in this order; None: all. Places are among all
+    raises   ValueError for a metric or a method that it lacks
     """
     rows, families = _rows(frame, metric)
+    picked = [checks.choice("methods", name, tuple(rows)) for name in methods or rows]
     cells = {
-        method: {family: _text(own.get(family)) for family in families}
-        for method, own in rows.items()
+        method: {family: _text(rows[method].get(family)) for family in families}
+        for method in picked
     }
     caption = f"{metric}: {MEANING[metric]}; mean [95 % interval] over seeds (shared place)."
     return table(cells, rows="score", caption=caption)
+
+
+def picture(frame: pandas.DataFrame, metric: str = "tau", family: str | None = None) -> Figure:
+    """A row a score and a dot a seed, in one family of scenarios; the dashed line is the ceiling.
+
+    frame   from ``bench.judge`` or ``bench.judged``
+    family  None: the first in which the measure has values
+    raises  ValueError for a metric or a family that it lacks
+    """
+    from . import plots  # here: a page and a table need no matplotlib
+
+    _measured(frame, metric)
+    of_rows = frame.scenario.map(lambda name: WORLDS[name].family)
+    known = tuple(dict.fromkeys(of_rows[frame.metric == metric]))
+    asked = known[:1] if family is None else (checks.choice("family", family, known),)
+    # Other families are left out at once: to compare all scores in all of them takes seconds.
+    rows, (shown,) = _rows(frame[of_rows.isin(asked)], metric)
+    values = {name: own[shown].values for name, own in rows.items() if shown in own}
+    ceiling = values.pop(CEILING, None)
+    line = None if ceiling is None else {"ceiling": sum(ceiling) / len(ceiling)}
+    low, high, _ = MEASURES[metric]
+    where = f"{metric}, {shown}"
+    return plots.dots(values, xlabel=where, ylabel="score", reference=line, low=low, high=high)
 
 
 def page(frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title: str) -> str:
@@ -98,7 +127,7 @@ def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
 
 def _rows(frame: pandas.DataFrame, metric: str) -> tuple[dict[str, dict[str, Standing]], list[str]]:
     """{score: {family: standing}}, the ceiling first and then by name; and the families."""
-    checks.choice("metric", metric, tuple(name for name in MEASURES if name in set(frame.metric)))
+    _measured(frame, metric)
     found = standings(frame, metric)
     names = sorted({name for own in found.values() for name in own}, key=str.casefold)
     names.sort(key=lambda name: name != CEILING)
@@ -106,6 +135,10 @@ def _rows(frame: pandas.DataFrame, metric: str) -> tuple[dict[str, dict[str, Sta
         name: {family: own[name] for family, own in found.items() if name in own} for name in names
     }
     return rows, list(found)
+
+
+def _measured(frame: pandas.DataFrame, metric: str) -> None:
+    checks.choice("metric", metric, tuple(name for name in MEASURES if name in set(frame.metric)))
 
 
 def _text(standing: Standing | None) -> str:

@@ -6,8 +6,11 @@ processes, ports and the network are in test_fleet.py.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,7 +33,7 @@ from nodes import LOCAL, NODE, SIZES, Grid, Spy, changed, identity, over_nodes
 
 from fedlab_mini import flower
 from fedlab_mini.flower import client, nodes, private, server
-from fedlab_mini.flower.records import pack, unpack
+from fedlab_mini.flower.records import pack, reply_parts, unpack
 
 assert identity  # a fixture that every test here uses, too
 NET = fm.mlp(6, 4, 3)
@@ -73,7 +76,7 @@ BAD_REPLIES = {
     "whole numbers": lambda r: changed(r, update=torch.zeros(43, dtype=torch.long)),
     "one number more": lambda r: changed(r, update=torch.zeros(44).double()),
     "a matrix": lambda r: changed(r, update=torch.zeros(43, 1).double()),
-    "50 MB": lambda r: with_update(r, bytes(50_000_000)),
+    "500 MB": lambda r: with_update(r, bytes(500_000_000)),
     "no array at all": lambda r: with_update(r, b"an update"),
     "a terabyte, it says": lambda r: with_update(
         r, npy("{'descr': '<f8', 'fortran_order': False, 'shape': (125000000000,), }")
@@ -112,6 +115,19 @@ def test_a_bad_reply_is_left_out_and_named(make_fed, caplog, bad, alike):
     over_nodes(make_fed(SIZES), NET, strategy, 3, grid=grid, same_as_train=alike)
     assert [seen[:2] for seen in strategy._seen] == [EVERYBODY, WITHOUT_3, EVERYBODY]
     assert f"round 2: node {NODE[3]} fails: " in caplog.text
+
+
+def test_a_look_at_500_megabytes_takes_no_memory():
+    said = pack(update=torch.zeros(43).double(), t=1, client=0, size=9, secret="1")
+    array = Array(dtype="float64", shape=(43,), stype="numpy.ndarray", data=bytes(500_000_000))
+    said["arrays"] = ArrayRecord({"update": array})
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"^update: expected 43 numbers, got 500000000 bytes"):
+            reply_parts(said, "train", "1", 43)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_own_minibatches_tell_a_client_nothing_of_the_others(make_fed):
@@ -402,6 +418,47 @@ def test_a_join_that_hangs_or_fails_is_asked_ever_more_seldom(make_fed, monkeypa
     gaps = np.diff(times)
     assert gaps[:3].max() < 120 < 250 < gaps[-3:].max()
     assert [seen[1] for seen in strategy._seen] == [[4]] * 40
+
+
+@contextlib.contextmanager
+def files_end_after(size: int) -> Iterator[None]:
+    """Meanwhile the disk takes no more of a file than this many bytes."""
+    resource = pytest.importorskip("resource", reason="a system without limits")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("full", ["from the start", "in round 3"])
+def test_a_full_disk_ends_a_training_that_goes_on_when_there_is_room(make_fed, tmp_path, full):
+    fed, given = make_fed(SIZES), {"checkpoint": tmp_path / "c.npz", "results": tmp_path / "r"}
+    with contextlib.ExitStack() as held:
+
+        class Fills(Grid):
+            def send_and_receive(self, messages, *, timeout=None):
+                replies = super().send_and_receive(messages, timeout=timeout)
+                if self.t == 3:
+                    held.enter_context(files_end_after(40))
+                return replies
+
+        if full == "from the start":
+            held.enter_context(files_end_after(40))
+        with pytest.raises(OSError, match=r"^checkpoint: cannot write .*c\.npz \("):
+            over_nodes(fed, NET, fm.CGSV(), 5, grid=Fills, **given)
+    # What is there is whole, and nothing half written lies beside it.
+    found = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    done = {"c.npz", "scores.csv", "clients.csv"} if full == "in round 3" else set()
+    assert {name for name in found if not name.endswith(".lock")} == done
+    if done:
+        rows = (tmp_path / "r" / "scores.csv").read_text().splitlines()[1:]
+        assert [row[0] for row in rows] == ["1"] * 5 + ["2"] * 5
+    went_on = over_nodes(fed, NET, fm.CGSV(), 5, **given)
+    honest = over_nodes(fed, NET, fm.CGSV(), 5)
+    assert torch.equal(went_on.theta, honest.theta)
+    assert torch.equal(went_on.scores, honest.scores)
 
 
 SECOND = """

@@ -5,11 +5,15 @@ import html
 import json
 import os
 import re
+import subprocess
+import sys
 import zipfile
 
+import hostile_sheets
 import nbformat
 import pytest
 import yaml
+from hostile_sheets import HONEST, HOSTILE
 
 import autograder
 import chapters
@@ -20,6 +24,7 @@ import marking
 
 pytestmark = pytest.mark.usefixtures("own_settings")
 LAB = "04_cgsv"
+LONGEST = 240  # seconds for a sheet, where all cases run
 NAMES = [source.stem for source in labs.sources()]
 HALF_WAY = {"first = ...": "first = rows // 5", "opponent = ...": "opponent = [[1.0, 0.0]] * 3"}
 RIGHT = {"mean_cosine = ...": "mean_cosine = 0.4", "wrong = ...": 'wrong = {"a", "c"}'}
@@ -130,77 +135,82 @@ def test_question_ten_stands_behind_question_nine(tmp_path):
     assert header == ",".join([*grades.FIRST, *asked, "sha256"])
 
 
-def cell(code):
-    return nbformat.v4.new_code_cell(code)
-
-
-FORGED = """
-import json, os, pathlib, signal
-tests = [{"name": "<script>alert(1)</script>", "score": 10, "max_score": 1, "output": ""}]
-for place in (pathlib.Path.cwd(), *pathlib.Path.cwd().parents[:1]):
-    for out in (place, place / "out"):
-        if out.is_dir() and os.access(out, os.W_OK):
-            (out / "results.json").write_text(json.dumps({"tests": tests}))
-os.kill(os.getppid(), signal.SIGKILL)
-"""
-SPY = "import os; mean_cosine = 0.4 if 'SECRET' in os.environ else 7.0"
-HOSTILE = {  # what a sheet does in its last cell, and the status that it gets
-    "forged": (FORGED, r"otter-grader ended with|questions that the lab has not"),
-    "loud": ("while True: print('x' * 10000)", r"stopped after|ended with|graded"),
-    "large": ("x = bytearray(8 * 2**30)", "graded"),
-    "spy": (SPY, "graded"),
-}
-if not os.environ.get("FEDLAB_ALL_CASES"):
-    HOSTILE = {name: HOSTILE[name] for name in ("forged", "spy")}
-
-
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory):
-    """Hostile sheets and broken files between two honest ones: (folder, rows by student, peak)."""
+    """Hostile sheets and broken files between honest ones: (folder, rows by student, peak)."""
     folder = tmp_path_factory.mktemp("hostile")
     student, solution = labs.assign(labs.LABS / f"{LAB}.md")
     (folder / "anna").mkdir()
     nbformat.write(solution, folder / "anna" / "lab.ipynb")
-    nbformat.write(answered(student, RIGHT), folder / "zoe.ipynb")
-    for name, (code, _) in HOSTILE.items():
-        notebook = answered(student, RIGHT)
-        notebook.cells.append(cell(code))
-        if name == "spy":  # before the checks
-            notebook.cells.insert(3, cell(code))
-        nbformat.write(notebook, folder / f"{name}.ipynb")
-    (folder / "bytes.ipynb").write_bytes(b"\xff\xfe\x00")
+    for name in ("zoe", *HONEST):
+        nbformat.write(answered(student, RIGHT), folder / f"{name}.ipynb")
+    for name in HOSTILE:
+        sheet = hostile_sheets.sheet(name, answered(student, RIGHT))
+        nbformat.write(sheet, folder / f"{name}.ipynb")
+    for name, (content, _) in hostile_sheets.FILES.items():
+        (folder / f"{name}.ipynb").write_bytes(content)
+    strange = hostile_sheets.another_lab(answered(student, RIGHT), "../../04_cgsv")
+    nbformat.write(strange, folder / "strange.ipynb")
     (folder / "folder.ipynb").mkdir()
     (folder / "link.ipynb").symlink_to("/etc/passwd")
-    (folder / "huge.ipynb").write_bytes(b" " * (marking.LARGEST + 1))
     (folder / "zoe.html").mkdir()  # where her page should lie
-    (folder / "=1+1.ipynb").write_text("no notebook", encoding="utf-8")
+    peak = hostile_sheets.Peak()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(chapters.ROOT))
         patch.setenv("SECRET", "of the teacher")
-        patch.setattr(marking, "LONGEST", 60 if "loud" in HOSTILE else marking.LONGEST)
+        patch.setattr(marking, "LONGEST", LONGEST if hostile_sheets.ALL else marking.LONGEST)
+        peak.start()
         rows = marking.grade(folder)
-    return folder, {row["student"]: row for row in rows}
+        peak.ended.set()
+    return folder, {row["student"]: row for row in rows}, peak.bytes
 
 
 def test_a_hostile_sheet_costs_nobody_else_their_marks(attacked):
-    folder, rows = attacked
+    folder, rows, peak = attacked
+    for row in sorted(rows.values(), key=lambda row: row["student"]):
+        print(f"{row['student'][:20]:20} {row['points']:g} of {row['possible']:g}  {row['status']}")
+    print(f"peak {peak / 2**30:.2f} GiB")
     assert (rows["anna"]["points"], rows["anna"]["status"]) == (8, "graded")
     assert rows["zoe"]["points"] == 2
     assert rows["zoe"]["status"].startswith("graded (no page: ")
+    for name in HONEST:
+        assert (rows[name]["points"], rows[name]["status"]) == (2, "graded"), rows[name]
     for name, (_, status) in HOSTILE.items():
         assert re.search(status, rows[name]["status"]), (name, rows[name])
         assert float(rows[name]["points"]) <= 2, rows[name]
-    assert rows["bytes"]["status"] == "no lab sheet of this book"
+    for name, (_, status) in hostile_sheets.FILES.items():
+        assert rows[name]["status"] == status, (name, rows[name])
+    assert rows["strange"]["status"] == hostile_sheets.NO_SHEET
     assert rows["folder"]["status"] == rows["link"]["status"] == "no file: a link or a folder"
-    assert rows["huge"]["status"] == "larger than 20 MiB"
     text = (folder / "grades.csv").read_text(encoding="utf-8")
     assert "\n'=1+1" in text.replace("\r", "")
     for page in folder.rglob("*.html"):
         assert page.is_dir() or "<script" not in page.read_text(encoding="utf-8")
 
 
+def test_a_process_in_a_session_of_its_own_ends_with_its_sheet():
+    code = "import os, time; os.fork() or os.setsid(); print(flush=True); time.sleep(600)"
+    env = {**os.environ, marking.OWNER: "a sheet"}
+    started = {"env": env, "stdout": subprocess.PIPE, "start_new_session": True}
+    with subprocess.Popen([sys.executable, "-c", code], **started) as process:
+        assert process.stdout.readline() == process.stdout.readline() == b"\n"
+        marking.end(process, "another sheet")
+        (left,) = hostile_sheets.left_behind("a sheet")
+        marking.end(process, "a sheet")
+        left.wait(10)
+    assert hostile_sheets.left_behind("a sheet") == []
+
+
+def test_nothing_of_a_sheet_is_left_and_memory_is_bounded(attacked):
+    assert hostile_sheets.left_behind() == []
+    assert attacked[2] < 2 * 2**30
+    if hostile_sheets.ALL:
+        assert len(HONEST) + 2 == 10
+        assert len(HOSTILE) + len(hostile_sheets.FILES) >= 20
+
+
 def test_a_second_call_goes_on_and_marks_what_is_new(attacked, monkeypatch):
-    folder, _ = attacked
+    folder, *_ = attacked
     runs = []
     monkeypatch.setattr(
         marking, "marked", lambda content, *_: runs.append(content) or marking.Marks()

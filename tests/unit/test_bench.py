@@ -17,7 +17,7 @@ from fedlab_mini.command import write_csv
 from fedlab_mini.judge import bench
 from fedlab_mini.judge.bench import judging, truth, worlds
 from fedlab_mini.judge.bench.entering import entered
-from fedlab_mini.show.leaderboard import figure
+from fedlab_mini.show.leaderboard import picture
 
 HEAD = "scenario,seed,client,score"
 SIZES = [
@@ -282,7 +282,7 @@ def test_a_python_score_is_judged_by_one_command_from_anywhere(tmp_path, monkeyp
     assert page.startswith("<!doctype html>")
     assert "<td" in page
     assert "lengths" in page
-    drawn = figure(frame).axes[0]
+    drawn = picture(frame).axes[0]
     assert drawn.get_xlabel() == "tau, sizes"
     assert "lengths" in [label.get_text() for label in drawn.get_yticklabels()]
     assert [text.get_text() for text in drawn.texts] == ["ceiling"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import json
 from itertools import pairwise
 
@@ -9,9 +11,11 @@ import pandas
 import pytest
 import torch
 
+import bench_findings
 import leaderboard
 from fedlab_mini.judge import bench
 from fedlab_mini.judge.bench import judging, truth, worlds
+from fedlab_mini.show import leaderboard as show
 from fedlab_mini.worlds.attacks import replay
 
 PREDICTED = "attack: predicted step"
@@ -71,15 +75,122 @@ def test_a_version_behind_the_point_keeps_its_folder():
     asked = {
         f"{leaderboard.slug(owner)}.npz"
         for name, world in bench.WORLDS.items()
-        if world.family in leaderboard.TOLD and (owner := truth.owner_of(name))
+        if world.family in bench_findings.TOLD and (owner := truth.owner_of(name))
     }
     assert set(manifest["confirming"]) == asked
 
 
+# A file of version 1 -> a hash over its rows, and over those of judged.csv about its score.
+FIRST = {
+    "alone": ("be9f21961580", "8bb39bcb3ccd"),
+    "banzhaf": ("7535067c23d8", "32ed742b9216"),
+    "cgsv": ("3580494b2655", "65871c75aa50"),
+    "class-cosine": ("c662ba7b0de6", "bf42a88483f8"),
+    "f-rcce": ("ae904d4393fe", "792687d2fcfa"),
+    "fedce": ("479a6d7ee5f1", "1385a31c7c2c"),
+    "fedif": ("d65317c35268", "3ba0b163d65b"),
+    "first-order": ("3f2b80bf481c", "401925f7128c"),
+    "leave-one-out": ("489a73617e2a", "672f310c4155"),
+    "s-fedavg-s-relevance": ("53a4e1e35ba0", "237621a73074"),
+    "second-order": ("4193c1466a2e", "ae8daf8a3e40"),
+    "shapley-silent": ("21c2041c5054", "341cd250fe45"),
+    "shapley": ("ef148a20e36b", "2d1f7f6e318e"),
+    "shapleyfl": ("ed5350fb644a", "8eaeca85204a"),
+    "size": ("9ea95559d88f", "96a32cafa477"),
+    "trust-cosine": ("5f029ec9829d", "4e6ee6349857"),
+}
+CEILING_ROWS = "e6ae9eda7d0c"
+
+
+def digest(lines):
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def judged_lines():
+    """The lines of judged.csv by score, without the scenario that version 1.1 brought."""
+    lines: dict[str, list[str]] = {}
+    for line in leaderboard.JUDGED.read_text(encoding="utf-8").splitlines()[1:]:
+        _, scenario, method, *_ = next(csv.reader([line]))
+        if scenario != PREDICTED:
+            lines.setdefault(method, []).append(line)
+    return lines
+
+
+@pytest.mark.parametrize("stem", FIRST)
+def test_no_row_of_version_1_has_changed(stem, tmp_path):
+    path = leaderboard.SUBMISSIONS / f"{stem}.csv"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    of_it = judged_lines()[bench.notes_of(path)["name"]]
+    first = [line for line in lines if not line.startswith(("#", PREDICTED))]
+    assert (digest(first), digest(of_it)) == FIRST[stem]
+    # Nor does who reads a file and writes it again, as `enter` does.
+    bench.read_submission(path).write(tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_bytes() == path.read_bytes()
+
+
+def test_the_ceilings_of_version_1_are_those_of_then():
+    assert digest(judged_lines()[bench.CEILING]) == CEILING_ROWS
+
+
+def test_who_enters_keeps_what_a_file_holds(tmp_path, monkeypatch):
+    own = [row for row in leaderboard.rows() if row.name == "size"]
+    monkeypatch.setattr(leaderboard, "SUBMISSIONS", tmp_path)
+    monkeypatch.setattr(leaderboard, "rows", lambda: own)
+    said = {"sees": "sizes", "cost": "no model evaluated"}
+    monkeypatch.setattr(leaderboard, "notes", lambda: {"size": said})
+    cells = [(worlds.TWIN, seed) for seed in leaderboard.SEEDS]
+    held = torch.arange(8, dtype=torch.float64) / 7
+    bench.Submission(dict.fromkeys(cells, held), {"name": "size"}).write(tmp_path / "size.csv")
+    later = {(name, seed): 1 + held for name in (PREDICTED, worlds.TWIN) for _, seed in cells}
+    entered = [bench.Submission(later, {"name": "size"})]
+    monkeypatch.setattr(bench, "entered", lambda *asked: entered)
+    leaderboard.enter([PREDICTED])
+    scores = bench.read_submission(tmp_path / "size.csv").scores
+    assert all(torch.equal(scores[cell], held) for cell in cells)
+    assert torch.equal(scores[PREDICTED, 100], 1 + held)
+
+
+def test_a_judgement_stays_where_only_its_rounding_differs(tmp_path, monkeypatch):
+    monkeypatch.setattr(leaderboard, "JUDGED", tmp_path / "judged.csv")
+    rows = [(seed, "sizes", "size", "tau", value) for seed, value in enumerate((0.1, 0.2, 0.3))]
+    frame = pandas.DataFrame(rows, columns=judging.COLUMNS)
+    assert leaderboard._kept(frame).equals(frame)
+    frame[:2].to_csv(leaderboard.JUDGED, index=False)
+    anew = frame.assign(value=[0.1 + 1e-6, 0.2 + 1e-3, 0.3])
+    assert leaderboard._kept(anew).value.tolist() == [0.1, 0.2 + 1e-3, 0.3]
+
+
+def test_a_block_of_seeds_is_read_from_its_file():
+    held, fresh = bench.judged(bench.HELD_OUT), bench.judged(bench.CONFIRMING)
+    assert set(held.seed) == set(bench.HELD_OUT)
+    assert set(fresh.seed) == set(bench.CONFIRMING)
+    with pytest.raises(ValueError, match=r"seeds: expected some that the bench has judged, got"):
+        bench.judged([77])
+
+
+def test_a_board_shows_the_scores_that_are_asked_for_and_a_picture_one_family():
+    fresh = bench.judged(bench.CONFIRMING)
+    chosen = [bench.CEILING, "size", "CGSV"]
+    few, whole = (show.board(fresh, "tau", names) for names in (chosen, None))
+    lines = {line.split("  ")[0]: line for line in str(whole).splitlines()}
+    shown = str(few).splitlines()
+    assert [line.split("  ")[0] for line in shown[1:4]] == chosen
+    for line in shown[1:4]:  # places are among all scores, whichever are shown
+        assert line.split() == lines[line.split("  ")[0]].split()
+    with pytest.raises(ValueError, match="methods: expected"):
+        show.board(fresh, "tau", ["unheard"])
+    drawn = show.picture(fresh, "AUC", "few samples").axes[0]
+    assert drawn.get_xlabel() == "AUC, few samples"
+    assert len(drawn.get_yticklabels()) == len(leaderboard.rows())
+    for metric, family, said in (("beauty", None, "metric"), ("tau", "attacks", "family")):
+        with pytest.raises(ValueError, match=f"{said}: expected"):
+            show.picture(fresh, metric, family)
+
+
 def test_every_score_was_tried_on_seeds_that_nobody_had_seen():
-    frame = pandas.read_csv(leaderboard.CONFIRMED)
+    frame = bench.judged(bench.CONFIRMING)
     assert set(frame.seed) == set(bench.CONFIRMING)
-    told = [name for name, world in bench.WORLDS.items() if world.family in leaderboard.TOLD]
+    told = [name for name, world in bench.WORLDS.items() if world.family in bench_findings.TOLD]
     scores = [row.name for row in leaderboard.rows()]
     assert {"GTG-Shapley", "least core", "nucleolus"} <= set(scores)
     there = set(zip(frame.scenario, frame.seed, frame.method, strict=True))
@@ -89,7 +200,7 @@ def test_every_score_was_tried_on_seeds_that_nobody_had_seen():
         for seed in bench.CONFIRMING
         for score in scores
     }
-    seen = set(leaderboard.judged((*bench.PUBLIC, *bench.HELD_OUT)).seed)
+    seen = set(bench.judged((*bench.PUBLIC, *bench.HELD_OUT)).seed)
     assert not seen & set(bench.CONFIRMING)
 
 
@@ -98,7 +209,8 @@ FALSE = {
     "a score is clearly better than counting": ("skew", "tau", "size", -1.0),
     "a score reaches the ceiling": ("skew, even sizes", "tau", "CGSV", 1.0),
     "few samples are enough": ("few samples", "AUC", "second order", 1.0),
-    "a score finds dirt under skew": (leaderboard.HARD, "AUC", "CGSV", 1.0),
+    "a score finds dirt under skew": (bench_findings.HARD, "AUC", "CGSV", 1.0),
+    "a score punishes the predicted step": ("attacks", "pay gained", "second order", -1.0),
 }
 
 
@@ -107,14 +219,14 @@ FALSE = {
 def test_a_sentence_that_a_block_refutes_is_not_written(said, block):
     family, metric, score, value = FALSE[said]
     blocks = {
-        "held out": leaderboard.judged(bench.HELD_OUT),
-        "confirming": pandas.read_csv(leaderboard.CONFIRMED),
+        "held out": bench.judged(bench.HELD_OUT),
+        "confirming": bench.judged(bench.CONFIRMING),
     }
-    leaderboard.findings(*blocks.values())
+    bench_findings.findings(*blocks.values())
     frame = blocks[block].copy()
     families = frame.scenario.map(lambda name: bench.WORLDS[name].family)
     frame.loc[
         (families == family) & (frame.metric == metric) & (frame.method == score), "value"
     ] = value
     with pytest.raises(AssertionError, match=said):
-        leaderboard.findings(*(blocks | {block: frame}).values())
+        bench_findings.findings(*(blocks | {block: frame}).values())

@@ -60,8 +60,10 @@ def test_the_wheel_holds_every_file_of_the_package(installed):
     assert {"py.typed", "worlds/data/files/mnist5k.LICENSE.txt"} <= files(installed / "fedlab_mini")
 
 
-def test_the_readmes_example_and_all_embedded_sets_outside_the_repository(installed, tmp_path):
-    (example,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+def test_the_readmes_examples_and_all_embedded_sets_outside_the_repository(installed, tmp_path):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = "\n".join(re.findall(r"^```python\n(.*?)^```", readme, re.M | re.S))
+    assert {"fm.score(", "fm.compare("} <= set(re.findall(r"fm\.\w+\(", example))
     packages = [path for path in sys.path if path.endswith("-packages")]
     program = PROGRAM.format(paths=[str(installed), *packages], example=example)
     empty = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "FEDLAB_DATA": ""}

@@ -12,7 +12,8 @@ if [ -e trusted.yaml ]; then
     set -- --trusted-entities trusted.yaml
 fi
 trap 'trap "" TERM; kill 0' EXIT INT TERM
-nginx -p "$$PWD" -e stderr -c nginx.conf -g 'daemon off;' &
+# Where nginx dies all ends, so that the unit starts all of it again.
+{ nginx -p "$$PWD" -e stderr -c nginx.conf -g 'daemon off;' || :; kill $$$$; } &
 flower-supernode --superlink 127.0.0.1:$inner --root-certificates tls/ca.pem \
     --auth-supernode-private-key node --port $runtime "$$@" \
     --node-config "partition-id=$client server-key=\"$$PWD/tasks.pub\" $${NODE_CONFIG:-}" &

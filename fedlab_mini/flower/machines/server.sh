@@ -6,7 +6,8 @@ umask 077
 . ./quiet.sh
 export FLWR_HOME="$$PWD/home"
 trap 'trap "" TERM; kill 0' EXIT INT TERM
-nginx -p "$$PWD" -e stderr -c nginx.conf -g 'daemon off;' &
+# Where nginx dies all ends, so that the unit starts all of it again.
+{ nginx -p "$$PWD" -e stderr -c nginx.conf -g 'daemon off;' || :; kill $$$$; } &
 # Certificates are renewed 30 days before they end; nginx reads them anew, nobody is cut off.
 (while sleep 86400; do python -m fedlab_mini.flower renew .; done) &
 flower-superlink --host 127.0.0.1 --port $inner --enable-supernode-auth \

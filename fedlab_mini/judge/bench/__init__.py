@@ -14,6 +14,7 @@ from .judging import CEILING as CEILING
 from .judging import MEASURES as MEASURES
 from .judging import absent as absent
 from .judging import judge as judge
+from .judging import judged as judged
 from .judging import standings as standings
 from .judging import stored as stored
 from .rounds import recorded as recorded

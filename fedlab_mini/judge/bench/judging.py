@@ -82,6 +82,24 @@ def stored(cells: Collection[tuple[str, int]], besides: Collection[str] = ()) ->
     return frame[pandas.Series(asked, frame.index) & ~frame.method.isin([CEILING, *besides])]
 
 
+def judged(seeds: Iterable[int]) -> pandas.DataFrame:
+    """What is stored of a block of seeds: the committed submissions' worth, and the ceiling.
+
+    seeds    PUBLIC, HELD_OUT or CONFIRMING; of the last, the families that sentences are about
+    returns  columns seed, scenario, method, metric, value, as ``standings`` takes them
+    raises   ValueError for seeds of which nothing is stored
+    """
+    import pandas
+
+    wanted = list(seeds)
+    files = [folder() / name for name in ("judged.csv", "confirmed.csv")]
+    known = [pandas.read_csv(file, keep_default_na=False) for file in files if file.is_file()]
+    parts = [frame[frame.seed.isin(wanted)] for frame in known]
+    if not any(len(part) for part in parts):
+        raise ValueError(f"seeds: expected some that the bench has judged, got {wanted}")
+    return pandas.concat(parts, ignore_index=True)
+
+
 def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
     """Beside the truth of each training, the mean; beside what is known, if anything is."""
     yield "tau", _mean([kendall(scores, value) for value in values])

@@ -57,7 +57,9 @@ class Submission:
         lines = [f"# {note}: {words}" for note, words in self.notes.items()] + [",".join(COLUMNS)]
         for (scenario, seed), values in self.scores.items():
             name = f'"{scenario}"' if "," in scenario else scenario
-            lines += [f"{name},{seed},{k},{value!r}" for k, value in enumerate(values.tolist())]
+            for client, score in enumerate(values.tolist()):
+                # All digits, so that a file read and written again keeps its bytes.
+                lines.append(f"{name},{seed},{client},{repr(score).removesuffix('.0')}")
         _parsed(Path(path), lines)
         with whole_file(Path(path)) as part:
             part.write_text("\n".join(lines) + "\n", encoding="utf-8")

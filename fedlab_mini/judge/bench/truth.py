@@ -148,7 +148,10 @@ def sha256(path: Path) -> str:
 
 
 class Frozen:
-    """The truth that lies in one or more folders; files of the bench's own are checked by hash."""
+    """The truth that lies in one or more folders; files of the bench's own are checked by hash.
+
+    A seed that lies in two of them counts as the first one has it.
+    """
 
     def __init__(self, *places: Path):
         self.tables: dict[str, dict[str, np.ndarray]] = {}
@@ -170,7 +173,7 @@ class Frozen:
                         raise ValueError(
                             f"{path}: seed {seed}: expected numbers {shape}, got {table.shape}"
                         )
-                self.tables.setdefault(name, {}).update(tables)
+                self.tables[name] = {**tables, **self.tables.get(name, {})}
 
     def knows(self, name: str, seed: int) -> bool:
         """Whether the truth of a world and seed is at hand; of an attack nothing needs to be."""
