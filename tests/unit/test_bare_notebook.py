@@ -10,7 +10,7 @@ import pytest
 import chapters
 
 ROOT = chapters.ROOT
-CELL = re.search(r"```python\n(.*?)```", (ROOT / "book/faq.md").read_text("utf-8"), re.DOTALL)[1]
+CELL = re.search(r"```text\n(.*?)```", (ROOT / "book/faq.md").read_text("utf-8"), re.DOTALL)[1]
 NAMES = {"scikit-learn": "sklearn"}
 
 
