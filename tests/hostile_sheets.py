@@ -5,19 +5,19 @@ Each has the status that it gets. A few stand for all in the usual run; FEDLAB_A
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 
 import nbformat
 import psutil
 
-from marking import LARGEST, OWNER
+from marking import LARGEST
+from processes import OWNER, held
 
 ALL = bool(os.environ.get("FEDLAB_ALL_CASES"))
 HONEST = [f"honest {k}" for k in range(8 if ALL else 0)]  # beside anna and zoe
 NO_SHEET = "no lab sheet of this book"
-ANY_END = r"^(graded|otter-grader (ended with|left no results)|stopped after)"
+ANY_END = r"^(graded|otter-grader (ended with|left no results)|stopped)"
 
 FORGED = """
 import json, os, pathlib, signal
@@ -73,7 +73,7 @@ HOSTILE = {  # what a sheet does in its last cell, and the status that it gets
     "forged": (FORGED, r"otter-grader ended with|questions that the lab has not"),
     "spy": ("import os; mean_cosine = 0.4 if 'SECRET' in os.environ else 7.0", "^graded"),
     "children": (CHILDREN, ANY_END),
-    "loud": ("while True: print('x' * 10000)", r"stopped after|ended with|graded"),
+    "loud": ("while True: print('x' * 10000)", ANY_END),
     "large": ("x = bytearray(8 * 2**30)", "^graded"),
     "grows": ("x = []\nwhile True: x.append(b'x' * 2**24)", ANY_END),
     "sleeps": ("import time; time.sleep(10**6)", "^stopped after"),
@@ -100,6 +100,17 @@ FILES = {  # and what is no sheet
     "=1+1": (b"no notebook", NO_SHEET),
     "<script>alert(1)<": (b"{}", NO_SHEET),
     "huge": (b" " * (LARGEST + 1), "larger than 20 MiB"),
+}
+WRONG_RESULTS = {  # what a sheet could leave in the grader's place
+    "no JSON": ("{", "not the grader's"),
+    "no tests": ('{"tests": 3}', "not the grader's"),
+    "ten of one": ('{"tests": [{"name": "q1", "score": 10, "max_score": 1}]}', "does not offer"),
+    "ten of ten": ('{"tests": [{"name": "q1", "score": 10, "max_score": 10}]}', "does not offer"),
+    "less than none": (
+        '{"tests": [{"name": "q1", "score": -1, "max_score": 1}]}',
+        "does not offer",
+    ),
+    "another question": ('{"tests": [{"name": "q99", "score": 1, "max_score": 1}]}', "has not"),
 }
 if not ALL:
     HOSTILE = {name: HOSTILE[name] for name in USUAL}
@@ -142,8 +153,5 @@ class Peak(threading.Thread):
 
     def run(self) -> None:
         while not self.ended.wait(0.5):
-            held = 0
-            for process in {psutil.Process(), *left_behind()}:
-                with contextlib.suppress(psutil.Error):
-                    held += process.memory_info().rss
-            self.bytes = max(self.bytes, held)
+            together = sum(map(held, {psutil.Process(), *left_behind()}))
+            self.bytes = max(self.bytes, together)

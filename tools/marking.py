@@ -16,12 +16,11 @@ import contextlib
 import hashlib
 import html
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -29,19 +28,18 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import psutil
 
 import autograder
 import chapters
 import grades
 import labs
+import processes
 
 LONGEST = 900  # seconds for one sheet
 LARGEST = 20 * 2**20  # bytes of a sheet, and of what the grader says of it
-MEMORY = 3 * 2**29  # bytes of data of each process that a sheet starts
+MEMORY = 2**30  # bytes of all processes of a sheet, and of data of each
 FILES = 2**26  # bytes of a file that it writes
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
-OWNER = "FEDLAB_SHEET"  # names a sheet in the environment of every process that it starts
 GRADED = "graded"
 RAISED = re.compile(r"^ *(the cell that sets \w+ raised .*)$", re.MULTILINE)  # of quiet.py
 LAUNCH = """
@@ -115,10 +113,11 @@ def read(sheet: Path) -> bytes:
     return sheet.read_bytes()
 
 
-def questions(lab: str) -> list[str]:
-    """The names of a lab's questions in their order, from the book's own copy."""
-    stored = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
-    return sorted(stored.metadata["otter"]["tests"], key=grades.counted)
+def questions(lab: str) -> dict[str, float]:
+    """What each question of a lab is worth, in their order, from the book's own copy."""
+    tests = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4).metadata["otter"]["tests"]
+    worth = {name: re.search(r"^points = (\d+)$", tests[name], re.MULTILINE) for name in tests}
+    return {q: float(p[1]) if (p := worth[q]) else 1.0 for q in sorted(tests, key=grades.counted)}
 
 
 def marked(content: bytes, archives: dict[str, Path], env: dict[str, str]) -> Marks:
@@ -157,7 +156,12 @@ def run(
     for place in (work, out):
         place.mkdir()
     nbformat.write(notebook, work / "sheet.ipynb")
-    own = env | {"HOME": str(work), "TMPDIR": str(work), "TMP": str(work), OWNER: str(folder)}
+    own = env | {
+        "HOME": str(work),
+        "TMPDIR": str(work),
+        "TMP": str(work),
+        processes.OWNER: str(folder),
+    }
     otter = ["run", "-a", str(archive), "-o", str(out), "--no-logo", "sheet.ipynb"]
     command = [sys.executable, "-c", LAUNCH, str(MEMORY), str(FILES), *otter]
     with open(folder / "said", "wb") as said:
@@ -166,26 +170,23 @@ def run(
             start_new_session=True,
         )  # fmt: skip
         try:
-            code = process.wait(timeout=LONGEST)
-        except subprocess.TimeoutExpired as late:
-            raise Refused(f"stopped after {LONGEST} seconds") from late
+            code = ended(process, str(folder))
         finally:
-            end(process, str(folder))
+            processes.end(process, str(folder))
     if code:
         raise Refused(f"otter-grader ended with {code}{last_line(folder / 'said')}")
     return results_of(out / "results.json")
 
 
-def end(process: subprocess.Popen[bytes], owner: str) -> None:
-    """End a sheet's processes, also those that it has left behind in sessions of their own."""
-    with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait()
-    for other in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if other.environ().get(OWNER) == owner:
-                other.kill()
+def ended(process: subprocess.Popen[bytes], owner: str) -> int:
+    """The exit code of a sheet; Refused when it takes too long, or all its processes too much."""
+    until = time.monotonic() + LONGEST
+    while time.monotonic() < until:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=1)
+        if sum(map(processes.held, processes.owned(owner))) > MEMORY:
+            raise Refused(f"stopped: more than {MEMORY / 2**30:g} GiB of memory")
+    raise Refused(f"stopped after {LONGEST} seconds")
 
 
 def last_line(path: Path) -> str:
@@ -212,17 +213,17 @@ def results_of(path: Path) -> dict[str, Any]:
 
 
 def fill(marks: Marks, results: dict[str, Any]) -> None:
-    """Points of the questions that the lab has, a point at most for each."""
+    """Points of the questions that the lab has, at most what each is worth."""
     found = {test.get("name"): test for test in results["tests"] if isinstance(test, dict)}
     asked = questions(marks.lab)
     if strange := {str(n) for n, test in found.items() if "max_score" in test} - set(asked):
         raise Refused(f"results with questions that the lab has not: {sorted(strange)[0][:40]}")
-    for question in asked:
+    for question, worth in asked.items():
         test = found.get(question, {})
-        score, most = float(test.get("score", 0)), float(test.get("max_score", 1))
-        if most != 1 or not 0 <= score <= 1:
+        score, most = float(test.get("score", 0)), float(test.get("max_score", worth))
+        if most != worth or not 0 <= score <= worth:
             raise Refused(f"results that the archive does not offer: {question} {score:g}/{most:g}")
-        marks.points[question], marks.possible[question] = score, 1.0
+        marks.points[question], marks.possible[question] = score, worth
         marks.said[question] = str(test.get("output", ""))[:20_000]
 
 

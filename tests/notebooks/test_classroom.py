@@ -13,7 +13,7 @@ import hostile_sheets
 import nbformat
 import pytest
 import yaml
-from hostile_sheets import HONEST, HOSTILE
+from hostile_sheets import HONEST, HOSTILE, WRONG_RESULTS
 
 import autograder
 import chapters
@@ -21,6 +21,7 @@ import classroom
 import grades
 import labs
 import marking
+import processes
 
 pytestmark = pytest.mark.usefixtures("own_settings")
 LAB = "04_cgsv"
@@ -126,7 +127,7 @@ def test_one_table_and_a_page_each(handed_in):
 
 def test_question_ten_stands_behind_question_nine(tmp_path):
     asked = marking.questions("12_replication")
-    assert asked == [f"q{k}" for k in range(1, 11)]
+    assert [*asked] == [f"q{k}" for k in range(1, 11)]
     table = grades.Table(tmp_path, False)
     for where, last in (("ann", 8), ("ben", 10)):
         points = {f"q{k}": 1 for k in (10, *range(1, 10)) if k <= last}
@@ -190,13 +191,13 @@ def test_a_hostile_sheet_costs_nobody_else_their_marks(attacked):
 
 def test_a_process_in_a_session_of_its_own_ends_with_its_sheet():
     code = "import os, time; os.fork() or os.setsid(); print(flush=True); time.sleep(600)"
-    env = {**os.environ, marking.OWNER: "a sheet"}
+    env = {**os.environ, processes.OWNER: "a sheet"}
     started = {"env": env, "stdout": subprocess.PIPE, "start_new_session": True}
     with subprocess.Popen([sys.executable, "-c", code], **started) as process:
         assert process.stdout.readline() == process.stdout.readline() == b"\n"
-        marking.end(process, "another sheet")
+        processes.end(process, "another sheet")
         (left,) = hostile_sheets.left_behind("a sheet")
-        marking.end(process, "a sheet")
+        processes.end(process, "a sheet")
         left.wait(10)
     assert hostile_sheets.left_behind("a sheet") == []
 
@@ -225,17 +226,14 @@ def test_a_second_call_goes_on_and_marks_what_is_new(attacked, monkeypatch):
     assert {name: after[name] for name in before} == before
 
 
-WRONG_RESULTS = {
-    "no JSON": ("{", "not the grader's"),
-    "no tests": ('{"tests": 3}', "not the grader's"),
-    "ten of one": ('{"tests": [{"name": "q1", "score": 10, "max_score": 1}]}', "does not offer"),
-    "ten of ten": ('{"tests": [{"name": "q1", "score": 10, "max_score": 10}]}', "does not offer"),
-    "less than none": (
-        '{"tests": [{"name": "q1", "score": -1, "max_score": 1}]}',
-        "does not offer",
-    ),
-    "another question": ('{"tests": [{"name": "q99", "score": 1, "max_score": 1}]}', "has not"),
-}
+@pytest.mark.parametrize("lab", NAMES)
+def test_a_right_sheet_gets_what_its_questions_are_worth(lab):
+    text = (labs.LABS / f"{lab}.md").read_text(encoding="utf-8")
+    offered = dict(re.findall(r"^name: (q\d+)\npoints: (\d+)$", text, re.MULTILINE))
+    results = [{"name": q, "score": int(p), "max_score": int(p)} for q, p in offered.items()]
+    marks = marking.Marks(lab=lab)
+    marking.fill(marks, {"tests": results})
+    assert marks.points == marks.possible == {q: int(p) for q, p in offered.items()}
 
 
 @pytest.mark.parametrize("what", WRONG_RESULTS)
