@@ -11,8 +11,9 @@ import threading
 import nbformat
 import psutil
 
+import processes
 from marking import LARGEST
-from processes import OWNER, held
+from processes import held
 
 ALL = bool(os.environ.get("FEDLAB_ALL_CASES"))
 HONEST = [f"honest {k}" for k in range(8 if ALL else 0)]  # beside anna and zoe
@@ -135,7 +136,7 @@ def left_behind(owner: str = "") -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            named = process.environ().get(OWNER)
+            named = process.environ().get(processes.OWNER)
             runs = process.status() != psutil.STATUS_ZOMBIE
             if named is not None and owner in ("", named) and runs:
                 found.append(process)
