@@ -35,6 +35,7 @@ from .study import Claim, Derived, Row
 
 SETS = (1, 2, 3)
 IMAGES = ("mnist", "mnist-full", "cifar")  # the studies of the paper's own data
+SIZES = {"samples": 10_000, "validation": 2_000, "test": 2_000}  # of MNIST, as in the paper
 ROUNDS = 30  # of the paper
 LOCAL = LocalSGD(epochs=1, batch=32, lr=0.25)
 CURVE = (5, 10, 15, 20, 25, 30)  # rounds of the paper's training at which accuracy is looked at
@@ -203,11 +204,27 @@ def full(seed: int) -> Iterator[Row]:
     yield from images("mnist", cnn(channels=(4, 8)), sizes, ("FedAvg", "FLDVE", "own loss"), seed)
 
 
+def removed(seed: int) -> Iterator[Row]:
+    """Table 1, removal alone: the federations and the start are those of ``full``."""
+    for number in SETS:
+        fed = noisy_digits(load("mnist"), number, **SIZES, seed=seed)
+        net, where = cnn(channels=(4, 8)), f"set {number}"
+        history = train(fed, net, DVRLRemoval(), rounds=ROUNDS, local=LOCAL, seed=seed)
+        for t in CURVE:
+            yield where, "removal", f"accuracy @ {t}", float(history.accuracy[t])
+        yield where, "removal", "accuracy", last_five(history, ROUNDS)
+        for t in (10, 20, 30):
+            clients = effective(history.weights[t - 10 : t]).mean()
+            yield where, "removal", f"effective clients @ {t}", float(clients)
+        metric, value = noise_seen(fed, history.weights[-10:])
+        yield where, "removal", metric, value
+
+
 def cifar(seed: int) -> Iterator[Row]:
-    """Table 1, Figs. 4 and 6: the paper's 500 images per client; 250 validate, 500 test."""
-    sizes = {"samples": 2_500, "validation": 250, "test": 500}
+    """Table 1, Figs. 4 and 6: the paper's 500 images per client, 500 validate, 500 test."""
+    sizes = {"samples": 2_500, "validation": 500, "test": 500}
     net = cnn((3, 32, 32), kernel=3, hidden=64)
-    yield from images("cifar10", net, sizes, ("FedAvg", "FLDVE", "own loss"), seed)
+    yield from images("cifar10", net, sizes, ("FedAvg", "FLDVE", "removal", "own loss"), seed)
 
 
 # Length
@@ -486,6 +503,14 @@ def image_metrics(results: Results) -> Derived:
             yield scenario, "FLDVE", "ahead of removal", (fldve > removal).double()
 
 
+def removal_metrics(results: Results) -> Derived:
+    """In which seeds fewer than half of the five clients are left, in effect: 1 or 0 each."""
+    for scenario in results.scenarios:
+        for t in (10, 20, 30):
+            left = results.values(f"effective clients @ {t}", "removal", scenario)
+            yield scenario, "removal", f"few clients left @ {t}", (left < 2.5).double()
+
+
 def kind_metrics(results: Results) -> Derived:
     """What FLDVE gains over FedAvg with each fault."""
     for kind in KINDS:
@@ -703,5 +728,6 @@ STUDIES = (
     study("fldve-kinds", kinds, kind_claims(), kind_metrics, kinds_figure),
     study("fldve-mnist", small, image_claims(("removal",)), image_metrics, images_figure),
     study("fldve-mnist-full", full, image_claims(), image_metrics, images_figure),
-    study("fldve-cifar", cifar, image_claims(), image_metrics, images_figure),
+    study("fldve-removal", removed, derived=removal_metrics),
+    study("fldve-cifar", cifar, image_claims(("removal",)), image_metrics, images_figure),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -66,6 +67,15 @@ class Results:
     def look(self) -> Results:
         """The seeds to look at."""
         return self.other if self.confirmed else self
+
+    def with_rows_of(self, other: Results) -> Results:
+        """These rows and those of another study on the same federations, as rows of this study.
+
+        Rows of its seeds only, and of the same half; further metrics are the other study's.
+        """
+        theirs = (other if self.confirmed else other.look).frame
+        frame = pd.concat([self.frame, theirs[theirs.seed.isin(self.seeds)]])
+        return Results(replace(self.study, derived=other.study.derived), frame, self.confirmed)
 
     @property
     def n(self) -> int:
