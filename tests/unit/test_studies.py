@@ -158,6 +158,23 @@ def test_seeds_are_aligned_by_number_and_missing_ones_are_named(place: Path) -> 
         found.interval("AUC @ 10", "bad", "here")
 
 
+def test_rows_of_two_studies_are_paired_by_seed_and_half() -> None:
+    def rival(seed: int):
+        yield "here", "rival", "AUC @ 10", 0.4 + 0.001 * seed
+
+    other = stored(replace(STUDY, name="rival", rows=rival, claims=(), derived=None, seeds=2))
+    alone, whole = store.read(other), store.read(stored())
+    both = alone.with_rows_of(whole)
+    assert (both.study.name, both.confirmed, both.seeds) == ("rival", True, [100, 101, 102, 103])
+    theirs = whole.values("AUC @ 10", "good", "here") - alone.values("AUC @ 10", "rival", "here")
+    assert both.paired("AUC @ 10", "good", "rival", "here").mean == pytest.approx(theirs.mean())
+    assert both.has("ratio", "both", "here")  # derived from the other study's rows
+    looked = alone.look.with_rows_of(whole)
+    assert (looked.confirmed, looked.seeds) == (False, [0, 1])
+    with pytest.raises(ValueError, match=r"missing: \[2\]"):
+        whole.look.with_rows_of(alone).values("AUC @ 10", "rival", "here")
+
+
 def test_every_metric_has_a_range_and_no_interval_leaves_it() -> None:
     assert metrics.span("AUC @ 100") == (0, 1)
     assert metrics.span("repaired") == (0, 1)
