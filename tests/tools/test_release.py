@@ -1,4 +1,4 @@
-"""One version, wherever it is named; its release notes name every chapter, and its site is attached."""
+"""One version wherever it is named; notes that name every chapter, and a site that is attached."""
 
 from __future__ import annotations
 
