@@ -41,7 +41,7 @@ from .worlds.federation import Federation, federation
 from .worlds.partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
 from .worlds.scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "Cost",

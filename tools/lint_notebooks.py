@@ -3,7 +3,8 @@
     python tools/lint_notebooks.py
 
 Here: the form of a chapter, which is canonical text, outputs in step, short cells, described
-figures and images. In a file of its own: typed results and unchecked claims (`lint_claims.py`).
+figures and images. In files of their own: typed results and unchecked claims (`lint_claims.py`),
+length (`lint_length.py`), habits of speech (`lint_habits.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from nbformat import NotebookNode
 import chapters
 import glued
 import lint_claims
+import lint_habits
 import lint_length
 import reading
 from lint_prose import tokens
@@ -148,6 +150,7 @@ def page_faults(page: Path) -> list[str]:
     """Every fault of a page without code."""
     cells = chapters.read_text(page).cells
     found = [*lint_claims.claim_faults(cells, code=False), *image_faults(cells)]
+    found += lint_habits.complaints(cells)
     return [f"{page.name}: {fault}" for fault in found]
 
 
@@ -156,7 +159,7 @@ def faults(source: Path) -> list[str]:
     text = chapters.read_text(source)
     own = [*code_faults(text.cells), *parameter_faults(text)]
     own += [*lint_claims.claim_faults(text.cells), *image_faults(text.cells)]
-    own += guess_faults(text.cells)
+    own += [*guess_faults(text.cells), *lint_habits.complaints(text.cells)]
     if source.name[0].isdigit():  # an appendix is looked up, not read through
         own += lint_length.complaints(text)
     return [*form_faults(source), *(f"{source.name}: {fault}" for fault in own)]

@@ -1,5 +1,5 @@
 /* A chapter as slides, at most 25: its question, its aims, then for each section one idea with one picture: a figure, a
-   table, an explorer, or a step with its equation. Parts are borrowed from the page and given back, so numbers are the
+   table, an explorer, or a step with its equation; steps without one share a slide. Parts are borrowed from the page and given back, so numbers are the
    page's and explorers work; only a long paragraph is copied, as far as its first sentences. A picture gets all the room
    that its slide has. N shows what the page says beside the picture, for who speaks. Works from disk. */
 document.addEventListener("DOMContentLoaded", () => {
@@ -72,7 +72,7 @@ document.addEventListener("DOMContentLoaded", () => {
         if (kept.length) found.push({ worth, title: heading.cloneNode(true), nodes: kept, notes });
       };
       const texts = parts.filter((part) => part.matches("p"));
-      let step = null, pictures = 0, steps = 0;
+      let step = null, plain = [], pictures = 0, steps = 0;
       if (heading.tagName === "H1") {
         slide(0, null, begin(texts[0]), parts.find((part) => part.matches("figure")));
         for (const text of texts.slice(1)) if (text.querySelector("strong")?.textContent.startsWith("You will")) slide(0, null, text);
@@ -84,11 +84,21 @@ document.addEventListener("DOMContentLoaded", () => {
       }
       const used = new Set(found.flatMap(({ nodes }) => nodes));
       const said = (part) => { const text = near(part, "previousElementSibling"); return !text || used.has(text) ? null : (used.add(text), begin(text)); };
+      const tell = () => { // steps without an equation: two on a slide, or one with its code
+        const left = plain.filter((one) => !used.has(one)), below = left.length === 1 ? left[0].nextElementSibling : null;
+        for (const one of left) used.add(one);
+        slide(1.5 + steps++ / 100, left.find((one) => begin(one) !== one), ...left.map(begin), ...below?.matches(".cell") && !below.querySelector(PICTURE) ? cell(below) : []);
+        plain = [];
+      };
       for (const part of parts) {
         if (used.has(part)) continue;
-        if (part.matches("p") && part.firstElementChild?.matches("strong") && /^Step/.test(words(part))) step = part;
-        else if (part.matches("div.math") && step && !used.has(step)) {
-          slide(3 + steps++ / 10, near(part, "nextElementSibling"), begin(step), part);
+        if (part.matches("p") && part.firstElementChild?.matches("strong") && /^Step/.test(words(part))) {
+          if (step) plain.push(step);
+          if (plain.length > 1) tell();
+          step = part;
+        } else if (step && !used.has(step) && (part.matches("div.math") || part.matches(".cell") && words(step).endsWith(":") && cell(part).some(Boolean))) {
+          tell();
+          slide(1.5 + steps++ / 100, near(part, "nextElementSibling"), begin(step), ...(part.matches("div.math") ? [part] : cell(part)));
           used.add(step);
           step = null;
         } else if (part.matches(".cell") && part.querySelector(".cell_output")?.querySelector(PICTURE)) {
@@ -96,6 +106,8 @@ document.addEventListener("DOMContentLoaded", () => {
           slide(explorer ? 0 : 1 + pictures++, near(part, "nextElementSibling"), said(part), ...cell(part));
         } else if (part.matches("figure, table, .pst-scrollable-table-container")) slide(1 + pictures++, near(part, "nextElementSibling"), said(part), part);
       }
+      if (step) plain.push(step);
+      tell();
       if (!found.some(({ title }) => words(title) === words(heading))) {
         const part = heading.parentElement.querySelector(":scope > section") && !parts.some((one) => one.matches(".cell, div.math"));
         if (!part) slide(4, null, begin(texts[0]), ...after(texts[0]));

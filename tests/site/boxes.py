@@ -1,4 +1,4 @@
-"""Whether every visible box of a page stands inside its column, and every interval on one line."""
+"""Whether every visible box stands in its column, intervals on one line, and numbers in columns."""
 
 from __future__ import annotations
 
@@ -52,8 +52,26 @@ BROKEN = r"""most => {
   }
   return found.slice(0, most);
 }"""
+# Columns of numbers that stand left, and numbers that run into the next column's.
+TABLES = r"""most => {
+  const found = [], style = (e, name) => getComputedStyle(e)[name];
+  const number = e => /^[-+−]?[\d.,]+$/.test(e?.innerText.trim());
+  for (const cell of document.querySelectorAll("article .cell_output tbody td")) {
+    if (!number(cell) || cell.closest(".fedlab-widget, .widget-table")) continue;
+    const before = cell.previousElementSibling, rows = [...cell.closest("tbody").rows];
+    const left = !/right|end/.test(style(cell, "textAlign"));
+    const room = before && parseFloat(style(before, "paddingRight"))
+      + parseFloat(style(cell, "paddingLeft"));
+    if (left && rows.every(row => number(row.cells[cell.cellIndex]))) {
+      found.push(`number stands left in its column: ${cell.innerText}`);
+    }
+    if (before && room < 6) found.push(`number touches its neighbour: ${cell.innerText}`);
+  }
+  return found.slice(0, most);
+}"""
 # the theme's scripts answer a change of width, and containers of a new width are laid out anew
 FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+WAYS = (OUTSIDE, BROKEN, TABLES)
 
 
 def boxes(page: Page) -> list[str]:
@@ -64,6 +82,6 @@ def boxes(page: Page) -> list[str]:
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": HEIGHT})
             page.evaluate(FRAMES)
-            for fault in [*page.evaluate(OUTSIDE, MOST), *page.evaluate(BROKEN, MOST)]:
+            for fault in [one for way in WAYS for one in page.evaluate(way, MOST)]:
                 seen[fault].append(f"{scheme} {width}")
     return [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]

@@ -17,7 +17,7 @@ PROJECTOR = {"width": 1280, "height": 720}
 MARGIN, INK = 6, 0.004  # px at the edges that stay empty; share of a slide that is not paper
 
 # every slide in its turn, by the key of a clicker: what it counts, what leaves it, what it holds
-SLIDES = """async count => {
+SLIDES = """async ([count, steps]) => {
   const stage = document.querySelector("#slides > .bd-article"), found = [];
   const place = () => document.querySelector("#slides > p output").innerText;
   const texts = new Set();
@@ -56,6 +56,7 @@ SLIDES = """async count => {
     if (pictures.length > 1) found.push(`slide ${number} has ${pictures.length} pictures`);
     const text = stage.textContent.trim();
     if (texts.has(text)) found.push(`slide ${number} repeats another one`);
+    steps = steps.filter(step => !said.some(line => line.startsWith(step)));
     texts.add(text);
     code += stage.querySelectorAll(".cell_input").length;
     aims += text.includes("You will be able to");
@@ -66,8 +67,11 @@ SLIDES = """async count => {
   }
   if (parts <= count || drawn < 3) found.push(`${count} slides, ${parts} parts, ${drawn} figures`);
   if (!code || aims !== 1) found.push(`${code} slides with code, ${aims} with the chapter's aims`);
+  if (steps.length) found.push(`slides leave out ${steps.join(" ")}`);
   return found;
 }"""
+STEPS = """() => [...document.querySelectorAll("article section > p > strong:first-child")]
+  .map(step => step.textContent).filter(text => /^Step \\d/.test(text))"""
 WHOLE = "() => document.querySelector('article.bd-article').innerText"
 
 
@@ -75,11 +79,12 @@ def slides(page: Page) -> list[str]:
     """What is cut, missing or miscounted on the slides of a chapter, and what they leave behind."""
     before, window = page.evaluate(WHOLE), page.viewport_size
     page.set_viewport_size(PROJECTOR)
+    steps = page.evaluate(STEPS)
     page.get_by_role("button", name="Slides").click()
     count = int(page.locator("#slides > p output").inner_text().split()[-1])
     page.keyboard.press("PageDown")
     page.keyboard.press("PageUp")
-    found = page.evaluate(SLIDES, count)
+    found = page.evaluate(SLIDES, [count, steps])
     found += pictures(page, count)
     page.keyboard.press("Escape")
     page.set_viewport_size(window)

@@ -63,6 +63,8 @@ def tools(page, path: Path) -> list[str]:
     found = []
     if not page.locator("div.cell_input button.copybtn").count():
         found.append("no code can be copied")
+    bare = "article :is(h1, h2, h3):not(:has(a.headerlink[href^='#']))"
+    found += [f"no link to the section {text}" for text in page.locator(bare).all_inner_texts()]
     links = page.eval_on_selector_all(
         "a.btn-download-source-button", "all => all.map(a => a.getAttribute('href'))"
     )

@@ -220,3 +220,28 @@ def test_kernel_and_page_see_each_other(opened, name):
             break
         page.wait_for_timeout(100)
     assert [(q, n, v) for q, n, v in now if abs(v - expected[q][n]) >= 1e-6] == []
+
+
+TO_EXPLORER = """() => {
+  const { content } = jupyterapp.shell.currentWidget;
+  const place = content.widgets.findIndex(cell => cell.model.type === "code"
+    && JSON.stringify(cell.model.toJSON().outputs).includes("widget-view+json"));
+  content.scrollToItem(place, "center");
+}"""
+
+
+def test_an_explorer_answers_before_any_cell_has_run(lab, browser):
+    """From what the notebook stores, as soon as its kernel is there."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    page.goto(f"{lab[0]}lab/tree/notebooks/04_cgsv.ipynb?reset")
+    page.get_by_text("| Idle").wait_for(timeout=120_000)
+    page.evaluate(TO_EXPLORER)
+    board = page.locator(".fedlab-widget").first
+    board.get_by_role("button", name="Reveal").click(timeout=60_000)
+    slider = board.locator("input[type=range]:not(.w-guess)").first
+    before = board.locator("data[data-of]").evaluate_all("all => all.map(e => e.value)")
+    slider.press("ArrowLeft")
+    page.wait_for_timeout(300)
+    assert board.locator("data[data-of]").evaluate_all("all => all.map(e => e.value)") != before
+    assert page.get_by_text("Loading widget").count() == 0
+    page.close()

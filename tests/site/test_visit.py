@@ -40,6 +40,10 @@ PLANTED = {
     '<img src="https://example.org/x.png" alt="x">': "another machine: https://example.org/x.png",
     "<script>nothing.here()</script>": "script error: nothing is not defined",
     '<script>console.error("lost")</script>': "console: lost",
+    """<div class="cell_output"><table cellpadding="0"><tbody>
+    <tr><td>0.5</td><td>-2</td></tr></tbody></table></div>""": (
+        "number touches its neighbour: -2 [light 390"
+    ),
     "<p>a $$ formula</p>": "raw formula: $$",
     '<span class="math">y</span>': "3 formulas, 2 of them drawn",
     "<mjx-merror>bad</mjx-merror>": "formula error: bad",
