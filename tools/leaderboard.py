@@ -16,6 +16,7 @@ import json
 import platform
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,14 @@ from fedlab_mini.engine.checkpoint import whole_file
 from fedlab_mini.engine.train import train
 from fedlab_mini.judge import bench, registry
 from fedlab_mini.judge.bench.rounds import recorded, slug
-from fedlab_mini.judge.bench.truth import FOLDER, manifest, owner_of, seeds_of, sha256
+from fedlab_mini.judge.bench.truth import (
+    FOLDER,
+    cells_of,
+    manifest,
+    owner_of,
+    seeds_of,
+    sha256,
+)
 from fedlab_mini.judge.bench.worlds import World
 from fedlab_mini.judge.compare.cell import LOCAL, ROUNDS
 from fedlab_mini.judge.compare.watch import Watch
@@ -41,6 +49,7 @@ CONFIRMED = PLACE / "confirmed.csv"
 FILE = chapters.ROOT / "book" / "bench.txt"
 SHOWN = ("tau", "AUC", "rank gained", "pay gained")
 SEEDS = (*bench.PUBLIC, *bench.HELD_OUT)
+DATED = ("date", "version")  # when a score was entered; it stays, whatever scenarios are added
 # All coalitions of thirty clients cannot be evaluated; orders of a hundred until they settle can,
 # but they take a quarter of an hour.
 MOST_CLIENTS = {
@@ -49,6 +58,7 @@ MOST_CLIENTS = {
     "GTG-Shapley": 30,
 }
 LEFT_OUT = {"lambda-MR", "beta-Shapley", "Shapley, accuracy"}  # nearly the row of another score
+KEYS = ["seed", "scenario", "method", "metric"]
 WORDS = {registry.SIZES: "sizes", registry.UPDATES: "updates", registry.BOTH: "updates, validation"}
 
 
@@ -61,15 +71,20 @@ def rows() -> list[registry.Row]:
     ]
 
 
+def methods() -> dict[str, registry.Method]:
+    """They themselves, by name."""
+    return {row.name: row.method for row in rows() if row.method is not None}
+
+
 def notes() -> dict[str, dict[str, str]]:
     """What each score must see, and how many models it evaluates in a round of eight clients."""
-    methods = {row.name: registry.compared()[row.name] for row in rows()}
     fed, net = bench.WORLDS["sizes"].made(0)
-    watch = Watch(methods, {"": fed.validation})
+    watch = Watch(methods(), {"": fed.validation})
     train(fed, net, watch, rounds=ROUNDS, local=LOCAL, seed=0)
-    counts = {name: watch.evaluations_of(name) / ROUNDS for name in methods}
+    counts = {name: watch.evaluations_of(name) / ROUNDS for name in methods()}
+    today = {"date": date.today().isoformat(), "version": bench.VERSION}
     return {
-        row.name: {"sees": WORDS[frozenset(row.sees)], "cost": _models(counts[row.name])}
+        row.name: {"sees": WORDS[frozenset(row.sees)], "cost": _models(counts[row.name]), **today}
         for row in rows()
     }
 
@@ -81,17 +96,17 @@ def _models(count: float) -> str:
 def enter(names: Iterable[str]) -> None:
     """Let the book's scores watch every scenario; what a file holds already is not done again."""
     torch.set_num_threads(1)
-    said, methods = notes(), registry.compared()
+    said, scoring = notes(), methods()
     files = {row.name: SUBMISSIONS / f"{slug(row.name)}.csv" for row in rows()}
-    known: dict[str, dict] = {
-        name: dict(bench.read_submission(path).scores) if path.is_file() else {}
-        for name, path in files.items()
-    }
+    held = {name: bench.read_submission(path) for name, path in files.items() if path.is_file()}
+    known = {name: dict(held[name].scores) if name in held else {} for name in files}
+    for name, one in held.items():
+        said[name] = said[name] | {note: one.notes[note] for note in DATED if note in one.notes}
     for name in names:
         world = bench.WORLDS[name]
         cells = [(name, seed) for seed in seeds_of(world, SEEDS)]
         missing = {
-            score: methods[score]
+            score: scoring[score]
             for score in files
             if world.clients <= MOST_CLIENTS.get(score, 100) and not set(cells) <= set(known[score])
         }
@@ -116,7 +131,7 @@ def submissions() -> list[bench.Submission]:
 
 def judge(held_out: Path) -> None:
     """Judge all submissions by all truth; what they are worth, and a manifest of all files."""
-    confirming = manifest(PLACE).get("confirming", {})
+    before = manifest(PLACE)
     MANIFEST.unlink(missing_ok=True)  # what is frozen now is the truth from here on
     frozen = bench.Frozen(PLACE / "truth", held_out)
     frame = _kept(bench.judge(submissions(), frozen))
@@ -131,47 +146,62 @@ def judge(held_out: Path) -> None:
         "processor": torch.backends.cpu.get_cpu_capability(),
         "machine": platform.machine(),
         "files": {path.relative_to(PLACE).as_posix(): sha256(path) for path in files},
-        "held out": _hashes(held_out),
-        "confirming": confirming,
-        "rounds": dict(_digests()),
+        "held out": before.get("held out", {}) | _hashes(held_out),
+        "confirming": before.get("confirming", {}),
+        "rounds": dict(_digests(before.get("rounds", {}))),
     }
     _write_manifest(known)
 
 
 def _kept(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """The rows with the stored value where it differs by rounding only: what stands, stays."""
+    """The rows with the stored value where it differs by rounding only: what stands, stays.
+
+    So do the stored rows of scenarios and seeds whose truth is not at hand.
+    """
     if not JUDGED.is_file():
         return frame
-    keys = ["seed", "scenario", "method", "metric"]
-    rows = pandas.MultiIndex.from_frame(frame[keys])
-    before = pandas.read_csv(JUDGED).set_index(keys).value.reindex(rows).to_numpy()
+    cells = set(zip(frame.scenario, frame.seed, strict=True))
+    stored = pandas.read_csv(JUDGED)
+    unjudged = [cell not in cells for cell in zip(stored.scenario, stored.seed, strict=True)]
+    frame = pandas.concat([frame, stored[unjudged]], ignore_index=True)
+    rows = pandas.MultiIndex.from_frame(frame[KEYS])
+    before = stored.set_index(KEYS).value.reindex(rows).to_numpy()
     return frame.assign(value=frame.value.where(~(abs(frame.value - before) < 2e-6), before))
 
 
 def confirm(folder: Path) -> None:
     """Let the book's scores watch seeds that were never seen; only what the sentences are about.
 
-    What is stored of a family is not done again, so that the block is looked at once
+    What is stored of a score in a family is not done again, so that the block is looked at once
     """
     torch.set_num_threads(1)
-    frozen, methods = bench.Frozen(folder), registry.compared()
-    entering = {row.name: methods[row.name] for row in rows()}
-    stored = pandas.read_csv(CONFIRMED) if CONFIRMED.is_file() else pandas.DataFrame()
+    frozen = bench.Frozen(folder)
+    stored = pandas.read_csv(CONFIRMED) if CONFIRMED.is_file() else pandas.DataFrame(columns=KEYS)
     for family in bench_findings.TOLD:
         names = [name for name, world in bench.WORLDS.items() if world.family == family]
-        if not stored.empty and set(names) <= set(stored.scenario):
+        cells = cells_of({name: bench.WORLDS[name] for name in names}, bench.CONFIRMING)
+        there = set(zip(stored.method, stored.scenario, strict=True))
+        entering = {
+            score: method
+            for score, method in methods().items()
+            if bench.WORLDS[names[0]].clients <= MOST_CLIENTS.get(score, 100)
+            and any((score, name) not in there for name in names)
+        }
+        if not entering:
             continue
-        cells = [(name, seed) for name in names for seed in bench.CONFIRMING]
         if lacking := {str(owner_of(name)) for name, seed in cells if not frozen.knows(name, seed)}:
             sys.exit(f"{folder}: no truth of seeds 200-209 of {', '.join(sorted(lacking))}")
         frame = bench.judge(bench.entered(entering, names, bench.CONFIRMING), frozen)
         # Attacks bring their twin, which stands in a family of its own.
         frame = frame[frame.scenario.isin(names)].assign(value=frame.value.round(6))
+        new = zip(frame.method, frame.scenario, strict=True)  # of a later score, not the ceiling
+        frame = frame[[one not in there for one in new]]
         stored = pandas.concat([stored, frame], ignore_index=True)
         with whole_file(CONFIRMED) as part:
             stored.to_csv(part, index=False)
         print(family, flush=True)
-    _write_manifest(manifest(PLACE) | {"confirming": _hashes(folder)})
+    known = {"confirming": {}, **manifest(PLACE)}
+    _write_manifest(known | {"confirming": known["confirming"] | _hashes(folder)})
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -183,11 +213,12 @@ def _write_manifest(known: dict[str, Any]) -> None:
         part.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 
-def _digests() -> Iterable[tuple[str, str]]:
-    """The hash of every recording, public or held out."""
+def _digests(known: dict[str, str]) -> Iterable[tuple[str, str]]:
+    """The hash of every recording, public or held out; what is known is not recorded again."""
     for name, world in bench.WORLDS.items():
         for seed in seeds_of(world, SEEDS):
-            yield f"{name}/{seed}", recorded(world, seed).digest()
+            cell = f"{name}/{seed}"
+            yield cell, known.get(cell) or recorded(world, seed).digest()
 
 
 def page() -> str:

@@ -48,19 +48,23 @@ document.querySelectorAll("table.leaderboard").forEach((table) => {
 
 
 def board(
-    frame: pandas.DataFrame, metric: str = "tau", methods: Iterable[str] | None = None
+    frame: pandas.DataFrame,
+    metric: str = "tau",
+    methods: Iterable[str] | None = None,
+    families: Iterable[str] | None = None,
 ) -> Table:
     """A measure of scores (rows) in families (columns): mean, interval and shared place.
 
     frame    from ``bench.judge`` or ``bench.judged``; scores that are not told apart share a place
     methods  those to show, in this order; None: all. Places are among all
-    raises   ValueError for a metric or a method that it lacks
+    families  those to show; None: all that the measure has
+    raises   ValueError for a metric, a method or a family that it lacks
     """
-    rows, families = _rows(frame, metric)
+    rows, known = _rows(frame, metric)
+    shown = [checks.choice("families", name, tuple(known)) for name in families or known]
     picked = [checks.choice("methods", name, tuple(rows)) for name in methods or rows]
     cells = {
-        method: {family: _text(rows[method].get(family)) for family in families}
-        for method in picked
+        method: {family: _text(rows[method].get(family)) for family in shown} for method in picked
     }
     caption = f"{metric}: {MEANING[metric]}; mean [95 % interval] over seeds (shared place)."
     return table(cells, rows="score", caption=caption)
@@ -91,7 +95,7 @@ def picture(frame: pandas.DataFrame, metric: str = "tau", family: str | None = N
 
 def page(frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title: str) -> str:
     """A page that opens from disk: a sortable table a measure, scores that share the first place
-    in one colour; notes {score: {"sees": ..., "cost": ...}}."""
+    in one colour; notes {score: {"sees", "cost", "date", "version": words}}."""
     parts = "\n".join(fragment(frame, notes, metric) for metric in metrics)
     style = (
         "body{font-family:sans-serif;margin:1.5rem;max-width:120rem;color-scheme:light dark}"
@@ -109,11 +113,11 @@ def page(frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title:
 def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
     """One measure as a table of HTML, for a page that has the script."""
     rows, families = _rows(frame, metric)
-    columns = ["score", "must see", *families]
+    columns = ["score", "must see", "entered", *families]
     heads = "".join(
         f'<th scope="col"><button type="button">{html.escape(column)}</button></th>'
-        if column != "must see"
-        else '<th scope="col">must see</th>'
+        if column not in ("must see", "entered")
+        else f'<th scope="col">{column}</th>'
         for column in columns
     )
     body = "\n".join(_html_row(method, rows[method], families, notes) for method in rows)
@@ -152,9 +156,11 @@ def _html_row(method: str, own: Mapping[str, Standing], families: list[str], not
     name = html.escape(method)
     said = notes.get(method, {})
     cost = f"<small>{html.escape(said['cost'])}</small>" if "cost" in said else ""
+    version = f"<small>version {html.escape(said['version'])}</small>" if "version" in said else ""
     cells = [
         f'<th scope="row" data-value="{name}">{name}{cost}</th>',
         f"<td>{html.escape(said.get('sees', ''))}</td>",
+        f"<td>{html.escape(said.get('date', ''))}{version}</td>",
     ]
     for family in families:
         standing = own.get(family)

@@ -158,6 +158,10 @@ def test_a_judgement_stays_where_only_its_rounding_differs(tmp_path, monkeypatch
     frame[:2].to_csv(leaderboard.JUDGED, index=False)
     anew = frame.assign(value=[0.1 + 1e-6, 0.2 + 1e-3, 0.3])
     assert leaderboard._kept(anew).value.tolist() == [0.1, 0.2 + 1e-3, 0.3]
+    # What was judged by a truth that is not at hand now stays whole.
+    elsewhere = frame.assign(scenario="MNIST: wrong labels")
+    elsewhere.to_csv(leaderboard.JUDGED, index=False)
+    assert leaderboard._kept(anew).equals(pandas.concat([anew, elsewhere], ignore_index=True))
 
 
 def test_a_block_of_seeds_is_read_from_its_file():
@@ -177,8 +181,11 @@ def test_a_board_shows_the_scores_that_are_asked_for_and_a_picture_one_family():
     assert [line.split("  ")[0] for line in shown[1:4]] == chosen
     for line in shown[1:4]:  # places are among all scores, whichever are shown
         assert line.split() == lines[line.split("  ")[0]].split()
-    with pytest.raises(ValueError, match="methods: expected"):
-        show.board(fresh, "tau", ["unheard"])
+    narrow = str(show.board(fresh, "tau", chosen, ["skew", "dirt"])).splitlines()
+    assert narrow[0].split() == ["score", "skew", "dirt"]
+    for said, asked in (("methods", {"methods": ["unheard"]}), ("families", {"families": ["no"]})):
+        with pytest.raises(ValueError, match=f"{said}: expected"):
+            show.board(fresh, "tau", **asked)
     drawn = show.picture(fresh, "AUC", "few samples").axes[0]
     assert drawn.get_xlabel() == "AUC, few samples"
     assert len(drawn.get_yticklabels()) == len(leaderboard.rows())
@@ -197,8 +204,9 @@ def test_every_score_was_tried_on_seeds_that_nobody_had_seen():
     assert there >= {
         (scenario, seed, score)
         for scenario in told
-        for seed in bench.CONFIRMING
+        for seed in truth.seeds_of(bench.WORLDS[scenario], bench.CONFIRMING)
         for score in scores
+        if bench.WORLDS[scenario].clients <= leaderboard.MOST_CLIENTS.get(score, 100)
     }
     seen = set(bench.judged((*bench.PUBLIC, *bench.HELD_OUT)).seed)
     assert not seen & set(bench.CONFIRMING)

@@ -28,7 +28,14 @@ from .truth import HELD_OUT, PUBLIC, seeds_of
 from .worlds import TWIN, WORLDS
 
 COLUMNS = ("scenario", "seed", "client", "score")
-NOTES = ("name", "sees", "cost", "source", "date")  # what the lines above the table may say
+NOTES = (
+    "name",
+    "sees",
+    "cost",
+    "source",
+    "date",
+    "version",
+)  # what the lines above the table may say
 LONGEST, LARGEST = 60, 2**25  # letters of a note, bytes of a file
 Scores = Mapping[tuple[str, int], Tensor]
 
@@ -41,7 +48,8 @@ class Refused(ValueError):
 class Submission:
     """Scores [K] of worlds and seeds, higher for a larger contribution, and what is said of them.
 
-    scores  {(scenario, seed): [K]}; notes: name, sees, cost, source, date, as far as given
+    scores  {(scenario, seed): [K]}; notes: name, sees, cost, source, date,
+             version (of the bench, when the score was entered), as far as given
     """
 
     scores: Scores
