@@ -103,9 +103,10 @@ def halves(item: Item) -> tuple[Results, Results]:
     """The rows that judge an item: those that confirm, of both studies or of neither."""
     own = _read(item.study)
     rival = _read(item.rival_study or item.study)
-    if own.seeds != rival.seeds:
-        own, rival = own.look, rival.look
-    return own, rival
+    if own.seeds == rival.seeds:
+        return own, rival
+    shared = set(own.look.seeds) & set(rival.look.seeds)
+    return own.look.only(shared), rival.look.only(shared)
 
 
 @cache

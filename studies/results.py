@@ -6,7 +6,7 @@ Above: store, telling. Below: study, metrics.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -68,13 +68,17 @@ class Results:
         """The seeds to look at."""
         return self.other if self.confirmed else self
 
+    def only(self, seeds: Collection[int]) -> Results:
+        """The rows of some seeds."""
+        return Results(self.study, self.frame[self.frame.seed.isin(seeds)], self.confirmed)
+
     def with_rows_of(self, other: Results) -> Results:
         """These rows and those of another study on the same federations, as rows of this study.
 
         Rows of its seeds only, and of the same half; further metrics are the other study's.
         """
-        theirs = (other if self.confirmed else other.look).frame
-        frame = pd.concat([self.frame, theirs[theirs.seed.isin(self.seeds)]])
+        theirs = (other if self.confirmed else other.look).only(self.seeds)
+        frame = pd.concat([self.frame, theirs.frame])
         return Results(replace(self.study, derived=other.study.derived), frame, self.confirmed)
 
     @property

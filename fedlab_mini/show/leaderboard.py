@@ -57,7 +57,7 @@ def board(
 
     frame    from ``bench.judge`` or ``bench.judged``; scores that are not told apart share a place
     methods  those to show, in this order; None: all. Places are among all
-    families  those to show; None: all that the measure has
+    families those to show; None: all that the measure has
     raises   ValueError for a metric, a method or a family that it lacks
     """
     rows, known = _rows(frame, metric)

@@ -166,6 +166,24 @@ def test_two_studies_are_compared_seed_by_seed() -> None:
     assert ledger.judge(each).interval.mean == pytest.approx(float(by_hand.mean()))
 
 
+def test_two_studies_of_other_seeds_are_compared_on_those_that_they_share(monkeypatch) -> None:
+    each = next(i for i in items.items() if i.rival_study)
+    read = ledger._read
+
+    def fewer(name: str):
+        whole = read(name)
+        if name != each.study:
+            return whole
+        few = whole.only(whole.seeds[1:])
+        few.other = whole.look.only(whole.look.seeds[:2])
+        return few
+
+    monkeypatch.setattr(ledger, "_read", fewer)
+    own, rival = ledger.halves(each)
+    assert own.seeds == rival.seeds == read(each.study).look.seeds[:2]
+    assert ledger.judge(each).standing == ledger.SEEN
+
+
 def test_counts_are_those_of_the_entries(found: list[ledger.Entry]) -> None:
     counts = ledger.counted(found)
     assert sum(own["all"] for own in counts.values()) == len(found)
