@@ -28,14 +28,8 @@ from .truth import HELD_OUT, PUBLIC, seeds_of
 from .worlds import TWIN, WORLDS
 
 COLUMNS = ("scenario", "seed", "client", "score")
-NOTES = (
-    "name",
-    "sees",
-    "cost",
-    "source",
-    "date",
-    "version",
-)  # what the lines above the table may say
+# What the lines above the table may say; the version is the bench's when the score was entered.
+NOTES = ("name", "sees", "cost", "source", "date", "version")
 LONGEST, LARGEST = 60, 2**25  # letters of a note, bytes of a file
 Scores = Mapping[tuple[str, int], Tensor]
 
@@ -48,8 +42,7 @@ class Refused(ValueError):
 class Submission:
     """Scores [K] of worlds and seeds, higher for a larger contribution, and what is said of them.
 
-    scores  {(scenario, seed): [K]}; notes: name, sees, cost, source, date,
-             version (of the bench, when the score was entered), as far as given
+    scores  {(scenario, seed): [K]}      notes  {one of NOTES: words}, as far as given
     """
 
     scores: Scores
