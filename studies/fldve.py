@@ -175,9 +175,8 @@ def images(
     for (scenario, method), fed in cases.items():
         rule = RULES[method](fed)
         history = train(fed, net, rule, rounds=ROUNDS, local=LOCAL, seed=seed)
-        for t in CURVE:
-            yield scenario, method, f"accuracy @ {t}", float(history.accuracy[t])
-        yield scenario, method, "accuracy", last_five(history, ROUNDS)
+        for metric, value in accuracies(history):
+            yield scenario, method, metric, value
         samples, labels = fed.test
         with torch.no_grad():  # in parts: convolutions of all images at once need much memory
             parts = [net.forward(history.theta, part).argmax(1) for part in samples.split(250)]
@@ -191,6 +190,13 @@ def images(
             yield scenario, method, metric, value
 
 
+def accuracies(history: History) -> Iterator[tuple[str, float]]:
+    """Test accuracy on the way, and the mean of the last five rounds."""
+    for t in CURVE:
+        yield f"accuracy @ {t}", float(history.accuracy[t])
+    yield "accuracy", last_five(history, ROUNDS)
+
+
 def small(seed: int) -> Iterator[Row]:
     """Table 1, Figs. 3 and 5, with 250 images per client, so that removal runs, too."""
     sizes = {"samples": 1_250, "validation": 250, "test": 1_000}
@@ -200,24 +206,22 @@ def small(seed: int) -> Iterator[Row]:
 
 def full(seed: int) -> Iterator[Row]:
     """Table 1, Figs. 3 and 5: 2,000 images per client, 2,000 validate, 2,000 test."""
-    sizes = {"samples": 10_000, "validation": 2_000, "test": 2_000}
-    yield from images("mnist", cnn(channels=(4, 8)), sizes, ("FedAvg", "FLDVE", "own loss"), seed)
+    yield from images("mnist", cnn(channels=(4, 8)), SIZES, ("FedAvg", "FLDVE", "own loss"), seed)
 
 
 def removed(seed: int) -> Iterator[Row]:
     """Table 1, removal alone: the federations and the start are those of ``full``."""
+    data, net = load("mnist"), cnn(channels=(4, 8))
     for number in SETS:
-        fed = noisy_digits(load("mnist"), number, **SIZES, seed=seed)
-        net, where = cnn(channels=(4, 8)), f"set {number}"
+        fed = noisy_digits(data, number, **SIZES, seed=seed)
         history = train(fed, net, DVRLRemoval(), rounds=ROUNDS, local=LOCAL, seed=seed)
-        for t in CURVE:
-            yield where, "removal", f"accuracy @ {t}", float(history.accuracy[t])
-        yield where, "removal", "accuracy", last_five(history, ROUNDS)
-        for t in (10, 20, 30):
-            clients = effective(history.weights[t - 10 : t]).mean()
-            yield where, "removal", f"effective clients @ {t}", float(clients)
-        metric, value = noise_seen(fed, history.weights[-10:])
-        yield where, "removal", metric, value
+        left = {
+            f"effective clients @ {t}": float(effective(history.weights[t - 10 : t]).mean())
+            for t in (10, 20, 30)
+        }
+        noise = noise_seen(fed, history.weights[-10:])
+        for metric, value in [*accuracies(history), *left.items(), noise]:
+            yield f"set {number}", "removal", metric, value
 
 
 def cifar(seed: int) -> Iterator[Row]:
