@@ -16,6 +16,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+
+import fedlab_mini as fm
+
+pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
+
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -23,11 +28,6 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
-
-import fedlab_mini as fm
-
-pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
-
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from nodes import LOCAL, NODE, SIZES, Grid, Spy, changed, identity, over_nodes
 

@@ -29,14 +29,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from helpers import with_all_cases
 
 import chapters
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedlab_mini.flower import certificates, fleet, keys
 from fedlab_mini.flower.__main__ import main

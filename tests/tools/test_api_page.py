@@ -3,12 +3,9 @@
 import doctest
 import importlib
 import re
-import subprocess
-import sys
 
 import pytest
 import torch
-import yaml
 
 import chapters
 import docstrings
@@ -33,40 +30,6 @@ def test_every_public_name_is_on_the_page_with_an_example():
     assert not without, f"book/examples.txt: add ## NAME and a few lines of >>> for {without}"
     assert not strange, f"book/examples.txt: the page does not list {strange}"
     assert all(re.search(rf"\b{name}\b", text) for name, text in EXAMPLES.items())
-
-
-WITHOUT_EXTRAS = """
-import importlib, sys
-from importlib.metadata import packages_distributions
-from sphinx.ext.autodoc.mock import mock
-
-extras, mocked, pages = (set(words.split(",")) for words in sys.argv[1:])
-lacking = {module for module, names in packages_distributions().items() if set(names) <= extras}
-
-class Nothing:
-    def find_spec(self, name, *_):
-        if name.partition(".")[0] in lacking:
-            raise ModuleNotFoundError(f"No module named {name!r}")
-
-sys.meta_path.insert(0, Nothing())
-with mock(sorted(mocked)):
-    for page in sorted(pages):
-        importlib.import_module(page)
-"""
-
-
-def test_the_page_is_made_without_the_extras():
-    pinned = (chapters.ROOT / "requirements-flower.txt").read_text(encoding="utf-8")
-    extras = re.findall(r"(?m)^([\w.-]+)==", pinned)
-    settings = yaml.safe_load((chapters.ROOT / "_config.yml").read_text(encoding="utf-8"))
-    mocked = settings["sphinx"]["config"]["autodoc_mock_imports"]
-    pages = re.findall(r"auto\w+:: (fedlab_mini\.flower(?:\.[a-z]\w*(?=\.))?)", PAGE)
-    assert {"flwr", "cryptography"} <= set(extras)
-    assert "fedlab_mini.flower.ledger" in pages
-    words = [",".join(names) for names in (extras, mocked, pages)]
-    command = [sys.executable, "-c", WITHOUT_EXTRAS, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert not done.returncode, done.stderr
 
 
 def wrong(name: str, text: str) -> str:
