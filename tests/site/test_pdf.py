@@ -158,9 +158,18 @@ EMPTY = """() => [...document.querySelectorAll(".cell_input")].filter(frame =>
   .map(frame => frame.innerText.slice(0, 60))"""
 
 
+# What unfolds for paper is printed at once: were it to fade in, ink would hardly show.
+FAINT = """() => [...document.querySelectorAll("article :is(p, pre, td, img)")].filter(part => {
+  let ink = 1;
+  for (let box = part; box; box = box.parentElement) ink *= getComputedStyle(box).opacity;
+  return ink < 0.5 && part.getBoundingClientRect().height > 0;
+}).map(part => part.outerHTML.slice(0, 90))"""
+
+
 def test_pages_are_not_left_half_empty_and_hold_no_empty_frame(site, browser):
     with pdf.opened(browser, site / "notebooks" / f"{STEMS[5]}.html") as tab:
         pdf.prepared(tab)
+        assert tab.evaluate(FAINT) == []
         assert tab.evaluate(WHOLE) == []
         assert tab.evaluate(EMPTY) == []
 
