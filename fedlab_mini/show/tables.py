@@ -44,7 +44,7 @@ class Table:
 
     def _html_row(self, place: int) -> str:
         name, *cells = self.rows[place]
-        html_cells = [f'<th scope="row">{html.escape(name)}</th>']
+        html_cells = [f'<th scope="row"{self._side(-1)}>{html.escape(name)}</th>']
         for column, cell in enumerate(cells):
             escaped = html.escape(cell)
             is_best = (place, column) in self.best

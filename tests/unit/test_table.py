@@ -26,6 +26,8 @@ def test_a_table_has_heads_a_caption_and_its_best_in_bold():
     lines = page.findall("tbody/tr")
     assert [line.find("th").text for line in lines] == ["a < b", "CGSV", "none"]
     assert {line.find("th").get("scope") for line in lines} == {"row"}
+    sides = [[cell.get("style").split()[-1] for cell in line] for line in lines]
+    assert sides == [["left", "right", "right", "right", "left"]] * 3  # JupyterLab's own is right
     cells = [["".join(cell.itertext()) for cell in line.findall("td")] for line in lines]
     assert cells[0] == ["0.90 [0.80, 1.00]", "0.12", "7", "yes"]
     assert cells[1] == ["0.50 [0.40, 0.60]", "0.05", "12", "no"]
