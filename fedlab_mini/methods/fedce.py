@@ -19,7 +19,8 @@ from .neighbours import ROUNDING, RoundScore
 class FedCE(RoundScore):
     """Contribution from the direction of an update and from the error of the model without it.
 
-    Coefficients lambda of a round's clients have sum 1 and start equal. With them, each round,
+    Coefficients lambda start equal and have sum 1; a round's clients share out anew what they hold
+    together, so that a small round makes nobody large. With lambda scaled to sum 1 among them,
 
         direction  g_k = 1 - mean of cos(delta_k, R_k) over the client's rounds,
                    R_k = sum_{j != k} lambda_j delta_j
@@ -33,8 +34,8 @@ class FedCE(RoundScore):
     scores [K]  lambda; 0 for clients never seen
     Departures: the paper's clients judge the model without them on samples of their own, which a
     server does not see: here the server's serve all. The paper's lambda is the aggregation weight;
-    here federated averaging goes on and is watched. Who joins late starts at the mean of the
-    round's others; coefficients have sum 1 after the floor as well.
+    here federated averaging goes on and is watched. The paper's clients are in every round: the
+    share that a round deals out is ours; coefficients have sum 1 after the floor as well.
     Cost        m evaluations a round
     source      [Jiang et al. 2023], and its authors' code in NVFLARE
     """
@@ -54,19 +55,20 @@ class FedCE(RoundScore):
     def start(self, server) -> None:
         """Called once before the first round; forgets everything."""
         super().start(server)
-        self.coefficients = torch.zeros(server.clients, dtype=torch.float64)
+        self.coefficients = torch.full((server.clients,), 1 / server.clients, dtype=torch.float64)
         self.cosines = torch.zeros(server.clients, dtype=torch.float64)  # sums over rounds
         self.errors = torch.ones(server.clients, dtype=torch.float64)  # sums, and 1 for no round
 
     @property
     def scores(self) -> Tensor:
         """The coefficients of the clients, [K]."""
-        return self.coefficients
+        return self.coefficients * (self.seen > 0)
 
     def score(self, round: Round) -> Tensor:
         """The new coefficients of the round's clients, [m]."""
         clients, updates = round.clients, round.updates.double().cpu()
-        _, rest = self._without(updates, self._old(clients))
+        old = self.coefficients[clients]
+        _, rest = self._without(updates, old / old.sum())
         self.cosines[clients] += torch.cosine_similarity(updates, rest, dim=1)
         rounds = self.seen[clients] + 1
         direction = self._scaled(1 - self.cosines[clients] / rounds)
@@ -76,14 +78,9 @@ class FedCE(RoundScore):
         new = new / new.sum()
         others, rest = self._without(updates, new)
         self.errors[clients] += self._error(round, rest / others)
-        self.coefficients[clients] = new
-        return new
-
-    def _old(self, clients: Tensor) -> Tensor:
-        """The coefficients of before, scaled to sum 1; a new client gets the others' mean."""
-        old, known = self.coefficients[clients], self.seen[clients] > 0
-        old[~known] = old[known].mean() if known.any() else 1.0
-        return old / old.sum()
+        absent = self.coefficients.sum() - old.sum()
+        self.coefficients[clients] = new * (1 - absent)
+        return self.coefficients[clients]
 
     @staticmethod
     def _without(updates: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:

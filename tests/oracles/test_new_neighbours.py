@@ -182,17 +182,16 @@ def fedce(
 ) -> dict[int, float]:
     """The authors' assembler and learner, site by site; round 0 counts with an error of 1.
 
-    Theirs has every site in every round; who is new, and sums of coefficients, are our rule.
+    Theirs has every site in every round; that a round's sites share what they held is our rule.
     """
     cosines: dict[int, list[float]] = {}
     errors: dict[int, list[float]] = {}
-    coefficient: dict[int, float] = {}
+    coefficient = dict.fromkeys(range(K), 1 / K)
     for this in rounds:
         sites, theta = this.clients.tolist(), this.theta.numpy()
         delta = dict(zip(sites, this.updates.numpy(), strict=True))
-        known = [coefficient[k] for k in sites if k in coefficient]
-        old = {k: coefficient.get(k, np.mean(known) if known else 1.0) for k in sites}
-        old = {k: old[k] / sum(old.values()) for k in sites}
+        held = sum(coefficient[k] for k in sites)
+        old = {k: coefficient[k] / held for k in sites}
         consensus = sum(old[k] * delta[k] for k in sites)
         for k in sites:
             minus = consensus - old[k] * delta[k]
@@ -209,7 +208,7 @@ def fedce(
         for k in sites:
             minus_model = (after_it - new[k] * (theta + delta[k])) / (1 - new[k])
             errors[k].append(error(minus_model))
-        coefficient |= new
+        coefficient |= {k: new[k] * held for k in sites}
     return coefficient
 
 
@@ -227,7 +226,16 @@ def test_fedce_is_its_authors_loop(rounds: list[Round], mix: str, metric: str) -
     np.testing.assert_allclose(scores.numpy(), wanted, rtol=0, atol=1e-12)
     assert np.ptp(wanted) > 0.01
     assert rule.evaluations == sum(len(this.clients) for this in rounds)
-    assert float(scores[rounds[-1].clients].sum()) == pytest.approx(1)
+    assert float(scores.sum()) == pytest.approx(1)
+
+
+def test_fedce_does_not_measure_how_many_were_in_the_last_round() -> None:
+    """Clients that send the same are worth the same, whoever was seen last, and with how many."""
+    rounds = []
+    for t, ids in enumerate([tuple(range(K)), (0, 1), (2, 3, 4), (5,)], 1):
+        update = ROUNDS[0].updates[:1].expand(len(ids), -1).clone()
+        rounds.append(replace(a_round(t, ids), updates=update))
+    torch.testing.assert_close(after(fm.FedCE(), rounds), torch.full((K,), 1 / K).double())
 
 
 def test_fedce_where_updates_agree_or_point_nowhere() -> None:
@@ -243,11 +251,12 @@ def test_fedce_knows_late_clients_and_lonely_ones() -> None:
     rule = fm.FedCE()
     scores = after(rule, [a_round(1, (0, 1, 2))])
     assert (scores[3:] == 0).all()
-    assert (scores[:3] > 0.1).all()
+    held = float(scores[2]) + 1 / K  # who joins brings an equal share
+    assert float(scores[:3].sum()) == pytest.approx(3 / K)
     rule.aggregate(a_round(2, (2, 4)))
-    assert float(rule.scores[[2, 4]].sum()) == pytest.approx(1)
+    assert float(rule.scores[[2, 4]].sum()) == pytest.approx(held)
     rule.aggregate(a_round(3, (5,)))
-    assert float(rule.scores[5]) == 1
+    assert float(rule.scores[5]) == pytest.approx(1 / K)
     assert torch.isfinite(rule.scores).all()
 
 
