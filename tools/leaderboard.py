@@ -240,7 +240,7 @@ def scenarios() -> str:
     for name, world in bench.WORLDS.items():
         lines.append(
             f"| {name} | {world.family} | {world.clients} | {_truth_in_words(name, world)} "
-            f"| {world.seeds} + {world.seeds} |"
+            f"| 3 times {world.seeds} |"
         )
     return "\n".join(lines)
 

@@ -23,6 +23,7 @@ from ..methods.fedce import FedCE
 from ..methods.fedif import FedIF
 from ..methods.gtg import GTGShapley
 from ..methods.neighbours import (
+    CappedTaylor,
     ClassCosine,
     RoundValue,
     ShapleyFL,
@@ -105,6 +106,7 @@ COMPARED = (
     _value("S-FedAvg's relevance", shapley.exact, metric="accuracy", memory=0.75),
     Row("first order", Taylor(1)),
     Row("second order", Taylor(2)),
+    Row("second order, capped", CappedTaylor(2)),
     Row("CGSV", CGSV(), UPDATES, Look("#CC79A7", "P")),
     Row("class cosine", ClassCosine(), UPDATES),
     Row("trust cosine", TrustCosine()),

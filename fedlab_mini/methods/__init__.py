@@ -14,6 +14,7 @@ from .fedif import FedIF
 from .gtg import GTGShapley
 from .label_standardisation import LabelStandardisation
 from .neighbours import (
+    CappedTaylor,
     ClassCosine,
     RoundScore,
     RoundValue,
@@ -30,6 +31,7 @@ __all__ = [
     "CGSV",
     "FLDVE",
     "FRCCE",
+    "CappedTaylor",
     "ClassCosine",
     "DVRLRemoval",
     "FedAvg",

@@ -48,19 +48,23 @@ document.querySelectorAll("table.leaderboard").forEach((table) => {
 
 
 def board(
-    frame: pandas.DataFrame, metric: str = "tau", methods: Iterable[str] | None = None
+    frame: pandas.DataFrame,
+    metric: str = "tau",
+    methods: Iterable[str] | None = None,
+    families: Iterable[str] | None = None,
 ) -> Table:
     """A measure of scores (rows) in families (columns): mean, interval and shared place.
 
     frame    from ``bench.judge`` or ``bench.judged``; scores that are not told apart share a place
     methods  those to show, in this order; None: all. Places are among all
-    raises   ValueError for a metric or a method that it lacks
+    families  those to show; None: all that the measure has
+    raises   ValueError for a metric, a method or a family that it lacks
     """
-    rows, families = _rows(frame, metric)
+    rows, known = _rows(frame, metric)
+    shown = [checks.choice("families", name, tuple(known)) for name in families or known]
     picked = [checks.choice("methods", name, tuple(rows)) for name in methods or rows]
     cells = {
-        method: {family: _text(rows[method].get(family)) for family in families}
-        for method in picked
+        method: {family: _text(rows[method].get(family)) for family in shown} for method in picked
     }
     caption = f"{metric}: {MEANING[metric]}; mean [95 % interval] over seeds (shared place)."
     return table(cells, rows="score", caption=caption)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -83,6 +85,37 @@ def test_taylor_comes_near_the_silent_game_where_steps_are_short() -> None:
     assert second < first
     assert first_near < 0.02 * first
     assert second_near < 0.01 * second  # ReLUs have kinks
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_capped_is_the_closed_form_of_updates_no_longer_than_the_median(order: int) -> None:
+    times = torch.tensor([[1.0], [3], [0.5], [2], [1]]).double()
+    this = replace(a_round(), updates=times * a_round().updates)
+    rows = [float(row.norm()) for row in this.updates]
+    longest = sorted(rows)[(len(rows) - 1) // 2]
+    factors = torch.tensor([min(1.0, longest / length) for length in rows]).double()
+    cut = factors[:, None] * this.updates
+    g = tables.gradient(this, SERVER)
+    H = torch.stack([tables.hessian_product(this, SERVER, e) for e in torch.eye(NET.P).double()])
+    H = (H + H.T) / 2 if order == 2 else torch.zeros_like(H)
+    game = fm.quadratic(cut, shares(this), g, H)
+    found = after(fm.CappedTaylor(order), this)
+    torch.testing.assert_close(found, game.shapley)
+    uncut = after(fm.Taylor(order), this)
+    assert (found - uncut).abs().max() > 0.02 * uncut.abs().max()
+
+
+def test_a_multiplied_update_is_cut_and_zeros_earn_nothing() -> None:
+    this = a_round()
+    longest = this.updates.norm(dim=1).argmax()  # one that is cut as it is
+    factors = torch.ones(len(this.updates), 1).double()
+    factors[longest] = 4
+    louder = replace(this, updates=factors * this.updates)
+    torch.testing.assert_close(after(fm.CappedTaylor(), louder), after(fm.CappedTaylor(), this))
+    assert not after(fm.CappedTaylor(), replace(this, updates=0 * this.updates)).any()
+    mostly = this.updates.clone()
+    mostly[0] = 0
+    assert torch.isfinite(after(fm.CappedTaylor(), replace(this, updates=mostly))).all()
 
 
 @pytest.mark.parametrize("absent", ["left out", "silent"])

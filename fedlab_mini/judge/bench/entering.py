@@ -38,8 +38,8 @@ def entered(
     raises   ValueError for a scenario that is none and seeds of none, or what a method raises
     """
     worlds = chosen(scenarios)
-    if any(world.truth is None for world in worlds.values()):
-        worlds.setdefault(TWIN, WORLDS[TWIN])
+    for world in [world for world in worlds.values() if world.truth is None]:
+        worlds.setdefault(world.beside, WORLDS[world.beside])
     cells = cells_of(worlds, seeds)
     found: dict[str, dict[tuple[str, int], torch.Tensor]] = {name: {} for name in methods}
     for name, seed in progress.bar(cells, "scenarios"):

@@ -17,7 +17,7 @@ from ..evidence import Interval, interval, paired
 from ..metrics import detection_auc, kendall
 from .submission import Submission
 from .truth import Frozen, folder, owner_of
-from .worlds import ATTACKER, TWIN, WORLDS
+from .worlds import ATTACKER, WORLDS
 
 if TYPE_CHECKING:
     import pandas
@@ -60,7 +60,7 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
             if (scenario, seed) in one.scores:
                 mine = one.scores[scenario, seed].double()
                 measured = (
-                    attacked(mine, one.scores[TWIN, seed].double())
+                    attacked(mine, one.scores[WORLDS[scenario].beside, seed].double())
                     if values is None
                     else against(mine, values, bad)
                 )

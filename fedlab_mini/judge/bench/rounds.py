@@ -20,7 +20,7 @@ from ...engine.rounds import Round, Server
 from ...engine.train import train
 from ...methods.fedavg import FedAvg
 from ...worlds.federation import Samples
-from ..compare.cell import LOCAL, ROUNDS
+from ..compare.cell import ROUNDS
 from .worlds import World
 
 # No two purposes share a training: each has its own seed of every three.
@@ -104,7 +104,7 @@ def recorded(world: World, seed: int) -> Recorded:
     fed, net = world.made(seed)
     recorder = Recorder(per_round=world.per_round)
     with one_thread():
-        train(fed, net, recorder, rounds=ROUNDS, local=LOCAL, seed=luck(seed, RECORDED))
+        train(fed, net, recorder, rounds=ROUNDS, local=world.local, seed=luck(seed, RECORDED))
     records = recorder.records
     return Recorded(records, net, fed.validation, fed.clients)
 

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ...engine.checkpoint import whole_file
 from .truth import HELD_OUT, PUBLIC, seeds_of
-from .worlds import TWIN, WORLDS
+from .worlds import WORLDS
 
 COLUMNS = ("scenario", "seed", "client", "score")
 # What the lines above the table may say; the version is the bench's when the score was entered.
@@ -197,5 +197,6 @@ def _check_whole(file: Path, found: Mapping[tuple[str, int], Mapping[int, float]
             raise Refused(f"{file}: {scenario}: no scores for the seeds {missing}")
         if missing := sorted(set(range(world.clients)) - set(row)):
             raise Refused(f"{file}: {scenario}, seed {seed}: no scores of the clients {missing}")
-        if world.truth is None and (TWIN, seed) not in found:
-            raise Refused(f"{file}: {scenario} is judged beside {TWIN}, which has no scores")
+        if world.truth is None and (world.beside, seed) not in found:
+            words = f"{scenario} is judged beside {world.beside}, which has no scores"
+            raise Refused(f"{file}: {words}")

@@ -13,12 +13,14 @@ import torch
 from torch import Generator, Tensor
 
 from ... import checks
-from ...engine.model import Model
+from ...engine.local import LocalSGD
+from ...engine.model import Model, cnn
 from ...worlds.attacks import UpdateAttack, free_ride, replay, scale, sign_flip
 from ...worlds.corrupt import flip_labels
 from ...worlds.data import load
 from ...worlds.federation import Federation, federation
 from ...worlds.partition import LabelSplit, Split, dirichlet_labels
+from ..compare.cell import LOCAL
 from ..compare.scenarios import (
     CLIENTS,
     LEVELS,
@@ -100,21 +102,25 @@ class World:
     make       (data, seed) -> federation and model
     family     the column of the leaderboard in which it counts
     truth      the name of the world whose retraining judges it; empty: its own; None: none does
+    beside     of a world without truth: the one where its attacker is honest
     per_round  how many clients take part in a round; None: all
     sampled    orders of clients that estimate its truth; 0: all coalitions are retrained
     seeds      how many seeds it has, of those that are public and of those held out
     clients    how many there are
+    local      what a client does in a round
     bad        seed -> ids of the clients known to be of less use, or None
     """
 
     make: Scenario
     family: str
     truth: str | None = ""
+    beside: str = TWIN
     per_round: int | None = None
     sampled: int = 0
     seeds: int = 10
     source: str = SOURCE
     clients: int = CLIENTS
+    local: LocalSGD = LOCAL
     bad: Callable[[int], list[int] | None] = field(default=lambda seed: None)
 
     def made(self, seed: int) -> Made:
@@ -176,14 +182,14 @@ def _lacking(fed: Federation, seed: int) -> Federation:
     return replace(fed, validation=(inputs[kept], labels[kept]))
 
 
-def _attacked(attack: UpdateAttack) -> World:
-    """The twin with one client that sends something else."""
+def _attacked(attack: UpdateAttack, family: str = "attacks", beside: str = TWIN) -> World:
+    """A world with one client that sends something else."""
 
     def make(source: str, seed: int) -> tuple[Federation, Model]:
-        fed, net = SCENARIOS[TWIN](source, seed)
+        fed, net = SCENARIOS[beside](source, seed)
         return replace(fed, attacks={ATTACKER: attack}, truth={ATTACKER: repr(attack)}), net
 
-    return World(make, "attacks", truth=None)
+    return World(make, family, truth=None, beside=beside)
 
 
 def _crowd(clients: int, orders: int) -> dict[str, World]:
@@ -203,6 +209,12 @@ def _crowd(clients: int, orders: int) -> dict[str, World]:
     family = f"{clients} clients"
     world = World(make, family, sampled=orders, seeds=5, clients=clients, bad=lambda seed: worse)
     return {name: world}
+
+
+def _convolved(source: str, seed: int) -> Made:
+    """Wrong labels by degrees; a network with one convolution, on the digits' 8 x 8 pixels."""
+    fed, _ = SCENARIOS[GRADED](source, seed)
+    return fed, cnn((1, 8, 8), fed.classes, channels=(8,), kernel=3, hidden=32)
 
 
 ATTACKS: dict[str, UpdateAttack] = {
@@ -230,8 +242,13 @@ WORLDS: dict[str, World] = {
         _graded("half a round", lambda fed, seed: fed), per_round=4
     ),
     **{f"attack: {name}": _attacked(attack) for name, attack in ATTACKS.items()},
+    "alike, scale x4": _attacked(scale(4), "an attack among alike", "alike"),
     **_standing("messages", "sizes", "wrong labels", source="sms-synthetic"),
     **_standing("MNIST", "Dirichlet 0.5", "wrong labels", source="mnist5k", seeds=5),
+    # A convolution takes larger steps: at 0.2 it has hardly begun after 20 rounds.
+    "cnn: wrong labels": World(
+        _convolved, "cnn", seeds=5, local=replace(LOCAL, lr=0.5), bad=_known(GRADED)
+    ),
     **_crowd(30, 32),
     **_crowd(100, 12),
 }
