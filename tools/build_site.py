@@ -112,7 +112,7 @@ def trim_icons(site: Path) -> None:
 
 
 def number_tables(notebook: NotebookNode, number: str) -> None:
-    """ "Table 4.1" before the caption of chapter 4's first table, written or computed, and so on."""
+    """ "Table 4.1" before the caption of chapter 4's first table, written or computed; so on."""
     count = itertools.count(1)
 
     def numbered(caption: re.Match[str]) -> str:
