@@ -231,7 +231,8 @@ def reals(
     # Half precision is widened: sums over many samples would lose their digits.
     if not tensor.is_floating_point() or tensor.element_size() < 4:
         tensor = tensor.to(dtype or torch.float32)
-    if finite and not torch.isfinite(tensor).all():
+    # A finite sum has finite terms; a sum of finite terms may overflow, so then each is looked at.
+    if finite and not math.isfinite(tensor.sum()) and not torch.isfinite(tensor).all():
         raise ValueError(f"{name}: holds NaN or infinite values")
     return tensor if dtype is None else tensor.to(dtype)
 

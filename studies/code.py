@@ -20,13 +20,15 @@ from pathlib import Path
 from .study import COLUMNS, Study
 
 ROOT = Path(__file__).resolve().parents[1]
-WITHOUT_NUMBERS = (  # they refuse, report, draw and store
+WITHOUT_NUMBERS = (  # they refuse, report, draw, hand out tasks and store
     "fedlab_mini.checks",
     "fedlab_mini.command",
     "fedlab_mini.engine.checkpoint",
     "fedlab_mini.engine.guard",
+    "fedlab_mini.engine.history",
     "fedlab_mini.engine.marks",
     "fedlab_mini.engine.progress",
+    "fedlab_mini.engine.sweep",
     "fedlab_mini.judge.registry.Look",
     "fedlab_mini.show",
     "studies.metrics",

@@ -40,14 +40,8 @@ ROUNDS = 30  # of the paper
 LOCAL = LocalSGD(epochs=1, batch=32, lr=0.25)
 CURVE = (5, 10, 15, 20, 25, 30)  # rounds of the paper's training at which accuracy is looked at
 LOOKS = (10, 30, 120, 300, 1200, 4800)  # rounds of the long training that are looked at
-LONG = 1200
-LENGTHS = {  # rounds of the long trainings in sets 1, 2 and 3; dear ones where the order changes
-    "FedAvg": (1200, 4800, 1200),
-    "FLDVE": (1200, 4800, 1200),
-    "rewarded by accuracy": (1200, 1200, 1200),
-    "own loss": (1200, 1200, 1200),
-    "direct gradient": (300, 1200, 300),
-}
+LONG = 1200  # of the shorter trainings beside it, and as far as a server looks before it stops
+LONG_RULES = ("FedAvg", "FLDVE", "rewarded by accuracy", "own loss", "direct gradient")
 PLACES = (10, 30, 100)  # rounds of which the best selection and weights are sought
 EARLY = (0, 10, 20, 30)  # rounds after which the noise of one and of eight probes is measured
 # Selection probabilities that are apart, as after some rounds; equal ones are a special case.
@@ -275,9 +269,8 @@ def long(seed: int) -> Iterator[Row]:
     for number in SETS:
         fed = noisy_digits(data, number, seed=seed)
         wrong = fed.y != clean.y
-        for method, rounds in LENGTHS.items():
-            rule = RULES[method](fed)
-            history, watch = watched(fed, net, rule, rounds[number - 1], seed)
+        for method in LONG_RULES:
+            history, watch = watched(fed, net, RULES[method](fed), LOOKS[-1], seed)
             for metric, value in lengths(fed, net, wrong, history, watch):
                 yield f"set {number}", method, metric, value
     yield from alone(fed=noisy_digits(data, 2, seed=seed), clean=clean, net=net, seed=seed)
@@ -537,9 +530,14 @@ def long_metrics(results: Results) -> Derived:
     for method in ("FLDVE", "direct gradient", "own loss"):
         ranks = results.values("rank correlation @ 30", method, "set 2")
         yield "set 2", method, "ranks cleanness @ 30", (ranks > 0.5).double()
-    curves = [results.curve("accuracy", rule, "set 2")[1].T for rule in ("FLDVE", "FedAvg")]
-    for place, (fldve, plain) in enumerate(zip(*curves, strict=True)):
-        yield "set 2", "FLDVE", f"ahead of FedAvg @ {LOOKS[place]}", (fldve > plain).double()
+    for where in (f"set {number}" for number in SETS):
+        curves = {
+            rule: results.curve("accuracy", rule, where)[1].T
+            for rule in ("FLDVE", "FedAvg", "own loss")
+        }
+        for rival in ("FedAvg", "own loss"):
+            for t, fldve, other in zip(LOOKS, curves["FLDVE"], curves[rival], strict=True):
+                yield where, "FLDVE", f"ahead of {rival} @ {t}", (fldve > other).double()
     late = results.values(f"accuracy @ {LONG}", "FLDVE", "set 2")
     stopped_plain = results.values("stopped accuracy", "FedAvg", "set 2")
     yield "set 2", "FedAvg", "stopped ahead of FLDVE", (stopped_plain > late).double()
@@ -582,23 +580,21 @@ def images_figure(results: Results) -> Figure:
 def long_figure(results: Results) -> Figure:
     """Effective number of clients against rounds in each set."""
     methods = ("FLDVE", "own loss", "rewarded by accuracy")
-    counted = len(LOOKS) - 1  # some trainings go further
     curves = {
         scenario: {
-            method: results.curve("effective clients", method, scenario)[1][:, :counted]
-            for method in methods
+            method: results.curve("effective clients", method, scenario)[1] for method in methods
         }
         for scenario in (f"set {number}" for number in SETS)
     }
-    return plots.panels(curves, x=LOOKS[:counted], ylabel="effective clients", low=0, high=5)
+    return plots.panels(curves, x=LOOKS, ylabel="effective clients", low=0, high=5)
 
 
 def length_figure(results: Results) -> Figure:
     """Set 2 to the end: test accuracy, and the share of wrong labels that the model repeats."""
-    furthest = ("FedAvg", "FLDVE")
+    rules = ("FedAvg", "FLDVE", "own loss")
     asked = {"test accuracy": "accuracy", "wrong labels repeated": "wrong labels repeated"}
     pictures = {
-        title: {method: results.curve(metric, method, "set 2")[1] for method in furthest}
+        title: {method: results.curve(metric, method, "set 2")[1] for method in rules}
         for title, metric in asked.items()
     }
     return plots.panels(pictures, x=LOOKS, ylabel="share")

@@ -7,6 +7,7 @@ errors, and the finished site replaces the old one in a single rename.
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import json
 import os
 import re
@@ -44,6 +45,7 @@ ICON = re.compile(
 )
 
 TABLE = '<table class="fedlab-table">'
+WRITTEN_TABLE = re.compile(r"^:::\{table\} ", re.MULTILINE)
 SEEN = ("text/html", "image/png", "image/svg+xml", "text/latex", "text/markdown", "text/plain")
 CHECK = re.compile(r"\s*(assert\b|tell\()")
 
@@ -110,15 +112,19 @@ def trim_icons(site: Path) -> None:
 
 
 def number_tables(notebook: NotebookNode, number: str) -> None:
-    """ "Table 4.1" before the caption of chapter 4's first table, and so on."""
-    count = 0
+    """ "Table 4.1" before the caption of chapter 4's first table, written or computed; so on."""
+    count = itertools.count(1)
+
+    def numbered(caption: re.Match[str]) -> str:
+        return f'{caption[0]}<span class="caption-number">Table {number}{next(count)} </span>'
+
     for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = WRITTEN_TABLE.sub(numbered, cell.source)
         for output in cell.get("outputs", []):
             text = output.get("data", {}).get("text/html", "")
             if text.startswith(TABLE):
-                count += 1
-                name = f'<span class="caption-number">Table {number}{count} </span>'
-                output["data"]["text/html"] = text.replace("<caption>", f"<caption>{name}", 1)
+                output["data"]["text/html"] = re.sub("<caption>", numbered, text, count=1)
 
 
 def prompt(cell: NotebookNode) -> str:

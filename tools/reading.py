@@ -236,6 +236,8 @@ class Plain:
         if kind == "exercise":
             where = f"solutions/{self.stem}.ipynb"
             return f"**{self.named(label)}.** {inner}\n\n[Solution]({where})"
+        if kind == "table":
+            return f"{inner}\n\n*{self.inline(block.title)}*"
         if kind == "prf:proof":
             return f"*Proof.* {inner} ∎"
         if kind in WORDS:

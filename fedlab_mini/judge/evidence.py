@@ -29,15 +29,25 @@ ROUNDING = 1e-6  # of the range: float32 values that are closer than this count 
 INF = math.inf
 
 
-def decimals(width: float, usual: int = 2) -> int:
-    """How many decimals an interval of this width needs.
+def decimals(low: float, high: float, usual: int = 2) -> int:
+    """How many decimals an interval needs.
 
     A narrow one needs more than usual, or its ends would look alike; in a wide one they only tire.
+    An end that is not 0 does not look like 0 either: which side of it the interval lies on counts.
     """
+    width = high - low
     if not 0 < width < INF:
         return usual
     first = math.ceil(-math.log10(width / 2))  # the first decimal in which the ends differ
-    return 0 if width >= 20 else 1 if width >= 4 else min(6, max(usual, first))
+    digits = 0 if width >= 20 else 1 if width >= 4 else min(6, max(usual, first))
+    tried = range(digits, usual + 3) if digits >= usual else ()
+    clear = (d for d in tried if not looks_zero(low, d) and not looks_zero(high, d))
+    return next(clear, digits)
+
+
+def looks_zero(number: float, digits: int) -> bool:
+    """Is a number printed as 0 although it is another one?"""
+    return number != 0 and round(number, digits) == 0
 
 
 class Interval(NamedTuple):
@@ -49,10 +59,9 @@ class Interval(NamedTuple):
     n: int
 
     def __str__(self) -> str:
-        width = self.high - self.low
-        if width == INF:
+        if self.high - self.low == INF:
             return f"{self.mean:.2f} (all {self.n} seeds agree)"
-        digits = decimals(width)
+        digits = decimals(self.low, self.high)
         mean, low, high = (f"{value:.{digits}f}" for value in self[:3])
         return f"{mean} [{low}, {high}]"
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 from .. import checks
-from ..judge.evidence import decimals
+from ..judge.evidence import decimals, looks_zero
 
 # a number, perhaps with a sign, an interval or a unit behind it, or nothing
 NUMBER = re.compile(r"[-+±<>≥≤~≈−]? ?(\d|\.\d|nan|inf)|[-–—]?$")
@@ -180,9 +180,10 @@ def _written(label: str, cell: object, digits: int, plain: int) -> str:
         raise TypeError(f"{label}: expected {wanted}, got {checks.shown(cell)}")
     known = [number for number in numbers if number is not None]
     if len(known) == 3:
-        own = decimals(known[2] - known[1], digits)
+        own = decimals(known[1], known[2], digits)
         alike = round(known[1], digits) == round(known[2], digits)
-        plain = own if own < digits or alike else digits
+        near_zero = any(looks_zero(end, digits) for end in known[1:])
+        plain = own if own < digits or alike or near_zero else digits
     # Adding zero turns -0.00 into 0.00.
     mean, *ends = (f"{round(number, plain) + 0.0:.{plain}f}" for number in known)
     return f"{mean} [{', '.join(ends)}]" if ends else mean

@@ -163,10 +163,13 @@ def cell(source: str, *tags: str, **shown: str) -> nbformat.NotebookNode:
 
 def test_tables_are_numbered_as_figures_are():
     shown = [cell("a", **{"text/html": text}) for text in (TABLE, "<p>no table</p>", TABLE)]
-    build_site.staged(nbformat.v4.new_notebook(cells=shown), "4.")
-    texts = [cell.outputs[0]["data"]["text/html"] for cell in shown]
+    written = nbformat.v4.new_markdown_cell("Costs:\n\n:::{table} Prices.\n\n| a |\n|---|\n:::")
+    cells = [shown[0], written, *shown[1:]]
+    build_site.staged(nbformat.v4.new_notebook(cells=cells), "4.")
+    texts = [written.source, *(cell.outputs[0]["data"]["text/html"] for cell in shown)]
     found = [re.findall(r'<span class="caption-number">(.*?) </span>', text) for text in texts]
-    assert found == [["Table 4.1"], [], ["Table 4.2"]]
+    assert found == [["Table 4.2"], ["Table 4.1"], [], ["Table 4.3"]]
+    assert ":::{table} <span" in written.source
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,10 @@ def test_chapter_shows_no_solution(source):
             ":::{admonition} Answer\n:class: dropdown\n\nTry.\n:::",
             "<details><summary>Answer</summary>\n\nTry.\n\n</details>",
         ),
+        (
+            ":::{table} Halves of {glue:text}`name`.\n\n| a |\n|---|\n| 1 |\n:::",
+            "| a |\n|---|\n| 1 |\n\n*Halves of nobody.*",
+        ),
     ],
 )
 def test_a_piece_of_text_becomes_plain(text, shown):

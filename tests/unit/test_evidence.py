@@ -164,6 +164,10 @@ def test_above_below_and_within_ask_for_the_whole_interval() -> None:
         ((0.0, -0.0004, 0.0004), "0.0000 [-0.0004, 0.0004]"),
         ((5.7, 2.6, 8.1), "5.7 [2.6, 8.1]"),
         ((204.52, 195.46, 217.58), "205 [195, 218]"),
+        ((0.02, 0.004, 0.03), "0.020 [0.004, 0.030]"),  # which side of 0 it lies on is seen
+        ((-0.05, -0.1, -0.0004), "-0.0500 [-0.1000, -0.0004]"),
+        ((0.05, 0.0, 0.1), "0.05 [0.00, 0.10]"),
+        ((0.05, 1e-9, 0.1), "0.05 [0.00, 0.10]"),  # unless more than four decimals were needed
     ],
 )
 def test_the_ends_look_different(interval: tuple[float, float, float], said: str) -> None:
