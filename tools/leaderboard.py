@@ -7,7 +7,7 @@
     python tools/leaderboard.py write --check   only say whether it is out of date
 
 Truth comes first: ``python -m fedlab_mini compare truth --to FOLDER``; held out: --seeds 100-109;
-to confirm: --seeds 200-209, and the scenarios that ``confirm`` asks for.
+to confirm: --seeds 300-309, and the scenarios that ``confirm`` asks for.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def confirm(folder: Path) -> None:
         if not entering:
             continue
         if lacking := {str(owner_of(name)) for name, seed in cells if not frozen.knows(name, seed)}:
-            sys.exit(f"{folder}: no truth of seeds 200-209 of {', '.join(sorted(lacking))}")
+            sys.exit(f"{folder}: no truth of seeds 300-309 of {', '.join(sorted(lacking))}")
         frame = bench.judge(bench.entered(entering, names, bench.CONFIRMING), frozen)
         # Attacks bring their twin, which stands in a family of its own.
         frame = frame[frame.scenario.isin(names)].assign(value=frame.value.round(6))
