@@ -185,6 +185,9 @@ def noise_claims() -> Iterator[Claim]:
     yield Claim(gentle, "accuracy", square, labels, low=0, item="Appendix B.2")
 
 
+SHORT = 0.95  # a rank correlation below which a fit has not reached another
+
+
 def on_the_way(results: Results) -> Derived:
     """How much starts agree beyond their agreement with the end; what the model adds to a curve."""
     for skew in SKEWS:
@@ -194,6 +197,8 @@ def on_the_way(results: Results) -> Derived:
                 for whom in ("of starts", "with the end")
             )
             yield skew, "Adam", f"agreement ahead @ {step}", among - end
+            yield skew, "Adam", f"starts nearer each other @ {step}", (among > end).double()
+            yield skew, "Adam", f"short of the end @ {step}", (end < SHORT).double()
         for scenario in (f"{skew}, rate {rate:g}" for rate in RATES):
             curve, model = (results.values("error", m, scenario) for m in ("mean curve", "AAM"))
             yield scenario, "AAM", "error below the mean curve's", curve - model

@@ -498,6 +498,7 @@ def image_metrics(results: Results) -> Derived:
         if results.has("accuracy", "removal", scenario):
             removal = results.values("accuracy", "removal", scenario)
             yield scenario, "FLDVE", "ahead of removal", (fldve > removal).double()
+            yield scenario, "FedAvg", "ahead of removal", (plain > removal).double()
 
 
 def removal_metrics(results: Results) -> Derived:

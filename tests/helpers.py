@@ -128,6 +128,12 @@ def check_finite(history: fm.History) -> None:
         assert torch.isfinite(values).all()
 
 
+def small_blocks(monkeypatch: pytest.MonkeyPatch, runs: int) -> None:
+    """Let simulations hand out this many runs at a time."""
+    for most in ("RUNS", "WHOLE_RUNS"):
+        monkeypatch.setattr(f"fedlab_mini.engine.sweep.{most}", runs)
+
+
 def same_bytes(one: Tensor, other: Tensor) -> bool:
     """Equal to the last bit."""
     return one.dtype == other.dtype and one.numpy().tobytes() == other.numpy().tobytes()

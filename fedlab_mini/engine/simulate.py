@@ -24,11 +24,8 @@ from . import guard, progress
 from .minibatches import LocalSGD, Shuffles
 from .model import Model, check_metric
 from .rounds import Server
-from .sweep import spread
+from .sweep import block_size, spread
 from .updates import Participants, UsableUpdates, client_updates, samples_used
-
-BLOCK_BYTES = 64 << 20  # of global models and their steps that one block of runs may hold
-RUNS = 128  # and the most runs of a block: the task of a sweep, and what a kill loses a process
 
 
 def simulate(
@@ -52,8 +49,9 @@ def simulate(
     metric, on   "accuracy" or "loss" on the server's "validation" or "test" samples
     last         evaluate the final models only
     checkpoint   file that finished blocks are written to; a killed run goes on from there
-    n_jobs       processes, through joblib, a block of up to 128 runs at a time each; None: one, or
-                 what ``joblib.parallel_config`` says (Ray's backend: one, unless it names
+    n_jobs       processes, through joblib, a block of up to 32 runs at a time each (128 where a
+                 client takes part with a share of its data); None: one, or what
+                 ``joblib.parallel_config`` says (Ray's backend: one, unless it names
                  ``n_jobs=-1``). Their number changes no byte of the result
     returns      [B, T] float64 ([B, 1] with ``last``). Up to rounding, run b depends on its own
                  participation alone; the same tensor gives the same bytes
@@ -128,17 +126,6 @@ def warn_left_out(blamed: list[int], diverged: int) -> None:
             "were left out of them, and nobody is named",
             stacklevel=3,
         )
-
-
-def block_size(
-    fed: Federation, net: Model, theta: Tensor, participation: Tensor, local: LocalSGD
-) -> int:
-    """How many runs a block has, so that its memory is bounded."""
-    run_bytes = 3 * net.P * theta.element_size()  # its model, its step, the step before
-    # Whole clients have the same minibatches in every run.
-    if ((participation > 0) & (participation < 1)).any():
-        run_bytes += 24 * len(fed.y) * local.epochs  # every share has minibatches of its own
-    return min(RUNS, max(1, BLOCK_BYTES // run_bytes))
 
 
 @dataclass(frozen=True)

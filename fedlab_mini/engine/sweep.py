@@ -1,6 +1,6 @@
 """Sweep: independent tasks through joblib, on this machine or where its backend in force runs them.
 
-Chapter 11 shows it. Below: checks. Above: simulate, compare, studies.
+Chapter 11 shows it. Below: checks, model. Above: simulate, compare, studies.
 """
 
 from __future__ import annotations
@@ -11,8 +11,16 @@ from typing import Any
 
 from joblib import Parallel, effective_n_jobs
 from joblib.parallel import get_active_backend
+from torch import Tensor
 
 from ..checks import whole
+from ..worlds.federation import Federation
+from .minibatches import LocalSGD
+from .model import Model
+
+BLOCK_BYTES = 64 << 20  # of global models and their steps that one block of runs may hold
+RUNS = 128  # and the most runs of a block: the task of a sweep, and what a kill loses a process
+WHOLE_RUNS = 32  # where clients take part or not, so that 256 coalitions are tasks for 8 workers
 
 
 def spread(tasks: Iterable, n_jobs: int | None = None, ordered: bool = True) -> Iterator[Any]:
@@ -36,3 +44,20 @@ def _lists(tasks: Iterator, n_jobs: int | None) -> Iterator[Any]:
     with Parallel(n_jobs=n_jobs) as workers:  # started once for all lists
         while task_list := list(islice(tasks, effective_n_jobs(n_jobs))):
             yield from workers(task_list)
+
+
+def block_size(
+    fed: Federation, net: Model, theta: Tensor, participation: Tensor, local: LocalSGD
+) -> int:
+    """How many runs a block has, so that its memory is bounded and workers have enough to do.
+
+    It does not depend on the workers: one or many, the bytes are the same.
+    """
+    run_bytes = 3 * net.P * theta.element_size()  # its model, its step, the step before
+    # Whole clients have the same minibatches in every run.
+    if ((participation > 0) & (participation < 1)).any():
+        run_bytes += 24 * len(fed.y) * local.epochs  # every share has minibatches of its own
+        most = RUNS
+    else:
+        most = WHOLE_RUNS
+    return min(most, max(1, BLOCK_BYTES // run_bytes))

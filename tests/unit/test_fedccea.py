@@ -10,6 +10,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from helpers import small_blocks
 from scipy import stats
 from torch import Tensor
 
@@ -173,7 +174,7 @@ def test_an_interrupted_simulator_ends_with_the_same_bytes(
     make_fed, tmp_path, monkeypatch, finished
 ):
     fed, path = make_fed(SIZES), tmp_path / "c.npz"
-    monkeypatch.setattr(simulation, "RUNS", 2)
+    small_blocks(monkeypatch, 2)
     wanted = bytes_of(fm.simulator(fed, NET, 5, 3, LOCAL, 1, metric="loss"))
     real, calls = simulation.Simulation.run_block, []
 
@@ -201,7 +202,7 @@ def test_options_reach_simulate(make_fed, given, tmp_path):
 
 
 def test_two_jobs_give_the_same_bytes(make_fed, monkeypatch):
-    monkeypatch.setattr(simulation, "RUNS", 2)
+    small_blocks(monkeypatch, 2)
     fed = make_fed(SIZES)
     one = fm.simulator(fed, NET, 5, 2, LOCAL)
     with joblib.parallel_config(backend="threading", n_jobs=2):

@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from helpers import small_blocks
 from torch import nn
 
 import fedlab_mini as fm
@@ -195,7 +196,7 @@ def test_a_run_does_not_depend_on_its_company(make_fed, widths, dtype, atol):
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 @pytest.mark.parametrize("stacked", [True, False])
 def test_jobs_side_by_side_give_the_same_bytes(make_fed, monkeypatch, backend, stacked):
-    monkeypatch.setattr(simulation, "RUNS", 8)
+    small_blocks(monkeypatch, 8)
     layers = fm.mlp(16, 8, 3).module
     net = fm.Model(layers if stacked else nn.Sequential(*layers, nn.Dropout(0.5)))
     fed, p = make_fed(SIZES, inputs=16), shares(40 if stacked else 24, 2, 5)
@@ -260,7 +261,7 @@ def test_attackers_attack_as_in_train(make_fed, attack):
 @pytest.fixture
 def blocks(monkeypatch):
     """Small blocks of runs, and a list of how many runs each block that was computed had."""
-    monkeypatch.setattr(simulation, "RUNS", 4)
+    small_blocks(monkeypatch, 4)
     real, done = simulation.Simulation.run_block, []
 
     def count(self, participation):
@@ -270,6 +271,22 @@ def blocks(monkeypatch):
 
     monkeypatch.setattr(simulation.Simulation, "run_block", count)
     return done
+
+
+def test_256_coalitions_are_tasks_for_eight_workers(make_fed, monkeypatch):
+    fed, net = make_fed((5, 3, 2, 4, 6, 1, 3, 2), inputs=16), fm.mlp(16, 8, 3)
+    real, sizes = simulation.Simulation.run_block, []
+
+    def count(self, participation):
+        sizes.append(len(participation))
+        return real(self, participation)
+
+    monkeypatch.setattr(simulation.Simulation, "run_block", count)
+    worth = fm.retraining_game(fed, net, 2, metric="loss").all()
+    assert sizes == [32] * 8
+    small_blocks(monkeypatch, 128)
+    larger = fm.retraining_game(fed, net, 2, metric="loss").all()
+    torch.testing.assert_close(larger, worth, rtol=0, atol=1e-12)  # make_fed gives float64
 
 
 @pytest.mark.parametrize("finished", [0, 1, 3])
@@ -342,8 +359,8 @@ KILLED = """
 import os, random, signal, sys, time
 import numpy as np, torch
 import fedlab_mini as fm
-from fedlab_mini.engine import simulate as simulation
-simulation.RUNS = 2
+from fedlab_mini.engine import sweep
+sweep.RUNS = sweep.WHOLE_RUNS = 2
 g = torch.Generator().manual_seed(0)
 draw = lambda n: (torch.randn(n, 16, generator=g), torch.randint(3, (n,), generator=g))
 clients = [draw(n) for n in (20, 7, 13, 1)] * 2
