@@ -14,7 +14,7 @@ import pandas
 from fedlab_mini.judge import bench
 from fedlab_mini.judge.evidence import interval, paired
 
-HARD, EASY = "dirt under skew", 0.95  # an AUC that would make it easy
+HARD, EASY = "dirt under skew", 0.75  # an AUC above which it would be easy
 LATER = "attack: predicted step"  # came with version 1.1, so the sentences of version 1 lack it
 FIRST = ("skew", "skew, even sizes", "few samples", HARD, "attacks")  # version 1 told of these
 TOLD = (
@@ -54,8 +54,8 @@ def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
             f"an AUC of {few['class cosine'].interval} by *class cosine*, which looks at no "
             f"sample, and of {few['second order'].interval} by *second order*, which looks at a "
             f"hundred or fewer, or at none of one class.",
-            f"**Dirt under skew stays hard.** The highest AUC there is that of *{finder}*, "
-            f"{hard[finder].interval}. Retraining itself has {hard[bench.CEILING].interval}, since "
+            f"**Dirt under skew stays hard.** No score has an AUC there that is clearly above "
+            f"{EASY}. The highest is that of *{finder}*, {hard[finder].interval}. Retraining itself has {hard[bench.CEILING].interval}, since "
             f"worth and dirt are two things.",
             f"**Scores that punish other attacks do not punish the predicted step.** Over the "
             f"six attacks of version 1 together, the attacker's pay clearly falls by "
@@ -75,7 +75,6 @@ def _simply_upheld(frame: pandas.DataFrame) -> tuple[dict, dict, dict]:
     for name in (SECOND, "CGSV", "class cosine"):
         assert auc["dirt"][name].interval.above(0.5), f"{name} finds no dirt"
     assert auc["dirt"]["FedCE"].interval.below(0.5), "FedCE puts dirt last"
-    assert auc["rare class"][SECOND].interval.above(0.5), "second order misses a rare class"
     assert auc["rare class"]["CGSV"].interval.below(0.5), "CGSV sees a rare class"
     for name in (SECOND, "class cosine"):
         assert auc["half a round"][name].interval.above(0.5), f"{name} needs everybody"
@@ -102,10 +101,10 @@ def _simple(tau: dict, auc: dict, pays: dict) -> tuple[str, ...]:
         f"**Among similar clients a multiplied update pays, unless lengths are capped.** Over a "
         f"training, four times the length raises a client's share of the pay by *leave one out* by "
         f"{pays['leave one out'].interval}, by *second order* by {pays[SECOND].interval}. Where "
-        f"the server first cuts longer updates to the round's median, *second order* gives "
-        f"{pays[CAPPED].interval} more.",
-        f"**Who holds a class alone is put first or last.** First by *second order*, "
-        f"{rare[SECOND].interval}; last by *CGSV*, {rare['CGSV'].interval}.",
+        f"the server first cuts longer updates to the round's median, *second order* changes it "
+        f"by {pays[CAPPED].interval}.",
+        f"**Who holds a class alone is put last by CGSV.** The AUC is {rare['CGSV'].interval}, "
+        f"that of *second order* {rare[SECOND].interval}.",
         f"**Half of the clients per round are enough for wrong labels,** found with an AUC of "
         f"{half['class cosine'].interval} by *class cosine* and {half[SECOND].interval} by "
         f"*second order*.",
@@ -131,7 +130,7 @@ def _upheld(frame: pandas.DataFrame) -> tuple[dict, dict]:
     assert _gap(even, _first(even), bench.CEILING).below(0), "a score reaches the ceiling"
     more = paired(few["class cosine"].values, few["second order"].values, low=0, high=1)
     assert more.above(0), "few samples are enough"
-    assert hard[_first(hard)].interval.high < EASY, "a score finds dirt under skew"
+    assert not hard[_first(hard)].interval.above(EASY), "a score finds dirt under skew"
     return tau, auc
 
 

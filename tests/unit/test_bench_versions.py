@@ -262,7 +262,6 @@ FALSE = {
     "FedCE puts dirt last": ("dirt", "AUC", "FedCE", 0.5),
     "a multiplied update does not pay": (bench_findings.LOUD, "pay gained", "second order", 0.0),
     "a cap does not help": (bench_findings.LOUD, "pay gained", bench_findings.CAPPED, 0.1),
-    "second order misses a rare class": ("rare class", "AUC", "second order", 0.5),
     "CGSV sees a rare class": ("rare class", "AUC", "CGSV", 0.5),
     "second order needs everybody": ("half a round", "AUC", "second order", 0.5),
     "class cosine needs everybody": ("half a round", "AUC", "class cosine", 0.5),
