@@ -14,7 +14,7 @@ import pandas
 from fedlab_mini.judge import bench
 from fedlab_mini.judge.evidence import interval, paired
 
-HARD, EASY = "dirt under skew", 0.75  # an AUC above which it would be easy
+HARD, EASY = "dirt under skew", 2 / 3  # an AUC above which it would be easy
 LATER = "attack: predicted step"  # came with version 1.1, so the sentences of version 1 lack it
 FIRST = ("skew", "skew, even sizes", "few samples", HARD, "attacks")  # version 1 told of these
 TOLD = (
@@ -55,7 +55,7 @@ def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
             f"sample, and of {few['second order'].interval} by *second order*, which looks at a "
             f"hundred or fewer, or at none of one class.",
             f"**Dirt under skew stays hard.** No score has an AUC there that is clearly above "
-            f"{EASY}. The highest is that of *{finder}*, {hard[finder].interval}. Retraining itself has {hard[bench.CEILING].interval}, since "
+            f"two thirds. The highest is that of *{finder}*, {hard[finder].interval}. Retraining itself has {hard[bench.CEILING].interval}, since "
             f"worth and dirt are two things.",
             f"**Scores that punish other attacks do not punish the predicted step.** Over the "
             f"six attacks of version 1 together, the attacker's pay clearly falls by "
