@@ -55,8 +55,8 @@ def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
             f"sample, and of {few['second order'].interval} by *second order*, which looks at a "
             f"hundred or fewer, or at none of one class.",
             f"**Dirt under skew stays hard.** No score has an AUC there that is clearly above "
-            f"two thirds. The highest is that of *{finder}*, {hard[finder].interval}. Retraining itself has {hard[bench.CEILING].interval}, since "
-            f"worth and dirt are two things.",
+            f"two thirds. The highest is that of *{finder}*, {hard[finder].interval}. Retraining "
+            f"itself has {hard[bench.CEILING].interval}, since worth and dirt are two things.",
             f"**Scores that punish other attacks do not punish the predicted step.** Over the "
             f"six attacks of version 1 together, the attacker's pay clearly falls by "
             f"{_listed(lose)}, on both blocks of seeds. None of these lowers the pay of "
