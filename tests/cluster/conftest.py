@@ -16,7 +16,7 @@ def dask():
     distributed = pytest.importorskip("distributed", reason=why)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp"
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", protocol="tcp"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
