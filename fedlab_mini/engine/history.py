@@ -279,12 +279,15 @@ def resume(
     names = [name for name in arrays if name.startswith("strategy.")]
     strategy.load_state_dict({name.removeprefix("strategy."): arrays[name] for name in names})
     client_epochs, seconds = arrays["costs"].tolist()
-    return Log(
+    log = Log(
         theta=arrays["theta"].to(fresh.theta),
         last_step=arrays["last_step"].to(fresh.theta),
         client_memory=arrays["client_memory"].to(fresh.client_memory),
         client_epochs=client_epochs,
         seconds=seconds,
-        **{name: list(arrays[name]) for name in QUALITY},
-        **{name: Rows.from_arrays(name, arrays) for name in NOTED},
     )
+    for name in QUALITY:
+        setattr(log, name, list(arrays[name]))
+    for name in NOTED:
+        setattr(log, name, Rows.from_arrays(name, arrays))
+    return log
