@@ -189,14 +189,13 @@ SHORT = 0.95  # a rank correlation below which a fit has not reached another
 
 
 def on_the_way(results: Results) -> Derived:
-    """How much starts agree beyond their agreement with the end; what the model adds to a curve."""
+    """Are starts nearer to each other than to the end; what the model adds to a curve."""
     for skew in SKEWS:
         for step in PATH:
             among, end = (
                 results.values(f"agreement {whom} @ {step}", "Adam", skew)
                 for whom in ("of starts", "with the end")
             )
-            yield skew, "Adam", f"agreement ahead @ {step}", among - end
             yield skew, "Adam", f"starts nearer each other @ {step}", (among > end).double()
             yield skew, "Adam", f"short of the end @ {step}", (end < SHORT).double()
         for scenario in (f"{skew}, rate {rate:g}" for rate in RATES):
