@@ -1,7 +1,7 @@
 """Streams: what makes the same seed give the same bytes: chance, threads, tiny numbers.
 
 One independent stream of random numbers for every purpose: nothing in the package touches PyTorch's
-global generator. Whoever needs chance asks for a stream by (seed, purpose, index): two purposes
+global generator. Code that needs chance asks for a stream by (seed, purpose, index): two purposes
 never share numbers. Below those, the state of the process that results depend on while models run.
 """
 

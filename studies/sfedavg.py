@@ -120,7 +120,7 @@ class Bandit(OwnScale):
     doubt: float = 1.0
 
     def select(self, t: int) -> Tensor:
-        """Ids [m] of the largest bounds; at random first, then whoever was never asked."""
+        """Ids [m] of the largest bounds; at random first, then those never asked."""
         bound = self.phi + self.doubt * self.spread * (2 * math.log(t) / self.asked).sqrt()
         # In round 1 the bound is 0/0; afterwards it is infinite for clients never asked.
         if not self.asked.any():

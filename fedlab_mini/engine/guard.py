@@ -187,7 +187,7 @@ def check_started(strategy: Any) -> None:
 def check_recorded(strategy: Any, t: int) -> None:
     """After an ``aggregate`` that counted no round: it has noted weights, or ValueError.
 
-    Whoever counts no rounds at all keeps scores in a way of its own
+    A strategy that counts no rounds at all keeps scores in a way of its own
     """
     if hasattr(strategy, "rounds") and not strategy.applied.any():
         raise ValueError(

@@ -55,9 +55,9 @@ class Rows:
         """The next round's row, which may be written to afterwards."""
         ids = None
         if self.changes:
-            # Bits are compared, since 0.0 and -0.0 are other bytes.
-            changed = to_numpy(_bits(row) != _bits(self.last))
-            ids = torch.from_numpy(np.flatnonzero(changed)).to(row.device)  # torch takes longer
+            # Bits, since 0.0 and -0.0 are other bytes; NumPy, since torch takes twice as long.
+            changed = to_numpy(_bits(row)) != to_numpy(_bits(self.last))
+            ids = torch.from_numpy(np.flatnonzero(changed)).to(row.device)
         if ids is None or 3 * len(ids) > len(row):
             self.last = row.clone()
             self.changes.append((None, self.last))

@@ -73,7 +73,7 @@ def replies(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """What nodes reply to tasks {node id: task}, the first usable of each; errors are logged.
 
-    Whoever brings a reply may name another node as its sender. So each task carries a secret
+    A node that brings a reply may name another one as its sender. So each task carries a secret
     number, which its reply has to return; tasks' own numbers are hashes that hold the secret.
     key  signs the tasks
     """
@@ -84,7 +84,7 @@ def replies(
             sign(task, node_id, kind, key)
         messages.append(Message(task, node_id, kind, ttl=seconds, group_id=str(t)))
     answers = grid.send_and_receive(messages, timeout=seconds) if messages else []
-    # A fixed order, so that the log reads the same whoever was fast.
+    # A fixed order, so that the log reads the same, no matter who was fast.
     for reply in sorted(answers, key=lambda reply: reply.metadata.src_node_id):
         node_id = reply.metadata.src_node_id
         if node_id not in waiting:

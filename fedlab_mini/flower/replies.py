@@ -151,7 +151,7 @@ def _reply(message: Message, theta: Numbers, size_name: str) -> Reply:
         if set(held) != set(theta):
             continue
         found = views(held)
-        arrays = {name: found[name] for name in theta}  # in one order, whoever sent them
+        arrays = {name: found[name] for name in theta}  # in one order for all senders
         for name, array in arrays.items():
             if array.shape != theta[name].shape:
                 raise ValueError(f"{name}: {array.shape} where {theta[name].shape} was sent")

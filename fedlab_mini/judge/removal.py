@@ -68,7 +68,7 @@ def removal_curves(
     # A little above, so that three tenths of ten clients are three in spite of rounding.
     removed = torch.tensor([math.floor(share * fed.clients + 1e-9) for share in shares])
     present = _present(scores, removed)
-    # Whoever is left takes part in every round.
+    # Those that are left take part in every round.
     participation = present.flatten(0, 1)[:, None].expand(-1, rounds, -1)
     final = simulate(
         fed, net, participation, local=local, seed=seed, metric=metric, on="test", last=True

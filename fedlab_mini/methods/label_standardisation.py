@@ -80,7 +80,7 @@ class LabelStandardisation(SFedAvg):
     literal       margin None, spread .02, current groups, and all that it means for `SFedAvg`
     other arguments, scores: see `SFedAvg`
 
-    Suspects are the clients with phi below the mean and, unless literal, whoever has renamed
+    Suspects are the clients with phi below the mean and, unless literal, those that have renamed
     something before: a repair may be half done, and forgiven already.
     stable_at     the first stable round (0: none yet); corrections [K] how often a client renamed
     raises        ValueError or TypeError naming the argument
