@@ -100,9 +100,9 @@ def retraining_game(
     """The game of whole trainings: v(S) is the final quality when only the clients of S took part.
 
     metric  "accuracy", or "loss" (v is then minus the loss) on the server's ``on`` samples
-    checkpoint  file for finished coalitions; a killed run goes on from there with the same bytes. It
-                is written after every 128 coalitions, which keep at most four workers busy: who has
-                more workers asks ``simulate(checkpoint=)`` for the same trainings
+    checkpoint  file for finished coalitions; a killed run goes on from there with the same bytes.
+                It is written after every 128 coalitions, which keep at most four workers busy; with
+                more workers, ask ``simulate(checkpoint=)`` for the same trainings
     v(empty) is the quality of the untrained model; cost: |S| x rounds x passes client epochs
     """
     check_metric(metric)
