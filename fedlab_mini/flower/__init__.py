@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 
-for name in (  # read when Flower and Ray are imported
+# Before the imports below: Flower and Ray read these when they are imported.
+for variable_name in (
     "FLWR_TELEMETRY_ENABLED",
     "RAY_USAGE_STATS_ENABLED",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO",  # or Ray warns of a change
 ):
-    os.environ.setdefault(name, "0")
-for name in ("FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"):
-    os.environ.setdefault(name, "1")
+    os.environ.setdefault(variable_name, "0")
+for variable_name in ("FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"):
+    os.environ.setdefault(variable_name, "1")
 
 try:
     from .client import client_app
@@ -26,6 +27,7 @@ try:
     from .server import server_app
     from .simulation import train
 except ModuleNotFoundError as error:
+    # The advice is for Flower alone: another module that is missing keeps its own error.
     if (error.name or "").partition(".")[0] != "flwr":
         raise
     raise ImportError(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 FORMAT = "fedlab-mini 1"
 SIGNATURE = b',"signature":'  # the signature covers what stands before it in its line
-END = b'"}\n'
-SHORTEST = 16  # digits of an anchor's hash
+LINE_END = b'"}\n'
+SHORTEST_HASH = 16  # digits of an anchor's hash
 
 
 @dataclass(frozen=True)
@@ -64,32 +64,34 @@ class Reader:
     ):
         self.path, self.anchor = Path(path), _parsed_anchor(anchor)
         self.t, self.end, self.loose = 0, 0, False
-        with open(self.path, "rb") as file:
-            line = file.readline()
-        head = self._parsed(line)
+        with open(self.path, "rb") as ledger_file:
+            head_line = ledger_file.readline()
+        head = self._parsed(head_line)
         methods: Any = head.get("methods")
-        texts = isinstance(methods, list) and all(isinstance(name, str) for name in methods)
-        if head.get("ledger") != FORMAT or not texts:
+        all_texts = isinstance(methods, list) and all(isinstance(name, str) for name in methods)
+        if head.get("ledger") != FORMAT or not all_texts:
             raise self._wrong(f"expected the head of a ledger ({FORMAT})")
         self.methods, self.key = tuple(methods), str(head.get("key"))
         self.fingerprint = keys.fingerprint(self.key)
         if key is not None and text("key", key).lower() != self.fingerprint:
             raise self._wrong(f"the key is {self.fingerprint}, not {key}")
-        self._passed(line)
+        self._passed(head_line)
 
     def entries(self) -> Iterator[Entry]:
         """The rounds that were not read yet, each checked."""
-        with open(self.path, "rb") as file:
-            if os.fstat(file.fileno()).st_size < self.end:
+        with open(self.path, "rb") as ledger_file:
+            # What was read is not read again: that it was cut shows by the length only.
+            if os.fstat(ledger_file.fileno()).st_size < self.end:
                 raise ValueError(f"{self.path}: shorter than it was, at round {self.t}: cut")
-            file.seek(self.end)
-            for line in file:
-                self.loose = not line.endswith(b"\n")
+            ledger_file.seek(self.end)
+            for signed_line in ledger_file:
+                # A writer may be at the last line just now: it is read next time, from its start.
+                self.loose = not signed_line.endswith(b"\n")
                 if self.loose:
                     return
                 self.t += 1
-                entry = self._entry(line)
-                self._passed(line)
+                entry = self._entry(signed_line)
+                self._passed(signed_line)
                 yield entry
 
     def finish(self) -> None:
@@ -101,22 +103,25 @@ class Reader:
             anchored = self.anchor[0]
             raise ValueError(f"{self.path}: ends with round {self.t}, not with {anchored}: cut")
 
-    def _entry(self, line: bytes) -> Entry:
-        content = _content(line)
-        fields = self._parsed(content + b"}")  # what stands behind the signature says nothing
+    def _entry(self, signed_line: bytes) -> Entry:
+        signed_part = _content(signed_line)
+        # JSON lets the last of two equal keys win, so a forger would add one behind the signature.
+        fields = self._parsed(signed_part + b"}")
         if fields.get("before") != self.last or fields.get("round") != self.t:
             raise self._wrong("it does not follow the line before; one of the two was changed")
-        signature = line[len(content) + len(SIGNATURE) + 1 : -len(END)]
-        same = line == content + SIGNATURE + b'"' + signature + END
-        hashed = digest(content).encode()
-        if not same or not keys.signed(self.key, signature.decode("latin-1"), hashed):
+        signature = signed_line[len(signed_part) + len(SIGNATURE) + 1 : -len(LINE_END)]
+        # The frame is written out again and compared: nothing can be added around a signature.
+        is_canonical = signed_line == signed_part + SIGNATURE + b'"' + signature + LINE_END
+        content_hash = digest(signed_part).encode()
+        if not is_canonical or not keys.signed(self.key, signature.decode("latin-1"), content_hash):
             raise self._wrong("the signature does not fit: the line was changed")
-        names = ("node", "size", "norm", "reply", "scores", "missing")
-        found: list[Any] = [fields.get(name) for name in names]
-        nodes, sizes, norms, replies, scores, missing = found
+        field_names = ("node", "size", "norm", "reply", "scores", "missing")
+        field_values: list[Any] = [fields.get(field_name) for field_name in field_names]
+        nodes, sizes, norms, replies, scores, missing = field_values
         try:
             columns = [nodes, sizes, norms, replies, *map(scores.get, self.methods)]
             whole_columns = {len(column) for column in columns} == {len(nodes)}
+        # Signed by a stranger's key, a field may be anything, such as a number without a length.
         except (AttributeError, TypeError):
             whole_columns = False
         if not whole_columns or not isinstance(missing, dict) or len(scores) != len(self.methods):
@@ -159,8 +164,8 @@ class Ledger:
     ):
         self.path, self.methods = Path(os.path.abspath(path)), tuple(methods)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        own_key = self.path.with_name(self.path.name + ".key")
-        self.key = keys.load(own_key, make=True) if key is None else keys.load(Path(key))
+        own_key_path = self.path.with_name(self.path.name + ".key")
+        self.key = keys.load(own_key_path, make=True) if key is None else keys.load(Path(key))
         public_key = keys.public(self.key)
         self.end = 0
         if not self.path.exists() or not self.path.stat().st_size:
@@ -168,9 +173,9 @@ class Ledger:
             self._write(json.dumps(head).encode() + b"\n")
         self.past = Reader(self.path)
         if self.past.methods != self.methods:
-            held = ", ".join(self.past.methods)
+            held_methods = ", ".join(self.past.methods)
             raise ValueError(
-                f"ledger: {self.path} holds {held}; give these methods or another file"
+                f"ledger: {self.path} holds {held_methods}; give these methods or another file"
             )
         if self.past.key != public_key:
             raise ValueError(f"ledger: {self.path} is signed with another key")
@@ -197,39 +202,42 @@ class Ledger:
                 has written to it, or for another round than the next
         """
         whole("t", entry.t, self.past.t + 1, self.past.t + 1)
-        total = sum(entry.sizes)
-        scores = {name: _numbers(name, column) for name, column in entry.scores.items()}
+        total_size = sum(entry.sizes)
+        score_texts = {name: _numbers(name, column) for name, column in entry.scores.items()}
         fields = {
             "round": str(entry.t),
             "time": json.dumps(datetime.now(UTC).isoformat(timespec="seconds")),
             "node": json.dumps(entry.nodes),
             "size": json.dumps(entry.sizes),
-            "weight": _numbers("weight", [size / total for size in entry.sizes]),
+            "weight": _numbers("weight", [size / total_size for size in entry.sizes]),
             "norm": _numbers("norm", entry.norms),
-            "scores": _object(scores),
+            "scores": _object(score_texts),
             "reply": json.dumps(entry.replies),
             "missing": json.dumps(entry.missing),
             "before": json.dumps(self.past.last),
         }
+        # Without its last brace: the signature follows as one more field of the same object.
         content = _object(fields)[:-1].encode()
         signature = keys.sign(self.key, digest(content).encode())
-        self._write(content + SIGNATURE + b'"' + signature.encode() + END)
+        self._write(content + SIGNATURE + b'"' + signature.encode() + LINE_END)
         self.past.t, self.past.end, self.past.last = entry.t, self.end, digest(content)
 
     def _write(self, line: bytes) -> None:
         """Append all of it, or nothing."""
         opener = lambda path, flags: os.open(path, flags, 0o600)  # noqa: E731
         try:
-            with open(self.path, "ab", buffering=0, opener=opener) as file:
-                if (size := os.fstat(file.fileno()).st_size) != self.end:
-                    raise ValueError(f"ledger: {self.path} has {size} bytes, not {self.end}")
+            with open(self.path, "ab", buffering=0, opener=opener) as ledger_file:
+                # Another process has written: this line would hold a hash that is not the last.
+                if (file_size := os.fstat(ledger_file.fileno()).st_size) != self.end:
+                    raise ValueError(f"ledger: {self.path} has {file_size} bytes, not {self.end}")
                 try:
-                    left = memoryview(line)
-                    while left:
-                        left = left[file.write(left) :]
-                    os.fsync(file.fileno())
+                    unwritten = memoryview(line)
+                    while unwritten:
+                        unwritten = unwritten[ledger_file.write(unwritten) :]
+                    os.fsync(ledger_file.fileno())
                 except OSError:
-                    os.ftruncate(file.fileno(), self.end)
+                    # Behind half a line, as of a full disk, nothing could be appended any more.
+                    os.ftruncate(ledger_file.fileno(), self.end)
                     raise
         except OSError as error:
             raise OSError(f"ledger: cannot write {self.path} ({error})") from error
@@ -246,17 +254,17 @@ def table(
     """
     import pandas  # here, since it takes a second to import
 
-    reader, parts = Reader(path, key=key, anchor=anchor), []
+    reader, round_tables = Reader(path, key=key, anchor=anchor), []
     for entry in reader.entries():
         columns = {"node": entry.nodes, "size": entry.sizes, "norm": entry.norms}
-        there = pandas.DataFrame(columns | dict(entry.scores) | {"reply": entry.replies})
-        there.insert(2, "weight", there["size"] / there["size"].sum())
-        absent = pandas.DataFrame(list(entry.missing.items()), columns=["node", "missing"])
-        whole_round = pandas.concat([there, absent])
-        whole_round.insert(0, "round", entry.t)
-        parts.append(whole_round)
+        reply_rows = pandas.DataFrame(columns | dict(entry.scores) | {"reply": entry.replies})
+        reply_rows.insert(2, "weight", reply_rows["size"] / reply_rows["size"].sum())
+        missing_rows = pandas.DataFrame(list(entry.missing.items()), columns=["node", "missing"])
+        round_table = pandas.concat([reply_rows, missing_rows])
+        round_table.insert(0, "round", entry.t)
+        round_tables.append(round_table)
     reader.finish()
-    return pandas.concat(parts, ignore_index=True) if parts else pandas.DataFrame()
+    return pandas.concat(round_tables, ignore_index=True) if round_tables else pandas.DataFrame()
 
 
 def digest(content: bytes) -> str:
@@ -266,8 +274,8 @@ def digest(content: bytes) -> str:
 
 def _content(line: bytes) -> bytes:
     """A line without its signature; the first has none."""
-    end = line.rfind(SIGNATURE)
-    return line if end < 0 else line[:end]
+    content_end = line.rfind(SIGNATURE)
+    return line if content_end < 0 else line[:content_end]
 
 
 def _object(fields: Mapping[str, str]) -> str:
@@ -285,7 +293,7 @@ def _numbers(name: str, values: Sequence[float]) -> str:
 def _parsed_anchor(anchor: str | None) -> tuple[int, str] | None:
     if anchor is None:
         return None
-    t, _, hashed = text("anchor", anchor).partition(":")
-    if not t.isdecimal() or len(hashed) < SHORTEST:
+    t, _, line_hash = text("anchor", anchor).partition(":")
+    if not t.isdecimal() or len(line_hash) < SHORTEST_HASH:
         raise ValueError(f"anchor: expected ROUND:HASH from the log, got {shown(anchor)}")
-    return int(t), hashed.lower()
+    return int(t), line_hash.lower()

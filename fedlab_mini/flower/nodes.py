@@ -63,8 +63,8 @@ class Nodes:
     labels = torch.empty(0, dtype=torch.long)
 
     def __post_init__(self) -> None:
-        server, work = self.server, (self.server.net, self.server.validation, self.test)
-        self.work = fingerprint(*work, server.clients, self.local, server.seed)
+        server, training_parts = self.server, (self.server.net, self.server.validation, self.test)
+        self.work = fingerprint(*training_parts, server.clients, self.local, server.seed)
         self.client_of: dict[int, int] = {}
         self.introductions: dict[int, Introduction] = {}
         self.table = torch.zeros(5, server.clients, dtype=torch.long)
@@ -91,8 +91,8 @@ class Nodes:
         self.table, self.training_began = memory.clone(), True
         # A limit that was lowered since holds for what was claimed before.
         if not self.alike:
-            claims = enumerate(self.sizes.tolist())
-            self.table[SIZE] = torch.tensor([min(size, self._most(k)) for k, size in claims])
+            claimed_sizes = enumerate(self.sizes.tolist())
+            self.table[SIZE] = torch.tensor([min(size, self._most(k)) for k, size in claimed_sizes])
         for client in sorted(self.introductions):
             self._assign_place(client)
 
@@ -102,18 +102,18 @@ class Nodes:
 
     def gather(self, patience: float) -> None:
         """Wait until all have joined, or for ``patience`` seconds, then give them places."""
-        deadline, wanted = time.monotonic() + patience, self.server.clients
+        deadline, expected = time.monotonic() + patience, self.server.clients
         self._welcome(min(patience, JOIN_WAIT))
-        looks = 0
+        look_count = 0
         while (
-            len(self.introductions) < wanted and (seconds_left := deadline - time.monotonic()) > 0
+            len(self.introductions) < expected and (seconds_left := deadline - time.monotonic()) > 0
         ):
             # Flower tells nobody when a node appears; one has to look.
             time.sleep(0.2)
-            looks += 1
+            look_count += 1
             # More time with every look: who never answers does not keep others waiting for long.
-            self._welcome(min(seconds_left, JOIN_WAIT * looks))
-        absent = set(range(wanted)) - set(self.introductions)
+            self._welcome(min(seconds_left, JOIN_WAIT * look_count))
+        absent = set(range(expected)) - set(self.introductions)
         if absent:
             LOGGER.warning("client %s has not joined; the training begins without", names(absent))
         for client, introduction in sorted(self.introductions.items()):
@@ -144,8 +144,9 @@ class Nodes:
             )
         # Replies come in any order; a round has its rows in the order of the ids asked.
         punctual = [client for client in chosen.tolist() if client in update_of]
-        silent = sorted(set(chosen.tolist()) - set(punctual))
-        self.table[MISSED, silent] += 1
+        silent_clients = sorted(set(chosen.tolist()) - set(punctual))
+        self.table[MISSED, silent_clients] += 1
+        # An empty [0, P] in front: where no reply came the result still has P columns.
         updates = [
             theta.new_empty(0, len(theta)),
             *(update_of[client][None] for client in punctual),
@@ -174,13 +175,13 @@ class Nodes:
 
     def answers(self, message: fl.Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
         """Ids of those that say they changed labels; which, and how, stays with them."""
-        asked = self._able(clients)
+        able_clients = self._able(clients)
         questions = {
             client: pack(theta=theta, **self._place(client, t), **message_parts(message, client))
-            for client in asked
+            for client in able_clients
         }
-        answers = dict(self._ask("query.answer", questions, t))
-        changed = [client for client in asked if answers.get(client, {}).get("changed")]
+        answer_of = dict(self._ask("query.answer", questions, t))
+        changed = [client for client in able_clients if answer_of.get(client, {}).get("changed")]
         self.table[HEARD, changed] = t
         return torch.tensor(changed, dtype=torch.long)
 
@@ -200,23 +201,26 @@ class Nodes:
 
     def _online(self) -> set[int]:
         """Clients whose nodes are there and whose data can be used."""
-        here = [self.client_of[n] for n in self.grid.get_node_ids() if n in self.client_of]
-        return set(self._able(torch.tensor(here, dtype=torch.long)))
+        online_clients = [
+            self.client_of[node] for node in self.grid.get_node_ids() if node in self.client_of
+        ]
+        return set(self._able(torch.tensor(online_clients, dtype=torch.long)))
 
     def _most(self, client: int) -> int:
         """The most samples that a client may claim."""
-        most = self.most
-        return most if isinstance(most, int) else most.get(client, MOST_SAMPLES)
+        limit = self.most
+        return limit if isinstance(limit, int) else limit.get(client, MOST_SAMPLES)
 
     def _counted(self, client: int, size: int) -> int:
         """As many samples as a client says it has, up to those that are registered."""
-        most = self._most(client)
-        if size > most:
-            LOGGER.warning("client %d claims %d samples; %d count", client, size, most)
-        return min(size, most)
+        limit = self._most(client)
+        if size > limit:
+            LOGGER.warning("client %d claims %d samples; %d count", client, size, limit)
+        return min(size, limit)
 
     def _place(self, client: int, t: int) -> dict[str, Any]:
         """What a client has to know of the training beside the model."""
+        # The last row, how often it was silent, is not for the client: `zip` leaves it out.
         place = dict(zip(PLACE, self.table[:, client].tolist(), strict=False))
         if self.alike:
             place["clients"] = self.server.clients
@@ -228,9 +232,9 @@ class Nodes:
         """A place among all samples for a client that had none when training began."""
         # After all others, whose minibatches stay what they were.
         if not self.table[SIZE, client]:
-            deadline = int((self.table[OFFSET] + self.sizes).max())
+            first_free = int((self.table[OFFSET] + self.sizes).max())
             size = self.introductions[client].size
-            self.table[: TOTAL + 1, client] = torch.tensor([size, deadline, deadline + size])
+            self.table[: TOTAL + 1, client] = torch.tensor([size, first_free, first_free + size])
 
     def _welcome(self, seconds: float) -> None:
         """Ask nodes that are new who they are and how many samples they hold."""
@@ -239,29 +243,32 @@ class Nodes:
             time.monotonic(),
         )
         if self.registered is not None:
+            # Who is not registered is not even asked; whatever it said would count for nobody.
             newcomers = [node_id for node_id in newcomers if node_id in self.registered]
-        tries = {node_id: self.next_try.get(node_id, (now, 1.0)) for node_id in newcomers}
-        asked = [node_id for node_id, (when, _) in tries.items() if when <= now]
-        contents = {node_id: pack() for node_id in asked}
+        next_tries = {node_id: self.next_try.get(node_id, (now, 1.0)) for node_id in newcomers}
+        asked_nodes = [node_id for node_id, (due_time, _) in next_tries.items() if due_time <= now]
+        contents = {node_id: pack() for node_id in asked_nodes}
         for node_id, reply in self._replies("query.join", contents, 0, seconds):
             try:
                 self._admit(node_id, reply)
             except ValueError as error:
                 LOGGER.warning("node %d does not join: %s", node_id, error)
-        for node_id in asked:  # who was not taken in is asked again, ever more seldom
-            pause = tries[node_id][1]
+        for node_id in asked_nodes:  # who was not taken in is asked again, ever more seldom
+            pause = next_tries[node_id][1]
             self.next_try[node_id] = time.monotonic() + pause, min(2 * pause, LONGEST_PAUSE)
 
     def _admit(self, node_id: int, reply: Mapping[str, Any]) -> None:
         """Take a node in as the client it is registered as, or says it is; errors if it cannot."""
         claimed = reply["client"]
         client = claimed if self.registered is None else self.registered[node_id]
+        # A second node in the name of a client that has joined is refused.
         distinct_ids("client", [*self.client_of.values(), client], self.server.clients)
         introduction = Introduction(
             size=self._counted(client, reply["size"]),
             usable=reply["usable"],
             wants_last_step=reply["step"],
         )
+        # -1 is no claim: such a node leaves it to the server who it is.
         if claimed not in (-1, client):
             LOGGER.warning("node %d is client %d and says it is %d", node_id, client, claimed)
         if not introduction.usable:

@@ -41,24 +41,27 @@ class Page:
 
     def write(self, path: str | os.PathLike) -> bool:
         """Whether there was a new round."""
-        before = self.reader.t
+        previous_round = self.reader.t
         for entry in self.reader.entries():
             self.standing.add(entry)
             self.rounds.append(entry.t)
-            self.history.append({n: v.float() for n, v in self.standing.values().items()})
+            # 32 bits are enough to draw, and a ledger may have many nodes.
+            self.history.append(
+                {score: column.float() for score, column in self.standing.values().items()}
+            )
             if len(self.history) > POINTS:
                 self.rounds, self.history = self.rounds[1::2], self.history[1::2]
-        if self.reader.t == before and Path(path).exists():
+        if self.reader.t == previous_round and Path(path).exists():
             return False
-        with whole_file(Path(path)) as partial:
-            partial.write_text(self._html(), encoding="utf-8")
+        with whole_file(Path(path)) as partial_path:
+            partial_path.write_text(self._html(), encoding="utf-8")
         return True
 
     def _html(self) -> str:
-        reader, nodes = self.reader, list(self.standing.place)
+        reader, node_ids = self.reader, list(self.standing.place)
         refresh = f'<meta http-equiv="refresh" content="{self.every}">' if self.every else ""
-        title = f"{html.escape(reader.path.name)}: {len(nodes)} nodes after round {reader.t}"
-        figures = "".join(self._figure(name) for name in reader.methods) if nodes else ""
+        title = f"{html.escape(reader.path.name)}: {len(node_ids)} nodes after round {reader.t}"
+        figures = "".join(self._figure(score) for score in reader.methods) if node_ids else ""
         anchor = f"Anchor {reader.t}:{reader.last}, key {reader.fingerprint}"
         return (
             f'<!doctype html><html lang="en"><meta charset="utf-8">{refresh}<title>{title}</title>'
@@ -67,54 +70,69 @@ class Page:
 
     def _ends(self, name: str) -> list[int]:
         """Places of the nodes that are drawn: those with the highest and the lowest score."""
-        order = self.standing.values()[name].argsort(descending=True, stable=True).tolist()
-        return order if len(order) <= 2 * DRAWN else order[:DRAWN] + order[-DRAWN:]
+        # [K], the highest score first; equal ones stay in the order in which they joined.
+        places = self.standing.values()[name].argsort(descending=True, stable=True).tolist()
+        return places if len(places) <= 2 * DRAWN else places[:DRAWN] + places[-DRAWN:]
 
     def _figure(self, name: str) -> str:
         """Lines of a score against the round, with the ends of both axes."""
-        nodes, places = list(self.standing.place), self._ends(name)
-        rounds, history = self.rounds, [values[name].tolist() for values in self.history]
-        lines = {k: [v[k] if k < len(v) else 0.0 for v in history] for k in places}
-        low = min(0.0, *(min(line) for line in lines.values()))
-        high = max(0.0, *(max(line) for line in lines.values()))
-        across = (WIDTH - LEFT - EDGE) / max(1, rounds[-1] - rounds[0])
-        up = (HEIGHT - 2 * EDGE) / ((high - low) or 1.0)
+        node_ids, drawn_places = list(self.standing.place), self._ends(name)
+        rounds, history = self.rounds, [columns[name].tolist() for columns in self.history]
+        # Who joined later has no place yet in the columns of earlier rounds: 0 until then.
+        score_lines = {
+            place: [scores[place] if place < len(scores) else 0.0 for scores in history]
+            for place in drawn_places
+        }
+        # Zero is always within the axis, as a line is drawn there.
+        lowest = min(0.0, *(min(score_line) for score_line in score_lines.values()))
+        highest = max(0.0, *(max(score_line) for score_line in score_lines.values()))
+        # One round only, or nothing but zeros: neither axis may divide by 0.
+        round_width = (WIDTH - LEFT - EDGE) / max(1, rounds[-1] - rounds[0])
+        score_height = (HEIGHT - 2 * EDGE) / ((highest - lowest) or 1.0)
 
-        def y(value: float) -> float:
-            return HEIGHT - EDGE - (value - low) * up
+        def y(score: float) -> float:
+            return HEIGHT - EDGE - (score - lowest) * score_height
 
-        drawn, zero = [], y(0.0)
-        for k, line in lines.items():
+        polylines, zero_height = [], y(0.0)
+        for place, score_line in score_lines.items():
             points = " ".join(
-                f"{LEFT + (t - rounds[0]) * across:.1f},{y(value):.1f}"
-                for t, value in zip(rounds, line, strict=True)
+                f"{LEFT + (t - rounds[0]) * round_width:.1f},{y(score):.1f}"
+                for t, score in zip(rounds, score_line, strict=True)
             )
-            said = f"<title>{html.escape(nodes[k])}: {line[-1]:.4g}</title>"
-            drawn.append(
-                f'<polyline points="{points}" stroke="{client_colour(k)}">{said}</polyline>'
+            # A node's name is a stranger's text: as markup it could run in the reader's browser.
+            tooltip = f"<title>{html.escape(node_ids[place])}: {score_line[-1]:.4g}</title>"
+            polylines.append(
+                f'<polyline points="{points}" stroke="{client_colour(place)}">{tooltip}</polyline>'
             )
-        ends = [f"node {html.escape(nodes[k])} {line[-1]:.4g}" for k, line in lines.items()]
+        end_labels = [
+            f"node {html.escape(node_ids[place])} {score_line[-1]:.4g}"
+            for place, score_line in score_lines.items()
+        ]
         title = html.escape(name)
         return (
             f'<h2>{title}</h2><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-            f'aria-label="{title} by round; at the end: {", ".join(ends)}">'
-            f'<line x1="{LEFT}" x2="{WIDTH - EDGE}" y1="{zero:.1f}" y2="{zero:.1f}"/>'
-            f'<text x="4" y="{y(high) + 4:.1f}">{high:.3g}</text>'
-            f'<text x="4" y="{y(low) + 4:.1f}">{low:.3g}</text>'
+            f'aria-label="{title} by round; at the end: {", ".join(end_labels)}">'
+            f'<line x1="{LEFT}" x2="{WIDTH - EDGE}" y1="{zero_height:.1f}" y2="{zero_height:.1f}"/>'
+            f'<text x="4" y="{y(highest) + 4:.1f}">{highest:.3g}</text>'
+            f'<text x="4" y="{y(lowest) + 4:.1f}">{lowest:.3g}</text>'
             f'<text x="{LEFT}" y="{HEIGHT - 2}">round {rounds[0]}</text>'
             f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 2}" text-anchor="end">{rounds[-1]}</text>'
-            f"{''.join(drawn)}</svg>"
+            f"{''.join(polylines)}</svg>"
         )
 
     def _table(self) -> str:
         """Where the nodes stand, the lowest by the first score on top."""
-        values = self.standing.values()
-        columns = [values[name].tolist() for name in self.reader.methods]
-        rows = sorted(zip(self.standing.place, *columns, strict=True), key=lambda row: row[1])
-        head = "".join(f"<th>{html.escape(n)}</th>" for n in ("node", *self.reader.methods))
-        body = "".join(
+        current_scores = self.standing.values()
+        score_columns = [current_scores[score_name].tolist() for score_name in self.reader.methods]
+        table_rows = sorted(
+            zip(self.standing.place, *score_columns, strict=True), key=lambda row: row[1]
+        )
+        head_cells = "".join(
+            f"<th>{html.escape(heading)}</th>" for heading in ("node", *self.reader.methods)
+        )
+        table_body = "".join(
             f'<tr><td><b style="color:{client_colour(self.standing.place[node])}">&#9632;</b> '
             f"{html.escape(node)}</td>{''.join(f'<td>{score:.4g}</td>' for score in scores)}</tr>"
-            for node, *scores in rows[:LISTED]
+            for node, *scores in table_rows[:LISTED]
         )
-        return f"<table><tr>{head}</tr>{body}</table>"
+        return f"<table><tr>{head_cells}</tr>{table_body}</table>"

@@ -25,11 +25,11 @@ class Report:
 
     def after_round(self, t: int, log: Log, missing: Tensor) -> None:
         """Say how round ``t`` went, and write the tables anew."""
-        accuracy, loss, absent = log.accuracy[-1], log.loss[-1], set(missing.tolist())
+        accuracy, loss, missing_clients = log.accuracy[-1], log.loss[-1], set(missing.tolist())
         LOGGER.info("round %d of %d: accuracy %.3f, loss %.3f", t, self.rounds, accuracy, loss)
         scores, weights = log.scores[-1], log.weights[-1]
         for client in log.selected[-1].nonzero().flatten().tolist():
-            missing_note = "  missing" if client in absent else ""
+            missing_note = "  missing" if client in missing_clients else ""
             LOGGER.info(
                 "  client %3d  score %+.4f  weight %.4f%s",
                 client,
@@ -45,7 +45,7 @@ class Report:
         import pandas  # here, since it takes a second to import
 
         nodes, client_count = self.nodes, self.nodes.server.clients
-        clients = pandas.DataFrame(
+        client_table = pandas.DataFrame(
             {
                 "client": range(client_count),
                 "node": [str(nodes.node_of.get(client, "")) for client in range(client_count)],
@@ -54,51 +54,54 @@ class Report:
             }
         )
         # A reader of the folder never finds half a table.
-        with whole_file(folder / "clients.csv") as path:
-            clients.to_csv(path, index=False)
-        scores = folder / "scores.csv"
+        with whole_file(folder / "clients.csv") as partial_path:
+            client_table.to_csv(partial_path, index=False)
+        scores_path = folder / "scores.csv"
         # What another process has written may end anywhere: it is written anew, once.
-        if not self.written or self.written != log.rounds - 1 or not scores.exists():
+        if not self.written or self.written != log.rounds - 1 or not scores_path.exists():
             history = log.history(self.strategy, 0.0, nodes.labels)
-            with whole_file(scores) as path:
-                history.to_frame().to_csv(path, index=False)
+            with whole_file(scores_path) as partial_path:
+                history.to_frame().to_csv(partial_path, index=False)
         else:
-            add_rows(scores, last_round(log))
+            add_rows(scores_path, last_round(log))
         self.written = log.rounds
 
     def write_model(self, theta: Tensor) -> None:
         """The final model, at the end."""
         if self.folder is not None:
-            with whole_file(self.folder / "theta.npy") as path:
-                np.save(path, theta.cpu().numpy())
+            with whole_file(self.folder / "theta.npy") as partial_path:
+                np.save(partial_path, theta.cpu().numpy())
 
 
 def last_round(log: Log) -> bytes:
     """The rows that the last round adds to ``History.to_frame``, as CSV."""
-    clients = len(log.scores[-1])
-    table = frame(
-        round=torch.full([clients], log.rounds),
-        client=torch.arange(clients),
+    client_count = len(log.scores[-1])
+    # [K] each: accuracy and loss, one number a round, are repeated for every client.
+    round_table = frame(
+        round=torch.full([client_count], log.rounds),
+        client=torch.arange(client_count),
         score=log.scores[-1],
         weight=log.weights[-1],
         selected=log.selected[-1],
-        accuracy=log.accuracy[-1].expand(clients),
-        loss=log.loss[-1].expand(clients),
+        accuracy=log.accuracy[-1].expand(client_count),
+        loss=log.loss[-1].expand(client_count),
     )
-    return table.to_csv(index=False, header=False, lineterminator="\n").encode()
+    return round_table.to_csv(index=False, header=False, lineterminator="\n").encode()
 
 
 def add_rows(path: Path, rows: bytes) -> None:
     """Append all of it, or nothing; OSError naming the file."""
     try:
-        with open(path, "ab", buffering=0) as file:
-            end, left = os.fstat(file.fileno()).st_size, memoryview(rows)
+        # Unbuffered: a full disk fails the write itself, not the closing of the file.
+        with open(path, "ab", buffering=0) as table_file:
+            previous_end, unwritten = os.fstat(table_file.fileno()).st_size, memoryview(rows)
             try:
-                while left:
-                    left = left[file.write(left) :]
-                os.fsync(file.fileno())
+                while unwritten:
+                    unwritten = unwritten[table_file.write(unwritten) :]
+                os.fsync(table_file.fileno())
             except OSError:
-                os.ftruncate(file.fileno(), end)
+                # Half a row would be read as numbers that nobody has measured.
+                os.ftruncate(table_file.fileno(), previous_end)
                 raise
     except OSError as error:
         raise OSError(f"cannot write {path} ({error})") from error

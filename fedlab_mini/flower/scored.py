@@ -35,9 +35,9 @@ NEEDS: dict[str, Any] = {  # score: the argument that it needs, beside the updat
     "second order": "validate",
     "Shapley, silent": "validate",
 }
-TAKEN = ("class cosine", "step cosine")  # compared with the step that was taken
-PATCHED = ("configure_train", "aggregate_train")
-DEAR = "Shapley, silent"  # up to 4,096 validations per round: only where it is asked for
+STEP_SCORES = ("class cosine", "step cosine")  # compared with the step that was taken
+PATCHED_METHODS = ("configure_train", "aggregate_train")
+COSTLY_SCORE = "Shapley, silent"  # up to 4,096 validations per round: only where it is asked for
 Strategy = TypeVar("Strategy")
 
 
@@ -74,29 +74,38 @@ def Scored(
     raises    TypeError or ValueError naming the argument; ValueError if all replies of the first
               round are masked, as by secure aggregation
     """
-    if not all(callable(getattr(strategy, name, None)) for name in PATCHED):
-        given = f"{shown(strategy)}, without {' or '.join(PATCHED)}"
-        raise TypeError(f"strategy: expected one of Flower's, or alike, got {given}")
+    if not all(callable(getattr(strategy, method_name, None)) for method_name in PATCHED_METHODS):
+        given_text = f"{shown(strategy)}, without {' or '.join(PATCHED_METHODS)}"
+        raise TypeError(f"strategy: expected one of Flower's, or alike, got {given_text}")
     if hasattr(strategy, "scored"):
         raise ValueError("strategy: is scored already")
     functions = {"validate": validate, "trusted": trusted}
-    for name, function in functions.items():
+    for argument, function in functions.items():
         if function is not None and not callable(function):
-            raise TypeError(f"{name}: expected a function of a model, got {shown(function)}")
-    there = {None, *(name for name, function in functions.items() if function is not None)}
+            raise TypeError(f"{argument}: expected a function of a model, got {shown(function)}")
+    # None is among them: scores that need no function can always be computed.
+    given_functions = {
+        None,
+        *(argument for argument, function in functions.items() if function is not None),
+    }
     if methods is None:
-        chosen = [name for name, need in NEEDS.items() if need in there and name != DEAR]
+        chosen_scores = [
+            score_name
+            for score_name, needed_function in NEEDS.items()
+            if needed_function in given_functions and score_name != COSTLY_SCORE
+        ]
     else:
-        chosen = list(looked_up("methods", texts("methods", methods), NEEDS).values())
-    if not chosen:
+        chosen_scores = list(looked_up("methods", texts("methods", methods), NEEDS).values())
+    if not chosen_scores:
         raise ValueError(f"methods: expected at least one of {', '.join(NEEDS)}")
-    for name in chosen:
-        if NEEDS[name] not in there:
-            raise ValueError(f"methods: {name} needs {NEEDS[name]}=")
-    counted = None if arrays is None else texts("arrays", arrays)
-    scorer = Scorer(strategy, Ledger(ledger, chosen, key), validate, trusted, counted)
-    for name in PATCHED:
-        setattr(strategy, name, getattr(scorer, name))
+    for score_name in chosen_scores:
+        if NEEDS[score_name] not in given_functions:
+            raise ValueError(f"methods: {score_name} needs {NEEDS[score_name]}=")
+    counted_arrays = None if arrays is None else texts("arrays", arrays)
+    scorer = Scorer(strategy, Ledger(ledger, chosen_scores, key), validate, trusted, counted_arrays)
+    for method_name in PATCHED_METHODS:
+        # On this object, not on its class: other strategies of the class stay as they are.
+        setattr(strategy, method_name, getattr(scorer, method_name))
     strategy.scored = scorer  # type: ignore[attr-defined]
     return strategy
 
@@ -133,6 +142,7 @@ class Scorer:
     ) -> Iterable[Message]:
         """The strategy's own; notes what is sent to whom."""
         messages = self.configure(server_round, arrays, config, grid)
+        # An iterator can be read once, and Flower reads it after this.
         messages = messages if isinstance(messages, list) else list(messages)
         self.arrays, self.sent = arrays.copy(), {}
         for message in messages:
@@ -143,61 +153,69 @@ class Scorer:
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
         """The strategy's own; then scores, after which random states are as it left them."""
         replies = replies if isinstance(replies, list) else list(replies)
-        before, seen, twin = _random_states(), None, self.aggregate
+        states_before, round_replies, aggregate_twin = _random_states(), None, self.aggregate
         with self._unharmed(server_round):
             # Now, as strategies empty replies, or change them, and learn from them.
-            seen = Replies.read(replies, self.sent, self.counted, self.size_name)
+            round_replies = Replies.read(replies, self.sent, self.counted, self.size_name)
             if self.validate is not None:
-                twin = copy.deepcopy(self.aggregate)
+                # A copy of a bound method copies its object, too: the strategy before this round.
+                aggregate_twin = copy.deepcopy(self.aggregate)
         result = self.aggregate(server_round, replies)
-        after = _random_states()
+        states_after = _random_states()
 
         def make(messages: list[Message]) -> ArrayRecord:
             """What the strategy would have made of these replies, with the same random numbers."""
-            _restore(before)
+            _restore(states_before)
             try:
-                made = copy.deepcopy(twin)(server_round, messages)[0]
+                # Copied once more: a strategy with momentum would learn from every question.
+                made_model = copy.deepcopy(aggregate_twin)(server_round, messages)[0]
             except Exception as error:
                 reason = f"the strategy fails on some of the replies ({error!r})"
                 advice = "name scores that do not need validate="
                 raise ValueError(f"methods: {reason}; {advice}") from error
-            return self.arrays.copy() if made is None else made
+            return self.arrays.copy() if made_model is None else made_model
 
         try:
             with self._unharmed(server_round):
-                if seen is not None:
-                    self._record(seen, self.arrays if result[0] is None else result[0], make)
+                if round_replies is not None:
+                    self._record(
+                        round_replies, self.arrays if result[0] is None else result[0], make
+                    )
         finally:
-            _restore(after)
+            _restore(states_after)
         return result
 
-    def _record(self, seen: Replies, made: ArrayRecord, make: Make) -> None:
+    def _record(self, round_replies: Replies, new_model: ArrayRecord, make_model: Make) -> None:
         """The round's scores, to the ledger first."""
-        names, replies = self.ledger.methods, seen.sorted
-        nodes, sizes = [str(reply.node) for reply in replies], [reply.size for reply in replies]
+        # By node, the order of every column below, each [m].
+        score_names, ordered = self.ledger.methods, round_replies.sorted
+        node_ids, sizes = [str(reply.node) for reply in ordered], [reply.size for reply in ordered]
         scores: dict[str, list[float]] = {}
-        if replies:
-            targets = dict.fromkeys([name for name in TAKEN if name in names], made)
-            if self.trusted is not None and "trust cosine" in names:
+        if ordered:
+            targets = dict.fromkeys(
+                [score_name for score_name in STEP_SCORES if score_name in score_names], new_model
+            )
+            if self.trusted is not None and "trust cosine" in score_names:
                 targets["trust cosine"] = self.trusted(self.arrays.copy())
-            weights = self.standing.weights(nodes, sizes) if "CGSV" in names else None
-            scores = cosines(seen, self.arrays, targets, weights)
+            weights = self.standing.weights(node_ids, sizes) if "CGSV" in score_names else None
+            scores = cosines(round_replies, self.arrays, targets, weights)
             if self.validate is not None:
                 with _quiet():
-                    scores |= values(seen, make, self.validate, names)
+                    scores |= values(round_replies, make_model, self.validate, score_names)
         entry = Entry(
             self.standing.rounds + 1,
-            nodes,
+            node_ids,
             sizes,
-            [seen.norms[reply.node] for reply in replies],
-            {name: scores.get(name, []) for name in names},
-            [reply.digest for reply in replies],
-            seen.missing,
+            [round_replies.norms[reply.node] for reply in ordered],
+            {score_name: scores.get(score_name, []) for score_name in score_names},
+            [reply.digest for reply in ordered],
+            round_replies.missing,
         )
+        # The ledger first: a server that dies in between finds the round when it reads it again.
         self.ledger.append(entry)
         self.standing.add(entry)
         self.scored_any = True
-        LOGGER.info("scored %d nodes; ledger anchor %s", len(nodes), self.ledger.anchor)
+        LOGGER.info("scored %d nodes; ledger anchor %s", len(node_ids), self.ledger.anchor)
 
     @contextlib.contextmanager
     def _unharmed(self, server_round: int) -> Iterator[None]:
@@ -220,27 +238,28 @@ def _size_name(strategy: Any) -> str:
 
 
 def _random_states() -> tuple:
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    legacy = np.random.get_state()  # noqa: NPY002 -- Flower's noise comes from there
-    return random.getstate(), legacy, torch.get_rng_state(), cuda
+    # Asking CUDA would start it in a process that has no use for it.
+    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    numpy_state = np.random.get_state()  # noqa: NPY002 -- Flower's noise comes from there
+    return random.getstate(), numpy_state, torch.get_rng_state(), cuda_states
 
 
 def _restore(states: tuple) -> None:
-    python, numpy, cpu, cuda = states
-    random.setstate(python)
-    np.random.set_state(numpy)  # noqa: NPY002
-    torch.set_rng_state(cpu)
-    if cuda is not None:
-        torch.cuda.set_rng_state_all(cuda)
+    python_state, numpy_state, torch_state, cuda_states = states
+    random.setstate(python_state)
+    np.random.set_state(numpy_state)  # noqa: NPY002
+    torch.set_rng_state(torch_state)
+    if cuda_states is not None:
+        torch.cuda.set_rng_state_all(cuda_states)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Flower tells of every aggregation; those that are only imagined are no news."""
-    logger = logging.getLogger("flwr")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    flower_logger = logging.getLogger("flwr")
+    previous_level = flower_logger.level
+    flower_logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        flower_logger.setLevel(previous_level)

@@ -82,32 +82,37 @@ def server_app(
     number("timeout", timeout, 0, ends="(]")
     number("patience", patience, 0, ends="(]")
     # Refused when the app is made, not when its run begins.
-    own = server_samples(net, validation, test)
-    theta = starting_model(own, net, rounds, local, seed)
+    own_federation = server_samples(net, validation, test)
+    theta = starting_model(own_federation, net, rounds, local, seed)
     registered = clients if isinstance(clients, Mapping) else None
     if registered is not None:
         distinct_ids("clients", list(registered.values()), len(registered))
-    count = whole("clients", clients) if registered is None else len(registered)
-    for limit in samples.values() if isinstance(samples, Mapping) else [samples]:
-        whole("samples", limit)
+    client_count = whole("clients", clients) if registered is None else len(registered)
+    for sample_limit in samples.values() if isinstance(samples, Mapping) else [samples]:
+        whole("samples", sample_limit)
     flag("same_as_train", same_as_train)
-    key = None if signing_key is None else private.signing_key(signing_key)
-    server = Server(count, own.classes, net, own.validation, seed)
+    task_key = None if signing_key is None else private.signing_key(signing_key)
+    server = Server(client_count, own_federation.classes, net, own_federation.validation, seed)
     app = TrainingApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        limits = samples, same_as_train, key
-        nodes = Nodes(grid, server, own.test, registered, local, timeout, *limits)
-        folder = None if results is None else Path(results)
-        files = [None if checkpoint is None else Path(checkpoint), folder and folder / "results"]
-        with ExitStack() as held, private.readable_by_owner():
-            for path in filter(None, files):
-                held.enter_context(private.alone(path, LAST_WORDS))
+        node_options = samples, same_as_train, task_key
+        nodes = Nodes(grid, server, own_federation.test, registered, local, timeout, *node_options)
+        results_folder = None if results is None else Path(results)
+        locked_paths = [
+            None if checkpoint is None else Path(checkpoint),
+            results_folder and results_folder / "results",
+        ]
+        with ExitStack() as held_locks, private.readable_by_owner():
+            # Two trainings may share the checkpoint or the folder alone: each of them is locked.
+            for locked_path in filter(None, locked_paths):
+                held_locks.enter_context(private.alone(locked_path, LAST_WORDS))
             # Who joins later misses rounds: the first one waits for everybody.
             nodes.gather(patience)
-            report = Report(nodes, strategy, rounds, folder)
-            training = Training(server, nodes, strategy, local, theta, own.test)
+            report = Report(nodes, strategy, rounds, results_folder)
+            training = Training(server, nodes, strategy, local, theta, own_federation.test)
+            # After every round: a server may be killed at any moment, and goes on from there.
             history = training.run(rounds, checkpoint, every=1, after=report.after_round)
             report.write_model(history.theta)
             app.history = history

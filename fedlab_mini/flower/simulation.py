@@ -73,6 +73,7 @@ def _start(ray: Any, tries: int = 3) -> None:
 
     A busy machine may need more than the half minute that Ray allows itself
     """
+    # Workers of Ray import this package from where this process has it.
     search_path = {"PYTHONPATH": os.pathsep.join(sys.path)}
     for tries_left in reversed(range(tries)):
         try:
@@ -85,6 +86,7 @@ def _start(ray: Any, tries: int = 3) -> None:
             )
             return
         except Exception:
+            # Half started, it would be taken for started by the next try.
             ray.shutdown()
             if not tries_left:
                 raise
