@@ -259,7 +259,7 @@ def _linear_slopes(
     error = guess.sub_(accuracy)
     by_guess = error * (2 * weight[:, :, None])
     loss = (error * by_guess).sum((1, 2)) / 2
-    # The chain rule back through c = W2 b1 + b2 + resting sum(a), and below through a = W2 W1.
+    # The chain rule back through c = W2 b1 + b2 + resting * sum(a), and below through a = W2 W1.
     by_intercept = by_guess.sum((1, 2))
     later = by_guess.flip(2).cumsum(2).flip(2)  # round r' moves all guesses from r' on
     by_increments = (later * added).sum(1) + model.resting * by_intercept[:, None]

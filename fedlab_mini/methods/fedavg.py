@@ -205,7 +205,7 @@ class FedAvg:
             previous = getattr(owner, attribute)
             restored: Any = state[kept].clone()
             if torch.is_tensor(previous):
-                # A saved tensor is plain; parameters of a policy must learn again.
+                # A saved tensor takes no gradient; the parameters of a policy have to.
                 restored.requires_grad_(previous.requires_grad)
             else:
                 restored = restored.item()

@@ -141,6 +141,7 @@ class FRCCE(FedAvg):
 
     def aggregate(self, round: Round) -> Tensor:
         """Select, reward, learn; returns the deployed model [P]."""
+        # The policy learns, too, where the caller has switched gradients off.
         with one_thread(), torch.enable_grad():
             if self.limit is not None:
                 round = replace(round, updates=shortened(round.updates, self.limit))
@@ -262,6 +263,7 @@ class FLDVE(FRCCE):
 
     def draw(self, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
         """Selections [Q, m], see `FRCCE.draw`; literal: omega itself, [1, m]."""
+        # With s = omega all s - omega are 0: the literal text never learns (chapter 6, step 1).
         return omega[None] if self.literal else super().draw(omega, t, clients)
 
     def deployed(self, round: Round, omega: Tensor, selections: Tensor) -> Tensor:

@@ -177,7 +177,7 @@ class SFedAvg(FedAvg):
             # Turned round, as an infinite loss must be as bad as a number can say, not as good.
             gained = -bounded(-value(coalitions))
             if self.empty == "zero":
-                # Adds P(theta) / m to everybody's exact value (chapter 8, step 2).
+                # Every exact value is higher by an m-th of the worth of theta (chapter 8, step 2).
                 gained[~coalitions.any(1)] = 0.0
             return gained
 
