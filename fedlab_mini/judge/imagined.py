@@ -21,6 +21,7 @@ def bound(values: Sequence[float], end: float, share: float) -> float:
     source      [Gaffke 2005; Learned-Miller & Thomas 2019]
     """
     points = [*values, end]
+    # Bisection: the share below a place rises with the place.
     low, high = min(points), max(points)
     for _ in range(HALVINGS):
         middle = (low + high) / 2

@@ -181,6 +181,7 @@ def noisy_digits(
     client_samples = 10_000 if large else None
     server_size = 2_000 if large else len(data) // 5
     client_ids = _random_ids(clients, seed)
+    # All three are written out, also for other numbers of clients than the second has levels for.
     corruptions: dict[int, dict[int, DataCorruption]] = {
         1: {client_ids[0]: flip_labels(0.5)},
         2: {client: flip_labels(level) for client, level in zip(client_ids, LEVELS, strict=False)},

@@ -66,6 +66,7 @@ def cifar10(card: Card, part: str | None) -> Arrays:
                 f"cifar10: array {name} differs from the registry.\n"
                 f"  expected SHA-256  {expected}\n  found SHA-256     {digest}"
             )
+    # [N, 32, 32, 3] -> [N, 3, 32, 32]: the hashes are of the former, data sets want the latter.
     return images.transpose(0, 3, 1, 2), labels
 
 

@@ -31,6 +31,7 @@ def read_sms(card: Card) -> Messages:
     if path.suffix == ".gz":
         content = gzip.decompress(content)
     messages = []
+    # Not splitlines, which also breaks at rarer characters that a message may hold.
     for message_line in content.decode().split("\n"):
         if message_line:
             label, _, message = message_line.partition("\t")
