@@ -267,5 +267,5 @@ def local_updates(
     named = range(fed.clients) if clients is None else clients
     named_ids = distinct_ids("clients", named, fed.clients)
     shuffles = Shuffles(fed, local, seed)
-    # No round came before this one: who replays the server's last step sends zeros.
+    # No earlier round is known here: who replays the server's last step sends zeros.
     return round_updates(fed, net, theta, named_ids, shuffles, t, torch.zeros_like(theta))

@@ -39,6 +39,7 @@ def share_below(place: float, points: Sequence[float]) -> float:
     Cost: their numbers, multiplied.                              source  [Varsi 1973; Ali 1973]
     """
     above = [point - place for point in points if point > place]
+    # part[k] is the share for the points below so far and the first k of those above.
     part = [1.0] + [0.0] * len(above)
     for below in (place - point for point in points if point <= place):
         for k, gap in enumerate(above, start=1):

@@ -94,6 +94,7 @@ def irrelevant_digits(
     noise = torch.ones(len(client_ids), dtype=torch.float64)
     noise[good_ids] = relevant_fed.noise
     fed = Federation.from_datasets(
+        # Group i became client client_ids[i]: here the groups are put in the order of the ids.
         [samples[client_ids.index(client)] for client in range(len(client_ids))],
         validation=relevant_fed.validation,
         test=relevant_fed.test,

@@ -186,6 +186,7 @@ def _compared(
     families = chosen.scenario.map(lambda name: WORLDS[name].family)
     for family, rows in chosen.groupby(families, sort=False):
         table = rows.pivot(index=["method", "seed"], columns="scenario", values="value")
+        # Who lacks a scenario of the family in a seed has no mean there: means stay comparable.
         by_seed = (
             table.dropna().mean(axis=1).unstack("method").reindex(columns=table.index.levels[0])
         )

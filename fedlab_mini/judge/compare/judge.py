@@ -74,6 +74,7 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
 
 def beaten(random_areas: Tensor, areas: Tensor) -> float:
     """The share of pairs in which the random one is larger; equal ones count half."""
+    # [ORDERS, 1] - [1, ORDERS]: every random order beside every order that the scores allow
     gaps = random_areas[:, None] - areas[None]
     larger = (gaps > 1e-12).double().mean()
     equal = (gaps.abs() <= 1e-12).double().mean()
