@@ -46,6 +46,7 @@ def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -
         number = operator.index(value)
     except TypeError:
         raise TypeError(message) from None
+    # Python's whole numbers have no end; those of tensors end at 2^63 - 1.
     if low is not None and not low <= number <= (2**63 - 1 if high is None else high):
         raise ValueError(message)
     return number

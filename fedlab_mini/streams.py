@@ -45,6 +45,8 @@ def numbers(generator: torch.Generator, index: np.ndarray) -> np.ndarray:
     index    [N] places from 0; the row depends on the generator's seed alone
     returns  [N] uint64, as SplitMix64 gives them           [Steele, Lea & Flood 2014, section 4]
     """
+    # State i is seed + (i + 1) * gamma, so a number needs none of those before it. Sums and
+    # products of uint64 wrap around at 2^64, as the algorithm has them.
     places = index.astype(np.uint64) + np.uint64(1)
     mixed = places * np.uint64(0x9E3779B97F4A7C15) + np.uint64(generator.initial_seed())
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -56,8 +56,10 @@ class Alone:
         # Modules draw from the global generators, so what they draw is set for every client.
         with LOCK, torch.random.fork_rng(devices=self.generators):
             for start, e, update in zip(starts, entry.tolist(), updates, strict=True):
+                # By round and client, not by row: a client's noise is the same in every coalition.
                 noise = stream(self.plan.seed, "dropout", self.plan.t, self.clients[e])
                 self._seed(noise.initial_seed())
+                # All parameters at once, as they are views of this vector.
                 self.theta.copy_(start)
                 for block in range(self.first[e], self.first[e] + self.steps[e]):
                     self._step(self.blocks[block, : self.fill[block]])

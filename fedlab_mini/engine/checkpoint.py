@@ -33,6 +33,7 @@ def save(path: str | os.PathLike, mark: Mark | str, **arrays: np.ndarray) -> Non
     """
     path = _target(path)
     if path.exists():
+        # Refuses to overwrite other work; the mark alone says whose it is.
         _read(path, mark, whole=False)
     _write(path, mark, arrays)
 
@@ -75,6 +76,7 @@ def whole_file(path: Path, *, keep: bool = True, voice: str = "") -> Iterator[Pa
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
+        # On the disk before it takes the other's place: else a power cut might leave neither.
         with open(partial, "rb+") as file:
             os.fsync(file.fileno())
         if keep:
@@ -89,6 +91,7 @@ def whole_file(path: Path, *, keep: bool = True, voice: str = "") -> Iterator[Pa
 def _target(path: str | os.PathLike) -> Path:
     """The file that ``path`` stands for, links followed; refuses folders, pipes and the like."""
     try:
+        # The file behind a link: a file renamed to ``path`` would replace the link itself.
         target = Path(os.path.realpath(path))
     except (TypeError, ValueError):
         raise TypeError(f"checkpoint: expected the path of a file, got {shown(path)}") from None
@@ -113,6 +116,7 @@ def _write(
 def _read(path: Path, mark: Mark | str, *, whole: bool = True) -> dict[str, np.ndarray]:
     expected = _words(mark)
     try:
+        # A pickle could run code as it is read; plain arrays cannot.
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             text, *names = file["fingerprint"].tolist()
             stored = {name: str(word) for name, word in dict(json.loads(text)).items()}

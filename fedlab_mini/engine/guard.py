@@ -154,6 +154,7 @@ class Session:
 def own_copy(strategy: Strategy, server: Server) -> Strategy:
     """A copy of the strategy with all it holds; only the server is the same."""
     try:
+        # As if it were copied already, so that the model and the validation samples are shared.
         return copy.deepcopy(strategy, {id(server): server})
     except Exception as error:  # whatever its attributes raise
         raise TypeError(

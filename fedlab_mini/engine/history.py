@@ -104,6 +104,7 @@ class Rows:
         """The rows that ``arrays`` gave."""
         counts, ids, values = (arrays[f"{name}.{part}"] for part in ("counts", "clients", "values"))
         whole = counts < 0
+        # Other rows hold one value per id; what is left are the K values of each whole row.
         clients = (len(values) - len(ids)) // int(whole.sum())
         rows = Rows()
         ids_by_row = ids.split(counts.clamp(min=0).tolist())

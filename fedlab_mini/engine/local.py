@@ -65,9 +65,11 @@ def rows_at_once(fed: Federation, net: Model, plan: Plan, rows: int) -> int:
     """How many of the rows the cache holds: their parameters, and what a step keeps."""
     number = fed.x.element_size()
     fitting = STACK // (net.P * number)
+    # Autograd keeps activations until the backward pass, and the cache has to hold them as well.
     if not net.layers and (kept := net.numbers_per_sample(fed.x, training=True)):
         batch = plan.blocks.shape[1]
         fitting = min(fitting, CACHE // (kept * batch * number))
+    # One at least: a model may be larger than the cache.
     return min(rows, max(1, fitting))
 
 
@@ -87,6 +89,7 @@ def finite_rows(updates: Tensor) -> Tensor:
         return torch.ones(len(updates), dtype=torch.bool)
     finite = torch.isfinite(updates.sum(1))  # a finite sum has finite terms: one fast pass
     if not finite.all():  # a sum may overflow: look again at every value
+        # Minimum and maximum of a row with a NaN are NaN, so the two ends tell of all values.
         finite = torch.isfinite(updates.amin(1)) & torch.isfinite(updates.amax(1))
     return finite
 
@@ -108,6 +111,8 @@ class Stack:
         """Go on with the minibatches of another round."""
         self.plan, self.blocks = plan, plan.blocks.to(self.x.device)
         is_real = torch.arange(plan.blocks.shape[1]) < plan.fill[:, None]
+        # [S, batch]: lr / b for each of the b samples of a minibatch. The gradient of the losses,
+        # weighed by these and summed, is that of their mean times lr: the whole step.
         step_sizes = is_real / plan.fill[:, None].double() * lr  # of every sample; 0 for padding
         self.step_sizes = step_sizes.to(self.flat)
 
@@ -118,10 +123,12 @@ class Stack:
         out  [rows, P] where the updates go; None: to memory that the next call overwrites
         """
         updates = self.flat[: len(run)] if out is None else out
+        # The memory of the updates holds the starts, until the last loop subtracts them there.
         if len(thetas) > 1:
             thetas = torch.index_select(thetas, 0, run.to(thetas.device), out=updates)
         starts = self.net.split(thetas)  # one row for all, or one each
         pairs = zip(self.parameters, starts, strict=True)
+        # [1 or R, *shape] -> [R, *shape]: a copy for every row, in memory that is used again
         trained = [parameter[: len(run)].copy_(start) for parameter, start in pairs]
         prepared: dict[tuple[int, int], Any] = {}
         for low, high, tables in self._steps(self.plan.first[entry], self.plan.steps[entry]):
@@ -147,12 +154,14 @@ class Stack:
         for step in torch.arange(int(steps[0])).split(window):  # the first row has most steps
             # A row that is done repeats its last block here, and takes no step with it.
             at = first + torch.minimum(step[:, None], steps - 1)  # [s, R]
+            # Rows with more steps come first, so that a count tells which of them still step.
             active = (steps > step[:, None]).sum(1).tolist()
             runs = runs_of_steps(self.plan.fill[at].numpy(), active)
             at = at.flatten().to(self.x.device)
             index = self.blocks.index_select(0, at)  # [s * R, batch]
             labels = self.y.index_select(0, index.flatten())
             step_sizes = self.step_sizes.index_select(0, at)
+            # [s * R, batch] -> s tables [R, batch], one a step
             tables = [
                 table.view(len(step), rows, batch).unbind() for table in (index, labels, step_sizes)
             ]
@@ -173,6 +182,7 @@ class PerceptronStack(Stack):
     def __init__(self, net: Model, fed: Federation, like: Tensor, most: int, batch: int):
         super().__init__(net, fed, like, most, batch)
         self.x = fed.x.flatten(1)
+        # [most * batch, d]: every step gathers its samples into the same memory
         self.inputs = like.new_empty(most * batch, self.x.shape[1])
 
     def prepare(self, parameters: list[Tensor]) -> list[tuple[Tensor, ...]]:
@@ -185,6 +195,7 @@ class PerceptronStack(Stack):
 
     def step(self, layers: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
         rows, batch = index.shape
+        # [R, b] -> [R * b], and [R, b] -> [R, 1, b] against the classes of g
         index, step_sizes = index.reshape(-1), step_sizes[:, None]
         inputs = torch.index_select(self.x, 0, index, out=self.inputs[: len(index)])
         h = [inputs.view(rows, batch, -1)]
@@ -192,12 +203,16 @@ class PerceptronStack(Stack):
         for _, turned, _, bias_row in hidden:
             h.append(torch.baddbmm(bias_row, h[-1], turned).relu_())  # [R, b, out]
         g = torch.baddbmm(bias, weight, h[-1].transpose(1, 2)).softmax(1)  # [R, classes, b]
+        # The derivative of a cross-entropy by the scores is softmax - one-hot, here times lr / b.
         g.mul_(step_sizes).scatter_add_(1, labels[:, None], -step_sizes)
         for (weight, _, bias, _), below in zip(layers[::-1], h[::-1], strict=True):
+            # Before the weight moves: the chain rule wants it as it was in the forward pass.
             back = None if below is h[0] else torch.bmm(g.transpose(1, 2), weight)
+            # [R, out, b] @ [R, b, in] -> [R, out, in], the sum over the minibatch
             weight.baddbmm_(g, below, alpha=-1)
             bias.sub_(g.sum(2, keepdim=True))
             if back is not None:
+                # Back through ReLU: where it put out 0, its slope is 0.
                 torch.ops.aten.threshold_backward.grad_input(back, below, 0, grad_input=back)
                 g = back.transpose(1, 2)
 
@@ -210,6 +225,7 @@ class ModuleStack(Stack):
     """
 
     def train(self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None) -> Tensor:
+        # For all steps: between two, another thread could put the shared module into eval mode.
         with LOCK:
             self.net.module.train()
             return super().train(thetas, run, entry, out)
@@ -219,10 +235,13 @@ class ModuleStack(Stack):
         return [parameter.detach().requires_grad_() for parameter in parameters]
 
     def step(self, leaves: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
+        # The step itself is no part of the graph, so autograd is on for the losses only.
         with torch.enable_grad():
             scores = self.net.stacked_scores(leaves, self.x[index])  # [R, b, classes]
+            # [R, b, classes] -> [R * b, classes] -> [R * b]
             losses = cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
             loss = losses @ step_sizes.flatten()
+            # A parameter that no score depends on gets zeros, and without the option None.
             gradients = torch.autograd.grad(loss, leaves, materialize_grads=True)
         for leaf, gradient in zip(leaves, gradients, strict=True):
             leaf.sub_(gradient)
@@ -244,6 +263,7 @@ def alike(fill: np.ndarray, least: int = 16, grain: int = 8) -> list[tuple[int, 
     fill [R]  samples of each row's minibatch; a run's width is the largest of its rows, so short
     minibatches of small clients are not computed at full length; runs have ``least`` rows or more
     """
+    # Filled places are counted in grains, rounded up: not every sample more begins a run.
     cuts = np.flatnonzero(np.diff(-(-fill // grain))) + 1
     runs, low = [], 0
     for cut in [*cuts.tolist(), len(fill)]:

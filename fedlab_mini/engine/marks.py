@@ -87,6 +87,7 @@ class _Reader:
             self.digests[id(value)] = value, b"inside itself"
             total = hashlib.sha256()
             for part in self.parts(value):
+                # Each with its length, since ("ab", "c") and ("a", "bc") are different parts.
                 content = part if isinstance(part, bytes | memoryview) else self.digest(part)
                 total.update(len(content).to_bytes(8, "little"))
                 total.update(content)
@@ -110,14 +111,17 @@ class _Reader:
         elif hasattr(kind, "__fingerprint__"):
             yield from (kind, value.__fingerprint__())
         elif isinstance(value, Set):
+            # Texts have other hashes in every process, and so their sets have other orders.
             yield from sorted(self.digest(member) for member in value)
         elif isinstance(value, ModuleType | BuiltinFunctionType) or _is_installed(value):
             yield f"{getattr(value, '__module__', '')} {value.__name__}".encode()
         elif isinstance(value, FunctionType):
             yield from (value.__code__, value.__defaults__, value.__kwdefaults__)
+            # An empty cell, of a name that has no value yet, raises when it is asked.
             yield from (c.cell_contents for c in value.__closure__ or () if c != CellType())
             yield from self.referred(value)
         elif isinstance(value, CodeType):
+            # No line numbers and no file: comments and places may change.
             yield from (value.co_code, value.co_names, value.co_varnames, value.co_consts)
         elif isinstance(value, type):
             yield from (value.__qualname__, value.__bases__)

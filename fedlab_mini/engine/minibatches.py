@@ -55,6 +55,7 @@ class LocalSGD:
     def rate(self, t: int) -> float:
         """Step size of round ``t`` (the first is 1); ValueError if ``decay`` let it overflow."""
         decays = (whole("t", t) - 1) // self.decay_every
+        # A power that overflows raises, a product becomes infinite: here both are one refusal.
         try:
             step_size = self.lr * self.decay**decays
         except OverflowError:
@@ -122,19 +123,25 @@ class Layout:
             steps = steps_of_pass * local.epochs
         else:
             steps = np.full_like(steps_of_pass, local.steps)
+        # With ``steps`` given, a small client goes through its data more often than a large one.
         pass_counts = -(-steps // steps_of_pass)
         block_counts = pass_counts * steps_of_pass  # whole passes, even where steps end within one
         first = np.cumsum(block_counts) - block_counts
 
         self.entry_of_place = np.repeat(entries, owned)
         self.places = np.repeat(offsets, owned) + _within(owned)
+        # None where everybody uses all: the ranks of the fixed shuffle are not even computed then.
         self.limits = counts[self.entry_of_place] if (counts < owned).any() else None
+        # A sample of the client itself, though it weighs 0: another's may be NaN, as is 0 * NaN.
         self.padding = np.repeat(offsets, block_counts * batch)
 
+        # Blocks as one row of S * batch places: an entry's samples follow each other without a gap,
+        # and the places that are left before its next pass stay padding.
         user = np.repeat(entries, counts)  # the entry of every sample used
         target = first[user] * batch + _within(counts)
         self.passes: list[tuple[Any, np.ndarray]] = []
         for epoch in range(int(pass_counts.max())):
+            # A slice picks without a copy, a mask copies.
             everyone = epoch < pass_counts.min()
             takes_part = slice(None) if everyone else (epoch < pass_counts)[user]
             shift = epoch * batch * steps_of_pass
@@ -149,6 +156,7 @@ class Layout:
 
 def _within(lengths: np.ndarray) -> np.ndarray:
     """Positions 0 .. length - 1 within each of some stretches, one after another."""
+    # [2, 3] -> [0, 1, 0, 1, 2], as one operation for all stretches
     ends = np.cumsum(lengths)
     return np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
 
@@ -170,6 +178,7 @@ class Shuffles:
     def rank(self) -> np.ndarray:
         """Every sample's place in the fixed shuffle of its client."""
         fixed_order = self.shuffled("prefix")
+        # The inverse of a permutation: it is written where the order points to.
         rank = np.empty(len(fixed_order), dtype=np.int64)
         rank[fixed_order] = np.arange(len(fixed_order)) - self.offsets[self.owner[fixed_order]]
         return rank
@@ -178,6 +187,7 @@ class Shuffles:
         """All samples in a random order, brought together client by client."""
         generator = stream(self.seed, purpose, *index)
         order = torch.randperm(len(self.owner), generator=generator).numpy()
+        # Stable, so that each client's samples keep the shuffle's order, as in ``plain.shuffled``.
         return order[np.argsort(self.owner[order], kind="stable")]
 
     def one_pass(self, t: int, epoch: int, layout: Layout) -> np.ndarray:
@@ -185,10 +195,12 @@ class Shuffles:
         if len(self.sizes) <= CROWD:
             return self.shuffled("minibatches", t, epoch)[layout.places]
         drawn = numbers(stream(self.seed, "minibatches", t, epoch), layout.places)
+        # lexsort sorts by its last key first: entry by entry, and within one by the numbers drawn.
         return layout.places[np.lexsort((drawn, layout.entry_of_place))]
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
         """Minibatches of round ``t`` for the entries (client, how many of its samples)."""
+        # Where all clients take part in every round, the layout is made once a training.
         key = clients.tobytes() + counts.tobytes()
         if self.layout is None or self.layout[0] != key:
             self.layout = key, Layout(self, clients, counts)
@@ -197,6 +209,7 @@ class Shuffles:
         for epoch, (takes_part, target) in enumerate(layout.passes):
             samples = self.one_pass(t, epoch, layout)
             if layout.limits is not None:
+                # Both lie entry after entry, and within an entry all limits are alike.
                 samples = samples[self.rank[samples] < layout.limits]
             blocks[target] = samples[takes_part]
         table = torch.from_numpy(blocks).view(-1, self.local.batch)

@@ -86,11 +86,13 @@ class Model:
         with LOCK:
             fresh = copy.deepcopy(self.module).float()  # in float64 other numbers would be drawn
             before = [p.detach().clone() for p in fresh.parameters()]
+            # PyTorch's initialisers draw from the global generator, which is the caller's.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(noise)
                 for part in fresh.modules():
                     if hasattr(part, "reset_parameters"):
                         part.reset_parameters()  # type: ignore[operator]
+            # What no initialiser has drawn anew is given with all digits, not as its float32 copy.
             triples = zip(fresh.parameters(), before, self.module.parameters(), strict=True)
             drawn = [given if torch.equal(new, old) else new for new, old, given in triples]
         return torch.cat([p.detach().flatten() for p in drawn]).to(dtype=dtype, device=device)
@@ -204,6 +206,7 @@ class Model:
         results: list[Tensor] = []
         with one_thread(), no_denormals():
             for scores in answers(thetas, x):
+                # Only an answer tells how many classes a module has.
                 if not results:
                     wholes("y", y, [len(x)], 0, scores.shape[1] - 1)
                 results.append(measure(scores, y, metric))
@@ -237,6 +240,7 @@ class Model:
             fitting = CACHE // (numbers * x.element_size())  # samples of all models together
             for chunk in thetas.split(max(1, fitting // len(x))):
                 parameters = self.split(chunk)
+                # [N, ...] -> [c, N, ...] without a copy, and then in blocks of samples
                 blocks = x.expand(len(chunk), *x.shape).split(max(BLOCK, fitting), 1)
                 scores = [self.stacked_scores(parameters, block) for block in blocks]
                 yield torch.cat(scores, 1).transpose(1, 2)
@@ -262,6 +266,7 @@ class Model:
         if not self._buffers:
             return []
         before = self._constants(x)
+        # Clones, so that the question leaves the module's own buffers as they are.
         named = {name: buffer.clone() for name, buffer in before.items()}
         named |= zip(self.shapes, parameters, strict=True)
         functional_call(self.module.train(), named, x)
@@ -300,6 +305,7 @@ def _perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
         parts = parts[1:]
     linear: list[Any] = parts[0::2]
     between = parts[1::2]
+    # Types, not instances: a subclass of Linear may compute anything.
     fits = (
         len(parts) % 2 == 1
         and all(type(p) is nn.Linear and p.bias is not None for p in linear)
@@ -319,6 +325,7 @@ def measure(scores: Tensor, y: Tensor, metric: str) -> Tensor:
     Accuracy is what ``argmax(1) == y`` gives, several times faster over a short middle dimension.
     """
     score_of_label = scores.gather(1, y.expand(len(scores), 1, -1)).squeeze(1)  # [C, N]
+    # -log softmax is logsumexp - score; a softmax of its own could underflow to log 0.
     if metric == "loss":
         return (scores.logsumexp(1) - score_of_label).double().mean(1)
     highest = scores.amax(1)

@@ -31,6 +31,7 @@ def numbers_per_sample(
     what ``vmap`` refuses, or does one after another, which it warns of.
     """
     models = range(2)
+    # What autograd keeps of the parameters' own memory costs nothing more.
     owned = {tensor.untyped_storage().data_ptr() for tensor in parameters}
     kept: list[int] = []
 
@@ -42,15 +43,19 @@ def numbers_per_sample(
     with warnings.catch_warnings(record=True) as said, torch.random.fork_rng(devices=[]):
         warnings.simplefilter("always")
         try:
+            # Autograd hands every tensor that it saves for the backward pass to the first hook.
             with torch.enable_grad(), saved_tensors_hooks(keep, lambda tensor: tensor):
                 together = vmap(scores)(parameters, samples.expand(2, *samples.shape))
             for model in models:
                 own = [tensor[model] for tensor in parameters]
+                # One sample at a time: a module whose answer depends on the batch differs here.
                 alone = torch.cat([scores(own, sample) for sample in samples.split(1)])
+                # Not equal bits: a stack adds up in another order.
                 if not torch.allclose(together[model], alone, rtol=1e-3, atol=1e-5):
                     return None
         except Exception:  # a module may fail in any way, and vmap refuse it in many
             return None
+    # Never 0, which callers take for no number, and divide by.
     numbers = 1 + sum(kept) // (len(models) * len(samples))
     one_by_one = any("performance drop" in str(warning.message) for warning in said)
     too_large = numbers > images and _convolves(together.grad_fn)

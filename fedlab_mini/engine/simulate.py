@@ -149,6 +149,7 @@ class Simulation:
             block.one_round(participation[:, t - 1], t)
             if not self.last or t == rounds:
                 values.append(self.net.evaluate(block.thetas, x, y, self.metric).cpu())
+        # T tensors [b] -> [b, T]
         return torch.stack(values, 1), block.blamed, block.diverged
 
 
@@ -159,6 +160,7 @@ class Block:
         self.fed, self.net = fed, net = simulation.fed, simulation.net
         # Blocks may run in threads: each has working memory of its own.
         self.shuffles = copy.copy(simulation.shuffles)
+        # A clone, as all rows of an expanded tensor are one memory (an exercise of chapter 1).
         self.thetas = simulation.theta.expand(runs, -1).clone()
         self.last_steps = torch.zeros_like(self.thetas)
         server = Server(fed.clients, fed.classes, net, fed.validation, self.shuffles.seed)
@@ -169,8 +171,10 @@ class Block:
     def one_round(self, shares: Tensor, t: int) -> None:
         """All clients with a share [b, K] of their data train; the weighted means are added."""
         counts = samples_used(self.fed, shares)
+        # [b, K] -> R pairs (run, client), run by run
         run, client = counts.nonzero(as_tuple=True)
         participants = Participants(run, client, counts[run, client])
+        # Chapter 1, step 4: in every run the sum of n_k delta_k, and that of n_k to divide it by.
         steps = torch.zeros_like(self.thetas)
         samples = torch.zeros(len(steps), dtype=steps.dtype)
         for positions, updates in client_updates(
@@ -180,12 +184,14 @@ class Block:
             weights = participants.samples[positions].to(steps.dtype)
             verdict = self.rule.judge(self.thetas, runs, updates, t)
             if verdict is not None:
+                # A weight of 0 takes their samples out; the rows go, too, since 0 * NaN is NaN.
                 weights = weights * verdict.usable
                 updates = updates.where(verdict.usable.to(updates.device)[:, None], 0)
                 self.blamed[client[positions][verdict.blamed]] = True
                 self.diverged[runs[verdict.unblamed]] = True
             # In place: the stack is overwritten next, and memory is the limit here.
             weighted = updates.mul_(weights.to(updates)[:, None])
+            # [rows, P] -> [b, P]; steps[runs] += weighted would keep one client of each run.
             steps.index_add_(0, runs.to(steps.device), weighted)
             samples.index_add_(0, runs, weights)
         # A run in which nobody sent anything has no samples and no step.

@@ -123,6 +123,7 @@ class Training:
         self, clients: Tensor, updates: Tensor, t: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Clients [m] and updates [m, P] that count; clients that nobody blames for theirs."""
+        # The rule judges many runs at once; here all clients belong to run 0.
         only_run = torch.zeros_like(clients)
         verdict = self.rule.judge(self.log.theta[None], only_run, updates, t)
         if verdict is None:
@@ -184,6 +185,7 @@ class InProcess:
 
     def __init__(self, fed: Federation, net: Model, local: LocalSGD, seed: int):
         self.fed, self.net, self.local, self.seed = fed, net, local, seed
+        # A message shows a client its labels as they were at first beside those it has now.
         self.original_labels = fed.y
         self.shuffles, self.update_memory = Shuffles(fed, local, seed), UpdateMemory()
 
@@ -265,4 +267,5 @@ def local_updates(
     named = range(fed.clients) if clients is None else clients
     named_ids = distinct_ids("clients", named, fed.clients)
     shuffles = Shuffles(fed, local, seed)
+    # No earlier round is known here: who replays the server's last step sends zeros.
     return round_updates(fed, net, theta, named_ids, shuffles, t, torch.zeros_like(theta))

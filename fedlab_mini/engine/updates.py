@@ -39,6 +39,7 @@ def samples_used(fed: Federation, shares: Tensor) -> Tensor:
     # A tenth of ten samples is one, in float32 too, where 0.1 is a little more than a tenth.
     fractional_counts = shares.double() * fed.sizes * (1 - 1e-7)
     counts = torch.ceil(fractional_counts).clamp_(max=fed.sizes).long()
+    # A share of 1 is all; of more than ten million samples the factor above takes some away.
     counts = torch.where(shares >= 1, fed.sizes, counts)
     # A share above 0 is at least one sample, however small the client.
     counts[(shares > 0) & (counts == 0)] = 1
@@ -75,10 +76,12 @@ def client_updates(
     stack_order = torch.from_numpy(np.lexsort((-samples.numpy(), -plan.steps[entry].numpy())))
     run, client, entry = run[stack_order], client[stack_order], entry[stack_order]
     in_order = torch.equal(stack_order, torch.arange(len(stack_order)))
+    # Stacks write into slices of ``out``; in another order, rows are copied to their places below.
     place = out if in_order else None
     lr = shuffles.local.rate(t)
     stacks = train_rows(fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles)
     for stack_rows, updates in stacks:
+        # In place, and before anything is copied: nobody sees what an attacker has trained.
         attack(fed, updates, client[stack_rows], last_steps, run[stack_rows], shuffles.seed, t)
         if out is not None and not in_order:
             out[stack_order[stack_rows]] = updates
@@ -98,6 +101,7 @@ def round_updates(
     """What the clients ``ids`` [m] send in round ``t`` of one training: updates [m, P]."""
     sizes = torch.from_numpy(shuffles.sizes[ids.numpy()])
     everybody = Participants(torch.zeros_like(ids), ids, sizes)
+    # [m, P], filled stack by stack while the loop below runs the generator to its end
     updates = (memory or UpdateMemory()).lend(len(ids), theta)
     for _ in client_updates(
         fed, net, theta[None], everybody, shuffles, t, last_step[None], out=updates
@@ -118,6 +122,7 @@ class UpdateMemory:
 
     def lend(self, count: int, like: Tensor) -> Tensor:
         """Memory [count, P] for rows like ``like`` [P]."""
+        # NumPy, whose array tells below who still holds the memory, has none on other devices.
         if like.device.type != "cpu" or like.dtype not in (torch.float32, torch.float64):
             return like.new_empty(count, len(like))
         fits = len(self.rows) >= count and self.rows.shape[1] == len(like)
@@ -189,12 +194,14 @@ class UsableUpdates:
         if float(all_numbers @ all_numbers) <= ordinary**2:  # one fast pass; false where not finite
             return None
         lengths = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).cpu()
+        # Not lengths > ordinary, which is false of a length that is NaN.
         suspect = ~(lengths <= ordinary)
         if not suspect.any():
             return None
         # Only runs with a suspect cost the server a training of its own.
         runs = run[suspect].unique()
         own_lengths = self._own_lengths(thetas, runs, t)
+        # [B]: a limit for every run; finite also where the server's own training is not
         limits = torch.full([len(thetas)], ordinary, dtype=torch.float64)
         limits[runs] = (TOO_LONG * own_lengths).clamp(min=ordinary, max=self.largest)
         usable = lengths <= limits[run]
@@ -217,6 +224,7 @@ class UsableUpdates:
 
     def _train_server(self, thetas: Tensor, t: int) -> Tensor:
         """Lengths [B] of what the server's own samples give from the models ``thetas`` [B, P]."""
+        # The server is the only client of a federation of its own: it trains as clients do.
         samples, classes = self.server.validation, self.server.classes
         alone = Federation.from_datasets(
             [samples], validation=samples, test=samples, classes=classes
@@ -231,4 +239,5 @@ class UsableUpdates:
         ):
             own_length = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64)
             lengths[positions] = own_length.cpu()
+        # NaN is below nothing, and so becomes infinite as well.
         return lengths.where(lengths < self.largest, torch.inf)

@@ -52,6 +52,7 @@ def _pairing_chance(own: int, other: int) -> float:
         for other_before in range(own_before + 1, other + 1):
             before = own_before + other_before
             choices = math.comb(own - 1, own_before) * math.comb(other, other_before)
+            # Chapter 2, step 2: just these come first and the others last, each in any order.
             orders = math.factorial(before) * math.factorial(players - 1 - before)
             chance += choices * orders / math.factorial(players)
     return chance
@@ -71,6 +72,7 @@ def airport(costs: Sequence[float] | Tensor) -> Game:
     phi[by_length] = (pieces / users).cumsum(0)
 
     def longest(coalitions: Tensor) -> Tensor:
+        # Who is not in the coalition counts as 0, the shortest runway that there is.
         return (coalitions * lengths).amax(1)
 
     return Game(players, longest, shapley=phi, name=f"airport {lengths.tolist()}")
@@ -104,8 +106,10 @@ def _pivotal_chance(votes: list[int], player: int, quota: int) -> float:
             # Downwards, so that a player's votes are added once at most.
             for vote_sum in range(quota - 1, vote - 1, -1):
                 ways[members][vote_sum] += ways[members - 1][vote_sum - vote]
+    # The others' votes fall short of the quota, and with the player's they reach it.
     short_by = max(0, quota - votes[player])
     pivotal = [sum(totals[short_by:quota]) for totals in ways]
+    # Chapter 2, step 2: every size has the weight 1 / n, shared by the coalitions of that size.
     return sum(
         pivotal_count / (players * math.comb(players - 1, members))
         for members, pivotal_count in enumerate(pivotal)
@@ -128,9 +132,11 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
     steps = weights[:, None] * updates
 
     def minus_loss(coalitions: Tensor) -> Tensor:
+        # [C, n] @ [n, P] -> [C, P]: where each coalition moves the model
         x = coalitions.double() @ steps
         return -(x @ g) - ((x @ H) * x).sum(1) / 2
 
+    # A player keeps its own dividend and half of that of each pair; there are no larger ones.
     phi = -steps @ (g + H @ steps.sum(0) / 2)
     name = "quadratic " + files.fingerprint(steps, g, H)[:12]
     return Game(players, minus_loss, shapley=phi, name=name)

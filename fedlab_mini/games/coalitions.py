@@ -79,6 +79,7 @@ def _one_by_one(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
     stack_size = max(1, CACHE // (game.net.P * game.theta.element_size()))
     qualities = []
     for members, divisor in zip(shares.split(stack_size), totals.split(stack_size), strict=True):
+        # [C, m] @ [m, P] -> [C, P]: one model per coalition
         models = game.theta + (members / divisor) @ game.updates
         qualities.append(game.net.evaluate(models, game.x, game.y, game.metric))
     return torch.cat(qualities)
@@ -92,9 +93,11 @@ def _stacked(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
         models = torch.cat([theta[None], game.updates])
         shares = torch.cat([totals, shares], 1)
     else:
+        # Shares sum to their total, so the mean of the members' models is the coalition's.
         models = theta + game.updates
     weight, bias = net.split(models)[:2]
     inputs = game.x.flatten(1).split(SAMPLES)
+    # [m, width, d] @ [d, n] -> [m, width, n]: m first layers, not one for each of C coalitions
     first_outputs = [weight @ samples.T + bias[:, :, None] for samples in inputs]
     later_parameters = net.P - weight[0].numel() - bias[0].numel()
     stack_size = max(1, LATER_BYTES // (later_parameters * theta.element_size()))
@@ -122,6 +125,7 @@ def _by_halves(shares: Tensor) -> Tensor:
 def _later_layers(net: Model, tails: Tensor, shares: Tensor, totals: Tensor) -> list[Tensor]:
     """Weights and biases of layer two and above, averaged in every coalition: [c, *shape] each."""
     shapes = list(net.shapes.values())[2:]
+    # [c, m] @ [m, P'] -> [c, P'], where P' are the parameters above the first layer
     averages = (shares / totals) @ tails
     pieces = averages.split([shape.numel() for shape in shapes], 1)
     averaged = [piece.unflatten(1, shape) for piece, shape in zip(pieces, shapes, strict=True)]
@@ -159,6 +163,8 @@ def _hidden_sums(shares: Tensor, first: Tensor) -> Iterator[tuple[slice, Tensor]
         return
     lower_sums = shares[lower_rows, :lower_half] @ first[:lower_half]
     upper_sums = shares[upper_rows, lower_half:] @ first[lower_half:]
+    # Rows come by their upper half, and a game asks for each coalition once: one upper half meets
+    # every lower one once at most.
     buffer = torch.empty_like(lower_sums)
     first_row = 0
     for upper_sum, count in zip(upper_sums, counts.tolist(), strict=True):

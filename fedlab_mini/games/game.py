@@ -139,6 +139,7 @@ class Game:
             coalitions = decode(batch_codes, self.n)
             answer = checks.array("value", self.value(coalitions), [len(coalitions)])
             worth = answer.double().cpu()
+            # In the memo NaN means unknown: such a worth would be computed again at every look.
             strange = ~torch.isfinite(worth)
             if strange.any():
                 first = int(strange.nonzero()[0])
@@ -177,6 +178,7 @@ def encode(coalitions: Tensor) -> np.ndarray:
     players = members.shape[1]
     if players <= 62:
         place_values = np.int64(1) << np.arange(players, dtype=np.int64)
+        # [C, n] @ [n] -> [C]
         return members @ place_values
     # No 64-bit integer has room for more: Python's have.
     packed = np.packbits(members, axis=1, bitorder="little")

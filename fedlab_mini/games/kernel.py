@@ -50,6 +50,7 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
 def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Distinct pairs {S, complement} by the Shapley kernel, and how often each was drawn."""
     sizes = torch.arange(1, n)
+    # Chapter 2, step 8: mu_s times the number of coalitions of size s is 1 / (s (n - s)).
     size_weights = 1.0 / (sizes * (n - sizes)).double()
     times: dict[int, int] = {}
     draw_count = 2 * pairs
@@ -59,6 +60,7 @@ def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tens
             size_weights, draw_count, replacement=True, generator=generator
         )
         random_keys = torch.rand(draw_count, n, generator=generator, dtype=torch.float64)
+        # Sorted twice, keys become ranks; those below a size are a random coalition of that size.
         ranks = random_keys.argsort(1).argsort(1)
         coalitions = ranks < sizes[size_indices][:, None]
         # A pair goes by the one of the two that holds player 0.
@@ -95,16 +97,20 @@ def _least_squares(
     design = members[..., : players - 1] - last_member
     target = worth - last_member[..., 0] * gain
     normal_matrix = torch.einsum("p,cpi,cpj->ij", times, design, design)
+    # A pseudoinverse, since few coalitions may not tell all players apart.
     inverse = torch.linalg.pinv(normal_matrix, hermitian=True)
     phi = inverse @ torch.einsum("p,cpi,cp->i", times, design, target)
     residual = target - design @ phi
     influence = torch.einsum("cpi,cp->pi", design, residual) @ inverse  # of a pair, [p, n - 1]
+    # The sandwich: squares of what a pair adds as a whole, since its two halves are one draw.
     covariance = torch.einsum("p,pi,pj->ij", times, influence, influence)
+    # The last value is a constant less the others, so its variance is the sum of all covariances.
     variances = torch.cat([covariance.diagonal(), covariance.sum()[None]])
     stderr = variances.clamp(min=0).sqrt()
     if pairs < players or torch.linalg.matrix_rank(normal_matrix, hermitian=True) < players - 1:
         # Nothing is left over to judge the fit by.
         stderr = torch.full_like(stderr, torch.nan)
     count = float(times.sum())
+    # Degrees of freedom: n - 1 values were fitted to the draws.
     stderr = stderr * math.sqrt(count / max(count - players + 1, 1.0))
     return torch.cat([phi, (gain - phi.sum())[None]]), stderr

@@ -71,6 +71,7 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
     with asking(game) as asked:
         players = game.n
         sweeps = -(-samples // players)
+        # [sweeps, n] -> [samples]: who leads is a random order in every sweep
         leaders = _random_orders(players, sweeps, generator).flatten()[:samples]
         orders = _random_orders(players, samples, generator)
         # Behind its leader an order keeps the others as they were drawn.
@@ -79,6 +80,7 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
         gains = _truncated_gains(game, orders, tolerance)
     # Orders of one sweep depend on each other, so it is whole sweeps that are compared.
     whole_sweeps = samples // players
+    # [sweeps * n orders, n] -> [sweeps, n]
     sweep_means = gains[: whole_sweeps * players].view(whole_sweeps, players, players).mean(1)
     return asked.estimate("guided permutations", gains.mean(0), _standard_error(sweep_means))
 
@@ -112,6 +114,7 @@ def _gains_of_orders(game: Game, orders: Tensor) -> Tensor:
 
 def _truncated_gains(game: Game, orders: Tensor, tolerance: float) -> Tensor:
     """What every player adds in every order, 0 from where the order has come near v(N)."""
+    # Otherwise an order would be left wherever a worth happens to equal v(N).
     if tolerance == 0:
         return _marginal_gains(game, orders)
     samples, players = orders.shape
@@ -120,6 +123,7 @@ def _truncated_gains(game: Game, orders: Tensor, tolerance: float) -> Tensor:
     gains = torch.zeros(samples, players, dtype=torch.float64)
     ranks = orders.argsort(1)
     for place in range(players):
+        # An order that was left stays left, since its worth is not updated any more.
         worth_following = (full_worth - worth_before).abs() > tolerance
         followed = worth_following.nonzero().flatten()
         if len(followed) == 0:

@@ -28,6 +28,7 @@ def exact(game: Game) -> Estimate:
     """
     with asking(game, MOST_ENUMERATED) as asked:
         players = game.n
+        # Chapter 2, step 2: every size has the weight 1 / n, shared by the coalitions of that size.
         chances = [1 / (players * math.comb(players - 1, joined)) for joined in range(players)]
         values = semivalue(game, np.array(chances))
     return asked.estimate("exact by subsets", values)
@@ -84,6 +85,7 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
         worth = game(coalitions)
     member = coalitions.double()
     absent = 1 - member
+    # [C, n] -> [n]: every coalition tells of all players, as one that holds them or does not
     inside, outside = member.sum(0), absent.sum(0)
     # A player whom no coalition holds divides by 1; the mean is not used then.
     mean_inside = worth @ member / inside.clamp(min=1)
@@ -93,6 +95,7 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
         return asked.estimate("Banzhaf", values)
     deviation_inside = (worth[:, None] - mean_inside) ** 2
     deviation_outside = (worth[:, None] - mean_outside) ** 2
+    # The difference of two means over different coalitions: their variances add up.
     variance = (member * deviation_inside).sum(0) / inside / (inside - 1)
     variance += (absent * deviation_outside).sum(0) / outside / (outside - 1)
     # Of a player drawn always or never nothing is known: 0, with an error of NaN.

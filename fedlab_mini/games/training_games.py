@@ -114,6 +114,7 @@ def retraining_game(
         quality = simulate(
             fed,
             net,
+            # [C, n] -> [C, T, n] without a copy
             participation=coalitions[:, None, :].expand(-1, rounds, -1),
             local=local,
             seed=seed,

@@ -32,6 +32,7 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
     with asking(game, MOST_ENUMERATED) as asked:
         joined = np.arange(game.n)
         still_out = game.n - 1 - joined
+        # In logarithms: beta functions of large parameters underflow, their quotient does not.
         log_chances = betaln(joined + beta, still_out + alpha) - betaln(alpha, beta)
         if not np.isfinite(log_chances).all():
             raise ValueError(f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}")
@@ -125,11 +126,13 @@ def _program(
         b_ub=-worth / worth_scale,
         A_eq=np.c_[fixed, np.zeros(len(fixed))],
         b_eq=sums / worth_scale,
+        # Unless told otherwise, SciPy takes variables to be at least 0.
         bounds=(None, None),
         method="highs",
     )
     if solution.status != 0:
         raise ArithmeticError(f"linear program: {solution.message}")
+    # Marginals say how the least e changes if a right side is raised: it falls, or stays.
     prices = -solution.ineqlin.marginals
     return solution.x[:players] * worth_scale, float(solution.x[players]) * worth_scale, prices
 
@@ -156,6 +159,7 @@ def _shortest(members: np.ndarray, least: np.ndarray, gain: float) -> np.ndarray
     # In y, where x = equal_shares + scale * free y: slopes y >= heights, y as short as can be.
     slopes = members @ directions
     heights = (least - members @ equal_shares) / worth_scale
+    # The multipliers of "the shortest y" are at least 0, and solve a least-squares problem.
     stacked = np.vstack([slopes.T, heights])
     target = np.r_[np.zeros(players - 1), 1.0]
     multipliers, _ = nnls(stacked, target, maxiter=50 * len(heights) + 100)

@@ -114,6 +114,7 @@ def interval(
     level = checks.number("level", level, low=0, high=1, ends="()")
     n, mean = len(per_seed), math.fsum(per_seed) / len(per_seed)
     arm = student(n, strict(level)) * _spread(per_seed) / math.sqrt(n)
+    # No mean of values in the range lies outside of it.
     ends = [max(low, mean - arm), min(high, mean + arm)]
     agree, crowded = _pattern(per_seed, low, high)
     for side, (end, share) in enumerate([(low, (1 - level) / 2), (high, (1 + level) / 2)]):

@@ -21,6 +21,7 @@ def bound(values: Sequence[float], end: float, share: float) -> float:
     source      [Gaffke 2005; Learned-Miller & Thomas 2019]
     """
     points = [*values, end]
+    # Bisection: the share below a place rises with the place.
     low, high = min(points), max(points)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -38,6 +39,7 @@ def share_below(place: float, points: Sequence[float]) -> float:
     Cost: their numbers, multiplied.                              source  [Varsi 1973; Ali 1973]
     """
     above = [point - place for point in points if point > place]
+    # part[k] is the share for the points below so far and the first k of those above.
     part = [1.0] + [0.0] * len(above)
     for below in (place - point for point in points if point <= place):
         for k, gap in enumerate(above, start=1):

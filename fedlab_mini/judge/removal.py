@@ -79,10 +79,12 @@ def removal_curves(
 
 def _present(scores: Tensor, removed: Tensor) -> Tensor:
     """Who is left, [2, F, K] of 0 and 1: first without the highest scores, then the lowest."""
+    # Stable, so that equal scores leave in the order of ids, on every machine.
     worst_first = scores.argsort(stable=True)
     clients = len(scores)
     present = torch.ones(2, len(removed), clients)
     for place, count in enumerate(removed.tolist()):
+        # Not [-count:], which for a count of 0 is everybody.
         present[0, place, worst_first[clients - count :]] = 0
         present[1, place, worst_first[:count]] = 0
     return present

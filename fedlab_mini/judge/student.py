@@ -29,6 +29,7 @@ def visible(count: int, level: float = 0.95, power: float = 0.8) -> float:
     """The difference, in standard deviations, that ``count`` seeds show with that power."""
     level = checks.number("level", level, low=0, high=1, ends="()")
     power = checks.number("power", power, low=0.5, high=1, ends="[)")
+    # The noncentrality at which the t statistic exceeds the quantile with this power.
     shift = special.nctdtrinc(count - 1, 1 - power, student(count, strict(level)))
     return float(shift) / math.sqrt(count)
 

@@ -41,15 +41,18 @@ class AAM:
     def weighted(self, sizes: Tensor) -> Tensor:
         """X [F, S, R] = sum_k x_k omega_k."""
         # One product for all fits is several times faster than a stack of small ones.
+        # [S * R, K] @ [K, F] -> [S * R, F]
         table = sizes.flatten(0, 1) @ self.omega.T
         return table.T.reshape(len(self.omega), *sizes.shape[:2])
 
     def _accuracy(self, weighted: Tensor) -> Tensor:
         if self.form == "linear":
             increments, intercept = self.collapsed()
+            # Chapter 7, step 2: a round adds a_r (sigmoid(X_r) - 1/2), and rounds to come add 0.
             added = (self._squash(weighted) - self.resting) * increments[:, None]
             return added.cumsum(2) + intercept[:, None, None]
         first_weights = self.w1.transpose(1, 2)[:, None]
+        # Rounds to come have X = 0 and add nothing to a node, so padded inputs are running sums.
         nodes = (weighted[..., None] * first_weights).cumsum(2)  # [F, S, R, H]
         nodes = self._squash(nodes + self.b1[:, None, None])
         return (nodes * self.w2[:, None, None]).sum(-1) + self.b2[:, None, None]
@@ -61,6 +64,7 @@ class AAM:
         """
         if self.form != "linear":
             raise ValueError("form: only the linear nodes collapse, not sigmoid ones")
+        # a = W2 W1 of chapter 7: [F, H] and [F, H, R] -> [F, R]
         increments = (self.w2[:, :, None] * self.w1).sum(1)
         padding = self.resting * increments.sum(1)
         return increments, (self.w2 * self.b1).sum(1) + self.b2 + padding

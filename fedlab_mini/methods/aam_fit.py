@@ -119,6 +119,7 @@ def _jacobian(guess: _Guess, sizes: Tensor) -> Tensor:
     """How every guess moves with every parameter, [S R, K + R + 1]."""
     simulations, rounds, clients = sizes.shape
     increments, squashed = guess.point[clients:-1], guess.squashed
+    # The derivative of a sigmoid s is s (1 - s); what a round adds stays in all later guesses.
     by_weighted = squashed * (1 - squashed) * increments
     by_omega = (sizes * by_weighted[:, :, None]).cumsum(1)
     later = torch.ones(rounds, rounds).to(sizes).tril()  # round r' moves all guesses from r' on
@@ -164,6 +165,7 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
 def _damped_step(gradient: Tensor, curvature: Tensor, free: Tensor, damping: float) -> Tensor:
     step = torch.zeros_like(gradient)
     damped = curvature[free][:, free]
+    # Each parameter is damped by its own curvature, or by a little where it has none.
     damped.diagonal().add_(damping * damped.diagonal() + 1e-12)
     step[free] = torch.linalg.solve(damped, gradient[free])
     return step
@@ -257,6 +259,7 @@ def _linear_slopes(
     error = guess.sub_(accuracy)
     by_guess = error * (2 * weight[:, :, None])
     loss = (error * by_guess).sum((1, 2)) / 2
+    # The chain rule back through c = W2 b1 + b2 + resting * sum(a), and below through a = W2 W1.
     by_intercept = by_guess.sum((1, 2))
     later = by_guess.flip(2).cumsum(2).flip(2)  # round r' moves all guesses from r' on
     by_increments = (later * added).sum(1) + model.resting * by_intercept[:, None]

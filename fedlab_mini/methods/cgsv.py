@@ -118,6 +118,7 @@ class CGSV(FedAvg):
         unit_updates = _units(round.updates, lengths)
         step = weights @ (unit_updates if self.normalise else round.updates)  # U [P]
         psi = _alignment(unit_updates, step)
+        # What a round says of its clients moves the weights of the next one, not its own.
         self._learn(round, psi.double().cpu())
         self.record(round, weights, psi)
         return round.theta + self._step_size(lengths, weights) * step
@@ -131,6 +132,7 @@ class CGSV(FedAvg):
         """
         shares = torch.tanh(beta * self.r.clamp(min=0))
         shares = shares / shares.max() if shares.max() > 0 else shares
+        # Sorted twice, entries become ranks, 0 for the largest.
         size_rank = step.abs().argsort(descending=True).argsort().cpu()
         entries_sent = (shares * len(step)).floor()
         sent = (size_rank < entries_sent[:, None]).to(step.device)
@@ -143,6 +145,7 @@ class CGSV(FedAvg):
             return
         self.sizes[round.clients] = round.sizes
         entering = self.sizes[newcomers].double() / self.sizes.sum()
+        # All weights keep the sum 1: the others make room in proportion.
         self.r *= 1 - entering.sum()
         self.r[newcomers] = entering
 
@@ -163,6 +166,7 @@ class CGSV(FedAvg):
             if self.original
             else self._mix(judged, shares, psi)
         )
+        # A sum of 0, of cosines of 0 or of weights that cancel, cannot be scaled to another.
         if mixed.sum() != 0:
             self.r[judged] = sum_of_shares * mixed / mixed.sum()
 
@@ -251,6 +255,7 @@ def _units(rows: Tensor, norms: Tensor) -> Tensor:
 
 def _alignment(units: Tensor, step: Tensor) -> Tensor:
     """Cosines [m] of rows [m, P] of length 1 (or 0) with ``step`` [P]."""
+    # Rounding may put a cosine beyond 1 in its last digit.
     return (units @ _units(step[None], _norms(step[None]))[0]).clamp(-1, 1)
 
 

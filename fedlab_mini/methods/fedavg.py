@@ -97,6 +97,7 @@ class FedAvg:
 
     def __post_init__(self) -> None:
         kind = type(self)
+        # ``@strategy`` wraps the constructor, and ``functools.wraps`` leaves this attribute behind.
         if getattr(self, "literal", False) and not hasattr(kind.__init__, "__wrapped__"):
             raise TypeError(f"literal: {kind.__name__} wants @strategy above it, not @dataclass")
         for setting, check in self.CHECKS.items():
@@ -145,6 +146,7 @@ class FedAvg:
             return torch.arange(self.server.clients)
         chance = stream(self.server.seed, "selection", t)
         order = torch.randperm(self.server.clients, generator=chance)
+        # Sorted, so that the same clients add up in the same order however they were drawn.
         return order[: self.per_round].sort().values
 
     def weights(self, round: Round) -> Tensor:
@@ -158,6 +160,7 @@ class FedAvg:
         """The new global model [P]; records the weights that made it."""
         weights = self.weights(round)
         self.record(round, weights, weights)
+        # Chapter 1, step 4: [m] @ [m, P] -> [P], and a mean of models is theta + the mean update.
         return round.theta + weights @ round.updates
 
     def message(self, t: int) -> Message | None:
@@ -177,6 +180,7 @@ class FedAvg:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that the coming rounds depend on, as tensors; ``load_state_dict`` restores it."""
+        # The name of the class in bytes, since a state holds tensors only.
         state = {"kind": torch.tensor(list(type(self).__name__.encode()))}
         for attribute in self.KEPT:
             value = attrgetter(attribute)(self)
@@ -201,6 +205,7 @@ class FedAvg:
             previous = getattr(owner, attribute)
             restored: Any = state[kept].clone()
             if torch.is_tensor(previous):
+                # A saved tensor takes no gradient; the parameters of a policy have to.
                 restored.requires_grad_(previous.requires_grad)
             else:
                 restored = restored.item()

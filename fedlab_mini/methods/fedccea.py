@@ -176,6 +176,7 @@ def fedccea(
     several = len(indices) > 1
     spread = indices.amax(0) - indices.amin(0)
     fit_error = mean_error = math.nan
+    # Simulations are independent draws, so the last fifth is as good as a random one.
     held_out = len(worth) // 5
     # A fit is worth no more than what it says of simulations that it has not seen.
     if held_out:
@@ -246,6 +247,7 @@ def simulator(
     client_epochs = 0.0
     for size, counts in zip(fed.sizes.tolist(), used.flatten(0, 1).T.tolist(), strict=True):
         for count in counts:
+            # A pass through a share of a client's data costs that share of a client epoch.
             client_epochs += local.passes(int(count)) * count / size if count else 0.0
     mean_size = fed.sizes.double().mean()
     cost = Cost(client_epochs, simulations * rounds, time.perf_counter() - began)

@@ -70,14 +70,17 @@ class FedCE(RoundScore):
         old = self.coefficients[clients]
         _, rest = self._without(updates, old / old.sum())
         self.cosines[clients] += torch.cosine_similarity(updates, rest, dim=1)
+        # ``aggregate`` counts a round after it is scored, so this one is not among those seen.
         rounds = self.seen[clients] + 1
         direction = self._scaled(1 - self.cosines[clients] / rounds)
+        # Errors of earlier rounds: this one's are measured below, with the new coefficients.
         error = self._scaled(self.errors[clients] / rounds)
         mixed = direction + error if self.mix == "plus" else direction * error
         new = self._scaled(mixed)
         new = new / new.sum()
         others, rest = self._without(updates, new)
         self.errors[clients] += self._error(round, rest / others)
+        # Absent clients keep what they have, so that all coefficients together keep their sum.
         absent = self.coefficients.sum() - old.sum()
         self.coefficients[clients] = new * (1 - absent)
         return self.coefficients[clients]

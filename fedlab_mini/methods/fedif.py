@@ -29,6 +29,7 @@ class FedIF(RoundScore):
     def score(self, round: Round) -> Tensor:
         """The round's influences between 0, the lowest, and 1, [m]; 1/2 if all are equal."""
         slope = gradient(round, self.server)
+        # [m, P] @ [P] -> [m]; an update of zeros stays zeros, and its influence 0
         influence = -(F.normalize(round.updates, dim=1) @ slope)
         span = influence.max() - influence.min()
         # Where all point alike, influences differ by rounding, which is not worth a score.

@@ -87,6 +87,7 @@ class GTGShapley(RoundScore):
             sweep = self._sweep(game.n, t, len(gains) // game.n)
             gains = torch.cat([gains, sampling.gains_in(game, sweep, tolerance)])
             orders = torch.arange(1, len(gains) + 1)
+            # [orders so far, m]: after each order the mean of those up to it
             means = gains.cumsum(0) / orders[:, None]
             if len(gains) > self.least and self._has_settled(means[-self.window :]):
                 return means[-1]
@@ -99,6 +100,7 @@ class GTGShapley(RoundScore):
         chance = stream(self.server.seed, "GTG orders", t, index)
         orders = torch.rand(players, players, generator=chance, dtype=torch.float64).argsort(1)
         leaders = torch.arange(players)[:, None]
+        # [m, m] -> [m, m - 1]: of each row all but its leader, in the order drawn
         followers = orders[orders != leaders].view(players, players - 1)
         return torch.cat([leaders, followers], 1)
 

@@ -49,6 +49,7 @@ class Inspection:
             votes = torch.bincount(predicted[group].cpu(), minlength=len(self.right))
             label = int(votes.argmax())
             predicted_so = int(votes[label]) / int(votes.sum())
+            # A group is always renamed as a whole, so one label tells that of all.
             if label != int(y[group][0]) and self.accept(label, predicted_so):
                 renamed[group] = label
         return renamed
@@ -108,6 +109,7 @@ class LabelStandardisation(SFedAvg):
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""
         super().start(server)
+        # NaN until the window is full: comparisons with it are false, so nothing is stable before.
         self.recent = torch.full((self.window,), math.nan, dtype=torch.float64)
         self.corrections = torch.zeros(server.clients, dtype=torch.long)
         self.stable_at = 0
@@ -139,6 +141,7 @@ class LabelStandardisation(SFedAvg):
         counted = labels if self.accuracy == "recall" else predicted
         hits = torch.bincount(counted[predicted == labels].cpu(), minlength=classes).double()
         total = torch.bincount(counted.cpu(), minlength=classes).double()
+        # No share reaches infinity, so nobody renames anything to a class without evidence.
         return torch.where(total > 0, hits / total, math.inf)
 
     def message(self, t: int) -> Inspection | None:

@@ -179,6 +179,7 @@ class Taylor(RoundScore):
 
     def score(self, round: Round) -> Tensor:
         """First- or second-order worth of the round's updates, [m]; needs no evaluation."""
+        # [m, P]: rows w_i delta_i, whose sum is U
         weighted = self.weights(round)[:, None] * round.updates
         direction = gradient(round, self.server)
         if self.order == 2:
@@ -234,5 +235,6 @@ class ClassCosine(RoundScore):
         # A bias is one number a class, and has no direction.
         tables = [part for part in self.server.net.split(round.updates) if part.ndim > 2]
         last_layer = tables[-1].flatten(2)  # [m, classes, inputs]
+        # [m] and [m, classes, inputs] -> [classes, inputs]
         aggregate = torch.einsum("i,icd->cd", self.weights(round), last_layer)
         return torch.cosine_similarity(last_layer, aggregate[None], dim=2).mean(1)

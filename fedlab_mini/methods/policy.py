@@ -60,7 +60,9 @@ class Policy:
         mean = omega.mean()
         # A mean at 0 or 1 selects nobody or everybody: nothing is learned from there any more.
         if self.clamp > 0 and not self.clamp <= mean <= 1 - self.clamp:
+            # d mean / d logit_k = omega_k (1 - omega_k) / m
             descent += PULL * (mean - 0.5).sign() * omega * (1 - omega) / len(omega)
+        # Back through the network: [m] slopes at the logits -> [P], one at each parameter
         (gradient,) = torch.autograd.grad(logits, self.phi, descent)
         # A detached tensor shares its memory, so phi moves and stays a leaf.
         parameters = [self.phi.detach()]
@@ -70,6 +72,7 @@ class Policy:
 def log_probability(logits: Tensor, selections: Tensor) -> Tensor:
     """log p(s) = sum_k s_k log omega_k + (1 - s_k) log(1 - omega_k), [Q], of selections [Q, m]."""
     chosen = selections.to(logits)
+    # log omega is logsigmoid(logit), and log(1 - omega) that of -logit: no log of a rounded 0.
     return chosen @ logsigmoid(logits) + (1 - chosen) @ logsigmoid(-logits)
 
 

@@ -71,6 +71,7 @@ class QualityInference(FedAvg):
         present[round.clients] = 1
         marks = self.marks.clone()  # histories keep the old one
         if improvement > self.improvement:
+            # The good and the bad at once: who is in both rounds has +1 - 1.
             marks += present - self.present
         if improvement < 0:
             marks -= present

@@ -141,6 +141,7 @@ class FRCCE(FedAvg):
 
     def aggregate(self, round: Round) -> Tensor:
         """Select, reward, learn; returns the deployed model [P]."""
+        # The policy learns, too, where the caller has switched gradients off.
         with one_thread(), torch.enable_grad():
             if self.limit is not None:
                 round = replace(round, updates=shortened(round.updates, self.limit))
@@ -190,6 +191,7 @@ class FRCCE(FedAvg):
         """Validation loss [C] of the models with aggregation weights [C, m]."""
         self.evaluations += len(weights)
         samples, labels = self.server.validation
+        # [C, m] @ [m, P] -> [C, P]: one model per selection
         models = round.theta + weights @ round.updates
         return bounded(self.server.net.evaluate(models, samples, labels, "loss").cpu())
 
@@ -208,6 +210,7 @@ class FRCCE(FedAvg):
             "previous": loss_of.get("before"),
             "probes": others(probes, chose_any),
         }[self.baseline]
+        # The average moves only after it was the baseline, so that no loss is part of its own.
         deployed = loss_of.get("deployed", probes)[0]
         self.delta = self.delta + (deployed - self.delta) / self.window
         gain = baseline - probes if self.sign == "gain" else probes - baseline
@@ -260,6 +263,7 @@ class FLDVE(FRCCE):
 
     def draw(self, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
         """Selections [Q, m], see `FRCCE.draw`; literal: omega itself, [1, m]."""
+        # With s = omega all s - omega are 0: the literal text never learns (chapter 6, step 1).
         return omega[None] if self.literal else super().draw(omega, t, clients)
 
     def deployed(self, round: Round, omega: Tensor, selections: Tensor) -> Tensor:
@@ -293,6 +297,7 @@ def shortened(updates: Tensor, limit: float) -> Tensor:
     # Divided by their largest entry first, so that no square may overflow.
     bounded_updates = updates / updates.abs().amax(1, keepdim=True).clamp(min=1)
     factors = longest / torch.linalg.vector_norm(bounded_updates, dim=1)
+    # Where most sent zeros the median is 0, and nobody is cut to that.
     too_long = (lengths > longest)[:, None] & (longest > 0)
     return torch.where(too_long, bounded_updates * factors[:, None], updates)
 
@@ -300,5 +305,6 @@ def shortened(updates: Tensor, limit: float) -> Tensor:
 def others(losses: Tensor, used: Tensor) -> Tensor:
     """For each selection the mean loss of the round's other ones that selected anybody, [Q]."""
     counted = torch.where(used, losses, 0.0)
+    # Chapter 6, step 3: the mean of the others is the sum less one's own; empty ones do not count.
     rivals = used.sum() - used.long()
     return torch.where(rivals > 0, (counted.sum() - counted) / rivals.clamp(min=1), losses)

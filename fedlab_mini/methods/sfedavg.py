@@ -121,7 +121,9 @@ class SFedAvg(FedAvg):
         clients = self.server.clients
         chance = stream(self.server.seed, "selection", t)
         uniform = torch.rand(clients, generator=chance, dtype=torch.float64)
+        # Gumbel noise; of a uniform 0 it would not be finite.
         noise = -(-uniform.clamp(min=1e-300).log()).log()
+        # Only differences count; so taken, they overflow to -inf at a tiny temperature, not to inf.
         perturbed = (self.phi - self.phi.max()) / self.temperature + noise
         drawn = perturbed.topk(clients if self.m is None else self.m).indices
         return drawn.sort().values
@@ -172,8 +174,10 @@ class SFedAvg(FedAvg):
         )
 
         def worth(coalitions: Tensor) -> Tensor:
+            # Turned round, as an infinite loss must be as bad as a number can say, not as good.
             gained = -bounded(-value(coalitions))
             if self.empty == "zero":
+                # Every exact value is higher by an m-th of the worth of theta (chapter 8, step 2).
                 gained[~coalitions.any(1)] = 0.0
             return gained
 

@@ -84,6 +84,7 @@ class replay(UpdateAttack):
             expected = f"{checks.dims(vector)} or {checks.dims(matrix)}"
             got = checks.dims(last_step.shape)
             raise ValueError(f"previous: expected shape {expected}, got {got}")
+        # A clone: rows of an expanded tensor are one memory, and somebody may write into a row.
         return last_step.expand_as(updates).clone()
 
 

@@ -199,6 +199,7 @@ def _deleted(message: Tensor, messages: int, share: float, generator: Generator)
     )
     # Message plus a number in [0, 1): sorted, each message's words are shuffled among themselves.
     shuffled = (message + random_keys).argsort()  # within each row
+    # Messages ascend, so after the shuffle place j still belongs to message[j].
     ranks = torch.empty_like(message)
     ranks[shuffled] = torch.arange(len(message), device=message.device) - message_starts[message]
     deletions = (share * lengths.double()).round().long()
@@ -213,6 +214,7 @@ def _shorten_counts(x: Tensor, share: float, generator: Generator) -> Tensor:
     word = word.repeat_interleave(occurrences)
     remaining = ~_deleted(message, len(x), share, generator)
     single_counts = torch.ones(int(remaining.sum()), dtype=x.dtype, device=x.device)
+    # Accumulated, as a word that is counted twice has two entries of one place.
     return torch.zeros_like(x).index_put(
         (message[remaining], word[remaining]), single_counts, accumulate=True
     )
@@ -224,5 +226,6 @@ def _shorten_tokens(x: Tensor, share: float, generator: Generator) -> Tensor:
     with_gaps = x.clone()
     with_gaps[message[gone], place[gone]] = 0
     is_gap = (with_gaps == 0).to(torch.uint8)
+    # Stable: the tokens that remain keep their order, and the gaps move to the end.
     tokens_first = is_gap.argsort(dim=1, stable=True)
     return with_gaps.gather(1, tokens_first)

@@ -106,5 +106,6 @@ class Corruption:
         # A stream for each: what is done to one client changes nothing for another.
         generator = stream(self.seed, "corruption", client, number)
         new_x, new_y, changed = change(x, y, self.classes, generator)
+        # Several corruptions act one upon another, in the order given.
         self.samples[client] = new_x, new_y
         return changed.cpu()

@@ -140,6 +140,7 @@ class Dirichlet(LabelSplit):
         uniform = 1 - torch.rand(clients, generator=generator, dtype=torch.float64)
         log_weights = gamma.log() + uniform.log() / self.alpha
         running_shares = log_weights.softmax(0).cumsum(0)
+        # Sums are rounded, not shares: rounded shares need not add up to the total.
         cuts = (running_shares * total).round().long().clamp(max=total)
         # Rounding must not lose the last sample.
         cuts[-1] = total

@@ -94,6 +94,7 @@ def irrelevant_digits(
     noise = torch.ones(len(client_ids), dtype=torch.float64)
     noise[good_ids] = relevant_fed.noise
     fed = Federation.from_datasets(
+        # Group i became client client_ids[i]: here the groups are put in the order of the ids.
         [samples[client_ids.index(client)] for client in range(len(client_ids))],
         validation=relevant_fed.validation,
         test=relevant_fed.test,
@@ -181,6 +182,7 @@ def noisy_digits(
     client_samples = 10_000 if large else None
     server_size = 2_000 if large else len(data) // 5
     client_ids = _random_ids(clients, seed)
+    # All three are written out, also for other numbers of clients than the second has levels for.
     corruptions: dict[int, dict[int, DataCorruption]] = {
         1: {client_ids[0]: flip_labels(0.5)},
         2: {client: flip_labels(level) for client, level in zip(client_ids, LEVELS, strict=False)},

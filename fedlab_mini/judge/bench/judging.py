@@ -110,6 +110,7 @@ def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
 
 def ceiling(values: Tensor, bad: list[int] | None) -> Measured:
     """One training's truth as a score, judged by the other's; both ways round."""
+    # [2, K] -> the other training's row as [1, K]
     measured = [list(against(values[i], values[1 - i : 2 - i], bad)) for i in (0, 1)]
     for (metric, first), (_, second) in zip(*measured, strict=True):
         yield metric, (first + second) / 2
@@ -185,6 +186,7 @@ def _compared(
     families = chosen.scenario.map(lambda name: WORLDS[name].family)
     for family, rows in chosen.groupby(families, sort=False):
         table = rows.pivot(index=["method", "seed"], columns="scenario", values="value")
+        # Who lacks a scenario of the family in a seed has no mean there: means stay comparable.
         by_seed = (
             table.dropna().mean(axis=1).unstack("method").reindex(columns=table.index.levels[0])
         )

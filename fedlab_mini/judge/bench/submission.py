@@ -108,6 +108,7 @@ def _text(file: Path) -> str:
     if file.stat().st_size > LARGEST:
         raise Refused(f"{file}: larger than {LARGEST >> 20} MiB; a submission has some 250 kB")
     try:
+        # Spreadsheets begin a file with a byte order mark, which this encoding skips.
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = file.read_bytes()[: error.start].count(b"\n") + 1
@@ -181,6 +182,7 @@ def _row(voice: str, fields: Sequence[str]) -> tuple[str, int, int, float]:
 
 
 def _whole(voice: str, text: str, known: Sequence[int]) -> int:
+    # isdigit alone is true of other scripts' digits, and of superscripts, which int refuses.
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
     if number not in known:
         most = f"one of {known[0]} to {known[-1]}"

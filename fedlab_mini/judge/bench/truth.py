@@ -111,6 +111,7 @@ def _add(path: Path, seed: str, table: np.ndarray) -> None:
     with open(path.with_name(f".{path.name}.lock"), "wb") as lock:
         if fcntl is not None:
             fcntl.flock(lock, fcntl.LOCK_EX)
+        # Read under the lock: another process may just have added a table.
         tables = {**read(path), seed: table}
         with whole_file(path) as part, open(part, "wb") as file:
             np.savez_compressed(file, **tables)  # type: ignore[arg-type]
@@ -118,6 +119,7 @@ def _add(path: Path, seed: str, table: np.ndarray) -> None:
 
 def seeds_of(world: World, seeds: Iterable[int]) -> list[int]:
     """Those of the seeds that a world has."""
+    # Every block of seeds begins at a hundred: 0, 100, 300.
     return [seed for seed in seeds if seed % 100 < world.seeds]
 
 
@@ -200,6 +202,7 @@ def _game(worths: Tensor) -> Game:
     """A table of worths as a game; its bits are the players."""
     players = len(worths).bit_length() - 1
     weights = 1 << torch.arange(players)
+    # [C, n] @ [n] -> [C], the places of the coalitions in the table
     return Game(players, lambda coalitions: worths[coalitions.long() @ weights])
 
 

@@ -60,6 +60,7 @@ class even_dirichlet(LabelSplit):
         # Gamma(alpha) by way of Gamma(alpha + 1), in logarithms: nothing underflows to zero.
         gamma = torch._standard_gamma(shape, generator=generator)
         uniform = 1 - torch.rand(shape.shape, generator=generator, dtype=torch.float64)
+        # [K, classes]: a row for every client, with sum 1
         preferences = (gamma.log() + uniform.log() / self.alpha).softmax(1)
         groups = []
         for preference in preferences:

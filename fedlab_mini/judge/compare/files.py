@@ -43,6 +43,7 @@ def write_cell(path: Path, frame: pandas.DataFrame) -> None:
     table = frame.to_csv(index=False, na_rep="nan")
     digest = hashlib.sha256(table.encode()).hexdigest()
     with whole_file(path) as part:
+        # Line ends as they are on every system, or the checksum would not fit the bytes.
         part.write_text(f"{digest}\n{table}", encoding="utf-8", newline="")
 
 

@@ -44,6 +44,7 @@ def relative_error(scores: Tensor, truth: Tensor) -> float:
     """|c scores - truth| / |truth| with the best factor c >= 0: units do not matter, shares do."""
     # No score, or one that points the other way, explains nothing: the error is then one.
     squared = scores @ scores
+    # Least squares: of all c, s.t / s.s makes c s - t shortest.
     factor = (scores @ truth / squared).clamp(min=0) if squared > 0 else torch.zeros(())
     return float(torch.linalg.vector_norm(factor * scores - truth) / truth.norm())
 
@@ -61,6 +62,7 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
     shuffles = torch.rand(2 * ORDERS, len(scores), generator=generator).argsort(1)
     # One half of the orders is what the scores compete with, the other breaks their ties.
     rivals, tie_breaks = shuffles.split(ORDERS)
+    # Stable: among equal scores the random order stays.
     ranking = scores[tie_breaks].argsort(dim=1, descending=True, stable=True)
     best_first = tie_breaks.gather(1, ranking)  # [ORDERS, n]
     after_best, after_worst = left_over(best_first, worth), left_over(best_first.flip(1), worth)
@@ -72,6 +74,7 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
 
 def beaten(random_areas: Tensor, areas: Tensor) -> float:
     """The share of pairs in which the random one is larger; equal ones count half."""
+    # [ORDERS, 1] - [1, ORDERS]: every random order beside every order that the scores allow
     gaps = random_areas[:, None] - areas[None]
     larger = (gaps > 1e-12).double().mean()
     equal = (gaps.abs() <= 1e-12).double().mean()
@@ -81,6 +84,7 @@ def beaten(random_areas: Tensor, areas: Tensor) -> float:
 def left_over(orders: Tensor, worth: Tensor) -> Tensor:
     """Worth after the first 1, ..., n - 1 of each order [m, n] have left: [m, n - 1]."""
     gone = (1 << orders).cumsum(1)[:, :-1]  # bit masks of who has left
+    # All bits are set in everybody's mask, so a subtraction clears those of who has left.
     everybody = len(worth) - 1
     return worth[everybody - gone]
 

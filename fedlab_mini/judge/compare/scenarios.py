@@ -38,6 +38,7 @@ class noisy_inputs(DataCorruption):
         self, x: Tensor, y: Tensor, classes: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """See `DataCorruption`."""
+        # In double precision first: the same noise in every type of the data.
         noise = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
         return x + self.level * x.std() * noise, y
 

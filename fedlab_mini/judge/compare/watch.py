@@ -66,6 +66,7 @@ class Watch(FedAvg):
 
     def seconds_a_round(self, method: str) -> float:
         """CPU seconds of the last round for a method by itself, with an empty table: best of 3."""
+        # The least: whatever disturbs a measurement makes it longer.
         return min(self._seconds_once(method) for _ in range(3))
 
     def _seconds_once(self, method: str) -> float:

@@ -86,6 +86,7 @@ def _image_dataset(data_card: Card, part: str | None, dtype: torch.dtype) -> Dat
     read = READERS[data_card.name]
     parts = ("train", "test") if part == "all" else (part,)
     arrays = [read(data_card, each) for each in parts]
+    # [N, ...] -> [N, d] in each part, and the parts one below the other
     pixels = np.concatenate([images.reshape(len(images), -1) for images, _ in arrays])
     labels = np.concatenate([labels for _, labels in arrays])
     # Pixels in [0, 1]; scikit-learn's digits have 17 shades of grey.

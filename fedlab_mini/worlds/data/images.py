@@ -31,6 +31,7 @@ def mnist5k(card: Card, part: str | None) -> Arrays:
 
 def mnist(card: Card, part: str | None) -> Arrays:
     """MNIST, one part: [N, 28, 28] bytes."""
+    # The registry lists images and labels of the training part, then those of the test part.
     images_file, labels_file = card.files[:2] if part == "train" else card.files[2:]
     return _idx(verified(card, images_file)), _idx(verified(card, labels_file))
 
@@ -66,6 +67,7 @@ def cifar10(card: Card, part: str | None) -> Arrays:
                 f"cifar10: array {name} differs from the registry.\n"
                 f"  expected SHA-256  {expected}\n  found SHA-256     {digest}"
             )
+    # [N, 32, 32, 3] -> [N, 3, 32, 32]: the hashes are of the former, data sets want the latter.
     return images.transpose(0, 3, 1, 2), labels
 
 
@@ -76,6 +78,7 @@ def _cifar_batch(card: Card, part: str | None) -> Arrays:
     count = card.counts["train" if training else "test"]
     values = np.fromfile(path, np.uint8, count * 3073)
     records = values.reshape(count, 3073)
+    # [N, 3072] -> [N, 3, 32, 32], and then [N, 32, 32, 3], as the subset file has them
     images = records[:, 1:].reshape(count, 3, 32, 32)
     channels_last = images.transpose(0, 2, 3, 1)
     return np.ascontiguousarray(channels_last), records[:, 0]

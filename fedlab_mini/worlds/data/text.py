@@ -31,6 +31,7 @@ def read_sms(card: Card) -> Messages:
     if path.suffix == ".gz":
         content = gzip.decompress(content)
     messages = []
+    # Not splitlines, which also breaks at rarer characters that a message may hold.
     for message_line in content.decode().split("\n"):
         if message_line:
             label, _, message = message_line.partition("\t")
@@ -110,6 +111,7 @@ def _word_counts(texts: Sequence[str], words: list[str]) -> np.ndarray:
 
 def _word_ids(texts: Sequence[str], words: list[str]) -> np.ndarray:
     split_words = _word_counter().build_analyzer()
+    # From 1, since 0 fills what is left of a row behind the end of its text.
     word_ids = {word: number for number, word in enumerate(words, start=1)}
     matrix = np.zeros((len(texts), LENGTH), dtype=np.int64)
     for message_row, message in zip(matrix, texts, strict=True):
