@@ -50,7 +50,8 @@ class Page:
                 {score: column.float() for score, column in self.standing.values().items()}
             )
             if len(self.history) > POINTS:
-                self.rounds, self.history = self.rounds[1::2], self.history[1::2]
+                # An odd number of them, so that the first and the newest stay.
+                self.rounds, self.history = self.rounds[::2], self.history[::2]
         if self.reader.t == previous_round and Path(path).exists():
             return False
         with whole_file(Path(path)) as partial_path:

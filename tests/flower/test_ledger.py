@@ -407,13 +407,13 @@ def test_a_page_that_loads_itself_anew_follows_the_ledger(tmp_path):
     assert not page.write(shown)
     for t in range(1, 451):
         ledger.append(entry(t))
-        if t % 50 == 0:
+        if t % 50 == 0 or t in (201, 301):  # the rounds after which every second one is dropped
             assert page.write(shown)
+            assert page.rounds[-1] == t
     tags = Tags(shown.read_text())
     assert ("meta", {"http-equiv": "refresh", "content": "5"}) in tags.tags
     assert "after round 450" in tags.words
     assert len(page.history) <= 200
-    assert page.rounds[-1] == 450
 
 
 def test_the_command_goes_on_until_it_is_stopped(tmp_path):
