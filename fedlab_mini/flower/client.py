@@ -66,7 +66,7 @@ def client_app(
         key_path = server_key or context.node_config.get("server-key")
         if key_path:
             message_type = message.metadata.message_type
-            # Before anything of the task is read: a stranger who reaches this node may have sent it.
+            # Before anything of the task is read: a stranger may have sent it.
             verify(message.content, context.node_id, message_type, verifying_key(str(key_path)))
         return unpack(message.content)
 
