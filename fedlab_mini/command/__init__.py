@@ -28,6 +28,7 @@ def imported(option: str, text: str) -> Any:
     raises  ValueError naming the option, also where the module itself fails
     """
     module_name, _, object_name = text.partition(":")
+    # First, so that a reader's module is found before an installed one of the same name.
     sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module_name), object_name)
@@ -45,8 +46,9 @@ def own_method(option: str, text: str) -> tuple[str, Any]:
 
 def explained(error: Exception) -> str:
     """One line for an error of a user's, by what was asked or by their code; ours are raised."""
-    if place := _place(error):
-        return f"{type(error).__name__}: {error}{place}"
+    # Asked first: a ValueError of their code would pass for a refusal of ours.
+    if error_place := _place(error):
+        return f"{type(error).__name__}: {error}{error_place}"
     if isinstance(error, OSError | ValueError | TypeError | DataUnavailable):
         return str(error)
     raise error
@@ -54,9 +56,10 @@ def explained(error: Exception) -> str:
 
 def _place(error: Exception) -> str:
     """The last line of a user's own code that an error has passed, if it passed any."""
-    frames = traceback.extract_tb(error.__traceback__)
+    stack_frames = traceback.extract_tb(error.__traceback__)
+    # "<" begins what is no file, such as <string> and <frozen importlib._bootstrap>.
     not_theirs = (PACKAGE, *INSTALLED, "<")
-    their_frames = [frame for frame in frames if not frame.filename.startswith(not_theirs)]
+    their_frames = [frame for frame in stack_frames if not frame.filename.startswith(not_theirs)]
     if not their_frames:
         return ""
     return f"; {their_frames[-1].filename}, line {their_frames[-1].lineno}"
@@ -68,21 +71,23 @@ def writable(option: str, path: str | None, endings: tuple[str, ...] = ()) -> No
         return
     if endings and Path(path).suffix.lower() not in endings:
         raise ValueError(f"{option}: expected a file {', '.join(endings)}, got {path}")
+    # A missing folder is refused, since `whole_file` would make one even for a typing error.
     if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
         raise ValueError(f"{option}: expected a file in a folder that is there, got {path}")
 
 
 def write_csv(path: str, frame: pandas.DataFrame, **options: Any) -> None:
     """A table as CSV; words that a spreadsheet would run as a formula begin with an apostrophe."""
-    quoted = frame.rename(columns=_quoted, index=_quoted)
+    quoted_frame = frame.rename(columns=_quoted, index=_quoted)
     # Numbers may begin with a minus sign: no spreadsheet takes them for a formula.
-    for column in quoted.select_dtypes(exclude="number"):
-        quoted[column] = quoted[column].map(_quoted)
+    for column in quoted_frame.select_dtypes(exclude="number"):
+        quoted_frame[column] = quoted_frame[column].map(_quoted)
     if Path(path).exists() and not Path(path).is_file():  # a pipe: nothing to take the place of
-        quoted.to_csv(path, **options)
+        quoted_frame.to_csv(path, **options)
     else:
-        with whole_file(Path(path).resolve()) as part:
-            quoted.to_csv(part, **options)
+        # Resolved: a link stays a link, and the file that it leads to is replaced.
+        with whole_file(Path(path).resolve()) as partial_path:
+            quoted_frame.to_csv(partial_path, **options)
     print(f"written: {path}")
 
 

@@ -31,17 +31,19 @@ MOST_SEEDS, LARGEST_SEED = 100_000, 10**9
 
 def block(text: str) -> list[int]:
     """Seeds as they are written: ``10``, how many from 0, or ``100-109``, from one to another."""
-    first, dash, last = text.partition("-")
-    start, end = (int(first), int(last) + 1) if dash else (0, int(text))
-    if not (0 < end - start <= MOST_SEEDS and end <= LARGEST_SEED):
+    first_text, is_range, last_text = text.partition("-")
+    first_seed, end_seed = (int(first_text), int(last_text) + 1) if is_range else (0, int(text))
+    # Without a limit one digit too many would fill the memory with seeds.
+    if not (0 < end_seed - first_seed <= MOST_SEEDS and end_seed <= LARGEST_SEED):
         raise argparse.ArgumentTypeError(f"expected such as 10 or 100-109, got {text}")
-    return list(range(start, end))
+    return list(range(first_seed, end_seed))
 
 
 def _parser() -> argparse.ArgumentParser:
-    plain = argparse.RawDescriptionHelpFormatter
-    prog = "python -m fedlab_mini compare"
-    parser = argparse.ArgumentParser(prog=prog, description=__doc__, formatter_class=plain)
+    # The module's docstring is the help, and its lines stay as they stand there.
+    formatter = argparse.RawDescriptionHelpFormatter
+    program = "python -m fedlab_mini compare"
+    parser = argparse.ArgumentParser(prog=program, description=__doc__, formatter_class=formatter)
     commands = parser.add_subparsers(dest="command", required=True)
     judge = commands.add_parser("judge", help="judge scores beside the frozen truth")
     judge.add_argument("scores", nargs="+", help="FILE.csv, module:NAME, or a score of the book")
@@ -50,8 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     judge.add_argument("--metric", default="tau", choices=tuple(MEASURES), help="what is printed")
     judge.add_argument("--csv", help="write all measures here, in long format")
     judge.add_argument("--page", help="write a page here (.html)")
-    words = f"write a figure of the first family here ({', '.join(PICTURES)})"
-    judge.add_argument("--figure", help=words)
+    figure_help = f"write a figure of the first family here ({', '.join(PICTURES)})"
+    judge.add_argument("--figure", help=figure_help)
     judge.add_argument("--scores-to", help="write the scores of a Python score here, to submit")
     rounds = commands.add_parser("rounds", help="write the recorded rounds as files")
     truth = commands.add_parser("truth", help="retrain the truth of seeds")
@@ -59,28 +61,29 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--to", required=True, help="the folder")
     rounds.add_argument("--kind", default="float32", choices=tuple(FLOATS), help="of numbers")
     for command in (judge, rounds, truth):
-        words = "; ".join(bench.WORLDS)
-        command.add_argument("--scenarios", nargs="+", help=f"'all', or some of: {words}")
+        world_names = "; ".join(bench.WORLDS)
+        command.add_argument("--scenarios", nargs="+", help=f"'all', or some of: {world_names}")
         command.add_argument(
             "--seeds", type=block, default=list(bench.PUBLIC), help="how many, from 0, or 100-109"
         )
     return parser
 
 
-def _names(options: argparse.Namespace, default: Sequence[str]) -> list[str]:
-    asked = default if options.scenarios is None else options.scenarios
-    return list(chosen(None if list(asked) == ["all"] else asked))
+def _names(options: argparse.Namespace, default_names: Sequence[str]) -> list[str]:
+    asked_names = default_names if options.scenarios is None else options.scenarios
+    return list(chosen(None if list(asked_names) == ["all"] else asked_names))
 
 
-def _python(text: str, options: argparse.Namespace) -> bench.Submission:
+def _python(score_text: str, options: argparse.Namespace) -> bench.Submission:
     """A score in Python, by ``module:NAME`` or by its name in the book, made into a submission."""
-    known = scoring()
-    if ":" in text and text not in METHODS:
-        name, method = own_method("scores", text)
+    known_scores = scoring()
+    # A few names of the book, such as "retrained: alone", have a colon and are no module.
+    if ":" in score_text and score_text not in METHODS:
+        score_name, method = own_method("scores", score_text)
     else:
-        (name,) = looked_up("scores", [text], known).values()
-        method = known[name]
-    (submission,) = bench.entered({name: method}, _names(options, bench.EIGHT), options.seeds)
+        (score_name,) = looked_up("scores", [score_text], known_scores).values()
+        method = known_scores[score_name]
+    (submission,) = bench.entered({score_name: method}, _names(options, bench.EIGHT), options.seeds)
     return submission
 
 
@@ -89,47 +92,54 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
 
     from ..show import leaderboard
 
+    # Refused now, and not when all has been judged.
     writable("--csv", options.csv)
     writable("--page", options.page, (".html",))
     writable("--figure", options.figure, PICTURES)
     writable("--scores-to", options.scores_to, (".csv",))
-    watching = [at for at, text in enumerate(options.scores) if not text.endswith(".csv")]
-    if options.scores_to and len(watching) != 1:
-        raise ValueError(f"--scores-to: expected one score in Python, got {len(watching)}")
-    places = [bench.folder() / "truth", *map(Path, options.truth)]
-    frozen = bench.Frozen(*places)
-    mine = [
+    in_python = [index for index, text in enumerate(options.scores) if not text.endswith(".csv")]
+    if options.scores_to and len(in_python) != 1:
+        raise ValueError(f"--scores-to: expected one score in Python, got {len(in_python)}")
+    # The bench's own comes first: of a seed that lies in two folders, the first counts.
+    truth_folders = [bench.folder() / "truth", *map(Path, options.truth)]
+    frozen_truth = bench.Frozen(*truth_folders)
+    submissions = [
         bench.read_submission(text) if text.endswith(".csv") else _python(text, options)
         for text in options.scores
     ]
     if options.scores_to:
-        mine[watching[0]].write(options.scores_to)
+        # Before anything is judged: scores that took long are not lost to an error there.
+        submissions[in_python[0]].write(options.scores_to)
         print(f"written: {options.scores_to}")
-    frame = bench.judge(mine, frozen)
+    frame = bench.judge(submissions, frozen_truth)
     if frame.empty:
         raise ValueError("no truth is at hand for these seeds; compare truth makes it")
-    if unjudged := {seed for one in mine for _, seed in one.scores} - set(frame.seed):
-        listed = ", ".join(map(str, sorted(unjudged)))
-        print(f"not judged, as their truth is held out: seeds {listed}")
-    notes = {one.name: one.notes for one in mine}
+    if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(frame.seed):
+        seed_list = ", ".join(map(str, sorted(unjudged)))
+        print(f"not judged, as their truth is held out: seeds {seed_list}")
+    notes = {entry.name: entry.notes for entry in submissions}
     if not options.alone:
-        cells = {cell for one in mine for cell in one.scores}
-        frame = pandas.concat([bench.stored(cells, notes), frame], ignore_index=True)
+        entered_cells = {cell for entry in submissions for cell in entry.scores}
+        # Stored scores of the same cells only, and none of a name that was just entered.
+        frame = pandas.concat([bench.stored(entered_cells, notes), frame], ignore_index=True)
         notes |= {rival["name"]: rival for rival in _rivals() if rival["name"] not in notes}
     print(leaderboard.board(frame, options.metric))
-    for line in bench.absent(frame, options.metric):
-        print(line)
+    for absence in bench.absent(frame, options.metric):
+        print(absence)
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.page:
-        metrics = tuple(metric for metric in MEASURES if metric in set(frame.metric))
-        text = leaderboard.page(frame, notes, metrics, f"The bench, version {bench.VERSION}")
-        with whole_file(Path(options.page)) as part:
-            part.write_text(text, encoding="utf-8")
+        # A page has a table a measure, and a measure without values is refused.
+        page_metrics = tuple(metric for metric in MEASURES if metric in set(frame.metric))
+        page_html = leaderboard.page(
+            frame, notes, page_metrics, f"The bench, version {bench.VERSION}"
+        )
+        with whole_file(Path(options.page)) as partial_path:
+            partial_path.write_text(page_html, encoding="utf-8")
         print(f"written: {options.page}")
     if options.figure:
-        drawn = leaderboard.picture(frame, options.metric)
-        drawn.savefig(options.figure, bbox_inches="tight")
+        figure = leaderboard.picture(frame, options.metric)
+        figure.savefig(options.figure, bbox_inches="tight")
         print(f"written: {options.figure}")
     return frame
 
@@ -140,16 +150,16 @@ def _rivals() -> list[dict[str, str]]:
 
 
 def _rounds(options: argparse.Namespace) -> None:
-    worlds = chosen(_names(options, ["all"]))
-    for name, seed in cells_of(worlds, options.seeds):
-        folder = Path(options.to) / f"{slug(name)}-{seed}"
-        bench.recorded(worlds[name], seed).write(folder, options.kind)
-        print(folder)
+    chosen_worlds = chosen(_names(options, ["all"]))
+    for world_name, seed in cells_of(chosen_worlds, options.seeds):
+        cell_folder = Path(options.to) / f"{slug(world_name)}-{seed}"
+        bench.recorded(chosen_worlds[world_name], seed).write(cell_folder, options.kind)
+        print(cell_folder)
 
 
 def _freeze(options: argparse.Namespace) -> None:
-    for path in bench.freeze(_names(options, ["all"]), options.seeds, Path(options.to)):
-        print(path)
+    for truth_path in bench.freeze(_names(options, ["all"]), options.seeds, Path(options.to)):
+        print(truth_path)
 
 
 def main(words: Sequence[str]) -> object:

@@ -43,7 +43,7 @@ def _compared(options: argparse.Namespace) -> pandas.DataFrame:
     method_names = looked_up("--beside", asked_names, METHODS).values()
     rivals = {method_name: METHODS[method_name] for method_name in method_names}
     return compare(
-        rivals | dict(own_method("--method", text) for text in options.method),
+        rivals | dict(own_method("--method", method_text) for method_text in options.method),
         options.scenarios,
         options.seeds,
         data=options.data,
@@ -58,9 +58,11 @@ def main(words: Sequence[str] | None = None) -> pandas.DataFrame:
     from ..show.comparison import figure, summary  # here: a usage error needs no matplotlib
 
     words = sys.argv[1:] if words is None else list(words)
+    # These belong to the bench, whose parser knows other options.
     if words and words[0] in ("judge", "rounds", "truth"):
         return bench.main(words)
     parser = _parser()
+    # "run" may stand first or be left out: the slice begins at True, that is 1, where it does.
     options = parser.parse_args(words[words[:1] == ["run"] :])
     try:
         frame = _compared(options)

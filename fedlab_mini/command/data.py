@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return verify_sets(options.names)
         return fetch_set(options.name, options.to)
     except ValueError as error:
+        # Exits with status 2, as for any other misuse.
         parser.error(str(error))
     except DataUnavailable as error:
         print(error, file=sys.stderr)
@@ -40,60 +41,67 @@ def show() -> int:
     """Print a table of all sets and the search path."""
     line = "{:15} {:>8} {:>8} {:>10}  {:36}  {}".format
     print(line("name", "samples", "classes", "size", "licence", "where"))
-    for entry in CARDS.values():
-        total_bytes = sum(file.size for file in in_use(entry))
+    for data_card in CARDS.values():
+        total_bytes = sum(card_file.size for card_file in in_use(data_card))
         megabytes = f"{total_bytes / 1e6:.1f} MB" if total_bytes else "-"
-        samples, classes = f"{entry.samples:,}", len(entry.labels)
-        print(line(entry.name, samples, classes, megabytes, entry.licence, where(entry)))
+        samples, classes = f"{data_card.samples:,}", len(data_card.labels)
+        print(
+            line(data_card.name, samples, classes, megabytes, data_card.licence, where(data_card))
+        )
     print("\nsearched: " + "\n          ".join(map(str, roots())))
     return 0
 
 
 def where(entry: Card) -> str:
     """The folder in which a set was found (unchecked), "in the package" or "absent"."""
-    places = [place for file in in_use(entry) if (place := locate(file))]
-    if len(places) < len(in_use(entry)):
+    file_paths = [file_path for card_file in in_use(entry) if (file_path := locate(card_file))]
+    # A part of the files is no use: a load reads all of them.
+    if len(file_paths) < len(in_use(entry)):
         return "absent"
-    return "in the package" if entry.embedded else str(places[0].parent)
+    return "in the package" if entry.embedded else str(file_paths[0].parent)
 
 
 def verify_sets(names: Sequence[str]) -> int:
     """Check the named sets, or all; a set that is absent counts as wrong only if it was named."""
     all_well = True
-    for entry in [card(name) for name in names] or list(CARDS.values()):
-        if entry.files and all(locate(file) is None for file in in_use(entry)):
-            print(f"{entry.name}: absent")
-            all_well &= entry.name not in names and not entry.embedded
+    for data_card in [card(set_name) for set_name in names] or list(CARDS.values()):
+        # A set without files of its own, such as digits, cannot be absent.
+        if data_card.files and all(locate(card_file) is None for card_file in in_use(data_card)):
+            print(f"{data_card.name}: absent")
+            all_well &= data_card.name not in names and not data_card.embedded
         else:
-            verified = [_verify_file(entry, file) for file in in_use(entry)]
+            # A list, so that every file is looked at, also behind one that is wrong.
+            verified = [_verify_file(data_card, card_file) for card_file in in_use(data_card)]
             # Samples can be counted only where every file is the right one.
-            all_well &= all(verified) and (entry.content is None or _verify_content(entry))
+            all_well &= all(verified) and (data_card.content is None or _verify_content(data_card))
     return 0 if all_well else 1
 
 
-def _verify_content(entry: Card) -> bool:
-    digest = load(entry.name).sha256()
-    is_right = digest == entry.content
-    print(f"{entry.name}: {'ok' if is_right else f'expected {entry.content}, found {digest}'}")
+def _verify_content(data_card: Card) -> bool:
+    digest = load(data_card.name).sha256()
+    is_right = digest == data_card.content
+    print(
+        f"{data_card.name}: {'ok' if is_right else f'expected {data_card.content}, found {digest}'}"
+    )
     return is_right
 
 
-def _verify_file(entry: Card, file: File) -> bool:
-    path = locate(file)
-    if path is None:
-        print(f"{entry.name}: {file.path} is missing")
+def _verify_file(data_card: Card, card_file: File) -> bool:
+    file_path = locate(card_file)
+    if file_path is None:
+        print(f"{data_card.name}: {card_file.path} is missing")
         return False
     try:
-        check(entry, file, path)
+        check(data_card, card_file, file_path)
     except DataUnavailable as error:
         print(error)
         return False
-    print(f"{entry.name}: {path} ok")
+    print(f"{data_card.name}: {file_path} ok")
     return True
 
 
 def fetch_set(name: str, to: str | None) -> int:
     """Download a set with a progress bar and say where it lies."""
-    for path in fetch(name, to=to, progress=True):
-        print(path)
+    for file_path in fetch(name, to=to, progress=True):
+        print(file_path)
     return 0

@@ -36,10 +36,10 @@ def read_network(text: str) -> Model:
     """A model by its widths, ``64,32,10``, or by name, ``package.module:NAME``."""
     if ":" not in text:
         try:
-            return mlp(*(int(width) for width in text.split(",")))
+            return mlp(*(int(layer_width) for layer_width in text.split(",")))
         except ValueError:
-            wanted = "widths such as 64,32,10 or module:NAME"
-            raise ValueError(f"--net: expected {wanted}, got {text}") from None
+            wanted_forms = "widths such as 64,32,10 or module:NAME"
+            raise ValueError(f"--net: expected {wanted_forms}, got {text}") from None
     imported_object = imported("--net", text)
     # A class or a function makes the network; a network is taken as it is.
     is_network = isinstance(imported_object, nn.Module | Model)
@@ -54,7 +54,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog=FILES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    known = ", ".join(name.replace(",", "").replace("%", "%%") for name in scoring())
+    # On the command line commas stand between methods; argparse takes "%" for a format.
+    known_names = ", ".join(name.replace(",", "").replace("%", "%%") for name in scoring())
     add = parser.add_argument
     add("rounds", nargs="+", help="one .npz file a round, in their order")
     add("--net", required=True, help="64,32,10 (an MLP) or package.module:NAME")
@@ -62,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--methods",
         default="second_order,CGSV,leave_one_out",
-        help=f"with commas between them, module:NAME or some of: {known}. A space may be an "
+        help=f"with commas between them, module:NAME or some of: {known_names}. A space may be an "
         "underscore. To pay, chapter 10 looks at second_order and Shapley_silent",
     )
     add(
@@ -75,21 +76,27 @@ def _parser() -> argparse.ArgumentParser:
 
 def read_methods(texts: Sequence[str]) -> dict[str, Any]:
     """Methods by the names that were written: the book's, or ``module:NAME``, a reader's own."""
-    own = {text: own_method("--methods", text) for text in texts if ":" in text}
-    known = scoring()
-    looked = looked_up("--methods", [text for text in texts if ":" not in text], known)
-    named = [own[text] if text in own else (text, known[looked[text]]) for text in texts]
-    if len(dict(named)) != len(named):
+    own_methods = {text: own_method("--methods", text) for text in texts if ":" in text}
+    book_methods = scoring()
+    book_names = looked_up("--methods", [text for text in texts if ":" not in text], book_methods)
+    named_methods = [
+        own_methods[text] if text in own_methods else (text, book_methods[book_names[text]])
+        for text in texts
+    ]
+    # A dict would keep the last of two without a word.
+    if len(dict(named_methods)) != len(named_methods):
         raise ValueError(f"--methods: two of one name, got {', '.join(texts)}")
-    return dict(named)
+    return dict(named_methods)
 
 
 def _scores(options: argparse.Namespace) -> pandas.DataFrame:
+    # Refused now, and not when the scores have been computed.
     writable("--csv", options.csv)
     methods = read_methods(options.methods.split(","))
     with Archive("--validation", options.validation) as archive:
-        if lacking := {"x", "y"} - set(archive):
-            raise ValueError(f"{archive.label}: lacks {', '.join(sorted(lacking))}")
+        if lacking_arrays := {"x", "y"} - set(archive):
+            raise ValueError(f"{archive.label}: lacks {', '.join(sorted(lacking_arrays))}")
+        # Inputs [N, ...] say how many labels [N] there must be.
         inputs = reals(f"{archive.label}: x", archive["x"], ["N", "..."])
         labels = wholes(f"{archive.label}: y", archive["y"], [len(inputs)])
     return score(
@@ -107,10 +114,10 @@ def main(words: Sequence[str] | None = None) -> pandas.DataFrame:
     parser = _parser()
     options = parser.parse_args(words)
     try:
-        table = _scores(options)
+        score_table = _scores(options)
     except Exception as error:
         parser.exit(1, f"{explained(error)}\n")
-    print(table.to_string(float_format=lambda value: f"{value:.4g}"))
+    print(score_table.to_string(float_format=lambda value: f"{value:.4g}"))
     if options.csv:
-        write_csv(options.csv, table)
-    return table
+        write_csv(options.csv, score_table)
+    return score_table

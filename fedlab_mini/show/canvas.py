@@ -19,8 +19,8 @@ from .styles import CORRUPTED, Style
 
 
 def check_texts(**texts: object) -> None:
-    for name, words in texts.items():
-        checks.text(name, words)
+    for argument_name, argument in texts.items():
+        checks.text(argument_name, argument)
 
 
 def check_labels(name: str, by_label: Mapping[Any, object]) -> None:
@@ -33,13 +33,13 @@ def check_labels(name: str, by_label: Mapping[Any, object]) -> None:
 def check_range(low: float, high: float, *values: Tensor) -> None:
     """Ends of a metric's range: low below high, and no value outside."""
     low, high = checks.span(low, high)
-    least = min(float(numbers.min()) for numbers in values)
-    most = max(float(numbers.max()) for numbers in values)
-    slack = 1e-6 * max(abs(least), abs(most), 1)  # what float32 leaves beside an end
-    if least < low - slack:
-        raise ValueError(f"low: expected at most the least value, {least:g}, got {low:g}")
-    if most > high + slack:
-        raise ValueError(f"high: expected at least the largest value, {most:g}, got {high:g}")
+    smallest = min(float(series.min()) for series in values)
+    largest = max(float(series.max()) for series in values)
+    rounding_slack = 1e-6 * max(abs(smallest), abs(largest), 1)  # what float32 leaves beside an end
+    if smallest < low - rounding_slack:
+        raise ValueError(f"low: expected at most the least value, {smallest:g}, got {low:g}")
+    if largest > high + rounding_slack:
+        raise ValueError(f"high: expected at least the largest value, {largest:g}, got {high:g}")
 
 
 def labelled(
@@ -53,16 +53,18 @@ def labelled(
     checks.instance(name, by_label, Mapping, "{label: values}")
     if not empty:
         check_labels(name, by_label)
-    values = {
+    # NaN is let through: the curve of a training that broke down is drawn as far as it goes.
+    values_by_label = {
         label: checks.reals(
-            f"{name}[{label!r}]", row, shape, dtype=torch.float64, finite=False
+            f"{name}[{label!r}]", label_values, shape, dtype=torch.float64, finite=False
         ).cpu()
-        for label, row in by_label.items()
+        for label, label_values in by_label.items()
     }
-    for label, row in values.items():
-        if not row.numel() or (row < least).any():
+    for label, label_values in values_by_label.items():
+        # A shape that ends in "..." may hold an empty dimension, with nothing to draw.
+        if not label_values.numel() or (label_values < least).any():
             raise ValueError(f"{name}[{label!r}]: expected numbers")
-    return values
+    return values_by_label
 
 
 def positions_of(x: Sequence[float] | Tensor | None, count: int) -> Any:
@@ -80,6 +82,7 @@ def shown_label(label: str) -> str:
 
 def columns_of(panels: int) -> int:
     """How many panels stand in a row."""
+    # Four panels in rows of three would leave one alone below the others.
     return 2 if panels == 4 else min(panels, 3)
 
 
@@ -87,18 +90,22 @@ def new_figure(
     width: float = 5.0, height: float = 3.3, panels: int = 1
 ) -> tuple[Figure, list[plt.Axes]]:
     """A figure with its panels, of this height each; in inches."""
-    columns = columns_of(panels)
-    rows = math.ceil(panels / columns)
-    size = (width, height * rows)
-    figure, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    axes = list(grid.flat)
-    for axis in axes[panels:]:
+    column_count = columns_of(panels)
+    row_count = math.ceil(panels / column_count)
+    figure_size = (width, height * row_count)
+    figure, axes_grid = plt.subplots(
+        row_count, column_count, figsize=figure_size, layout="constrained", squeeze=False
+    )
+    all_axes = list(axes_grid.flat)
+    # Empty axes in the last row would look like results that are missing.
+    for axis in all_axes[panels:]:
         axis.remove()
-    for axis in axes[:panels]:
+    for axis in all_axes[:panels]:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="0.9", linewidth=0.8)
+        # Otherwise grid lines would cross the bars.
         axis.set_axisbelow(True)
-    return figure, axes[:panels]
+    return figure, all_axes[:panels]
 
 
 def finished(figure: Figure, caption: str, alt: str) -> Figure:
@@ -110,22 +117,23 @@ def finished(figure: Figure, caption: str, alt: str) -> Figure:
 
 def draw_legend(figure: Figure, axis: plt.Axes) -> None:
     """The labels: in the picture, or beside it where they are many."""
-    handles, labels = axis.get_legend_handles_labels()
+    legend_handles, legend_labels = axis.get_legend_handles_labels()
     # More than eight would cover the lines.
-    if len(labels) <= 8:
+    if len(legend_labels) <= 8:
         axis.legend(frameon=False)
     else:
-        figure.legend(handles, labels, loc="outside right upper", frameon=False)
+        figure.legend(legend_handles, legend_labels, loc="outside right upper", frameon=False)
 
 
 def mark_clients(axis: plt.Axes, clients: int, corrupted: Collection[int]) -> None:
     """Ticks for clients; the corrupted ones are marked by word or sign and in vermilion."""
     # A word under each tick fits only where clients are few.
-    mark = "corrupted" if clients <= 5 else "×"
-    ticks = [
-        f"{client}\n{mark}" if client in corrupted else str(client) for client in range(clients)
+    corrupted_mark = "corrupted" if clients <= 5 else "×"
+    tick_labels = [
+        f"{client_id}\n{corrupted_mark}" if client_id in corrupted else str(client_id)
+        for client_id in range(clients)
     ]
-    axis.set_xticks(range(clients), ticks)
-    for client in corrupted:
-        axis.get_xticklabels()[client].set_color(CORRUPTED)
+    axis.set_xticks(range(clients), tick_labels)
+    for client_id in corrupted:
+        axis.get_xticklabels()[client_id].set_color(CORRUPTED)
     axis.set_xlabel("client" if clients <= 5 or not corrupted else "client (×: corrupted)")

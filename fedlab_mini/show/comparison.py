@@ -38,32 +38,37 @@ def summary(
     raises   TypeError for what is no such frame, ValueError for what it lacks
     """
     checks.flag("spread", spread)
-    measured = _measured(frame, metric)
-    rows = _picked("methods", methods, measured.method)
-    columns = _picked("scenarios", scenarios, measured.scenario)
+    metric_frame = _measured(frame, metric)
+    rows = _picked("methods", methods, metric_frame.method)
+    columns = _picked("scenarios", scenarios, metric_frame.scenario)
     low, high = span(metric)
-    groups = dict(iter(measured.groupby(["method", "scenario"], sort=False)))
-    cells: dict[str, dict[str, object]] = {row: dict.fromkeys(columns, "") for row in rows}
-    for row, column in itertools.product(rows, columns):
-        if (row, column) in groups:
-            values = groups[row, column].sort_values("seed").value.tolist()
-            several = spread and len(values) > 1
-            mean = sum(values) / len(values)
-            cells[row][column] = interval(values, low=low, high=high) if several else mean
-    shown = "mean and 95 % interval" if spread else "mean"
-    caption = f"{metric}: {shown} over {measured.seed.nunique()} seeds."
+    cell_groups = dict(iter(metric_frame.groupby(["method", "scenario"], sort=False)))
+    # Not every method is measured everywhere, but all rows of a table have the same columns.
+    cells: dict[str, dict[str, object]] = {method: dict.fromkeys(columns, "") for method in rows}
+    for method, scenario in itertools.product(rows, columns):
+        if (method, scenario) in cell_groups:
+            per_seed = cell_groups[method, scenario].sort_values("seed").value.tolist()
+            # A single seed has no interval, only its value.
+            with_interval = spread and len(per_seed) > 1
+            mean = sum(per_seed) / len(per_seed)
+            cells[method][scenario] = (
+                interval(per_seed, low=low, high=high) if with_interval else mean
+            )
+    shown_words = "mean and 95 % interval" if spread else "mean"
+    caption = f"{metric}: {shown_words} over {metric_frame.seed.nunique()} seeds."
     return plots.table(cells, rows="method", caption=caption)
 
 
-def _picked(name: str, asked: Sequence[str] | None, column: pandas.Series) -> list[str]:
+def _picked(argument: str, chosen: Sequence[str] | None, column: pandas.Series) -> list[str]:
     """What was asked for, each known to the column; without that all that the column has."""
-    known = tuple(map(str, dict.fromkeys(column)))
-    if asked is None:
-        return list(known)
-    checks.instance(name, asked, Sequence, "a list of names")
-    if not asked:
-        raise ValueError(f"{name}: expected at least one name, got {checks.shown(asked)}")
-    return [checks.choice(name, one, known) for one in asked]
+    # Each name once, in the order of the frame, which a set would lose.
+    known_names = tuple(map(str, dict.fromkeys(column)))
+    if chosen is None:
+        return list(known_names)
+    checks.instance(argument, chosen, Sequence, "a list of names")
+    if not chosen:
+        raise ValueError(f"{argument}: expected at least one name, got {checks.shown(chosen)}")
+    return [checks.choice(argument, chosen_name, known_names) for chosen_name in chosen]
 
 
 def figure(frame: pandas.DataFrame, scenario: str, metric: str = MEASURES[0]) -> Figure:
@@ -71,16 +76,18 @@ def figure(frame: pandas.DataFrame, scenario: str, metric: str = MEASURES[0]) ->
 
     raises TypeError for what is no such frame, ValueError for a metric or scenario that it lacks
     """
-    measured = _measured(frame, metric)
-    checks.choice("scenario", scenario, tuple(dict.fromkeys(measured.scenario)))
-    there = measured[measured.scenario == scenario].groupby("method", sort=False)
-    values = {str(method): group.sort_values("seed").value.tolist() for method, group in there}
+    metric_frame = _measured(frame, metric)
+    checks.choice("scenario", scenario, tuple(dict.fromkeys(metric_frame.scenario)))
+    by_method = metric_frame[metric_frame.scenario == scenario].groupby("method", sort=False)
+    per_seed = {
+        str(method): group.sort_values("seed").value.tolist() for method, group in by_method
+    }
     # The truth is no rival of the methods but the line that they are held against.
-    ceiling = values.pop(CEILING, None)
-    line = {} if ceiling is None else {"ceiling": sum(ceiling) / len(ceiling)}
+    ceilings = per_seed.pop(CEILING, None)
+    reference = {} if ceilings is None else {"ceiling": sum(ceilings) / len(ceilings)}
     low, high = span(metric)
-    where = f"{metric}, {scenario}"
-    return plots.dots(values, xlabel=where, reference=line, low=low, high=high)
+    axis_label = f"{metric}, {scenario}"
+    return plots.dots(per_seed, xlabel=axis_label, reference=reference, low=low, high=high)
 
 
 def _measured(frame: pandas.DataFrame, metric: str) -> pandas.DataFrame:

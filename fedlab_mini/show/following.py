@@ -40,18 +40,19 @@ def follow(chapter: str) -> Line:
     chapter  the name of its notebook, in the present folder; of one that is not there or was saved
              without its sentences, numbers are shown by their names
     """
-    path = Path(f"{checks.text('chapter', chapter)}.ipynb")
-    known: dict[str, list[Sentence]] = {}
-    if path.exists():
-        metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]
-        known = metadata.get("sentences", {})
+    notebook_path = Path(f"{checks.text('chapter', chapter)}.ipynb")
+    known_sentences: dict[str, list[Sentence]] = {}
+    if notebook_path.exists():
+        metadata = json.loads(notebook_path.read_text(encoding="utf-8"))["metadata"]
+        known_sentences = metadata.get("sentences", {})
 
     def glue(name: str, variable: object, display: bool = True) -> None:
         """What the chapters call instead of `myst_nb.glue`, whose outputs JupyterLab hides."""
         if display:
+            # Not `display`: in here that name is the parameter.
             show(variable)
-        for text in differing(known.get(name, []), repr(variable)):
-            show(Markdown(text))
+        for sentence in differing(known_sentences.get(name, []), repr(variable)):
+            show(Markdown(sentence))
 
     myst_nb.glue = glue
     return Line()
@@ -64,15 +65,19 @@ def show(something: object) -> None:
 def differing(sentences: Sequence[Sentence], own: str) -> list[str]:
     """The sentences whose number is another one now, in Markdown; ``own`` is its printed form."""
     try:
-        value = ast.literal_eval(own)
+        # Only literals are read: a printed form may hold anything, and nothing of it is run.
+        own_value = ast.literal_eval(own)
     except (ValueError, SyntaxError):
-        value = own
-    found = []
-    for before, form, stored, after in sentences:
+        own_value = own
+    differing_ones = []
+    for before, number_format, stored_number, after in sentences:
         try:
-            now = format(value, form)
+            own_number = format(own_value, number_format)
         except (ValueError, TypeError):  # this run has nan there, or no number
-            now = own
-        if now != stored:
-            found.append(f"*In this run:* {before}**{now}**{after} *(The text has {stored}.)*")
-    return found
+            own_number = own
+        # As printed: digits that the sentence does not show may differ.
+        if own_number != stored_number:
+            differing_ones.append(
+                f"*In this run:* {before}**{own_number}**{after} *(The text has {stored_number}.)*"
+            )
+    return differing_ones

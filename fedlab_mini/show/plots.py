@@ -56,15 +56,16 @@ def curves(
     check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
     log = checks.flag("log", log)
     by_label = labelled("lines", lines, "T", "...")
+    # [seeds, T] for every label: a single line is one seed.
     runs = {label: values.reshape(-1, values.shape[-1]) for label, values in by_label.items()}
     positions = {label: positions_of(x, values.shape[1]) for label, values in runs.items()}
     figure, (axis,) = new_figure()
     for label, style in styles(runs).items():
-        values, position = runs[label], positions[label]
+        values, x_values = runs[label], positions[label]
         if len(values) > 1:
-            axis.plot(position, values.T, style.line, color=style.colour, alpha=0.3, linewidth=0.8)
-        look = line_look(style, markersize=5, markevery=max(1, values.shape[1] // 8))
-        axis.plot(position, values.mean(0), label=shown_label(label), **look)
+            axis.plot(x_values, values.T, style.line, color=style.colour, alpha=0.3, linewidth=0.8)
+        options = line_look(style, markersize=5, markevery=max(1, values.shape[1] // 8))
+        axis.plot(x_values, values.mean(0), label=shown_label(label), **options)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
     if log:
         axis.set(xscale="log", yscale="log")
@@ -72,11 +73,11 @@ def curves(
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     draw_legend(figure, axis)
     # Where a line ends is what a reader without eyes asks first.
-    ends = [f"{label} {float(values[:, -1].mean()):.2f}" for label, values in runs.items()]
+    end_words = [f"{label} {float(values[:, -1].mean()):.2f}" for label, values in runs.items()]
     return finished(
         figure,
         f"{ylabel.capitalize()} against {xlabel}.",
-        f"Lines of {ylabel} against {xlabel}; at the end: {', '.join(ends)}.",
+        f"Lines of {ylabel} against {xlabel}; at the end: {', '.join(end_words)}.",
     )
 
 
@@ -97,28 +98,31 @@ def panels(
     low, high           the range of the metric; infinite where no end is known
     """
     check_texts(xlabel=xlabel, ylabel=ylabel)
-    at = checks.reals("x", x, ["n"], dtype=torch.float64).tolist()
+    x_values = checks.reals("x", x, ["n"], dtype=torch.float64).tolist()
     if chance is not None:
         chance, low, high = checks.number("chance", chance, 0, 1), 0, 1
     checks.instance("lines", lines, Mapping, "{name: {label: values}}")
-    shape = ("seeds", len(at))
-    pictures = {name: labelled(f"lines[{name!r}]", part, *shape) for name, part in lines.items()}
+    shape = ("seeds", len(x_values))
+    pictures = {
+        panel_name: labelled(f"lines[{panel_name!r}]", by_label, *shape)
+        for panel_name, by_label in lines.items()
+    }
     check_labels("lines", pictures)
-    check_range(low, high, *(v for picture in pictures.values() for v in picture.values()))
-    looks = styles(label for picture in pictures.values() for label in picture)
+    check_range(low, high, *(runs for picture in pictures.values() for runs in picture.values()))
+    label_styles = styles(label for picture in pictures.values() for label in picture)
     # At least 180 pixels of picture per panel where a page is 1,280 pixels wide.
     figure, axes = new_figure(7.6, 3.0, len(pictures))
-    ends = []
-    for axis, (name, picture) in zip(axes, pictures.items(), strict=True):
-        for label, values in picture.items():
-            intervals = [interval(column, low=low, high=high) for column in values.T]
-            _band(axis, at, intervals, label, looks[label])
-            ends.append(f"{name}, {label} {intervals[-1]}")
-        axis.set(title=name, xscale="log", xlabel=xlabel, ylabel=ylabel)
+    end_words = []
+    for axis, (panel_name, picture) in zip(axes, pictures.items(), strict=True):
+        for label, runs in picture.items():
+            intervals = [interval(column, low=low, high=high) for column in runs.T]
+            _band(axis, x_values, intervals, label, label_styles[label])
+            end_words.append(f"{panel_name}, {label} {intervals[-1]}")
+        axis.set(title=panel_name, xscale="log", xlabel=xlabel, ylabel=ylabel)
         axis.xaxis.set_major_locator(LogLocator(numticks=20))  # no decade is skipped
         # On a short logarithmic axis powers of ten would be too few ticks.
-        if max(at) < 30 * min(at):
-            axis.set_xticks(at, [f"{place:g}" for place in at])
+        if max(x_values) < 30 * min(x_values):
+            axis.set_xticks(x_values, [f"{x_value:g}" for x_value in x_values])
             axis.xaxis.set_minor_locator(NullLocator())
         if chance is not None:
             axis.set_ylim(-0.05, 1.05)
@@ -129,29 +133,29 @@ def panels(
     return finished(
         figure,
         f"{ylabel.capitalize()} against {xlabel}: means over seeds with 95 % intervals.",
-        f"Small pictures of {ylabel} against {xlabel}; at the end: {'; '.join(ends)}.",
+        f"Small pictures of {ylabel} against {xlabel}; at the end: {'; '.join(end_words)}.",
     )
 
 
 def _band(
-    axis: plt.Axes, at: Sequence[float], intervals: list[Interval], label: str, style: Style
+    axis: plt.Axes, x_values: Sequence[float], intervals: list[Interval], label: str, style: Style
 ) -> None:
     """A mean line within its intervals."""
-    means = [found.mean for found in intervals]
+    band_means = [band.mean for band in intervals]
     # Where all seeds agree and the range is open, there is no interval, only the mean.
-    ends = [found[1:3] if math.isfinite(found.high - found.low) else (found.mean, found.mean)
-            for found in intervals]  # fmt: skip
-    axis.fill_between(at, *zip(*ends, strict=True), color=style.colour, alpha=0.2)
-    axis.plot(at, means, label=shown_label(label), **line_look(style, markersize=4))
+    band_ends = [band[1:3] if math.isfinite(band.high - band.low) else (band.mean, band.mean)
+            for band in intervals]  # fmt: skip
+    axis.fill_between(x_values, *zip(*band_ends, strict=True), color=style.colour, alpha=0.2)
+    axis.plot(x_values, band_means, label=shown_label(label), **line_look(style, markersize=4))
 
 
 def _share_axes(axes: Sequence[plt.Axes]) -> None:
     """One scale for all panels; its numbers stand at the left and at the bottom only."""
-    columns = columns_of(len(axes))
-    limits = [axis.get_ylim() for axis in axes]
-    lowest, highest = min(low for low, _ in limits), max(high for _, high in limits)
-    for place, axis in enumerate(axes):
-        at_left, at_bottom = place % columns == 0, place + columns >= len(axes)
+    column_count = columns_of(len(axes))
+    y_limits = [axis.get_ylim() for axis in axes]
+    lowest, highest = min(low for low, _ in y_limits), max(high for _, high in y_limits)
+    for panel, axis in enumerate(axes):
+        at_left, at_bottom = panel % column_count == 0, panel + column_count >= len(axes)
         axis.tick_params(labelleft=at_left, labelbottom=at_bottom)
         axis.yaxis.label.set_visible(at_left)
         axis.xaxis.label.set_visible(at_bottom)
@@ -173,52 +177,52 @@ def by_client(
     """
     check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
     values = checks.reals("values", values, ["T", "K"], dtype=torch.float64, finite=False).cpu()
-    clients = values.shape[1]
-    marks = _marks(corrupted, clients)
+    client_count = values.shape[1]
+    corruptions = _marks(corrupted, client_count)
     figure, (axis,) = new_figure()
     # Each kind of corruption has a marker and a line of its own.
-    kinds = list(dict.fromkeys(marks.values()))
-    for client, line in enumerate(values.T):
-        look: dict[str, Any] = {"color": client_colour(client), "linewidth": 1.2}
-        look |= {"marker": MARKERS[client % len(MARKERS)], "markersize": 6}
-        if client in marks:
-            look |= _spoilt(kinds.index(marks[client]) % 3)
-        label = f"{client} {marks.get(client, '')}".strip()
-        axis.plot(line, label=label, markevery=max(1, len(values) // 8), **look)
+    corruption_kinds = list(dict.fromkeys(corruptions.values()))
+    for client_id, client_values in enumerate(values.T):
+        options: dict[str, Any] = {"color": client_colour(client_id), "linewidth": 1.2}
+        options |= {"marker": MARKERS[client_id % len(MARKERS)], "markersize": 6}
+        if client_id in corruptions:
+            options |= _spoilt(corruption_kinds.index(corruptions[client_id]) % 3)
+        label = f"{client_id} {corruptions.get(client_id, '')}".strip()
+        axis.plot(client_values, label=label, markevery=max(1, len(values) // 8), **options)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    columns = 1 + (clients - 1) // 12
-    figure.legend(title="client", loc="outside right upper", frameon=False, ncols=columns)
-    for client in marks:
-        figure.legends[0].get_texts()[client].set_color(CORRUPTED)
-    wrongs = [f"client {client} is {mark}" for client, mark in marks.items()]
-    told = "; ".join(wrongs) or "none is corrupted"
+    legend_columns = 1 + (client_count - 1) // 12
+    figure.legend(title="client", loc="outside right upper", frameon=False, ncols=legend_columns)
+    for client_id in corruptions:
+        figure.legends[0].get_texts()[client_id].set_color(CORRUPTED)
+    wrong_clients = [f"client {client_id} is {wrong}" for client_id, wrong in corruptions.items()]
+    wrong_words = "; ".join(wrong_clients) or "none is corrupted"
     return finished(
         figure,
-        f"{ylabel.capitalize()} of {clients} clients against {xlabel}.",
-        f"One line of {ylabel} a client against {xlabel}, {clients} clients; {told}.",
+        f"{ylabel.capitalize()} of {client_count} clients against {xlabel}.",
+        f"One line of {ylabel} a client against {xlabel}, {client_count} clients; {wrong_words}.",
     )
 
 
-def _marks(corrupted: Iterable[int] | Mapping[int, str], clients: int) -> dict[int, str]:
+def _marks(corrupted: Iterable[int] | Mapping[int, str], client_count: int) -> dict[int, str]:
     """What is wrong with each corrupted client, by its id."""
     if not isinstance(corrupted, Mapping):
-        ids = checks.distinct_ids("corrupted", corrupted, clients).tolist()
-        return dict.fromkeys(ids, "corrupted")
-    checks.distinct_ids("corrupted", list(corrupted), clients)
-    check_texts(**{f"corrupted[{client}]": mark for client, mark in corrupted.items()})
+        corrupted_ids = checks.distinct_ids("corrupted", corrupted, client_count).tolist()
+        return dict.fromkeys(corrupted_ids, "corrupted")
+    checks.distinct_ids("corrupted", list(corrupted), client_count)
+    check_texts(**{f"corrupted[{client_id}]": wrong for client_id, wrong in corrupted.items()})
     return dict(corrupted)
 
 
-def _spoilt(kind: int) -> dict[str, Any]:
+def _spoilt(kind_index: int) -> dict[str, Any]:
     """The marker and line of a kind of corruption, of three."""
-    colours = {"markerfacecolor": CORRUPTED, "markeredgecolor": CORRUPTED}
+    marker_colours = {"markerfacecolor": CORRUPTED, "markeredgecolor": CORRUPTED}
     return {
-        "marker": "XP*"[kind],
-        "linestyle": LINES[kind + 1],
+        "marker": "XP*"[kind_index],
+        "linestyle": LINES[kind_index + 1],
         "linewidth": 2,
         "zorder": 3,
-    } | colours
+    } | marker_colours
 
 
 def holdings(fed: Federation, *, title: str = "") -> Figure:
@@ -231,13 +235,13 @@ def holdings(fed: Federation, *, title: str = "") -> Figure:
     figure.colorbar(image, ax=axis, label="samples")
     axis.set(ylabel="class", title=title, yticks=range(fed.classes))
     mark_clients(axis, fed.clients, fed.corrupted)
-    fewest, most = int(fed.sizes.min()), int(fed.sizes.max())
-    classes = float((counts > 0).sum(1).double().mean())
+    fewest_held, most_held = int(fed.sizes.min()), int(fed.sizes.max())
+    mean_classes = float((counts > 0).sum(1).double().mean())
     return finished(
         figure,
         f"Samples of each class held by each of {fed.clients} clients.",
-        f"Grid of {fed.clients} clients by {fed.classes} classes; a client holds {fewest} to "
-        f"{most} samples of {classes:.1f} classes on average.",
+        f"Grid of {fed.clients} clients by {fed.classes} classes; a client holds {fewest_held} to "
+        f"{most_held} samples of {mean_classes:.1f} classes on average.",
     )
 
 
@@ -257,24 +261,25 @@ def scores(
     check_texts(ylabel=ylabel, title=title)
     heights = labelled("values", values, "K")
     clients = len(next(iter(heights.values())))
+    # Once more, now that the first label has said how many clients all others must have.
     heights = labelled("values", heights, clients)
     errors_by_label = {} if stderr is None else labelled("stderr", stderr, clients, least=0)
-    ids = checks.distinct_ids("corrupted", corrupted, clients).tolist()
+    corrupted_ids = checks.distinct_ids("corrupted", corrupted, clients).tolist()
     figure, (axis,) = new_figure()
-    width = 0.8 / len(heights)
-    for place, (label, style) in enumerate(styles(heights).items()):
-        offset = (place - (len(heights) - 1) / 2) * width
-        at = [client + offset for client in range(clients)]
-        error = errors_by_label[label].tolist() if label in errors_by_label else None
+    bar_width = 0.8 / len(heights)
+    for label_index, (label, style) in enumerate(styles(heights).items()):
+        bar_offset = (label_index - (len(heights) - 1) / 2) * bar_width
+        positions = [client_id + bar_offset for client_id in range(clients)]
+        bar_errors = errors_by_label[label].tolist() if label in errors_by_label else None
         # Of a single method the colours are free to say which client is which.
-        own_colours = [client_colour(client) for client in range(clients)]
-        colour = style.colour if len(heights) > 1 else own_colours
-        look: dict[str, Any] = {"color": colour, "label": shown_label(label), "capsize": 2}
-        bars = axis.bar(at, heights[label].tolist(), width, yerr=error, **look)
-        for client in ids:
-            bars[client].set(hatch="//", edgecolor=CORRUPTED, linewidth=1.5)
+        client_colours = [client_colour(client_id) for client_id in range(clients)]
+        colours = style.colour if len(heights) > 1 else client_colours
+        options: dict[str, Any] = {"color": colours, "label": shown_label(label), "capsize": 2}
+        bars = axis.bar(positions, heights[label].tolist(), bar_width, yerr=bar_errors, **options)
+        for client_id in corrupted_ids:
+            bars[client_id].set(hatch="//", edgecolor=CORRUPTED, linewidth=1.5)
     axis.axhline(0, color="0.3", linewidth=0.8)
-    mark_clients(axis, clients, ids)
+    mark_clients(axis, clients, corrupted_ids)
     axis.set(ylabel=ylabel, title=title)
     if len(heights) > 1:
         draw_legend(figure, axis)
@@ -303,43 +308,46 @@ def dots(
     reference  vertical lines by name, such as {"chance": 0.5}
     """
     check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
-    seeds = labelled("values", values, "seeds")
-    check_range(low, high, *seeds.values())
+    by_label = labelled("values", values, "seeds")
+    check_range(low, high, *by_label.values())
     references = {} if reference is None else labelled("reference", reference, empty=True)
-    figure, (axis,) = new_figure(height=1.1 + 0.42 * len(seeds))
-    told = []
-    for row, (label, style) in enumerate(styles(seeds).items()):
-        told.append(f"{label} {_dots_row(axis, row, seeds[label], style.colour, low, high)}")
-    for name, place in references.items():
-        axis.axvline(float(place), color="0.5", linestyle="--", linewidth=1)
+    figure, (axis,) = new_figure(height=1.1 + 0.42 * len(by_label))
+    row_words = []
+    for row, (label, style) in enumerate(styles(by_label).items()):
+        row_words.append(
+            f"{label} {_dots_row(axis, row, by_label[label], style.colour, low, high)}"
+        )
+    for line_name, line_value in references.items():
+        axis.axvline(float(line_value), color="0.5", linestyle="--", linewidth=1)
         # Above the axes, where no dot can be.
         above: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "va": "bottom"}
         above |= {"xycoords": axis.get_xaxis_transform(), "ha": "center"}
-        axis.annotate(name, (float(place), 1), **above)
-    axis.set_yticks(range(len(seeds)), [shown_label(label) for label in seeds])
-    axis.set(xlabel=xlabel, ylabel=ylabel, ylim=(len(seeds) - 0.4, -0.6))
+        axis.annotate(line_name, (float(line_value), 1), **above)
+    axis.set_yticks(range(len(by_label)), [shown_label(label) for label in by_label])
+    axis.set(xlabel=xlabel, ylabel=ylabel, ylim=(len(by_label) - 0.4, -0.6))
     axis.set_title(title, pad=20 if references else None)
     axis.grid(axis="x", color="0.9", linewidth=0.8)
     return finished(
         figure,
         f"{xlabel.capitalize()}: a dot a seed; below it the mean and its 95 % interval.",
-        f"Rows of dots, {xlabel}; mean and interval: {'; '.join(told)}.",
+        f"Rows of dots, {xlabel}; mean and interval: {'; '.join(row_words)}.",
     )
 
 
 def _dots_row(axis: plt.Axes, row: int, seeds: Tensor, colour: str, low: float, high: float) -> str:
     """Draw one row of ``dots``; what it shows in words."""
-    look: dict[str, Any] = {"color": colour, "clip_on": False, "zorder": 3}
-    below = row + 0.22
-    axis.plot(seeds, [row - 0.08] * len(seeds), "o", markersize=4, alpha=0.6, **look)
-    told = f"{seeds.mean():.2f}"
+    # Not clipped: a dot at the very end of the range is drawn whole.
+    options: dict[str, Any] = {"color": colour, "clip_on": False, "zorder": 3}
+    mean_row = row + 0.22
+    axis.plot(seeds, [row - 0.08] * len(seeds), "o", markersize=4, alpha=0.6, **options)
+    row_words = f"{seeds.mean():.2f}"
     if len(seeds) > 1:
-        found = interval(seeds, low=low, high=high)
-        if math.isfinite(found.high - found.low):
-            axis.plot([found.low, found.high], [below, below], "-", linewidth=2, **look)
-        told = str(found)
-    axis.plot([float(seeds.mean())], [below], "D", markersize=5, **look)
-    return told
+        band = interval(seeds, low=low, high=high)
+        if math.isfinite(band.high - band.low):
+            axis.plot([band.low, band.high], [mean_row, mean_row], "-", linewidth=2, **options)
+        row_words = str(band)
+    axis.plot([float(seeds.mean())], [mean_row], "D", markersize=5, **options)
+    return row_words
 
 
 def errors(
@@ -356,8 +364,8 @@ def errors(
     """
     check_texts(ylabel=ylabel, title=title)
     counts, error = labelled("evaluations", evaluations, "n"), labelled("error", error, "n")
-    if {label: len(row) for label, row in counts.items()} != {
-        label: len(row) for label, row in error.items()
+    if {label: len(numbers) for label, numbers in counts.items()} != {
+        label: len(numbers) for label, numbers in error.items()
     }:
         raise ValueError("error: expected as many numbers of each label as evaluations has")
     figure, (axis,) = new_figure()
@@ -366,17 +374,17 @@ def errors(
             counts[label], error[label], label=shown_label(label), **line_look(style, markersize=5)
         )
     if exact_at is not None:
-        place = checks.whole("exact_at", exact_at)
-        axis.axvline(place, color=EXACT, linestyle="--", linewidth=1)
-        text: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 90}
-        axis.annotate(f"exact: {place}", (place, axis.get_ylim()[1]), **text)
+        exact_count = checks.whole("exact_at", exact_at)
+        axis.axvline(exact_count, color=EXACT, linestyle="--", linewidth=1)
+        text_options: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 90}
+        axis.annotate(f"exact: {exact_count}", (exact_count, axis.get_ylim()[1]), **text_options)
     axis.set(xlabel="coalitions evaluated", ylabel=ylabel, title=title)
     draw_legend(figure, axis)
-    best = min(error, key=lambda label: float(error[label][-1]))
+    best_label = min(error, key=lambda label: float(error[label][-1]))
     return finished(
         figure,
         "Error of each estimator against its number of evaluations.",
-        f"Error against evaluations, logarithmic axes; the lowest at the end is {best}.",
+        f"Error against evaluations, logarithmic axes; the lowest at the end is {best_label}.",
     )
 
 
@@ -414,23 +422,24 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
     """
     check_texts(rows=rows, title=title)
     counts_by_label = labelled("tables", tables, "classes", "classes")
-    panels = len(counts_by_label)
-    figure, axes = new_figure(1.2 + 2.6 * columns_of(panels), 3.0, panels)
+    panel_count = len(counts_by_label)
+    figure, axes = new_figure(1.2 + 2.6 * columns_of(panel_count), 3.0, panel_count)
     for axis, (label, counts) in zip(axes, counts_by_label.items(), strict=True):
         # A class without samples has no recall; its row stays white.
-        shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
-        image = axis.imshow(shares.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none")
+        row_shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
+        image = axis.imshow(row_shares.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none")
         axis.grid(False)
         axis.set(xlabel="predicted class", ylabel=rows, title=label)
         axis.set(xticks=range(counts.shape[1]), yticks=range(len(counts)))
+    # All panels run from 0 to 1, so that the last image speaks for every one.
     figure.colorbar(image, ax=axes, label=f"share of the {rows}")
     figure.suptitle(title)
-    right = [
+    right_shares = [
         f"{label} {float(counts.diagonal().sum() / counts.sum()):.2f}"
         for label, counts in counts_by_label.items()
     ]
     return finished(
         figure,
         f"Confusion matrices: {rows} against predicted class.",
-        f"Confusion matrices; share of right predictions: {', '.join(right)}.",
+        f"Confusion matrices; share of right predictions: {', '.join(right_shares)}.",
     )

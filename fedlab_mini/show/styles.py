@@ -24,14 +24,14 @@ CLIENTS = (
 # The usual label of every method that has a colour of its own, with that colour and a marker.
 METHODS = {row.labels[0]: (row.look.colour, row.look.marker) for row in ROWS if row.look}
 ROLES = {"corrupted": (CORRUPTED, "X"), "sound": (SETTINGS[0], "o")}
-BAD = (
+SPOILT = (
     *("corrupted", "corruption", "noisy", "noise", "irrelevant"),
     *("exchanged", "wrong", "flipped", "scaled"),
 )
-GOOD = ("sound", "healthy", "relevant", "no corruption", "no noise")
+SOUND = ("sound", "healthy", "relevant", "no corruption", "no noise")
 METHOD_WORDS = {label: row.labels[0] for row in ROWS for label in row.labels}
 # A method counts before a role: "CGSV, 80 % noise" has the colour of CGSV.
-WORDS = (METHOD_WORDS, dict.fromkeys(BAD, "corrupted"), dict.fromkeys(GOOD, "sound"))
+WORDS = (METHOD_WORDS, dict.fromkeys(SPOILT, "corrupted"), dict.fromkeys(SOUND, "sound"))
 MARKERS, LINES = "sD^v<>dohp8H*P", ("-", "--", "-.", ":")
 
 
@@ -51,10 +51,10 @@ def client_colour(k: int) -> str:
 def _named(label: str) -> str | None:
     """The method that a label names as a whole word, else the role of clients, else None."""
     whole_word = r"(?<![\w-])(?<!\bno )(?<!\bwithout )({})(?![\w-])"
-    for words in WORDS:
-        hits = {word: re.search(whole_word.format(word), label, re.I) for word in words}
+    for by_word in WORDS:
+        hits = {word: re.search(whole_word.format(word), label, re.I) for word in by_word}
         # The first word counts, and of several at one place the longest.
-        places = [(hit.start(), -len(word), words[word]) for word, hit in hits.items() if hit]
+        places = [(hit.start(), -len(word), by_word[word]) for word, hit in hits.items() if hit]
         if places:
             return min(places)[2]
     return None
@@ -69,18 +69,21 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
     """
     labels = list(dict.fromkeys(labels))
     bare_names = {word.lower() for word in METHOD_WORDS}
-    groups: dict[str | None, list[str]] = {}
+    labels_by_name: dict[str | None, list[str]] = {}
+    # Bare names come first, so that no variant of a method takes its marker and solid line.
     for label in sorted(labels, key=lambda label: label.lower() not in bare_names):
-        groups.setdefault(_named(label), []).append(label)
-    fixed = {name: look for name, look in (METHODS | ROLES).items() if name in groups}
-    taken = {marker for _, marker in fixed.values()}
-    free = itertools.cycle([marker for marker in MARKERS if marker not in taken] or MARKERS)
+        labels_by_name.setdefault(_named(label), []).append(label)
+    named_looks = {name: look for name, look in (METHODS | ROLES).items() if name in labels_by_name}
+    taken = {marker for _, marker in named_looks.values()}
+    # Markers of methods and roles in this figure go to nobody else, unless none is left.
+    free_markers = itertools.cycle([marker for marker in MARKERS if marker not in taken] or MARKERS)
     # Sound clients have the first grey; settings beside them begin with the second.
-    greys = SETTINGS[1:] + SETTINGS[:1] if "sound" in groups else SETTINGS
-    chosen = {}
-    for name, members in groups.items():
-        for place, label in enumerate(members):
-            colour, marker = fixed.get(name or "", (greys[place % len(greys)], ""))
-            own_marker = marker if marker and place == 0 else next(free)
-            chosen[label] = Style(colour, own_marker, LINES[place % len(LINES)])
-    return {label: chosen[label] for label in labels}
+    greys = SETTINGS[1:] + SETTINGS[:1] if "sound" in labels_by_name else SETTINGS
+    chosen_styles = {}
+    for name, group_labels in labels_by_name.items():
+        for label_index, label in enumerate(group_labels):
+            colour, marker = named_looks.get(name or "", (greys[label_index % len(greys)], ""))
+            own_marker = marker if marker and label_index == 0 else next(free_markers)
+            chosen_styles[label] = Style(colour, own_marker, LINES[label_index % len(LINES)])
+    # In the order of the figure, not of the groups: its legend has it.
+    return {label: chosen_styles[label] for label in labels}

@@ -22,40 +22,42 @@ class Table:
         self.header, self.rows, self.best, self.caption = header, rows, best, caption
 
     def __repr__(self) -> str:
-        lines = [self.header, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        printed = []
-        for name, *cells in lines:
+        text_rows = [self.header, *self.rows]
+        widths = [max(map(len, column_cells)) for column_cells in zip(*text_rows, strict=True)]
+        printed_lines = []
+        for row_name, *cells in text_rows:
             # The names of the rows stand at the left, numbers under each other at the right.
             padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-            printed.append("  ".join([name.ljust(widths[0]), *padded]).rstrip())
-        return "\n".join([*printed, "", self.caption])
+            printed_lines.append("  ".join([row_name.ljust(widths[0]), *padded]).rstrip())
+        return "\n".join([*printed_lines, "", self.caption])
 
     def _repr_html_(self) -> str:
-        heads = [
-            f'<th scope="col"{self._side(column)}>{html.escape(name)}</th>'
-            for column, name in enumerate(self.header, start=-1)
+        # Column -1 is that of the rows' names; the cells of a row count from 0.
+        head_cells = [
+            f'<th scope="col"{self._side(column)}>{html.escape(column_name)}</th>'
+            for column, column_name in enumerate(self.header, start=-1)
         ]
-        body = "\n".join(self._html_row(place) for place in range(len(self.rows)))
+        body_rows = "\n".join(self._html_row(row_index) for row_index in range(len(self.rows)))
         return (
             f'<table class="fedlab-table">\n<caption>{html.escape(self.caption)}</caption>\n'
-            f"<thead><tr>{''.join(heads)}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+            f"<thead><tr>{''.join(head_cells)}</tr></thead>\n<tbody>\n{body_rows}\n</tbody>\n</table>"
         )
 
-    def _html_row(self, place: int) -> str:
-        name, *cells = self.rows[place]
-        html_cells = [f'<th scope="row"{self._side(-1)}>{html.escape(name)}</th>']
+    def _html_row(self, row_index: int) -> str:
+        row_name, *cells = self.rows[row_index]
+        html_cells = [f'<th scope="row"{self._side(-1)}>{html.escape(row_name)}</th>']
         for column, cell in enumerate(cells):
-            escaped = html.escape(cell)
-            is_best = (place, column) in self.best
-            content = f"<strong>{escaped}</strong>" if is_best else escaped
-            html_cells.append(f"<td{self._side(column)}>{content}</td>")
+            escaped_cell = html.escape(cell)
+            is_best = (row_index, column) in self.best
+            cell_html = f"<strong>{escaped_cell}</strong>" if is_best else escaped_cell
+            html_cells.append(f"<td{self._side(column)}>{cell_html}</td>")
         return f"<tr>{''.join(html_cells)}</tr>"
 
     def _side(self, column: int) -> str:
         """Numbers stand under each other at the right; words, as the rows' names, at the left."""
-        words = column < 0 or any(not NUMBER.match(cells[column + 1]) for cells in self.rows)
-        return f' style="text-align: {"left" if words else "right"}"'
+        has_words = column < 0 or any(not NUMBER.match(row[column + 1]) for row in self.rows)
+        # Said in each cell, since JupyterLab's own style sheet sets all of them to the right.
+        return f' style="text-align: {"left" if has_words else "right"}"'
 
 
 def table(
@@ -78,30 +80,32 @@ def table(
     caption, rows = checks.text("caption", caption), checks.text("rows", rows)
     digits = checks.whole("digits", digits, 0, 20)
     columns = _columns(data)
-    sides = _sides(best, columns)
-    marked = {
-        (row, columns.index(column))
-        for column, side in sides.items()
-        for row in _best_rows([cells[column] for cells in data.values()], side)
+    best_sides = _sides(best, columns)
+    best_cells = {
+        (row_index, columns.index(column))
+        for column, side in best_sides.items()
+        for row_index in _best_rows([cells[column] for cells in data.values()], side)
     }
-    if marked:
-        caption = f"{caption} Bold: {_in_words(sides, columns)}."
-    plain = [_digits([cells[column] for cells in data.values()], digits) for column in columns]
-    written = [
-        [str(name)]
-        + [
-            _written(f"data[{name!r}]", cell, digits, own)
-            for cell, own in zip(cells.values(), plain, strict=True)
-        ]
-        for name, cells in data.items()
+    if best_cells:
+        caption = f"{caption} Bold: {_in_words(best_sides, columns)}."
+    plain_digits = [
+        _digits([cells[column] for cells in data.values()], digits) for column in columns
     ]
-    return Table([rows, *map(str, columns)], written, marked, caption)
+    written_rows = [
+        [str(row_name)]
+        + [
+            _written(f"data[{row_name!r}]", cell, digits, column_digits)
+            for cell, column_digits in zip(cells.values(), plain_digits, strict=True)
+        ]
+        for row_name, cells in data.items()
+    ]
+    return Table([rows, *map(str, columns)], written_rows, best_cells, caption)
 
 
 def _columns(data: Mapping[str, Cells]) -> list[str]:
     checks.instance("data", data, Mapping, "{row: {column: cell}}")
-    for name, cells in data.items():
-        checks.instance(f"data[{name!r}]", cells, Mapping, "{column: cell}")
+    for row_name, cells in data.items():
+        checks.instance(f"data[{row_name!r}]", cells, Mapping, "{column: cell}")
     columns = list(next(iter(data.values()))) if data else []
     if not columns or any(list(cells) != columns for cells in data.values()):
         raise ValueError("data: expected rows of the same columns, at least one of each")
@@ -113,25 +117,25 @@ def _sides(best: Mapping[str, str] | str | None, columns: list[str]) -> dict[str
     if isinstance(best, str):
         sides = dict.fromkeys(columns, best)
     else:
-        given = {} if best is None else best
-        sides = dict(checks.instance("best", given, Mapping, '{column: "highest" or "lowest"}'))
-    known = ("highest", "lowest")
+        by_column = {} if best is None else best
+        sides = dict(checks.instance("best", by_column, Mapping, '{column: "highest" or "lowest"}'))
+    known_sides = ("highest", "lowest")
     unknown = [column for column in sides if column not in columns]
-    unknown += [side for side in sides.values() if side not in known]
+    unknown += [side for side in sides.values() if side not in known_sides]
     if unknown:
         raise ValueError(f'best: expected columns and "highest" or "lowest", got {unknown}')
     return sides
 
 
-def _best_rows(cells: list[object], side: str) -> list[int]:
+def _best_rows(column_cells: list[object], side: str) -> list[int]:
     """The rows whose number is at the best end of a column; several if they are equal."""
-    numbers = {row: _number(cell) for row, cell in enumerate(cells)}
-    values = {row: value for row, value in numbers.items() if value is not None}
-    if not values:
+    numbers = {row_index: _number(cell) for row_index, cell in enumerate(column_cells)}
+    comparable = {row_index: number for row_index, number in numbers.items() if number is not None}
+    if not comparable:
         return []
-    extreme = max(values.values()) if side == "highest" else min(values.values())
+    best_number = max(comparable.values()) if side == "highest" else min(comparable.values())
     # Equal cells are all the best: which of them stands first means nothing.
-    return [row for row, value in values.items() if value == extreme]
+    return [row_index for row_index, number in comparable.items() if number == best_number]
 
 
 def _in_words(sides: Mapping[str, str], columns: list[str]) -> str:
@@ -142,10 +146,11 @@ def _in_words(sides: Mapping[str, str], columns: list[str]) -> str:
 
 def _number(cell: object) -> float | None:
     """What is compared of a cell; None for text and NaN."""
-    middle = cell[0] if isinstance(cell, tuple) and cell else cell
-    if middle is None or isinstance(middle, str | bool | tuple):
+    mean_or_cell = cell[0] if isinstance(cell, tuple) and cell else cell
+    # A bool counts as a number in Python, but neither yes nor no is the best of a column.
+    if mean_or_cell is None or isinstance(mean_or_cell, str | bool | tuple):
         return None
-    number = _float(middle)
+    number = _float(mean_or_cell)
     return None if number is None or math.isnan(number) else number
 
 
@@ -156,34 +161,36 @@ def _float(value: object) -> float | None:
         return None
 
 
-def _digits(cells: list[object], digits: int) -> int:
+def _digits(column_cells: list[object], digits: int) -> int:
     """Decimals of a column's plain numbers: none for counts, and none where all are large."""
-    plain = [cell for cell in cells if isinstance(cell, float) or hasattr(cell, "dtype")]
-    sizes = [abs(number) for number in map(_float, plain) if number is not None]
+    floats = [cell for cell in column_cells if isinstance(cell, float) or hasattr(cell, "dtype")]
+    sizes = [abs(number) for number in map(_float, floats) if number is not None]
     sizes = [size for size in sizes if math.isfinite(size) and size]
-    counts = all(size == round(size) for size in sizes) and max(sizes, default=0) >= 10
-    return 0 if sizes and (counts or min(sizes) >= 100) else digits
+    are_counts = all(size == round(size) for size in sizes) and max(sizes, default=0) >= 10
+    return 0 if sizes and (are_counts or min(sizes) >= 100) else digits
 
 
-def _written(label: str, cell: object, digits: int, plain: int) -> str:
-    """A cell as text: ``digits`` of an interval, if it is not too wide for them, else ``plain``."""
+def _written(label: str, cell: object, digits: int, plain_digits: int) -> str:
+    """A cell as text: ``digits`` of an interval, if it is not too wide, else ``plain_digits``."""
     if cell is None or isinstance(cell, str):
         return cell or ""
+    # Before the whole numbers, of which a bool is one.
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, int):
         return str(cell)
-    parts = cell[:3] if isinstance(cell, tuple) and len(cell) >= 3 else (cell,)
-    numbers = [_float(part) for part in parts]
-    if None in numbers:
-        wanted = "text, a number or (mean, low, high)"
-        raise TypeError(f"{label}: expected {wanted}, got {checks.shown(cell)}")
-    known = [number for number in numbers if number is not None]
-    if len(known) == 3:
-        own = decimals(known[1], known[2], digits)
-        alike = round(known[1], digits) == round(known[2], digits)
-        near_zero = any(looks_zero(end, digits) for end in known[1:])
-        plain = own if own < digits or alike or near_zero else digits
+    cell_parts = cell[:3] if isinstance(cell, tuple) and len(cell) >= 3 else (cell,)
+    maybe_numbers = [_float(cell_part) for cell_part in cell_parts]
+    if None in maybe_numbers:
+        wanted_kinds = "text, a number or (mean, low, high)"
+        raise TypeError(f"{label}: expected {wanted_kinds}, got {checks.shown(cell)}")
+    numbers = [number for number in maybe_numbers if number is not None]
+    if len(numbers) == 3:
+        end_digits = decimals(numbers[1], numbers[2], digits)
+        ends_alike = round(numbers[1], digits) == round(numbers[2], digits)
+        near_zero = any(looks_zero(end, digits) for end in numbers[1:])
+        # More digits than asked for only where the ends look alike, or one of them like zero.
+        plain_digits = end_digits if end_digits < digits or ends_alike or near_zero else digits
     # Adding zero turns -0.00 into 0.00.
-    mean, *ends = (f"{round(number, plain) + 0.0:.{plain}f}" for number in known)
+    mean, *ends = (f"{round(number, plain_digits) + 0.0:.{plain_digits}f}" for number in numbers)
     return f"{mean} [{', '.join(ends)}]" if ends else mean

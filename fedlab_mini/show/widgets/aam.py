@@ -37,11 +37,13 @@ class AAMExplorer(Explorer):
     def __init__(self, model: AAM, full: Iterable[float], *, corrupted: Iterable[int] = ()):
         checks.instance("model", model, AAM, "an AAM of the linear form")
         checks.choice("model.form", model.form, ["linear"])
-        clients = model.omega.shape[1]
-        sizes = checks.reals("full", full, [clients], dtype=torch.float64)
+        client_count = model.omega.shape[1]
+        sizes = checks.reals("full", full, [client_count], dtype=torch.float64)
         if (sizes < 0).any():
             raise ValueError(f"full: expected sizes of at least 0, got {sizes.tolist()}")
-        first_fit = [values[0].double() for values in (model.omega, *model.collapsed())]
+        # Quality [K], slopes [R] and one intercept; the linear layers come collapsed.
+        first_fit = [stack[0].double() for stack in (model.omega, *model.collapsed())]
+        # A fit that has diverged is refused: neither the page nor JSON can hold NaN.
         quality, slopes, start = (checks.reals("model", values, ["..."]) for values in first_fit)
         super().__init__(
             quality=quality.tolist(),
@@ -49,21 +51,22 @@ class AAMExplorer(Explorer):
             start=float(start),
             neutral=model.neutral,
             full=sizes.tolist(),
-            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, clients).tolist()),
-            shares=[1.0] * clients,
+            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist()),
+            shares=[1.0] * client_count,
         )
 
     def predicted(self, sizes: torch.Tensor) -> float:
         """Accuracy after the last round when the sizes [K] are used in each."""
         rounds = len(self.slopes)
-        scale = torch.ones(1, 1, dtype=torch.float64)
+        unit = torch.ones(1, 1, dtype=torch.float64)
         omega = torch.tensor([self.quality], dtype=torch.float64)
         slopes = torch.tensor(self.slopes, dtype=torch.float64)
         # Without any data a sigmoid is one half, unless the form is the neutral one.
-        idle = 0 if self.neutral else 0.5 * float(slopes.sum())
-        start = torch.full((1, 1), self.start - idle).double()
+        resting_sum = 0 if self.neutral else 0.5 * float(slopes.sum())
+        start = torch.full((1, 1), self.start - resting_sum).double()
+        # A whole model again: one linear node of weight 1, whose collapsed form is this one.
         model = AAM(
-            omega, slopes.view(1, 1, rounds), start, scale, 0 * scale[0], neutral=self.neutral
+            omega, slopes.view(1, 1, rounds), start, unit, 0 * unit[0], neutral=self.neutral
         )
         return float(model(sizes.expand(1, rounds, -1))[0, 0, -1])
 
@@ -72,20 +75,21 @@ class AAMExplorer(Explorer):
         sizes = full_sizes * torch.tensor(self.shares, dtype=torch.float64)
         contribution = sizes * torch.tensor(self.quality, dtype=torch.float64)
         anybody = bool((contribution > 0).any())
-        index = contribution_index(contribution) if anybody else torch.zeros_like(contribution)
+        # Where nobody contributes, CCI would give equal shares; the page shows zeros.
+        indices = contribution_index(contribution) if anybody else torch.zeros_like(contribution)
         accuracy = self.predicted(sizes)
-        one_client = torch.eye(len(sizes), dtype=torch.float64)
-        columns: dict[str, Any] = {
+        masks = torch.eye(len(sizes), dtype=torch.float64)
+        client_columns: dict[str, Any] = {
             "samples used": sizes,
             "quality ω": self.quality,
             "contribution": contribution,
-            "index": index,
-            "loss without": [accuracy - self.predicted(sizes * (1 - row)) for row in one_client],
+            "index": indices,
+            "loss without": [accuracy - self.predicted(sizes * (1 - mask)) for mask in masks],
         }
         client_labels = client_names(len(sizes), self.corrupted, "corrupted")
-        facts = {
+        predictions = {
             "with these sizes": accuracy,
             "with all data": self.predicted(full_sizes),
             "with no data": self.predicted(0 * full_sizes),
         }
-        return {**by_name(client_labels, columns), "accuracy": facts}
+        return {**by_name(client_labels, client_columns), "accuracy": predictions}

@@ -15,16 +15,18 @@ from typing import Any
 import anywidget
 
 STATIC = Path(__file__).parent / "static"
+# A space stands before "//" and behind it, so that an address is no comment.
 COMMENT = re.compile(r"/\*.*?\*/|\s// [^\n]*", re.DOTALL)
 Numbers = dict[str, dict[str, float]]
 
 
 def program(*names: str) -> str:
     """One ES module out of pieces of ``static/``, without comments and indentation."""
-    pieces = [(STATIC / f"{name}.js").read_text(encoding="utf-8") for name in names]
-    bare = COMMENT.sub("", "\n".join(pieces))
-    lines = [line.strip() for line in bare.splitlines()]
-    return "\n".join(line for line in lines if line) + "\n"
+    # Every notebook that shows the widget stores the whole program, so its size counts.
+    source_pieces = [(STATIC / f"{name}.js").read_text(encoding="utf-8") for name in names]
+    bare_source = COMMENT.sub("", "\n".join(source_pieces))
+    source_lines = [line.strip() for line in bare_source.splitlines()]
+    return "\n".join(line for line in source_lines if line) + "\n"
 
 
 def style(name: str) -> str:
@@ -67,37 +69,39 @@ def tables(numbers: Numbers, hidden: Collection[str] = ()) -> list[str]:
 
     Hidden columns and rows hold question marks: who cannot reveal them shall guess all the same.
     """
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for quantity, values in numbers.items():
-        groups.setdefault(tuple(values), []).append(quantity)
+    quantities_by_rows: dict[tuple[str, ...], list[str]] = {}
+    for quantity, column in numbers.items():
+        quantities_by_rows.setdefault(tuple(column), []).append(quantity)
     return [
         _table({quantity: numbers[quantity] for quantity in quantities}, row_names, hidden)
-        for row_names, quantities in groups.items()
+        for row_names, quantities in quantities_by_rows.items()
     ]
 
 
 def _table(columns: Numbers, row_names: Sequence[str], hidden: Collection[str]) -> str:
-    heads = [f'<th scope="col">{html.escape(quantity)}</th>' for quantity in columns]
-    lines = []
+    head_cells = [f'<th scope="col">{html.escape(quantity)}</th>' for quantity in columns]
+    body_rows = []
     for row_name in row_names:
-        cells = []
-        for quantity, values in columns.items():
-            veiled = quantity in hidden or row_name in hidden
-            cells.append(f"<td>{'?' if veiled else format(values[row_name], '.4g')}</td>")
-        head = f'<th scope="row">{html.escape(row_name)}</th>'
-        lines.append(f"<tr>{head}{''.join(cells)}</tr>")
-    head_row = f"<thead><tr><td></td>{''.join(heads)}</tr></thead>"
-    return f"<table>{head_row}<tbody>{''.join(lines)}</tbody></table>"
+        row_cells = []
+        for quantity, column in columns.items():
+            is_hidden = quantity in hidden or row_name in hidden
+            row_cells.append(f"<td>{'?' if is_hidden else format(column[row_name], '.4g')}</td>")
+        row_head = f'<th scope="row">{html.escape(row_name)}</th>'
+        body_rows.append(f"<tr>{row_head}{''.join(row_cells)}</tr>")
+    head_row = f"<thead><tr><td></td>{''.join(head_cells)}</tr></thead>"
+    return f"<table>{head_row}<tbody>{''.join(body_rows)}</tbody></table>"
 
 
 def uniforms(seed: int, count: int) -> list[float]:
     """Numbers in (0, 1) of Park and Miller's generator, as the browser draws them."""
-    state, drawn = seed + 1, []
+    # A state of 0 would stay 0 for ever.
+    state, drawn_numbers = seed + 1, []
     # The first eight are left out: those of neighbouring seeds are much alike.
     for _ in range(count + 8):
+        # Products stay below 2^53: JavaScript computes them without rounding.
         state = state * 48271 % 2147483647
-        drawn.append(state / 2147483647)
-    return drawn[8:]
+        drawn_numbers.append(state / 2147483647)
+    return drawn_numbers[8:]
 
 
 def by_name(names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> Numbers:
@@ -111,5 +115,6 @@ def by_name(names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> Num
 def client_names(count: int, marked: Collection[int] = (), what: str = "") -> list[str]:
     """client 0, client 1 (corrupted), ..."""
     return [
-        f"client {client}" + (f" ({what})" if client in marked else "") for client in range(count)
+        f"client {client_id}" + (f" ({what})" if client_id in marked else "")
+        for client_id in range(count)
     ]

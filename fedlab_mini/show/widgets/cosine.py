@@ -28,24 +28,26 @@ class CosineExplorer(Explorer):
     def __init__(self, updates: Sequence[Sequence[float]]):
         vectors = checks.reals("updates", updates, ["n", 2], dtype=torch.float64)
         if not 2 <= len(vectors) <= 6 or not (vectors.norm(dim=1) > 0).all():
-            given = vectors.tolist()
-            raise ValueError(f"updates: expected 2 to 6 of length above 0, got {given}")
+            given_rows = vectors.tolist()
+            raise ValueError(f"updates: expected 2 to 6 of length above 0, got {given_rows}")
         # The browser computes the rest from the vectors alone.
         super().__init__(updates=vectors.tolist())
 
     def numbers(self) -> Numbers:
         vectors = torch.tensor(self.updates, dtype=torch.float64)
+        # [n, 2], each of length 1: how long an update is plays no part in its cosine.
         directions = normalize(vectors, dim=1)
-        length = float(directions.sum(0).norm())
+        sum_length = float(directions.sum(0).norm())
         psi = phi = torch.zeros(len(vectors), dtype=torch.float64)
         # Directions that cancel each other have no mean to be alike with.
-        if length > 1e-9:
+        if sum_length > 1e-9:
             psi = cosines(vectors, directions.sum(0))
             phi = exact(cosine_game(vectors)).values
-        scaled = psi / psi.sum()
-        columns = {"cosine ψ": psi, "ψ, scaled to sum 1": scaled, "exact Shapley": phi}
-        facts = {
-            "length of the mean U": length / len(vectors),
-            "largest difference": float((phi - scaled).abs().max()),
+        # NaN where the directions cancel: there is nothing to scale.
+        scaled_psi = psi / psi.sum()
+        client_columns = {"cosine ψ": psi, "ψ, scaled to sum 1": scaled_psi, "exact Shapley": phi}
+        single_numbers = {
+            "length of the mean U": sum_length / len(vectors),
+            "largest difference": float((phi - scaled_psi).abs().max()),
         }
-        return {**by_name(client_names(len(vectors)), columns), "value": facts}
+        return {**by_name(client_names(len(vectors)), client_columns), "value": single_numbers}

@@ -71,58 +71,68 @@ class HeadToHeadExplorer(Explorer):
         if seeds < 2:
             raise ValueError(f"frame: expected 2 seeds or more, got {seeds}")
         # The truth is the line of the picture, not one of the methods.
-        known = [name for name in dict.fromkeys(frame.method) if name != CEILING]
-        names = known[:6] if methods is None else list(methods)
-        for name in names:
-            checks.choice("methods", name, tuple(known))
-        if not 2 <= len(set(names)) == len(names) <= 8:
-            raise ValueError(f"methods: expected 2 to 8 different names, got {names}")
+        known_methods = [method for method in dict.fromkeys(frame.method) if method != CEILING]
+        method_names = known_methods[:6] if methods is None else list(methods)
+        for method in method_names:
+            checks.choice("methods", method, tuple(known_methods))
+        if not 2 <= len(set(method_names)) == len(method_names) <= 8:
+            raise ValueError(f"methods: expected 2 to 8 different names, got {method_names}")
         measures = [measure for measure in MEASURES if measure in set(frame.metric)]
         scenario = kinds[0] if scenario is None else scenario
         metric = measures[0] if metric is None else metric
-        error = strict(0.95)
-        quantiles = [student(count, error) / math.sqrt(count) for count in range(2, seeds + 1)]
-        ends = [[end if math.isfinite(end) else None for end in span(name)] for name in measures]
+        level = strict(0.95)
+        half_widths = [student(count, level) / math.sqrt(count) for count in range(2, seeds + 1)]
+        # JSON knows no infinity: an end that is not there is None.
+        ranges = [[end if math.isfinite(end) else None for end in span(name)] for name in measures]
         super().__init__(
-            names=names,
+            names=method_names,
             kinds=kinds,
             measures=measures,
             ways=[MEASURES[measure] for measure in measures],
-            values=_values(frame, measures, kinds, [*names, CEILING]),
-            ranges=ends,
-            spans=quantiles,
+            values=_values(frame, measures, kinds, [*method_names, CEILING]),
+            ranges=ranges,
+            spans=half_widths,
             scenario=checks.choice("scenario", scenario, tuple(kinds)),
             metric=checks.choice("metric", metric, tuple(measures)),
             seeds=seeds,
         )
 
     def numbers(self) -> Numbers:
-        measure, kind = self.measures.index(self.metric), self.kinds.index(self.scenario)
-        way = self.ways[measure]
-        rows = [row[: self.seeds] for row in self.values[measure][kind]]
-        line = rows[-1] or max(rows[:-1], key=lambda row: way * sum(row) if row else -math.inf)
+        at_measure, at_kind = self.measures.index(self.metric), self.kinds.index(self.scenario)
+        sign = self.ways[at_measure]
+        # [scores and ceiling, seeds], the ceiling last; a row without seeds was not measured.
+        rows = [row[: self.seeds] for row in self.values[at_measure][at_kind]]
+        # All rows have as many seeds, so that the best sum is the best mean.
+        line = rows[-1] or max(rows[:-1], key=lambda row: sign * sum(row) if row else -math.inf)
         low, high = span(self.metric)
         intervals = [interval(row, low=low, high=high) if row else NONE for row in rows]
         gaps = [paired(row, line, low=low, high=high) if row else NONE for row in rows]
         # Not shown to be worse, seed by seed, is what counts as being at the line.
-        worse = [gap.below(0) if way > 0 else gap.above(0) for gap in gaps[:-1]]
-        columns = {
-            "mean": [shown.mean for shown in intervals],
-            "low": [shown.low for shown in intervals],
-            "high": [shown.high for shown in intervals],
+        shown_worse = [gap.below(0) if sign > 0 else gap.above(0) for gap in gaps[:-1]]
+        score_columns = {
+            "mean": [seed_interval.mean for seed_interval in intervals],
+            "low": [seed_interval.low for seed_interval in intervals],
+            "high": [seed_interval.high for seed_interval in intervals],
             "minus the line": [gap.mean for gap in gaps],
         }
-        at_line = float(worse.count(False)) if all(rows[:-1]) else math.nan
-        return {**by_name([*self.names, "ceiling"], columns), "scores": {"at the line": at_line}}
+        # What was not measured would pass for a score at the line, so then nothing is counted.
+        count_at_line = float(shown_worse.count(False)) if all(rows[:-1]) else math.nan
+        return {
+            **by_name([*self.names, "ceiling"], score_columns),
+            "scores": {"at the line": count_at_line},
+        }
 
 
 def _values(
     frame: pandas.DataFrame, measures: list[str], kinds: list[str], methods: list[str]
 ) -> list:
     """Values [measures, kinds, methods, seeds], to four digits: the page need not hold more."""
-    ordered = frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
-    values = {key: [float(f"{value:.4g}") for value in group] for key, group in ordered}
+    # In the order of seeds, since `paired` subtracts value by value.
+    seed_groups = frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
+    values_by_key = {
+        key: [float(f"{value:.4g}") for value in seed_values] for key, seed_values in seed_groups
+    }
     return [
-        [[values.get((measure, kind, method), []) for method in methods] for kind in kinds]
+        [[values_by_key.get((measure, kind, method), []) for method in methods] for kind in kinds]
         for measure in measures
     ]

@@ -53,16 +53,18 @@ class LabelRuleExplorer(Explorer):
     def chance(self, seen: float) -> float:
         """That a group is renamed in which the model sees the class with chance ``seen``."""
         group_hits, server_hits = np.arange(self.group + 1), np.arange(self.server + 1)
-        of_group = binom.pmf(group_hits, self.group, seen)
-        of_server = binom.pmf(server_hits, self.server, self.recall)
-        chances = np.outer(of_group, of_server)
-        share = (group_hits / self.group)[:, None]
-        recall = (server_hits / self.server)[None]
+        group_chances = binom.pmf(group_hits, self.group, seen)
+        server_chances = binom.pmf(server_hits, self.server, self.recall)
+        # [group + 1, server + 1]: the two counts are independent, so their chances multiply.
+        joint_chances = np.outer(group_chances, server_chances)
+        # A column and a row, so that every pair of counts is compared.
+        group_shares = (group_hits / self.group)[:, None]
+        server_recalls = (server_hits / self.server)[None]
         # A hair of tolerance: equal shares must count as equal in floating point, too.
         if self.strict:
-            return float(chances[share > recall + 1e-12].sum())
-        return float(chances[share >= recall - self.margin - 1e-12].sum())
+            return float(joint_chances[group_shares > server_recalls + 1e-12].sum())
+        return float(joint_chances[group_shares >= server_recalls - self.margin - 1e-12].sum())
 
     def numbers(self) -> Numbers:
-        right, wrong = self.chance(self.recall), self.chance(self.fraction)
-        return {"chance": {"a right repair": right, "a false repair": wrong}}
+        right_chance, wrong_chance = self.chance(self.recall), self.chance(self.fraction)
+        return {"chance": {"a right repair": right_chance, "a false repair": wrong_chance}}

@@ -47,13 +47,17 @@ class PartitionExplorer(Explorer):
         clients: int = 8,
         seed: int = 0,
     ):
-        counts = checks.wholes("totals", totals, ["C"], 1, 10**9).tolist()
-        class_names = [str(name) for name in (range(len(counts)) if classes is None else classes)]
-        if not 2 <= len(counts) <= MOST or len(class_names) != len(counts):
-            given = f"{len(counts)} counts and {len(class_names)} names"
-            raise ValueError(f"totals: expected 2 to 12 classes with a name each, got {given}")
+        class_totals = checks.wholes("totals", totals, ["C"], 1, 10**9).tolist()
+        class_names = [
+            str(name) for name in (range(len(class_totals)) if classes is None else classes)
+        ]
+        if not 2 <= len(class_totals) <= MOST or len(class_names) != len(class_totals):
+            given_lengths = f"{len(class_totals)} counts and {len(class_names)} names"
+            raise ValueError(
+                f"totals: expected 2 to 12 classes with a name each, got {given_lengths}"
+            )
         super().__init__(
-            totals=counts,
+            totals=class_totals,
             classes=class_names,
             alpha=checks.number("alpha", alpha, 0.05, 100),
             clients=checks.whole("clients", clients, 2, MOST),
@@ -62,32 +66,35 @@ class PartitionExplorer(Explorer):
 
     def counts(self) -> np.ndarray:
         """Samples [C, K] of each class at each client."""
-        drawn = np.array(uniforms(self.seed, len(self.totals) * self.most))
+        uniform_draws = np.array(uniforms(self.seed, len(self.totals) * self.most))
         # A row a class for the most clients: one more client leaves the others' numbers alone.
-        drawn = drawn.reshape(len(self.totals), self.most)[:, : self.clients]
-        shares = gammaincinv(self.alpha, drawn)
+        uniform_draws = uniform_draws.reshape(len(self.totals), self.most)[:, : self.clients]
+        shares = gammaincinv(self.alpha, uniform_draws)
         shares /= shares.sum(1, keepdims=True)
-        totals = np.array(self.totals)[:, None]
-        ends = np.floor(shares.cumsum(1) * totals + 0.5).astype(int)
-        ends[:, -1:] = totals
-        return np.diff(ends, axis=1, prepend=0)
+        class_totals = np.array(self.totals)[:, None]
+        # Running sums are rounded, not shares: rounded shares would not add up to the total.
+        cut_points = np.floor(shares.cumsum(1) * class_totals + 0.5).astype(int)
+        # In floating point the last running sum may miss 1 by a hair.
+        cut_points[:, -1:] = class_totals
+        return np.diff(cut_points, axis=1, prepend=0)
 
     @property
     def hides(self) -> tuple[str, ...]:  # type: ignore[override]  # its classes have names
-        classes = (f"class {name}" for name in self.classes)
-        return (*classes, "classes a client holds", "classes of which one client holds 9 in 10")
+        columns = (f"class {name}" for name in self.classes)
+        return (*columns, "classes a client holds", "classes of which one client holds 9 in 10")
 
     def numbers(self) -> Numbers:
         counts = self.counts()
-        sizes = counts.sum(0)
-        padded = np.zeros((len(counts) + 1, self.most))
-        padded[:, : self.clients] = np.vstack([counts, sizes])
-        heads = [*(f"class {name}" for name in self.classes), "samples"]
+        client_sizes = counts.sum(0)
+        # [C + 1, most]: the classes and their sum; clients that do not take part hold zeros.
+        padded_counts = np.zeros((len(counts) + 1, self.most))
+        padded_counts[:, : self.clients] = np.vstack([counts, client_sizes])
+        column_names = [*(f"class {name}" for name in self.classes), "samples"]
         in_one_hand = (counts.max(1) >= 0.9 * np.array(self.totals)).sum()
-        facts = {
+        single_numbers = {
             "classes a client holds": float((counts > 0).sum() / self.clients),
             "classes of which one client holds 9 in 10": float(in_one_hand),
-            "largest client's share": float(sizes.max() / sizes.sum()),
+            "largest client's share": float(client_sizes.max() / client_sizes.sum()),
         }
-        columns = dict(zip(heads, padded, strict=True))
-        return {**by_name(client_names(self.most), columns), "value": facts}
+        client_columns = dict(zip(column_names, padded_counts, strict=True))
+        return {**by_name(client_names(self.most), client_columns), "value": single_numbers}

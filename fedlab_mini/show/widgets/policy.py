@@ -55,15 +55,17 @@ class PolicyExplorer(Explorer):
         # A game's worth is what the loss falls by, so it is taken with the other sign.
         if isinstance(losses, Game):
             losses = (-losses(all_coalitions(losses.n))).tolist()
-        table = checks.reals("losses", losses, ["2^n"], dtype=torch.float64)
-        clients = len(table).bit_length() - 1
-        if not 2 <= clients <= 8 or len(table) != 1 << clients:
-            raise ValueError(f"losses: expected 2^n numbers for 2 to 8 clients, got {len(table)}")
-        marked = sorted(checks.distinct_ids("corrupted", corrupted, clients).tolist())
+        loss_table = checks.reals("losses", losses, ["2^n"], dtype=torch.float64)
+        client_count = len(loss_table).bit_length() - 1
+        if not 2 <= client_count <= 8 or len(loss_table) != 1 << client_count:
+            raise ValueError(
+                f"losses: expected 2^n numbers for 2 to 8 clients, got {len(loss_table)}"
+            )
+        corrupted_ids = sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist())
         super().__init__(
-            losses=table.tolist(),
-            names=client_names(clients, marked, "corrupted"),
-            corrupted=marked,
+            losses=loss_table.tolist(),
+            names=client_names(client_count, corrupted_ids, "corrupted"),
+            corrupted=corrupted_ids,
             rate=checks.number("rate", rate, 0, ends="(]"),
             seed=checks.whole("seed", seed, 0, 19),
             steps=checks.whole("steps", steps, 0, LONGEST),
@@ -72,34 +74,39 @@ class PolicyExplorer(Explorer):
     def path(self) -> torch.Tensor:
         """Probabilities [steps + 1, n] before each step and after the last."""
         clients = len(self.names)
-        coins = torch.tensor(uniforms(self.seed, clients * self.longest)).double()
-        bits = 1 << torch.arange(clients)
-        logits, moving = torch.zeros(clients, dtype=torch.float64), self.losses[0]
-        path = [logits.sigmoid()]
-        for coin in coins.view(-1, clients)[: self.steps]:
-            selected = coin < path[-1]
-            loss = self.losses[int((selected * bits).sum())]
-            baselines = {"none": 0.0, "moving": moving, "aggregate": self.losses[-1]}
-            gain = baselines[self.baseline] - loss
+        coin_flips = torch.tensor(uniforms(self.seed, clients * self.longest)).double()
+        client_bits = 1 << torch.arange(clients)
+        logits, moving_loss = torch.zeros(clients, dtype=torch.float64), self.losses[0]
+        probabilities = [logits.sigmoid()]
+        # A row of coins [n] a step, so that a shorter run is the beginning of a longer one.
+        for step_coins in coin_flips.view(-1, clients)[: self.steps]:
+            is_selected = step_coins < probabilities[-1]
+            # The selection as a bit mask is the index of its loss.
+            step_loss = self.losses[int((is_selected * client_bits).sum())]
+            baseline_losses = {"none": 0.0, "moving": moving_loss, "aggregate": self.losses[-1]}
+            loss_drop = baseline_losses[self.baseline] - step_loss
             # A selection of nobody trains nothing and so teaches nothing.
-            reward = self.sign * gain if selected.any() else 0.0
-            moving += (loss - moving) / 20
-            logits = logits + self.rate * reward * (selected.double() - path[-1])
-            path.append(logits.sigmoid())
-        return torch.stack(path)
+            reward = self.sign * loss_drop if is_selected.any() else 0.0
+            # Only now: a baseline that knew the step's own loss would bias the gradient.
+            moving_loss += (step_loss - moving_loss) / 20
+            # Drawn or not, minus the probability: the gradient of the draw's log probability.
+            logits = logits + self.rate * reward * (is_selected.double() - probabilities[-1])
+            probabilities.append(logits.sigmoid())
+        return torch.stack(probabilities)
 
     def numbers(self) -> Numbers:
         omega = self.path()[-1]
-        everyone = all_coalitions(len(omega))
-        losses = torch.tensor(self.losses, dtype=torch.float64)
+        selections = all_coalitions(len(omega))
+        loss_table = torch.tensor(self.losses, dtype=torch.float64)
 
         def expected(omega: torch.Tensor) -> float:
-            chances = torch.where(everyone, omega, 1 - omega).prod(1)
-            return float(chances @ losses)
+            # [2^n]: coins are independent, so the chances of a selection's clients multiply.
+            selection_chances = torch.where(selections, omega, 1 - omega).prod(1)
+            return float(selection_chances @ loss_table)
 
-        facts = {
+        expected_losses = {
             "of these probabilities": expected(omega),
             "of one half each": expected(torch.full_like(omega, 0.5)),
             "of everybody": self.losses[-1],
         }
-        return {**by_name(self.names, {"probability": omega}), "loss": facts}
+        return {**by_name(self.names, {"probability": omega}), "loss": expected_losses}

@@ -27,6 +27,7 @@ class Quiz(Widget):
     questions = traitlets.List(traitlets.Dict()).tag(sync=True)
 
     def __init__(self, questions: Sequence[Mapping[str, Any]]):
+        # A text is a sequence, too: of letters.
         if isinstance(questions, str | bytes | Mapping) or not isinstance(questions, Sequence):
             raise TypeError(f"questions: expected a list of them, got {checks.shown(questions)}")
         if not questions:
@@ -37,16 +38,17 @@ class Quiz(Widget):
     @classmethod
     def load(cls, path: str | os.PathLike) -> Quiz:
         """The quiz that a TOML file holds: tables ``question`` with tables ``choice``."""
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        questions = content.get("question", [])
+        quiz_tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        questions = quiz_tables.get("question", [])
         return cls([{**question, "choices": question.get("choice", [])} for question in questions])
 
     def fallback(self) -> str:
-        items = []
+        list_items = []
         for question in self.questions:
-            choices = "".join(map(_choice_html, question["choices"]))
-            items.append(f"<li>{html.escape(question['text'])}<ul>{choices}</ul></li>")
-        return f"<ol>{''.join(items)}</ol>"
+            choice_items = "".join(map(_choice_html, question["choices"]))
+            # Escaped, since "1 < 2?" is a question and no HTML.
+            list_items.append(f"<li>{html.escape(question['text'])}<ul>{choice_items}</ul></li>")
+        return f"<ol>{''.join(list_items)}</ol>"
 
 
 def _choice_html(choice: Mapping[str, Any]) -> str:
@@ -68,11 +70,11 @@ def _checked(number: int, question: Mapping[str, Any]) -> dict[str, Any]:
             }
             for choice in question["choices"]
         ]
-        text = str(question["text"])
+        question_text = str(question["text"])
     except (KeyError, TypeError) as missing:
         raise ValueError(f"questions: question {number} lacks {missing}") from None
     # One right choice each: the page tells a reader "right" or "not quite", nothing between.
-    right_ones = [choice for choice in choices if choice["right"]]
-    if len(choices) < 2 or len(right_ones) != 1:
+    right_choices = [choice for choice in choices if choice["right"]]
+    if len(choices) < 2 or len(right_choices) != 1:
         raise ValueError(f"questions: question {number} needs 2 or more choices, one of them right")
-    return {"text": text, "choices": choices}
+    return {"text": question_text, "choices": choices}

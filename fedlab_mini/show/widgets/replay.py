@@ -35,36 +35,39 @@ class RoundReplay(Explorer):
 
     def __init__(self, history: History, *, corrupted: Iterable[int] = ()):
         checks.instance("history", history, History, "the History that train returns")
-        rounds, clients = history.scores.shape
+        round_count, client_count = history.scores.shape
         super().__init__(
             accuracy=_rounded(history.accuracy),
-            scores=[_rounded(row) for row in history.scores],
-            weights=[_rounded(row) for row in history.weights],
-            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, clients).tolist()),
-            round=rounds,
-            shown=[True] * clients,
+            scores=[_rounded(round_values) for round_values in history.scores],
+            weights=[_rounded(round_values) for round_values in history.weights],
+            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist()),
+            round=round_count,
+            shown=[True] * client_count,
         )
 
     def numbers(self) -> Numbers:
-        t, clients = min(self.round, len(self.scores)), range(len(self.shown))
+        # The trait has no upper end, since every history has its own number of rounds.
+        t, client_ids = min(self.round, len(self.scores)), range(len(self.shown))
         # Before the first round nobody has a score or a weight.
-        scores = _real(self.scores[t - 1]) if t else [0.0 for _ in clients]
-        weights = _real(self.weights[t - 1]) if t else [0.0 for _ in clients]
-        shown = [client for client in clients if self.shown[client]]
+        scores = _real(self.scores[t - 1]) if t else [0.0 for _ in client_ids]
+        weights = _real(self.weights[t - 1]) if t else [0.0 for _ in client_ids]
+        shown_ids = [client_id for client_id in client_ids if self.shown[client_id]]
         # Clients that are switched off leave their weight to the others.
-        together = sum(weights[client] for client in shown)
-        shares = [
-            weights[client] / together if client in shown and together else 0.0
-            for client in clients
+        shown_weight = sum(weights[client_id] for client_id in shown_ids)
+        shown_shares = [
+            weights[client_id] / shown_weight if client_id in shown_ids and shown_weight else 0.0
+            for client_id in client_ids
         ]
-        columns = {"score": scores, "weight": weights, "share of the shown": shares}
-        facts = {
+        client_columns = {"score": scores, "weight": weights, "share of the shown": shown_shares}
+        single_numbers = {
+            # Accuracy has one entry more than scores: the one before the first round.
             "test accuracy": _real(self.accuracy)[t],
-            "weight of the shown": together,
-            "mean score of the shown": sum(scores[client] for client in shown) / max(1, len(shown)),
+            "weight of the shown": shown_weight,
+            "mean score of the shown": sum(scores[client_id] for client_id in shown_ids)
+            / max(1, len(shown_ids)),
         }
-        client_labels = client_names(len(clients), self.corrupted, "corrupted")
-        return {**by_name(client_labels, columns), "value": facts}
+        client_labels = client_names(len(client_ids), self.corrupted, "corrupted")
+        return {**by_name(client_labels, client_columns), "value": single_numbers}
 
 
 def _rounded(values: Iterable[float]) -> list[float | None]:

@@ -49,52 +49,55 @@ class ShapleyExplorer(Explorer):
         player_names = [str(name) for name in names]
         if not 2 <= len(player_names) <= 4:
             raise ValueError(f"names: expected 2 to 4 players, got {len(player_names)}")
-        size = 1 << len(player_names)
-        worth = checks.reals("values", values, [size], dtype=torch.float64).tolist()
-        if worth[0] != 0:
-            raise ValueError(f"values: the empty coalition is worth 0, got {worth[0]}")
-        largest = max(worth)
+        coalition_count = 1 << len(player_names)
+        worths = checks.reals("values", values, [coalition_count], dtype=torch.float64).tolist()
+        if worths[0] != 0:
+            raise ValueError(f"values: the empty coalition is worth 0, got {worths[0]}")
+        largest = max(worths)
         highest = checks.number("highest", largest if highest is None else highest, largest)
         if highest <= 0:
             raise ValueError(f"highest: expected a number above 0, got {highest}")
         super().__init__(
             names=player_names,
-            values=worth,
+            values=worths,
             orders=math.factorial(len(player_names)),
-            lowest=min(worth),
+            lowest=min(worths),
             highest=highest,
         )
 
     @property
     def phi(self) -> list[float]:
         """The Shapley value [n] of the game as it is now."""
-        table = torch.tensor(self.values, dtype=torch.float64)
-        players = len(self.names)
-        bits = 1 << torch.arange(players)
-        game = Game(players, lambda sets: table[(sets * bits).sum(1)])
+        worth_table = torch.tensor(self.values, dtype=torch.float64)
+        player_count = len(self.names)
+        player_bits = 1 << torch.arange(player_count)
+        # Coalitions [S, n] become bit masks [S], the indices of their worths.
+        game = Game(player_count, lambda coalitions: worth_table[(coalitions * player_bits).sum(1)])
         return exact(game).values.tolist()
 
     def numbers(self) -> Numbers:
-        players = range(len(self.names))
-        gains: dict[str, list[float]] = {}
-        for order in itertools.permutations(players):
-            by_player = dict(zip(order, self._marginal_gains(order), strict=True))
+        player_ids = range(len(self.names))
+        gains_by_order: dict[str, list[float]] = {}
+        for order in itertools.permutations(player_ids):
+            gain_by_player = dict(zip(order, self._marginal_gains(order), strict=True))
             label = ", ".join(self.names[player] for player in order)
-            gains[label] = [by_player[player] for player in players]
-        counted = list(gains.values())[: self.orders]
+            gains_by_order[label] = [gain_by_player[player] for player in player_ids]
+        counted = list(gains_by_order.values())[: self.orders]
         # Over all orders the mean is the Shapley value; fewer give an estimate of it.
-        complete = len(counted) == len(gains)
-        share = self.phi if complete else torch.tensor(counted).double().mean(0).tolist()
-        gains["mean"] = share
-        columns = {
-            name: {label: values[player] for label, values in gains.items()}
+        all_counted = len(counted) == len(gains_by_order)
+        player_shares = self.phi if all_counted else torch.tensor(counted).double().mean(0).tolist()
+        gains_by_order["mean"] = player_shares
+        player_columns = {
+            name: {label: gains[player] for label, gains in gains_by_order.items()}
             for player, name in enumerate(self.names)
         }
-        return {**columns, **by_name(self.names, {"share": share})}
+        return {**player_columns, **by_name(self.names, {"share": player_shares})}
 
     def _marginal_gains(self, order: tuple[int, ...]) -> list[float]:
         """What each player adds when it joins, in the order of joining."""
-        joined = itertools.accumulate((1 << player for player in order), initial=0)
+        # One mask more than players: the first is that of the empty coalition.
+        coalition_masks = itertools.accumulate((1 << player for player in order), initial=0)
         return [
-            self.values[after] - self.values[before] for before, after in itertools.pairwise(joined)
+            self.values[mask_after] - self.values[mask_before]
+            for mask_before, mask_after in itertools.pairwise(coalition_masks)
         ]

@@ -42,34 +42,34 @@ class TemperatureExplorer(Explorer):
         phi = checks.reals("relevance", relevance, ["K"], dtype=torch.float64).tolist()
         if not 2 <= len(phi) <= 12:
             raise ValueError(f"relevance: expected 2 to 12 numbers, got {len(phi)}")
-        span = max(max(phi) - min(phi), 0.05)
+        slider_room = max(max(phi) - min(phi), 0.05)
         super().__init__(
             relevance=phi,
             irrelevant=sorted(checks.distinct_ids("irrelevant", irrelevant, len(phi)).tolist()),
             temperature=checks.number("temperature", temperature, 0, ends="(]"),
             drawn=checks.whole("drawn", drawn, 1, len(phi)),
-            lowest=min(phi) - span,
-            highest=max(phi) + span,
+            lowest=min(phi) - slider_room,
+            highest=max(phi) + slider_room,
         )
 
     def numbers(self) -> Numbers:
         logits = torch.tensor(self.relevance, dtype=torch.float64) / self.temperature
-        clients = len(logits)
-        drawn = min(self.drawn, clients)
-        chances = inclusion(logits, drawn)
-        expected = float(chances[self.irrelevant].sum())
-        facts = {
-            "irrelevant clients expected": expected,
-            "the same without relevance": drawn * len(self.irrelevant) / clients,
-            "share of relevant clients": 1 - expected / drawn,
+        client_count = len(logits)
+        draw_count = min(self.drawn, client_count)
+        chances = inclusion(logits, draw_count)
+        expected_count = float(chances[self.irrelevant].sum())
+        single_numbers = {
+            "irrelevant clients expected": expected_count,
+            "the same without relevance": draw_count * len(self.irrelevant) / client_count,
+            "share of relevant clients": 1 - expected_count / draw_count,
         }
-        columns = {
+        client_columns = {
             "relevance": list(self.relevance),
             "first draw": logits.softmax(0).tolist(),
             "among those drawn": chances.tolist(),
         }
-        client_labels = client_names(clients, self.irrelevant, "irrelevant")
-        return {**by_name(client_labels, columns), "value": facts}
+        client_labels = client_names(client_count, self.irrelevant, "irrelevant")
+        return {**by_name(client_labels, client_columns), "value": single_numbers}
 
 
 def inclusion(logits: torch.Tensor, m: int) -> torch.Tensor:
@@ -77,16 +77,19 @@ def inclusion(logits: torch.Tensor, m: int) -> torch.Tensor:
 
     Sums over the sets that may have been drawn, one size after the other: 2^K steps.
     """
-    clients = len(logits)
-    member = (torch.arange(1 << clients)[:, None] >> torch.arange(clients) & 1).bool()
-    following = logits.masked_fill(member, -math.inf).softmax(1)  # of each set, who comes next
-    chances = torch.zeros(1 << clients, dtype=torch.float64)
+    client_count = len(logits)
+    # [2^K, K]: the bits of each set.
+    is_member = (torch.arange(1 << client_count)[:, None] >> torch.arange(client_count) & 1).bool()
+    # Of each set, who comes next. The full set leaves nobody: its row is NaN, and is never read.
+    next_chances = logits.masked_fill(is_member, -math.inf).softmax(1)
+    chances = torch.zeros(1 << client_count, dtype=torch.float64)
     # Before the first draw it is certain that nobody has been drawn.
     chances[0] = 1
-    for size in range(m):
-        sets = (member.sum(1) == size).nonzero().flatten()
-        for client in range(clients):
-            without = sets[~member[sets, client]]
-            chances[without | 1 << client] += chances[without] * following[without, client]
-    is_drawn = member.sum(1) == m
-    return (chances[is_drawn, None] * member[is_drawn]).sum(0)
+    # By size: the chance of a set is complete before it is handed on to larger ones.
+    for set_size in range(m):
+        set_masks = (is_member.sum(1) == set_size).nonzero().flatten()
+        for client_id in range(client_count):
+            smaller = set_masks[~is_member[set_masks, client_id]]
+            chances[smaller | 1 << client_id] += chances[smaller] * next_chances[smaller, client_id]
+    is_drawn = is_member.sum(1) == m
+    return (chances[is_drawn, None] * is_member[is_drawn]).sum(0)
