@@ -121,7 +121,8 @@ def page(frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title:
         ".scroll{overflow-x:auto}"
     )
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f"<title>{html.escape(title)}</title>\n"
         f'<meta name="viewport" content="width=device-width">\n<style>{style}</style></head>\n'
         f"<body><main><h1>{html.escape(title)}</h1>\n{fragments}\n{SCRIPT}</main></body></html>\n"
     )

@@ -128,8 +128,13 @@ def panels(
             axis.set_ylim(-0.05, 1.05)
             axis.axhline(chance, color="0.5", linestyle="--", linewidth=1)
     _share_axes(axes)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False)
+    # A label need not stand in every panel.
+    handles: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    entries: Any = [*handles.values()]
+    figure.legend(entries, [*handles], loc="outside upper right", ncols=len(handles), frameon=False)
     return finished(
         figure,
         f"{ylabel.capitalize()} against {xlabel}: means over seeds with 95 % intervals.",

@@ -28,6 +28,8 @@ def ray():
     """Ray, started."""
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"  # what Ray recommends in a warning
+    # Ray's own 15 makes its workers wait for minutes beside other tests.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     from ray.util.joblib import register_ray
 
     register_ray()

@@ -139,6 +139,13 @@ def test_panels_are_high_enough_to_read_and_have_a_tick_at_every_decade():
         assert ticks == [1, 10, 100, 1000, 10_000]
 
 
+def test_a_legend_names_every_label_of_every_panel_once():
+    runs = [[0.2, 0.5], [0.4, 0.6]]
+    pictures = {"one": {"a": runs, "b": runs}, "two": {"b": runs, "c": runs}}
+    figure = plots.panels(pictures, x=[1, 10], ylabel="AUC")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
+
+
 def test_panels_show_a_mean_and_its_interval_at_every_place():
     figure = plots.panels({"one": {"a": [[0.2, 0.5], [0.4, 0.6]]}}, x=[1, 10], ylabel="AUC")
     (axis,), found = figure.axes, interval([0.5, 0.6])
