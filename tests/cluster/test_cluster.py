@@ -75,9 +75,7 @@ def test_tasks_leave_this_process(there):
 
 WORKS = [simulated, played, fitted, compared, stored]
 ON = [("dask", work) for work in WORKS]  # Ray starts its processes anew for each
-ON += [
-    ("ray", work) for work in (WORKS if os.environ.get("FEDLAB_ALL_CASES") else [simulated, stored])
-]
+ON += [("ray", work) for work in (WORKS if os.environ.get("FEDLAB_ALL_CASES") else [stored])]
 
 
 @pytest.mark.parametrize(("cluster", "work"), ON, indirect=["cluster"])
