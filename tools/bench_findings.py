@@ -32,7 +32,11 @@ def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
     raises  AssertionError where one of the two blocks says so no longer
     """
     blocks = (seen, fresh)
-    tau, auc = [_upheld(frame) for frame in blocks][-1]
+    standings = [
+        {metric: bench.standings(frame, metric) for metric in ("tau", "AUC", "pay gained")}
+        for frame in blocks
+    ]
+    tau, auc = [_upheld(block) for block in standings][-1]
     rise, fall = zip(*(_paid(frame[frame.scenario != LATER]) for frame in blocks), strict=True)
     pays, costs = zip(*(_paid(frame[frame.scenario == LATER]) for frame in blocks), strict=True)
     lose, once = _in_both(fall), [name for name in rise[0] if name not in rise[1]]
@@ -40,7 +44,7 @@ def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
     assert not set(lose) & set().union(*costs), "a score punishes the predicted step as well"
     before = f" On the held-out seeds the six attacks raise the pay by {_listed(once)}, which the "
     before = f"{before}new seeds do not show." if once else ""
-    simple = _simple(*[_simply_upheld(frame) for frame in blocks][-1])
+    simple = _simple(*[_simply_upheld(block) for block in standings][-1])
     skew, even, few, hard = tau["skew"], tau["skew, even sizes"], auc["few samples"], auc[HARD]
     best, finder = _first(even), _first(hard)
     return "\n\n".join(
@@ -67,9 +71,9 @@ def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
     )
 
 
-def _simply_upheld(frame: pandas.DataFrame) -> tuple[dict, dict, dict]:
-    """The standings of a block that upholds the sentences about one difficulty at a time."""
-    tau, auc = bench.standings(frame, "tau"), bench.standings(frame, "AUC")
+def _simply_upheld(standings: dict[str, dict]) -> tuple[dict, dict, dict]:
+    """Tau, AUC and pay of a block that upholds the sentences about one difficulty at a time."""
+    tau, auc = standings["tau"], standings["AUC"]
     assert tau["sizes"]["size"].place == 1, "a score is clearly better than counting by sizes"
     assert _gap(tau["sizes"], "size", "Shapley").above(0), "scaled weights rank sizes as well"
     for name in (SECOND, "CGSV", "class cosine"):
@@ -81,7 +85,7 @@ def _simply_upheld(frame: pandas.DataFrame) -> tuple[dict, dict, dict]:
     assert auc["messages"]["CGSV"].interval.above(0.5), "CGSV finds no spam that is wrong"
     assert not auc["messages"]["class cosine"].interval.above(0.5), "two classes are enough"
     assert auc["30 clients"]["class cosine"].interval.above(0.5), "thirty are too many"
-    pays = bench.standings(frame, "pay gained")[LOUD]
+    pays = standings["pay gained"][LOUD]
     assert pays[SECOND].interval.above(0), "a multiplied update does not pay"
     assert pays[CAPPED].interval.within(-0.05, 0.05), "a cap does not help"
     return tau, auc, pays
@@ -122,9 +126,9 @@ def _gap(family: dict[str, Any], one: str, other: str) -> Any:
     return paired(family[one].values, family[other].values, low=low, high=high)
 
 
-def _upheld(frame: pandas.DataFrame) -> tuple[dict, dict]:
-    """The standings by tau and by AUC of a block that upholds the sentences."""
-    tau, auc = bench.standings(frame, "tau"), bench.standings(frame, "AUC")
+def _upheld(standings: dict[str, dict]) -> tuple[dict, dict]:
+    """Tau and AUC of a block that upholds the sentences."""
+    tau, auc = standings["tau"], standings["AUC"]
     even, few, hard = tau["skew, even sizes"], auc["few samples"], auc[HARD]
     assert tau["skew"]["size"].place == 1, "a score is clearly better than counting"
     assert _gap(even, _first(even), bench.CEILING).below(0), "a score reaches the ceiling"
