@@ -388,6 +388,8 @@ def steps_figure(results: Results) -> Figure:
         },
         xlabel="rank correlation of weight and label quality",
         ylabel="step, in lengths of a median update",
+        low=-1,
+        high=1,
     )
 
 

@@ -318,7 +318,14 @@ def explained_figure(results: Results) -> Figure:
         for rate in RATES
         for label, method in (("model", "AAM"), ("shuffled", "clients shuffled"))
     }
-    return plots.dots(samples, xlabel="explained within rounds", reference={"mean curve": 0.0})
+    label = "share explained within rounds"
+    figure = plots.dots(samples, xlabel=label, reference={"mean curve": 0.0}, high=1)
+    (axis,) = figure.axes
+    # A single fit that breaks down lies at -100, and the others between -1 and 0.1.
+    axis.set_xscale("symlog", linthresh=0.1)
+    axis.set_xlim(-300, 1)
+    axis.set_xticks([-100, -10, -1, -0.1, 0.1], ["-100", "-10", "-1", "-0.1", "0.1"])
+    return figure
 
 
 def beside(found: Mapping[str, Results]) -> plots.Table:

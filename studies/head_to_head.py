@@ -191,6 +191,8 @@ def head_to_head_figure(results: Results) -> Figure:
         {method: results.values(TAU, method, scenario) for method in methods},
         xlabel=f"{TAU}, {scenario}",
         reference={"ceiling": results.interval(TAU, CEILING, scenario).mean},
+        low=-1,
+        high=1,
     )
 
 

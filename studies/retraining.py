@@ -106,6 +106,8 @@ def ranking_figure(results: Results) -> Figure:
         {scenario: results.values(OTHER, "exact", scenario) for scenario in SCENARIOS},
         xlabel="rank correlation of exact values between two trainings",
         title="The same data, trained again",
+        low=-1,
+        high=1,
     )
 
 

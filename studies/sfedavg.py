@@ -415,7 +415,8 @@ def selection_figure(results: Results) -> Figure:
     rules = [rule for rule in results.methods if results.has("accuracy", rule, scenario)]
     shown = {f"{FEDAVG}, 10 relevant": results.values("accuracy", FEDAVG, fewer)}
     shown |= {rule: results.values("accuracy", rule, scenario) for rule in rules}
-    return plots.dots(shown, xlabel="test accuracy, rounds 51 to 100", ylabel="rule")
+    xlabel = "test accuracy, rounds 51 to 100"
+    return plots.dots(shown, xlabel=xlabel, ylabel="rule", low=0, high=1)
 
 
 def figures_figure(results: Results) -> Figure:
@@ -442,7 +443,7 @@ def values_figure(results: Results) -> Figure:
         for split in SPLITS
         for way in ways_shown
     }
-    return plots.dots(rows, xlabel="detection AUC", reference={"chance": 0.5})
+    return plots.dots(rows, xlabel="detection AUC", reference={"chance": 0.5}, low=0, high=1)
 
 
 def classes_figure(results: Results) -> Figure:

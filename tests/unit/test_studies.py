@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -514,3 +515,23 @@ def test_results_are_found_from_any_folder(monkeypatch, tmp_path: Path) -> None:
 
 def test_values_are_tensors_of_float64() -> None:
     assert store.read(stored()).values("AUC @ 1", "good", "here").dtype == torch.float64
+
+
+RANGES = {
+    "cgsv-steps": (-1, 1),
+    "fedccea-fit": (-math.inf, 1),
+    "head-to-head": (-1, 1),
+    "retraining-ranking": (-1, 1),
+    "sfedavg-selection": (0, 1),
+    "sfedavg-values": (0, 1),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_no_figure_draws_an_interval_beyond_what_its_metric_can_be(name, monkeypatch):
+    monkeypatch.delenv("FEDLAB_RESULTS")
+    low, high = RANGES[name]
+    (axis,) = studies.results(name).figure().axes
+    drawn = [value for line in axis.lines for value in line.get_xdata()]
+    assert len(drawn) > 20
+    assert low <= min(drawn) < max(drawn) <= high
