@@ -4,23 +4,27 @@
     python tools/check.py lint unit    some of them
 
 Two stages run side by side, since each waits at times; what one prints is shown when it ends. The
-first that fails ends the run and says what to do next.
+first that fails ends the run and says what to do next. Without names, a stage that has passed here
+today, with the very same files, is not run again.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import IO
 
 import chapters
 import chromium
+import stamps
 
 SITE = "_build/site"
 QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}  # who waits sleeps, and leaves the core to other tests
@@ -33,6 +37,8 @@ class Stage:
     """A name, commands that must all succeed, what to do when one does not, special settings.
 
     after  the stage that must have ended before this one begins
+    whole  whether all of it hangs on the repository's files, the machine and the day alone, and on
+           no stamps of its own parts; it leaves nothing that a later stage needs
     """
 
     name: str
@@ -41,6 +47,7 @@ class Stage:
     kernels: bool = False
     browser: bool = False
     after: str = ""
+    whole: bool = False
     env: dict[str, str] = field(default_factory=dict)
 
 
@@ -70,17 +77,20 @@ STAGES = (
         (pytest("tests/unit", "tests/properties", "tests/tools"),),
         "Run the failing test alone, as here without vector instructions and with one thread: "
         "ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 python -m pytest -x PATH::NAME",
+        whole=True,
         env=PORTABLE,
     ),
     Stage(
         "oracles",
         (pytest("tests/cluster", "tests/flower", "tests/oracles", spread="loadgroup"),),
         "A result differs from a closed form, an enumeration or another library.",
+        whole=True,
     ),
     Stage(
         "evidence",
         (("-m", "studies", "check"),),
         "A stored result is not what the code gives: `make evidence` runs what is stale.",
+        whole=True,
     ),
     Stage(
         "site",
@@ -112,6 +122,7 @@ STAGES = (
         "mutants",
         (("tools/mutants.py", "--some", "2"),),
         "A sentence could be false and nothing would notice: sharpen the assert beside it.",
+        whole=True,
     ),
 )
 
@@ -152,7 +163,18 @@ class Run:
                 now.terminate()
 
 
-def side_by_side(stages: list[Stage]) -> dict[str, float]:
+def stamp(stage: Stage) -> stamps.Passed | None:
+    """Whether a stage has passed with the files as they are; None for one that always runs."""
+    files = stamps.files_of_repository() if stage.whole else []
+    if not files:
+        return None
+    today = datetime.date.today().isoformat()  # some tests take other cases every day
+    return stamps.Passed(f"stages/{stage.name}", files, today)
+
+
+def side_by_side(
+    stages: list[Stage], passed: Mapping[str, stamps.Passed | None]
+) -> dict[str, float]:
     """Run stages, two at a time, in their order; returns their seconds, raises Failed."""
     turns, took, told = Run(), {}, threading.Lock()
     futures: dict[str, Future[None]] = {}
@@ -160,9 +182,13 @@ def side_by_side(stages: list[Stage]) -> dict[str, float]:
     def turn(stage: Stage) -> None:
         if first := futures.get(stage.after):
             first.result()
-        start = time.perf_counter()
+        start, before = time.perf_counter(), passed.get(stage.name)
         with tempfile.TemporaryFile() as out:
-            good = turns.stage(stage, None if len(stages) == 1 else out)
+            if before:
+                out.write(f"{stamps.PASSED_BEFORE}\n".encode())
+            good = bool(before) or turns.stage(stage, None if len(stages) == 1 else out)
+            if good and before is not None:
+                before.note()
             out.seek(0)
             with told:
                 if turns.over:
@@ -192,9 +218,10 @@ def main() -> None:
     if unknown := sorted(set(wanted) - set(names)):
         sys.exit(f"no stage {', '.join(unknown)}; there are: {', '.join(names)}")
     chosen = [stage for stage in STAGES if not wanted or stage.name in wanted]
+    passed = {} if wanted else {stage.name: stamp(stage) for stage in chosen}
     start = time.perf_counter()
     try:
-        took = side_by_side(chosen)
+        took = side_by_side(chosen, passed)
     except Failed as failed:
         advice = next(stage.advice for stage in chosen if stage.name == str(failed))
         sys.exit(f"\nFAILED in stage {failed}. {advice}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -21,7 +22,14 @@ import chapters
 PASSED = chapters.BUILD / "passed"
 PASSED_BEFORE = "passed here before, and nothing that it hangs on has changed"
 CODE = ("fedlab_mini", "studies", "data", "examples", "notebooks/quizzes")  # what chapters reach
-KIND = ("ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS", "FEDLAB_ALL_CASES")
+KIND = (
+    "ATEN_CPU_CAPABILITY",
+    "OMP_NUM_THREADS",
+    "FEDLAB_ALL_CASES",
+    "FEDLAB_DATA",
+    "FEDLAB_RESULTS",
+    "FEDLAB_ORACLES_PYTHON",
+)
 
 
 def digest(files: Iterable[Path], *more: str) -> str:
@@ -41,6 +49,17 @@ def files_below(*folders: str) -> list[Path]:
         for path in (chapters.ROOT / folder).rglob("*")
         if path.is_file() and not any(p.startswith((".", "__pycache__")) for p in path.parts[-4:])
     ]
+
+
+def files_of_repository() -> list[Path]:
+    """What git tracks or would track, as it lies here; nothing where git does not answer."""
+    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        said = subprocess.run(words, cwd=chapters.ROOT, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    paths = [chapters.ROOT / os.fsdecode(name) for name in said.split(b"\0") if name]
+    return [path for path in paths if path.is_file()]
 
 
 @cache

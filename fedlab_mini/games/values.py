@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.optimize import linprog, nnls
+from scipy.special import betaln
 from scipy.special import betaln
 
 from .. import checks
@@ -118,6 +118,8 @@ def _program(
     sums: np.ndarray,
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """min e with members x >= worth - e and fixed x = sums: x [n], e, the price of each row."""
+    from scipy.optimize import linprog  # here, since it takes half a second to import
+
     worth_scale = _largest(worth, float(sums[0]))  # the solver's tolerances are absolute
     players = members.shape[1]
     solution = linprog(
@@ -150,6 +152,8 @@ def _shortest(members: np.ndarray, least: np.ndarray, gain: float) -> np.ndarray
 
     source  [Lawson & Hanson 1974, chapter 23]
     """
+    from scipy.optimize import nnls
+
     players = members.shape[1]
     equal_shares = np.full(players, gain / players)
     if players == 1:  # there is nothing to choose

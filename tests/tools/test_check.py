@@ -1,5 +1,6 @@
 """Stages: kernels and processors in settings of their own, a missing browser said or an error."""
 
+import datetime
 import os
 import re
 
@@ -7,6 +8,7 @@ import pytest
 
 import check
 import chromium
+import stamps
 from check import Run, Stage
 
 SAY = "import os; print(*(os.environ.get(k) for k in ('ATEN_CPU_CAPABILITY', 'IPYTHONDIR')))"
@@ -77,3 +79,39 @@ def test_a_stage_waits_for_the_one_it_comes_after(monkeypatch, capfd):
     said = capfd.readouterr().out
     assert said.index("seen") < said.index("built") < said.index("looked")
     assert re.search(r"All is well in \d+ s: b \d+ s, site \d+ s, browser \d+ s", said)
+
+
+def test_a_stage_that_passed_today_runs_again_when_a_file_changes(monkeypatch, capfd, tmp_path):
+    file, seen = tmp_path / "x.py", tmp_path / "runs"
+    file.write_text("1", encoding="utf-8")
+    monkeypatch.setattr(stamps, "PASSED", tmp_path / "passed")
+    monkeypatch.setattr(stamps, "files_of_repository", lambda: [file])
+    run = f"open({str(seen)!r}, 'a').write('a'); assert {str(file)!r}.endswith('x.py')"
+    again = (("-c", run),)
+    stages = [Stage("a", again, "", whole=True), Stage("b", (("-c", "print('b')"),), "")]
+    monkeypatch.setattr(check, "STAGES", stages)
+
+    def runs(*words):
+        monkeypatch.setattr("sys.argv", ["check.py", *words])
+        check.main()
+        return len(seen.read_text()), capfd.readouterr().out
+
+    assert runs()[0] == 1
+    count, said = runs()
+    assert count == 1
+    assert f"== a: 0 s ==\n{stamps.PASSED_BEFORE}" in said
+    assert said.count("\nb\n") == 1
+    assert runs("a")[0] == 2  # who names a stage wants to see it run
+    file.write_text("2", encoding="utf-8")
+    assert runs()[0] == 3
+    another_day = type("date", (), {"today": lambda: datetime.datetime(2020, 1, 1)})
+    monkeypatch.setattr(check.datetime, "date", another_day)
+    assert runs()[0] == 4
+    object.__setattr__(stages[0], "commands", (("-c", "raise SystemExit(1)"),))
+    file.write_text("3", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(SystemExit, match="FAILED in stage a"):
+            runs()
+    monkeypatch.setattr(stamps, "files_of_repository", list)  # no git: it always runs
+    object.__setattr__(stages[0], "commands", again)
+    assert [runs()[0], runs()[0]] == [5, 6]

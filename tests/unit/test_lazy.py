@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("pandas", "matplotlib", "sklearn", "scipy.stats", "anywidget")
+HEAVY = ("pandas", "matplotlib", "sklearn", "scipy.stats", "scipy.optimize", "anywidget")
 
 
 def test_the_package_starts_without_what_it_may_not_need() -> None:
