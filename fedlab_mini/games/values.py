@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from scipy.special import betaln
-from scipy.special import betaln
 
 from .. import checks
 from .estimate import Estimate, asking
