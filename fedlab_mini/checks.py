@@ -37,7 +37,13 @@ def shown(value: object) -> str:
 
 def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
     """A whole number in [low, high]: Python's or NumPy's, never a bool."""
-    limits = "" if low is None else f" of at least {low}" if high is None else f" of {low}..{high}"
+    limits = (
+        ""
+        if low is None
+        else f" of at least {low}"
+        if high is None
+        else f" of {low}..{high}"
+    )
     message = f"{name}: expected a whole number{limits}, got {shown(value)}"
     # True counts as 1 in Python, and hardly ever means it.
     if isinstance(value, bool | np.bool_ | Tensor):
@@ -53,13 +59,20 @@ def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -
 
 
 def number(
-    name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, ends: str = "[]"
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    ends: str = "[]",
 ) -> float:
     """A finite real number between low and high; ``ends`` as in "(]": which ends are open."""
     if low == -math.inf and high == math.inf:
         expected = "a finite number"
     elif high == math.inf:
-        expected = f"a finite number {'above' if ends[0] == '(' else 'of at least'} {low:g}"
+        expected = (
+            f"a finite number {'above' if ends[0] == '(' else 'of at least'} {low:g}"
+        )
     else:
         expected = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
     message = f"{name}: expected {expected}, got {shown(value)}"
@@ -82,7 +95,9 @@ def span(low: Any, high: Any) -> tuple[float, float]:
     ends = {"low": low, "high": high}
     for name, end in ends.items():
         message = f"{name}: expected a number, finite or not, got {shown(end)}"
-        if not isinstance(end, int | float | np.integer | np.floating) or isinstance(end, bool):
+        if not isinstance(end, int | float | np.integer | np.floating) or isinstance(
+            end, bool
+        ):
             raise TypeError(message)
         try:
             ends[name] = float(end)
@@ -91,7 +106,9 @@ def span(low: Any, high: Any) -> tuple[float, float]:
         if math.isnan(ends[name]):
             raise TypeError(message)
     if ends["low"] >= ends["high"]:
-        raise ValueError(f"low: expected less than high={ends['high']:g}, got {ends['low']:g}")
+        raise ValueError(
+            f"low: expected less than high={ends['high']:g}, got {ends['low']:g}"
+        )
     return ends["low"], ends["high"]
 
 
@@ -132,7 +149,9 @@ def device(name: str, value: Any) -> torch.device | None:
     """A device of this machine, by its name; None: where things are."""
     if value is None:
         return None
-    message = f'{name}: expected a device of this machine such as "cpu", got {shown(value)}'
+    message = (
+        f'{name}: expected a device of this machine such as "cpu", got {shown(value)}'
+    )
     if not isinstance(value, str | torch.device):
         raise TypeError(message)
     try:
@@ -188,7 +207,9 @@ def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
         raise TypeError(message)
     open_end = len(shape) > 0 and shape[-1] == "..."
     expected = list(shape[:-1]) if open_end else list(shape)
-    shape_fits = tensor.ndim >= len(expected) if open_end else tensor.ndim == len(expected)
+    shape_fits = (
+        tensor.ndim >= len(expected) if open_end else tensor.ndim == len(expected)
+    )
     if not shape_fits or any(
         have < 1 if isinstance(want, str) else have != want
         for have, want in zip(tensor.shape, expected, strict=False)
@@ -239,12 +260,18 @@ def reals(
 
 
 def wholes(
-    name: str, value: Any, shape: Sequence[int | str], low: int = 0, high: int | None = None
+    name: str,
+    value: Any,
+    shape: Sequence[int | str],
+    low: int = 0,
+    high: int | None = None,
 ) -> Tensor:
     """Whole numbers of a shape (see ``array``) in low..high, as int64; their sum is one, too."""
     tensor = array(name, value, shape)
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
-        raise TypeError(f"{name}: expected whole numbers {dims(shape)}, got {shown(tensor)}")
+        raise TypeError(
+            f"{name}: expected whole numbers {dims(shape)}, got {shown(tensor)}"
+        )
     tensor = tensor.long()
     if not tensor.numel():
         return tensor
@@ -270,5 +297,7 @@ def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
     client_ids = wholes(name, listed, ["m"]).cpu()
     if len(client_ids.unique()) != len(client_ids) or int(client_ids.max()) >= clients:
         given = shown(client_ids.tolist())
-        raise ValueError(f"{name}: expected distinct client ids in 0..{clients - 1}, got {given}")
+        raise ValueError(
+            f"{name}: expected distinct client ids in 0..{clients - 1}, got {given}"
+        )
     return client_ids

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 PICTURES = (".svg", ".png", ".pdf")  # endings of figures
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of one
+# What a spreadsheet takes for the start of one.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def imported(option: str, text: str) -> Any:
@@ -34,7 +35,9 @@ def imported(option: str, text: str) -> Any:
         return getattr(importlib.import_module(module_name), object_name)
     except Exception as error:  # whatever the user's own lines raise
         reason = f"{type(error).__name__}: {error}{_place(error)}"
-        raise ValueError(f"{option}: expected module:NAME, got {text} ({reason})") from error
+        raise ValueError(
+            f"{option}: expected module:NAME, got {text} ({reason})"
+        ) from error
 
 
 def own_method(option: str, text: str) -> tuple[str, Any]:
@@ -59,7 +62,9 @@ def _place(error: Exception) -> str:
     stack_frames = traceback.extract_tb(error.__traceback__)
     # "<" begins what is no file, such as <string> and <frozen importlib._bootstrap>.
     not_theirs = (PACKAGE, *INSTALLED, "<")
-    their_frames = [frame for frame in stack_frames if not frame.filename.startswith(not_theirs)]
+    their_frames = [
+        frame for frame in stack_frames if not frame.filename.startswith(not_theirs)
+    ]
     if not their_frames:
         return ""
     return f"; {their_frames[-1].filename}, line {their_frames[-1].lineno}"
@@ -73,7 +78,9 @@ def writable(option: str, path: str | None, endings: tuple[str, ...] = ()) -> No
         raise ValueError(f"{option}: expected a file {', '.join(endings)}, got {path}")
     # A missing folder is refused, since `whole_file` would make one even for a typing error.
     if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
-        raise ValueError(f"{option}: expected a file in a folder that is there, got {path}")
+        raise ValueError(
+            f"{option}: expected a file in a folder that is there, got {path}"
+        )
 
 
 def write_csv(path: str, frame: pandas.DataFrame, **options: Any) -> None:
@@ -82,7 +89,8 @@ def write_csv(path: str, frame: pandas.DataFrame, **options: Any) -> None:
     # Numbers may begin with a minus sign: no spreadsheet takes them for a formula.
     for column in quoted_frame.select_dtypes(exclude="number"):
         quoted_frame[column] = quoted_frame[column].map(_quoted)
-    if Path(path).exists() and not Path(path).is_file():  # a pipe: nothing to take the place of
+    # a pipe: nothing to take the place of
+    if Path(path).exists() and not Path(path).is_file():
         quoted_frame.to_csv(path, **options)
     else:
         # Resolved: a link stays a link, and the file that it leads to is replaced.

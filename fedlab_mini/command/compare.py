@@ -15,22 +15,60 @@ from . import PICTURES, bench, explained, own_method, writable, write_csv
 if TYPE_CHECKING:
     import pandas
 
-FEW = ("size", "alone", "leave one out", "Shapley", "Shapley, silent", "CGSV", "second order")
+FEW = (
+    "size",
+    "alone",
+    "leave one out",
+    "Shapley",
+    "Shapley, silent",
+    "CGSV",
+    "second order",
+)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m fedlab_mini compare", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m fedlab_mini compare", description=__doc__
+    )
     add = parser.add_argument
-    add("--method", action="append", default=[], help="module:NAME, a method of yours; repeatable")
-    add("--beside", nargs="+", default=FEW, help=f"'all', or some of: {'; '.join(METHODS)}")
-    add("--scenarios", nargs="+", default=tuple(SCENARIOS), help=f"of: {'; '.join(SCENARIOS)}")
-    add("--seeds", type=bench.block, default=[0, 1, 2], help="how many, from 0, or 100-109")
+    add(
+        "--method",
+        action="append",
+        default=[],
+        help="module:NAME, a method of yours; repeatable",
+    )
+    add(
+        "--beside",
+        nargs="+",
+        default=FEW,
+        help=f"'all', or some of: {'; '.join(METHODS)}",
+    )
+    add(
+        "--scenarios",
+        nargs="+",
+        default=tuple(SCENARIOS),
+        help=f"of: {'; '.join(SCENARIOS)}",
+    )
+    add(
+        "--seeds",
+        type=bench.block,
+        default=[0, 1, 2],
+        help="how many, from 0, or 100-109",
+    )
     add("--rounds", type=int, default=ROUNDS, help="of every training")
     add("--data", default="digits", choices=tuple(SAMPLES))
-    add("--metric", default=MEASURES[0], choices=MEASURES, help="of the table and the figure")
+    add(
+        "--metric",
+        default=MEASURES[0],
+        choices=MEASURES,
+        help="of the table and the figure",
+    )
     add("--folder", help="where finished cells are kept, so that a second call goes on")
     add("--csv", help="write all measures here, in long format")
-    add("--figure", help=f"write a figure of the first scenario here ({', '.join(PICTURES)})")
+    add(
+        "--figure",
+        help=f"write a figure of the first scenario here ({', '.join(PICTURES)})",
+    )
     add("--jobs", type=int, default=1, help="cells side by side")
     return parser
 
@@ -43,7 +81,8 @@ def _compared(options: argparse.Namespace) -> pandas.DataFrame:
     method_names = looked_up("--beside", asked_names, METHODS).values()
     rivals = {method_name: METHODS[method_name] for method_name in method_names}
     return compare(
-        rivals | dict(own_method("--method", method_text) for method_text in options.method),
+        rivals
+        | dict(own_method("--method", method_text) for method_text in options.method),
         options.scenarios,
         options.seeds,
         data=options.data,
@@ -55,7 +94,8 @@ def _compared(options: argparse.Namespace) -> pandas.DataFrame:
 
 def main(words: Sequence[str] | None = None) -> pandas.DataFrame:
     """Compare, print a table, and write what is options for."""
-    from ..show.comparison import figure, summary  # here: a usage error needs no matplotlib
+    # Here: a usage error needs no matplotlib.
+    from ..show.comparison import figure, summary
 
     words = sys.argv[1:] if words is None else list(words)
     # These belong to the bench, whose parser knows other options.

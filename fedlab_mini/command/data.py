@@ -14,14 +14,22 @@ from ..worlds.data.store import DataUnavailable, check, in_use, locate, roots
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; exit status 0: all is well, 1: a file is wrong or missing, 2: misused."""
-    parser = argparse.ArgumentParser(prog="python -m fedlab_mini data", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m fedlab_mini data", description=__doc__
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="every data set, and where it was found")
-    verify = commands.add_parser("verify", help="check the SHA-256 of every file that is there")
-    verify.add_argument("names", nargs="*", metavar="name", help="sets that must be there")
+    verify = commands.add_parser(
+        "verify", help="check the SHA-256 of every file that is there"
+    )
+    verify.add_argument(
+        "names", nargs="*", metavar="name", help="sets that must be there"
+    )
     download = commands.add_parser("fetch", help="download a real data set")
     download.add_argument("name")
-    download.add_argument("--to", metavar="DIR", help="folder to fill; default: the user's cache")
+    download.add_argument(
+        "--to", metavar="DIR", help="folder to fill; default: the user's cache"
+    )
     options = parser.parse_args(arguments)
     try:
         if options.command == "list":
@@ -46,7 +54,14 @@ def show() -> int:
         megabytes = f"{total_bytes / 1e6:.1f} MB" if total_bytes else "-"
         samples, classes = f"{data_card.samples:,}", len(data_card.labels)
         print(
-            line(data_card.name, samples, classes, megabytes, data_card.licence, where(data_card))
+            line(
+                data_card.name,
+                samples,
+                classes,
+                megabytes,
+                data_card.licence,
+                where(data_card),
+            )
         )
     print("\nsearched: " + "\n          ".join(map(str, roots())))
     return 0
@@ -54,7 +69,9 @@ def show() -> int:
 
 def where(entry: Card) -> str:
     """The folder in which a set was found (unchecked), "in the package" or "absent"."""
-    file_paths = [file_path for card_file in in_use(entry) if (file_path := locate(card_file))]
+    file_paths = [
+        file_path for card_file in in_use(entry) if (file_path := locate(card_file))
+    ]
     # A part of the files is no use: a load reads all of them.
     if len(file_paths) < len(in_use(entry)):
         return "absent"
@@ -66,14 +83,20 @@ def verify_sets(names: Sequence[str]) -> int:
     all_well = True
     for data_card in [card(set_name) for set_name in names] or list(CARDS.values()):
         # A set without files of its own, such as digits, cannot be absent.
-        if data_card.files and all(locate(card_file) is None for card_file in in_use(data_card)):
+        if data_card.files and all(
+            locate(card_file) is None for card_file in in_use(data_card)
+        ):
             print(f"{data_card.name}: absent")
             all_well &= data_card.name not in names and not data_card.embedded
         else:
             # A list, so that every file is looked at, also behind one that is wrong.
-            verified = [_verify_file(data_card, card_file) for card_file in in_use(data_card)]
+            verified = [
+                _verify_file(data_card, card_file) for card_file in in_use(data_card)
+            ]
             # Samples can be counted only where every file is the right one.
-            all_well &= all(verified) and (data_card.content is None or _verify_content(data_card))
+            all_well &= all(verified) and (
+                data_card.content is None or _verify_content(data_card)
+            )
     return 0 if all_well else 1
 
 

@@ -55,7 +55,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     # On the command line commas stand between methods; argparse takes "%" for a format.
-    known_names = ", ".join(name.replace(",", "").replace("%", "%%") for name in scoring())
+    known_names = ", ".join(
+        name.replace(",", "").replace("%", "%%") for name in scoring()
+    )
     add = parser.add_argument
     add("rounds", nargs="+", help="one .npz file a round, in their order")
     add("--net", required=True, help="64,32,10 (an MLP) or package.module:NAME")
@@ -67,7 +69,10 @@ def _parser() -> argparse.ArgumentParser:
         "underscore. To pay, chapter 10 looks at second_order and Shapley_silent",
     )
     add(
-        "--metric", default="loss", choices=("loss", "accuracy"), help="of values of a round's game"
+        "--metric",
+        default="loss",
+        choices=("loss", "accuracy"),
+        help="of values of a round's game",
     )
     add("--seed", type=int, default=0)
     add("--csv", help="write the table here")
@@ -78,9 +83,13 @@ def read_methods(texts: Sequence[str]) -> dict[str, Any]:
     """Methods by the names that were written: the book's, or ``module:NAME``, a reader's own."""
     own_methods = {text: own_method("--methods", text) for text in texts if ":" in text}
     book_methods = scoring()
-    book_names = looked_up("--methods", [text for text in texts if ":" not in text], book_methods)
+    book_names = looked_up(
+        "--methods", [text for text in texts if ":" not in text], book_methods
+    )
     named_methods = [
-        own_methods[text] if text in own_methods else (text, book_methods[book_names[text]])
+        own_methods[text]
+        if text in own_methods
+        else (text, book_methods[book_names[text]])
         for text in texts
     ]
     # A dict would keep the last of two without a word.
@@ -95,7 +104,9 @@ def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     methods = read_methods(options.methods.split(","))
     with Archive("--validation", options.validation) as archive:
         if lacking_arrays := {"x", "y"} - set(archive):
-            raise ValueError(f"{archive.label}: lacks {', '.join(sorted(lacking_arrays))}")
+            raise ValueError(
+                f"{archive.label}: lacks {', '.join(sorted(lacking_arrays))}"
+            )
         # Inputs [N, ...] say how many labels [N] there must be.
         inputs = reals(f"{archive.label}: x", archive["x"], ["N", "..."])
         labels = wholes(f"{archive.label}: y", archive["y"], [len(inputs)])

@@ -46,7 +46,9 @@ class Alone:
         self.first, self.steps = plan.first.tolist(), plan.steps.tolist()
 
     @torch.no_grad()
-    def train(self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None) -> Tensor:
+    def train(
+        self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None
+    ) -> Tensor:
         """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P].
 
         out  [rows, P] where the updates go; None: to memory that the next call overwrites
@@ -68,7 +70,8 @@ class Alone:
 
     def _seed(self, noise: int) -> None:
         """Set the generator of this processor, and of the graphics processor where one is used."""
-        torch.default_generator.manual_seed(noise)  # torch.manual_seed takes ten times a step
+        # torch.manual_seed takes ten times a step
+        torch.default_generator.manual_seed(noise)
         if self.generators:
             torch.cuda.manual_seed(noise)
 
@@ -77,8 +80,12 @@ class Alone:
         with torch.enable_grad():
             cross_entropy(self.module(self.x[index]), self.y[index]).backward()
         # A parameter that the loss does not reach has no gradient, and stays as it is.
-        reached = [parameter for parameter in self.parameters if parameter.grad is not None]
-        gradients = [parameter.grad for parameter in reached if parameter.grad is not None]
+        reached = [
+            parameter for parameter in self.parameters if parameter.grad is not None
+        ]
+        gradients = [
+            parameter.grad for parameter in reached if parameter.grad is not None
+        ]
         torch._foreach_mul_(gradients, self.lr)
         torch._foreach_sub_(reached, gradients)
         for parameter in reached:

@@ -94,7 +94,9 @@ def _target(path: str | os.PathLike) -> Path:
         # The file behind a link: a file renamed to ``path`` would replace the link itself.
         target = Path(os.path.realpath(path))
     except (TypeError, ValueError):
-        raise TypeError(f"checkpoint: expected the path of a file, got {shown(path)}") from None
+        raise TypeError(
+            f"checkpoint: expected the path of a file, got {shown(path)}"
+        ) from None
     if target.exists() and not target.is_file():
         raise ValueError(f"checkpoint: expected the path of a file, got {shown(path)}")
     return target
@@ -109,7 +111,10 @@ def _write(
 ) -> None:
     # Names beside the mark tell what was there, so that a file that lost an array is no checkpoint.
     label = np.array([json.dumps(_words(mark)), *arrays])
-    with whole_file(path, keep=keep, voice="checkpoint: ") as partial, open(partial, "wb") as file:
+    with (
+        whole_file(path, keep=keep, voice="checkpoint: ") as partial,
+        open(partial, "wb") as file,
+    ):
         np.savez(file, fingerprint=label, **arrays)  # type: ignore[arg-type]
 
 
@@ -128,7 +133,9 @@ def _read(path: Path, mark: Mark | str, *, whole: bool = True) -> dict[str, np.n
         ) from error
     if stored != expected:
         differing = ", ".join(_differing(stored, expected))
-        raise ValueError(f"checkpoint: {path} belongs to other work: {differing}; {ADVICE}")
+        raise ValueError(
+            f"checkpoint: {path} belongs to other work: {differing}; {ADVICE}"
+        )
     return arrays
 
 

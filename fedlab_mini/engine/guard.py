@@ -52,7 +52,9 @@ def training_mark(fed: Federation, net: Model, local: LocalSGD, seed: int) -> fi
     """Everything that the clients' training depends on, part by part, for checkpoints."""
     attacks, unusable = sorted(fed.attacks.items()), sorted(fed.unusable)
     data = (fed.x, fed.y, fed.sizes, fed.validation, fed.test, unusable)
-    return files.mark("training", net=net, attacks=attacks, data=data, local=local, seed=seed)
+    return files.mark(
+        "training", net=net, attacks=attacks, data=data, local=local, seed=seed
+    )
 
 
 def names(ids: Iterable[int]) -> str:
@@ -142,7 +144,9 @@ class Session:
         """Write the checkpoint; ValueError if a resumed training would differ."""
         assert self.checkpoint is not None
         check_remembered(self.strategy, self.untrained)
-        log.save(self.checkpoint, self.mark, self.strategy, time.perf_counter() - self.began)
+        log.save(
+            self.checkpoint, self.mark, self.strategy, time.perf_counter() - self.began
+        )
 
     def history(self, log: Log) -> History:
         """What the training leaves behind."""

@@ -27,7 +27,9 @@ def frame(index: str | None = None, **columns: Tensor) -> pandas.DataFrame:
     import pandas  # here, since it takes a second to import
 
     # Pandas reads no tensors of other devices.
-    table = pandas.DataFrame({name: column.cpu().numpy() for name, column in columns.items()})
+    table = pandas.DataFrame(
+        {name: column.cpu().numpy() for name, column in columns.items()}
+    )
     return table if index is None else table.rename_axis(index)
 
 
@@ -48,7 +50,8 @@ class Rows:
     """
 
     def __init__(self) -> None:
-        self.changes: list[tuple[Tensor | None, Tensor]] = []  # ids, None for all of them; values
+        # Ids, None for all of them; values.
+        self.changes: list[tuple[Tensor | None, Tensor]] = []
         self.last = torch.empty(0)
 
     def append(self, row: Tensor) -> None:
@@ -95,21 +98,27 @@ class Rows:
         ids = [ids for ids, _ in self.changes if ids is not None]
         return {
             f"{name}.counts": np.array(counts, dtype=np.int32),
-            f"{name}.clients": to_numpy(torch.cat(ids)) if ids else np.empty(0, dtype=np.int32),
+            f"{name}.clients": to_numpy(torch.cat(ids))
+            if ids
+            else np.empty(0, dtype=np.int32),
             f"{name}.values": to_numpy(torch.cat([values for _, values in self.changes])),
         }
 
     @staticmethod
     def from_arrays(name: str, arrays: Mapping[str, Tensor]) -> Rows:
         """The rows that ``arrays`` gave."""
-        counts, ids, values = (arrays[f"{name}.{part}"] for part in ("counts", "clients", "values"))
+        counts, ids, values = (
+            arrays[f"{name}.{part}"] for part in ("counts", "clients", "values")
+        )
         whole = counts < 0
         # Other rows hold one value per id; what is left are the K values of each whole row.
         clients = (len(values) - len(ids)) // int(whole.sum())
         rows = Rows()
         ids_by_row = ids.split(counts.clamp(min=0).tolist())
         values_by_row = values.split(torch.where(whole, clients, counts).tolist())
-        for row_ids, row_values, is_whole in zip(ids_by_row, values_by_row, whole, strict=True):
+        for row_ids, row_values, is_whole in zip(
+            ids_by_row, values_by_row, whole, strict=True
+        ):
             if is_whole:
                 rows.last = row_values.clone()
             else:
@@ -240,7 +249,11 @@ class Log:
         )
 
     def save(
-        self, path: str | os.PathLike, mark: files.Mark, strategy: Strategy, seconds: float
+        self,
+        path: str | os.PathLike,
+        mark: files.Mark,
+        strategy: Strategy,
+        seconds: float,
     ) -> None:
         """Write the rounds so far, and the strategy's state, under the work's fingerprint."""
         arrays = self.quality() | {
@@ -249,7 +262,9 @@ class Log:
             "client_memory": self.client_memory,
             "costs": torch.tensor([self.client_epochs, self.seconds + seconds]).double(),
         }
-        arrays |= {f"strategy.{name}": value for name, value in strategy.state_dict().items()}
+        arrays |= {
+            f"strategy.{name}": value for name, value in strategy.state_dict().items()
+        }
         plain = {name: to_numpy(array) for name, array in arrays.items()}
         for name in NOTED:
             plain |= getattr(self, name).arrays(name)
@@ -278,7 +293,9 @@ def resume(
         raise ValueError(f"checkpoint: {path} holds {done} rounds, {rounds} asked")
     arrays = {name: torch.from_numpy(array) for name, array in saved.items()}
     names = [name for name in arrays if name.startswith("strategy.")]
-    strategy.load_state_dict({name.removeprefix("strategy."): arrays[name] for name in names})
+    strategy.load_state_dict(
+        {name.removeprefix("strategy."): arrays[name] for name in names}
+    )
     client_epochs, seconds = arrays["costs"].tolist()
     log = Log(
         theta=arrays["theta"].to(fresh.theta),

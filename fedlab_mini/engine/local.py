@@ -25,7 +25,8 @@ from .model import CACHE, Model
 __all__ = ["LocalSGD", "Shuffles", "finite_rows", "train_rows"]
 
 STACK = 5 << 20  # bytes of parameters trained in one stack: they stay in the cache
-TABLE = 1 << 20  # minibatch places whose tables are made at a time: all steps of most stacks
+# Minibatch places whose tables are made at a time: all steps of most stacks.
+TABLE = 1 << 20
 
 
 def train_rows(
@@ -73,7 +74,9 @@ def rows_at_once(fed: Federation, net: Model, plan: Plan, rows: int) -> int:
     return min(rows, max(1, fitting))
 
 
-def new_stack(fed: Federation, net: Model, like: Tensor, plan: Plan, most: int) -> Stack | Alone:
+def new_stack(
+    fed: Federation, net: Model, like: Tensor, plan: Plan, most: int
+) -> Stack | Alone:
     """Working memory for ``most`` rows, of the kind that the model needs."""
     batch = plan.blocks.shape[1]
     if net.layers:
@@ -87,7 +90,8 @@ def finite_rows(updates: Tensor) -> Tensor:
     """Which rows [m] of updates [m, P] hold no NaN and no infinite value."""
     if updates.numel() == 0:
         return torch.ones(len(updates), dtype=torch.bool)
-    finite = torch.isfinite(updates.sum(1))  # a finite sum has finite terms: one fast pass
+    # a finite sum has finite terms: one fast pass
+    finite = torch.isfinite(updates.sum(1))
     if not finite.all():  # a sum may overflow: look again at every value
         # Minimum and maximum of a row with a NaN are NaN, so the two ends tell of all values.
         finite = torch.isfinite(updates.amin(1)) & torch.isfinite(updates.amax(1))
@@ -113,11 +117,14 @@ class Stack:
         is_real = torch.arange(plan.blocks.shape[1]) < plan.fill[:, None]
         # [S, batch]: lr / b for each of the b samples of a minibatch. The gradient of the losses,
         # weighed by these and summed, is that of their mean times lr: the whole step.
-        step_sizes = is_real / plan.fill[:, None].double() * lr  # of every sample; 0 for padding
+        # Of every sample; 0 for padding.
+        step_sizes = is_real / plan.fill[:, None].double() * lr
         self.step_sizes = step_sizes.to(self.flat)
 
     @torch.no_grad()
-    def train(self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None) -> Tensor:
+    def train(
+        self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None
+    ) -> Tensor:
         """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P].
 
         out  [rows, P] where the updates go; None: to memory that the next call overwrites
@@ -131,11 +138,15 @@ class Stack:
         # [1 or R, *shape] -> [R, *shape]: a copy for every row, in memory that is used again
         trained = [parameter[: len(run)].copy_(start) for parameter, start in pairs]
         prepared: dict[tuple[int, int], Any] = {}
-        for low, high, tables in self._steps(self.plan.first[entry], self.plan.steps[entry]):
+        for low, high, tables in self._steps(
+            self.plan.first[entry], self.plan.steps[entry]
+        ):
             if (low, high) not in prepared:
                 prepared[low, high] = self.prepare([part[low:high] for part in trained])
             self.step(prepared[low, high], *tables)
-        for end, start, update in zip(trained, starts, self.net.split(updates), strict=True):
+        for end, start, update in zip(
+            trained, starts, self.net.split(updates), strict=True
+        ):
             torch.sub(end, start, out=update)
         return updates
 
@@ -143,15 +154,20 @@ class Stack:
         """What a step needs of the parameters [rows, *shape] of some rows: views, made once."""
         raise NotImplementedError
 
-    def step(self, prepared: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
+    def step(
+        self, prepared: Any, index: Tensor, labels: Tensor, step_sizes: Tensor
+    ) -> None:
         """One minibatch of some rows: samples, their labels and step sizes, each [rows, batch]."""
         raise NotImplementedError
 
-    def _steps(self, first: Tensor, steps: Tensor) -> Iterator[tuple[int, int, list[Tensor]]]:
+    def _steps(
+        self, first: Tensor, steps: Tensor
+    ) -> Iterator[tuple[int, int, list[Tensor]]]:
         """Which rows (low, high) step next, and the three tables of their minibatches."""
         rows, batch = len(first), self.blocks.shape[1]
         window = max(1, TABLE // (rows * batch))
-        for step in torch.arange(int(steps[0])).split(window):  # the first row has most steps
+        # The first row has most steps.
+        for step in torch.arange(int(steps[0])).split(window):
             # A row that is done repeats its last block here, and takes no step with it.
             at = first + torch.minimum(step[:, None], steps - 1)  # [s, R]
             # Rows with more steps come first, so that a count tells which of them still step.
@@ -163,12 +179,17 @@ class Stack:
             step_sizes = self.step_sizes.index_select(0, at)
             # [s * R, batch] -> s tables [R, batch], one a step
             tables = [
-                table.view(len(step), rows, batch).unbind() for table in (index, labels, step_sizes)
+                table.view(len(step), rows, batch).unbind()
+                for table in (index, labels, step_sizes)
             ]
             for runs_of_step, *of_step in zip(runs, *tables, strict=True):
                 for low, high, width in runs_of_step:
                     everything = high - low == rows and width == batch
-                    cut = of_step if everything else [part[low:high, :width] for part in of_step]
+                    cut = (
+                        of_step
+                        if everything
+                        else [part[low:high, :width] for part in of_step]
+                    )
                     yield low, high, cut
 
 
@@ -193,7 +214,9 @@ class PerceptronStack(Stack):
             for weight, bias in pairs
         ]
 
-    def step(self, layers: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
+    def step(
+        self, layers: Any, index: Tensor, labels: Tensor, step_sizes: Tensor
+    ) -> None:
         rows, batch = index.shape
         # [R, b] -> [R * b], and [R, b] -> [R, 1, b] against the classes of g
         index, step_sizes = index.reshape(-1), step_sizes[:, None]
@@ -202,7 +225,8 @@ class PerceptronStack(Stack):
         *hidden, (weight, _, bias, _) = layers
         for _, turned, _, bias_row in hidden:
             h.append(torch.baddbmm(bias_row, h[-1], turned).relu_())  # [R, b, out]
-        g = torch.baddbmm(bias, weight, h[-1].transpose(1, 2)).softmax(1)  # [R, classes, b]
+        # [R, classes, b]
+        g = torch.baddbmm(bias, weight, h[-1].transpose(1, 2)).softmax(1)
         # The derivative of a cross-entropy by the scores is softmax - one-hot, here times lr / b.
         g.mul_(step_sizes).scatter_add_(1, labels[:, None], -step_sizes)
         for (weight, _, bias, _), below in zip(layers[::-1], h[::-1], strict=True):
@@ -213,7 +237,9 @@ class PerceptronStack(Stack):
             bias.sub_(g.sum(2, keepdim=True))
             if back is not None:
                 # Back through ReLU: where it put out 0, its slope is 0.
-                torch.ops.aten.threshold_backward.grad_input(back, below, 0, grad_input=back)
+                torch.ops.aten.threshold_backward.grad_input(
+                    back, below, 0, grad_input=back
+                )
                 g = back.transpose(1, 2)
 
 
@@ -224,7 +250,9 @@ class ModuleStack(Stack):
     another row's parameters. So one backward pass, outside of ``vmap``, serves them all.
     """
 
-    def train(self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None) -> Tensor:
+    def train(
+        self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None
+    ) -> Tensor:
         # For all steps: between two, another thread could put the shared module into eval mode.
         with LOCK:
             self.net.module.train()
@@ -234,12 +262,16 @@ class ModuleStack(Stack):
         """Leaves for autograd that share their memory with the parameters."""
         return [parameter.detach().requires_grad_() for parameter in parameters]
 
-    def step(self, leaves: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
+    def step(
+        self, leaves: Any, index: Tensor, labels: Tensor, step_sizes: Tensor
+    ) -> None:
         # The step itself is no part of the graph, so autograd is on for the losses only.
         with torch.enable_grad():
             scores = self.net.stacked_scores(leaves, self.x[index])  # [R, b, classes]
             # [R, b, classes] -> [R * b, classes] -> [R * b]
-            losses = cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
+            losses = cross_entropy(
+                scores.flatten(0, 1), labels.flatten(), reduction="none"
+            )
             loss = losses @ step_sizes.flatten()
             # A parameter that no score depends on gets zeros, and without the option None.
             gradients = torch.autograd.grad(loss, leaves, materialize_grads=True)
@@ -247,7 +279,9 @@ class ModuleStack(Stack):
             leaf.sub_(gradient)
 
 
-def runs_of_steps(fill: np.ndarray, active: list[int]) -> list[list[tuple[int, int, int]]]:
+def runs_of_steps(
+    fill: np.ndarray, active: list[int]
+) -> list[list[tuple[int, int, int]]]:
     """Of every step the runs of rows (low, high, width) that take it together.
 
     fill [s, R]  samples of each row's minibatch; active [s]  how many rows, from the first, take it
@@ -257,7 +291,9 @@ def runs_of_steps(fill: np.ndarray, active: list[int]) -> list[list[tuple[int, i
     return [alike(row[:rows]) for row, rows in zip(fill, active, strict=True)]
 
 
-def alike(fill: np.ndarray, least: int = 16, grain: int = 8) -> list[tuple[int, int, int]]:
+def alike(
+    fill: np.ndarray, least: int = 16, grain: int = 8
+) -> list[tuple[int, int, int]]:
     """Cut rows into runs (low, high, width) of similarly full minibatches.
 
     fill [R]  samples of each row's minibatch; a run's width is the largest of its rows, so short

@@ -13,7 +13,14 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -88,7 +95,9 @@ class _Reader:
             total = hashlib.sha256()
             for part in self.parts(value):
                 # Each with its length, since ("ab", "c") and ("a", "bc") are different parts.
-                content = part if isinstance(part, bytes | memoryview) else self.digest(part)
+                content = (
+                    part if isinstance(part, bytes | memoryview) else self.digest(part)
+                )
                 total.update(len(content).to_bytes(8, "little"))
                 total.update(content)
             self.digests[id(value)] = value, total.digest()
@@ -118,7 +127,9 @@ class _Reader:
         elif isinstance(value, FunctionType):
             yield from (value.__code__, value.__defaults__, value.__kwdefaults__)
             # An empty cell, of a name that has no value yet, raises when it is asked.
-            yield from (c.cell_contents for c in value.__closure__ or () if c != CellType())
+            yield from (
+                c.cell_contents for c in value.__closure__ or () if c != CellType()
+            )
             yield from self.referred(value)
         elif isinstance(value, CodeType):
             # No line numbers and no file: comments and places may change.
@@ -145,7 +156,9 @@ class _Reader:
         """
         module = function.__module__ or ""
         ours = module.partition(".")[0] == PACKAGE
-        for name in sorted(_global_names(function.__code__) & function.__globals__.keys()):
+        for name in sorted(
+            _global_names(function.__code__) & function.__globals__.keys()
+        ):
             value = function.__globals__[name]
             if ours or isinstance(value, FunctionType | type | ModuleType):
                 yield from (name, value)
@@ -176,7 +189,9 @@ def _global_names(code: CodeType) -> frozenset[str]:
     """Names that a function, and the functions inside it, look up in their module."""
     instructions = dis.get_instructions(code)
     looked_up = {step.argval for step in instructions if step.opname == "LOAD_GLOBAL"}
-    inner_codes = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    inner_codes = [
+        constant for constant in code.co_consts if isinstance(constant, CodeType)
+    ]
     return frozenset(looked_up.union(*map(_global_names, inner_codes)))
 
 

@@ -61,7 +61,9 @@ class LocalSGD:
         except OverflowError:
             step_size = math.inf
         if step_size == math.inf:
-            raise ValueError(f"decay: {self.decay:g} makes the step size of round {t} infinite")
+            raise ValueError(
+                f"decay: {self.decay:g} makes the step size of round {t} infinite"
+            )
         return step_size
 
     def passes(self, size: int) -> float:
@@ -98,7 +100,9 @@ class Plan:
         begin = int(self.first[entry])
         end = begin + int(self.steps[entry])
         filled = self.fill[begin:end].tolist()
-        return [row[:count] for row, count in zip(self.blocks[begin:end], filled, strict=True)]
+        return [
+            row[:count] for row, count in zip(self.blocks[begin:end], filled, strict=True)
+        ]
 
 
 class Layout:
@@ -125,7 +129,8 @@ class Layout:
             steps = np.full_like(steps_of_pass, local.steps)
         # With ``steps`` given, a small client goes through its data more often than a large one.
         pass_counts = -(-steps // steps_of_pass)
-        block_counts = pass_counts * steps_of_pass  # whole passes, even where steps end within one
+        # Whole passes, even where steps end within one.
+        block_counts = pass_counts * steps_of_pass
         first = np.cumsum(block_counts) - block_counts
 
         self.entry_of_place = np.repeat(entries, owned)
@@ -166,7 +171,8 @@ class Shuffles:
 
     def __init__(self, fed: Federation, local: LocalSGD, seed: int):
         self.local, self.seed = local, seed
-        self.stack: Any = None  # working memory of local training, kept from round to round
+        # Working memory of local training, kept from round to round.
+        self.stack: Any = None
         self.layout: tuple[bytes, Layout] | None = None  # of the last entries
         self.sizes = fed.sizes.numpy()
         self.offsets = fed.offsets.numpy()[:-1]
@@ -180,7 +186,9 @@ class Shuffles:
         fixed_order = self.shuffled("prefix")
         # The inverse of a permutation: it is written where the order points to.
         rank = np.empty(len(fixed_order), dtype=np.int64)
-        rank[fixed_order] = np.arange(len(fixed_order)) - self.offsets[self.owner[fixed_order]]
+        rank[fixed_order] = (
+            np.arange(len(fixed_order)) - self.offsets[self.owner[fixed_order]]
+        )
         return rank
 
     def shuffled(self, purpose: str, *index: int) -> np.ndarray:

@@ -22,8 +22,10 @@ from ..streams import LOCK, no_denormals, one_thread, stream
 from .probe import numbers_per_sample
 
 CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
-BLOCK = 512  # samples that a module is asked about at a time, or more where the cache holds them
-SMALL_IMAGES = 8_000  # numbers kept of a sample, up to which convolutions train faster in a stack
+# Samples that a module is asked about at a time, or more where the cache holds them.
+BLOCK = 512
+# Numbers kept of a sample, up to which convolutions train faster in a stack.
+SMALL_IMAGES = 8_000
 
 
 class Images(nn.Module):
@@ -35,7 +37,8 @@ class Images(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         images = x.reshape(len(x), *self.shape)
-        if self.shape[0] == 1:  # one channel is first and last; ``vmap`` cannot be asked for either
+        # One channel is first and last; ``vmap`` cannot be asked for either.
+        if self.shape[0] == 1:
             return images
         return images.contiguous(memory_format=torch.channels_last)
 
@@ -76,7 +79,9 @@ class Model:
         nn.utils.vector_to_parameters(self.init(0).to(self.theta()), module.parameters())
         return bool(self.layers), module
 
-    def init(self, seed: int, *, dtype: torch.dtype = torch.float32, device=None) -> Tensor:
+    def init(
+        self, seed: int, *, dtype: torch.dtype = torch.float32, device=None
+    ) -> Tensor:
         """Fresh parameters ``theta [P]`` from PyTorch's own initialisers, decided by the seed.
 
         Layers without a ``reset_parameters`` method keep the values the module was given with.
@@ -84,7 +89,8 @@ class Model:
         dtype, device = checks.floating("dtype", dtype), checks.device("device", device)
         noise = stream(seed, "initial model").initial_seed()
         with LOCK:
-            fresh = copy.deepcopy(self.module).float()  # in float64 other numbers would be drawn
+            # In float64 other numbers would be drawn.
+            fresh = copy.deepcopy(self.module).float()
             before = [p.detach().clone() for p in fresh.parameters()]
             # PyTorch's initialisers draw from the global generator, which is the caller's.
             with torch.random.fork_rng(devices=[]):
@@ -93,9 +99,15 @@ class Model:
                     if hasattr(part, "reset_parameters"):
                         part.reset_parameters()  # type: ignore[operator]
             # What no initialiser has drawn anew is given with all digits, not as its float32 copy.
-            triples = zip(fresh.parameters(), before, self.module.parameters(), strict=True)
-            drawn = [given if torch.equal(new, old) else new for new, old, given in triples]
-        return torch.cat([p.detach().flatten() for p in drawn]).to(dtype=dtype, device=device)
+            triples = zip(
+                fresh.parameters(), before, self.module.parameters(), strict=True
+            )
+            drawn = [
+                given if torch.equal(new, old) else new for new, old, given in triples
+            ]
+        return torch.cat([p.detach().flatten() for p in drawn]).to(
+            dtype=dtype, device=device
+        )
 
     def theta(self) -> Tensor:
         """The module's own parameters as one vector [P] (a trained module's, for instance)."""
@@ -107,7 +119,8 @@ class Model:
         if numbers.ndim == 0 or numbers.shape[-1] != self.P:
             got = checks.shown(numbers)
             raise ValueError(f"theta: expected an array [..., {self.P}], got {got}")
-        theta = theta if torch.is_tensor(theta) else numbers  # a tensor keeps its gradient
+        # a tensor keeps its gradient
+        theta = theta if torch.is_tensor(theta) else numbers
         pieces = theta.split([shape.numel() for shape in self.shapes.values()], dim=-1)
         pairs = zip(pieces, self.shapes.values(), strict=True)
         return [piece.reshape(piece.shape[:-1] + shape) for piece, shape in pairs]
@@ -141,13 +154,16 @@ class Model:
         key = training, x.shape[1:], x.dtype, x.device
         if key not in self._probed:
             zeros = x.new_zeros(x.shape[1:])
-            samples = torch.stack([zeros, zeros + 1])  # valid where inputs are indices, too
+            # Valid where inputs are indices, too.
+            samples = torch.stack([zeros, zeros + 1])
             models = torch.stack([self.init(0), self.init(1)]).to(x).requires_grad_()
             with LOCK:
                 self.module.train(training)
                 parameters = self.split(models)
                 images = SMALL_IMAGES if training else 0
-                self._probed[key] = numbers_per_sample(self.scores, parameters, samples, images)
+                self._probed[key] = numbers_per_sample(
+                    self.scores, parameters, samples, images
+                )
         return self._probed[key]
 
     def outputs(self, x: Tensor) -> int:
@@ -181,7 +197,9 @@ class Model:
         """Raise ValueError unless inputs like ``x`` give exactly ``classes`` scores."""
         classes = whole("classes", classes)
         if (outputs := self.outputs(x)) != classes:
-            raise ValueError(f"net: gives {outputs} outputs, the data have {classes} classes")
+            raise ValueError(
+                f"net: gives {outputs} outputs, the data have {classes} classes"
+            )
 
     @torch.no_grad()
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
@@ -193,14 +211,18 @@ class Model:
             return self.scores(self.split(theta), x).argmax(1)
 
     @torch.no_grad()
-    def evaluate(self, thetas: Tensor, x: Tensor, y: Tensor, metric: str = "accuracy") -> Tensor:
+    def evaluate(
+        self, thetas: Tensor, x: Tensor, y: Tensor, metric: str = "accuracy"
+    ) -> Tensor:
         """Accuracy (share correct) or mean cross-entropy of many models on the same samples.
 
         thetas [C, P], x [N, ...], y [N]; metric "accuracy" or "loss"; returns [C] in float64
         """
         check_metric(metric)
         x = self._inputs(x)
-        thetas = reals("thetas", thetas, ["C", self.P], dtype=x.dtype, finite=False).to(x.device)
+        thetas = reals("thetas", thetas, ["C", self.P], dtype=x.dtype, finite=False).to(
+            x.device
+        )
         y = wholes("y", y, [len(x)]).to(x.device)
         answers = self._perceptron_answers if self.layers else self._module_answers
         results: list[Tensor] = []
@@ -237,7 +259,8 @@ class Model:
                     scores = [self.scores(parameters, block) for block in x.split(BLOCK)]
                     yield torch.cat(scores).T[None]
                 return
-            fitting = CACHE // (numbers * x.element_size())  # samples of all models together
+            # Samples of all models together.
+            fitting = CACHE // (numbers * x.element_size())
             for chunk in thetas.split(max(1, fitting // len(x))):
                 parameters = self.split(chunk)
                 # [N, ...] -> [c, N, ...] without a copy, and then in blocks of samples
@@ -295,7 +318,9 @@ def _refuse_untrained(module: nn.Module) -> None:
     for name, p in module.named_parameters():
         if not (p.requires_grad and p.is_floating_point()):
             reason = "of " + str(p.dtype) if p.requires_grad else "frozen"
-            raise ValueError(f"module: parameter {name!r} is {reason}; theta trains all, as reals")
+            raise ValueError(
+                f"module: parameter {name!r} is {reason}; theta trains all, as reals"
+            )
 
 
 def _perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
@@ -330,7 +355,8 @@ def measure(scores: Tensor, y: Tensor, metric: str) -> Tensor:
         return (scores.logsumexp(1) - score_of_label).double().mean(1)
     highest = scores.amax(1)
     correct = score_of_label == highest
-    for c in range(scores.shape[1] - 1):  # equal scores: the first class wins, as in argmax
+    # Equal scores: the first class wins, as in argmax.
+    for c in range(scores.shape[1] - 1):
         correct &= (scores[:, c] < highest) | (y <= c)
     return correct.double().mean(1)
 
@@ -341,7 +367,9 @@ def mlp(*widths: int) -> Model:
         raise ValueError(f"widths: expected at least inputs and classes, got {widths}")
     parts: list[nn.Module] = []
     with LOCK:  # layers begin with numbers from the global generator
-        for inputs, outputs in itertools.pairwise(whole("widths", width) for width in widths):
+        for inputs, outputs in itertools.pairwise(
+            whole("widths", width) for width in widths
+        ):
             parts += [nn.Linear(inputs, outputs), nn.ReLU()]
     return Model(nn.Sequential(*parts[:-1]))
 
@@ -367,7 +395,8 @@ def cnn(
     """
     depth, height, width = wholes("shape", shape, [3], 1).tolist()
     kernel, hidden = whole("kernel", kernel), whole("hidden", hidden)
-    classes, even = whole("classes", classes), 1 - kernel % 2  # an even kernel adds a row, a column
+    # An even kernel adds a row, a column.
+    classes, even = whole("classes", classes), 1 - kernel % 2
     parts: list[nn.Module] = [Images((depth, height, width))]
     with LOCK:
         for maps in wholes("channels", channels, ["layers"], 1).tolist():
@@ -375,6 +404,8 @@ def cnn(
             parts += [convolution, nn.ReLU(), nn.MaxPool2d(2)]
             depth, height, width = maps, (height + even) // 2, (width + even) // 2
         if height < 1 or width < 1:
-            raise ValueError(f"shape: {tuple(shape)} is too small for {len(channels)} poolings")
+            raise ValueError(
+                f"shape: {tuple(shape)} is too small for {len(channels)} poolings"
+            )
         parts += [nn.Flatten(), nn.Linear(depth * height * width, hidden), nn.ReLU()]
         return Model(nn.Sequential(*parts, nn.Linear(hidden, classes)))

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd.graph import Node, saved_tensors_hooks
 from torch.func import vmap
 
-Scores = Callable[[list[Tensor], Tensor], Tensor]  # parameters, x [N, ...] -> scores [N, classes]
+# Parameters, x [N, ...] -> scores [N, classes].
+Scores = Callable[[list[Tensor], Tensor], Tensor]
 
 
 def numbers_per_sample(

@@ -23,8 +23,16 @@ def watched() -> bool:
     return in_notebook or sys.stderr.isatty()
 
 
-def bar(steps: Iterable[Any] | None, what: str, total: int | None = None, done: int = 0) -> tqdm:
+def bar(
+    steps: Iterable[Any] | None, what: str, total: int | None = None, done: int = 0
+) -> tqdm:
     """A bar over ``steps``, or one to ``update`` by hand; it goes away when the work is done."""
     return tqdm(
-        steps, desc=what, total=total, initial=done, disable=not watched(), leave=False, delay=1
+        steps,
+        desc=what,
+        total=total,
+        initial=done,
+        disable=not watched(),
+        leave=False,
+        delay=1,
     )

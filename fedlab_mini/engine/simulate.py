@@ -91,11 +91,15 @@ def simulate(
     blocks = participation.split(block_runs)
     finished_blocks = int(finished_work["blocks"])
     # A clone is sent to a process without the rest of the tensor.
-    tasks = (delayed(simulation.run_block)(block.clone()) for block in blocks[finished_blocks:])
+    tasks = (
+        delayed(simulation.run_block)(block.clone()) for block in blocks[finished_blocks:]
+    )
     bar = progress.bar(None, "blocks of runs", total=len(blocks), done=finished_blocks)
     # In the order of the blocks, so that a checkpoint holds the first ones.
     for values, blamed, diverged in spread(tasks, n_jobs):
-        block_rows = slice(block_runs * finished_blocks, block_runs * (finished_blocks + 1))
+        block_rows = slice(
+            block_runs * finished_blocks, block_runs * (finished_blocks + 1)
+        )
         finished_work["values"][block_rows], finished_work["diverged"][block_rows] = (
             values,
             diverged,
@@ -104,10 +108,15 @@ def simulate(
         finished_blocks += 1
         bar.update()
         if checkpoint is not None:
-            files.save(checkpoint, mark, **(finished_work | {"blocks": np.array(finished_blocks)}))
+            files.save(
+                checkpoint,
+                mark,
+                **(finished_work | {"blocks": np.array(finished_blocks)}),
+            )
     bar.close()
     warn_left_out(
-        np.flatnonzero(finished_work["blamed"]).tolist(), int(finished_work["diverged"].sum())
+        np.flatnonzero(finished_work["blamed"]).tolist(),
+        int(finished_work["diverged"].sum()),
     )
     return torch.from_numpy(finished_work["values"])
 
@@ -178,7 +187,13 @@ class Block:
         steps = torch.zeros_like(self.thetas)
         samples = torch.zeros(len(steps), dtype=steps.dtype)
         for positions, updates in client_updates(
-            self.fed, self.net, self.thetas, participants, self.shuffles, t, self.last_steps
+            self.fed,
+            self.net,
+            self.thetas,
+            participants,
+            self.shuffles,
+            t,
+            self.last_steps,
         ):
             runs = run[positions]
             weights = participants.samples[positions].to(steps.dtype)

@@ -19,11 +19,15 @@ from .minibatches import LocalSGD
 from .model import Model
 
 BLOCK_BYTES = 64 << 20  # of global models and their steps that one block of runs may hold
-RUNS = 128  # and the most runs of a block: the task of a sweep, and what a kill loses a process
-WHOLE_RUNS = 32  # where clients take part or not, so that 256 coalitions are tasks for 8 workers
+# The most runs of a block: the task of a sweep, and what a kill loses a process.
+RUNS = 128
+# Where clients take part or not, so that 256 coalitions are tasks for 8 workers.
+WHOLE_RUNS = 32
 
 
-def spread(tasks: Iterable, n_jobs: int | None = None, ordered: bool = True) -> Iterator[Any]:
+def spread(
+    tasks: Iterable, n_jobs: int | None = None, ordered: bool = True
+) -> Iterator[Any]:
     """Results of ``joblib.delayed`` calls, one after another, so that each can be kept at once.
 
     n_jobs   processes, -1 for all; None: one, or what ``joblib.parallel_config`` says
@@ -56,7 +60,8 @@ def block_size(
     run_bytes = 3 * net.P * theta.element_size()  # its model, its step, the step before
     # Whole clients have the same minibatches in every run.
     if ((participation > 0) & (participation < 1)).any():
-        run_bytes += 24 * len(fed.y) * local.epochs  # every share has minibatches of its own
+        # Every share has minibatches of its own.
+        run_bytes += 24 * len(fed.y) * local.epochs
         most = RUNS
     else:
         most = WHOLE_RUNS

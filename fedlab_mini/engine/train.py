@@ -130,13 +130,19 @@ class Training:
             return clients, updates, clients[:0]
         unblamed = clients[verdict.unblamed]
         self.blame.note(t, clients[verdict.blamed].tolist(), len(unblamed))
-        return clients[verdict.usable], updates[verdict.usable.to(updates.device)], unblamed
+        return (
+            clients[verdict.usable],
+            updates[verdict.usable.to(updates.device)],
+            unblamed,
+        )
 
     def _aggregate(self, round: Round) -> Tensor:
         """The strategy's new model [P]; the old one where nothing came that counts."""
         strategy, theta = self.strategy, round.theta
         # Nobody's weight is carried over from the round before.
-        strategy.applied = torch.zeros(self.server.clients, dtype=theta.dtype, device=theta.device)
+        strategy.applied = torch.zeros(
+            self.server.clients, dtype=theta.dtype, device=theta.device
+        )
         if len(round.clients) == 0:
             return theta
         recorded = getattr(strategy, "rounds", None)
@@ -164,8 +170,12 @@ class Training:
         """Write into the log what the round has left behind."""
         log, strategy, clients = self.log, self.strategy, self.server.clients
         class_name = type(strategy).__name__
-        log.scores.append(reals(f"{class_name}.scores", strategy.scores, [clients]).clone())
-        log.weights.append(reals(f"{class_name}.applied", strategy.applied, [clients]).clone())
+        log.scores.append(
+            reals(f"{class_name}.scores", strategy.scores, [clients]).clone()
+        )
+        log.weights.append(
+            reals(f"{class_name}.applied", strategy.applied, [clients]).clone()
+        )
         selected = torch.zeros(clients, dtype=torch.bool)
         selected[chosen] = True
         log.selected.append(selected)
@@ -218,7 +228,14 @@ class InProcess:
         able = [k for k in chosen.tolist() if k not in self.fed.unusable]
         able_ids = torch.tensor(able, dtype=torch.long)
         updates = round_updates(
-            self.fed, self.net, theta, able_ids, self.shuffles, t, last_step, self.update_memory
+            self.fed,
+            self.net,
+            theta,
+            able_ids,
+            self.shuffles,
+            t,
+            last_step,
+            self.update_memory,
         )
         return able_ids, updates
 

@@ -22,7 +22,8 @@ from .minibatches import LocalSGD, Shuffles
 from .model import Model
 from .rounds import Server
 
-TOO_LONG = 1e4  # an update is, at this many times the first model and the server's own update
+# An update is too long at this many times the first model and the server's own update.
+TOO_LONG = 1e4
 DIVERGED = 100.0  # and a model is beyond blaming a client, at this many times the first
 
 
@@ -73,16 +74,28 @@ def client_updates(
         pairs, entry = torch.unique(pairs, dim=0, return_inverse=True)
     plan = shuffles.plan(t, *pairs.numpy().T)
     # Rows with equally many steps side by side leave no gaps in a stack; lexsort is stable.
-    stack_order = torch.from_numpy(np.lexsort((-samples.numpy(), -plan.steps[entry].numpy())))
+    stack_order = torch.from_numpy(
+        np.lexsort((-samples.numpy(), -plan.steps[entry].numpy()))
+    )
     run, client, entry = run[stack_order], client[stack_order], entry[stack_order]
     in_order = torch.equal(stack_order, torch.arange(len(stack_order)))
     # Stacks write into slices of ``out``; in another order, rows are copied to their places below.
     place = out if in_order else None
     lr = shuffles.local.rate(t)
-    stacks = train_rows(fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles)
+    stacks = train_rows(
+        fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles
+    )
     for stack_rows, updates in stacks:
         # In place, and before anything is copied: nobody sees what an attacker has trained.
-        attack(fed, updates, client[stack_rows], last_steps, run[stack_rows], shuffles.seed, t)
+        attack(
+            fed,
+            updates,
+            client[stack_rows],
+            last_steps,
+            run[stack_rows],
+            shuffles.seed,
+            t,
+        )
         if out is not None and not in_order:
             out[stack_order[stack_rows]] = updates
         yield stack_order[stack_rows], updates
@@ -153,7 +166,9 @@ def attack(
             # One stream a client and round: the same noise in every run.
             sent = attacker(honest, last_step, stream(seed, "attack", t, client_id))
             attack_name, shape = f"attack of client {client_id}", list(honest.shape)
-            updates[row] = reals(attack_name, sent, shape, dtype=updates.dtype, finite=False)[0]
+            updates[row] = reals(
+                attack_name, sent, shape, dtype=updates.dtype, finite=False
+            )[0]
 
 
 class Verdict(NamedTuple):
@@ -185,13 +200,16 @@ class UsableUpdates:
         self.largest = torch.finfo(theta.dtype).max ** 0.5  # what is longer has no square
         self.measured, self.measured_round = torch.empty(0), 0
 
-    def judge(self, thetas: Tensor, run: Tensor, updates: Tensor, t: int) -> Verdict | None:
+    def judge(
+        self, thetas: Tensor, run: Tensor, updates: Tensor, t: int
+    ) -> Verdict | None:
         """Which updates [m, P] of round ``t`` count; None: all of them.
 
         run [m]  from which model of ``thetas`` [B, P] each was trained
         """
         all_numbers, ordinary = updates.flatten(), TOO_LONG * self.first_length
-        if float(all_numbers @ all_numbers) <= ordinary**2:  # one fast pass; false where not finite
+        # One fast pass; false where not finite.
+        if float(all_numbers @ all_numbers) <= ordinary**2:
             return None
         lengths = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).cpu()
         # Not lengths > ordinary, which is false of a length that is NaN.
@@ -219,7 +237,9 @@ class UsableUpdates:
         # Many stacks may ask about the same run; the server trains for it once a round.
         unmeasured = runs[self.measured[runs].isnan()]
         if len(unmeasured):
-            self.measured[unmeasured] = self._train_server(thetas[unmeasured.to(thetas.device)], t)
+            self.measured[unmeasured] = self._train_server(
+                thetas[unmeasured.to(thetas.device)], t
+            )
         return self.measured[runs]
 
     def _train_server(self, thetas: Tensor, t: int) -> Tensor:
@@ -235,7 +255,13 @@ class UsableUpdates:
         shuffles = Shuffles(alone, self.local, self.server.seed)
         lengths = torch.empty(len(thetas), dtype=torch.float64)
         for positions, updates in client_updates(
-            alone, self.server.net, thetas, participants, shuffles, t, torch.zeros_like(thetas)
+            alone,
+            self.server.net,
+            thetas,
+            participants,
+            shuffles,
+            t,
+            torch.zeros_like(thetas),
         ):
             own_length = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64)
             lengths[positions] = own_length.cpu()

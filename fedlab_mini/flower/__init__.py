@@ -18,7 +18,10 @@ for variable_name in (
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO",  # or Ray warns of a change
 ):
     os.environ.setdefault(variable_name, "0")
-for variable_name in ("FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"):
+for variable_name in (
+    "FLWR_DISABLE_UPDATE_CHECK",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION",
+):
     os.environ.setdefault(variable_name, "1")
 
 try:

@@ -12,7 +12,9 @@ from . import audit, fleet
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; exit status 0: all is well, 1: something is not, 2: misused."""
     description = "A federation in Flower: the ledger of its scores, and its machines."
-    parser = argparse.ArgumentParser(prog="python -m fedlab_mini.flower", description=description)
+    parser = argparse.ArgumentParser(
+        prog="python -m fedlab_mini.flower", description=description
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     audit.add_to(commands)
     fleet.add_to(commands)

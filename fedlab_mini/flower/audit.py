@@ -15,12 +15,18 @@ from .page import Page
 def add_to(commands: Any) -> None:
     """The commands, to the parser of all; each sets ``run``, which returns the exit status."""
     verify_command = commands.add_parser("verify", help="check every line of a ledger")
-    verify_command.add_argument("--csv", type=Path, metavar="FILE", help="write it as a table")
+    verify_command.add_argument(
+        "--csv", type=Path, metavar="FILE", help="write it as a table"
+    )
     page_command = commands.add_parser("page", help="a page with plots of a ledger")
     for subparser, action in ((verify_command, check), (page_command, draw)):
         subparser.add_argument("ledger", type=Path)
-        subparser.add_argument("--key", metavar="HASH", help="the server's key, from its log")
-        subparser.add_argument("--anchor", metavar="ROUND:HASH", help="a round, from the log")
+        subparser.add_argument(
+            "--key", metavar="HASH", help="the server's key, from its log"
+        )
+        subparser.add_argument(
+            "--anchor", metavar="ROUND:HASH", help="a round, from the log"
+        )
         subparser.set_defaults(run=action)
     page_command.add_argument("page", type=Path, metavar="FILE.html")
     page_command.add_argument(
@@ -36,13 +42,23 @@ def check(options: argparse.Namespace) -> int:
     """Read all of a ledger, and say what it proves."""
     reader = _reader(options)
     # `entries` checks each line when it comes to it, so all are read before anything is said.
-    node_ids = {node_id for entry in reader.entries() for node_id in (*entry.nodes, *entry.missing)}
+    node_ids = {
+        node_id
+        for entry in reader.entries()
+        for node_id in (*entry.nodes, *entry.missing)
+    }
     reader.finish()
-    print(f"{reader.path}: {reader.t} rounds, {len(node_ids)} nodes, {', '.join(reader.methods)}")
-    print(f"key     {reader.fingerprint}{'' if options.key else '  (compare with the log)'}")
+    print(
+        f"{reader.path}: {reader.t} rounds, {len(node_ids)} nodes, {', '.join(reader.methods)}"
+    )
+    print(
+        f"key     {reader.fingerprint}{'' if options.key else '  (compare with the log)'}"
+    )
     print(f"anchor  {reader.t}:{reader.last}")
     if not options.anchor:
-        print("No line was changed. Whether later ones were cut off shows by --anchor only.")
+        print(
+            "No line was changed. Whether later ones were cut off shows by --anchor only."
+        )
     if options.csv:
         # A second reading: the first keeps no rounds, so that a check takes the memory of one.
         ledger_table = table(reader.path, key=options.key, anchor=options.anchor)

@@ -26,7 +26,9 @@ LONG = 10 * YEAR  # an authority, and what only a machine itself meets: nobody r
 RENEWED_BEFORE = datetime.timedelta(days=30)  # a certificate ends
 
 
-def private_key(path: Path, form: serialization.PrivateFormat = PKCS8, make: Any = None) -> Any:
+def private_key(
+    path: Path, form: serialization.PrivateFormat = PKCS8, make: Any = None
+) -> Any:
     """The key in a file, made where there is none: on curve P-384, unless ``make`` is given."""
     with readable_by_owner():
         # The folder too is the owner's alone; `create` makes the file 0600 by itself.
@@ -59,14 +61,19 @@ def _write(path: Path, content: bytes) -> None:
         partial_path.write_bytes(content)
 
 
-def certificates(folder: Path, hosts: Sequence[str], lifetime: datetime.timedelta = YEAR) -> bool:
+def certificates(
+    folder: Path, hosts: Sequence[str], lifetime: datetime.timedelta = YEAR
+) -> bool:
     """``ca.pem``, which every node needs, and ``server.pem`` for the hosts that nodes call.
 
     The authority lasts ten years, the server's certificate ``lifetime``. Called again it is renewed
     when it has 30 days left or other hosts are given; nodes, which know ``ca.pem``, notice nothing.
     returns  whether anything is new
     """
-    authority_key, server_key = private_key(folder / "ca.key"), private_key(folder / "server.key")
+    authority_key, server_key = (
+        private_key(folder / "ca.key"),
+        private_key(folder / "server.key"),
+    )
     host_names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
     authority_is_new = not (folder / "ca.pem").exists()
     # Never made anew over an old one: nodes trust the copy of it that they have, and no other.
@@ -90,7 +97,9 @@ def client_certificate(folder: Path, name: str) -> Path:
     client_key = private_key(folder / "client.key")
     # Made anew it would have another hash, and the client would have to be registered anew.
     if not (folder / "client.pem").exists():
-        _write(folder / "client.pem", _signed(name, client_key, name, client_key, [], LONG))
+        _write(
+            folder / "client.pem", _signed(name, client_key, name, client_key, [], LONG)
+        )
     return folder / "client.pem"
 
 
@@ -99,7 +108,9 @@ def _lasts(path: Path, wanted_names: x509.SubjectAlternativeName) -> bool:
     if not path.exists():
         return False
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    host_names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    host_names = certificate.extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    ).value
     renewal_time = datetime.datetime.now(datetime.UTC) + RENEWED_BEFORE
     # Other hosts than before: the server has moved, and nodes would refuse it by its new name.
     return host_names == wanted_names and certificate.not_valid_after_utc > renewal_time
@@ -119,8 +130,10 @@ def _signed(
     """A certificate in PEM; an authority's where a key signs itself."""
     self_signed = key is issuer_key
     current_time = datetime.datetime.now(datetime.UTC)
-    subject_name, issuer_name = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, owner)])
-                                 for owner in (name, issuer))  # fmt: skip
+    subject_name, issuer_name = (
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, owner)])
+        for owner in (name, issuer)
+    )
     builder = x509.CertificateBuilder(
         issuer_name, subject_name, key.public_key(), x509.random_serial_number()
     )
@@ -135,8 +148,15 @@ def _signed(
     basic_constraints = x509.BasicConstraints(self_signed, 0 if self_signed else None)
     # Strict verifiers, such as Python's own from 3.13 on, ask for the identifiers of both keys.
     subject_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
-    extensions = [*extensions, (basic_constraints, True), (key_usage, True), (subject_id, False)]
+    issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(
+        issuer_key.public_key()
+    )
+    extensions = [
+        *extensions,
+        (basic_constraints, True),
+        (key_usage, True),
+        (subject_id, False),
+    ]
     for extension, is_critical in [*extensions, (issuer_id, False)]:
         builder = builder.add_extension(extension, is_critical)
     return builder.sign(issuer_key, hashes.SHA256()).public_bytes(PEM)

@@ -67,7 +67,12 @@ def client_app(
         if key_path:
             message_type = message.metadata.message_type
             # Before anything of the task is read: a stranger may have sent it.
-            verify(message.content, context.node_id, message_type, verifying_key(str(key_path)))
+            verify(
+                message.content,
+                context.node_id,
+                message_type,
+                verifying_key(str(key_path)),
+            )
         return unpack(message.content)
 
     def reply(message: Message, task: dict[str, Any], **contents: object) -> Message:
@@ -84,8 +89,14 @@ def client_app(
         # What is not finite passes here: the node says so when it joins, and is left out by name.
         x = reals("x", x, ["n", "d", "..."], finite=False)
         y = wholes("y", y, [len(x)], 0, net.outputs(x) - 1)
-        k = task["client"] if claimed_id is None else whole("load: the client's id", claimed_id, 0)
-        label_memory = LabelMemory(context.state, Path(folder) if folder else None, k, task)
+        k = (
+            task["client"]
+            if claimed_id is None
+            else whole("load: the client's id", claimed_id, 0)
+        )
+        label_memory = LabelMemory(
+            context.state, Path(folder) if folder else None, k, task
+        )
         return Node(k, x, y, attack, net, label_memory, task)
 
     @app.query("join")
@@ -94,10 +105,18 @@ def client_app(
         # A node that does not know its id says -1, and the server looks it up in its own list.
         node = node_for(context, {"client": -1})
         # Said before the first round, so that the server need not ask in vain.
-        inputs_finite, is_attacker = bool(torch.isfinite(node.x).all()), node.attack is not None
+        inputs_finite, is_attacker = (
+            bool(torch.isfinite(node.x).all()),
+            node.attack is not None,
+        )
         sample_count = len(node.y)
         return reply(
-            message, task, client=node.k, size=sample_count, usable=inputs_finite, step=is_attacker
+            message,
+            task,
+            client=node.k,
+            size=sample_count,
+            usable=inputs_finite,
+            step=is_attacker,
         )
 
     @app.train()
@@ -105,7 +124,9 @@ def client_app(
         task = task_of(message, context)
         node = node_for(context, task)
         update, sample_count = node.update(), len(node.y)
-        return reply(message, task, update=update, t=task["t"], client=node.k, size=sample_count)
+        return reply(
+            message, task, update=update, t=task["t"], client=node.k, size=sample_count
+        )
 
     @app.query("answer")
     def answer(message: Message, context: Context) -> Message:
@@ -135,7 +156,9 @@ class PartOfShuffles(Shuffles):
         """As `Shuffles.shuffled`, of the client's samples only."""
         generator = stream(self.seed, purpose, *index)
         # [total], the order of all samples; less the offset, the client's own are 0 .. n - 1.
-        sample_order = torch.randperm(self.total, generator=generator).numpy() - self.offset
+        sample_order = (
+            torch.randperm(self.total, generator=generator).numpy() - self.offset
+        )
         # Of the federation's order the client's own part remains, in that order.
         return sample_order[(sample_order >= 0) & (sample_order < len(self.owner))]
 
@@ -160,7 +183,9 @@ class LabelMemory:
     They lie in ``folder``, which outlasts Flower's run, or in ``state``, Flower's memory of the run
     """
 
-    def __init__(self, state: RecordDict, folder: Path | None, k: int, task: dict[str, Any]):
+    def __init__(
+        self, state: RecordDict, folder: Path | None, k: int, task: dict[str, Any]
+    ):
         self.state, self.folder, self.k, self.task = state, folder, k, task
 
     def load(self) -> dict[int, Tensor]:
@@ -170,7 +195,8 @@ class LabelMemory:
             label_arrays = files.load(self._file(self.folder), training_mark) or {}
         elif (record_name := f"labels {training_mark}") in self.state:
             label_arrays = {
-                round_name: array.numpy() for round_name, array in self.state[record_name].items()
+                round_name: array.numpy()
+                for round_name, array in self.state[record_name].items()
             }
         labels_by_round = {
             int(round_name): torch.from_numpy(array.copy())
@@ -229,20 +255,27 @@ class Node:
         else:
             # Known to who has the data; a round that is asked for again finds it again.
             seed = int(files.fingerprint(self.x, self.y), 16)
-        one_sample = x[:1], labels[:1]  # a federation has samples of a server, unused here
+        # a federation has samples of a server, unused here
+        one_sample = x[:1], labels[:1]
         classes = self.net.outputs(x)
         fed = Federation.from_datasets(
             [(x, labels)], validation=one_sample, test=one_sample, classes=classes
         )
         local, zero_step = local_sgd(task), torch.zeros_like(theta)
         shuffles = (
-            PartOfShuffles(fed, local, task) if seed_is_shared else Shuffles(fed, local, seed)
+            PartOfShuffles(fed, local, task)
+            if seed_is_shared
+            else Shuffles(fed, local, seed)
         )
-        update = round_updates(fed, self.net, theta, torch.tensor([0]), shuffles, t, zero_step)
+        update = round_updates(
+            fed, self.net, theta, torch.tensor([0]), shuffles, t, zero_step
+        )
         if self.attack is not None:
             # Rows as in a round of many: this one has a single row, [1, P].
             last_step = task.get("previous", zero_step)[None]
-            update = self.attack(update, last_step, stream(seed, "attack", t, task["client"]))
+            update = self.attack(
+                update, last_step, stream(seed, "attack", t, task["client"])
+            )
         return update[0]
 
     def answer(self, message: Any) -> bool:
@@ -273,4 +306,6 @@ class Node:
             )
         # Samples that came since then stand at the end, with the labels they came with.
         heard, latest = label_history[heard_round], label_history[max(label_history)]
-        return torch.cat([heard, self.y[len(heard) :]]), torch.cat([latest, self.y[len(latest) :]])
+        return torch.cat([heard, self.y[len(heard) :]]), torch.cat(
+            [latest, self.y[len(latest) :]]
+        )

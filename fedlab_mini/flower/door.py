@@ -18,17 +18,36 @@ from cryptography.hazmat.primitives import serialization
 INNER = {"server": 9440, "client": 9441, "runtime": 9442}
 FLEET_CALLS = ("activate-node", "pull-messages", "push-messages", "get-fab")
 CLOSED = (  # what no stranger may reach, as (method, path)
-    *(("POST", f"/v1/control/{call}") for call in (
-        "start-run", "list-runs", "stop-run", "stream-logs", "list-nodes", "register-node",
-        "unregister-node", "pull-artifacts")),
-    *(("POST", f"/v1/runtime/{call}") for call in ("acquire-task", "push-messages", "get-nodes")),
-    *(("POST", f"/v1/fleet/{call}") for call in (*FLEET_CALLS, "register-node", "unregister-node")),
-    *(("GET", path) for path in ("/health", "/docs", "/openapi.json", "/v1/fleet/pull-messages")),
+    *(
+        ("POST", f"/v1/control/{call}")
+        for call in (
+            "start-run",
+            "list-runs",
+            "stop-run",
+            "stream-logs",
+            "list-nodes",
+            "register-node",
+            "unregister-node",
+            "pull-artifacts",
+        )
+    ),
+    *(
+        ("POST", f"/v1/runtime/{call}")
+        for call in ("acquire-task", "push-messages", "get-nodes")
+    ),
+    *(
+        ("POST", f"/v1/fleet/{call}")
+        for call in (*FLEET_CALLS, "register-node", "unregister-node")
+    ),
+    *(
+        ("GET", path)
+        for path in ("/health", "/docs", "/openapi.json", "/v1/fleet/pull-messages")
+    ),
     # Paths that nginx and what stands behind it may read in two ways: dots, and two slashes.
     ("POST", "/v1/fleet/../control/list-nodes"),
     ("POST", "/v1/fleet/%2e%2e/control/list-nodes"),
     ("POST", "//v1/control/list-nodes"),
-)  # fmt: skip
+)
 
 
 def map_line(about: Mapping[str, str]) -> str:
@@ -52,7 +71,8 @@ def check(address: str, ca: Path) -> bool:
     # An IPv6 address stands in brackets, which sockets do not take.
     host = host.strip("[]")
     tls_context = ssl.create_default_context(cafile=str(ca))
-    tls_context.check_hostname = False  # a machine may be called by another address than clients do
+    # a machine may be called by another address than clients do
+    tls_context.check_hostname = False
     open_targets, answer_count = [], 0
     for method, path in CLOSED:
         status, server = _asked(host, int(port_text), tls_context, method, path)
@@ -65,7 +85,10 @@ def check(address: str, ca: Path) -> bool:
         answer_count += status is not None
     # nginx is to be the only door: a connection to what stands behind it is too much already.
     for inner_port in INNER.values():
-        with contextlib.suppress(OSError), socket.create_connection((host, inner_port), timeout=3):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((host, inner_port), timeout=3),
+        ):
             print(f"OPEN  port  {inner_port}")
             open_targets.append(str(inner_port))
     # Silence alone proves nothing: with a wrong address everything would look shut.

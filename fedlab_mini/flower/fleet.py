@@ -42,10 +42,20 @@ QUIET = {  # nothing is sent, asked or installed, and answers have no colours
     "RAY_USAGE_STATS_ENABLED": "0",
     "OMP_NUM_THREADS": "1",
 }
-OWN = {"user", "memory", "programs"}  # what a machine may have of its own, beside what it needs
-PARTS = {"server": OWN | {"address", "port"}, "clients": OWN | {"login", "folder", "samples"}}
-REFUSED = (OSError, RuntimeError, TypeError, ValueError, subprocess.TimeoutExpired,
-           UnsupportedAlgorithm)  # fmt: skip
+# What a machine may have of its own, beside what it needs.
+OWN = {"user", "memory", "programs"}
+PARTS = {
+    "server": OWN | {"address", "port"},
+    "clients": OWN | {"login", "folder", "samples"},
+}
+REFUSED = (
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    subprocess.TimeoutExpired,
+    UnsupportedAlgorithm,
+)
 
 
 def plan(hosts: Path, folder: Path) -> str:
@@ -54,7 +64,9 @@ def plan(hosts: Path, folder: Path) -> str:
     raises  ValueError or TypeError naming the line of ``hosts`` that is missing or wrong
     """
     tables, folder = tomllib.loads(hosts.read_text(encoding="utf-8")), folder.resolve()
-    server = _table("server", _table(str(hosts), tables, PARTS).get("server", {}), PARTS["server"])
+    server = _table(
+        "server", _table(str(hosts), tables, PARTS).get("server", {}), PARTS["server"]
+    )
     clients = _table("clients", tables.get("clients", {}))
     if not clients:
         raise ValueError(f"{hosts}: expected a table [clients.NAME] for each client")
@@ -63,7 +75,9 @@ def plan(hosts: Path, folder: Path) -> str:
     for name, host in clients.items():
         # It becomes the name of a folder: no slash and no dots may lead out of `folder`.
         if name == "server" or not re.fullmatch(r"[\w-]+", name):
-            raise ValueError(f"clients: expected a name of letters and digits, got {name!r}")
+            raise ValueError(
+                f"clients: expected a name of letters and digits, got {name!r}"
+            )
         _table(f"clients.{name}", host, PARTS["clients"])
         for field in ("login", "folder"):
             text(f"clients.{name}.{field}", host.get(field))
@@ -72,7 +86,11 @@ def plan(hosts: Path, folder: Path) -> str:
     authority = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     # Who is called by IPv6 has it; elsewhere nginx might not start with such a line.
     listen = f"[::]:{port} ipv6only=off" if ":" in address else port
-    shared_values = {"authority": authority, "listen": listen, "runtime": INNER["runtime"]}
+    shared_values = {
+        "authority": authority,
+        "listen": listen,
+        "runtime": INNER["runtime"],
+    }
     with readable_by_owner():
         server_folder = folder / "server"
         certificates(server_folder / "tls", [address, "federation"])
@@ -83,11 +101,24 @@ def plan(hosts: Path, folder: Path) -> str:
             f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:'
             f'{INNER["server"]}"\nroot-certificates = "{server_folder / "back" / "ca.pem"}"\n'
         )
-        _write(server_folder, "server", server | {"folder": str(server_folder)}, shared_values)
+        _write(
+            server_folder,
+            "server",
+            server | {"folder": str(server_folder)},
+            shared_values,
+        )
         _publish(folder, _registered(folder))
         for name, host in clients.items():
-            shutil.copy(server_folder / "tls" / "ca.pem", _write(folder / name, "client", host,
-                        shared_values | {"client": client_ids[name]}) / "ca.pem")  # fmt: skip
+            shutil.copy(
+                server_folder / "tls" / "ca.pem",
+                _write(
+                    folder / name,
+                    "client",
+                    host,
+                    shared_values | {"client": client_ids[name]},
+                )
+                / "ca.pem",
+            )
             shutil.copy(task_public_key, folder / name / "tasks.pub")
             (folder / name / "client.json").write_text(
                 json.dumps({"client": client_ids[name], "samples": host["samples"]})
@@ -100,14 +131,18 @@ def plan(hosts: Path, folder: Path) -> str:
     }
     step_lines = {
         step_name: "\n".join(
-            template.format(folder=folder, name=name, login=host["login"], there=host["folder"])
+            template.format(
+                folder=folder, name=name, login=host["login"], there=host["folder"]
+            )
             for name, host in clients.items()
         )
         for step_name, template in step_templates.items()
     }
     steps_text = (MACHINES / "steps.txt").read_text(encoding="utf-8")
     client_count = 1 + max(client_ids.values())
-    return steps_text.format(folder=folder, authority=authority, count=client_count, **step_lines)
+    return steps_text.format(
+        folder=folder, authority=authority, count=client_count, **step_lines
+    )
 
 
 def _table(name: str, content: Any, parts: Iterable[str] = ()) -> dict[str, Any]:
@@ -115,34 +150,51 @@ def _table(name: str, content: Any, parts: Iterable[str] = ()) -> dict[str, Any]
     if not isinstance(content, dict):
         raise ValueError(f"{name}: expected a table [{name}], got {shown(content)}")
     if parts and (unknown_parts := content.keys() - parts):
-        raise ValueError(f"{name}: expected {', '.join(sorted(parts))}, got {min(unknown_parts)}")
+        raise ValueError(
+            f"{name}: expected {', '.join(sorted(parts))}, got {min(unknown_parts)}"
+        )
     return content
 
 
 def _ids(folder: Path, names: Iterable[str]) -> dict[str, int]:
     """Each name's client id: the one that it has had, or the next that nobody has had."""
-    client_ids = {name: registered["client"] for name, registered in _registered(folder).items()}
+    client_ids = {
+        name: registered["client"] for name, registered in _registered(folder).items()
+    }
     for name in names:
         # Who was planned and has not come yet keeps the id that its files hold.
         if planned_client := _read(folder / name / "client.json"):
             client_ids.setdefault(name, planned_client["client"])
-    used_ids = [entry["client"] for entry in _read(folder / "server" / "nodes.json").values()]
-    free_ids = (k for k in itertools.count() if k not in {*used_ids, *client_ids.values()})
+    used_ids = [
+        entry["client"] for entry in _read(folder / "server" / "nodes.json").values()
+    ]
+    free_ids = (
+        k for k in itertools.count() if k not in {*used_ids, *client_ids.values()}
+    )
     return client_ids | {name: next(free_ids) for name in names if name not in client_ids}
 
 
-def _write(folder: Path, role: str, host: Mapping[str, Any], shared: Mapping[str, Any]) -> Path:
+def _write(
+    folder: Path, role: str, host: Mapping[str, Any], shared: Mapping[str, Any]
+) -> Path:
     """A machine's files, filled in."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "temporary").mkdir(exist_ok=True)
-    substitutions = {"programs": PROGRAMS, "user": "fedlab", "memory": "4G", "name": folder.name}
+    substitutions = {
+        "programs": PROGRAMS,
+        "user": "fedlab",
+        "memory": "4G",
+        "name": folder.name,
+    }
     # The list of hosts comes last: what it says of a machine wins.
     substitutions |= {**shared, "inner": INNER[role], **host}
     target_names = {f"{role}.sh": "run.sh", f"{role}.conf": "nginx.conf"}
     target_names |= {name: name for name in ("quiet.sh", "fedlab.service", "compose.yml")}
     for template_name, file_name in target_names.items():
         template = Template((MACHINES / template_name).read_text(encoding="utf-8"))
-        (folder / file_name).write_text(template.substitute(substitutions), encoding="utf-8")
+        (folder / file_name).write_text(
+            template.substitute(substitutions), encoding="utf-8"
+        )
     return folder
 
 
@@ -167,13 +219,19 @@ def register(folder: Path) -> None:
         name = key_path.parent.name
         try:
             brought = _brought(key_path.parent)
-            for other, field in itertools.product(registered.keys() - {name}, ("key", "client")):
+            for other, field in itertools.product(
+                registered.keys() - {name}, ("key", "client")
+            ):
                 if registered[other][field] == brought[field]:
-                    raise ValueError(f"{field}: expected one of its own, got that of {other}")
+                    raise ValueError(
+                        f"{field}: expected one of its own, got that of {other}"
+                    )
             if name in registered and registered[name]["key"] != brought["key"]:
                 _shut_out(folder, registered, name)
             if name not in registered:
-                answer = flwr(folder / "server" / "home", "supernode", "register", str(key_path))
+                answer = flwr(
+                    folder / "server" / "home", "supernode", "register", str(key_path)
+                )
                 brought["node"] = str(answer["node-id"])
             # Whose key is the same keeps the node id that Flower gave it.
             registered[name] = registered.get(name, {}) | brought
@@ -199,7 +257,9 @@ def remove(folder: Path, name: str) -> None:
     """Shut a client out; others keep their ids, and it counts as missing."""
     registered = _registered(folder)
     if name not in registered:
-        raise ValueError(f"name: expected one of {', '.join(sorted(registered))}, got {name}")
+        raise ValueError(
+            f"name: expected one of {', '.join(sorted(registered))}, got {name}"
+        )
     # Else the next `register` would find the key and let the client in again.
     (folder / name / "node.pub").unlink(missing_ok=True)
     _shut_out(folder, registered, name)
@@ -228,7 +288,11 @@ def _publish(folder: Path, registered: Mapping[str, Any]) -> None:
     # The app needs those, too, that have been there and have gone: ids stay as they are.
     nodes = _read(server_folder / "nodes.json")
     for host in registered.values():
-        nodes = {node: entry for node, entry in nodes.items() if entry["client"] != host["client"]}
+        nodes = {
+            node: entry
+            for node, entry in nodes.items()
+            if entry["client"] != host["client"]
+        }
         nodes[host["node"]] = {field: host[field] for field in ("client", "samples")}
     # nginx wants one certificate at least; the authority's own opens nothing.
     authority = [(server_folder / "tls" / "ca.pem").read_text()]
@@ -236,11 +300,16 @@ def _publish(folder: Path, registered: Mapping[str, Any]) -> None:
         "registered.json": json.dumps(registered, indent=1),
         "nodes.json": json.dumps(nodes, indent=1),
         "registered.map": "".join(map(map_line, registered.values())),
-        "clients.pem": "".join(authority + [host["certificate"] for host in registered.values()]),
+        "clients.pem": "".join(
+            authority + [host["certificate"] for host in registered.values()]
+        ),
     }
-    with readable_by_owner(), contextlib.ExitStack() as open_files:  # all are written, or none
+    # All are written, or none.
+    with readable_by_owner(), contextlib.ExitStack() as open_files:
         for file_name, content in file_texts.items():
-            open_files.enter_context(whole_file(server_folder / file_name)).write_text(content)
+            open_files.enter_context(whole_file(server_folder / file_name)).write_text(
+                content
+            )
     _reload(server_folder)
 
 
@@ -252,8 +321,12 @@ def _reload(server: Path) -> None:
 
 def renew(server: Path) -> None:
     """Renew the door's certificate where it ends within 30 days."""
-    certificate = x509.load_pem_x509_certificate((server / "tls" / "server.pem").read_bytes())
-    host_names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    certificate = x509.load_pem_x509_certificate(
+        (server / "tls" / "server.pem").read_bytes()
+    )
+    host_names = certificate.extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    ).value
     if certificates(server / "tls", [str(host_name.value) for host_name in host_names]):
         _reload(server)
 
@@ -263,11 +336,15 @@ def flwr(home: Path, *command: str) -> dict[str, Any]:
     arguments = [str(PROGRAMS / "flwr"), *command, "--format", "json"]
     search_path = os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", "")])
     environment = os.environ | QUIET | {"FLWR_HOME": str(home), "PATH": search_path}
-    result = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=120)
+    result = subprocess.run(
+        arguments, env=environment, capture_output=True, text=True, timeout=120
+    )
     try:
         answer = json.loads(result.stdout[result.stdout.index("{") :])
     except ValueError:
-        raise RuntimeError(f"{' '.join(command)}: {result.stdout}{result.stderr}") from None
+        raise RuntimeError(
+            f"{' '.join(command)}: {result.stdout}{result.stderr}"
+        ) from None
     # A failure is JSON, too, where Flower itself has noticed it.
     if not answer.get("success", True):
         raise RuntimeError(f"{' '.join(command)}: {answer}")
@@ -276,25 +353,37 @@ def flwr(home: Path, *command: str) -> dict[str, Any]:
 
 def add_to(commands: Any) -> None:
     """The commands, to the parser of all; each sets ``run``, which returns the exit status."""
-    command = commands.add_parser("plan", help="files for each machine, and what to do where")
+    command = commands.add_parser(
+        "plan", help="files for each machine, and what to do where"
+    )
     command.add_argument("hosts", type=Path)
     command.add_argument("--folder", type=Path, default=Path("fleet"))
     command.set_defaults(run=lambda options: print(plan(options.hosts, options.folder)))
     command = commands.add_parser("key", help="on a client: its keys")
     command.add_argument("folder", type=Path)
-    command.add_argument("--new", action="store_true", help="in place of those that are there")
+    command.add_argument(
+        "--new", action="store_true", help="in place of those that are there"
+    )
     command.set_defaults(run=lambda options: keys(options.folder, options.new))
-    command = commands.add_parser("register", help="on the server: clients that brought their keys")
+    command = commands.add_parser(
+        "register", help="on the server: clients that brought their keys"
+    )
     command.add_argument("folder", type=Path)
     command.set_defaults(run=lambda options: register(options.folder))
     command = commands.add_parser("remove", help="on the server: shut a client out")
     command.add_argument("folder", type=Path)
     command.add_argument("name")
     command.set_defaults(run=lambda options: remove(options.folder, options.name))
-    command = commands.add_parser("renew", help="on the server: certificates that end soon")
+    command = commands.add_parser(
+        "renew", help="on the server: certificates that end soon"
+    )
     command.add_argument("folder", type=Path)
     command.set_defaults(run=lambda options: renew(options.folder))
     command = commands.add_parser("check", help="from outside: what a stranger can reach")
     command.add_argument("address", help="HOST:PORT")
-    command.add_argument("--ca", type=Path, required=True, help="ca.pem, as clients get it")
-    command.set_defaults(run=lambda options: 0 if check(options.address, options.ca) else 1)
+    command.add_argument(
+        "--ca", type=Path, required=True, help="ca.pem, as clients get it"
+    )
+    command.set_defaults(
+        run=lambda options: 0 if check(options.address, options.ca) else 1
+    )

@@ -14,7 +14,10 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
 
 Key = Any  # one of KEY_TYPES
 KEY_TYPES = (Ed25519PrivateKey, ec.EllipticCurvePrivateKey)
@@ -34,7 +37,9 @@ def load(path: Path, *, make: bool = False) -> Key:
     is_openssh = b"BEGIN OPENSSH" in file_bytes
     # TLS keys are PEM, the keys of Flower's nodes OpenSSH's: two formats, two parsers.
     parse_key = (
-        serialization.load_ssh_private_key if is_openssh else serialization.load_pem_private_key
+        serialization.load_ssh_private_key
+        if is_openssh
+        else serialization.load_pem_private_key
     )
     error_text = f"key: expected a private EC or Ed25519 key without a password in {path}"
     try:
@@ -47,7 +52,9 @@ def load(path: Path, *, make: bool = False) -> Key:
     return key
 
 
-def create(path: Path, make: Callable[[], Key], form: serialization.PrivateFormat = PKCS8) -> None:
+def create(
+    path: Path, make: Callable[[], Key], form: serialization.PrivateFormat = PKCS8
+) -> None:
     """A new key's file, 0600, whole or not at all; one that is there stays."""
     if path.exists():
         return

@@ -60,7 +60,11 @@ class Reader:
     """
 
     def __init__(
-        self, path: str | os.PathLike, *, key: str | None = None, anchor: str | None = None
+        self,
+        path: str | os.PathLike,
+        *,
+        key: str | None = None,
+        anchor: str | None = None,
     ):
         self.path, self.anchor = Path(path), _parsed_anchor(anchor)
         self.t, self.end, self.loose = 0, 0, False
@@ -68,7 +72,9 @@ class Reader:
             head_line = ledger_file.readline()
         head = self._parsed(head_line)
         methods: Any = head.get("methods")
-        all_texts = isinstance(methods, list) and all(isinstance(name, str) for name in methods)
+        all_texts = isinstance(methods, list) and all(
+            isinstance(name, str) for name in methods
+        )
         if head.get("ledger") != FORMAT or not all_texts:
             raise self._wrong(f"expected the head of a ledger ({FORMAT})")
         self.methods, self.key = tuple(methods), str(head.get("key"))
@@ -82,7 +88,9 @@ class Reader:
         with open(self.path, "rb") as ledger_file:
             # What was read is not read again: that it was cut shows by the length only.
             if os.fstat(ledger_file.fileno()).st_size < self.end:
-                raise ValueError(f"{self.path}: shorter than it was, at round {self.t}: cut")
+                raise ValueError(
+                    f"{self.path}: shorter than it was, at round {self.t}: cut"
+                )
             ledger_file.seek(self.end)
             for signed_line in ledger_file:
                 # A writer may be at the last line just now: it is read next time, from its start.
@@ -98,22 +106,32 @@ class Reader:
         """ValueError if the last line is not whole, or the ledger ends before its anchor."""
         if self.loose:
             self.t += 1
-            raise self._wrong("the line is not whole: the server was killed, or it was cut")
+            raise self._wrong(
+                "the line is not whole: the server was killed, or it was cut"
+            )
         if self.anchor and self.anchor[0] > self.t:
             anchored = self.anchor[0]
-            raise ValueError(f"{self.path}: ends with round {self.t}, not with {anchored}: cut")
+            raise ValueError(
+                f"{self.path}: ends with round {self.t}, not with {anchored}: cut"
+            )
 
     def _entry(self, signed_line: bytes) -> Entry:
         signed_part = _content(signed_line)
         # JSON lets the last of two equal keys win, so a forger would add one behind the signature.
         fields = self._parsed(signed_part + b"}")
         if fields.get("before") != self.last or fields.get("round") != self.t:
-            raise self._wrong("it does not follow the line before; one of the two was changed")
+            raise self._wrong(
+                "it does not follow the line before; one of the two was changed"
+            )
         signature = signed_line[len(signed_part) + len(SIGNATURE) + 1 : -len(LINE_END)]
         # The frame is written out again and compared: nothing can be added around a signature.
-        is_canonical = signed_line == signed_part + SIGNATURE + b'"' + signature + LINE_END
+        is_canonical = (
+            signed_line == signed_part + SIGNATURE + b'"' + signature + LINE_END
+        )
         content_hash = digest(signed_part).encode()
-        if not is_canonical or not keys.signed(self.key, signature.decode("latin-1"), content_hash):
+        if not is_canonical or not keys.signed(
+            self.key, signature.decode("latin-1"), content_hash
+        ):
             raise self._wrong("the signature does not fit: the line was changed")
         field_names = ("node", "size", "norm", "reply", "scores", "missing")
         field_values: list[Any] = [fields.get(field_name) for field_name in field_names]
@@ -124,14 +142,24 @@ class Reader:
         # Signed by a stranger's key, a field may be anything, such as a number without a length.
         except (AttributeError, TypeError):
             whole_columns = False
-        if not whole_columns or not isinstance(missing, dict) or len(scores) != len(self.methods):
-            raise self._wrong("expected a place per node in every column, and every score")
+        if (
+            not whole_columns
+            or not isinstance(missing, dict)
+            or len(scores) != len(self.methods)
+        ):
+            raise self._wrong(
+                "expected a place per node in every column, and every score"
+            )
         return Entry(self.t, nodes, sizes, norms, scores, replies, missing)
 
     def _passed(self, line: bytes) -> None:
         self.end += len(line)
         self.last = digest(_content(line))
-        if self.anchor and self.anchor[0] == self.t and not self.last.startswith(self.anchor[1]):
+        if (
+            self.anchor
+            and self.anchor[0] == self.t
+            and not self.last.startswith(self.anchor[1])
+        ):
             raise self._wrong("it is not the one of the anchor")
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
@@ -165,7 +193,9 @@ class Ledger:
         self.path, self.methods = Path(os.path.abspath(path)), tuple(methods)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         own_key_path = self.path.with_name(self.path.name + ".key")
-        self.key = keys.load(own_key_path, make=True) if key is None else keys.load(Path(key))
+        self.key = (
+            keys.load(own_key_path, make=True) if key is None else keys.load(Path(key))
+        )
         public_key = keys.public(self.key)
         self.end = 0
         if not self.path.exists() or not self.path.stat().st_size:
@@ -203,7 +233,9 @@ class Ledger:
         """
         whole("t", entry.t, self.past.t + 1, self.past.t + 1)
         total_size = sum(entry.sizes)
-        score_texts = {name: _numbers(name, column) for name, column in entry.scores.items()}
+        score_texts = {
+            name: _numbers(name, column) for name, column in entry.scores.items()
+        }
         fields = {
             "round": str(entry.t),
             "time": json.dumps(datetime.now(UTC).isoformat(timespec="seconds")),
@@ -229,7 +261,9 @@ class Ledger:
             with open(self.path, "ab", buffering=0, opener=opener) as ledger_file:
                 # Another process has written: this line would hold a hash that is not the last.
                 if (file_size := os.fstat(ledger_file.fileno()).st_size) != self.end:
-                    raise ValueError(f"ledger: {self.path} has {file_size} bytes, not {self.end}")
+                    raise ValueError(
+                        f"ledger: {self.path} has {file_size} bytes, not {self.end}"
+                    )
                 try:
                     unwritten = memoryview(line)
                     while unwritten:
@@ -257,14 +291,22 @@ def table(
     reader, round_tables = Reader(path, key=key, anchor=anchor), []
     for entry in reader.entries():
         columns = {"node": entry.nodes, "size": entry.sizes, "norm": entry.norms}
-        reply_rows = pandas.DataFrame(columns | dict(entry.scores) | {"reply": entry.replies})
+        reply_rows = pandas.DataFrame(
+            columns | dict(entry.scores) | {"reply": entry.replies}
+        )
         reply_rows.insert(2, "weight", reply_rows["size"] / reply_rows["size"].sum())
-        missing_rows = pandas.DataFrame(list(entry.missing.items()), columns=["node", "missing"])
+        missing_rows = pandas.DataFrame(
+            list(entry.missing.items()), columns=["node", "missing"]
+        )
         round_table = pandas.concat([reply_rows, missing_rows])
         round_table.insert(0, "round", entry.t)
         round_tables.append(round_table)
     reader.finish()
-    return pandas.concat(round_tables, ignore_index=True) if round_tables else pandas.DataFrame()
+    return (
+        pandas.concat(round_tables, ignore_index=True)
+        if round_tables
+        else pandas.DataFrame()
+    )
 
 
 def digest(content: bytes) -> str:
@@ -280,7 +322,11 @@ def _content(line: bytes) -> bytes:
 
 def _object(fields: Mapping[str, str]) -> str:
     """A JSON object from texts that are JSON."""
-    return "{" + ",".join(f"{json.dumps(name)}:{value}" for name, value in fields.items()) + "}"
+    return (
+        "{"
+        + ",".join(f"{json.dumps(name)}:{value}" for name, value in fields.items())
+        + "}"
+    )
 
 
 def _numbers(name: str, values: Sequence[float]) -> str:

@@ -63,13 +63,17 @@ class Nodes:
     labels = torch.empty(0, dtype=torch.long)
 
     def __post_init__(self) -> None:
-        server, training_parts = self.server, (self.server.net, self.server.validation, self.test)
+        server, training_parts = (
+            self.server,
+            (self.server.net, self.server.validation, self.test),
+        )
         self.work = fingerprint(*training_parts, server.clients, self.local, server.seed)
         self.client_of: dict[int, int] = {}
         self.introductions: dict[int, Introduction] = {}
         self.table = torch.zeros(5, server.clients, dtype=torch.long)
         self.training_began = False
-        self.next_try: dict[int, tuple[float, float]] = {}  # {node id: (when, pause after it)}
+        # {node id: (when, pause after it)}
+        self.next_try: dict[int, tuple[float, float]] = {}
 
     @property
     def node_of(self) -> dict[int, int]:
@@ -92,7 +96,9 @@ class Nodes:
         # A limit that was lowered since holds for what was claimed before.
         if not self.alike:
             claimed_sizes = enumerate(self.sizes.tolist())
-            self.table[SIZE] = torch.tensor([min(size, self._most(k)) for k, size in claimed_sizes])
+            self.table[SIZE] = torch.tensor(
+                [min(size, self._most(k)) for k, size in claimed_sizes]
+            )
         for client in sorted(self.introductions):
             self._assign_place(client)
 
@@ -106,7 +112,8 @@ class Nodes:
         self._welcome(min(patience, JOIN_WAIT))
         look_count = 0
         while (
-            len(self.introductions) < expected and (seconds_left := deadline - time.monotonic()) > 0
+            len(self.introductions) < expected
+            and (seconds_left := deadline - time.monotonic()) > 0
         ):
             # Flower tells nobody when a node appears; one has to look.
             time.sleep(0.2)
@@ -115,7 +122,9 @@ class Nodes:
             self._welcome(min(seconds_left, JOIN_WAIT * look_count))
         absent = set(range(expected)) - set(self.introductions)
         if absent:
-            LOGGER.warning("client %s has not joined; the training begins without", names(absent))
+            LOGGER.warning(
+                "client %s has not joined; the training begins without", names(absent)
+            )
         for client, introduction in sorted(self.introductions.items()):
             self.table[SIZE, client] = introduction.size
         # As in a federation of one process: client after client, by id.
@@ -163,7 +172,9 @@ class Nodes:
             previous = last_step if self.introductions[client].wants_last_step else None
             seed = self.server.seed if self.alike else None
             place = self._place(client, t)
-            task = pack(theta=theta, seed=seed, previous=previous, **settings(self.local), **place)
+            task = pack(
+                theta=theta, seed=seed, previous=previous, **settings(self.local), **place
+            )
             tasks[client] = task
         update_of = {}
         for client, reply in self._ask("train", tasks, t):
@@ -173,22 +184,32 @@ class Nodes:
                 self.table[SIZE, client] = self._counted(client, reply["size"])
         return update_of
 
-    def answers(self, message: fl.Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
+    def answers(
+        self, message: fl.Message, clients: Tensor, theta: Tensor, t: int
+    ) -> Tensor:
         """Ids of those that say they changed labels; which, and how, stays with them."""
         able_clients = self._able(clients)
         questions = {
-            client: pack(theta=theta, **self._place(client, t), **message_parts(message, client))
+            client: pack(
+                theta=theta, **self._place(client, t), **message_parts(message, client)
+            )
             for client in able_clients
         }
         answer_of = dict(self._ask("query.answer", questions, t))
-        changed = [client for client in able_clients if answer_of.get(client, {}).get("changed")]
+        changed = [
+            client for client in able_clients if answer_of.get(client, {}).get("changed")
+        ]
         self.table[HEARD, changed] = t
         return torch.tensor(changed, dtype=torch.long)
 
     def _able(self, clients: Tensor) -> list[int]:
         """Those of the clients that have joined and whose data are finite."""
         known = self.introductions
-        return [client for client in clients.tolist() if client in known and known[client].usable]
+        return [
+            client
+            for client in clients.tolist()
+            if client in known and known[client].usable
+        ]
 
     def _wait_for(self, chosen: Tensor) -> None:
         """Wait until one of the clients is there: a server that is cut off spends no rounds."""
@@ -202,7 +223,9 @@ class Nodes:
     def _online(self) -> set[int]:
         """Clients whose nodes are there and whose data can be used."""
         online_clients = [
-            self.client_of[node] for node in self.grid.get_node_ids() if node in self.client_of
+            self.client_of[node]
+            for node in self.grid.get_node_ids()
+            if node in self.client_of
         ]
         return set(self._able(torch.tensor(online_clients, dtype=torch.long)))
 
@@ -234,7 +257,9 @@ class Nodes:
         if not self.table[SIZE, client]:
             first_free = int((self.table[OFFSET] + self.sizes).max())
             size = self.introductions[client].size
-            self.table[: TOTAL + 1, client] = torch.tensor([size, first_free, first_free + size])
+            self.table[: TOTAL + 1, client] = torch.tensor(
+                [size, first_free, first_free + size]
+            )
 
     def _welcome(self, seconds: float) -> None:
         """Ask nodes that are new who they are and how many samples they hold."""
@@ -245,17 +270,25 @@ class Nodes:
         if self.registered is not None:
             # Who is not registered is not even asked; whatever it said would count for nobody.
             newcomers = [node_id for node_id in newcomers if node_id in self.registered]
-        next_tries = {node_id: self.next_try.get(node_id, (now, 1.0)) for node_id in newcomers}
-        asked_nodes = [node_id for node_id, (due_time, _) in next_tries.items() if due_time <= now]
+        next_tries = {
+            node_id: self.next_try.get(node_id, (now, 1.0)) for node_id in newcomers
+        }
+        asked_nodes = [
+            node_id for node_id, (due_time, _) in next_tries.items() if due_time <= now
+        ]
         contents = {node_id: pack() for node_id in asked_nodes}
         for node_id, reply in self._replies("query.join", contents, 0, seconds):
             try:
                 self._admit(node_id, reply)
             except ValueError as error:
                 LOGGER.warning("node %d does not join: %s", node_id, error)
-        for node_id in asked_nodes:  # who was not taken in is asked again, ever more seldom
+        # Who was not taken in is asked again, ever more seldom.
+        for node_id in asked_nodes:
             pause = next_tries[node_id][1]
-            self.next_try[node_id] = time.monotonic() + pause, min(2 * pause, LONGEST_PAUSE)
+            self.next_try[node_id] = (
+                time.monotonic() + pause,
+                min(2 * pause, LONGEST_PAUSE),
+            )
 
     def _admit(self, node_id: int, reply: Mapping[str, Any]) -> None:
         """Take a node in as the client it is registered as, or says it is; errors if it cannot."""
@@ -270,9 +303,13 @@ class Nodes:
         )
         # -1 is no claim: such a node leaves it to the server who it is.
         if claimed not in (-1, client):
-            LOGGER.warning("node %d is client %d and says it is %d", node_id, client, claimed)
+            LOGGER.warning(
+                "node %d is client %d and says it is %d", node_id, client, claimed
+            )
         if not introduction.usable:
-            LOGGER.warning("client %d holds inputs that are not finite and takes no part", client)
+            LOGGER.warning(
+                "client %d holds inputs that are not finite and takes no part", client
+            )
         self.client_of[node_id], self.introductions[client] = client, introduction
         if self.training_began:
             self._assign_place(client)
@@ -283,12 +320,22 @@ class Nodes:
         """Replies by client id, whatever a reply says of itself: nodes are known, names are not."""
         # Flower would wait the whole time for a node that is gone.
         online = set(self.grid.get_node_ids())
-        node_of = {client: node_id for client, node_id in self.node_of.items() if node_id in online}
-        by_node = {node_of[client]: task for client, task in contents.items() if client in node_of}
+        node_of = {
+            client: node_id
+            for client, node_id in self.node_of.items()
+            if node_id in online
+        }
+        by_node = {
+            node_of[client]: task
+            for client, task in contents.items()
+            if client in node_of
+        }
         for sender, reply in self._replies(kind, by_node, t, self.timeout):
             client = self.client_of[sender]
             if reply["client"] != client:
-                LOGGER.warning("round %d: client %d says it is %s", t, client, reply["client"])
+                LOGGER.warning(
+                    "round %d: client %d says it is %s", t, client, reply["client"]
+                )
             # A late reply to an earlier round is no answer to this one.
             if reply["t"] == t:
                 yield client, reply

@@ -47,7 +47,10 @@ class Page:
             self.rounds.append(entry.t)
             # 32 bits are enough to draw, and a ledger may have many nodes.
             self.history.append(
-                {score: column.float() for score, column in self.standing.values().items()}
+                {
+                    score: column.float()
+                    for score, column in self.standing.values().items()
+                }
             )
             if len(self.history) > POINTS:
                 # An odd number of them, so that the first and the newest stay.
@@ -60,9 +63,13 @@ class Page:
 
     def _html(self) -> str:
         reader, node_ids = self.reader, list(self.standing.place)
-        refresh = f'<meta http-equiv="refresh" content="{self.every}">' if self.every else ""
+        refresh = (
+            f'<meta http-equiv="refresh" content="{self.every}">' if self.every else ""
+        )
         title = f"{html.escape(reader.path.name)}: {len(node_ids)} nodes after round {reader.t}"
-        figures = "".join(self._figure(score) for score in reader.methods) if node_ids else ""
+        figures = (
+            "".join(self._figure(score) for score in reader.methods) if node_ids else ""
+        )
         anchor = f"Anchor {reader.t}:{reader.last}, key {reader.fingerprint}"
         return (
             f'<!doctype html><html lang="en"><meta charset="utf-8">{refresh}<title>{title}</title>'
@@ -72,13 +79,18 @@ class Page:
     def _ends(self, name: str) -> list[int]:
         """Places of the nodes that are drawn: those with the highest and the lowest score."""
         # [K], the highest score first; equal ones stay in the order in which they joined.
-        places = self.standing.values()[name].argsort(descending=True, stable=True).tolist()
+        places = (
+            self.standing.values()[name].argsort(descending=True, stable=True).tolist()
+        )
         return places if len(places) <= 2 * DRAWN else places[:DRAWN] + places[-DRAWN:]
 
     def _figure(self, name: str) -> str:
         """Lines of a score against the round, with the ends of both axes."""
         node_ids, drawn_places = list(self.standing.place), self._ends(name)
-        rounds, history = self.rounds, [columns[name].tolist() for columns in self.history]
+        rounds, history = (
+            self.rounds,
+            [columns[name].tolist() for columns in self.history],
+        )
         # Who joined later has no place yet in the columns of earlier rounds: 0 until then.
         score_lines = {
             place: [scores[place] if place < len(scores) else 0.0 for scores in history]
@@ -101,7 +113,9 @@ class Page:
                 for t, score in zip(rounds, score_line, strict=True)
             )
             # A node's name is a stranger's text: as markup it could run in the reader's browser.
-            tooltip = f"<title>{html.escape(node_ids[place])}: {score_line[-1]:.4g}</title>"
+            tooltip = (
+                f"<title>{html.escape(node_ids[place])}: {score_line[-1]:.4g}</title>"
+            )
             polylines.append(
                 f'<polyline points="{points}" stroke="{client_colour(place)}">{tooltip}</polyline>'
             )
@@ -124,12 +138,15 @@ class Page:
     def _table(self) -> str:
         """Where the nodes stand, the lowest by the first score on top."""
         current_scores = self.standing.values()
-        score_columns = [current_scores[score_name].tolist() for score_name in self.reader.methods]
+        score_columns = [
+            current_scores[score_name].tolist() for score_name in self.reader.methods
+        ]
         table_rows = sorted(
             zip(self.standing.place, *score_columns, strict=True), key=lambda row: row[1]
         )
         head_cells = "".join(
-            f"<th>{html.escape(heading)}</th>" for heading in ("node", *self.reader.methods)
+            f"<th>{html.escape(heading)}</th>"
+            for heading in ("node", *self.reader.methods)
         )
         table_body = "".join(
             f'<tr><td><b style="color:{client_colour(self.standing.place[node])}">&#9632;</b> '

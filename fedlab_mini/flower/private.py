@@ -15,8 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from cryptography.hazmat.primitives.serialization import (
+    load_pem_private_key,
+    load_pem_public_key,
+)
 from flwr.app import Array, RecordDict
 
 try:
@@ -96,7 +102,9 @@ def verify(task: RecordDict, node: int, kind: str, key: Ed25519PublicKey) -> Non
         key.verify(signature, _summary(task, node, kind))
     # Unsigned, not bytes, or of another key: the sender learns nothing of the difference.
     except (InvalidSignature, KeyError, TypeError, ValueError):
-        raise ValueError("task: expected one that this client's server has signed") from None
+        raise ValueError(
+            "task: expected one that this client's server has signed"
+        ) from None
 
 
 def _summary(task: RecordDict, node_id: int, message_type: str) -> bytes:
@@ -108,7 +116,9 @@ def _summary(task: RecordDict, node_id: int, message_type: str) -> bytes:
         for item_name, item in sorted(record_items.items()):
             if item_name == "signature":
                 continue
-            item_bytes = item.data if isinstance(item, Array) else json.dumps(item).encode()
+            item_bytes = (
+                item.data if isinstance(item, Array) else json.dumps(item).encode()
+            )
             # Lengths between the parts: no two tasks have the same row of bytes.
             item_label = [record_name, item_name, type(item).__name__, len(item_bytes)]
             task_hash.update(json.dumps(item_label).encode() + item_bytes)

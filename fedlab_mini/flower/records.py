@@ -29,7 +29,8 @@ from .private import sign
 LOGGER = logging.getLogger("flwr.fedlab_mini")  # where Flower's own lines go
 REASON = 500  # characters of a failing node's words that are logged
 MOST_SAMPLES = 10_000_000  # that a client may claim where nothing is registered
-REPLY_FIELDS = {  # what a reply says beside its task's secret number, by the kind of message
+# What a reply says beside its task's secret number, by the kind of message.
+REPLY_FIELDS = {
     "query.join": ("client", "size", "usable", "step"),
     "train": ("t", "client", "size"),
     "query.answer": ("t", "client", "changed"),
@@ -52,14 +53,17 @@ def pack(**parts: object) -> RecordDict:
             arrays[part_name] = Array(part.detach().cpu().numpy())
         elif part is not None:
             plain_values[part_name] = part
-    return RecordDict({"arrays": ArrayRecord(arrays), "settings": ConfigRecord(plain_values)})
+    return RecordDict(
+        {"arrays": ArrayRecord(arrays), "settings": ConfigRecord(plain_values)}
+    )
 
 
 def unpack(content: RecordDict) -> dict[str, Any]:
     """What ``pack`` was given: tensors, numbers and texts by name."""
     arrays, plain_values = content["arrays"], content["settings"]
     tensors = {
-        array_name: torch.from_numpy(array.numpy().copy()) for array_name, array in arrays.items()
+        array_name: torch.from_numpy(array.numpy().copy())
+        for array_name, array in arrays.items()
     }
     return tensors | dict(plain_values)
 
@@ -81,7 +85,9 @@ def replies(
     """
     awaited_secrets, messages = {}, []
     for node_id, task in tasks.items():
-        awaited_secrets[node_id] = task.config_records["settings"]["secret"] = secrets.token_hex(16)
+        awaited_secrets[node_id] = task.config_records["settings"]["secret"] = (
+            secrets.token_hex(16)
+        )
         if key is not None:
             # After the secret, which the signature covers, too.
             sign(task, node_id, kind, key)
@@ -98,7 +104,9 @@ def replies(
         except Exception as error:  # whatever a node sends; an error reply has no content
             # One line of the log, whatever a client writes.
             reason = str(reply.error.reason if reply.has_error() else error)[:REASON]
-            LOGGER.warning("round %d: node %d fails: %s", t, node_id, " ".join(reason.split()))
+            LOGGER.warning(
+                "round %d: node %d fails: %s", t, node_id, " ".join(reason.split())
+            )
             continue
         del awaited_secrets[node_id]
         yield node_id, usable_parts
@@ -115,7 +123,9 @@ def reply_parts(content: RecordDict, kind: str, secret: str, P: int) -> dict[str
     reply_settings = content["settings"]
     # Compared below in constant time: how long it takes tells nothing of the digits.
     returned = reply_settings.get("secret")
-    if not isinstance(returned, str) or not hmac.compare_digest(returned.encode(), secret.encode()):
+    if not isinstance(returned, str) or not hmac.compare_digest(
+        returned.encode(), secret.encode()
+    ):
         raise ValueError("secret: expected the number that came with the task")
     parts = {
         field_name: REPLY_CHECKS[field_name](field_name, reply_settings.get(field_name))
@@ -135,18 +145,25 @@ def _update(array: Any, P: int) -> Tensor:
         raise ValueError(f"update: expected {P} numbers, got {len(array.data)} bytes")
     # The header alone is read, as a literal: it may claim a terabyte, or hold a program.
     array_file = io.BytesIO(array.data)
-    header_readers = {(1, 0): np.lib.format.read_array_header_1_0,
-                      (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
+    header_readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
     shape, _, dtype = header_readers[np.lib.format.read_magic(array_file)](array_file)
     if shape != (P,) or dtype not in (np.float32, np.float64):
-        raise ValueError(f"update: expected an array {dims([P])}, got {list(shape)} of {dtype}")
+        raise ValueError(
+            f"update: expected an array {dims([P])}, got {list(shape)} of {dtype}"
+        )
     # A copy, since the bytes of a message cannot be written to.
     return torch.from_numpy(np.frombuffer(array.data, dtype, P, array_file.tell()).copy())
 
 
 def settings(local: LocalSGD) -> dict[str, Any]:
     """How clients train, as numbers to send."""
-    return {f"local.{field_name}": field_value for field_name, field_value in vars(local).items()}
+    return {
+        f"local.{field_name}": field_value
+        for field_name, field_value in vars(local).items()
+    }
 
 
 def local_sgd(task: Mapping[str, Any]) -> LocalSGD:
@@ -160,17 +177,24 @@ def message_parts(message: fl.Message, k: int) -> dict[str, Any]:
     TypeError unless it is a dataclass with tensors, numbers, texts or None in its fields
     """
     if not dataclasses.is_dataclass(message) or isinstance(message, type):
-        raise TypeError(f"message: expected a dataclass that can be sent, got {message!r}")
+        raise TypeError(
+            f"message: expected a dataclass that can be sent, got {message!r}"
+        )
     field_values = {
         field.name: getattr(message, field.name) for field in dataclasses.fields(message)
     }
     # Who else is asked is no client's business.
     field_values["clients"] = torch.tensor([k])
     for field_name, field_value in field_values.items():
-        if not isinstance(field_value, Tensor | bool | int | float | str | np.generic | None):
-            raise TypeError(f"message: field {field_name} is {field_value!r}, which cannot be sent")
+        if not isinstance(
+            field_value, Tensor | bool | int | float | str | np.generic | None
+        ):
+            raise TypeError(
+                f"message: field {field_name} is {field_value!r}, which cannot be sent"
+            )
     named_parts = {
-        f"message.{field_name}": field_value for field_name, field_value in field_values.items()
+        f"message.{field_name}": field_value
+        for field_name, field_value in field_values.items()
     }
     return {"kind": type(message).__name__} | named_parts
 
@@ -182,7 +206,9 @@ def received_message(task: Mapping[str, Any], kinds: Iterable[type]) -> fl.Messa
         if message_class.__name__ == task["kind"]:
             sent_fields = _below("message.", task)  # what was None was not sent
             # Settings cannot hold None: what is absent was None.
-            absent_fields = {field.name: None for field in dataclasses.fields(message_class)}
+            absent_fields = {
+                field.name: None for field in dataclasses.fields(message_class)
+            }
             return message_class(**(absent_fields | sent_fields))
     raise ValueError(f"messages: expected to be asked of {task['kind']} as well")
 
@@ -190,4 +216,6 @@ def received_message(task: Mapping[str, Any], kinds: Iterable[type]) -> fl.Messa
 def _below(prefix: str, task: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a task whose names begin with a prefix, without it."""
     prefixed_names = [part_name for part_name in task if part_name.startswith(prefix)]
-    return {part_name.removeprefix(prefix): task[part_name] for part_name in prefixed_names}
+    return {
+        part_name.removeprefix(prefix): task[part_name] for part_name in prefixed_names
+    }

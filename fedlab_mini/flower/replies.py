@@ -18,9 +18,12 @@ from ..checks import shown
 from ..judge.records import HEADERS, MOST_SAMPLES
 
 Numbers = Mapping[str, np.ndarray]
-STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # of batch normalisation
+# Of batch normalisation.
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 REASON = 200  # characters of a node's own words that are kept
-MASKED = "no floating numbers under the names that were sent; masked replies cannot be scored"
+MASKED = (
+    "no floating numbers under the names that were sent; masked replies cannot be scored"
+)
 
 
 @dataclass(frozen=True)
@@ -117,12 +120,15 @@ class Replies:
             except ValueError as error:
                 missing[str(node_id)] = " ".join(str(error).split())[:REASON]
         floating_names = {
-            node_id: _floating(reply.arrays, counted) for node_id, reply in arrived.items()
+            node_id: _floating(reply.arrays, counted)
+            for node_id, reply in arrived.items()
         }
         # What the most have; one node alone cannot decide what counts. Sorted, so that a tie does
         # not hang on who was first.
         counted_names = (
-            Counter(sorted(floating_names.values())).most_common(1)[0][0] if floating_names else ()
+            Counter(sorted(floating_names.values())).most_common(1)[0][0]
+            if floating_names
+            else ()
         )
         norms = {}
         for node_id, reply in list(arrived.items()):
@@ -141,7 +147,9 @@ class Replies:
         # All have failed: a bad round. All have sent what cannot be read: a wrong setting.
         if not arrived and any(message.has_content() for message in messages):
             reason = next(iter(missing.values()))
-            raise ValueError(f"replies: none of {len(messages)} can be scored, as {reason}")
+            raise ValueError(
+                f"replies: none of {len(messages)} can be scored, as {reason}"
+            )
         for node_id in arrived:
             # All began as missing, and a broken reply beside the usable one may have left why.
             missing.pop(str(node_id), None)
@@ -156,7 +164,9 @@ def views(record: ArrayRecord) -> dict[str, np.ndarray]:
 def _view(name: str, array: Array) -> np.ndarray:
     try:
         byte_stream = io.BytesIO(array.data)  # shares the bytes
-        shape, column_order, dtype = HEADERS[np.lib.format.read_magic(byte_stream)](byte_stream)
+        shape, column_order, dtype = HEADERS[np.lib.format.read_magic(byte_stream)](
+            byte_stream
+        )
         if dtype.hasobject:
             raise ValueError("objects")
         numbers = np.frombuffer(array.data, dtype, math.prod(shape), byte_stream.tell())
@@ -180,7 +190,9 @@ def _reply(message: Message, theta: Numbers, size_name: str) -> Reply:
                 raise ValueError(
                     f"{array_name}: {array.shape} where {theta[array_name].shape} was sent"
                 )
-        return Reply(_copy(message), record_name, arrays, theta, _size(message, size_name))
+        return Reply(
+            _copy(message), record_name, arrays, theta, _size(message, size_name)
+        )
     raise ValueError(MASKED)
 
 
@@ -200,7 +212,9 @@ def _size(message: Message, name: str) -> int:
     for metric_record in message.content.metric_records.values():
         sample_count = metric_record.get(name, sample_count)
     if not isinstance(sample_count, int | float) or not 0 < sample_count <= MOST_SAMPLES:
-        raise ValueError(f"{name}: expected a number of samples, got {shown(sample_count)}")
+        raise ValueError(
+            f"{name}: expected a number of samples, got {shown(sample_count)}"
+        )
     # Less than half a sample would count for nothing, and weights could sum to 0.
     return max(1, round(sample_count))
 
@@ -211,7 +225,11 @@ def _floating(arrays: Numbers, counted: Sequence[str] | None) -> tuple[str, ...]
         array_name
         for array_name, array in arrays.items()
         if array.dtype.kind == "f"
-        and (array_name in counted if counted is not None else not array_name.endswith(STATISTICS))
+        and (
+            array_name in counted
+            if counted is not None
+            else not array_name.endswith(STATISTICS)
+        )
     )
 
 

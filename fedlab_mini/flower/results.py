@@ -19,14 +19,27 @@ from .records import LOGGER
 class Report:
     """What the server logs of every round, and the tables it writes to a folder, if any."""
 
-    def __init__(self, nodes: Nodes, strategy: Strategy, rounds: int, folder: Path | None):
-        self.nodes, self.strategy, self.rounds, self.folder = nodes, strategy, rounds, folder
+    def __init__(
+        self, nodes: Nodes, strategy: Strategy, rounds: int, folder: Path | None
+    ):
+        self.nodes, self.strategy, self.rounds, self.folder = (
+            nodes,
+            strategy,
+            rounds,
+            folder,
+        )
         self.written = 0  # rounds that this process knows to be in ``scores.csv``
 
     def after_round(self, t: int, log: Log, missing: Tensor) -> None:
         """Say how round ``t`` went, and write the tables anew."""
-        accuracy, loss, missing_clients = log.accuracy[-1], log.loss[-1], set(missing.tolist())
-        LOGGER.info("round %d of %d: accuracy %.3f, loss %.3f", t, self.rounds, accuracy, loss)
+        accuracy, loss, missing_clients = (
+            log.accuracy[-1],
+            log.loss[-1],
+            set(missing.tolist()),
+        )
+        LOGGER.info(
+            "round %d of %d: accuracy %.3f, loss %.3f", t, self.rounds, accuracy, loss
+        )
         scores, weights = log.scores[-1], log.weights[-1]
         for client in log.selected[-1].nonzero().flatten().tolist():
             missing_note = "  missing" if client in missing_clients else ""
@@ -48,7 +61,9 @@ class Report:
         client_table = pandas.DataFrame(
             {
                 "client": range(client_count),
-                "node": [str(nodes.node_of.get(client, "")) for client in range(client_count)],
+                "node": [
+                    str(nodes.node_of.get(client, "")) for client in range(client_count)
+                ],
                 "samples": nodes.sizes.tolist(),
                 "missing": nodes.table[MISSED].tolist(),
             }
@@ -94,7 +109,10 @@ def add_rows(path: Path, rows: bytes) -> None:
     try:
         # Unbuffered: a full disk fails the write itself, not the closing of the file.
         with open(path, "ab", buffering=0) as table_file:
-            previous_end, unwritten = os.fstat(table_file.fileno()).st_size, memoryview(rows)
+            previous_end, unwritten = (
+                os.fstat(table_file.fileno()).st_size,
+                memoryview(rows),
+            )
             try:
                 while unwritten:
                     unwritten = unwritten[table_file.write(unwritten) :]

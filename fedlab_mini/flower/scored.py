@@ -37,7 +37,8 @@ NEEDS: dict[str, Any] = {  # score: the argument that it needs, beside the updat
 }
 STEP_SCORES = ("class cosine", "step cosine")  # compared with the step that was taken
 PATCHED_METHODS = ("configure_train", "aggregate_train")
-COSTLY_SCORE = "Shapley, silent"  # up to 4,096 validations per round: only where it is asked for
+# Up to 4,096 validations per round: only where it is asked for.
+COSTLY_SCORE = "Shapley, silent"
 Strategy = TypeVar("Strategy")
 
 
@@ -74,7 +75,9 @@ def Scored(
     raises    TypeError or ValueError naming the argument; ValueError if all replies of the first
               round are masked, as by secure aggregation
     """
-    if not all(callable(getattr(strategy, method_name, None)) for method_name in PATCHED_METHODS):
+    if not all(
+        callable(getattr(strategy, method_name, None)) for method_name in PATCHED_METHODS
+    ):
         given_text = f"{shown(strategy)}, without {' or '.join(PATCHED_METHODS)}"
         raise TypeError(f"strategy: expected one of Flower's, or alike, got {given_text}")
     if hasattr(strategy, "scored"):
@@ -82,7 +85,9 @@ def Scored(
     functions = {"validate": validate, "trusted": trusted}
     for argument, function in functions.items():
         if function is not None and not callable(function):
-            raise TypeError(f"{argument}: expected a function of a model, got {shown(function)}")
+            raise TypeError(
+                f"{argument}: expected a function of a model, got {shown(function)}"
+            )
     # None is among them: scores that need no function can always be computed.
     given_functions = {
         None,
@@ -95,14 +100,18 @@ def Scored(
             if needed_function in given_functions and score_name != COSTLY_SCORE
         ]
     else:
-        chosen_scores = list(looked_up("methods", texts("methods", methods), NEEDS).values())
+        chosen_scores = list(
+            looked_up("methods", texts("methods", methods), NEEDS).values()
+        )
     if not chosen_scores:
         raise ValueError(f"methods: expected at least one of {', '.join(NEEDS)}")
     for score_name in chosen_scores:
         if NEEDS[score_name] not in given_functions:
             raise ValueError(f"methods: {score_name} needs {NEEDS[score_name]}=")
     counted_arrays = None if arrays is None else texts("arrays", arrays)
-    scorer = Scorer(strategy, Ledger(ledger, chosen_scores, key), validate, trusted, counted_arrays)
+    scorer = Scorer(
+        strategy, Ledger(ledger, chosen_scores, key), validate, trusted, counted_arrays
+    )
     for method_name in PATCHED_METHODS:
         # On this object, not on its class: other strategies of the class stay as they are.
         setattr(strategy, method_name, getattr(scorer, method_name))
@@ -121,7 +130,10 @@ class Scorer:
         trusted: Callable[[ArrayRecord], ArrayRecord] | None,
         counted: Sequence[str] | None,
     ):
-        self.configure, self.aggregate = strategy.configure_train, strategy.aggregate_train
+        self.configure, self.aggregate = (
+            strategy.configure_train,
+            strategy.aggregate_train,
+        )
         self.ledger, self.validate, self.trusted = ledger, validate, trusted
         self.counted, self.size_name = counted, _size_name(strategy)
         self.standing = Standing(ledger.methods)
@@ -153,7 +165,11 @@ class Scorer:
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
         """The strategy's own; then scores, after which random states are as it left them."""
         replies = replies if isinstance(replies, list) else list(replies)
-        states_before, round_replies, aggregate_twin = _random_states(), None, self.aggregate
+        states_before, round_replies, aggregate_twin = (
+            _random_states(),
+            None,
+            self.aggregate,
+        )
         with self._unharmed(server_round):
             # Now, as strategies empty replies, or change them, and learn from them.
             round_replies = Replies.read(replies, self.sent, self.counted, self.size_name)
@@ -179,29 +195,41 @@ class Scorer:
             with self._unharmed(server_round):
                 if round_replies is not None:
                     self._record(
-                        round_replies, self.arrays if result[0] is None else result[0], make
+                        round_replies,
+                        self.arrays if result[0] is None else result[0],
+                        make,
                     )
         finally:
             _restore(states_after)
         return result
 
-    def _record(self, round_replies: Replies, new_model: ArrayRecord, make_model: Make) -> None:
+    def _record(
+        self, round_replies: Replies, new_model: ArrayRecord, make_model: Make
+    ) -> None:
         """The round's scores, to the ledger first."""
         # By node, the order of every column below, each [m].
         score_names, ordered = self.ledger.methods, round_replies.sorted
-        node_ids, sizes = [str(reply.node) for reply in ordered], [reply.size for reply in ordered]
+        node_ids, sizes = (
+            [str(reply.node) for reply in ordered],
+            [reply.size for reply in ordered],
+        )
         scores: dict[str, list[float]] = {}
         if ordered:
             targets = dict.fromkeys(
-                [score_name for score_name in STEP_SCORES if score_name in score_names], new_model
+                [score_name for score_name in STEP_SCORES if score_name in score_names],
+                new_model,
             )
             if self.trusted is not None and "trust cosine" in score_names:
                 targets["trust cosine"] = self.trusted(self.arrays.copy())
-            weights = self.standing.weights(node_ids, sizes) if "CGSV" in score_names else None
+            weights = (
+                self.standing.weights(node_ids, sizes) if "CGSV" in score_names else None
+            )
             scores = cosines(round_replies, self.arrays, targets, weights)
             if self.validate is not None:
                 with _quiet():
-                    scores |= values(round_replies, make_model, self.validate, score_names)
+                    scores |= values(
+                        round_replies, make_model, self.validate, score_names
+                    )
         entry = Entry(
             self.standing.rounds + 1,
             node_ids,
@@ -215,7 +243,9 @@ class Scorer:
         self.ledger.append(entry)
         self.standing.add(entry)
         self.scored_any = True
-        LOGGER.info("scored %d nodes; ledger anchor %s", len(node_ids), self.ledger.anchor)
+        LOGGER.info(
+            "scored %d nodes; ledger anchor %s", len(node_ids), self.ledger.anchor
+        )
 
     @contextlib.contextmanager
     def _unharmed(self, server_round: int) -> Iterator[None]:

@@ -92,13 +92,17 @@ def server_app(
         whole("samples", sample_limit)
     flag("same_as_train", same_as_train)
     task_key = None if signing_key is None else private.signing_key(signing_key)
-    server = Server(client_count, own_federation.classes, net, own_federation.validation, seed)
+    server = Server(
+        client_count, own_federation.classes, net, own_federation.validation, seed
+    )
     app = TrainingApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         node_options = samples, same_as_train, task_key
-        nodes = Nodes(grid, server, own_federation.test, registered, local, timeout, *node_options)
+        nodes = Nodes(
+            grid, server, own_federation.test, registered, local, timeout, *node_options
+        )
         results_folder = None if results is None else Path(results)
         locked_paths = [
             None if checkpoint is None else Path(checkpoint),
@@ -111,7 +115,9 @@ def server_app(
             # Who joins later misses rounds: the first one waits for everybody.
             nodes.gather(patience)
             report = Report(nodes, strategy, rounds, results_folder)
-            training = Training(server, nodes, strategy, local, theta, own_federation.test)
+            training = Training(
+                server, nodes, strategy, local, theta, own_federation.test
+            )
             # After every round: a server may be killed at any moment, and goes on from there.
             history = training.run(rounds, checkpoint, every=1, after=report.after_round)
             report.write_model(history.theta)
@@ -124,4 +130,6 @@ def server_samples(net: Model, validation: Samples, test: Samples) -> Federation
     """The server's own samples, checked, as a federation of one."""
     instance("net", net, Model, "fm.Model(module)")
     classes = net.outputs(torch.as_tensor(validation[0]))
-    return Federation.from_datasets([validation], validation=validation, test=test, classes=classes)
+    return Federation.from_datasets(
+        [validation], validation=validation, test=test, classes=classes
+    )

@@ -41,7 +41,9 @@ def train(
              and more
     """
     if " " in sys.prefix:  # it would wait for ever
-        raise RuntimeError(f"Flower cannot work below a folder with a space: {sys.prefix}")
+        raise RuntimeError(
+            f"Flower cannot work below a folder with a space: {sys.prefix}"
+        )
     import ray
     from flwr.simulation import run_simulation  # here, since nodes have no use for it
 

@@ -51,14 +51,16 @@ class Standing:
         current_scores = self.now | ({"CGSV": self.cgsv.r} if "CGSV" in self.now else {})
         # Columns have room for nodes to come, which is left out.
         return {
-            score: column[: len(self.place)].clone() for score, column in current_scores.items()
+            score: column[: len(self.place)].clone()
+            for score, column in current_scores.items()
         }
 
     def scores(self) -> dict[str, dict[str, float]]:
         """{score: {node: where it stands}}."""
         columns = {score: column.tolist() for score, column in self.values().items()}
         return {
-            score: dict(zip(self.place, column, strict=True)) for score, column in columns.items()
+            score: dict(zip(self.place, column, strict=True))
+            for score, column in columns.items()
         }
 
     def add(self, entry: Entry) -> None:
@@ -70,7 +72,8 @@ class Standing:
         for score_name, column in entry.scores.items():
             round_scores = torch.tensor(column, dtype=torch.float64)
             if score_name == "CGSV":
-                if entry.nodes:  # else nothing was aggregated that anybody could be aligned with
+                # Else nothing was aggregated that anybody could be aligned with.
+                if entry.nodes:
                     self.cgsv.learn(round, round_scores)
                 continue
             running_scores = self.now[score_name]
@@ -78,7 +81,8 @@ class Standing:
                 # Nothing is remembered of a node that is scored for the first time.
                 memory_share = MEMORY[score_name] * (self.times[places] > 1).double()
                 running_scores[places] = (
-                    memory_share * running_scores[places] + (1 - memory_share) * round_scores
+                    memory_share * running_scores[places]
+                    + (1 - memory_share) * round_scores
                 )
             else:
                 # The mean over all rounds: who was not in this one shrinks with the others.
@@ -91,7 +95,9 @@ class Standing:
         next_standing = copy.copy(self)
         next_standing.place, next_standing.now = dict(self.place), dict(self.now)
         next_standing.cgsv = copy.deepcopy(self.cgsv)
-        return next_standing.cgsv.weights(next_standing._round(self.rounds + 1, nodes, sizes, []))
+        return next_standing.cgsv.weights(
+            next_standing._round(self.rounds + 1, nodes, sizes, [])
+        )
 
     def _round(
         self, t: int, nodes: Sequence[str], sizes: Sequence[int], missing: Sequence[str]
@@ -110,7 +116,12 @@ class Standing:
         no_updates = torch.empty(len(nodes), 0, dtype=torch.float64)
         sample_counts = torch.tensor(sizes, dtype=torch.long)
         return Round(
-            t, no_updates.new_empty(0), client_places, sample_counts, no_updates, absent_places
+            t,
+            no_updates.new_empty(0),
+            client_places,
+            sample_counts,
+            no_updates,
+            absent_places,
         )
 
     def _widen(self, more: int) -> None:

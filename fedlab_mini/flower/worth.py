@@ -47,7 +47,8 @@ def cosines(
     if weights is not None:
         directions["CGSV"] = _unit_sum(replies, weights.tolist())
     direction_norms = {
-        score: _dot(direction, direction) ** 0.5 for score, direction in directions.items()
+        score: _dot(direction, direction) ** 0.5
+        for score, direction in directions.items()
     }
     scores: dict[str, list[float]] = {score: [] for score in directions}
     for reply in replies.sorted:
@@ -79,14 +80,18 @@ def values(
     def worth(members: Sequence[bool], silent: bool) -> float:
         # A rule that has momentum moves without anybody: of nobody it is asked in silence, too.
         silent = silent or not any(members)
-        is_member = {reply.node: members[place_of[reply.node]] for reply in replies.arrived}
+        is_member = {
+            reply.node: members[place_of[reply.node]] for reply in replies.arrived
+        }
         # In the order of arrival, as the strategy had them: the last digits of a sum hang on it.
         messages = [
             reply.again(silent=not is_member[reply.node])
             for reply in replies.arrived
             if silent or is_member[reply.node]
         ]
-        return -float(bounded(torch.tensor(float(validate(make(messages))), dtype=torch.float64)))
+        return -float(
+            bounded(torch.tensor(float(validate(make(messages))), dtype=torch.float64))
+        )
 
     def game(silent: bool) -> Game:
         def value(coalitions: Tensor) -> Tensor:
@@ -100,7 +105,10 @@ def values(
         score_values["leave one out"] = shapley.leave_one_out(game(silent=False)).values
     if "second order" in methods:
         # Alone, a reply joins before all others; left out of all, it joins last.
-        first, last = shapley.alone(silent_game).values, shapley.leave_one_out(silent_game).values
+        first, last = (
+            shapley.alone(silent_game).values,
+            shapley.leave_one_out(silent_game).values,
+        )
         score_values["second order"] = (first + last) / 2
     if "Shapley, silent" in methods:
         score_values["Shapley, silent"] = few_or_many(silent_game).values
@@ -131,11 +139,17 @@ def _class_cosine(update: Arrays, step: Arrays) -> float:
     if not layer_pairs:
         raise ValueError("class cosine: expected an array of at least two dimensions")
     # The last matrix is taken for the last layer; both become [classes, inputs].
-    update_layer, step_layer = (layer.reshape(len(layer), -1) for layer in layer_pairs[-1])
+    update_layer, step_layer = (
+        layer.reshape(len(layer), -1) for layer in layer_pairs[-1]
+    )
     products = np.linalg.norm(update_layer, axis=1) * np.linalg.norm(step_layer, axis=1)
     inner = (update_layer * step_layer).sum(1)
-    return float(np.divide(inner, products, out=np.zeros_like(inner), where=products > 0).mean())
+    return float(
+        np.divide(inner, products, out=np.zeros_like(inner), where=products > 0).mean()
+    )
 
 
 def _dot(first_arrays: Arrays, second_arrays: Arrays) -> float:
-    return sum(float(np.vdot(a, b)) for a, b in zip(first_arrays, second_arrays, strict=True))
+    return sum(
+        float(np.vdot(a, b)) for a, b in zip(first_arrays, second_arrays, strict=True)
+    )

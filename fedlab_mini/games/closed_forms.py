@@ -39,9 +39,13 @@ def glove(left: int, right: int) -> Game:
         right_gloves = coalitions[:, left:].sum(1)
         return torch.minimum(left_gloves, right_gloves).double()
 
-    shares = [_pairing_chance(left, right)] * left + [_pairing_chance(right, left)] * right
+    shares = [_pairing_chance(left, right)] * left + [
+        _pairing_chance(right, left)
+    ] * right
     phi = torch.tensor(shares, dtype=torch.float64)
-    return Game(left + right, pairs, shapley=phi, name=f"glove {left} left, {right} right")
+    return Game(
+        left + right, pairs, shapley=phi, name=f"glove {left} left, {right} right"
+    )
 
 
 def _pairing_chance(own: int, other: int) -> float:
@@ -84,7 +88,9 @@ def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
     players = len(votes)
     quota = checks.whole("quota", quota, high=sum(votes))
     if players**3 * quota > MOST_STEPS:
-        raise ValueError(f"weights: expected few votes and players, n^3 x quota <= {MOST_STEPS:,}")
+        raise ValueError(
+            f"weights: expected few votes and players, n^3 x quota <= {MOST_STEPS:,}"
+        )
     shares = [_pivotal_chance(votes, player, quota) for player in range(players)]
     vote_counts = torch.tensor(votes, dtype=torch.float64)
 

@@ -56,7 +56,9 @@ class Asked:
     game: Game
     codes: set[int]
 
-    def estimate(self, method: str, values: Tensor, stderr: Tensor | None = None) -> Estimate:
+    def estimate(
+        self, method: str, values: Tensor, stderr: Tensor | None = None
+    ) -> Estimate:
         """The estimator's result, with its bill; without standard errors it is exact."""
         if stderr is None:
             stderr = torch.zeros(self.game.n, dtype=torch.float64)
@@ -74,6 +76,8 @@ def asking(game: Game, most_players: int | None = None) -> Iterator[Asked]:
     """
     checks.instance("game", game, Game, "a Game")
     if most_players is not None and game.n > most_players:
-        raise ValueError(f"game: needs all coalitions, n <= {most_players}; got {game.n} players")
+        raise ValueError(
+            f"game: needs all coalitions, n <= {most_players}; got {game.n} players"
+        )
     with game.tally() as codes:
         yield Asked(game, codes)

@@ -128,7 +128,9 @@ class Game:
         matrix = checks.array("coalitions", coalitions, ["C", self.n])
         if matrix.dtype != torch.bool:
             shown = checks.shown(coalitions)
-            raise TypeError(f"coalitions: expected a boolean matrix [C, {self.n}], got {shown}")
+            raise TypeError(
+                f"coalitions: expected a boolean matrix [C, {self.n}], got {shown}"
+            )
         return matrix.cpu()
 
     def _compute(self, codes: np.ndarray) -> None:
@@ -144,7 +146,9 @@ class Game:
             if strange.any():
                 first = int(strange.nonzero()[0])
                 members = coalitions[first].nonzero().flatten().tolist()
-                raise ValueError(f"value: gave {float(worth[first])} for the coalition {members}")
+                raise ValueError(
+                    f"value: gave {float(worth[first])} for the coalition {members}"
+                )
             self._remember(batch_codes, worth.numpy())
             # After every batch: a killed run loses one batch at most.
             if self.checkpoint is not None:
@@ -167,7 +171,9 @@ class Game:
 
     def _known(self) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(self._memo, dict):
-            return np.array(list(self._memo), dtype=object), np.array(list(self._memo.values()))
+            return np.array(list(self._memo), dtype=object), np.array(
+                list(self._memo.values())
+            )
         codes = np.flatnonzero(~np.isnan(self._memo))
         return codes, self._memo[codes]
 

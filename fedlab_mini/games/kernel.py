@@ -18,7 +18,8 @@ from .game import MOST_ENUMERATED, Game, decode, encode
 from .shapley import MOST_SAMPLES, exact
 
 METHOD = "paired kernel"
-TRIES = 1000  # rounds of drawing, after which pairs that are hardly ever drawn are given up
+# Rounds of drawing, after which pairs that are hardly ever drawn are given up.
+TRIES = 1000
 
 
 def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
@@ -47,7 +48,9 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
     return asked.estimate(METHOD, values, stderr)
 
 
-def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _paired_sample(
+    n: int, pairs: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """Distinct pairs {S, complement} by the Shapley kernel, and how often each was drawn."""
     sizes = torch.arange(1, n)
     # Chapter 2, step 8: mu_s times the number of coalitions of size s is 1 / (s (n - s)).
@@ -101,13 +104,17 @@ def _least_squares(
     inverse = torch.linalg.pinv(normal_matrix, hermitian=True)
     phi = inverse @ torch.einsum("p,cpi,cp->i", times, design, target)
     residual = target - design @ phi
-    influence = torch.einsum("cpi,cp->pi", design, residual) @ inverse  # of a pair, [p, n - 1]
+    # Of a pair, [p, n - 1].
+    influence = torch.einsum("cpi,cp->pi", design, residual) @ inverse
     # The sandwich: squares of what a pair adds as a whole, since its two halves are one draw.
     covariance = torch.einsum("p,pi,pj->ij", times, influence, influence)
     # The last value is a constant less the others, so its variance is the sum of all covariances.
     variances = torch.cat([covariance.diagonal(), covariance.sum()[None]])
     stderr = variances.clamp(min=0).sqrt()
-    if pairs < players or torch.linalg.matrix_rank(normal_matrix, hermitian=True) < players - 1:
+    if (
+        pairs < players
+        or torch.linalg.matrix_rank(normal_matrix, hermitian=True) < players - 1
+    ):
         # Nothing is left over to judge the fit by.
         stderr = torch.full_like(stderr, torch.nan)
     count = float(times.sum())

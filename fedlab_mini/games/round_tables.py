@@ -41,7 +41,9 @@ def round_table(
             absent=absent,
         )
         name = f"round {round.t}"
-        tables[metric, absent] = Game(len(round.clients), value, name=name, mark="a round")
+        tables[metric, absent] = Game(
+            len(round.clients), value, name=name, mark="a round"
+        )
     return tables[metric, absent]
 
 

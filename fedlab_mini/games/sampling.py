@@ -19,7 +19,9 @@ from .shapley import MOST_SAMPLES
 ASKED_AT_ONCE = 1 << 14  # coalitions
 
 
-def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = False) -> Estimate:
+def permutation(
+    game: Game, samples: int, seed: int = 0, *, antithetic: bool = False
+) -> Estimate:
     """Mean marginal contribution over ``samples`` random orders of the players.
 
     antithetic  draw pairs of an order and its reverse (``samples`` even): exact after one pair when
@@ -42,7 +44,9 @@ def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = F
     return asked.estimate(method, gains.mean(0), _standard_error(gains))
 
 
-def truncated(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
+def truncated(
+    game: Game, samples: int, tolerance: float = 0.0, seed: int = 0
+) -> Estimate:
     """Truncated Monte Carlo: leave an order once |v(N) - v(S)| <= tolerance; the rest adds 0.
 
     tolerance  in units of v; 0 truncates nothing. A worth that passes v(N) on its way is taken for
@@ -81,8 +85,12 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
     # Orders of one sweep depend on each other, so it is whole sweeps that are compared.
     whole_sweeps = samples // players
     # [sweeps * n orders, n] -> [sweeps, n]
-    sweep_means = gains[: whole_sweeps * players].view(whole_sweeps, players, players).mean(1)
-    return asked.estimate("guided permutations", gains.mean(0), _standard_error(sweep_means))
+    sweep_means = (
+        gains[: whole_sweeps * players].view(whole_sweeps, players, players).mean(1)
+    )
+    return asked.estimate(
+        "guided permutations", gains.mean(0), _standard_error(sweep_means)
+    )
 
 
 def gains_in(game: Game, orders: Tensor, tolerance: float = 0.0) -> Tensor:
@@ -106,7 +114,8 @@ def _gains_of_orders(game: Game, orders: Tensor) -> Tensor:
     samples, players = orders.shape
     ranks = orders.argsort(1)  # place of player i in the order
     places = torch.arange(players + 1)
-    prefixes = ranks[:, None, :] < places[None, :, None]  # [samples, n + 1, n], empty to full
+    # [samples, n + 1, n], empty to full
+    prefixes = ranks[:, None, :] < places[None, :, None]
     worth = game(prefixes.flatten(0, 1)).view(samples, players + 1)
     gains = torch.zeros(samples, players, dtype=torch.float64)
     return gains.scatter_(1, orders, worth.diff(dim=1))

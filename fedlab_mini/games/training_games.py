@@ -66,7 +66,9 @@ def round_game(
         shown = checks.shown(weights.tolist())
         raise ValueError(f"weights: expected {players} positive numbers, got {shown}")
     value = RoundGame(net, theta, updates, weights, x, y, metric=metric, absent=absent)
-    fingerprint = files.fingerprint("round", net, theta, updates, x, y, metric, weights, absent)
+    fingerprint = files.fingerprint(
+        "round", net, theta, updates, x, y, metric, weights, absent
+    )
     name = f"round {fingerprint[:12]}"
     if absent == "left out":
         return Game(players, value, name=name, mark=fingerprint)
@@ -74,7 +76,10 @@ def round_game(
     moved = updates.any(1).cpu()
     of_the_moved = Game(players, value, mark=fingerprint)
     return Game(
-        players, lambda coalitions: of_the_moved(coalitions & moved), name=name, mark=fingerprint
+        players,
+        lambda coalitions: of_the_moved(coalitions & moved),
+        name=name,
+        mark=fingerprint,
     )
 
 
@@ -82,7 +87,9 @@ def _common_type(*tensors: Tensor) -> list[Tensor]:
     """The tensors in the widest of their floating types; whole numbers as they are."""
     floating = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
     widest = functools.reduce(torch.promote_types, floating)
-    return [tensor.to(widest) if tensor.is_floating_point() else tensor for tensor in tensors]
+    return [
+        tensor.to(widest) if tensor.is_floating_point() else tensor for tensor in tensors
+    ]
 
 
 def retraining_game(

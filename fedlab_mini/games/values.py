@@ -34,7 +34,9 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
         # In logarithms: beta functions of large parameters underflow, their quotient does not.
         log_chances = betaln(joined + beta, still_out + alpha) - betaln(alpha, beta)
         if not np.isfinite(log_chances).all():
-            raise ValueError(f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}")
+            raise ValueError(
+                f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}"
+            )
         values = semivalue(game, np.exp(log_chances))
     return asked.estimate(f"beta-Shapley({alpha:g}, {beta:g})", values)
 
@@ -135,7 +137,11 @@ def _program(
         raise ArithmeticError(f"linear program: {solution.message}")
     # Marginals say how the least e changes if a right side is raised: it falls, or stays.
     prices = -solution.ineqlin.marginals
-    return solution.x[:players] * worth_scale, float(solution.x[players]) * worth_scale, prices
+    return (
+        solution.x[:players] * worth_scale,
+        float(solution.x[players]) * worth_scale,
+        prices,
+    )
 
 
 def _shortfall(members: np.ndarray, worth: np.ndarray, gain: float) -> float:
@@ -157,7 +163,8 @@ def _shortest(members: np.ndarray, least: np.ndarray, gain: float) -> np.ndarray
     equal_shares = np.full(players, gain / players)
     if players == 1:  # there is nothing to choose
         return equal_shares
-    directions = np.linalg.svd(np.ones((1, players)))[2][1:].T  # [n, n - 1], columns that sum to 0
+    # [n, n - 1], columns that sum to 0
+    directions = np.linalg.svd(np.ones((1, players)))[2][1:].T
     worth_scale = _largest(least, gain)
     # In y, where x = equal_shares + scale * free y: slopes y >= heights, y as short as can be.
     slopes = members @ directions

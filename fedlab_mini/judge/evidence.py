@@ -25,7 +25,8 @@ from .student import strict, visible
 from .student import student as student
 
 Values = Tensor | Sequence[float]
-ROUNDING = 1e-6  # of the range: float32 values that are closer than this count as one value
+# As a share of the range: float32 values that are closer than this count as one value.
+ROUNDING = 1e-6
 INF = math.inf
 
 
@@ -38,7 +39,8 @@ def decimals(low: float, high: float, usual: int = 2) -> int:
     width = high - low
     if not 0 < width < INF:
         return usual
-    first = math.ceil(-math.log10(width / 2))  # the first decimal in which the ends differ
+    # The first decimal in which the ends differ.
+    first = math.ceil(-math.log10(width / 2))
     digits = 0 if width >= 20 else 1 if width >= 4 else min(6, max(usual, first))
     tried = range(digits, usual + 3) if digits >= usual else ()
     clear = (d for d in tried if not looks_zero(low, d) and not looks_zero(high, d))
@@ -110,14 +112,18 @@ def interval(
     """
     per_seed = _checked("values", values, low, high)
     if len(per_seed) < 2:
-        raise ValueError(f"values: expected one value per seed, 2 or more, got {len(per_seed)}")
+        raise ValueError(
+            f"values: expected one value per seed, 2 or more, got {len(per_seed)}"
+        )
     level = checks.number("level", level, low=0, high=1, ends="()")
     n, mean = len(per_seed), math.fsum(per_seed) / len(per_seed)
     arm = student(n, strict(level)) * _spread(per_seed) / math.sqrt(n)
     # No mean of values in the range lies outside of it.
     ends = [max(low, mean - arm), min(high, mean + arm)]
     agree, crowded = _pattern(per_seed, low, high)
-    for side, (end, share) in enumerate([(low, (1 - level) / 2), (high, (1 + level) / 2)]):
+    for side, (end, share) in enumerate(
+        [(low, (1 - level) / 2), (high, (1 + level) / 2)]
+    ):
         # No seed can be imagined at an end that does not exist: there t stays, if seeds differ.
         if (agree or crowded) and math.isfinite(end):
             ends[side] = bound(per_seed, end, share)
@@ -146,7 +152,9 @@ def count(values: Values, level: float = 0.95) -> Count:
     """Of how many seeds something is true: 1 where it is, 0 where it is not, values [n]."""
     per_seed = _checked("values", values, 0, 1)
     if not set(per_seed) <= {0.0, 1.0}:
-        raise ValueError(f"values: expected 0 or 1 per seed, got {checks.shown(per_seed)}")
+        raise ValueError(
+            f"values: expected 0 or 1 per seed, got {checks.shown(per_seed)}"
+        )
     return Count(*interval(per_seed, level, low=0, high=1))
 
 
@@ -160,7 +168,12 @@ def words(difference: Interval | Iterable[Any]) -> str:
 
 
 def detectable(
-    values: Values, level: float = 0.95, power: float = 0.8, *, low: float = -INF, high: float = INF
+    values: Values,
+    level: float = 0.95,
+    power: float = 0.8,
+    *,
+    low: float = -INF,
+    high: float = INF,
 ) -> float:
     """The true difference that seeds with this spread would have shown, with that power.
 
@@ -182,7 +195,9 @@ def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
     room = _room(per_seed, low, high)
     for value in per_seed:
         if not low - room <= value <= high + room:
-            raise ValueError(f"{name}: expected values in [{low:g}, {high:g}], got {value:g}")
+            raise ValueError(
+                f"{name}: expected values in [{low:g}, {high:g}], got {value:g}"
+            )
     ends = [end for end in (low, high) if math.isfinite(end)]
     return [next((end for end in ends if abs(v - end) <= room), v) for v in per_seed]
 

@@ -44,7 +44,9 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
     clients = len(scores)
     bad_ids = checks.distinct_ids("bad", bad, clients).tolist()
     if not 0 < len(bad_ids) < clients:
-        raise ValueError(f"bad: expected some of {clients} ids but not all, got {bad_ids}")
+        raise ValueError(
+            f"bad: expected some of {clients} ids but not all, got {bad_ids}"
+        )
     is_bad = [client in bad_ids for client in range(clients)]
     # Turned round: here the bad are the positive class, and they are those with low scores.
     return float(roc_auc_score(is_bad, (-scores).tolist()))

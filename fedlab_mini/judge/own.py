@@ -32,12 +32,17 @@ class FunctionScore(RoundScore):
 
 def takes_round(function: Callable) -> bool:
     """Does a function ask for (round, server), and not for a game alone?"""
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    )
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions tell nobody
         return False
-    required = [one for one in parameters if one.kind in positional and one.default is one.empty]
+    required = [
+        one for one in parameters if one.kind in positional and one.default is one.empty
+    ]
     return len(required) == 2
 
 

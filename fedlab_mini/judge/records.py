@@ -52,7 +52,9 @@ class Archive(Mapping[str, np.ndarray]):
             self.zip = zipfile.ZipFile(path)
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"{refused} ({type(error).__name__}: {error})") from error
-        self.members = {info.filename.removesuffix(".npy"): info for info in self.zip.infolist()}
+        self.members = {
+            info.filename.removesuffix(".npy"): info for info in self.zip.infolist()
+        }
 
     def __enter__(self) -> Archive:
         return self
@@ -98,7 +100,9 @@ class Archive(Mapping[str, np.ndarray]):
         with self.zip.open(member) as stream:
             version = np.lib.format.read_magic(stream)
             if version not in HEADERS:
-                raise ValueError(f"version {version} of NumPy's format holds no plain numbers")
+                raise ValueError(
+                    f"version {version} of NumPy's format holds no plain numbers"
+                )
             shape, _, dtype = HEADERS[version](stream)
             claimed = stream.tell() + math.prod(shape) * dtype.itemsize
         if dtype.hasobject:
@@ -126,7 +130,9 @@ class Record:
             self._lengths(self.fields, key, *shapes)
         return self.fields[key]
 
-    def _lengths(self, archive: Archive, key: str, *shapes: list[int | str]) -> tuple[int, ...]:
+    def _lengths(
+        self, archive: Archive, key: str, *shapes: list[int | str]
+    ) -> tuple[int, ...]:
         """The lengths of a file's array, refused by its header before it is unpacked."""
         lengths = archive.shape(key)
         if not any(_fits(lengths, shape) for shape in shapes):
@@ -147,12 +153,18 @@ class Record:
         """The ids of a round's rows, as Python's numbers and words."""
         if unknown := [key for key in self.fields if key not in KEYS]:
             listed = ", ".join(KEYS)
-            raise ValueError(f"{self.label}: unknown keys {shown(unknown)}; known are {listed}")
+            raise ValueError(
+                f"{self.label}: unknown keys {shown(unknown)}; known are {listed}"
+            )
         if ("updates" in self.fields) == ("models" in self.fields):
             present = list(self.fields)
-            raise ValueError(f"{self.label}: expected either updates or models, got {present}")
+            raise ValueError(
+                f"{self.label}: expected either updates or models, got {present}"
+            )
         if "clients" in self.fields:
-            return client_ids(f"{self.label}: clients", self.value("clients", [self.rows()]))
+            return client_ids(
+                f"{self.label}: clients", self.value("clients", [self.rows()])
+            )
         return list(range(self.rows()))
 
     def number(self, last: int) -> int:
@@ -163,7 +175,9 @@ class Record:
         # NumPy stores a single number as an array without a shape.
         number = int(wholes(label, [given] if np.ndim(given) == 0 else given, [1])[0])
         if number <= last:
-            raise ValueError(f"{label}: {number} after {last}; give the rounds in their order")
+            raise ValueError(
+                f"{label}: {number} after {last}; give the rounds in their order"
+            )
         return number
 
     def theta(self, net: Model, computed: Tensor | None, like: Tensor) -> Tensor:
@@ -172,16 +186,22 @@ class Record:
         recorded = self.value("theta", [net.P]) if "theta" in self.fields else None
         theta = computed if recorded is None else flat(net, label, recorded).to(like)
         if theta is None:
-            raise ValueError("theta: the first round holds none; give theta=, the model before it")
+            raise ValueError(
+                "theta: the first round holds none; give theta=, the model before it"
+            )
         if not torch.isfinite(theta).all():
             raise ValueError(f"{label}: holds NaN or infinite values")
         return theta
 
-    def round(self, t: int, net: Model, theta: Tensor, places: Mapping[Hashable, int]) -> Round:
+    def round(
+        self, t: int, net: Model, theta: Tensor, places: Mapping[Hashable, int]
+    ) -> Round:
         """The record as a ``Round``, ids as places in the table; broken updates are missing."""
         client_names = self.ids()
         if unknown := [client for client in client_names if client not in places]:
-            raise ValueError(f"{self.label}: {shown(unknown)} are not among the clients named")
+            raise ValueError(
+                f"{self.label}: {shown(unknown)} are not among the clients named"
+            )
         named_places = [places[client] for client in client_names]
         clients = distinct_ids(f"{self.label}: clients", named_places, len(places))
         label, count = f"{self.label}: {self.rows_key}", len(clients)
@@ -208,7 +228,9 @@ def _fits(lengths: tuple[int, ...], shape: list[int | str]) -> bool:
     if len(lengths) != len(shape):
         return False
     pairs = zip(lengths, shape, strict=True)
-    return all(have >= 1 if isinstance(want, str) else have == want for have, want in pairs)
+    return all(
+        have >= 1 if isinstance(want, str) else have == want for have, want in pairs
+    )
 
 
 @contextlib.contextmanager
@@ -233,7 +255,9 @@ def all_clients(updates: Iterable) -> list[Hashable]:
     if read_once is None or isinstance(updates, Mapping | str | bytes):
         raise TypeError(f"updates: expected one record a round, got {shown(updates)}")
     if read_once:
-        raise TypeError("clients: this iterator is read only once; name all clients, clients=[...]")
+        raise TypeError(
+            "clients: this iterator is read only once; name all clients, clients=[...]"
+        )
     seen: dict[Hashable, None] = {}
     for position, entry in enumerate(updates):
         with opened(entry, position) as record:
@@ -274,7 +298,9 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
     if len(arrays) != len(net.shapes):
         shapes = [f"{parameter} {dims(shape)}" for parameter, shape in net.shapes.items()]
         wanted = ", ".join(shapes)
-        raise ValueError(f"{label}: expected {len(net.shapes)} arrays, {wanted}, got {len(arrays)}")
+        raise ValueError(
+            f"{label}: expected {len(net.shapes)} arrays, {wanted}, got {len(arrays)}"
+        )
     parameters = [
         reals(f"{label}: {parameter}", array, shape, finite=False).flatten()
         for (parameter, shape), array in zip(net.shapes.items(), arrays, strict=True)
@@ -291,6 +317,10 @@ def parameter_rows(net: Model, label: str, value: Any, clients: int) -> Tensor:
     if not isinstance(value, list | tuple):
         return reals(label, value, [clients, net.P], finite=False)
     if len(value) != clients:
-        raise ValueError(f"{label}: expected one entry a client, {clients}, got {len(value)}")
-    vectors = [flat(net, f"{label}[{client}]", entry) for client, entry in enumerate(value)]
+        raise ValueError(
+            f"{label}: expected one entry a client, {clients}, got {len(value)}"
+        )
+    vectors = [
+        flat(net, f"{label}[{client}]", entry) for client, entry in enumerate(value)
+    ]
     return torch.stack(vectors) if vectors else torch.empty(0, net.P)

@@ -91,7 +91,9 @@ COMPARED = (
     Row("size", FedAvg(), SIZES),
     Row("alone", shapley.alone),
     Row(
-        "leave one out", shapley.leave_one_out, look=Look("#E69F00", "D", ("leave-one-out", "LOO"))
+        "leave one out",
+        shapley.leave_one_out,
+        look=Look("#E69F00", "D", ("leave-one-out", "LOO")),
     ),
     Row("Shapley", shapley.exact, look=Look("#000000", "s", ("exact", "Shapley"))),
     _value("Shapley, silent", shapley.exact, absent="silent"),
@@ -115,7 +117,11 @@ COMPARED = (
     Row("F-RCCE", FRCCE(), look=Look("#691E78", "8")),
     Row("retrained: alone", Retrained(shapley.alone), TRAININGS),
     Row("retrained: leave one out", Retrained(shapley.leave_one_out), TRAININGS),
-    Row("retrained: 10 orders", Retrained(partial(sampling.permutation, samples=10)), TRAININGS),
+    Row(
+        "retrained: 10 orders",
+        Retrained(partial(sampling.permutation, samples=10)),
+        TRAININGS,
+    ),
 )
 # Outside the comparison: baselines, rules of training, and what is only drawn.
 ORDERS = partial(sampling.permutation, samples=200)
@@ -165,15 +171,21 @@ def by_name(methods: Any, known: Mapping[str, Method] | None = None) -> dict[str
 
     known  {name: method}: a word instead of a method is one of these
     """
-    named_methods = dict(methods) if isinstance(methods, Mapping) else _by_own_name(methods)
+    named_methods = (
+        dict(methods) if isinstance(methods, Mapping) else _by_own_name(methods)
+    )
     if not named_methods:
         raise ValueError("methods: expected at least one, such as fm.exact")
     for method_name, method in named_methods.items():
         checks.text("methods", method_name)
         if isinstance(method, type):
-            raise TypeError(f"methods: {method_name} is a class; write {method.__name__}()")
+            raise TypeError(
+                f"methods: {method_name} is a class; write {method.__name__}()"
+            )
         if isinstance(method, str) and known is not None:
-            named_methods[method_name] = known[looked_up("methods", [method], known)[method]]
+            named_methods[method_name] = known[
+                looked_up("methods", [method], known)[method]
+            ]
     return named_methods
 
 
@@ -182,9 +194,13 @@ def _by_own_name(methods: Any) -> dict[str, Any]:
         given = checks.shown(methods)
         raise TypeError(f"methods: expected a list or {{name: method}}, got {given}")
     # A function with some arguments filled in is called as the function is.
-    functions = [method.func if isinstance(method, partial) else method for method in methods]
+    functions = [
+        method.func if isinstance(method, partial) else method for method in methods
+    ]
     names = [
-        method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
+        method
+        if isinstance(method, str)
+        else getattr(method, "__name__", type(method).__name__)
         for method in functions
     ]
     if len(set(names)) != len(names):
@@ -192,7 +208,9 @@ def _by_own_name(methods: Any) -> dict[str, Any]:
     return dict(zip(names, methods, strict=True))
 
 
-def looked_up(option: str, names: Collection[str], known: Mapping[str, Method]) -> dict[str, str]:
+def looked_up(
+    option: str, names: Collection[str], known: Mapping[str, Method]
+) -> dict[str, str]:
     """{name as it was written: name in ``known``}; case, spaces, hyphens, commas do not count.
 
     raises  ValueError naming the option and what is not known

@@ -80,7 +80,9 @@ def score(
     ids = all_clients(updates) if clients is None else client_ids("clients", clients)
     places = {client: row for row, client in enumerate(ids)}
     if len(places) != len(ids) or not ids:
-        raise ValueError(f"clients: expected distinct ids, at least one, got {shown(clients)}")
+        raise ValueError(
+            f"clients: expected distinct ids, at least one, got {shown(clients)}"
+        )
     server = Server(len(ids), net.outputs(inputs), net, (inputs, labels), seed)
     judges = _Judges(named_methods, server, metric)
     model = None if theta is None else flat(net, "theta", theta).to(inputs)
@@ -116,10 +118,14 @@ class _Judges:
                 kinds = "a strategy, or a function of a game or of (round, server)"
                 instance(f"methods: {method_name}", method, Callable, kinds)  # type: ignore[arg-type]
                 if not takes_round(method):
-                    self.totals[method_name] = torch.zeros(server.clients, dtype=torch.float64)
+                    self.totals[method_name] = torch.zeros(
+                        server.clients, dtype=torch.float64
+                    )
                     continue
                 strategy = self.strategies[method_name] = FunctionScore(function=method)
-            strategy.start(copied_server(server) if method_name in self.guests else server)
+            strategy.start(
+                copied_server(server) if method_name in self.guests else server
+            )
 
     def watch(self, this: Round) -> Tensor:
         """Show everybody a round; return where federated averaging ends it."""
@@ -157,7 +163,9 @@ class _Judges:
     def scores(self) -> dict[str, Tensor]:
         """What each method says of each client, [K], after all rounds."""
         rounds = max(1, self.rounds)
-        scores = {method_name: total / rounds for method_name, total in self.totals.items()}
+        scores = {
+            method_name: total / rounds for method_name, total in self.totals.items()
+        }
         for method_name, strategy in self.strategies.items():
             label, clients = f"{method_name}.scores", self.server.clients
             scores[method_name] = reals(label, strategy.scores, [clients]).cpu().double()

@@ -20,7 +20,8 @@ from .aam import AAM
 from .adam import adam_step
 
 NODES = 10  # of the AAM's hidden layer
-MOST_STEPS, CALM = 300, 1e-9  # a relative gain below CALM, three times running, ends a descent
+# a relative gain below CALM, three times running, ends a descent
+MOST_STEPS, CALM = 300, 1e-9
 MOST_TRIES = 12  # how often a step that raises the error is tried again, damped more
 NEGLIGIBLE = 1e-3  # a quality below this share of the mean counts as 0
 
@@ -40,7 +41,12 @@ class Settled:
 
 
 def settle(
-    sizes: Tensor, accuracy: Tensor, starts: int = 3, seed: int = 0, *, neutral: bool = False
+    sizes: Tensor,
+    accuracy: Tensor,
+    starts: int = 3,
+    seed: int = 0,
+    *,
+    neutral: bool = False,
 ) -> Settled:
     """Fit the linear form until nothing moves, from equal and from random qualities.
 
@@ -53,7 +59,9 @@ def settle(
     neutral = checks.flag("neutral", neutral)
     clients = sizes.shape[2]
     chance = stream(seed, "settle")
-    first = torch.rand(starts, clients, generator=chance, dtype=torch.float64) * 2 / clients
+    first = (
+        torch.rand(starts, clients, generator=chance, dtype=torch.float64) * 2 / clients
+    )
     first[0] = 1 / clients
     # Who never took part moves no guess, so no descent would bring its quality down.
     first = first.to(sizes) * (sizes > 0).flatten(0, 1).any(0)
@@ -122,7 +130,8 @@ def _jacobian(guess: _Guess, sizes: Tensor) -> Tensor:
     # The derivative of a sigmoid s is s (1 - s); what a round adds stays in all later guesses.
     by_weighted = squashed * (1 - squashed) * increments
     by_omega = (sizes * by_weighted[:, :, None]).cumsum(1)
-    later = torch.ones(rounds, rounds).to(sizes).tril()  # round r' moves all guesses from r' on
+    # Round r' moves all guesses from r' on.
+    later = torch.ones(rounds, rounds).to(sizes).tril()
     by_increments = (squashed - 0.5)[:, None] * later
     by_intercept = torch.ones(simulations, rounds, 1).to(sizes)
     return torch.cat([by_omega, by_increments, by_intercept], 2).flatten(0, 1)
@@ -162,7 +171,9 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
     return guess.point, guess.loss
 
 
-def _damped_step(gradient: Tensor, curvature: Tensor, free: Tensor, damping: float) -> Tensor:
+def _damped_step(
+    gradient: Tensor, curvature: Tensor, free: Tensor, damping: float
+) -> Tensor:
     step = torch.zeros_like(gradient)
     damped = curvature[free][:, free]
     # Each parameter is damped by its own curvature, or by a little where it has none.
@@ -216,7 +227,8 @@ def fit_aam(
     checks.whole("every", every)
     sizes, accuracy = _check_data(sizes, accuracy)
     used = _check_used(used, len(sizes), starts)
-    weight = used / (used.sum(1, keepdim=True) * sizes.shape[1])  # of a squared error: [F, S]
+    # Of a squared error: [F, S].
+    weight = used / (used.sum(1, keepdim=True) * sizes.shape[1])
     # Beginning at the mean accuracy, Adam need not travel there first.
     level = (accuracy * weight[:, :, None]).sum((1, 2))
     parameters = _first_parameters(sizes, level, start, seed)
@@ -263,7 +275,9 @@ def _linear_slopes(
     by_intercept = by_guess.sum((1, 2))
     later = by_guess.flip(2).cumsum(2).flip(2)  # round r' moves all guesses from r' on
     by_increments = (later * added).sum(1) + model.resting * by_intercept[:, None]
-    by_weighted = later.mul_(increments[:, None]).mul_(squashed).mul_(1 - squashed).mul_(scale)
+    by_weighted = (
+        later.mul_(increments[:, None]).mul_(squashed).mul_(1 - squashed).mul_(scale)
+    )
     return loss, [
         by_weighted.flatten(1) @ sizes.flatten(0, 1),
         model.w2[:, :, None] * by_increments[:, None],
@@ -287,7 +301,9 @@ def _hidden_slopes(
     return loss.detach(), [gradient.contiguous() for gradient in gradients]
 
 
-def _first_parameters(sizes: Tensor, level: Tensor, start: str, seed: int) -> list[Tensor]:
+def _first_parameters(
+    sizes: Tensor, level: Tensor, start: str, seed: int
+) -> list[Tensor]:
     """omega [F, K], w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F] to begin with.
 
     The layers above begin as PyTorch begins linear layers, in absolute value: where more data seems
@@ -299,7 +315,9 @@ def _first_parameters(sizes: Tensor, level: Tensor, start: str, seed: int) -> li
 
     def draw(name: str, *shape: int) -> Tensor:
         streams = (stream(seed, name, fit) for fit in range(fits))
-        draws = [torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams]
+        draws = [
+            torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams
+        ]
         return torch.stack(draws).to(level)
 
     def layer(name: str, *shape: int, inputs: int) -> Tensor:
@@ -338,5 +356,7 @@ def _check_used(used: Tensor | None, simulations: int, starts: int) -> Tensor:
         raise ValueError("starts: many starts are for all simulations, without `used`")
     used = checks.array("used", used, ["F", simulations]).double()
     if not ((used >= 0).all() and torch.isfinite(used).all() and (used.sum(1) > 0).all()):
-        raise ValueError("used: expected rows of finite weights >= 0, none of them all zero")
+        raise ValueError(
+            "used: expected rows of finite weights >= 0, none of them all zero"
+        )
     return used

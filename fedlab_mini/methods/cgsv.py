@@ -22,7 +22,8 @@ from .fedavg import FedAvg, optional, strategy
 
 REPUTATION_MEMORY = 0.95  # alpha in the code of [Xu et al. 2021]
 REPUTATION_FLOOR = 1e-3
-CANCELLED = 1e-12  # a sum this much shorter than its parts points nowhere: what is left is rounding
+# a sum this much shorter than its parts points nowhere: what is left is rounding
+CANCELLED = 1e-12
 
 
 def _check_server_lr(name: str, value: object) -> float | str:
@@ -84,7 +85,9 @@ class CGSV(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.literal and (self.original or not self.normalise):
-            raise ValueError("literal: the printed text has unit updates and its own weights")
+            raise ValueError(
+                "literal: the printed text has unit updates and its own weights"
+            )
 
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""
@@ -92,7 +95,8 @@ class CGSV(FedAvg):
         self.r = torch.zeros(server.clients, dtype=torch.float64)
         self.psi = torch.zeros(server.clients, dtype=torch.float64)
         self.sizes = torch.zeros(server.clients, dtype=torch.long)  # 0: never seen
-        self.times = torch.zeros(server.clients, dtype=torch.long)  # rounds a client was judged in
+        # Rounds a client was judged in.
+        self.times = torch.zeros(server.clients, dtype=torch.long)
 
     @property
     def scores(self) -> Tensor:
@@ -220,11 +224,15 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     weights = torch.ones(n) if weights is None else weights
     weights = reals("weights", weights, [n], dtype=torch.float64).to(updates.device)
     if (weights < 0).any():
-        raise ValueError(f"weights: expected numbers of at least 0, got {float(weights.min()):g}")
+        raise ValueError(
+            f"weights: expected numbers of at least 0, got {float(weights.min()):g}"
+        )
     vectors = weights[:, None] * _units(updates, _norms(updates))
     total = vectors.sum(0)
     if _norms(total[None]) <= CANCELLED * weights.sum():
-        raise ValueError("updates: their sum has length 0, so nothing can be aligned with it")
+        raise ValueError(
+            "updates: their sum has length 0, so nothing can be aligned with it"
+        )
     # Lengths and inner products of all sums follow from one small table.
     with one_thread():
         products = vectors @ vectors.T  # [n, n]

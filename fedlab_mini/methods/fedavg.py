@@ -22,7 +22,8 @@ from ..checks import choice, flag, whole
 from ..engine.rounds import Message, Round, Server
 from ..streams import stream
 
-Check = Callable[[str, Any], Any]  # (name, value) -> the value to keep, or a ValueError, TypeError
+# (name, value) -> the value to keep, or a ValueError, TypeError
+Check = Callable[[str, Any], Any]
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -99,7 +100,9 @@ class FedAvg:
         kind = type(self)
         # ``@strategy`` wraps the constructor, and ``functools.wraps`` leaves this attribute behind.
         if getattr(self, "literal", False) and not hasattr(kind.__init__, "__wrapped__"):
-            raise TypeError(f"literal: {kind.__name__} wants @strategy above it, not @dataclass")
+            raise TypeError(
+                f"literal: {kind.__name__} wants @strategy above it, not @dataclass"
+            )
         for setting, check in self.CHECKS.items():
             if hasattr(self, setting):
                 setattr(self, setting, check(setting, getattr(self, setting)))
@@ -123,7 +126,9 @@ class FedAvg:
     def departures(cls) -> dict[str, dict[str, str]]:
         """Paper versus code, for ``plots.table``: choices that differ, as printed and ours."""
         defaults = {option.name: option.default for option in fields(cls)}
-        return versus({name: (printed, defaults[name]) for name, printed in cls.PRINTED.items()})
+        return versus(
+            {name: (printed, defaults[name]) for name, printed in cls.PRINTED.items()}
+        )
 
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""
@@ -173,7 +178,9 @@ class FedAvg:
     def record(self, round: Round, weights: Tensor, scores: Tensor) -> None:
         """Note the weights [m] applied in a round, and what it adds to its clients' scores [m]."""
         # A new tensor, as histories keep the old one.
-        self.applied = torch.zeros(self.server.clients, dtype=weights.dtype, device=weights.device)
+        self.applied = torch.zeros(
+            self.server.clients, dtype=weights.dtype, device=weights.device
+        )
         self.applied[round.clients] = weights
         self.rounds += 1
         self.total[round.clients] += scores.detach().double().cpu()
@@ -198,7 +205,9 @@ class FedAvg:
         shapes = {name: list(tensor.shape) for name, tensor in state.items()}
         fits = shapes == {name: list(tensor.shape) for name, tensor in current.items()}
         if not fits or not torch.equal(state["kind"], current["kind"]):
-            raise ValueError(f"state: {type(self).__name__} of these clients cannot hold {shapes}")
+            raise ValueError(
+                f"state: {type(self).__name__} of these clients cannot hold {shapes}"
+            )
         for kept in self.KEPT:
             path, _, attribute = kept.rpartition(".")
             owner: Any = attrgetter(path)(self) if path else self

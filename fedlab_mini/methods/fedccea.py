@@ -147,7 +147,9 @@ def fedccea(
     check_fit_options(form, neutral, 1 if steps is None else steps, lr)
     checks.whole("starts", starts)
     if steps is None and form == "hidden":
-        raise ValueError('form: "hidden" is fitted by Adam; say after how many ``steps`` it stops')
+        raise ValueError(
+            'form: "hidden" is fitted by Adam; say after how many ``steps`` it stops'
+        )
     runs = simulator(
         fed,
         net,
@@ -166,7 +168,9 @@ def fedccea(
     def fitted(sizes: Tensor, accuracy: Tensor, starts: int) -> Settled | Fit:
         if steps is None:
             return settle(sizes, accuracy, starts, seed, neutral=neutral)
-        return fit_aam(sizes, accuracy, form=form, neutral=neutral, steps=steps, lr=lr, seed=seed)
+        return fit_aam(
+            sizes, accuracy, form=form, neutral=neutral, steps=steps, lr=lr, seed=seed
+        )
 
     fit = fitted(runs.sizes, worth, starts)
     quality = fit.model.omega[0]
@@ -229,7 +233,9 @@ def simulator(
     local = LocalSGD() if local is None else local
     shape = (rounds, fed.clients)
     streams = (stream(seed, "shares", simulation) for simulation in range(simulations))
-    draws = [torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams]
+    draws = [
+        torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams
+    ]
     # A share of 0 would mean that a client is absent, and everybody takes part in every round.
     shares = torch.stack(draws).clamp_(min=1e-12)
     accuracy = simulate(
@@ -245,7 +251,9 @@ def simulator(
     )
     used = samples_used(fed, shares).double()
     client_epochs = 0.0
-    for size, counts in zip(fed.sizes.tolist(), used.flatten(0, 1).T.tolist(), strict=True):
+    for size, counts in zip(
+        fed.sizes.tolist(), used.flatten(0, 1).T.tolist(), strict=True
+    ):
         for count in counts:
             # A pass through a share of a client's data costs that share of a client epoch.
             client_epochs += local.passes(int(count)) * count / size if count else 0.0

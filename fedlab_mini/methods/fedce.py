@@ -55,9 +55,13 @@ class FedCE(RoundScore):
     def start(self, server) -> None:
         """Called once before the first round; forgets everything."""
         super().start(server)
-        self.coefficients = torch.full((server.clients,), 1 / server.clients, dtype=torch.float64)
-        self.cosines = torch.zeros(server.clients, dtype=torch.float64)  # sums over rounds
-        self.errors = torch.ones(server.clients, dtype=torch.float64)  # sums, and 1 for no round
+        self.coefficients = torch.full(
+            (server.clients,), 1 / server.clients, dtype=torch.float64
+        )
+        # Sums over rounds.
+        self.cosines = torch.zeros(server.clients, dtype=torch.float64)
+        # Sums, and 1 for no round.
+        self.errors = torch.ones(server.clients, dtype=torch.float64)
 
     @property
     def scores(self) -> Tensor:
@@ -96,7 +100,9 @@ class FedCE(RoundScore):
     def _error(self, round: Round, steps: Tensor) -> Tensor:
         """The error of the round's model after each of some steps, [m]."""
         models = round.theta + steps.to(round.theta)
-        measured = self.server.net.evaluate(models, *self.server.validation, self.metric).cpu()
+        measured = self.server.net.evaluate(
+            models, *self.server.validation, self.metric
+        ).cpu()
         self.evaluations += len(models)
         return bounded(measured) if self.metric == "loss" else 1 - measured
 

@@ -34,7 +34,9 @@ class Inspection:
     margin: float | None = 0.05
     groups: str = "original"
 
-    def answer(self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor) -> Tensor:
+    def answer(
+        self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor
+    ) -> Tensor:
         """A client's new labels [n], from its own samples and the model it was sent.
 
         theta [P]; x [n, ...]; original [n] labels as they were at first; y [n] as they are now
@@ -57,7 +59,9 @@ class Inspection:
     def accept(self, label: int, share: float) -> bool:
         """Is ``label`` the group's true name, if this share of it is predicted so?"""
         right = float(self.right[label])
-        return share > right if self.margin is None else share >= right - self.margin - 1e-12
+        return (
+            share > right if self.margin is None else share >= right - self.margin - 1e-12
+        )
 
 
 @strategy
@@ -96,7 +100,11 @@ class LabelStandardisation(SFedAvg):
     groups: str = "original"
 
     KEPT: ClassVar = (*SFedAvg.KEPT, "recent", "corrections", "stable_at")
-    PRINTED: ClassVar = SFedAvg.PRINTED | {"margin": None, "spread": 0.02, "groups": "current"}
+    PRINTED: ClassVar = SFedAvg.PRINTED | {
+        "margin": None,
+        "spread": 0.02,
+        "groups": "current",
+    }
     CHECKS: ClassVar = SFedAvg.CHECKS | {
         "margin": optional(partial(number, low=0, high=1)),
         "spread": partial(number, low=0, high=1),
@@ -123,7 +131,10 @@ class LabelStandardisation(SFedAvg):
         self.evaluations += 1
         accuracy = (predicted == labels).double().mean().cpu()
         self.recent = torch.cat([self.recent[1:], accuracy[None]])
-        if not self.stable_at and self.recent.max() - self.recent.min() <= self.spread + 1e-12:
+        if (
+            not self.stable_at
+            and self.recent.max() - self.recent.min() <= self.spread + 1e-12
+        ):
             self.stable_at = round.t
         # A repair may take several rounds, so the message is sent again in each of them.
         if self.stable_at and (not self.once or self.stable_at == round.t):
@@ -132,14 +143,18 @@ class LabelStandardisation(SFedAvg):
             if not self.literal:
                 suspects |= self.corrections > 0
             right = self._right(predicted, labels)
-            self.note = Inspection(suspects.nonzero().flatten(), right, self.margin, self.groups)
+            self.note = Inspection(
+                suspects.nonzero().flatten(), right, self.margin, self.groups
+            )
         return theta
 
     def _right(self, predicted: Tensor, labels: Tensor) -> Tensor:
         """P [classes]: recall or precision; infinite for a class that nothing is known of."""
         classes = self.server.classes
         counted = labels if self.accuracy == "recall" else predicted
-        hits = torch.bincount(counted[predicted == labels].cpu(), minlength=classes).double()
+        hits = torch.bincount(
+            counted[predicted == labels].cpu(), minlength=classes
+        ).double()
         total = torch.bincount(counted.cpu(), minlength=classes).double()
         # No share reaches infinity, so nobody renames anything to a class without evidence.
         return torch.where(total > 0, hits / total, math.inf)

@@ -33,7 +33,9 @@ def rounding(dtype: torch.dtype, units: float) -> float:
 
 def _callable(name: str, value: object) -> Callable:
     if isinstance(value, type):
-        raise TypeError(f"{name}: expected a function such as fm.exact, got the class {value}")
+        raise TypeError(
+            f"{name}: expected a function such as fm.exact, got the class {value}"
+        )
     return instance(name, value, Callable, "a function such as fm.exact")  # type: ignore
 
 
@@ -137,7 +139,9 @@ class RoundValue(RoundScore):
     def score(self, round: Round) -> Tensor:
         """The values of the round's game, [m]."""
         with self.counted(self.table(round, self.absent)) as game:
-            estimate = instance("value", self.value(game), Estimate, "what fm.exact returns")
+            estimate = instance(
+                "value", self.value(game), Estimate, "what fm.exact returns"
+            )
         return estimate.values
 
 
@@ -183,7 +187,9 @@ class Taylor(RoundScore):
         weighted = self.weights(round)[:, None] * round.updates
         direction = gradient(round, self.server)
         if self.order == 2:
-            direction = direction + hessian_product(round, self.server, weighted.sum(0)) / 2
+            direction = (
+                direction + hessian_product(round, self.server, weighted.sum(0)) / 2
+            )
         return -(weighted @ direction)
 
 

@@ -26,7 +26,9 @@ class Policy:
     clamp    the mean of omega is kept in [clamp, 1 - clamp], so that exploration never ends
     """
 
-    def __init__(self, d: int, outputs: int, widths: tuple[int, ...], lr: float, clamp: float):
+    def __init__(
+        self, d: int, outputs: int, widths: tuple[int, ...], lr: float, clamp: float
+    ):
         # A module draws its first weights from the global generator, which is the caller's.
         with torch.random.fork_rng(devices=[]):
             self.net = mlp(d, *widths, outputs)
@@ -66,7 +68,9 @@ class Policy:
         (gradient,) = torch.autograd.grad(logits, self.phi, descent)
         # A detached tensor shares its memory, so phi moves and stays a leaf.
         parameters = [self.phi.detach()]
-        adam_step(parameters, [gradient], [self.first], [self.second], [self.steps], self.lr)
+        adam_step(
+            parameters, [gradient], [self.first], [self.second], [self.steps], self.lr
+        )
 
 
 def log_probability(logits: Tensor, selections: Tensor) -> Tensor:
@@ -88,5 +92,7 @@ def scaled(rows: Tensor, scaling: str) -> Tensor:
 def check_widths(name: str, value: object) -> tuple[int, ...]:
     """Hidden units of a policy, one whole number a layer."""
     if not isinstance(value, tuple | list):
-        raise TypeError(f"{name}: expected whole numbers such as (64, 32), got {shown(value)}")
+        raise TypeError(
+            f"{name}: expected whole numbers such as (64, 32), got {shown(value)}"
+        )
     return tuple(whole(name, width) for width in value)

@@ -52,7 +52,8 @@ class QualityInference(FedAvg):
         """Called once before the first round; forgets everything."""
         super().start(server)
         self.marks = torch.zeros(server.clients, dtype=torch.float64)
-        self.present = torch.zeros(server.clients, dtype=torch.float64)  # in the round before
+        # In the round before.
+        self.present = torch.zeros(server.clients, dtype=torch.float64)
         self.improvement = math.inf  # so that nobody is good for coming first
 
     @property
@@ -64,9 +65,13 @@ class QualityInference(FedAvg):
         """Federated averaging's model [P]; marks the round's clients, and those of the last."""
         model = super().aggregate(round)
         models = torch.stack([round.theta, model])
-        before, after = self.server.net.evaluate(models, *self.server.validation, self.metric)
+        before, after = self.server.net.evaluate(
+            models, *self.server.validation, self.metric
+        )
         self.evaluations += 2
-        improvement = float(after - before if self.metric == "accuracy" else before - after)
+        improvement = float(
+            after - before if self.metric == "accuracy" else before - after
+        )
         present = torch.zeros_like(self.present)
         present[round.clients] = 1
         marks = self.marks.clone()  # histories keep the old one

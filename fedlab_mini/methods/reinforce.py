@@ -21,8 +21,10 @@ from .fedavg import FedAvg, bounded, optional, strategy
 from .policy import Policy, check_widths, scaled
 
 FASTEST = 1e3  # a step size above it ends in numbers that are not finite
-CLIP = 1.0  # an advantage counts at most as one nat: one absurd update must not end the learning
-MOST_BYTES = 8 << 30  # that a policy's first layer, its gradient and Adam's moments may take
+# An advantage counts at most as one nat: one absurd update must not end the learning.
+CLIP = 1.0
+# Bytes that a policy's first layer, its gradient and Adam's moments may take.
+MOST_BYTES = 8 << 30
 
 
 @strategy
@@ -85,7 +87,9 @@ class FRCCE(FedAvg):
     CHECKS: ClassVar = FedAvg.CHECKS | {
         "lr": partial(number, low=0, high=FASTEST, ends="(]"),
         "probes": whole,
-        "baseline": partial(choice, accepted=("moving", "aggregate", "probes", "previous")),
+        "baseline": partial(
+            choice, accepted=("moving", "aggregate", "probes", "previous")
+        ),
         "window": whole,
         "sign": partial(choice, accepted=("gain", "printed")),
         "scaling": partial(choice, accepted=("client", "none")),
@@ -127,7 +131,8 @@ class FRCCE(FedAvg):
         if self.layer == "all":
             return server.net.P
         counts = {name: shape.numel() for name, shape in server.net.shapes.items()}
-        layers = [name.rpartition(".")[0] for name in counts]  # "2" of "2.weight" and "2.bias"
+        # "2" of "2.weight" and "2.bias"
+        layers = [name.rpartition(".")[0] for name in counts]
         return sum(
             count
             for layer, count in zip(layers, counts.values(), strict=True)
@@ -219,7 +224,9 @@ class FRCCE(FedAvg):
             gain = gain.clamp(-CLIP, CLIP)
         return torch.where(chose_any, gain, 0.0)
 
-    def _judged(self, round: Round, weights: Tensor, selections: Tensor) -> dict[str, Tensor]:
+    def _judged(
+        self, round: Round, weights: Tensor, selections: Tensor
+    ) -> dict[str, Tensor]:
         """Aggregation weights [C, m] of all models whose loss the rewards need."""
         judged = {"probes": self.selected(round, selections)}
         # Where the first probe is what goes out, one model is evaluated once.
@@ -227,7 +234,9 @@ class FRCCE(FedAvg):
             judged["deployed"] = weights[None]
         if self.baseline == "aggregate":
             judged["everybody"] = self.weights(round)[None]
-        if self.baseline == "previous" or (self.baseline == "moving" and self.rounds == 0):
+        if self.baseline == "previous" or (
+            self.baseline == "moving" and self.rounds == 0
+        ):
             judged["before"] = torch.zeros_like(weights)[None]
         return judged
 
@@ -246,7 +255,11 @@ class FLDVE(FRCCE):
     probes: int = 8
     baseline: str = "probes"
 
-    PRINTED: ClassVar = FRCCE.PRINTED | {"probes": 1, "baseline": "previous", "sign": "gain"}
+    PRINTED: ClassVar = FRCCE.PRINTED | {
+        "probes": 1,
+        "baseline": "previous",
+        "sign": "gain",
+    }
 
     @classmethod
     def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
@@ -259,7 +272,9 @@ class FLDVE(FRCCE):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.literal and self.probes != 1:
-            raise ValueError(f"probes: the printed text samples nothing, so 1, got {self.probes}")
+            raise ValueError(
+                f"probes: the printed text samples nothing, so 1, got {self.probes}"
+            )
 
     def draw(self, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
         """Selections [Q, m], see `FRCCE.draw`; literal: omega itself, [1, m]."""
@@ -307,4 +322,6 @@ def others(losses: Tensor, used: Tensor) -> Tensor:
     counted = torch.where(used, losses, 0.0)
     # Chapter 6, step 3: the mean of the others is the sum less one's own; empty ones do not count.
     rivals = used.sum() - used.long()
-    return torch.where(rivals > 0, (counted.sum() - counted) / rivals.clamp(min=1), losses)
+    return torch.where(
+        rivals > 0, (counted.sum() - counted) / rivals.clamp(min=1), losses
+    )

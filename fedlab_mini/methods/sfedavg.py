@@ -91,7 +91,9 @@ class SFedAvg(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.literal and (self.exact or self.by_class):
-            raise ValueError("literal: the printed sets know neither exact values nor classes")
+            raise ValueError(
+                "literal: the printed sets know neither exact values nor classes"
+            )
 
     def start(self, server: Server) -> None:
         """Called once before the first round; forgets everything."""
@@ -100,7 +102,9 @@ class SFedAvg(FedAvg):
         super().start(server)
         self.phi = torch.full((server.clients,), 1 / server.clients, dtype=torch.float64)
         self.values = torch.zeros_like(self.phi)
-        self.class_scores = self.phi[:, None].repeat(1, server.classes if self.by_class else 0)
+        self.class_scores = self.phi[:, None].repeat(
+            1, server.classes if self.by_class else 0
+        )
 
     @property
     def scores(self) -> Tensor:
@@ -136,10 +140,12 @@ class SFedAvg(FedAvg):
             # The Shapley value is linear: that of all samples is a mean of those of the classes.
             each_class = (labels == label for label in range(self.server.classes))
             of_class = ((samples[chosen], labels[chosen]) for chosen in each_class)
-            by_class = torch.stack([self._values(round, weights, *some) for some in of_class])
-            class_share = torch.bincount(labels.cpu(), minlength=len(by_class)).double() / len(
-                labels
+            by_class = torch.stack(
+                [self._values(round, weights, *some) for some in of_class]
             )
+            class_share = torch.bincount(
+                labels.cpu(), minlength=len(by_class)
+            ).double() / len(labels)
             values = class_share @ by_class
             self._learn(self.class_scores, round, by_class.T)
         else:
@@ -206,7 +212,9 @@ def algorithm_2(game: Game, permutations: int, seed: int) -> Tensor:
     first i of the order, of whom i may be one, and the last client of the list always earns 0.
     """
     n, chance = game.n, stream(seed, "orders")
-    orders = torch.stack([torch.randperm(n, generator=chance) for _ in range(permutations)])
+    orders = torch.stack(
+        [torch.randperm(n, generator=chance) for _ in range(permutations)]
+    )
     place = orders.argsort(1)  # [R, n], from 0
     before = place[:, None, :] <= torch.arange(n)[:, None]  # [R, i, j]
     joined = before | torch.eye(n, dtype=torch.bool)
@@ -226,5 +234,7 @@ def class_relevance(history: History) -> Tensor:
     instance("history", history, History, "a History, as fm.train returns it")
     relevance = getattr(history.strategy, "class_scores", None)
     if relevance is None or relevance.shape[1] == 0:
-        raise ValueError("history: no class relevances; train with fm.SFedAvg(..., by_class=True)")
+        raise ValueError(
+            "history: no class relevances; train with fm.SFedAvg(..., by_class=True)"
+        )
     return relevance.clone()

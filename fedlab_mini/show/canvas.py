@@ -35,11 +35,16 @@ def check_range(low: float, high: float, *values: Tensor) -> None:
     low, high = checks.span(low, high)
     smallest = min(float(series.min()) for series in values)
     largest = max(float(series.max()) for series in values)
-    rounding_slack = 1e-6 * max(abs(smallest), abs(largest), 1)  # what float32 leaves beside an end
+    # What float32 leaves beside an end.
+    rounding_slack = 1e-6 * max(abs(smallest), abs(largest), 1)
     if smallest < low - rounding_slack:
-        raise ValueError(f"low: expected at most the least value, {smallest:g}, got {low:g}")
+        raise ValueError(
+            f"low: expected at most the least value, {smallest:g}, got {low:g}"
+        )
     if largest > high + rounding_slack:
-        raise ValueError(f"high: expected at least the largest value, {largest:g}, got {high:g}")
+        raise ValueError(
+            f"high: expected at least the largest value, {largest:g}, got {high:g}"
+        )
 
 
 def labelled(
@@ -72,7 +77,12 @@ def positions_of(x: Sequence[float] | Tensor | None, count: int) -> Any:
 
 
 def line_look(style: Style, **more: Any) -> dict[str, Any]:
-    return {"color": style.colour, "marker": style.marker, "linestyle": style.line, **more}
+    return {
+        "color": style.colour,
+        "marker": style.marker,
+        "linestyle": style.line,
+        **more,
+    }
 
 
 def shown_label(label: str) -> str:
@@ -122,7 +132,9 @@ def draw_legend(figure: Figure, axis: plt.Axes) -> None:
     if len(legend_labels) <= 8:
         axis.legend(frameon=False)
     else:
-        figure.legend(legend_handles, legend_labels, loc="outside right upper", frameon=False)
+        figure.legend(
+            legend_handles, legend_labels, loc="outside right upper", frameon=False
+        )
 
 
 def mark_clients(axis: plt.Axes, clients: int, corrupted: Collection[int]) -> None:
@@ -136,4 +148,6 @@ def mark_clients(axis: plt.Axes, clients: int, corrupted: Collection[int]) -> No
     axis.set_xticks(range(clients), tick_labels)
     for client_id in corrupted:
         axis.get_xticklabels()[client_id].set_color(CORRUPTED)
-    axis.set_xlabel("client" if clients <= 5 or not corrupted else "client (×: corrupted)")
+    axis.set_xlabel(
+        "client" if clients <= 5 or not corrupted else "client (×: corrupted)"
+    )

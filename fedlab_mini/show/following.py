@@ -17,7 +17,8 @@ from IPython.display import Markdown, display
 
 from .. import checks
 
-Sentence = Sequence[str]  # what stands before the number, its form, as it is stored, what follows
+# What stands before the number, its form, as it is stored, what follows.
+Sentence = Sequence[str]
 LINE = (
     "The sentences of this notebook keep the numbers of its stored run. Where yours gives another, "
     "the sentence is shown again, with your number, below the cell that computes it."

@@ -57,13 +57,24 @@ def curves(
     log = checks.flag("log", log)
     by_label = labelled("lines", lines, "T", "...")
     # [seeds, T] for every label: a single line is one seed.
-    runs = {label: values.reshape(-1, values.shape[-1]) for label, values in by_label.items()}
-    positions = {label: positions_of(x, values.shape[1]) for label, values in runs.items()}
+    runs = {
+        label: values.reshape(-1, values.shape[-1]) for label, values in by_label.items()
+    }
+    positions = {
+        label: positions_of(x, values.shape[1]) for label, values in runs.items()
+    }
     figure, (axis,) = new_figure()
     for label, style in styles(runs).items():
         values, x_values = runs[label], positions[label]
         if len(values) > 1:
-            axis.plot(x_values, values.T, style.line, color=style.colour, alpha=0.3, linewidth=0.8)
+            axis.plot(
+                x_values,
+                values.T,
+                style.line,
+                color=style.colour,
+                alpha=0.3,
+                linewidth=0.8,
+            )
         options = line_look(style, markersize=5, markevery=max(1, values.shape[1] // 8))
         axis.plot(x_values, values.mean(0), label=shown_label(label), **options)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
@@ -73,7 +84,9 @@ def curves(
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     draw_legend(figure, axis)
     # Where a line ends is what a reader without eyes asks first.
-    end_words = [f"{label} {float(values[:, -1].mean()):.2f}" for label, values in runs.items()]
+    end_words = [
+        f"{label} {float(values[:, -1].mean()):.2f}" for label, values in runs.items()
+    ]
     return finished(
         figure,
         f"{ylabel.capitalize()} against {xlabel}.",
@@ -108,7 +121,9 @@ def panels(
         for panel_name, by_label in lines.items()
     }
     check_labels("lines", pictures)
-    check_range(low, high, *(runs for picture in pictures.values() for runs in picture.values()))
+    check_range(
+        low, high, *(runs for picture in pictures.values() for runs in picture.values())
+    )
     label_styles = styles(label for picture in pictures.values() for label in picture)
     # At least 180 pixels of picture per panel where a page is 1,280 pixels wide.
     figure, axes = new_figure(7.6, 3.0, len(pictures))
@@ -134,7 +149,9 @@ def panels(
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     entries: Any = [*handles.values()]
-    figure.legend(entries, [*handles], loc="outside upper right", ncols=len(handles), frameon=False)
+    figure.legend(
+        entries, [*handles], loc="outside upper right", ncols=len(handles), frameon=False
+    )
     return finished(
         figure,
         f"{ylabel.capitalize()} against {xlabel}: means over seeds with 95 % intervals.",
@@ -143,15 +160,25 @@ def panels(
 
 
 def _band(
-    axis: plt.Axes, x_values: Sequence[float], intervals: list[Interval], label: str, style: Style
+    axis: plt.Axes,
+    x_values: Sequence[float],
+    intervals: list[Interval],
+    label: str,
+    style: Style,
 ) -> None:
     """A mean line within its intervals."""
     band_means = [band.mean for band in intervals]
     # Where all seeds agree and the range is open, there is no interval, only the mean.
-    band_ends = [band[1:3] if math.isfinite(band.high - band.low) else (band.mean, band.mean)
-            for band in intervals]  # fmt: skip
-    axis.fill_between(x_values, *zip(*band_ends, strict=True), color=style.colour, alpha=0.2)
-    axis.plot(x_values, band_means, label=shown_label(label), **line_look(style, markersize=4))
+    band_ends = [
+        band[1:3] if math.isfinite(band.high - band.low) else (band.mean, band.mean)
+        for band in intervals
+    ]
+    axis.fill_between(
+        x_values, *zip(*band_ends, strict=True), color=style.colour, alpha=0.2
+    )
+    axis.plot(
+        x_values, band_means, label=shown_label(label), **line_look(style, markersize=4)
+    )
 
 
 def _share_axes(axes: Sequence[plt.Axes]) -> None:
@@ -181,7 +208,9 @@ def by_client(
     corrupted      their ids, or {id: what is wrong with it}
     """
     check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
-    values = checks.reals("values", values, ["T", "K"], dtype=torch.float64, finite=False).cpu()
+    values = checks.reals(
+        "values", values, ["T", "K"], dtype=torch.float64, finite=False
+    ).cpu()
     client_count = values.shape[1]
     corruptions = _marks(corrupted, client_count)
     figure, (axis,) = new_figure()
@@ -193,14 +222,20 @@ def by_client(
         if client_id in corruptions:
             options |= _spoilt(corruption_kinds.index(corruptions[client_id]) % 3)
         label = f"{client_id} {corruptions.get(client_id, '')}".strip()
-        axis.plot(client_values, label=label, markevery=max(1, len(values) // 8), **options)
+        axis.plot(
+            client_values, label=label, markevery=max(1, len(values) // 8), **options
+        )
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend_columns = 1 + (client_count - 1) // 12
-    figure.legend(title="client", loc="outside right upper", frameon=False, ncols=legend_columns)
+    figure.legend(
+        title="client", loc="outside right upper", frameon=False, ncols=legend_columns
+    )
     for client_id in corruptions:
         figure.legends[0].get_texts()[client_id].set_color(CORRUPTED)
-    wrong_clients = [f"client {client_id} is {wrong}" for client_id, wrong in corruptions.items()]
+    wrong_clients = [
+        f"client {client_id} is {wrong}" for client_id, wrong in corruptions.items()
+    ]
     wrong_words = "; ".join(wrong_clients) or "none is corrupted"
     return finished(
         figure,
@@ -209,13 +244,17 @@ def by_client(
     )
 
 
-def _marks(corrupted: Iterable[int] | Mapping[int, str], client_count: int) -> dict[int, str]:
+def _marks(
+    corrupted: Iterable[int] | Mapping[int, str], client_count: int
+) -> dict[int, str]:
     """What is wrong with each corrupted client, by its id."""
     if not isinstance(corrupted, Mapping):
         corrupted_ids = checks.distinct_ids("corrupted", corrupted, client_count).tolist()
         return dict.fromkeys(corrupted_ids, "corrupted")
     checks.distinct_ids("corrupted", list(corrupted), client_count)
-    check_texts(**{f"corrupted[{client_id}]": wrong for client_id, wrong in corrupted.items()})
+    check_texts(
+        **{f"corrupted[{client_id}]": wrong for client_id, wrong in corrupted.items()}
+    )
     return dict(corrupted)
 
 
@@ -236,7 +275,9 @@ def holdings(fed: Federation, *, title: str = "") -> Figure:
     counts = checks.instance("fed", fed, Federation, "a Federation").label_counts
     figure, (axis,) = new_figure(height=0.9 + 0.28 * fed.classes)
     axis.grid(False)
-    image = axis.imshow(counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0, interpolation="none")
+    image = axis.imshow(
+        counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0, interpolation="none"
+    )
     figure.colorbar(image, ax=axis, label="samples")
     axis.set(ylabel="class", title=title, yticks=range(fed.classes))
     mark_clients(axis, fed.clients, fed.corrupted)
@@ -268,7 +309,9 @@ def scores(
     clients = len(next(iter(heights.values())))
     # Once more, now that the first label has said how many clients all others must have.
     heights = labelled("values", heights, clients)
-    errors_by_label = {} if stderr is None else labelled("stderr", stderr, clients, least=0)
+    errors_by_label = (
+        {} if stderr is None else labelled("stderr", stderr, clients, least=0)
+    )
     corrupted_ids = checks.distinct_ids("corrupted", corrupted, clients).tolist()
     figure, (axis,) = new_figure()
     bar_width = 0.8 / len(heights)
@@ -279,8 +322,14 @@ def scores(
         # Of a single method the colours are free to say which client is which.
         client_colours = [client_colour(client_id) for client_id in range(clients)]
         colours = style.colour if len(heights) > 1 else client_colours
-        options: dict[str, Any] = {"color": colours, "label": shown_label(label), "capsize": 2}
-        bars = axis.bar(positions, heights[label].tolist(), bar_width, yerr=bar_errors, **options)
+        options: dict[str, Any] = {
+            "color": colours,
+            "label": shown_label(label),
+            "capsize": 2,
+        }
+        bars = axis.bar(
+            positions, heights[label].tolist(), bar_width, yerr=bar_errors, **options
+        )
         for client_id in corrupted_ids:
             bars[client_id].set(hatch="//", edgecolor=CORRUPTED, linewidth=1.5)
     axis.axhline(0, color="0.3", linewidth=0.8)
@@ -288,7 +337,9 @@ def scores(
     axis.set(ylabel=ylabel, title=title)
     if len(heights) > 1:
         draw_legend(figure, axis)
-    lowest = [f"{label}: lowest is client {int(row.argmin())}" for label, row in heights.items()]
+    lowest = [
+        f"{label}: lowest is client {int(row.argmin())}" for label, row in heights.items()
+    ]
     return finished(
         figure,
         f"{ylabel.capitalize()} of {clients} clients.",
@@ -325,7 +376,11 @@ def dots(
     for line_name, line_value in references.items():
         axis.axvline(float(line_value), color="0.5", linestyle="--", linewidth=1)
         # Above the axes, where no dot can be.
-        above: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "va": "bottom"}
+        above: dict[str, Any] = {
+            "xytext": (0, 3),
+            "textcoords": "offset points",
+            "va": "bottom",
+        }
         above |= {"xycoords": axis.get_xaxis_transform(), "ha": "center"}
         axis.annotate(line_name, (float(line_value), 1), **above)
     axis.set_yticks(range(len(by_label)), [shown_label(label) for label in by_label])
@@ -339,7 +394,9 @@ def dots(
     )
 
 
-def _dots_row(axis: plt.Axes, row: int, seeds: Tensor, colour: str, low: float, high: float) -> str:
+def _dots_row(
+    axis: plt.Axes, row: int, seeds: Tensor, colour: str, low: float, high: float
+) -> str:
     """Draw one row of ``dots``; what it shows in words."""
     # Not clipped: a dot at the very end of the range is drawn whole.
     options: dict[str, Any] = {"color": colour, "clip_on": False, "zorder": 3}
@@ -349,7 +406,9 @@ def _dots_row(axis: plt.Axes, row: int, seeds: Tensor, colour: str, low: float, 
     if len(seeds) > 1:
         band = interval(seeds, low=low, high=high)
         if math.isfinite(band.high - band.low):
-            axis.plot([band.low, band.high], [mean_row, mean_row], "-", linewidth=2, **options)
+            axis.plot(
+                [band.low, band.high], [mean_row, mean_row], "-", linewidth=2, **options
+            )
         row_words = str(band)
     axis.plot([float(seeds.mean())], [mean_row], "D", markersize=5, **options)
     return row_words
@@ -368,21 +427,31 @@ def errors(
     evaluations, error  [n] numbers a label, the same labels in both
     """
     check_texts(ylabel=ylabel, title=title)
-    counts, error = labelled("evaluations", evaluations, "n"), labelled("error", error, "n")
+    counts, error = (
+        labelled("evaluations", evaluations, "n"),
+        labelled("error", error, "n"),
+    )
     if {label: len(numbers) for label, numbers in counts.items()} != {
         label: len(numbers) for label, numbers in error.items()
     }:
-        raise ValueError("error: expected as many numbers of each label as evaluations has")
+        raise ValueError(
+            "error: expected as many numbers of each label as evaluations has"
+        )
     figure, (axis,) = new_figure()
     for label, style in styles(counts).items():
         axis.loglog(
-            counts[label], error[label], label=shown_label(label), **line_look(style, markersize=5)
+            counts[label],
+            error[label],
+            label=shown_label(label),
+            **line_look(style, markersize=5),
         )
     if exact_at is not None:
         exact_count = checks.whole("exact_at", exact_at)
         axis.axvline(exact_count, color=EXACT, linestyle="--", linewidth=1)
         text_options: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 90}
-        axis.annotate(f"exact: {exact_count}", (exact_count, axis.get_ylim()[1]), **text_options)
+        axis.annotate(
+            f"exact: {exact_count}", (exact_count, axis.get_ylim()[1]), **text_options
+        )
     axis.set(xlabel="coalitions evaluated", ylabel=ylabel, title=title)
     draw_legend(figure, axis)
     best_label = min(error, key=lambda label: float(error[label][-1]))
@@ -396,9 +465,13 @@ def errors(
 def removal(results: Mapping[str, RemovalCurves], *, title: str = "") -> Figure:
     """Test accuracy without the highest-scored and without the lowest-scored clients."""
     check_texts(title=title)
-    check_labels("results", checks.instance("results", results, Mapping, "{label: curves}"))
+    check_labels(
+        "results", checks.instance("results", results, Mapping, "{label: curves}")
+    )
     for label, result in results.items():
-        checks.instance(f"results[{label!r}]", result, RemovalCurves, "what removal_curves returns")
+        checks.instance(
+            f"results[{label!r}]", result, RemovalCurves, "what removal_curves returns"
+        )
     figure, axes = new_figure(7.6, 3.4, 2)
     # Both sides on one scale: the distance between the curves is the message.
     axes[1].sharey(axes[0])
@@ -406,7 +479,10 @@ def removal(results: Mapping[str, RemovalCurves], *, title: str = "") -> Figure:
         for label, style in styles(results).items():
             result = results[label]
             axis.plot(
-                result.removed, getattr(result, side), label=shown_label(label), **line_look(style)
+                result.removed,
+                getattr(result, side),
+                label=shown_label(label),
+                **line_look(style),
             )
         axis.set(xlabel=f"{side}-scored clients removed", ylabel="test accuracy")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -419,7 +495,9 @@ def removal(results: Mapping[str, RemovalCurves], *, title: str = "") -> Figure:
     )
 
 
-def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: str = "") -> Figure:
+def confusion(
+    tables: Mapping[str, Tensor], *, rows: str = "true class", title: str = ""
+) -> Figure:
     """Confusion matrices side by side: ``tables[label]`` [classes, classes], row = true class.
 
     Each row is scaled to shares; the diagonal holds the recall of every class. ``rows`` names what
@@ -432,7 +510,9 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class", title: 
     for axis, (label, counts) in zip(axes, counts_by_label.items(), strict=True):
         # A class without samples has no recall; its row stays white.
         row_shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
-        image = axis.imshow(row_shares.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none")
+        image = axis.imshow(
+            row_shares.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none"
+        )
         axis.grid(False)
         axis.set(xlabel="predicted class", ylabel=rows, title=label)
         axis.set(xticks=range(counts.shape[1]), yticks=range(len(counts)))

@@ -24,7 +24,9 @@ def check_deal(data: Dataset, clients: int) -> int:
     checks.instance("data", data, Dataset, "a Dataset (see fm.load)")
     clients = checks.whole("clients", clients)
     if clients > len(data):
-        raise ValueError(f"clients: {clients} clients need one sample each, there are {len(data)}")
+        raise ValueError(
+            f"clients: {clients} clients need one sample each, there are {len(data)}"
+        )
     return clients
 
 
@@ -37,7 +39,9 @@ def server_samples(
     """The server's samples, and the positions left: so many of ``order``, or a Dataset's own."""
     if isinstance(wanted, Dataset):
         if wanted.classes != data.classes:
-            raise ValueError(f"{name}: has {wanted.classes} classes, the data {data.classes}")
+            raise ValueError(
+                f"{name}: has {wanted.classes} classes, the data {data.classes}"
+            )
         # A Dataset of its own takes nothing from the clients.
         return (wanted.x, wanted.y), order
     count = checks.whole(name, wanted, 1, len(order) - 1)
@@ -56,7 +60,9 @@ def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Te
         raise TypeError(
             f"split: expected a split such as fm.iid(), got {shown_split}: {error}"
         ) from error
-    groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups]
+    groups = [
+        checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups
+    ]
     # A split of anybody's own: what it gives is checked like any other argument.
     all_positions = torch.cat(groups)
     if len(groups) != clients or len(all_positions.unique()) != len(all_positions):
@@ -97,7 +103,9 @@ class Corruption:
         x, y = self.samples[client]
         if isinstance(corruption, UpdateAttack):
             if client in self.attacks:
-                raise ValueError(f"{name}: expected one attack at most, got {corruption!r} too")
+                raise ValueError(
+                    f"{name}: expected one attack at most, got {corruption!r} too"
+                )
             self.attacks[client] = corruption
             # Attacks act on updates, every round: no sample is changed.
             return torch.zeros(len(y), dtype=torch.bool)

@@ -58,10 +58,14 @@ class Federation:
         sizes = checks.wholes("sizes", self.sizes, ["K"], 1).cpu()
         clients = len(sizes)
         if int(sizes.sum()) != len(y):
-            raise ValueError(f"sizes: add up to {int(sizes.sum())}, there are {len(y)} samples")
+            raise ValueError(
+                f"sizes: add up to {int(sizes.sum())}, there are {len(y)} samples"
+            )
         server = {
             # What decides must be finite; a client that is not can be left out.
-            part: _owned(_checked_samples(part, getattr(self, part), classes, like=x, finite=True))
+            part: _owned(
+                _checked_samples(part, getattr(self, part), classes, like=x, finite=True)
+            )
             for part in ("validation", "test")
         }
         attacks = _by_client("attacks", self.attacks, clients)
@@ -70,7 +74,9 @@ class Federation:
             checks.instance(f"attacks[{client}]", attack, UpdateAttack, such_as)
         unusable = checks.distinct_ids("unusable", self.unusable, clients).tolist()
         if not set(_not_finite(x, sizes)) <= set(unusable):
-            raise ValueError("x: holds NaN or infinite values of clients that are not in unusable")
+            raise ValueError(
+                "x: holds NaN or infinite values of clients that are not in unusable"
+            )
         if len(unusable) == clients:
             raise ValueError("unusable: expected a client that can take part, got all")
         noise = torch.zeros(clients, dtype=torch.float64)
@@ -177,7 +183,9 @@ class Federation:
             pairs = list(datasets)
         except (TypeError, RuntimeError):  # a nested tensor's is a RuntimeError
             shown = checks.shown(datasets)
-            raise TypeError(f"datasets: expected a pair (x, y) a client, got {shown}") from None
+            raise TypeError(
+                f"datasets: expected a pair (x, y) a client, got {shown}"
+            ) from None
         if not pairs:
             raise ValueError("datasets: expected at least one client, got none")
         samples: list[Samples] = []
@@ -192,7 +200,9 @@ class Federation:
         sizes = torch.tensor([len(labels) for _, labels in samples])
         unusable = _not_finite(x, sizes)
         if len(unusable) == len(sizes):
-            raise ValueError("datasets: the inputs of every client hold NaN or infinite values")
+            raise ValueError(
+                "datasets: the inputs of every client hold NaN or infinite values"
+            )
         # Others can go on without them, as they could without a client that is offline.
         if unusable:
             clients = ", ".join(map(str, unusable))
@@ -234,7 +244,9 @@ def federation(
     clients = check_deal(data, clients)
     positions = torch.randperm(len(data), generator=stream(seed, "server samples"))
     # The server draws first: its samples are the same whatever the split and the corruption.
-    validation_samples, positions = server_samples("validation", validation, data, positions)
+    validation_samples, positions = server_samples(
+        "validation", validation, data, positions
+    )
     test_samples, positions = server_samples("test", test, data, positions)
     if samples is not None:
         positions = positions[: checks.whole("samples", samples, clients, len(positions))]
@@ -242,7 +254,9 @@ def federation(
     positions = positions.sort().values
     split = iid() if split is None else split
     groups = deal(split, data.y[positions], clients, stream(seed, "split"))
-    dealt_samples = [(data.x[positions[group]], data.y[positions[group]]) for group in groups]
+    dealt_samples = [
+        (data.x[positions[group]], data.y[positions[group]]) for group in groups
+    ]
     corrupted = Corruption(dealt_samples, data.classes, seed)
     corrupted.apply({} if corrupt is None else corrupt)
     fed = Federation.from_datasets(
@@ -252,7 +266,9 @@ def federation(
         classes=data.classes,
         name=data.name,
     )
-    return replace(fed, truth=corrupted.truth, attacks=corrupted.attacks, noise=corrupted.noise)
+    return replace(
+        fed, truth=corrupted.truth, attacks=corrupted.attacks, noise=corrupted.noise
+    )
 
 
 def _checked_samples(
@@ -265,7 +281,9 @@ def _checked_samples(
 ) -> Samples:
     """A checked pair: x [n, ...] floating, y [n] in 0..classes-1."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}")
+        raise TypeError(
+            f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}"
+        )
     top_label = None if classes is None else classes - 1
     x = checks.reals(f"{name}: x", pair[0], ["n", "d", "..."], finite=finite)
     y = checks.wholes(f"{name}: y", pair[1], [len(x)], 0, top_label)
@@ -280,13 +298,18 @@ def _checked_samples(
 def _owned(samples: Samples) -> Samples:
     """The samples, copied if they are slices: pickled for a worker, a slice takes all along."""
     inputs, labels = samples
-    complete = all(tensor.untyped_storage().nbytes() == tensor.nbytes for tensor in samples)
+    complete = all(
+        tensor.untyped_storage().nbytes() == tensor.nbytes for tensor in samples
+    )
     return samples if complete else (inputs.clone(), labels.clone())
 
 
 def _by_client(name: str, values: Mapping[int, V], clients: int) -> dict[int, V]:
     checks.instance(name, values, Mapping, "{client id: what}")
-    return {checks.whole(name, client, 0, clients - 1): value for client, value in values.items()}
+    return {
+        checks.whole(name, client, 0, clients - 1): value
+        for client, value in values.items()
+    }
 
 
 def _client_of_samples(sizes: Tensor) -> Tensor:

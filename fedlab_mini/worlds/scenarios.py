@@ -21,7 +21,8 @@ from .federation import Federation, federation
 from .partition import Split, by_class, dirichlet_sizes, iid, sorted_shards
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5)  # label noise of FLDVE's second set
-SKEWS = {"iid": iid(), "weak": by_class(5), "strong": by_class(2)}  # FedCCEA's three splits
+# FedCCEA's three splits.
+SKEWS = {"iid": iid(), "weak": by_class(5), "strong": by_class(2)}
 
 
 def irrelevant_digits(
@@ -54,7 +55,10 @@ def irrelevant_digits(
     check_deal(data, 1)
     if data.classes != 10:
         raise ValueError(f"data: expected the ten digits, got {data.classes} classes")
-    even_digits, odd_digits = data.only_classes(range(0, 10, 2)), data.only_classes(range(1, 10, 2))
+    even_digits, odd_digits = (
+        data.only_classes(range(0, 10, 2)),
+        data.only_classes(range(1, 10, 2)),
+    )
     relevant = checks.whole("relevant", relevant, 1, len(even_digits))
     irrelevant = checks.whole("irrelevant", irrelevant, 0, len(odd_digits))
     split = sorted_shards(1) if split is None else split
@@ -89,8 +93,13 @@ def irrelevant_digits(
     client_ids = _random_ids(relevant + irrelevant, seed, "who is irrelevant")
     # Ids are drawn, so that no method can tell who is who by their order.
     good_ids, odd_ids = client_ids[:relevant], client_ids[relevant:]
-    truth = {client_ids[client]: corruption for client, corruption in relevant_fed.truth.items()}
-    truth |= dict.fromkeys(odd_ids, f"odd digits named as even, mapping={new_label.tolist()}")
+    truth = {
+        client_ids[client]: corruption
+        for client, corruption in relevant_fed.truth.items()
+    }
+    truth |= dict.fromkeys(
+        odd_ids, f"odd digits named as even, mapping={new_label.tolist()}"
+    )
     noise = torch.ones(len(client_ids), dtype=torch.float64)
     noise[good_ids] = relevant_fed.noise
     fed = Federation.from_datasets(
@@ -101,7 +110,9 @@ def irrelevant_digits(
         classes=5,
         name=data.name,
     )
-    attacks = {client_ids[client]: attack for client, attack in relevant_fed.attacks.items()}
+    attacks = {
+        client_ids[client]: attack for client, attack in relevant_fed.attacks.items()
+    }
     return replace(fed, truth=truth, noise=noise, attacks=attacks)
 
 
@@ -185,7 +196,10 @@ def noisy_digits(
     # All three are written out, also for other numbers of clients than the second has levels for.
     corruptions: dict[int, dict[int, DataCorruption]] = {
         1: {client_ids[0]: flip_labels(0.5)},
-        2: {client: flip_labels(level) for client, level in zip(client_ids, LEVELS, strict=False)},
+        2: {
+            client: flip_labels(level)
+            for client, level in zip(client_ids, LEVELS, strict=False)
+        },
         3: {client_ids[0]: relabel_as(9, 0.9)},
     }
     return federation(

@@ -76,7 +76,9 @@ class Recorded:
         """The records as NumPy arrays, their numbers of this kind."""
         for record in self.records:
             yield {
-                name: np.asarray(value, FLOATS[kind] if name in ("theta", "updates") else np.int64)
+                name: np.asarray(
+                    value, FLOATS[kind] if name in ("theta", "updates") else np.int64
+                )
                 for name, value in record.items()
             }
 
@@ -91,7 +93,10 @@ class Recorded:
     def write(self, folder: Path, kind: str = "float32") -> list[Path]:
         """A file a round, and ``server.npz`` with the samples x, y that a score may look at."""
         inputs, labels = self.validation
-        server = {"x": inputs.numpy().astype(np.float32), "y": labels.numpy().astype(np.int64)}
+        server = {
+            "x": inputs.numpy().astype(np.float32),
+            "y": labels.numpy().astype(np.int64),
+        }
         named = {f"{int(arrays['t']):02d}.npz": arrays for arrays in self.arrays(kind)}
         for name, arrays in {**named, "server.npz": server}.items():
             with whole_file(folder / name) as part, open(part, "wb") as file:
@@ -104,12 +109,21 @@ def recorded(world: World, seed: int) -> Recorded:
     fed, net = world.made(seed)
     recorder = Recorder(per_round=world.per_round)
     with one_thread():
-        train(fed, net, recorder, rounds=ROUNDS, local=world.local, seed=luck(seed, RECORDED))
+        train(
+            fed,
+            net,
+            recorder,
+            rounds=ROUNDS,
+            local=world.local,
+            seed=luck(seed, RECORDED),
+        )
     records = recorder.records
     return Recorded(records, net, fed.validation, fed.clients)
 
 
 def slug(name: str) -> str:
     """A world's name as a file's: "attack: scale x2" is attack-scale-x2."""
-    words = "".join(letter if letter.isalnum() or letter == "." else " " for letter in name)
+    words = "".join(
+        letter if letter.isalnum() or letter == "." else " " for letter in name
+    )
     return "-".join(words.lower().split())

@@ -98,12 +98,16 @@ class Experiment:
     def train(self, strategy: Strategy, purpose: int) -> History:
         """One training under a strategy; the purpose gives it its own luck."""
         luck = 5 * self.seed + purpose
-        return train(self.fed, self.net, strategy, rounds=self.rounds, local=self.local, seed=luck)
+        return train(
+            self.fed, self.net, strategy, rounds=self.rounds, local=self.local, seed=luck
+        )
 
     def game(self, purpose: int) -> Game:
         """What a coalition is worth if only its members train."""
         luck = 5 * self.seed + purpose
-        return retraining_game(self.fed, self.net, self.rounds, self.local, self.metric, luck)
+        return retraining_game(
+            self.fed, self.net, self.rounds, self.local, self.metric, luck
+        )
 
     @property
     def client_epochs(self) -> int:
@@ -127,7 +131,9 @@ class Truth:
 
     def judged_by_itself(self) -> Measured:
         """One training's values as a score: whatever judges them is of the other training."""
-        return judged(self.values[0], self.values[1:], self.worths[1], self.bad, self.seed)
+        return judged(
+            self.values[0], self.values[1:], self.worths[1], self.bad, self.seed
+        )
 
 
 def known_truth(experiment: Experiment, bad: list[int] | None) -> Truth:
@@ -140,7 +146,9 @@ def known_truth(experiment: Experiment, bad: list[int] | None) -> Truth:
 class Bench:
     """Everything that the methods are measured on, trained once."""
 
-    def __init__(self, experiment: Experiment, truth: Truth, methods: Mapping[str, Method]):
+    def __init__(
+        self, experiment: Experiment, truth: Truth, methods: Mapping[str, Method]
+    ):
         self.experiment, self.truth, self.methods = experiment, truth, methods
         redrawn = resampled(experiment.fed, experiment.seed)
         self.watch = self._watched(WATCHED, validation=redrawn.validation)
@@ -149,14 +157,18 @@ class Bench:
         self.game = experiment.game(WATCHED)
         self.plain_accuracy = float(experiment.train(FedAvg(), IN_USE).accuracy[-1])
 
-    def _watched(self, purpose: int, weighting: str = "size", **more_samples: Any) -> Watch:
+    def _watched(
+        self, purpose: int, weighting: str = "size", **more_samples: Any
+    ) -> Watch:
         """A training that all methods watch which do not train themselves."""
         methods = {
             method_name: method
             for method_name, method in self.methods.items()
             if not isinstance(method, Retrained)
         }
-        watch = Watch(methods, {"": self.experiment.fed.validation, **more_samples}, weighting)
+        watch = Watch(
+            methods, {"": self.experiment.fed.validation, **more_samples}, weighting
+        )
         self.experiment.train(watch, purpose)
         return watch
 
@@ -173,7 +185,10 @@ class Bench:
         else:
             scores = self.watch.scores_on()[name]
             yield from self.stability(name, scores)
-            yield "evaluations a round", self.watch.evaluations_of(name) / self.experiment.rounds
+            yield (
+                "evaluations a round",
+                self.watch.evaluations_of(name) / self.experiment.rounds,
+            )
             seconds = self.experiment.rounds * self.watch.seconds_a_round(name)
         yield "client epochs", client_epochs
         yield "seconds", seconds
@@ -194,7 +209,10 @@ class Bench:
     def nearness(self, scores: Tensor) -> Measured:
         """Beside the rounds' own value, beside the truth, and put to use as weights."""
         if "Shapley" in self.watch.methods:
-            yield "tau with the rounds' value", kendall(scores, self.watch.scores_on()["Shapley"])
+            yield (
+                "tau with the rounds' value",
+                kendall(scores, self.watch.scores_on()["Shapley"]),
+            )
         yield from self.truth.judged(scores)
         # The same training as the plain one, so that the weights alone make the difference.
         weights = FixedWeights(client_weights=tuple(contribution_index(scores).tolist()))
@@ -212,5 +230,7 @@ class FixedWeights(FedAvg):
         """The fixed weights of the round's clients, scaled to sum 1, [m]; equal if all are 0."""
         weights = torch.tensor(self.client_weights, dtype=torch.float64)[round.clients]
         total = weights.sum()
-        shares = weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
+        shares = (
+            weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
+        )
         return shares.to(round.updates)

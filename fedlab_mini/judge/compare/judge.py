@@ -65,7 +65,10 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
     # Stable: among equal scores the random order stays.
     ranking = scores[tie_breaks].argsort(dim=1, descending=True, stable=True)
     best_first = tie_breaks.gather(1, ranking)  # [ORDERS, n]
-    after_best, after_worst = left_over(best_first, worth), left_over(best_first.flip(1), worth)
+    after_best, after_worst = (
+        left_over(best_first, worth),
+        left_over(best_first.flip(1), worth),
+    )
     random_areas = left_over(rivals, worth).mean(1)
     yield "removal, best first", beaten(random_areas, after_best.mean(1))
     yield "removal, worst first", beaten(-random_areas, -after_worst.mean(1))

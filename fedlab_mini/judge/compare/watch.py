@@ -58,7 +58,9 @@ class Watch(FedAvg):
     def scores_on(self, samples: str = "") -> dict[str, Tensor]:
         """Scores [K] of every method on a set of samples, after the training."""
         watchers = self._watchers[samples]
-        return {name: strategy.scores.double().cpu() for name, strategy in watchers.items()}
+        return {
+            name: strategy.scores.double().cpu() for name, strategy in watchers.items()
+        }
 
     def evaluations_of(self, method: str) -> int:
         """Models that a method evaluated, as if it had been alone."""

@@ -23,7 +23,9 @@ Numbers = dict[str, dict[str, float]]
 def program(*names: str) -> str:
     """One ES module out of pieces of ``static/``, without comments and indentation."""
     # Every notebook that shows the widget stores the whole program, so its size counts.
-    source_pieces = [(STATIC / f"{name}.js").read_text(encoding="utf-8") for name in names]
+    source_pieces = [
+        (STATIC / f"{name}.js").read_text(encoding="utf-8") for name in names
+    ]
     bare_source = COMMENT.sub("", "\n".join(source_pieces))
     source_lines = [line.strip() for line in bare_source.splitlines()]
     return "\n".join(line for line in source_lines if line) + "\n"
@@ -54,7 +56,8 @@ class Explorer(Widget):
     that Python can change them and sees what the reader does; the guess stays in the page."""
 
     _css = style("kit")
-    hides: tuple[str, ...] = ()  # columns and rows that the page veils until a reader has guessed
+    # Columns and rows that the page veils until a reader has guessed.
+    hides: tuple[str, ...] = ()
 
     def numbers(self) -> Numbers:
         """What the page shows at the present settings: quantity -> name -> number."""
@@ -73,7 +76,9 @@ def tables(numbers: Numbers, hidden: Collection[str] = ()) -> list[str]:
     for quantity, column in numbers.items():
         quantities_by_rows.setdefault(tuple(column), []).append(quantity)
     return [
-        _table({quantity: numbers[quantity] for quantity in quantities}, row_names, hidden)
+        _table(
+            {quantity: numbers[quantity] for quantity in quantities}, row_names, hidden
+        )
         for row_names, quantities in quantities_by_rows.items()
     ]
 
@@ -85,7 +90,9 @@ def _table(columns: Numbers, row_names: Sequence[str], hidden: Collection[str]) 
         row_cells = []
         for quantity, column in columns.items():
             is_hidden = quantity in hidden or row_name in hidden
-            row_cells.append(f"<td>{'?' if is_hidden else format(column[row_name], '.4g')}</td>")
+            row_cells.append(
+                f"<td>{'?' if is_hidden else format(column[row_name], '.4g')}</td>"
+            )
         row_head = f'<th scope="row">{html.escape(row_name)}</th>'
         body_rows.append(f"<tr>{row_head}{''.join(row_cells)}</tr>")
     head_row = f"<thead><tr><td></td>{''.join(head_cells)}</tr></thead>"

@@ -29,7 +29,9 @@ class CosineExplorer(Explorer):
         vectors = checks.reals("updates", updates, ["n", 2], dtype=torch.float64)
         if not 2 <= len(vectors) <= 6 or not (vectors.norm(dim=1) > 0).all():
             given_rows = vectors.tolist()
-            raise ValueError(f"updates: expected 2 to 6 of length above 0, got {given_rows}")
+            raise ValueError(
+                f"updates: expected 2 to 6 of length above 0, got {given_rows}"
+            )
         # The browser computes the rest from the vectors alone.
         super().__init__(updates=vectors.tolist())
 
@@ -45,9 +47,16 @@ class CosineExplorer(Explorer):
             phi = exact(cosine_game(vectors)).values
         # NaN where the directions cancel: there is nothing to scale.
         scaled_psi = psi / psi.sum()
-        client_columns = {"cosine ψ": psi, "ψ, scaled to sum 1": scaled_psi, "exact Shapley": phi}
+        client_columns = {
+            "cosine ψ": psi,
+            "ψ, scaled to sum 1": scaled_psi,
+            "exact Shapley": phi,
+        }
         single_numbers = {
             "length of the mean U": sum_length / len(vectors),
             "largest difference": float((phi - scaled_psi).abs().max()),
         }
-        return {**by_name(client_names(len(vectors)), client_columns), "value": single_numbers}
+        return {
+            **by_name(client_names(len(vectors)), client_columns),
+            "value": single_numbers,
+        }

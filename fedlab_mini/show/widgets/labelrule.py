@@ -63,8 +63,12 @@ class LabelRuleExplorer(Explorer):
         # A hair of tolerance: equal shares must count as equal in floating point, too.
         if self.strict:
             return float(joint_chances[group_shares > server_recalls + 1e-12].sum())
-        return float(joint_chances[group_shares >= server_recalls - self.margin - 1e-12].sum())
+        return float(
+            joint_chances[group_shares >= server_recalls - self.margin - 1e-12].sum()
+        )
 
     def numbers(self) -> Numbers:
         right_chance, wrong_chance = self.chance(self.recall), self.chance(self.fraction)
-        return {"chance": {"a right repair": right_chance, "a false repair": wrong_chance}}
+        return {
+            "chance": {"a right repair": right_chance, "a false repair": wrong_chance}
+        }

@@ -28,26 +28,39 @@ class Quiz(Widget):
 
     def __init__(self, questions: Sequence[Mapping[str, Any]]):
         # A text is a sequence, too: of letters.
-        if isinstance(questions, str | bytes | Mapping) or not isinstance(questions, Sequence):
-            raise TypeError(f"questions: expected a list of them, got {checks.shown(questions)}")
+        if isinstance(questions, str | bytes | Mapping) or not isinstance(
+            questions, Sequence
+        ):
+            raise TypeError(
+                f"questions: expected a list of them, got {checks.shown(questions)}"
+            )
         if not questions:
             raise ValueError("questions: expected at least one")
         numbered = enumerate(questions, start=1)
-        super().__init__(questions=[_checked(number, question) for number, question in numbered])
+        super().__init__(
+            questions=[_checked(number, question) for number, question in numbered]
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Quiz:
         """The quiz that a TOML file holds: tables ``question`` with tables ``choice``."""
         quiz_tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         questions = quiz_tables.get("question", [])
-        return cls([{**question, "choices": question.get("choice", [])} for question in questions])
+        return cls(
+            [
+                {**question, "choices": question.get("choice", [])}
+                for question in questions
+            ]
+        )
 
     def fallback(self) -> str:
         list_items = []
         for question in self.questions:
             choice_items = "".join(map(_choice_html, question["choices"]))
             # Escaped, since "1 < 2?" is a question and no HTML.
-            list_items.append(f"<li>{html.escape(question['text'])}<ul>{choice_items}</ul></li>")
+            list_items.append(
+                f"<li>{html.escape(question['text'])}<ul>{choice_items}</ul></li>"
+            )
         return f"<ol>{''.join(list_items)}</ol>"
 
 
@@ -76,5 +89,7 @@ def _checked(number: int, question: Mapping[str, Any]) -> dict[str, Any]:
     # One right choice each: the page tells a reader "right" or "not quite", nothing between.
     right_choices = [choice for choice in choices if choice["right"]]
     if len(choices) < 2 or len(right_choices) != 1:
-        raise ValueError(f"questions: question {number} needs 2 or more choices, one of them right")
+        raise ValueError(
+            f"questions: question {number} needs 2 or more choices, one of them right"
+        )
     return {"text": question_text, "choices": choices}

@@ -40,7 +40,9 @@ class RoundReplay(Explorer):
             accuracy=_rounded(history.accuracy),
             scores=[_rounded(round_values) for round_values in history.scores],
             weights=[_rounded(round_values) for round_values in history.weights],
-            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist()),
+            corrupted=sorted(
+                checks.distinct_ids("corrupted", corrupted, client_count).tolist()
+            ),
             round=round_count,
             shown=[True] * client_count,
         )
@@ -55,10 +57,16 @@ class RoundReplay(Explorer):
         # Clients that are switched off leave their weight to the others.
         shown_weight = sum(weights[client_id] for client_id in shown_ids)
         shown_shares = [
-            weights[client_id] / shown_weight if client_id in shown_ids and shown_weight else 0.0
+            weights[client_id] / shown_weight
+            if client_id in shown_ids and shown_weight
+            else 0.0
             for client_id in client_ids
         ]
-        client_columns = {"score": scores, "weight": weights, "share of the shown": shown_shares}
+        client_columns = {
+            "score": scores,
+            "weight": weights,
+            "share of the shown": shown_shares,
+        }
         single_numbers = {
             # Accuracy has one entry more than scores: the one before the first round.
             "test accuracy": _real(self.accuracy)[t],

@@ -100,7 +100,9 @@ class Dataset:
         relabelled = new_label[self.y]
         inside = relabelled >= 0
         if not inside.any():
-            raise ValueError(f"classes: no sample of {self.name} has a class among {chosen}")
+            raise ValueError(
+                f"classes: no sample of {self.name} has a class among {chosen}"
+            )
         return replace(
             self,
             x=self.x[inside],
@@ -110,7 +112,10 @@ class Dataset:
         )
 
     def to(
-        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+        self,
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
     ) -> Dataset:
         """The same samples in another floating-point type or on another device."""
         device = checks.device("device", device)

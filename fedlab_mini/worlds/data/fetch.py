@@ -19,7 +19,9 @@ from .registry import Card, Download, File, card
 from .store import DataUnavailable, cache, check, in_use, locate, sha256, verified
 
 
-def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) -> list[Path]:
+def fetch(
+    name: str, *, to: str | Path | None = None, progress: bool = False
+) -> list[Path]:
     """Download the files of a data set that are not there yet, and return where they lie.
 
     to        the folder to fill, in the layout of the search path; default: the user's cache, for
@@ -34,7 +36,9 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
     if data_card.embedded:
         for data_file in data_card.files:
             verified(data_card, data_file)
-        raise ValueError(f"name: {name} comes with the package; there is nothing to fetch")
+        raise ValueError(
+            f"name: {name} comes with the package; there is nothing to fetch"
+        )
     target = cache() if to is None else Path(to).expanduser()
     if to is None:
         # What the search path has need not be downloaded.
@@ -45,13 +49,19 @@ def fetch(name: str, *, to: str | Path | None = None, progress: bool = False) ->
     else:
         places = {data_file: target / data_file.path for data_file in data_card.files}
     missing = [
-        data_file for data_file, path in places.items() if not _present(data_card, data_file, path)
+        data_file
+        for data_file, path in places.items()
+        if not _present(data_card, data_file, path)
     ]
     # Several files may come in one archive: it is fetched once.
-    downloads = dict.fromkeys(data_file.download for data_file in missing if data_file.download)
+    downloads = dict.fromkeys(
+        data_file.download for data_file in missing if data_file.download
+    )
     try:
         for download in downloads:
-            members = [data_file for data_file in missing if data_file.download == download]
+            members = [
+                data_file for data_file in missing if data_file.download == download
+            ]
             _fetch_files(data_card, download, members, target, progress=progress)
     # Network errors are OSErrors; an archive without the file raises KeyError.
     except (OSError, KeyError) as error:
@@ -92,7 +102,9 @@ def _fetch_files(
             unpacked = Path(folder) / "member"
             with _member(arrived, data_file) as stream, open(unpacked, "wb") as out:
                 shutil.copyfileobj(stream, _Bounded(out, data_file.size))
-            _check_arrived(card, f"{download.url} ({data_file.path})", unpacked, data_file.sha256)
+            _check_arrived(
+                card, f"{download.url} ({data_file.path})", unpacked, data_file.sha256
+            )
             place = target / data_file.path
             place.parent.mkdir(parents=True, exist_ok=True)
             os.replace(unpacked, place)  # whole or not at all

@@ -49,7 +49,8 @@ class Card:
     instead: str | None = None  # an embedded set to take where this one is absent
     content: str | None = None  # fingerprint of the set as loaded: Dataset.sha256()
     accepts: tuple[File, ...] = ()  # files that may stand for `files`
-    arrays: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of the arrays' bytes
+    # SHA-256 of the arrays' bytes.
+    arrays: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def embedded(self) -> bool:
@@ -84,7 +85,9 @@ def _file(entry: dict[str, Any], archive: Download | None) -> File:
     # A member of an archive has the archive's address, other files their own.
     if "member" in entry:
         return File(**entry, download=archive)
-    download = None if address is None else Download(address, entry["size"], entry["sha256"])
+    download = (
+        None if address is None else Download(address, entry["size"], entry["sha256"])
+    )
     return File(**entry, download=download)
 
 

@@ -88,7 +88,9 @@ def _checked_texts(messages: Messages) -> list[str]:
     unknown = [pair for pair in pairs if pair[0] not in ("ham", "spam")]
     if unknown or not pairs or not all(isinstance(message, str) for _, message in pairs):
         shown = checks.shown(unknown[0] if unknown else messages)
-        raise ValueError(f'messages: expected texts with the labels "ham" and "spam", got {shown}')
+        raise ValueError(
+            f'messages: expected texts with the labels "ham" and "spam", got {shown}'
+        )
     return [message for _, message in pairs]
 
 
@@ -123,6 +125,7 @@ def _word_ids(texts: Sequence[str], words: list[str]) -> np.ndarray:
 
 def _word_counter(**options: Any) -> Any:
     """scikit-learn's counter of words."""
-    from sklearn.feature_extraction.text import CountVectorizer  # takes a second to import
+    # Takes a second to import.
+    from sklearn.feature_extraction.text import CountVectorizer
 
     return CountVectorizer(**options)
