@@ -50,7 +50,7 @@ class Rows:
     """
 
     def __init__(self) -> None:
-        # Ids, None for all of them; values.
+        # Each row: the ids that change, None for all of them, and their values.
         self.changes: list[tuple[Tensor | None, Tensor]] = []
         self.last = torch.empty(0)
 

@@ -117,7 +117,7 @@ class Stack:
         is_real = torch.arange(plan.blocks.shape[1]) < plan.fill[:, None]
         # [S, batch]: lr / b for each of the b samples of a minibatch. The gradient of the losses,
         # weighed by these and summed, is that of their mean times lr: the whole step.
-        # Of every sample; 0 for padding.
+        # The step size of every sample, 0 for padding.
         step_sizes = is_real / plan.fill[:, None].double() * lr
         self.step_sizes = step_sizes.to(self.flat)
 

@@ -18,7 +18,7 @@ from ..checks import shown
 from ..judge.records import HEADERS, MOST_SAMPLES
 
 Numbers = Mapping[str, np.ndarray]
-# Of batch normalisation.
+# The names that batch normalisation gives its statistics.
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 REASON = 200  # characters of a node's own words that are kept
 MASKED = (

@@ -72,7 +72,7 @@ class Standing:
         for score_name, column in entry.scores.items():
             round_scores = torch.tensor(column, dtype=torch.float64)
             if score_name == "CGSV":
-                # Else nothing was aggregated that anybody could be aligned with.
+                # Without nodes nothing was aggregated that anybody could be aligned with.
                 if entry.nodes:
                     self.cgsv.learn(round, round_scores)
                 continue

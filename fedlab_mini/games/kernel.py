@@ -104,7 +104,7 @@ def _least_squares(
     inverse = torch.linalg.pinv(normal_matrix, hermitian=True)
     phi = inverse @ torch.einsum("p,cpi,cp->i", times, design, target)
     residual = target - design @ phi
-    # Of a pair, [p, n - 1].
+    # The influence of a pair, [p, n - 1].
     influence = torch.einsum("cpi,cp->pi", design, residual) @ inverse
     # The sandwich: squares of what a pair adds as a whole, since its two halves are one draw.
     covariance = torch.einsum("p,pi,pj->ij", times, influence, influence)

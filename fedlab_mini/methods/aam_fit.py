@@ -227,7 +227,7 @@ def fit_aam(
     checks.whole("every", every)
     sizes, accuracy = _check_data(sizes, accuracy)
     used = _check_used(used, len(sizes), starts)
-    # Of a squared error: [F, S].
+    # The weight of a squared error, [F, S].
     weight = used / (used.sum(1, keepdim=True) * sizes.shape[1])
     # Beginning at the mean accuracy, Adam need not travel there first.
     level = (accuracy * weight[:, :, None]).sum((1, 2))

@@ -52,7 +52,7 @@ class QualityInference(FedAvg):
         """Called once before the first round; forgets everything."""
         super().start(server)
         self.marks = torch.zeros(server.clients, dtype=torch.float64)
-        # In the round before.
+        # Who took part in the round before.
         self.present = torch.zeros(server.clients, dtype=torch.float64)
         self.improvement = math.inf  # so that nobody is good for coming first
 

@@ -20,7 +20,7 @@ from ...worlds.partition import Split, dirichlet_labels, dirichlet_sizes
 from ...worlds.scenarios import irrelevant_digits
 
 CLIENTS = 8
-# Of all clients.
+# Samples of all clients together.
 SAMPLES = {"digits": 400, "mnist5k": 400, "sms-synthetic": 800, "sms": 800}
 LEVELS = tuple(
     client / 10 for client in range(CLIENTS)
