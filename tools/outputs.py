@@ -24,6 +24,7 @@ import chapters
 import glued
 import reading
 import stamps
+import warm
 
 NUMBER = re.compile(
     r"[ \t]*((?:(?<![\w.])[-+−])?(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)"
@@ -110,6 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from nbval import plugin
     from nbval.plugin import IPyNbCell
 
+    warm.use()
     clean, compare = IPyNbCell.sanitize, IPyNbCell.compare_outputs
 
     def sanitize(cell: Any, shown: Any) -> Any:

@@ -5,6 +5,7 @@ Both functions give every fault, one line each. Slides leave the page as it was;
 
 from __future__ import annotations
 
+import base64
 from io import BytesIO
 
 import numpy as np
@@ -95,10 +96,13 @@ def slides(page: Page) -> list[str]:
 def pictures(page: Page, count: int) -> list[str]:
     """Faults of slides as a projector shows them, from the last to the first: no ink, cut ink."""
     found = []
+    camera = page.context.new_cdp_session(page)  # its quick way takes half of Playwright's time
+    frame = page.locator("#slides > .bd-article").bounding_box()
+    rows = slice(round(frame["y"]), round(frame["y"] + frame["height"]))
     for number in range(count, 0, -1):
-        frame = page.locator("#slides > .bd-article")
-        shown = Image.open(BytesIO(frame.screenshot(animations="disabled"))).convert("L")
-        dots = np.asarray(shown, dtype=int)
+        taken = camera.send("Page.captureScreenshot", {"optimizeForSpeed": True})
+        shown = Image.open(BytesIO(base64.b64decode(taken["data"]))).convert("L")
+        dots = np.asarray(shown, dtype=int)[rows]
         inked = abs(dots - int(np.bincount(dots.ravel()).argmax())) > 24
         if inked.mean() < INK:
             found.append(f"slide {number} is blank: {inked.mean():.2%} of it is not paper")
@@ -106,6 +110,7 @@ def pictures(page: Page, count: int) -> list[str]:
         if any(side.any() for side in sides):
             found.append(f"slide {number} is cut at an edge")
         page.keyboard.press("PageUp")
+    camera.detach()
     return found
 
 

@@ -126,14 +126,13 @@ def test_a_hand_out_holds_no_answer_and_the_book_all(site, browser, tmp_path, st
     static = [site / "_static" / name for name in ("book.css", "book.js", "afm-host.js")]
     with unless_passed(f"pdf/{stem}", [*by, *static]):
         full, handout = tmp_path / "full.pdf", tmp_path / "handout.pdf"
-        pdf.print_one(browser, page, full)
+        with pdf.opened(browser, page) as tab:
+            answers = [paper_text.bare(text) for text in tab.evaluate(ANSWERS)]
+            exercises = tab.locator(".exercise .admonition-title").all_text_contents()
+            pdf.prepared(tab)
+            pdf.write(tab, full, *pdf.title(page))
         pdf.print_one(browser, page, handout, solutions=False)
         said, handed = paper_text.words(full), paper_text.words(handout)
-        tab = browser.new_page()
-        tab.goto(page.as_uri())
-        answers = [paper_text.bare(text) for text in tab.evaluate(ANSWERS)]
-        exercises = tab.locator(".exercise .admonition-title").all_text_contents()
-        tab.close()
         assert len(answers) > 15, "the page gives too few answers to try"
         assert [text for text in answers if not stands(text, said)] == []
         assert [text for text in answers if stands(text, handed)] == []

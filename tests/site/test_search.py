@@ -77,15 +77,23 @@ SOUGHT = {
 }
 
 
+AGAIN = """sought => {
+  document.querySelector("#search-results").replaceChildren();
+  Search.performSearch(sought);
+}"""
+
+
 def test_the_list_is_long_enough():
     assert len(SOUGHT) >= 40
 
 
 def test_search_finds_what_readers_type(open_page, site):
-    opened, missed = open_page(f"{site.as_uri()}/search.html"), {}
+    (first, *_), missed = SOUGHT, {}
+    opened = open_page(f"{site.as_uri()}/search.html?q={quote(first)}")
     marked = 0  # where the title alone answers, no word of the text stands out
     for sought, place in SOUGHT.items():
-        opened.goto(f"{site.as_uri()}/search.html?q={quote(sought)}")
+        if sought != first:  # by what the page itself calls when it has read its address
+            opened.evaluate(AGAIN, sought)
         opened.locator("#search-results [role=status]").wait_for()
         hits = opened.locator("#search-results li").all()[:2]
         links = [hit.locator("a").get_attribute("href") for hit in hits]
