@@ -11,11 +11,10 @@ import os
 import signal
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
-
-import chapters
 
 HEAVY = (
     "ipykernel.kernelapp",
@@ -88,8 +87,10 @@ def serve(words: list[str], env: dict[str, str], folder: str) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
-    ours = [str(chapters.ROOT / name) for name in ("tests", "tools")]
-    sys.path[:] = [path for path in sys.path if not path.startswith(tuple(ours))]
+    tools = Path(__file__).parent
+    ours = (str(tools), str(tools.with_name("tests")))
+    sys.path[:] = [path for path in sys.path if not path.startswith(ours)]
+    sys.modules.pop(__name__)
     with open(os.devnull, "w") as nowhere:
         for stream in (1, 2):
             os.dup2(nowhere.fileno(), stream)

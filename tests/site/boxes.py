@@ -7,7 +7,6 @@ from collections import defaultdict
 from playwright.sync_api import Page
 
 WIDTHS = (390, 768, 1024, 1280, 1440, 1920)
-EDGES = (390, 1280)
 HEIGHT = 900
 MOST = 3  # boxes named for each look
 
@@ -70,37 +69,19 @@ TABLES = r"""most => {
   }
   return found.slice(0, most);
 }"""
-# What the dark page has elsewhere than the light one of the same width; it is looked at second.
-MOVED = """([scheme, width]) => {
-  const all = [...document.querySelectorAll("article *:not(mjx-container *)")];
-  const now = all.map(e => {
-    const { left, top, width, height } = e.getBoundingClientRect();
-    return [left + scrollX, top + scrollY, width, height];
-  });
-  const before = (window.stood ??= {})[width] ??= now;
-  const moved = all.filter((_, at) => now[at].some((x, k) => Math.abs(x - before[at]?.[k]) > 0.5));
-  return moved.slice(0, 3).map(e => `stands elsewhere in ${scheme}: ${e.outerHTML.slice(0, 90)}`);
-}"""
 # the theme's scripts answer a change of width, and containers of a new width are laid out anew
 FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 WAYS = (OUTSIDE, BROKEN, TABLES)
 
 
 def boxes(page: Page) -> list[str]:
-    """What stands outside, with the looks in which it does; the page keeps the last look.
-
-    Light at every width. Dark on a phone and at a desk, where also nothing may have moved: then it
-    stands as well at the other widths.
-    """
+    """What stands outside, with the looks in which it does; the page keeps the last look."""
     seen: dict[str, list[str]] = defaultdict(list)
-    for scheme, widths in (("light", WIDTHS), ("dark", EDGES)):
+    for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        for width in widths:
+        for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": HEIGHT})
             page.evaluate(FRAMES)
-            faults = [one for way in WAYS for one in page.evaluate(way, MOST)]
-            if width in EDGES:
-                faults += page.evaluate(MOVED, [scheme, width])
-            for fault in faults:
+            for fault in [one for way in WAYS for one in page.evaluate(way, MOST)]:
                 seen[fault].append(f"{scheme} {width}")
     return [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]
