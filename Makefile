@@ -38,7 +38,7 @@ help:
 	@echo "PYTHON=python3.12      the Python that a new .venv is made with (3.11 or newer)"
 	@echo "PIP_FLAGS='...'        passed on to pip install"
 	@echo "CHAPTERS='02 03'       some chapters only: notebooks, mutants"
-	@echo "STAGES='lint unit'     some stages only: test (lint unit oracles evidence site outputs parameters browser mutants)"
+	@echo "STAGES='lint unit'     some stages only: test (lint evidence site mutants unit oracles outputs parameters browser)"
 	@echo "FEDLAB_CHROMIUM=...    the Chromium or Chrome that prints the PDFs, if it is not found"
 	@echo "FEDLAB_REPOSITORY=...  public address of the repository: pages get buttons that lead there"
 

@@ -3,9 +3,10 @@
     python tools/check.py              all stages
     python tools/check.py lint unit    some of them
 
-Two stages run side by side, since each waits at times; what one prints is shown when it ends. The
-first that fails ends the run and says what to do next. Without names, a stage that has passed here
-today, with the very same files, is not run again.
+Stages that keep one processor busy run two at a time. Those with two workers run alone, since four
+processes on two processors take longer than one pair after the other. What a stage prints is shown
+when it ends. The first that fails ends the run and says what to do next. Without names, a stage
+that has passed here today, with the very same files, is not run again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -36,6 +38,7 @@ PORTABLE = {"ATEN_CPU_CAPABILITY": "default", "OMP_NUM_THREADS": "1"}
 class Stage:
     """A name, commands that must all succeed, what to do when one does not, special settings.
 
+    cores  how many processors it keeps busy, 1 or 2
     after  the stage that must have ended before this one begins
     whole  whether all of it hangs on the repository's files, the machine and the day alone, and on
            no stamps of its own parts; it leaves nothing that a later stage needs
@@ -46,6 +49,7 @@ class Stage:
     advice: str
     kernels: bool = False
     browser: bool = False
+    cores: int = 1
     after: str = ""
     whole: bool = False
     env: dict[str, str] = field(default_factory=dict)
@@ -73,20 +77,6 @@ STAGES = (
         "Spelling: correct the word, or add it to [tool.codespell] in pyproject.toml.",
     ),
     Stage(
-        "unit",
-        (pytest("tests/unit", "tests/properties", "tests/tools"),),
-        "Run the failing test alone, as here without vector instructions and with one thread: "
-        "ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 python -m pytest -x PATH::NAME",
-        whole=True,
-        env=PORTABLE,
-    ),
-    Stage(
-        "oracles",
-        (pytest("tests/cluster", "tests/flower", "tests/oracles", spread="loadgroup"),),
-        "A result differs from a closed form, an enumeration or another library.",
-        whole=True,
-    ),
-    Stage(
         "evidence",
         (("-m", "studies", "check"),),
         "A stored result is not what the code gives: `make evidence` runs what is stale.",
@@ -98,10 +88,33 @@ STAGES = (
         "Repair the pages named above; `make site` builds them again.",
     ),
     Stage(
+        "mutants",
+        (("tools/mutants.py", "--some", "2"),),
+        "A sentence could be false and nothing would notice: sharpen the assert beside it.",
+        whole=True,
+    ),
+    Stage(
+        "unit",
+        (pytest("tests/unit", "tests/properties", "tests/tools"),),
+        "Run the failing test alone, as here without vector instructions and with one thread: "
+        "ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 python -m pytest -x PATH::NAME",
+        whole=True,
+        env=PORTABLE,
+        cores=2,
+    ),
+    Stage(
+        "oracles",
+        (pytest("tests/cluster", "tests/flower", "tests/oracles", spread="loadgroup"),),
+        "A result differs from a closed form, an enumeration or another library.",
+        whole=True,
+        cores=2,
+    ),
+    Stage(
         "outputs",
         (("tools/outputs.py",),),
         "A chapter no longer gives its stored outputs. If the change is meant: make notebooks.",
         kernels=True,
+        cores=2,
     ),
     Stage(
         "parameters",
@@ -110,6 +123,7 @@ STAGES = (
         "(tests/notebooks/other_parameters.toml): the claim is too strong or the code is wrong; or "
         "a lab's solution fails its checks, or its untouched copy passes one (notebooks/labs/).",
         kernels=True,
+        cores=2,
     ),
     Stage(
         "browser",
@@ -117,12 +131,7 @@ STAGES = (
         f"Open {SITE}/index.html and look at the page named above.",
         browser=True,
         after="site",
-    ),
-    Stage(
-        "mutants",
-        (("tools/mutants.py", "--some", "2"),),
-        "A sentence could be false and nothing would notice: sharpen the assert beside it.",
-        whole=True,
+        cores=2,
     ),
 )
 
@@ -136,6 +145,7 @@ class Run:
 
     def __init__(self) -> None:
         self.lock, self.over = threading.Lock(), False
+        self.order, self.cores = threading.Lock(), threading.Semaphore(2)
         self.started: list[subprocess.Popen[bytes]] = []
 
     def stage(self, stage: Stage, out: IO[bytes] | None = None) -> bool:
@@ -146,6 +156,17 @@ class Run:
             settings = chapters.own_settings() if stage.kernels else os.environ
         env = settings | QUIET | stage.env
         return all(self.command(words, env, out) == 0 for words in stage.commands)
+
+    @contextmanager
+    def busy(self, cores: int) -> Iterator[None]:
+        """Wait for so many processors; who has begun to wait is not overtaken."""
+        with self.order:
+            for _ in range(cores):
+                self.cores.acquire()
+        try:
+            yield
+        finally:
+            self.cores.release(cores)
 
     def command(self, words: tuple[str, ...], env: dict[str, str], out: IO[bytes] | None) -> int:
         with self.lock:
@@ -175,15 +196,16 @@ def stamped(stages: list[Stage]) -> dict[str, stamps.Passed]:
 
 
 def side_by_side(stages: list[Stage], passed: Mapping[str, stamps.Passed]) -> dict[str, float]:
-    """Run stages, two at a time, in their order; returns their seconds, raises Failed."""
+    """Run stages in their order, as many as there are processors; their seconds, or Failed."""
     turns, took, told = Run(), {}, threading.Lock()
     futures: dict[str, Future[None]] = {}
 
     def turn(stage: Stage) -> None:
         if first := futures.get(stage.after):
             first.result()
-        start, before = time.perf_counter(), passed.get(stage.name)
-        with tempfile.TemporaryFile() as out:
+        before = passed.get(stage.name)
+        with turns.busy(stage.cores), tempfile.TemporaryFile() as out:
+            start = time.perf_counter()
             if before:
                 out.write(f"{stamps.PASSED_BEFORE}\n".encode())
             good = bool(before) or turns.stage(stage, None if len(stages) == 1 else out)

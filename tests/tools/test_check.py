@@ -51,7 +51,7 @@ def test_without_a_browser_its_stage_is_left_out_or_an_error(monkeypatch, capsys
 
 def test_an_unknown_stage_is_named(monkeypatch):
     monkeypatch.setattr("sys.argv", ["check.py", "lnit"])
-    with pytest.raises(SystemExit, match="no stage lnit; there are: lint, unit, oracles"):
+    with pytest.raises(SystemExit, match="no stage lnit; there are: lint, evidence, site"):
         check.main()
 
 
@@ -67,6 +67,19 @@ def test_two_stages_run_at_a_time_and_one_that_fails_ends_the_other(monkeypatch,
         check.main()
     said = re.sub(r"\d+ s", "_", capfd.readouterr().out).split()
     assert " ".join(said) == "== a: _ == first == c: _ == said"
+
+
+def test_who_has_two_workers_has_both_processors(monkeypatch, capfd, tmp_path):
+    book, stages = tmp_path / "book", []
+    text = "import time; w = lambda s: open({!r}, 'a').write(s); w('{}'); time.sleep(0.4); w('{}')"
+    for name, cores in zip("abcde", (1, 2, 1, 1, 2), strict=True):
+        line = text.format(str(book), name, name.upper())
+        stages.append(Stage(name, (("-c", line),), "", cores=cores))
+    monkeypatch.setattr(check, "STAGES", stages)
+    monkeypatch.setattr("sys.argv", ["check.py"])
+    check.main()
+    assert re.fullmatch("aAbB(cd|dc)(CD|DC)eE", book.read_text())
+    capfd.readouterr()
 
 
 def test_a_stage_waits_for_the_one_it_comes_after(monkeypatch, capfd):
