@@ -3,10 +3,9 @@
     python tools/check.py              all stages
     python tools/check.py lint unit    some of them
 
-Stages that keep one processor busy run two at a time. Those with two workers run alone, since four
-processes on two processors take longer than one pair after the other. What a stage prints is shown
-when it ends. The first that fails ends the run and says what to do next. Without names, a stage
-that has passed here today, with the very same files, is not run again.
+Stages that keep one processor busy run two at a time, those with two workers alone. What a stage
+prints is shown when it ends. The first that fails ends the run and says what to do next. Without
+names, a stage that has passed here today, with the very same files, is not run again.
 """
 
 from __future__ import annotations

@@ -155,7 +155,9 @@ class Noted:
 def passing(source: Path) -> stamps.Passed:
     """Whether a chapter's stored outputs are known to be what it gives here."""
     judges = [chapters.ROOT / "tests/notebooks/sanitize.cfg"]
-    judges += [chapters.ROOT / f"tools/{name}.py" for name in ("outputs", "glued", "reading")]
+    judges += [
+        chapters.ROOT / f"tools/{name}.py" for name in ("outputs", "glued", "reading", "warm")
+    ]
     return stamps.Passed(f"outputs/{source.stem}", [source, *reading.places(source), *judges])
 
 

@@ -25,12 +25,12 @@ HEAVY = (
     "sklearn.datasets",
 )
 INLINE = "module://matplotlib_inline.backend_inline"
-LAUNCHER, WAY = "ipykernel_launcher", "forkserver"
+LAUNCHER = "ipykernel_launcher"
 
 
 def use() -> None:
-    """From now on this process starts Python kernels as copies, where the system can copy one."""
-    if WAY in multiprocessing.get_all_start_methods():
+    """From now on this process starts Python kernels as copies; on Linux, where that is safe."""
+    if sys.platform == "linux":
         factory = KernelProvisionerFactory.instance()
         factory.provisioners[__name__] = EntryPoint(__name__, "warm:Warm", factory.GROUP_NAME)
         factory.default_provisioner_name = __name__
@@ -42,7 +42,7 @@ class Warm(LocalProvisioner):
     async def launch_kernel(self, cmd: list[str], **options: Any) -> Any:
         if cmd[0] != sys.executable or LAUNCHER not in cmd:
             return await super().launch_kernel(cmd, **options)
-        copies = multiprocessing.get_context(WAY)
+        copies = multiprocessing.get_context("forkserver")
         copies.set_forkserver_preload([*HEAVY])
         folder = str(options.get("cwd") or os.getcwd())
         words = cmd[cmd.index(LAUNCHER) :]

@@ -9,10 +9,12 @@ from helpers import ALL_CASES, unless_passed
 
 import chapters
 import glued
+import warm
 
 TABLES = tomllib.loads(
     Path(__file__).with_name("other_parameters.toml").read_text(encoding="utf-8")
 )
+BY = [Path(warm.__file__)]
 SOURCES = chapters.longest_first(chapters.sources())
 
 
@@ -59,6 +61,6 @@ def test_clients_beyond_the_range_are_refused_in_words(stem):
 def test_chapter_runs_with_other_parameters(source, other, tmp_path, own_settings):
     if why := chapters.left_out(source):
         pytest.skip(why)
-    with unless_passed(f"parameters/{source.stem}", [source], repr(other)):
+    with unless_passed(f"parameters/{source.stem}", [source, *BY], repr(other)):
         notebook = chapters.run(source, tmp_path / f"{source.stem}.ipynb", other)
         assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
