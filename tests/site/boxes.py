@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from playwright.sync_api import Page
 
 WIDTHS = (390, 768, 1024, 1280, 1440, 1920)
@@ -69,19 +67,28 @@ TABLES = r"""most => {
   }
   return found.slice(0, most);
 }"""
-# the theme's scripts answer a change of width, and containers of a new width are laid out anew
-FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 WAYS = (OUTSIDE, BROKEN, TABLES)
+# Every box of the text. In the dark none has another size, so that what is seen in the light at all
+# widths holds there, too; an image that has grown makes its parents grow, so inner ones are named.
+REMEMBER = """() => {
+  window.sizes ??= {};
+  window.sizes[innerWidth] = [...document.querySelectorAll(
+    "article, article *:not(mjx-container *)"
+  )].map(e => [e, e.getBoundingClientRect()]);
+}"""
+CHANGED = """most => {
+  const found = [];
+  for (const [e, light] of window.sizes[innerWidth].toReversed()) {
+    const { width, height } = e.getBoundingClientRect();
+    if (Math.abs(width - light.width) < 1 && Math.abs(height - light.height) < 1) continue;
+    if (found.some(([inner]) => e.contains(inner))) continue;
+    const was = `${light.width} x ${light.height}`;
+    found.push([e, `${width} x ${height} px, in the light ${was}: ${e.outerHTML}`]);
+  }
+  return found.slice(0, most).map(([, said]) => said.slice(0, 120));
+}"""
 
 
 def boxes(page: Page) -> list[str]:
-    """What stands outside, with the looks in which it does; the page keeps the last look."""
-    seen: dict[str, list[str]] = defaultdict(list)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": HEIGHT})
-            page.evaluate(FRAMES)
-            for fault in [one for way in WAYS for one in page.evaluate(way, MOST)]:
-                seen[fault].append(f"{scheme} {width}")
-    return [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]
+    """What stands outside, runs over or is set wrongly in the page's present look."""
+    return [fault for way in WAYS for fault in page.evaluate(way, MOST)]

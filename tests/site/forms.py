@@ -98,12 +98,13 @@ def pictures(page: Page, count: int) -> list[str]:
     found = []
     camera = page.context.new_cdp_session(page)  # its quick way takes half of Playwright's time
     frame = page.locator("#slides > .bd-article").bounding_box()
-    rows = slice(round(frame["y"]), round(frame["y"] + frame["height"]))
+    top, bottom = round(frame["y"]), round(frame["y"] + frame["height"])
+    stage = (0, top, PROJECTOR["width"], bottom)
     for number in range(count, 0, -1):
         taken = camera.send("Page.captureScreenshot", {"optimizeForSpeed": True})
-        shown = Image.open(BytesIO(base64.b64decode(taken["data"]))).convert("L")
-        dots = np.asarray(shown, dtype=int)[rows]
-        inked = abs(dots - int(np.bincount(dots.ravel()).argmax())) > 24
+        shown = Image.open(BytesIO(base64.b64decode(taken["data"]))).convert("L").crop(stage)
+        sheet = int(np.argmax(shown.histogram()))
+        inked = np.asarray(shown.point([abs(grey - sheet) > 24 for grey in range(256)]), dtype=bool)
         if inked.mean() < INK:
             found.append(f"slide {number} is blank: {inked.mean():.2%} of it is not paper")
         sides = inked[:, :MARGIN], inked[:, -MARGIN:], inked[:MARGIN], inked[-1:]

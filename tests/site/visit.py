@@ -1,4 +1,4 @@
-"""One visit to a page of the site: at six widths, light and dark; axe at a desk and on a phone.
+"""One visit to a page of the site: at six widths, in the dark, by axe at a desk and on a phone.
 
 `visit` gives every fault that a reader, a phone or a screen reader would meet, one line each. The
 page is opened once and unfolded; its colours follow the system, its width the window.
@@ -6,12 +6,13 @@ page is opened once and unfolded; its colours follow the system, its width the w
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
-from boxes import HEIGHT, boxes
+from boxes import CHANGED, HEIGHT, MOST, REMEMBER, WIDTHS, boxes
 from playwright.sync_api import Error, Page
 
 DESK, PHONE = 1280, 390
@@ -22,6 +23,7 @@ LOOKS = {
     ("dark", DESK): True,
     ("light", DESK): False,
 }
+TURNS = [*(("light", width) for width in WIDTHS), ("dark", PHONE), ("dark", DESK)]
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 EVERY_RULE = {"type": "tag", "values": TAGS}
 CONTRAST = {"type": "rule", "values": ["color-contrast"]}
@@ -141,16 +143,23 @@ CUT = """desk => {
 THIN = """rules => {
   window.thinned = [];
   const scrolls = e => e && e.scrollWidth > e.clientWidth;
-  for (const e of document.querySelectorAll("mjx-container")) {
+  for (const e of document.querySelectorAll("mjx-container:has(mjx-math)")) {
     if (scrolls(e) || scrolls(e.closest("div.math")) || e.querySelector("[style*=color]")) continue;
-    const { width, height } = e.getBoundingClientRect();
-    window.thinned.push([e, e.style.cssText, ...e.childNodes]);
-    e.style.cssText += `; display: inline-block; width: ${width}px; height: ${height}px`;
-    e.replaceChildren();
+    const { width, height } = e.querySelector("mjx-math").getBoundingClientRect();
+    const room = document.createElement("span");
+    room.style.cssText = `display: inline-block; width: ${width}px; height: ${height}px`;
+    window.thinned.push([e, ...e.childNodes]);
+    e.replaceChildren(room);
   }
+  const flow = e => (({ font, whiteSpace }) => font + whiteSpace)(getComputedStyle(e));
   const kept = new Set(), words = document.querySelectorAll("article :is(span, em)[class]");
   for (const e of [...words].reverse()) {  // inner ones first
-    if (e.children.length || e.attributes.length > 1) continue;
+    if (e.children.length || e.attributes.length > 1 || e.closest(".fedlab-widget")) continue;
+    if (!e.closest("pre") && flow(e) !== flow(e.parentElement)) {  // it takes other room
+      if (e.parentElement.childNodes.length > 1) continue;
+      const { font, whiteSpace } = getComputedStyle(e);
+      Object.assign(e.parentElement.style, { font, whiteSpace });
+    }
     let kind = "";
     for (let a = e; a; a = a.parentElement) {
       kind += `${a.localName} ${a.className} ${a.style.cssText};`;
@@ -166,10 +175,7 @@ THIN = """rules => {
   axe.configure({ rules });
 }"""
 
-WHOLE_AGAIN = """() => { for (const [e, style, ...parts] of window.thinned) {
-  e.style.cssText = style;
-  e.replaceChildren(...parts);
-} }"""
+WHOLE_AGAIN = """() => { for (const [e, ...parts] of window.thinned) e.replaceChildren(...parts); }"""
 
 # Contrast is a matter of style: of all texts with one ink, size, weight and ground, axe is shown
 # one. A ground is every painted or placed box around the text.
@@ -221,14 +227,17 @@ def visit(page: Page) -> list[str]:
     if not page.evaluate(HEADING):
         found.append("no heading of the page to see")
     page.evaluate(UNFOLD)
-    found += boxes(page)
     page.evaluate(axe_program())
     page.evaluate(THIN, RULES)
-    seen: dict[str, list[str]] = {}
-    for (scheme, width), whole in LOOKS.items():
-        only = EVERY_RULE if whole else CONTRAST
-        for fault in [*wear(page, scheme, width), *look(page, scheme, only)]:
-            seen.setdefault(fault, []).append(f"{scheme} {width}")
+    seen: dict[str, list[str]] = defaultdict(list)
+    for scheme, width in TURNS:
+        faults = wear(page, scheme, width)
+        faults += boxes(page) if scheme == "light" else page.evaluate(CHANGED, MOST)
+        if (scheme, width) in LOOKS:
+            page.evaluate(REMEMBER)
+            faults += look(page, scheme, EVERY_RULE if LOOKS[scheme, width] else CONTRAST)
+        for fault in dict.fromkeys(faults):
+            seen[fault].append(f"{scheme} {width}")
     page.evaluate(WHOLE_AGAIN)
     found += [f"{fault} [{', '.join(looks)}]" for fault, looks in seen.items()]
     return list(dict.fromkeys([*page.faults, *found]))
