@@ -35,8 +35,12 @@ HANDOUT = """() => {
     }
     solution.remove();
   }
-  for (const part of document.querySelectorAll(".widget-table details, .admonition.dropdown")) {
-    part.remove();
+  for (const box of document.querySelectorAll(".admonition.dropdown")) box.remove();
+  // a quiz whose answers stood there is a quiz again
+  for (const answer of document.querySelectorAll(".widget-table details")) {
+    const quiz = answer.closest(".cell_output")?.querySelector('script[type$="widget-view+json"]');
+    quiz?.nextElementSibling.style.removeProperty("display");
+    answer.closest(".widget-table").remove();
   }
   // an explorer asks again: its first button puts the veil back
   const veils = document.querySelectorAll(".fedlab-widget .w-buttons > button:first-child");
@@ -72,18 +76,19 @@ def whole(site: Path) -> Path:
     return site / "pdf" / f"{WHOLE}.pdf"
 
 
-def print_one(browser: Browser, page: Path, target: Path, solutions: bool = True) -> Piece:
+def print_one(browser: Browser, page: Path, target: Path, handout: Path | None = None) -> Piece:
     """Open a page from disk, without a network, prepare it for paper, write its PDF.
 
-    Without solutions, answers of quiz and explorers are left out as well. Returns what
-    `print_book` binds.
+    A hand-out is the same without solutions, and without answers of quiz and explorers. Returns
+    what `print_book` binds.
     """
     own, book = title(page)
     with opened(browser, page) as tab:
-        if not solutions:
-            tab.evaluate(HANDOUT)
         piece = prepared(tab)
         write(tab, target, own, book)
+        if handout:
+            tab.evaluate(HANDOUT)
+            write(tab, handout, own, book)
     return piece
 
 
@@ -144,8 +149,8 @@ def print_pages(site: Path, pages: Sequence[Path], browser: str) -> None:
             raise PrintError(f"{browser} did not start: {failed}") from None
         pieces = []
         for page in pages:
-            print_one(started, page, place(site, page, solutions=False), solutions=False)
-            pieces.append(print_one(started, page, place(site, page)))
+            handout = place(site, page, solutions=False)
+            pieces.append(print_one(started, page, place(site, page), handout))
         for page in filter(Path.exists, (site / "book" / f"{name}.html" for name in BACK)):
             with opened(started, page) as tab:
                 pieces.append(prepared(tab))

@@ -132,23 +132,12 @@ CUT = """() => {
 }"""
 
 
-def paper(page: Page, numbered: bool) -> list[str]:
-    """What is cut on paper; of a chapter with a number, also what a handout keeps and lacks."""
+def paper(page: Page) -> list[str]:
+    """What is cut on paper, of a page as it is on a screen."""
     page.emulate_media(media="print", color_scheme="light")
     page.set_viewport_size(pdf.PAPER)
     page.add_style_tag(path=pdf.STYLE)
     page.evaluate(pdf.FORMULAS)
     page.wait_for_function(pdf.FIGURES)
     page.evaluate(pdf.PREPARE.read_text(encoding="utf-8"))
-    found = page.evaluate(CUT)
-    if numbered:
-        solving = [page.locator(part) for part in (".solution", ".tag_hide-cell")]
-        answers = page.locator(".widget-table details")
-        if solving[0].count() < 4 or not solving[1].first.is_visible():
-            found.append("solutions are not on paper")
-        page.evaluate(pdf.HANDOUT)
-        if any(part.count() for part in (*solving, answers)):
-            found.append("a handout holds solutions")
-        if page.locator(".exercise").count() < 4 or not page.locator("#references").is_visible():
-            found.append("a handout lacks exercises or references")
-    return found
+    return page.evaluate(CUT)

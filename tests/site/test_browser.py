@@ -132,14 +132,14 @@ def keyboard(page) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_page_is_sound(open_page, site, page):
-    """On a screen; a chapter also as slides, and what stands in `notebooks/` on paper."""
+    """On a screen; a chapter also as slides, other notebooks on paper (chapters: `test_pdf.py`)."""
     with unless_passed(f"pages/{page}", [site / f"{page}.html", *pictures(page), *BY], static()):
-        opened, notebook = open_page(address(site, page)), page.startswith("notebooks/")
+        opened, chapter = open_page(address(site, page)), page in CHAPTERS
         found = keyboard(opened)
-        found += [*tools(opened, site / page), *slides(opened)] if page in CHAPTERS else []
+        found += [*tools(opened, site / page), *slides(opened)] if chapter else []
         found += opened.evaluate(SCROLLS) if page == "book/api" else []
         found += visit(opened)
-        found += paper(opened, page in CHAPTERS) if notebook else []
+        found += paper(opened) if page.startswith("notebooks/") and not chapter else []
         assert not found, report(page, found)
 
 

@@ -1,10 +1,11 @@
-"""Pages printed by a real browser: tagged, unfolded; `forms.py` looks at all for what is cut."""
+"""Pages printed by a real browser: tagged, unfolded, nothing cut."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import forms
 import paper_text
 import pytest
 from helpers import unless_passed
@@ -122,7 +123,7 @@ STEMS = [source.stem for source in chapters.numbered()]
 @pytest.mark.parametrize("stem", STEMS)
 def test_a_hand_out_holds_no_answer_and_the_book_all(site, browser, tmp_path, stem):
     page = site / "notebooks" / f"{stem}.html"
-    by = [page, Path(__file__), *Path(pdf.__file__).parent.glob("pdf*")]
+    by = [page, Path(__file__), Path(forms.__file__), *Path(pdf.__file__).parent.glob("pdf*")]
     static = [site / "_static" / name for name in ("book.css", "book.js", "afm-host.js")]
     with unless_passed(f"pdf/{stem}", [*by, *static]):
         full, handout = tmp_path / "full.pdf", tmp_path / "handout.pdf"
@@ -130,16 +131,21 @@ def test_a_hand_out_holds_no_answer_and_the_book_all(site, browser, tmp_path, st
             answers = [paper_text.bare(text) for text in tab.evaluate(ANSWERS)]
             exercises = tab.locator(".exercise .admonition-title").all_text_contents()
             pdf.prepared(tab)
+            assert tab.evaluate(forms.CUT) == []
+            assert tab.locator(".tag_hide-cell").first.is_visible()
             pdf.write(tab, full, *pdf.title(page))
-        pdf.print_one(browser, page, handout, solutions=False)
+            tab.evaluate(pdf.HANDOUT)
+            assert tab.locator(".fedlab-quiz input:visible").count() > 9, "no quiz to fill in"
+            pdf.write(tab, handout, *pdf.title(page))
         said, handed = paper_text.words(full), paper_text.words(handout)
         assert len(answers) > 15, "the page gives too few answers to try"
         assert [text for text in answers if not stands(text, said)] == []
         assert [text for text in answers if stands(text, handed)] == []
         assert "Thetruthis" not in handed, "an explorer is revealed"
-        assert "Solutionto" in said
+        assert "Startagain" not in handed, "a button is on paper"
+        assert said.count("Solutionto") >= len(exercises) >= 4
         assert "Solutionto" not in handed
-        assert len(exercises) >= 4
+        assert "References" in handed
         assert [text for text in exercises if paper_text.bare(text) not in handed] == []
 
 
@@ -177,8 +183,7 @@ def test_a_chapter_of_the_site_prints_whole(site, browser, tmp_path):
     pages = [page for page in downloads.notebooks(site) if page.stem[0].isdigit()]
     page = min(pages, key=lambda page: page.stat().st_size)
     target, handout = tmp_path / "chapter.pdf", tmp_path / "handout.pdf"
-    pdf.print_one(browser, page, target)
-    pdf.print_one(browser, page, handout, solutions=False)
+    pdf.print_one(browser, page, target, handout)
     found, text = target.read_bytes(), page.read_text(encoding="utf-8")
     assert b"file:" not in found
     sheets = [len(re.findall(rb"/Type /Page\b", file.read_bytes())) for file in (handout, target)]

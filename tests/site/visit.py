@@ -175,7 +175,9 @@ THIN = """rules => {
   axe.configure({ rules });
 }"""
 
-WHOLE_AGAIN = """() => { for (const [e, ...parts] of window.thinned) e.replaceChildren(...parts); }"""
+WHOLE_AGAIN = (
+    """() => { for (const [e, ...parts] of window.thinned) e.replaceChildren(...parts); }"""
+)
 
 # Contrast is a matter of style: of all texts with one ink, size, weight and ground, axe is shown
 # one. A ground is every painted or placed box around the text.
