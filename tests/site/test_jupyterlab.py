@@ -235,8 +235,12 @@ def test_an_explorer_answers_before_any_cell_has_run(lab, browser):
     page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.goto(f"{lab[0]}lab/tree/notebooks/04_cgsv.ipynb?reset")
     page.get_by_text("| Idle").wait_for(timeout=120_000)
-    page.evaluate(TO_EXPLORER)
     board = page.locator(".fedlab-widget").first
+    for _ in range(30):  # until what stands above it has been drawn, it may slip away again
+        page.evaluate(TO_EXPLORER)
+        page.wait_for_timeout(1000)
+        if board.is_visible():
+            break
     board.get_by_role("button", name="Reveal").click(timeout=60_000)
     slider = board.locator("input[type=range]:not(.w-guess)").first
     before = board.locator("data[data-of]").evaluate_all("all => all.map(e => e.value)")
