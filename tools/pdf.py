@@ -37,10 +37,11 @@ HANDOUT = """() => {
   }
   for (const box of document.querySelectorAll(".admonition.dropdown")) box.remove();
   // a quiz whose answers stood there is a quiz again
-  for (const answer of document.querySelectorAll(".widget-table details")) {
-    const quiz = answer.closest(".cell_output")?.querySelector('script[type$="widget-view+json"]');
-    quiz?.nextElementSibling.style.removeProperty("display");
-    answer.closest(".widget-table").remove();
+  for (const answers of document.querySelectorAll(".widget-table:has(details)")) {
+    const cell = answers.closest(".cell_output");
+    const quiz = cell.querySelector('script[type$="widget-view+json"]').nextElementSibling;
+    quiz.style.removeProperty("display");
+    answers.remove();
   }
   // an explorer asks again: its first button puts the veil back
   const veils = document.querySelectorAll(".fedlab-widget .w-buttons > button:first-child");

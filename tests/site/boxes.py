@@ -68,27 +68,28 @@ TABLES = r"""most => {
   return found.slice(0, most);
 }"""
 WAYS = (OUTSIDE, BROKEN, TABLES)
-# Every box of the text. In the dark none has another size, so that what is seen in the light at all
-# widths holds there, too; an image that has grown makes its parents grow, so inner ones are named.
+# Every box of the text. In the dark none has another size or stands further left or right, so that
+# what is seen in the light at all widths holds there, too. A box that has grown makes its parents
+# grow, so inner ones are named.
 REMEMBER = """() => {
-  window.sizes ??= {};
-  window.sizes[innerWidth] = [...document.querySelectorAll(
+  window.places ??= {};
+  window.places[innerWidth] = [...document.querySelectorAll(
     "article, article *:not(mjx-container *)"
   )].map(e => [e, e.getBoundingClientRect()]);
 }"""
 CHANGED = """most => {
-  const found = [];
-  for (const [e, light] of window.sizes[innerWidth].toReversed()) {
-    const { width, height } = e.getBoundingClientRect();
-    if (Math.abs(width - light.width) < 1 && Math.abs(height - light.height) < 1) continue;
+  const found = [], place = ({ left, width, height }) => [left, width, height];
+  for (const [e, light] of window.places[innerWidth].toReversed()) {
+    const was = place(light), now = place(e.getBoundingClientRect());
+    if (was.every((x, k) => Math.abs(x - now[k]) < 1)) continue;
     if (found.some(([inner]) => e.contains(inner))) continue;
-    const was = `${light.width} x ${light.height}`;
-    found.push([e, `${width} x ${height} px, in the light ${was}: ${e.outerHTML}`]);
+    found.push([e, `left, width, height ${now} px, in the light ${was}: ${e.outerHTML}`]);
   }
-  return found.slice(0, most).map(([, said]) => said.slice(0, 120));
+  return found.slice(0, most).map(([, said]) => said.slice(0, 160));
 }"""
 
 
-def boxes(page: Page) -> list[str]:
-    """What stands outside, runs over or is set wrongly in the page's present look."""
-    return [fault for way in WAYS for fault in page.evaluate(way, MOST)]
+def boxes(page: Page, scheme: str) -> list[str]:
+    """What stands outside, runs over, is set wrongly or is elsewhere in the dark, in this look."""
+    found = [fault for way in WAYS for fault in page.evaluate(way, MOST)]
+    return found + (page.evaluate(REMEMBER if scheme == "light" else CHANGED, MOST) or [])

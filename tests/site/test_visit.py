@@ -49,7 +49,7 @@ PLANTED = {
     "<mjx-merror>bad</mjx-merror>": "formula error: bad",
     '<i class="math"><mjx-container></mjx-container></i>': "formula that no screen reader reads",
     f'<div style="color: #999">{DRAWING}</div>': "formula of contrast 2.8 [light 390, light 1280]",
-    "<i></i>": "scrolls sideways, needs 488 px [light 390]",
+    "<i></i>": "scrolls sideways, needs 488 px [light 390, dark 390]",
     '<div style="width: 30rem">wide</div>': '106 px outside the column: <div style="width: 30rem">',
     '<div style="margin-left: -3px">left</div>': (
         '3 px outside the column: <div style="margin-left: -3px">left</div> [light 390, light 768'
@@ -63,7 +63,9 @@ PLANTED = {
         "figure glares, or is turned: data:image/svg+xml,<svg/># [dark 390, dark 1280]"
     ),
     """<style>[data-theme=dark] #wide { padding: 4px }</style>
-    <p><b id="wide">moved</b></p>""": "27 px, in the light ",
+    <p><b id="wide">grown</b></p>""": "27 px, in the light 8,",
+    """<style>[data-theme=dark] #aside { position: relative; left: 5px }</style>
+    <p><b id="aside">moved</b></p>""": "height 13,",
     '<p style="color: #888">pale</p>': "axe color-contrast: p:nth-child",
     '<details><summary>+</summary><b style="color: #bbb">pale</b></details>': (
         '<b style="color: #bbb">pale</b>: Element has insufficient color contrast of 1.91'

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
-from boxes import CHANGED, HEIGHT, MOST, REMEMBER, WIDTHS, boxes
+from boxes import HEIGHT, WIDTHS, boxes
 from playwright.sync_api import Error, Page
 
 DESK, PHONE = 1280, 390
@@ -175,9 +175,7 @@ THIN = """rules => {
   axe.configure({ rules });
 }"""
 
-WHOLE_AGAIN = (
-    """() => { for (const [e, ...parts] of window.thinned) e.replaceChildren(...parts); }"""
-)
+WHOLE_AGAIN = "() => window.thinned.forEach(([e, ...parts]) => e.replaceChildren(...parts))"
 
 # Contrast is a matter of style: of all texts with one ink, size, weight and ground, axe is shown
 # one. A ground is every painted or placed box around the text.
@@ -233,10 +231,8 @@ def visit(page: Page) -> list[str]:
     page.evaluate(THIN, RULES)
     seen: dict[str, list[str]] = defaultdict(list)
     for scheme, width in TURNS:
-        faults = wear(page, scheme, width)
-        faults += boxes(page) if scheme == "light" else page.evaluate(CHANGED, MOST)
+        faults = [*wear(page, scheme, width), *boxes(page, scheme)]
         if (scheme, width) in LOOKS:
-            page.evaluate(REMEMBER)
             faults += look(page, scheme, EVERY_RULE if LOOKS[scheme, width] else CONTRAST)
         for fault in dict.fromkeys(faults):
             seen[fault].append(f"{scheme} {width}")
