@@ -23,7 +23,7 @@ help:
 	@echo "make test        prove that all of it is true: lint, tests, notebooks twice, website"
 	@echo "make lab         JupyterLab on the chapters"
 	@echo "make site        build the website from the committed outputs, with PDFs and a zip; nothing is run"
-	@echo "make evidence    run the studies that are missing or older than their code (hours); resumes"
+	@echo "make evidence    run the seeds of studies that are missing (hours); resumes"
 	@echo "make mutants     break claims one by one and see each noticed; CHAPTERS='02' for some"
 	@echo "make notebooks   for authors: run chapters, store their outputs"
 	@echo "make labs        for authors: write the students' sheets of the labs, solutions to _build/labs"

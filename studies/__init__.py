@@ -14,14 +14,15 @@ import importlib
 import pkgutil
 from pathlib import Path
 
-from .audit import check, renew
+from .audit import check, verify
 from .results import Results
-from .store import confirm, read, run, state
+from .runs import confirm, run
+from .store import read, state
 from .study import Claim, Study
 from .telling import tell
 
 PLUMBING = ["study", "results", "metrics", "telling", "sentences", "protocols", "store"]
-PLUMBING += ["audit", "code", "items", "exact", "ledger"]
+PLUMBING += ["probes", "runs", "audit", "items", "exact", "ledger"]
 PLUMBING += ["ledger_views", "__main__"]
 
 __all__ = ["Claim", "Results", "Study"]
@@ -31,11 +32,11 @@ __all__ += [
     "every",
     "named",
     "read",
-    "renew",
     "results",
     "run",
     "state",
     "tell",
+    "verify",
 ]
 
 

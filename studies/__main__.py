@@ -1,18 +1,19 @@
-"""python -m studies list | run | confirm | renew [NAME ...] | show NAME | check
+"""python -m studies list | run | confirm | verify [NAME ...] | show NAME | check
 | ledger | row ID.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
 
 from fedlab_mini.worlds.data import DataUnavailable
 
-from . import check, confirm, every, ledger, named, read, renew, run, sentences, state
-from .audit import OTHER
+from . import check, confirm, every, ledger, named, read, run, sentences, state, verify
+from .audit import SOUND
 from .store import about
 from .study import BLOCK, Study
 
@@ -26,24 +27,27 @@ def seeds_of(text: str) -> list[int]:
     return seeds
 
 
-HEAD = f"{'study':24s} {'look':>5s} {'confirm':>8s} {'block':>5s} {'told':>6s} minutes left  state"
+HEAD = (
+    f"{'study':24s} {'look':>5s} {'confirm':>8s} {'block':>5s} {'asked':>7s} "
+    f"{'minutes left':>12s}  {'verified':10s} state"
+)
 
 
 def line(study: Study) -> str:
-    """A line on a study: seeds seen and confirmed, sentences, minutes left, state, verdict."""
+    """A line on a study: seeds seen and confirmed, questions, minutes left, state, verdict."""
     known = about(study)
     seconds = list(known.get("seconds", {}).values())
     blocks = known.get("blocks", [])
     look = len(known.get("look", []))
     confirmed = len(blocks[-1]["seeds"]) if blocks else 0
-    stood = set(blocks[-1]["sentences"]) if blocks else set()
-    marks = sentences.marks(study)
+    asked, stood = sentences.questions(study), known.get("asked", {})
     left = max(study.seeds - look, 0) + max(study.confirm - confirmed, 0)
     each = sum(seconds) / len(seconds) / 60 if seconds else float("nan")
     return (
         f"{study.name:24s} {look:2d}/{study.seeds:2d} {confirmed:5d}/{study.confirm:2d} "
-        f"{len(blocks):5d} {len(marks & stood):3d}/{len(marks):2d} {left * each:12.1f}  "
-        f"{state(study):11s} {known.get('verdict', '')}"
+        f"{len(blocks):5d} {len(asked & stood.keys()):3d}/{len(asked):3d} {left * each:12.1f}  "
+        f"{max(known.get('verified', {}).values(), default=''):10s} {state(study):11s} "
+        f"{known.get('verdict', '')}"
     )
 
 
@@ -69,12 +73,13 @@ def main(words: Sequence[str] | None = None) -> None:
     runs.add_argument("--seeds", type=seeds_of, help="such as 0-9 or 0,3,5; default: the study's")
     confirms = verbs.add_parser("confirm", help="compute a block of seeds that nobody has seen")
     confirms.add_argument("--block", type=int, default=0, help="1, 2, ...; default: the first")
-    renews = verbs.add_parser("renew", help="run two seeds again: are the rows still the code's?")
+    verifies = verbs.add_parser("verify", help="run whole rows again, and note the date")
+    verifies.add_argument("--minutes", type=float, default=math.inf, help="default: no limit")
     for verb in (runs, confirms):
         verb.add_argument("--again", action="store_true", help="also what is stored and current")
         verb.add_argument("--jobs", type=int, default=1, help="processes side by side")
-    for verb, names in ((runs, "all"), (confirms, "all"), (renews, "all that are stale")):
-        verb.add_argument("names", nargs="*", help=f"default: {names}")
+    for verb in (runs, confirms, verifies):
+        verb.add_argument("names", nargs="*", help="default: all")
     verbs.add_parser("show", help="a study's protocol and verdicts").add_argument("name")
     papers = verbs.add_parser("ledger", help="what came out of every item of the five papers")
     papers.add_argument("paper", nargs="?", default="", help="such as F-RCCE; default: all")
@@ -82,7 +87,8 @@ def main(words: Sequence[str] | None = None) -> None:
     rows.add_argument("id", help="such as F-RCCE-2a-3, or the beginning of several: F-RCCE-2a")
     rows.add_argument("--seeds", type=int, default=2, help="how many; default: 2")
     rows.add_argument("--first", type=int, help="the first of them, to repeat a run")
-    verbs.add_parser("check", help="are the stored results what the code gives?")
+    checks = verbs.add_parser("check", help="are the stored results what the code gives?")
+    checks.add_argument("--without-probes", action="store_true", help="verdicts and hashes only")
     asked = parser.parse_args(words)
     try:
         answer(asked)
@@ -103,29 +109,21 @@ def answer(asked: argparse.Namespace) -> None:
         print(ledger.rerun(asked.id, asked.seeds, asked.first))
     elif asked.verb == "run":
         for study in studies or every():
-            # What is stale is renewed by two seeds; where those differ, all is computed again.
-            again = asked.again or (state(study) == "stale" and renewed(study) == OTHER)
-            stored = run([study], asked.seeds, asked.jobs, again)
+            stored = run([study], asked.seeds, asked.jobs, asked.again)
             print(f"{study.name}: {'stored' if stored else 'nothing to do'}", flush=True)
     elif asked.verb == "confirm":
         for study in studies or every():
             stored = confirm([study], asked.block, asked.jobs, asked.again)
             print(f"{study.name}: {'confirmed' if stored else 'nothing to do'}", flush=True)
-    elif asked.verb == "renew":
-        studies = studies or [study for study in every() if state(study) == "stale"]
-        outcome = renew(studies)
+    elif asked.verb == "verify":
+        outcome = verify(studies or every(), asked.minutes)
         print("\n".join(f"{name:24s} {word}" for name, word in outcome.items()) or "no study")
+        if wrong := [name for name, word in outcome.items() if word != SOUND]:
+            sys.exit(f"not verified: {', '.join(wrong)}")
     else:
-        faults, rerun = check(every())
-        print(f"run again: {', '.join(rerun) or 'nothing'}")
-        if faults:
+        if faults := check(every(), probing=not asked.without_probes):
             sys.exit("\n".join(faults))
         print(f"{len(every())} studies: rows, verdicts and code agree")
-
-
-def renewed(study: Study) -> str:
-    """The word that a renewal of a study ends with."""
-    return renew([study])[study.name]
 
 
 def summary(studies: Sequence[Study]) -> str:

@@ -10,10 +10,11 @@ import csv
 import math
 from dataclasses import dataclass, fields
 from functools import cache
+from pathlib import Path
 
-from .code import ROOT
-from .study import Claim, mark_of
+from .study import Claim, question
 
+ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "data" / "ledger.csv"
 PAPERS = ("F-RCCE", "CGSV", "FedCCEA", "FLDVE", "S-FedAvg")
 PAPER, NAMED, SCALED, OWN, EXACT, NONE = (
@@ -104,41 +105,20 @@ class Item:
         )  # fmt: skip
 
     @property
-    def asked(self) -> list[str]:
-        """The study, the metric and of whom, as chapters note it."""
-        sides = ["minus", self.rival, self.rival_at] if self.compared else []
-        return [self.study, self.metric, self.method, self.scenario, *sides]
+    def asked(self) -> tuple[str, ...]:
+        """The metric and of whom, as claims and chapters note it."""
+        rival = ("minus", self.rival, self.rival_at) if self.compared else ()
+        return (self.metric, self.method, self.scenario, *rival)
 
     @property
-    def marks(self) -> set[str]:
-        """Marks that a block of seeds may hold for this question, from a chapter or from here."""
-        ends = [end for end in self.ends if math.isfinite(end)] or [0.0]
-        found = {self.mark, *_chapter_marks(self.asked, ends)}
-        if self.compared:  # a chapter may ask for b minus a
-            turned = [*self.asked[:2], *self.asked[5:], "minus", *self.asked[2:4]]
-            found |= _chapter_marks(turned, [0.0 - end for end in reversed(ends)])
-        return found
-
-    @property
-    def mark(self) -> str:
-        """The mark of the question as the ledger asks it."""
-        return mark_of(["ledger", self.asked, self.rival_study, self.low, self.high])
+    def question(self) -> str:
+        """The id of what is asked of the study."""
+        return question(self.asked, self.ends)
 
 
 def split(text: str) -> list[str]:
     """The parts of a cell that holds several."""
     return [part.strip() for part in text.split(";") if part.strip()]
-
-
-def _chapter_marks(asked: list[str], ends: list[float]) -> set[str]:
-    """The marks of the sentences by which a chapter may ask a question."""
-    # JSON writes 0 and 0.0 differently, and a chapter may say either.
-    written = [int(end) if end.is_integer() else end for end in ends]
-    relations: list[dict[str, object]] = []
-    for each in (ends, written):
-        relations += [{"within": each}] if len(each) == 2 else []
-        relations += [{word: end} for end in each for word in ("undecided", "above", "below")]
-    return {mark_of([asked, relation]) for relation in relations}
 
 
 @cache

@@ -21,10 +21,10 @@ from fedlab_mini.engine.progress import bar
 from fedlab_mini.judge.evidence import Interval
 from fedlab_mini.show import plots
 
-from . import exact, store
+from . import exact, probes, store
 from .items import DISTANCES, EXACT, NONE, PAPERS, Item, items
 from .results import ALIKE, FAILS, HOLDS, NOT_SHOWN, WORDS, Results, Stored
-from .study import BLOCK, COLUMNS, Claim, Study
+from .study import BLOCK, COLUMNS, Study
 
 UNTESTED, ONLY_A_NUMBER = "cannot be tested", "not compared"
 VERDICTS = (HOLDS, FAILS, NOT_SHOWN, ALIKE, ONLY_A_NUMBER, UNTESTED)
@@ -125,24 +125,7 @@ def standing(item: Item, results: Results) -> str:
     """Confirmed, if the question stood when the seeds that judge it were drawn."""
     if not results.confirmed:
         return SEEN
-    stood = set(store.about(results.study)["blocks"][-1]["sentences"])
-    same = (claim.mark for claim in results.study.claims if _alike(claim, item))
-    return CONFIRMED if stood & {*item.marks, *same} else SEEN
-
-
-def _alike(claim: Claim, item: Item) -> bool:
-    """Does a study's claim ask what the item asks?"""
-
-    def flat(place: object, at: str) -> tuple[str, str]:
-        return place if isinstance(place, tuple) else (str(place), at)
-
-    if item.rival_study or bool(claim.b) != item.compared or claim.metric != item.metric:
-        return False
-    sides = flat(claim.a, claim.at) == (item.method, item.scenario)
-    if claim.b:
-        sides = sides and flat(claim.b, claim.at) == (item.rival, item.rival_at)
-    ends = (claim.low, claim.high) == item.ends
-    return sides and ends and claim.equal == (not (item.low or item.high))
+    return CONFIRMED if item.question in store.about(results.study)["asked"] else SEEN
 
 
 def by_plain_engine() -> list[tuple[Entry, Entry]]:
@@ -288,7 +271,7 @@ def again(study: Study, seeds: Sequence[int], places: Iterable[tuple[str, str, s
     with bar(None, study.name, total=len(seeds)) as progress, one_thread():
         for seed in seeds:
             missing, rows = set(asked), []
-            for row in store.generated(study, seed):
+            for row in probes.generated(study, seed):
                 rows.append(row)
                 missing.discard(row[1:4])
                 if early and not missing:

@@ -6,7 +6,7 @@ They are data, in ``protocols.toml``; the code of a study makes rows and claims.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,9 @@ def study(
     claims: Iterable[Claim] = (),
     derived: Callable[[Results], Derived] | None = None,
     figure: Callable[[Results], Figure] | None = None,
+    probe: Mapping[str, object] | None = None,
 ) -> Study:
-    """The study that an entry describes, with its rows, its claims and its figure."""
+    """The study that an entry describes, with its rows, claims, figure and probe."""
     described = entry(name)
     described.pop("like", None)
     seeds, confirm = (described.get(half, getattr(Study, half)) for half in ("seeds", "confirm"))
@@ -45,5 +46,11 @@ def study(
     theirs, ours = protocol.get("repetitions", ("not given", ""))
     protocol["repetitions"] = (theirs, f"{told}; {ours}" if ours else told)
     return Study(
-        name=name, rows=rows, claims=tuple(claims), derived=derived, figure=figure, **described
+        name=name,
+        rows=rows,
+        claims=tuple(claims),
+        derived=derived,
+        figure=figure,
+        probe=dict(probe or {}),
+        **described,
     )

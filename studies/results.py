@@ -20,7 +20,7 @@ from fedlab_mini.judge.evidence import Count, Interval
 from fedlab_mini.show import plots
 
 from .metrics import is_count, span
-from .study import Claim, Place, Study
+from .study import Claim, Place, Study, flat
 
 HOLDS, FAILS, NOT_SHOWN, ALIKE = "holds", "does not hold", "not shown", "not shown to differ"
 WORDS = (HOLDS, FAILS, NOT_SHOWN, ALIKE)
@@ -129,13 +129,13 @@ class Results:
     def interval(self, metric: str, method: Place = "", scenario: str = "") -> Stored:
         """Mean and 95 % interval over the seeds, inside the metric's range."""
         values, (low, high) = self.values(metric, method, scenario), span(metric)
-        return self._known((metric, *_flat(method, scenario)), values, low, high)
+        return self._known((metric, *flat(method, scenario)), values, low, high)
 
     def paired(self, metric: str, a: Place, b: Place, scenario: str = "") -> Stored:
         """The interval of a minus b, seed by seed."""
         difference = self.values(metric, a, scenario) - self.values(metric, b, scenario)
         low, high = span(metric)
-        asked = (metric, *_flat(a, scenario), "minus", *_flat(b, scenario))
+        asked = (metric, *flat(a, scenario), "minus", *flat(b, scenario))
         return self._known(asked, difference, low - high, high - low)
 
     def count(self, metric: str, method: Place = "", scenario: str = "") -> StoredCount:
@@ -250,7 +250,3 @@ class Results:
                 data[claim.sentence] = {**row, "verdict": word}
         caption = f"{self.study.item}: {self.whose}, mean and 95 % interval."
         return plots.table(data, rows="sentence", caption=caption)
-
-
-def _flat(method: Place, scenario: str) -> tuple[str, str]:
-    return method if isinstance(method, tuple) else (method, scenario)

@@ -1,18 +1,17 @@
 """Sentences: what the chapters tell of studies, read from the outputs of their notebooks.
 
-Below: study. Above: store (which sentences stood when a block was drawn).
+Below: study, items. Above: store (which questions stood when a block was drawn).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .code import ROOT
-from .items import items
-from .study import Study
+from .items import ROOT, items
+from .study import Study, question
 
 SUFFIX = "x-sentence+json"
 
@@ -33,12 +32,16 @@ def _in(path: Path) -> Iterator[dict[str, Any]]:
                     yield {"chapter": path.stem, "key": key, **record}
 
 
-def marks(study: Study) -> set[str]:
-    """The marks of all sentences that rest on a study now: its claims, and what chapters tell."""
-    chapters = {record["mark"] for record in told() if record.get("study") == study.name}
-    return {claim.mark for claim in study.claims} | chapters
+def question_of(record: Mapping[str, Any]) -> str:
+    """The id of what a sentence asks of its study."""
+    ends: list[float] = []
+    for bound in record["bounds"].values():
+        ends += bound if isinstance(bound, list) else [bound]
+    return question(record["asked"][1:], ends)
 
 
 def questions(study: Study) -> set[str]:
-    """The same, and the questions that the ledger of the papers asks of it."""
-    return marks(study) | {item.mark for item in items() if item.study == study.name}
+    """The ids of all that is asked of a study now: by its claims, chapters and the ledger."""
+    chapters = {question_of(record) for record in told() if record.get("study") == study.name}
+    ledger = {item.question for item in items() if item.study == study.name}
+    return {claim.question for claim in study.claims} | chapters | ledger

@@ -1,16 +1,14 @@
 """Study: one table or figure as a pure function of a seed, with what a paper says of it, as data.
 
-Above: results (stored rows and verdicts), store (files), code (what a result depends on).
+Above: results (stored rows and verdicts), store (files), audit (do the rows come again?).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -60,15 +58,39 @@ class Claim:
             raise ValueError(f"source: expected 'paper' or 'book', got {self.source!r}")
 
     @property
-    def mark(self) -> str:
-        """A hash of what is claimed: who changes it has another claim."""
-        asked = [self.metric, self.a, self.b, self.at, repr(self.low), repr(self.high), self.equal]
-        return mark_of([self.sentence, *asked])
+    def asked(self) -> tuple[str, ...]:
+        """The metric, and of whom: method, scenario, and those of the rival behind "minus"."""
+        rival = ("minus", *flat(self.b, self.at)) if self.b else ()
+        return (self.metric, *flat(self.a, self.at), *rival)
+
+    @property
+    def question(self) -> str:
+        """The id of what is asked: better words leave it as it is."""
+        return question(self.asked, (self.low, self.high))
 
 
-def mark_of(content: Any) -> str:
-    """Ten digits that stand for a sentence."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+def flat(method: Place, scenario: str) -> tuple[str, str]:
+    """A method and its scenario, whichever way they were given."""
+    return method if isinstance(method, tuple) else (method, scenario)
+
+
+def question(asked: Sequence[str], ends: Iterable[float] = ()) -> str:
+    """The id of a question: the metric, of whom, and the numbers that the answer is held against.
+
+    asked  the metric, method and scenario, and those of a rival behind "minus"
+    ends   low and high; those that are infinite do not count, and 0 stands for none
+    No words are part of it, nor whether the answer is to lie above a number, below or around it:
+    a sentence that turns asks the same. Of a - b and b - a, one stands for both.
+    """
+    numbers = sorted(float(end) for end in ends if math.isfinite(end)) or [0.0]
+    metric, *places = asked
+    if "minus" in places:
+        at = places.index("minus")
+        own, rival = places[:at], places[at + 1 :]
+        if rival < own:
+            own, rival, numbers = rival, own, [0.0 - number for number in reversed(numbers)]
+        places = [*own, "minus", *rival]
+    return " | ".join([metric, *places, " to ".join(f"{number:g}" for number in numbers)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +100,14 @@ class Study:
     name      of its files, such as "frcce-rounds"        item  "F-RCCE, Fig. 2a"
     says      the paper's sentences and numbers, in our words
     protocol  setting -> (the paper's, ours); where its text is silent, the first says so
-    rows      seed -> rows (scenario, method, metric, value); a pure function
+    rows      seed, settings -> rows (scenario, method, metric, value); a pure function
     claims    what the paper says, and what no chapter tells
     derived   further metrics, seed by seed, from the stored rows
     figure    Results -> Figure
     seeds     to look at, from 0                           confirm  seeds of a block that confirms
     cannot    why parts cannot be tested, or empty
     ragged    may seeds have different rows?
+    probe     settings of ``rows`` that take at most three seconds on embedded data
     """
 
     name: str
@@ -99,6 +122,7 @@ class Study:
     confirm: int = 5
     cannot: str = ""
     ragged: bool = False
+    probe: Mapping[str, object] = field(default_factory=dict)
 
     def block(self, number: int) -> list[int]:
         """The seeds of a block that confirms; the first has number 1."""

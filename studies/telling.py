@@ -14,7 +14,6 @@ from typing import Any
 from fedlab_mini.judge.evidence import Interval
 
 from .results import Stored
-from .study import mark_of
 
 RECORD = "application/x-sentence+json"
 
@@ -69,7 +68,7 @@ def tell(
 
 
 def sentence(found: Interval, bounds: dict[str, Any]) -> dict[str, Any]:
-    """The record of a sentence: what is asked of which study, what came out, and its mark."""
+    """The record of a sentence: what is asked of which study, and what came out."""
     relation = {name: list(b) if isinstance(b, tuple) else b for name, b in bounds.items()}
     ends = [_finite(end) for end in found[:3]]
     record = {"bounds": relation, "mean, low, high": ends, "seeds": found.n}
@@ -77,7 +76,7 @@ def sentence(found: Interval, bounds: dict[str, Any]) -> dict[str, Any]:
         asked = [found.study, *found.asked]
         half = "confirmed" if found.confirmed else "seen"
         return {**record, "study": found.study, "asked": asked, "half": half,
-                "power": _finite(found.power), "mark": mark_of([asked, relation])}  # fmt: skip
+                "power": _finite(found.power)}  # fmt: skip
     return {**record, "half": "live"}
 
 

@@ -78,7 +78,7 @@ STAGES = (
     Stage(
         "evidence",
         (("-m", "studies", "check"),),
-        "A stored result is not what the code gives: `make evidence` runs what is stale.",
+        "A stored result is not what the code gives. CONTRIBUTING.md, 'Evidence', says what to do.",
         whole=True,
     ),
     Stage(

@@ -38,8 +38,8 @@ class Known:
     confirm: int = 0
     blocks: int = 0
     verdict: str = ""
-    stood: frozenset[str] = field(default_factory=frozenset)  # marks when the block was drawn
-    claims: tuple[tuple[str, str], ...] = ()  # mark and verdict of every claim
+    stood: frozenset[str] = field(default_factory=frozenset)  # questions when a block was drawn
+    claims: tuple[tuple[str, str], ...] = ()  # question and verdict of every claim
 
 
 def known_studies() -> list[Known]:
@@ -56,9 +56,9 @@ def known_studies() -> list[Known]:
                 len(blocks[-1]["seeds"]) if blocks else 0,
                 len(blocks),
                 known.get("verdict", ""),
-                frozenset(blocks[-1]["sentences"]) if blocks else frozenset(),
+                frozenset(known.get("asked", {})),
                 tuple(
-                    (claim.mark, verdicts[claim.sentence][0])
+                    (claim.question, verdicts[claim.sentence][0])
                     for claim in study.claims
                     if claim.sentence in verdicts
                 ),
@@ -68,11 +68,12 @@ def known_studies() -> list[Known]:
 
 
 def standing(record: dict[str, Any], stood: dict[str, frozenset[str]]) -> str:
-    """Confirmed: it stood, in these words, when the seeds that judge it were drawn."""
+    """Confirmed: its question stood when the seeds that judge it were drawn."""
     if record["half"] != CONFIRMED:
         return str(record["half"])
     # A bound that was chosen with the block in sight has been seen, whatever its seeds are called.
-    return CONFIRMED if record["mark"] in stood.get(record["study"], ()) else SEEN
+    stands = sentences.question_of(record) in stood.get(record["study"], ())
+    return CONFIRMED if stands else SEEN
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -140,9 +141,9 @@ def counted(studies: list[Known], records: list[dict[str, Any]]) -> str:
     stood = {study.name: study.stood for study in studies}
     found = [(standing(r, stood), "undecided" in r["bounds"]) for r in records]
     claims = [
-        (CONFIRMED if mark in study.stood else SEEN, word not in DECIDED)
+        (CONFIRMED if question in study.stood else SEEN, word not in DECIDED)
         for study in studies
-        for mark, word in study.claims
+        for question, word in study.claims
     ]
     kinds = {
         "sentences of the chapters, confirmed": [open_ for how, open_ in found if how == CONFIRMED],
@@ -175,7 +176,7 @@ def studied(studies: list[Known], records: list[dict[str, Any]]) -> str:
     for study in studies:
         own = [record for record in records if record.get("study") == study.name]
         confirmed = sum(standing(record, stood) == CONFIRMED for record in own)
-        sure = sum(mark in study.stood for mark, _ in study.claims)
+        sure = sum(question in study.stood for question, _ in study.claims)
         words = Counter(word for _, word in study.claims)
         seeds = [study.look, study.confirm, study.blocks]
         told = [f"{confirmed} of {len(own)}", f"{sure} of {len(study.claims)}"]

@@ -100,19 +100,20 @@ def test_the_computed_parts_are_those_of_the_notebooks_and_studies() -> None:
 
 RECORDS = [
     {"chapter": "01_toy", "key": "late", "bounds": {"above": 0.5}, "half": "confirmed",
-     "mean, low, high": [0.8, 0.7, 0.9], "seeds": 20, "study": "toy", "power": 0.1, "mark": "a",
+     "mean, low, high": [0.8, 0.7, 0.9], "seeds": 20, "study": "toy", "power": 0.1,
      "asked": ["toy", "AUC @ 5", "ours", "all flipped"]},
     {"chapter": "01_toy", "key": "alike", "bounds": {"within": [-0.1, 0.1]}, "half": "confirmed",
-     "mean, low, high": [0.0, -0.05, 0.05], "seeds": 20, "study": "toy", "power": 0.1, "mark": "b",
+     "mean, low, high": [0.0, -0.05, 0.05], "seeds": 20, "study": "toy", "power": 0.1,
      "asked": ["toy", "AUC", "ours", "here", "minus", "theirs", "here"]},
     {"chapter": "02_toy", "key": "open", "bounds": {"undecided": 0}, "half": "confirmed",
      "mean, low, high": [0.1, -0.05, 0.25], "seeds": 20, "study": "toy", "power": 0.25,
-     "mark": "c", "asked": ["toy", "gap"]},
+     "asked": ["toy", "gap"]},
     {"chapter": "02_toy", "key": "run", "bounds": {"below": 2}, "half": "live",
      "mean, low, high": [1.0, None, None], "seeds": 5},
 ]  # fmt: skip
+LATE, _, OPEN = map(sentences.question_of, RECORDS[:3])
 TOY = how_we_know.Known(
-    "toy", 5, 20, 1, stood=frozenset("ac"), claims=(("c", "holds"), ("z", "not shown"))
+    "toy", 5, 20, 1, stood=frozenset([LATE, OPEN]), claims=((OPEN, "holds"), ("z", "not shown"))
 )
 
 

@@ -12,10 +12,10 @@ import torch
 import studies
 from fedlab_mini.worlds.data import store as data_store
 from studies import __main__ as command
-from studies import exact, items, ledger, store
+from studies import exact, items, ledger, runs, sentences, store
 from studies.items import EXACT, NAMED, NONE, PAPER, Item
 from studies.results import FAILS, HOLDS, NOT_SHOWN, Results
-from studies.study import Study, mark_of
+from studies.study import Study
 
 DRAWN = {  # paper -> its figures and its tables
     "F-RCCE": (2, 1),
@@ -139,24 +139,28 @@ def test_confirmed_is_only_what_stood_when_the_seeds_were_drawn() -> None:
 
 def test_a_question_is_known_in_the_words_of_a_chapter() -> None:
     each = replace(item(GAP), rival="others", rival_at="there", low="0", high="")
-    asked = [each.study, each.metric, each.method, each.scenario, "minus", "others", "there"]
-    assert each.asked == asked
-    turned = [each.study, each.metric, "others", "there", "minus", each.method, each.scenario]
-    for chapter in ([asked, {"above": 0}], [asked, {"undecided": 0}], [turned, {"below": 0}]):
-        assert mark_of(chapter) in each.marks
-    assert mark_of([asked, {"above": 0.01}]) not in each.marks
-    assert mark_of([[*asked[:1], "other", *asked[2:]], {"above": 0}]) not in each.marks
-    assert replace(each, low="0.1").mark != each.mark
-    assert replace(each, remark="said better").mark == each.mark
+    own, others = (each.method, each.scenario), ("others", "there")
+    asked = [each.study, each.metric, *own, "minus", *others]
+    assert [each.study, *each.asked] == asked
+    turned = [each.study, each.metric, *others, "minus", *own]
+
+    def known(asked: list[str], **bounds: object) -> bool:
+        return sentences.question_of({"asked": asked, "bounds": bounds}) == each.question
+
+    assert known(asked, above=0)
+    assert known(asked, undecided=0)
+    assert known(turned, below=0)
+    assert not known(asked, above=0.01)
+    assert not known(asked, within=[-0.1, 0.1])
+    assert not known([*asked[:1], "other", *asked[2:]], above=0)
+    assert replace(each, low="0.1").question != each.question
+    assert replace(each, remark="said better").question == each.question
 
 
 def test_questions_of_the_ledger_stand_when_a_block_is_drawn() -> None:
-    from studies import sentences
-
     each = item(GAP)
-    study = studies.named(each.study)
-    assert each.mark in sentences.questions(study)
-    assert sentences.marks(study) < sentences.questions(study)
+    assert each.question in sentences.questions(studies.named(each.study))
+    assert each.question in store.about(studies.named(each.study))["asked"]
 
 
 def test_two_studies_are_compared_seed_by_seed() -> None:
@@ -275,7 +279,7 @@ TOY_ITEM = {
 @pytest.fixture
 def toy(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Item:
     monkeypatch.setenv("FEDLAB_RESULTS", str(tmp_path))
-    store.run([TOY])
+    runs.run([TOY])
     monkeypatch.setattr(ledger, "named", lambda name: TOY)
     monkeypatch.setattr(ledger, "_read", lambda name: store.read(TOY))
     each = replace(item(GAP), **TOY_ITEM)

@@ -1,4 +1,4 @@
-"""Studies: stored, resumed, confirmed, found stale or edited; verdicts follow the rows."""
+"""Studies: stored, resumed, confirmed, probed, verified; verdicts follow the rows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ import torch
 import studies
 from fedlab_mini.worlds.data import DataUnavailable
 from studies import __main__ as command
-from studies import audit, code, metrics, protocols, sentences, store
+from studies import audit, metrics, probes, protocols, runs, sentences, store
 from studies.results import ALIKE, FAILS, HOLDS, NOT_SHOWN
-from studies.study import Claim, Study
+from studies.study import Claim, Study, question
 
 calls: list[int] = []
 
 
-def rows(seed: int):
-    calls.append(seed)
+def rows(seed: int, shift: float = 0.0):
+    if not shift:  # of whole rows, not of a probe
+        calls.append(seed)
     spread = 0.01 * (seed % 7) ** 2 / 49
     for place in (1, 10):
-        yield "here", "good", f"AUC @ {place}", 0.9 + spread + 0.001 * place
+        yield "here", "good", f"AUC @ {place}", 0.9 + spread + 0.001 * place + shift
     yield "here", "bad", "AUC @ 10", 0.5 + 2 * spread
     yield "here", "bad", "repaired", float(seed % 5 > 0)
 
@@ -48,6 +49,7 @@ STUDY = Study(
     derived=derived,
     seeds=3,
     confirm=4,
+    probe={"shift": 0.002},
 )
 
 
@@ -62,8 +64,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def stored(study: Study = STUDY) -> Study:
     """A study with its seeds to look at and its first block."""
-    store.run([study])
-    store.confirm([study])
+    runs.run([study])
+    runs.confirm([study])
     calls.clear()
     return study
 
@@ -72,31 +74,35 @@ def edited(place: Path, change) -> None:
     """Change what is known of the toy, and seal it again, as a forger would who knows how."""
     known, text = store.about(STUDY), (place / "toy.csv").read_text()
     change(known)
-    known["sha256"] = store.seal(text, known)
+    known["sha256"] = store.seal(STUDY, text, known)
     (place / "toy.json").write_text(json.dumps(known))
 
 
 def test_rows_are_stored_in_long_format_with_all_that_is_known(place: Path) -> None:
     assert store.state(STUDY) == "missing"
-    assert store.run([STUDY]) == ["toy"]
+    assert runs.run([STUDY]) == ["toy"]
     frame, known = pd.read_csv(place / "toy.csv"), json.loads((place / "toy.json").read_text())
     assert list(frame) == ["seed", "scenario", "method", "metric", "value"]
     assert len(frame) == 12
     assert set(known["seconds"]) == {"0", "1", "2"}
     assert (known["look"], known["blocks"]) == ([0, 1, 2], [])
-    assert known["verified"]["fingerprint"] == code.fingerprint(STUDY)
+    assert set(known["verified"]) == set(known["seconds"])
+    assert known["probe"]["settings"] == "{'shift': 0.002}"
+    probe = store.probe_rows(STUDY)
+    assert sorted(set(probe.seed)) == list(probes.SEEDS)
+    assert probe.value[0] == pytest.approx(0.903)
     assert set(known["computed"][0]) == {"seeds", "version", "machine", "date"}
     assert store.state(STUDY) == "unconfirmed"
-    assert store.confirm([STUDY]) == ["toy"]
+    assert runs.confirm([STUDY]) == ["toy"]
     assert store.state(STUDY) == "current"
     assert [e["seeds"] for e in store.about(STUDY)["computed"]] == [[0, 1, 2], [100, 101, 102, 103]]
     calls.clear()
-    assert store.run([STUDY]) == store.confirm([STUDY]) == []
+    assert runs.run([STUDY]) == runs.confirm([STUDY]) == []
     assert calls == []
 
 
 def test_verdicts_are_read_on_the_seeds_that_confirm() -> None:
-    store.run([STUDY])
+    runs.run([STUDY])
     look = store.read(STUDY)
     assert (look.confirmed, look.seeds, look.look is look) == (False, [0, 1, 2], True)
     stored()
@@ -150,8 +156,8 @@ def test_seeds_are_aligned_by_number_and_missing_ones_are_named(place: Path) -> 
             if (seed, row[1]) not in ((1, "good"), (2, "bad")):
                 yield row
 
-    study = replace(STUDY, rows=holes, claims=(), derived=None)
-    store.run([study])
+    study = replace(STUDY, rows=holes, claims=(), derived=None, probe={})
+    runs.run([study])
     found = store.read(study)
     with pytest.raises(ValueError, match=r"'good', 'AUC @ 10'.*missing: \[1\]"):
         found.paired("AUC @ 10", "good", "bad", "here")
@@ -163,7 +169,9 @@ def test_rows_of_two_studies_are_paired_by_seed_and_half() -> None:
     def rival(seed: int):
         yield "here", "rival", "AUC @ 10", 0.4 + 0.001 * seed
 
-    other = stored(replace(STUDY, name="rival", rows=rival, claims=(), derived=None, seeds=2))
+    other = stored(
+        replace(STUDY, name="rival", rows=rival, claims=(), derived=None, seeds=2, probe={})
+    )
     alone, whole = store.read(other), store.read(stored())
     both = alone.with_rows_of(whole)
     assert (both.study.name, both.confirmed, both.seeds) == ("rival", True, [100, 101, 102, 103])
@@ -182,11 +190,12 @@ def test_every_metric_has_a_range_and_no_interval_leaves_it() -> None:
     assert metrics.is_count("repaired")
     with pytest.raises(KeyError, match="'beauty' has no range"):
         metrics.span("beauty @ 3")
-    unknown = replace(STUDY, rows=lambda seed: [("", "good", "beauty", 1.0)])
+    bare = replace(STUDY, claims=(), derived=None, probe={})
+    unknown = replace(bare, rows=lambda seed: [("", "good", "beauty", 1.0)])
     with pytest.raises(KeyError, match="beauty"):
-        store.run([unknown])
-    perfect = replace(STUDY, rows=lambda seed: [("", "a", "AUC", 1.0)], claims=(), derived=None)
-    store.run([perfect])
+        runs.run([unknown])
+    perfect = replace(bare, rows=lambda seed: [("", "a", "AUC", 1.0)])
+    runs.run([perfect])
     sure = store.read(perfect).interval("AUC", "a")
     assert sure.mean == sure.high == 1
     assert sure.low < 0.5
@@ -219,13 +228,12 @@ def test_every_entry_of_the_protocols_is_a_study() -> None:
 
 
 def test_a_killed_run_goes_on_with_the_missing_seeds() -> None:
-    def killed(seed: int):
-        if seed in (2, 102):
+    def killed(seed: int, **settings: float):
+        if seed in (2, 102) and not settings:
             raise KeyboardInterrupt
-        return rows(seed)
+        return rows(seed, **settings)
 
-    killed.__name__ = "rows"  # the same code as far as the fingerprint sees
-    for fill, last in ((store.run, [2]), (store.confirm, [102, 103])):
+    for fill, last in ((runs.run, [2]), (runs.confirm, [102, 103])):
         with pytest.raises(KeyboardInterrupt):
             fill([replace(STUDY, rows=killed)])
         calls.clear()
@@ -234,41 +242,66 @@ def test_a_killed_run_goes_on_with_the_missing_seeds() -> None:
     assert store.read(STUDY).n == 4
 
 
-def test_runs_at_once_keep_the_seeds_of_both(place: Path) -> None:
-    def meanwhile(seed: int):
-        store.run([STUDY], seeds=[0, 1])
-        return rows(seed)
+def test_runs_at_once_keep_the_seeds_of_both() -> None:
+    def meanwhile(seed: int, **settings: float):
+        if not settings:
+            runs.run([STUDY], seeds=[0, 1])
+        return rows(seed, **settings)
 
-    assert store.run([STUDY], seeds=[3]) == []  # one has no interval; it waits
-    meanwhile.__name__ = "rows"
-    store.run([replace(STUDY, rows=meanwhile)], seeds=[2])
-    store.run([STUDY], seeds=[0, 1, 2, 3])
+    assert runs.run([STUDY], seeds=[3]) == []  # one has no interval; it waits
+    runs.run([replace(STUDY, rows=meanwhile)], seeds=[2])
+    runs.run([STUDY], seeds=[0, 1, 2, 3])
     assert store.read(STUDY).seeds == [0, 1, 2, 3]
 
-    def again(seed: int):
-        store.run([STUDY], again=True)  # takes the parts of the run around it
-        return rows(seed)
+    def again(seed: int, **settings: float):
+        if not settings:
+            runs.run([STUDY], again=True)  # takes the parts of the run around it
+        return rows(seed, **settings)
 
-    again.__name__ = "rows"
-    store.run([replace(STUDY, rows=again, seeds=5)])
-    store.run([replace(STUDY, seeds=5)])
-    assert audit.check([STUDY])[0] == []
-    assert list(place.glob("parts/*.csv")) == []
+    runs.run([replace(STUDY, rows=again, seeds=5)])
+    runs.run([replace(STUDY, seeds=5)])
+    assert audit.check([STUDY]) == []
+    assert not runs.waiting(STUDY)
 
 
-def test_a_block_notes_which_sentences_stood_when_it_was_drawn() -> None:
+def test_a_block_notes_which_questions_are_asked_when_it_is_drawn() -> None:
     stored()
-    (block,) = store.about(STUDY)["blocks"]
-    assert block["sentences"] == sorted(claim.mark for claim in STUDY.claims)
+    known = store.about(STUDY)
+    (block,) = known["blocks"]
+    assert known["asked"] == dict.fromkeys(sorted(claim.question for claim in STUDY.claims), 1)
     assert (block["number"], block["seeds"]) == (1, [100, 101, 102, 103])
     later = replace(STUDY, claims=(*STUDY.claims, replace(BAD, sentence="new", low=0.4)))
-    store.run([later])
+    runs.run([later])
     assert store.about(later)["blocks"] == [block]  # it was seen first, and is not confirmed
-    assert "3/ 4" in command.line(later)
-    store.confirm([later], block=2)
-    assert [b["number"] for b in store.about(later)["blocks"]] == [1, 2]
+    assert "3/  4" in command.line(later)
+    runs.confirm([later], block=2)
+    known = store.about(later)
+    assert [b["number"] for b in known["blocks"]] == [1, 2]
+    assert {known["asked"][claim.question] for claim in later.claims[:3]} == {1}
+    assert known["asked"][later.claims[3].question] == 2
     assert store.read(later).seeds == [200, 201, 202, 203]
-    assert "4/ 4" in command.line(later)
+    assert "4/  4" in command.line(later)
+
+
+def test_a_question_is_what_is_measured_and_never_its_words() -> None:
+    better = replace(GOOD, sentence="in other words", printed=0.4, item="Fig. 9", source="book")
+    assert better.question == GOOD.question == "AUC @ 10 | bad | here | minus | good | here | 0"
+    turned = replace(GOOD, a="bad", b="good", low=-math.inf, high=0)
+    assert turned.question == GOOD.question
+    assert replace(GOOD, a=("good", "here"), b=("bad", "here"), at="").question == GOOD.question
+    assert replace(GOOD, low=-math.inf, equal=True).question == GOOD.question
+    others = [
+        replace(GOOD, metric="AUC @ 1"),
+        replace(GOOD, a="best"),
+        replace(GOOD, b=""),
+        replace(GOOD, at="there"),
+        replace(GOOD, low=0.1),
+        replace(GOOD, high=0.1),
+    ]
+    assert len({claim.question for claim in [GOOD, *others]}) == 7
+    assert question(["gain", "a", "x", "minus", "b", "y"], [-1, 2]) == question(
+        ["gain", "b", "y", "minus", "a", "x"], [-2, 1]
+    )
 
 
 FORGERIES = {
@@ -285,9 +318,9 @@ FORGERIES = {
 def test_rows_that_were_edited_are_named(place: Path, forgery: str) -> None:
     stored()
     FORGERIES[forgery](place / "toy.csv")
-    assert "toy: edited" in audit.check([STUDY])[0][0]
+    assert "toy: edited" in audit.check([STUDY])[0]
     with pytest.raises(ValueError, match="toy: edited"):
-        store.run([STUDY])
+        runs.run([STUDY])
 
 
 FIELDS = ("item", "protocol", "verdict", "verdicts", "look", "blocks", "computed", "verified")
@@ -301,44 +334,94 @@ def test_no_stored_field_can_be_edited(place: Path, field: str) -> None:
     value = known[field]
     known[field] = f"{value}!" if isinstance(value, str) else type(value)()
     path.write_text(json.dumps(known))
-    assert audit.check([STUDY])[0] == ["toy: edited; run it --again"]
+    assert audit.check([STUDY]) == ["toy: edited; run it --again"]
 
 
 def test_what_is_sealed_anew_is_still_compared_with_the_rows(place: Path) -> None:
     stored()
     edited(place, lambda known: known.update(verdict="holds 3"))
-    assert "stored verdicts are not those" in audit.check([STUDY])[0][0]
+    assert "stored verdicts are not those" in audit.check([STUDY])[0]
     stored(replace(STUDY, claims=()))
     edited(place, lambda known: known["blocks"][0].update(seeds=[100, 101, 102, 104]))
-    assert any("seeds are not those noted" in fault for fault in audit.check([STUDY])[0])
+    assert any("seeds are not those noted" in fault for fault in audit.check([STUDY]))
 
 
-def test_a_wrong_row_is_found_whichever_seed_has_it(place: Path, monkeypatch) -> None:
+def shifted(by: float, metric: str = "AUC @ 10") -> Study:
+    """The toy as code with an error would make it."""
+
+    def wrong(seed: int, shift: float = 0.0):
+        for scenario, method, name, value in rows(seed, shift):
+            yield scenario, method, name, value + by * (name == metric)
+
+    return replace(STUDY, rows=wrong)
+
+
+class Day:
+    """The date, as far as a check asks for it."""
+
+    number = 0
+
+    @classmethod
+    def today(cls) -> type[Day]:
+        return cls
+
+    @classmethod
+    def toordinal(cls) -> int:
+        return cls.number
+
+
+def test_a_probe_names_a_change_of_the_code_on_any_day(monkeypatch) -> None:
     stored()
+    monkeypatch.setattr(audit, "date", Day)
+    for Day.number in range(5):
+        assert audit.check([STUDY]) == []
+        (fault,) = audit.check([shifted(0.001, "AUC @ 1")])
+        said = f"AUC @ 1 of good, here, seed {Day.number}"
+        assert fault.startswith("toy: its probe gives 0.9"), fault
+        assert fault.endswith(said)
+    assert audit.check([shifted(0.001)], probing=False) == []
+    (fault,) = audit.check([shifted(0.001)])
+    assert fault.endswith("; 1 more")
+    lost = replace(STUDY, rows=lambda seed, shift=0.0: list(rows(seed, shift))[1:])
+    assert "no longer makes the row AUC @ 1" in audit.check([lost])[0]
+    more = replace(STUDY, rows=lambda seed, **s: [*rows(seed, **s), ("", "new", "AUC", 1)])
+    assert "newly makes the row AUC of new" in audit.check([more])[0]
+    assert "other settings" in audit.check([replace(STUDY, probe={"shift": 0.1})])[0]
 
-    class Today:
-        @staticmethod
-        def today():
-            return Today()
 
-        def toordinal(self):
-            return day
+def test_a_wrong_digit_of_a_probe_is_found(place: Path, monkeypatch) -> None:
+    stored()
+    monkeypatch.setattr(audit, "date", Day)
+    path = place / "probes" / "toy.csv"
+    path.write_text(path.read_text().replace("0.903,", "0.904,").replace("0.903\n", "0.904\n"))
+    assert audit.check([STUDY]) == ["toy: edited; run it --again"]
+    edited(place, lambda known: None)
+    faults = []
+    for Day.number in range(5):
+        faults += audit.check([STUDY])
+    assert faults
+    assert all("its probe gives 0.903 and not 0.904" in fault for fault in faults)
 
-        def __format__(self, _):
-            return "2026-01-01"
 
-    monkeypatch.setattr(audit, "date", Today)
-    for wrong in (0, 2, 101, 103):
-        frame = store.rows(STUDY)
-        frame.loc[(frame.seed == wrong) & (frame.metric == "AUC @ 1"), "value"] += 0.01
-        store.note(STUDY, frame, store.about(STUDY))
-        faults = []
-        for day in range(7):  # Today.today() sees it
-            assert Today().toordinal() == day
-            faults += audit.check([STUDY])[0]
-        assert faults == [f"toy: seed {wrong} gives other rows; run it --again"]
-        frame.loc[(frame.seed == wrong) & (frame.metric == "AUC @ 1"), "value"] -= 0.01
-        store.note(STUDY, frame, store.about(STUDY))
+def test_on_another_machine_a_probe_lies_in_the_range_of_its_seeds(place: Path) -> None:
+    stored()
+    edited(place, lambda known: known["probe"].update(machine="another"))
+    assert audit.check([shifted(0.003)]) == []  # five seeds spread over .01 * 16 / 49
+    assert "its probe gives" in audit.check([shifted(0.02)])[0]
+
+
+def test_no_seed_is_added_by_other_code() -> None:
+    stored()
+    with pytest.raises(ValueError, match=r"toy: its probe gives .*; or run it --again"):
+        runs.run([replace(shifted(0.001), seeds=4)])
+    with pytest.raises(ValueError, match="its probe gives"):
+        runs.confirm([shifted(0.001)], block=2)
+    assert runs.run([shifted(0.001)], again=True) == ["toy"]
+    known = store.about(STUDY)
+    assert (known["blocks"], [block["number"] for block in known["past"]]) == ([], [1])
+    assert audit.check([shifted(0.001)]) == []
+    runs.confirm([shifted(0.001)])
+    assert store.read(STUDY).seeds == [200, 201, 202, 203]
 
 
 def test_a_seed_without_some_rows_is_found(place: Path) -> None:
@@ -346,7 +429,7 @@ def test_a_seed_without_some_rows_is_found(place: Path) -> None:
     frame = store.rows(STUDY)
     bare = replace(STUDY, claims=(), derived=None)
     store.note(bare, frame.drop(index=2), store.about(STUDY))
-    faults = audit.check([bare])[0]
+    faults = audit.check([bare])
     assert any("different numbers of rows" in fault for fault in faults)
 
 
@@ -356,98 +439,63 @@ def test_times_may_differ_from_the_stored_ones() -> None:
         yield "", "good", "seconds", float(len(calls))
         calls.append(seed)
 
-    study = replace(STUDY, rows=timed, claims=(), derived=None)
-    store.run([study])
-    assert audit.check([study]) == ([], ["toy (seed 0)"]) or audit.check([study])[0] == []
-    assert len(calls) > 3
+    study = replace(STUDY, rows=timed, claims=(), derived=None, probe={})
+    runs.run([study])
+    assert audit.check([study]) == []
+    assert audit.verify([study]) == {"toy": "verified"}
 
 
-def test_rows_of_another_machine_may_differ_as_seeds_do(place: Path) -> None:
-    stored()
-
-    def elsewhere(seed: int):
-        for scenario, method, metric, value in rows(seed):
-            yield scenario, method, metric, value + 0.002 * (metric == "AUC @ 1")
-
-    elsewhere.__name__ = "rows"
-    other = replace(STUDY, rows=elsewhere)
-    assert "other rows" in audit.check([other])[0][0]
-    edited(place, lambda known: [e.update(machine="another") for e in known["computed"]])
-    assert audit.check([other])[0] == []
-
-    def wrong(seed: int):
-        return ((s, v, m, value / 2) for s, v, m, value in rows(seed))
-
-    wrong.__name__ = "rows"
-    assert "other rows" in audit.check([replace(STUDY, rows=wrong)])[0][0]
-
-
-def test_a_stale_result_is_renewed_by_two_seeds_that_rotate(place: Path) -> None:
+def test_whole_rows_are_run_again_in_turn_and_the_date_is_noted(place: Path, monkeypatch) -> None:
     stored()
     before = (place / "toy.csv").read_bytes()
-    edited(place, lambda known: known["verified"].update(fingerprint="of older code"))
-    computed = store.about(STUDY)["computed"]
-    assert store.state(STUDY) == "stale"
-    assert "toy: stale" in audit.check([STUDY])[0][0]
+    dates = {"0": "2026-01-02", "1": "2026-01-01", "2": "2026-01-03"}
+    edited(place, lambda known: known["verified"].update(dates))
+    monkeypatch.setattr(store, "today", lambda: "2027-01-01")
     calls.clear()
-    assert audit.renew([STUDY]) == {"toy": "renewed"}
-    assert len(set(calls)) == 2
-    known = store.about(STUDY)
-    assert known["computed"] == computed
-    assert known["verified"]["seeds"] == calls
-    assert known["verified"]["fingerprint"] == code.fingerprint(STUDY)
+    assert audit.verify([STUDY]) == {"toy": "verified"}
+    assert calls[0] == 1
+    assert store.about(STUDY)["verified"]["1"] == "2027-01-01"
     assert (place / "toy.csv").read_bytes() == before
     assert store.state(STUDY) == "current"
-    turns = {tuple(audit.chosen(STUDY, turn, 2)) for turn in range(20)}
-    assert {seed for pair in turns for seed in pair} == {0, 1, 2, 100, 101, 102, 103}
-    assert all(len(set(pair)) == 2 for pair in turns)
+    assert audit.verify([STUDY], minutes=-1) == {}
+    assert audit.verify([shifted(0.01)]) == {"toy": "other rows"}
+    edited(place, lambda known: [e.update(machine="another") for e in known["computed"]])
+    assert audit.verify([shifted(0.01)]) == {"toy": "verified"}  # as far as seeds differ
+    assert audit.verify([shifted(0.1)]) == {"toy": "other rows"}
 
 
-def test_what_cannot_be_renewed_is_said_and_left(place: Path) -> None:
-    assert audit.renew([STUDY]) == {"toy": "missing"}
+def test_a_new_probe_is_stored_where_whole_rows_come_again() -> None:
+    stored()
+    other = replace(STUDY, probe={"shift": 0.3})
+    assert "other settings" in audit.check([other])[0]
+    assert audit.verify([other]) == {"toy": "verified"}
+    assert audit.check([other]) == []
+    assert store.probe_rows(other).value[0] == pytest.approx(1.201)
+
+
+def test_what_cannot_be_verified_is_said_and_left(place: Path) -> None:
+    assert audit.verify([STUDY]) == {"toy": "missing"}
     stored()
     before = {path.name: path.read_bytes() for path in place.glob("toy.*")}
 
-    def elsewhere(seed: int):
+    def elsewhere(seed: int, shift: float = 0.0):
         raise DataUnavailable("not here")
         yield
 
-    assert audit.renew([replace(STUDY, rows=elsewhere)]) == {"toy": "no data"}
-    assert "no data" in audit.check([_same_code(elsewhere)])[1][0]
-    other = replace(STUDY, rows=lambda seed: [("here", "good", "AUC @ 1", 0.0)])
-    assert audit.renew([other]) == {"toy": "other rows"}
+    assert audit.verify([replace(STUDY, rows=elsewhere)]) == {"toy": "no data"}
+    other = replace(STUDY, rows=lambda seed, **_: [("here", "good", "AUC @ 1", 0.0)])
+    assert audit.verify([other]) == {"toy": "other rows"}
     assert before == {path.name: path.read_bytes() for path in place.glob("toy.*")}
-
-
-def _same_code(function) -> Study:
-    function.__name__ = "rows"
-    return replace(STUDY, rows=function)
-
-
-def test_rows_of_older_code_confirm_nothing_and_their_seeds_count_as_seen() -> None:
-    stored()
-
-    def other_rows(seed: int):
-        yield "here", "good", "AUC @ 10", 0.9 + 0.01 * (seed % 3)
-
-    changed = replace(STUDY, rows=other_rows, claims=(), derived=None)
-    with pytest.raises(ValueError, match="toy: stale; python -m studies renew toy"):
-        store.run([changed])
-    store.run([changed], again=True)
-    known = store.about(changed)
-    assert (known["blocks"], [block["number"] for block in known["past"]]) == ([], [1])
-    store.confirm([changed])
-    assert store.read(changed).seeds == [200, 201, 202, 203]
 
 
 def test_verdicts_and_protocols_are_stored_anew_without_computing() -> None:
     stored()
     reworded = replace(STUDY, claims=(GOOD,), protocol={"seeds": ("none", "three")})
-    assert "stored verdicts" in audit.check([reworded])[0][0]
+    assert "stored verdicts" in audit.check([reworded])[0]
     calls.clear()
-    assert store.run([reworded]) == ["toy"]
+    assert runs.run([reworded]) == ["toy"]
     assert calls == []
-    assert audit.check([reworded])[0] == []
+    assert audit.check([reworded]) == []
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -458,8 +506,8 @@ def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.Mon
         "list",
         "confirm",
         "list",
-        "renew toy",
-        "renew",
+        "verify toy",
+        "verify --minutes 0",
         "show toy",
         "check",
     ]
@@ -471,7 +519,7 @@ def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.Mon
     assert " 3/ 3     0/ 4" in said
     assert " 3/ 3     4/ 4" in said
     assert "1 unconfirmed" in said
-    assert "renewed\nno study\n" in said
+    assert "verified\nno study\n" in said
     assert "holds 1, does not hold 1" in said
     assert "1 studies: rows, verdicts and code agree" in said
     assert "Sentences of the book that rest on it: none." in said

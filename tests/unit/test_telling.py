@@ -80,16 +80,17 @@ def test_a_number_without_a_bound_is_no_sentence(glued: dict) -> None:
     assert list(glued["auc"]._repr_mimebundle_()) == ["text/plain"]
 
 
-def test_the_mark_of_a_sentence_is_what_it_asks_and_its_bounds(glued: dict) -> None:
-    def mark(found: Interval, **bounds: object) -> str:
-        return telling.sentence(found, bounds)["mark"]
+def test_the_question_of_a_sentence_is_what_it_asks_and_its_bounds(glued: dict) -> None:
+    def asked(found: Interval, **bounds: object) -> str:
+        return sentences.question_of(telling.sentence(found, bounds))
 
-    first = mark(stored(0.6, 0.5, 0.7), above=0.5)
-    assert first == mark(stored(0.9, 0.8, 0.95, confirmed=False), above=0.5)
-    assert first != mark(stored(0.6, 0.5, 0.7), above=0.4)
-    assert first != mark(stored(0.6, 0.5, 0.7), below=0.5)
+    first = asked(stored(0.6, 0.5, 0.7), above=0.5)
+    assert first == asked(stored(0.9, 0.8, 0.95, confirmed=False), above=0.5)
+    assert first == asked(stored(0.6, 0.5, 0.7), undecided=0.5)
+    assert first != asked(stored(0.6, 0.5, 0.7), above=0.4)
+    assert first != asked(stored(0.6, 0.5, 0.7), within=(0.5, 0.6))
     live = telling.sentence(interval([0.1, 0.2, 0.3]), {"above": 0})
-    assert (live["half"], "mark" in live) == ("live", False)
+    assert (live["half"], "study" in live) == ("live", False)
 
 
 def test_the_sentences_of_the_book_are_read_from_its_notebooks(

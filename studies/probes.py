@@ -1,0 +1,107 @@
+"""Probes: one short setting of every study, run in every check: are stored rows still the code's?
+
+A change to a method, the engine or a study shows in the rows of a probe; a comment or a new name
+does not. Below: store. Above: runs, audit.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from fedlab_mini import __version__
+from fedlab_mini.engine.model import one_thread
+
+from . import store
+from .metrics import base
+from .study import COLUMNS, Study
+
+SEEDS = range(5)  # of every probe, stored
+DIGITS = 6  # of the stored values, after the point
+TIMED = ("seconds", "MiB")  # metrics that begin so differ from run to run
+HAIR = 1e-9  # a millionth that was rounded is the same millionth
+
+
+def generated(
+    study: Study, seed: int, **settings: object
+) -> Iterator[tuple[int, str, str, str, float]]:
+    """The rows of a seed as they are stored, one by one; no metric without a range."""
+    for scenario, method, metric, value in study.rows(seed, **settings):
+        base(metric)
+        yield seed, scenario, method, metric, round(float(value), DIGITS)
+
+
+def probed(study: Study, seed: int) -> pd.DataFrame:
+    """The rows of a probe's seed, as the code gives them now."""
+    with one_thread():
+        return pd.DataFrame(generated(study, seed, **study.probe), columns=COLUMNS)
+
+
+def fresh(study: Study) -> tuple[pd.DataFrame, store.Known]:
+    """The rows of all seeds of a probe now, and what is noted of them."""
+    rows = pd.concat([probed(study, seed) for seed in SEEDS])
+    return rows, {"settings": repr(dict(study.probe)), **here()}
+
+
+def fault(study: Study, seed: int) -> str:
+    """What is wrong with a probe: empty, or a sentence that names the row.
+
+    On the kind of processor that made the stored rows each digit agrees. Elsewhere a row lies
+    within the range of its five seeds, widened by its own width. Times are not compared
+    """
+    stored, noted = store.probe_rows(study), store.about(study).get("probe")
+    if stored is None or noted is None:
+        return f"no rows of its probe; python -m studies verify {study.name}"
+    if noted["settings"] != repr(dict(study.probe)):
+        return f"its probe has other settings; python -m studies verify {study.name}"
+    names = COLUMNS[1:-1]
+    now = probed(study, seed)
+    both = stored[stored.seed == seed].merge(
+        now, on=COLUMNS[:-1], how="outer", suffixes=("", "_now"), indicator=True
+    )
+    lone = both[both._merge != "both"]
+    if len(lone):
+        side = "no longer makes" if lone._merge.iloc[0] == "left_only" else "newly makes"
+        return f"its probe {side} the row {_named(lone.iloc[0])}"
+    low, high = both.value, both.value
+    if noted["machine"] != here()["machine"]:
+        ends = stored.groupby(names, sort=False).value.agg(["min", "max"])
+        seen = both.join(ends, on=names)
+        width = seen["max"] - seen["min"]
+        low, high = seen["min"] - width, seen["max"] + width
+    timed = both.metric.str.startswith(TIMED)
+    gone = both.value.isna() != both.value_now.isna()
+    off = both[(gone | (both.value_now < low - HAIR) | (both.value_now > high + HAIR)) & ~timed]
+    if not len(off):
+        return ""
+    row = off.iloc[0]
+    rest = f"; {len(off) - 1} more" if len(off) > 1 else ""
+    return f"its probe gives {row.value_now:g} and not {row.value:g}: {_named(row)}{rest}"
+
+
+def _named(row: pd.Series) -> str:
+    places = ", ".join(filter(None, [row.method, row.scenario]))
+    return f"{row.metric} of {places}, seed {row.seed}"
+
+
+def here() -> dict[str, str]:
+    """What computes now: version, machine, date."""
+    processor = f"{platform.machine()}, {vendor()}, {torch.backends.cpu.get_cpu_capability()}"
+    torch_version = torch.__version__.partition("+")[0]
+    machine = f"{processor}, torch {torch_version}, Python {platform.python_version()}"
+    return {"version": __version__, "machine": machine, "date": store.today()}
+
+
+def vendor() -> str:
+    """Who made the processor, and which: long trainings end alike on one kind only."""
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text() if cpuinfo.is_file() else ""
+    names = ("vendor_id", "cpu family", "model")
+    found = [re.search(rf"^{name}\s*: (.+)$", text, re.MULTILINE) for name in names]
+    known = " ".join(match[1] for match in found if match)
+    return known or platform.processor() or "unknown"
