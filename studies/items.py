@@ -146,4 +146,10 @@ def items() -> tuple[Item, ...]:
         found.append(item)
     if len({item.id for item in found}) < len(found):
         raise ValueError(f"{FILE.name}: an id stands twice")
+    asked: dict[tuple[str, str], Item] = {}
+    for item in found:
+        if item.study and item.distance != EXACT:
+            other = asked.setdefault((item.study, item.question), item)
+            if other is not item:
+                raise ValueError(f"{FILE.name}: {other.id} and {item.id} ask the same")
     return tuple(found)

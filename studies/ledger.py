@@ -23,7 +23,8 @@ from fedlab_mini.show import plots
 
 from . import exact, probes, store
 from .items import DISTANCES, EXACT, NONE, PAPERS, Item, items
-from .results import ALIKE, FAILS, HOLDS, NOT_SHOWN, WORDS, Results, Stored
+from .metrics import is_count
+from .results import ALIKE, FAILS, HOLDS, NOT_SHOWN, WORDS, Results, Stored, reachable, word_of
 from .study import BLOCK, COLUMNS, Study
 
 UNTESTED, ONLY_A_NUMBER = "cannot be tested", "not compared"
@@ -38,6 +39,7 @@ class Entry(NamedTuple):
     measured  the interval, or what was found without seeds, as text
     power     the difference that the seeds would have shown, with 80 % power
     standing  confirmed: on seeds drawn when the question stood; seen: on others; without seeds
+    blocks    how many blocks of seeds were drawn since then     each  the verdict of every one
     """
 
     item: Item
@@ -47,6 +49,14 @@ class Entry(NamedTuple):
     standing: str = WITHOUT
     seeds: int = 0
     interval: Interval | None = None
+    blocks: int = 0
+    each: tuple[str, ...] = ()
+
+    @property
+    def looks(self) -> str:
+        """How often seeds were drawn for it, and what each block says alone."""
+        told = f": {', '.join(self.each)}" if self.each else ""
+        return f"{self.blocks}{told}" if self.blocks else ""
 
     @property
     def could(self) -> str:
@@ -61,42 +71,45 @@ def entries() -> list[Entry]:
 
 
 def judge(item: Item) -> Entry:
-    """What the stored rows say of an item."""
+    """What the stored rows say of an item.
+
+    raises  ValueError for one that no outcome of the seeds planned for its study could decide
+    """
     if item.distance == EXACT:
         so, told = getattr(exact, item.metric)()
         return Entry(item, HOLDS if so else FAILS, told)
     if not item.study:
         return Entry(item, UNTESTED)
     results, rival = halves(item)
+    planned = max(results.study.confirm, results.n)
+    if not item.reason and not reachable(item.claim, planned):
+        raise ValueError(f"{item.id}: {planned} seeds can never show it; six pass a half")
     return judged(item, results, rival, standing(item, results))
 
 
 def judged(item: Item, results: Results, rival: Results, how: str) -> Entry:
     """The verdict on an item by given rows."""
     found = interval_of(item, results, rival)
-    known = (found.power, how, results.n, found)
+    each = tuple(word_of(item.claim, alone) for alone in found.each)
+    known = (found.power, how, found.n, found, found.blocks, each)
     if item.reason:
         return Entry(item, ONLY_A_NUMBER, str(found), *known)
-    if item.rival_study:
-        low, high = item.ends
-        inside = found.above(low) and found.below(high)
-        outside = found.above(high) or found.below(low)
-        word = HOLDS if inside else FAILS if outside else NOT_SHOWN
-        return Entry(item, word, str(found), *known)
-    verdict = results.judge(item.claim)
-    return Entry(item, verdict.word, verdict.measured, *known)
+    return Entry(item, word_of(item.claim, found), str(found), *known)
 
 
 def interval_of(item: Item, results: Results, rival: Results) -> Stored:
-    """The interval of what an item measures."""
+    """The interval of what an item measures, on all seeds drawn since it was asked for."""
     if item.rival_study:
         theirs = rival.values(item.metric, item.rival, item.rival_at)
         own = results.values(item.metric, item.method, item.scenario)
-        return results.measure(f"{item.metric}: two studies", lambda _: own - theirs, -2, 2)
-    if item.compared:
+        found = results.known(item.asked, own - theirs, -2, 2)
+    elif item.compared:
         sides = (item.method, item.scenario), (item.rival, item.rival_at)
-        return results.paired(item.metric, *sides)
-    return results.interval(item.metric, item.method, item.scenario)
+        found = results.paired(item.metric, *sides)
+    else:
+        read = results.count if is_count(item.metric) else results.interval
+        found = read(item.metric, item.method, item.scenario)
+    return found.against(item.ends)
 
 
 def halves(item: Item) -> tuple[Results, Results]:
@@ -105,6 +118,8 @@ def halves(item: Item) -> tuple[Results, Results]:
     rival = _read(item.rival_study or item.study)
     if own.seeds == rival.seeds:
         return own, rival
+    if shared := set(own.seeds) & set(rival.seeds):
+        return own.only(shared), rival.only(shared)
     shared = set(own.look.seeds) & set(rival.look.seeds)
     return own.look.only(shared), rival.look.only(shared)
 
@@ -186,6 +201,7 @@ def frame(found: Iterable[Entry]) -> pd.DataFrame:
                 "could have been seen": entry.could,
                 "standing": entry.standing,
                 "seeds": entry.seeds or "",
+                "blocks": entry.looks,
                 "distance": item.distance,
                 "departures": item.departures,
                 "study": item.study if item.distance != EXACT else "",
@@ -320,6 +336,8 @@ def _told(entry: Entry, head: bool = True) -> str:
     label = ("stored" if entry.seeds else "found") if head else "fresh"
     could = f" ({entry.could} would have been)" if entry.could else ""
     rest = f"{entry.standing}, {entry.seeds} seeds" if entry.seeds else entry.standing
+    if entry.each:
+        rest += f"; blocks alone: {', '.join(entry.each)}"
     return "\n".join([*title, f"  {label:9s} {entry.measured}: {entry.verdict}{could}; {rest}"])
 
 

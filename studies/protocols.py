@@ -12,7 +12,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from .results import Results
+from .results import Results, reachable
 from .study import Claim, Derived, Row, Study
 
 FILE = Path(__file__).with_suffix(".toml")
@@ -45,10 +45,13 @@ def study(
     told, protocol = f"{seeds} seeds to look at, {confirm} that confirm", described["protocol"]
     theirs, ours = protocol.get("repetitions", ("not given", ""))
     protocol["repetitions"] = (theirs, f"{told}; {ours}" if ours else told)
+    claims = tuple(claims)
+    if vain := [claim.sentence for claim in claims if not reachable(claim, confirm)]:
+        raise ValueError(f"{name}: {confirm} seeds can never show {vain[0]!r}; six pass a half")
     return Study(
         name=name,
         rows=rows,
-        claims=tuple(claims),
+        claims=claims,
         derived=derived,
         figure=figure,
         probe=dict(probe or {}),

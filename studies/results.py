@@ -6,7 +6,7 @@ Above: store, telling. Below: study, metrics.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,19 +20,27 @@ from fedlab_mini.judge.evidence import Count, Interval
 from fedlab_mini.show import plots
 
 from .metrics import is_count, span
-from .study import Claim, Place, Study, flat
+from .study import SEPARATOR, Claim, Place, Study, flat, question
 
 HOLDS, FAILS, NOT_SHOWN, ALIKE = "holds", "does not hold", "not shown", "not shown to differ"
 WORDS = (HOLDS, FAILS, NOT_SHOWN, ALIKE)
 
 
 class Stored(Interval):
-    """An interval that knows the study it comes from, and the difference that could be seen."""
+    """An interval that knows the study it comes from, and the difference that could be seen.
+
+    blocks   how many blocks it rests on, k: it is made for 1 - .05 / k
+    each     the interval of every block alone, where there are several
+    against  (low, high) -> the interval that a sentence with these bounds rests on
+    """
 
     study: str
     asked: tuple[str, ...]
     power: float
     confirmed: bool
+    blocks: int
+    each: list[Interval]
+    against: Callable[[Iterable[float]], Stored]
 
 
 class StoredCount(Stored):
@@ -43,18 +51,50 @@ class StoredCount(Stored):
 
 
 class Verdict(NamedTuple):
-    """What came out of a claim: the word, the interval as text, the difference that shows."""
+    """What came out of a claim: the word, the interval as text, the difference that shows.
+
+    each  the word of every block alone, where several were drawn
+    """
 
     word: str
     measured: str
     power: float
+    each: tuple[str, ...] = ()
+
+
+def word_of(claim: Claim, found: Interval) -> str:
+    """The verdict that an interval gives on a claim."""
+    if claim.equal:
+        return FAILS if found.above(0) or found.below(0) else ALIKE
+    if found.above(claim.low) and found.below(claim.high):
+        return HOLDS
+    return FAILS if found.above(claim.high) or found.below(claim.low) else NOT_SHOWN
+
+
+def reachable(claim: Claim, seeds: int) -> bool:
+    """Could so many seeds decide a claim about a count, if all of them said the same?"""
+    if claim.b or not is_count(claim.metric) or claim.equal:
+        return True
+    best = [evidence.count([value] * seeds) for value in (0, 1)]
+    return any(word_of(claim, found) == HOLDS for found in best)
 
 
 class Results:
-    """Stored rows of one half: the seeds that confirm, or those to look at."""
+    """Stored rows of one half: the seeds that confirm, or those to look at.
 
-    def __init__(self, study: Study, frame: pd.DataFrame, confirmed: bool = False):
+    blocks  seeds of every block, by its number     asked  question -> the first block since then
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        frame: pd.DataFrame,
+        confirmed: bool = False,
+        blocks: Mapping[int, Sequence[int]] | None = None,
+        asked: Mapping[str, int] | None = None,
+    ):
         self.study, self.frame, self.confirmed = study, frame, confirmed
+        self.blocks, self.asked = dict(blocks or {}), dict(asked or {})
         self.other = self  # the other half: seeds to look at beside those that confirm
         self.seeds: list[int] = sorted(frame.seed.unique().tolist())
         columns = [frame.scenario, frame.method, frame.metric]
@@ -70,7 +110,10 @@ class Results:
 
     def only(self, seeds: Collection[int]) -> Results:
         """The rows of some seeds."""
-        return Results(self.study, self.frame[self.frame.seed.isin(seeds)], self.confirmed)
+        blocks = {k: [s for s in own if s in seeds] for k, own in self.blocks.items()}
+        blocks = {number: own for number, own in blocks.items() if own}
+        frame = self.frame[self.frame.seed.isin(seeds)]
+        return Results(self.study, frame, self.confirmed, blocks, self.asked)
 
     def with_rows_of(self, other: Results) -> Results:
         """These rows and those of another study on the same federations, as rows of this study.
@@ -79,7 +122,8 @@ class Results:
         """
         theirs = (other if self.confirmed else other.look).only(self.seeds)
         frame = pd.concat([self.frame, theirs.frame])
-        return Results(replace(self.study, derived=other.study.derived), frame, self.confirmed)
+        study = replace(self.study, derived=other.study.derived)
+        return Results(study, frame, self.confirmed, self.blocks, self.asked)
 
     @property
     def n(self) -> int:
@@ -129,21 +173,22 @@ class Results:
     def interval(self, metric: str, method: Place = "", scenario: str = "") -> Stored:
         """Mean and 95 % interval over the seeds, inside the metric's range."""
         values, (low, high) = self.values(metric, method, scenario), span(metric)
-        return self._known((metric, *flat(method, scenario)), values, low, high)
+        return self.known((metric, *flat(method, scenario)), values, low, high)
 
     def paired(self, metric: str, a: Place, b: Place, scenario: str = "") -> Stored:
         """The interval of a minus b, seed by seed."""
         difference = self.values(metric, a, scenario) - self.values(metric, b, scenario)
         low, high = span(metric)
         asked = (metric, *flat(a, scenario), "minus", *flat(b, scenario))
-        return self._known(asked, difference, low - high, high - low)
+        return self.known(asked, difference, low - high, high - low)
 
     def count(self, metric: str, method: Place = "", scenario: str = "") -> StoredCount:
         """Of how many seeds a metric of 0 and 1 is true: "18 of 20 seeds"."""
-        share = self.interval(metric, method, scenario)
-        counted = StoredCount(*share)
-        vars(counted).update(vars(share))
-        return counted
+        values, (low, high) = self.values(metric, method, scenario), span(metric)
+        asked = (metric, *flat(method, scenario))
+        found = self.known(asked, values, low, high, kind=StoredCount)
+        assert isinstance(found, StoredCount)
+        return found
 
     def measure(
         self,
@@ -153,14 +198,46 @@ class Results:
         high: float = math.inf,
     ) -> Stored:
         """The interval of what ``values(results)`` makes of each seed; low, high: its range."""
-        return self._known((name,), values(self), low, high)
+        return self.known((name,), values(self), low, high)
 
-    def _known(self, asked: Sequence[str], values: Tensor, low: float, high: float) -> Stored:
-        found = Stored(*evidence.interval(values, low=low, high=high))
+    def known(
+        self,
+        asked: Sequence[str],
+        values: Tensor,
+        low: float,
+        high: float,
+        ends: Iterable[float] | None = None,
+        kind: type[Stored] = Stored,
+    ) -> Stored:
+        """The interval of values [seeds] on all blocks that were drawn since it was asked for.
+
+        asked      metric, method and scenario, and those of a rival behind "minus"
+        low, high  the range of the values
+        ends       what a sentence holds it against; without them, since anything was asked of it
+        What nobody has asked is read on all seeds, as one block
+        """
+        blocks = self._since(asked, ends)
+        chosen = {seed for block in blocks for seed in block} or set(self.seeds)
+        keep = values[torch.tensor([seed in chosen for seed in self.seeds])]
+        level = 1 - 0.05 / max(len(blocks), 1)
+        found = kind(*evidence.interval(keep, level, low=low, high=high))
         found.study, found.asked = self.study.name, tuple(asked)
-        found.power = evidence.detectable(values, low=low, high=high)
-        found.confirmed = self.confirmed
+        found.power = evidence.detectable(keep, level, low=low, high=high)
+        found.confirmed, found.blocks, found.each = self.confirmed, max(len(blocks), 1), []
+        if len(blocks) > 1:
+            alone = [values[[self.seeds.index(seed) for seed in block]] for block in blocks]
+            found.each = [evidence.interval(v, low=low, high=high) for v in alone if len(v) > 1]
+        found.against = lambda bounds: self.known(asked, values, low, high, tuple(bounds), kind)
         return found
+
+    def _since(self, asked: Sequence[str], ends: Iterable[float] | None) -> list[Sequence[int]]:
+        """The seeds of each block that was drawn since a question was asked."""
+        if ends is None:
+            about = question(asked).rpartition(SEPARATOR)[0]
+            stood = [n for each, n in self.asked.items() if each.rpartition(SEPARATOR)[0] == about]
+        else:
+            stood = [self.asked[each] for each in [question(asked, ends)] if each in self.asked]
+        return [own for number, own in self.blocks.items() if stood and number >= min(stood)]
 
     def curve(
         self, metric: str, method: str = "", scenario: str = ""
@@ -210,17 +287,15 @@ class Results:
         if claim.b:
             found = self.paired(claim.metric, claim.a, claim.b, claim.at)
         else:
-            found = self.interval(claim.metric, claim.a, claim.at)
-        measured = str(found)
-        if not claim.b and is_count(claim.metric):
-            measured = str(self.count(claim.metric, claim.a, claim.at))
-        if claim.equal:
-            word = FAILS if found.above(0) or found.below(0) else ALIKE
-        elif found.above(claim.low) and found.below(claim.high):
-            word = HOLDS
-        else:
-            word = FAILS if found.above(claim.high) or found.below(claim.low) else NOT_SHOWN
-        return Verdict(word, measured, found.power)
+            read = self.count if is_count(claim.metric) else self.interval
+            found = read(claim.metric, claim.a, claim.at)
+        found = found.against((claim.low, claim.high))
+        return Verdict(
+            word_of(claim, found),
+            str(found),
+            found.power,
+            tuple(word_of(claim, alone) for alone in found.each),
+        )
 
     def verdicts(self) -> dict[str, Verdict]:
         """What came out of each claim: sentence -> verdict."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .items import ROOT, items
-from .study import Study, question
+from .study import Study, ends_of, question
 
 SUFFIX = "x-sentence+json"
 
@@ -34,10 +34,7 @@ def _in(path: Path) -> Iterator[dict[str, Any]]:
 
 def question_of(record: Mapping[str, Any]) -> str:
     """The id of what a sentence asks of its study."""
-    ends: list[float] = []
-    for bound in record["bounds"].values():
-        ends += bound if isinstance(bound, list) else [bound]
-    return question(record["asked"][1:], ends)
+    return question(record["asked"][1:], ends_of(*record["bounds"].values()))
 
 
 def questions(study: Study) -> set[str]:

@@ -81,16 +81,21 @@ def _probe(study: Study) -> Path:
 
 
 def read(study: Study, half: str = "") -> Results:
-    """The stored results of a study: of the last block that confirms, if there is one.
+    """The stored results of a study: of all blocks that confirm, if there are any.
 
     half  "look" for the seeds to look at
     """
-    frame, known = rows(study), about(study)
+    return _read(study, about(study), half)
+
+
+def _read(study: Study, known: Known, half: str = "") -> Results:
+    frame = rows(study)
     look = Results(study, frame[frame.seed.isin(known["look"])])
     if half == "look" or not known["blocks"]:
         return look
-    block = known["blocks"][-1]["seeds"]
-    confirming = Results(study, frame[frame.seed.isin(block)], confirmed=True)
+    blocks = {block["number"]: block["seeds"] for block in known["blocks"]}
+    seeds = [seed for own in blocks.values() for seed in own]
+    confirming = Results(study, frame[frame.seed.isin(seeds)], True, blocks, known["asked"])
     confirming.other = look
     return confirming
 
@@ -135,9 +140,7 @@ def update(study: Study) -> bool:
 
 def said(study: Study, known: Known) -> Known:
     """What the study says of itself and its rows now."""
-    frame = rows(study)
-    seeds = known["blocks"][-1]["seeds"] if known["blocks"] else known["look"]
-    results = Results(study, frame[frame.seed.isin(seeds)], confirmed=bool(known["blocks"]))
+    results = _read(study, known)
     return {
         "item": study.item,
         "protocol": {setting: list(pair) for setting, pair in study.protocol.items()},

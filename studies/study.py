@@ -22,6 +22,7 @@ Row = tuple[str, str, str, float]  # scenario, method, metric, value
 COLUMNS = ["seed", "scenario", "method", "metric", "value"]
 Place = str | tuple[str, str]  # a method, or a method and its scenario
 Derived = Iterable[tuple[str, str, str, Tensor]]  # scenario, method, metric, values [seeds]
+SEPARATOR = " | "  # of the parts of a question
 BLOCK = 100  # seeds to confirm: the first block begins with 100, the second with 200
 
 
@@ -90,7 +91,13 @@ def question(asked: Sequence[str], ends: Iterable[float] = ()) -> str:
         if rival < own:
             own, rival, numbers = rival, own, [0.0 - number for number in reversed(numbers)]
         places = [*own, "minus", *rival]
-    return " | ".join([metric, *places, " to ".join(f"{number:g}" for number in numbers)])
+    return SEPARATOR.join([metric, *places, " to ".join(f"{number:g}" for number in numbers)])
+
+
+def ends_of(*bounds: object) -> list[float]:
+    """The numbers that a sentence holds an interval against, whichever way."""
+    given = [bound for bound in bounds if bound is not None]
+    return [float(e) for b in given for e in (b if isinstance(b, (list, tuple)) else [b])]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any
 from fedlab_mini.judge.evidence import Interval
 
 from .results import Stored
+from .study import ends_of
 
 RECORD = "application/x-sentence+json"
 
@@ -50,14 +51,16 @@ def tell(
     """
     from myst_nb import glue  # the command line does without it
 
+    bounds = {"above": above, "below": below, "within": within, "undecided": undecided}
+    bounds = {name: bound for name, bound in bounds.items() if bound is not None}
+    if isinstance(found, Stored) and bounds:
+        found = found.against(ends_of(*bounds.values()))
     tests = {
         "above": above is None or found.above(above),
         "below": below is None or found.below(below),
         "within": within is None or (found.above(within[0]) and found.below(within[1])),
         "undecided": undecided is None or not (found.above(undecided) or found.below(undecided)),
     }
-    bounds = {"above": above, "below": below, "within": within, "undecided": undecided}
-    bounds = {name: bound for name, bound in bounds.items() if bound is not None}
     if wrong := [name for name, right in tests.items() if not right]:
         raise AssertionError(f"{key}: {found} is not {wrong[0]} {bounds[wrong[0]]}")
     record = sentence(found, bounds) if bounds else {}
@@ -76,7 +79,7 @@ def sentence(found: Interval, bounds: dict[str, Any]) -> dict[str, Any]:
         asked = [found.study, *found.asked]
         half = "confirmed" if found.confirmed else "seen"
         return {**record, "study": found.study, "asked": asked, "half": half,
-                "power": _finite(found.power)}  # fmt: skip
+                "blocks": found.blocks, "power": _finite(found.power)}  # fmt: skip
     return {**record, "half": "live"}
 
 

@@ -53,7 +53,7 @@ def known_studies() -> list[Known]:
             Known(
                 study.name,
                 len(known.get("look", [])),
-                len(blocks[-1]["seeds"]) if blocks else 0,
+                sum(len(block["seeds"]) for block in blocks),
                 len(blocks),
                 known.get("verdict", ""),
                 frozenset(known.get("asked", {})),

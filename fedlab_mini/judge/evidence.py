@@ -3,10 +3,12 @@
 Below: imagined, student, checks. One rule makes all intervals; the page *How we know* explains it
 and shows how often it covers, beside the usual t interval:
 
-- Where all seeds agree, or half of them or more sit exactly at one end of the possible range, one
-  more seed is imagined at the far end (for values 0 and 1: Clopper and Pearson's interval).
-- Elsewhere it is Student's t interval at a fifth of the allowed error, cut to the range: what is
-  called 95 % is 99 % for normal values, and about 95 % for most skewed ones.
+- Where all seeds agree, one more seed is imagined at the far end of the possible range.
+- Where none sits exactly at an end of the range, it is Student's t interval at a fifth of the
+  allowed error, cut to the range: what is called 95 % is 99 % for normal values, and about 95 %
+  for most skewed ones.
+- In between both pairs of ends are mixed: the imagined seed counts for more, the more seeds sit
+  at an end (for values 0 and 1 alone: Clopper and Pearson's interval).
 """
 
 from __future__ import annotations
@@ -116,20 +118,36 @@ def interval(
             f"values: expected one value per seed, 2 or more, got {len(per_seed)}"
         )
     level = checks.number("level", level, low=0, high=1, ends="()")
+    mean = math.fsum(per_seed) / len(per_seed)
+    usual, crowded, weight = _ends(per_seed, level, low, high)
+    ends = [_mixed(*pair, weight) for pair in zip(usual, crowded, strict=True)]
+    return Interval(mean, ends[0], ends[1], len(per_seed))
+
+
+def _ends(
+    per_seed: Sequence[float], level: float, low: float, high: float
+) -> tuple[list[float], list[float], float]:
+    """The ends by t, those by a seed that is imagined, and how much the latter count."""
     n, mean = len(per_seed), math.fsum(per_seed) / len(per_seed)
     arm = student(n, strict(level)) * _spread(per_seed) / math.sqrt(n)
     # No mean of values in the range lies outside of it.
-    ends = [max(low, mean - arm), min(high, mean + arm)]
-    agree, crowded = _pattern(per_seed, low, high)
-    for side, (end, share) in enumerate(
-        [(low, (1 - level) / 2), (high, (1 + level) / 2)]
-    ):
-        # No seed can be imagined at an end that does not exist: there t stays, if seeds differ.
-        if (agree or crowded) and math.isfinite(end):
-            ends[side] = bound(per_seed, end, share)
-        elif agree:
-            ends[side] = end
-    return Interval(mean, ends[0], ends[1], n)
+    usual = [max(low, mean - arm), min(high, mean + arm)]
+    weight = _weight(per_seed, low, high)
+    if weight == 0:
+        return usual, usual, weight
+    sides = zip([low, high], [(1 - level) / 2, (1 + level) / 2], usual, strict=True)
+    # No seed can be imagined at an end that does not exist: there t stays, if seeds differ.
+    crowded = [
+        bound(per_seed, end, share)
+        if math.isfinite(end)
+        else (end if _agree(per_seed, low, high) else other)
+        for end, share, other in sides
+    ]
+    return usual, crowded, weight
+
+
+def _mixed(usual: float, crowded: float, weight: float) -> float:
+    return crowded if weight == 1 else (1 - weight) * usual + weight * crowded
 
 
 def paired(
@@ -178,14 +196,14 @@ def detectable(
     """The true difference that seeds with this spread would have shown, with that power.
 
     values     [n]  differences per seed; their spread counts as that of normal values (noncentral
-               t). Where a seed is imagined instead, the longer arm of the interval, as a guide
+               t). As far as a seed is imagined instead, the longer arm of that interval, as a guide
     low, high  the range of the differences, if it is known
     """
     found = interval(values, level, low=low, high=high)
     per_seed = _checked("values", values, low, high)
-    if any(_pattern(per_seed, low, high)):
-        return max(found.high - found.mean, found.mean - found.low)
-    return visible(found.n, level, power) * _spread(per_seed)
+    _, (start, end), weight = _ends(per_seed, level, low, high)
+    seen = visible(found.n, level, power) * _spread(per_seed)
+    return _mixed(seen, max(end - found.mean, found.mean - start), weight)
 
 
 def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
@@ -212,8 +230,17 @@ def _spread(per_seed: Sequence[float]) -> float:
     return float(torch.tensor(per_seed, dtype=torch.float64).std())
 
 
-def _pattern(per_seed: Sequence[float], low: float, high: float) -> tuple[bool, bool]:
-    """Do all seeds agree? Do half of them or more sit at one end of the range?"""
-    agree = max(per_seed) - min(per_seed) <= _room(per_seed, low, high)
-    at_an_end = max(per_seed.count(low), per_seed.count(high))
-    return agree, 2 * at_an_end >= len(per_seed)
+def _agree(per_seed: Sequence[float], low: float, high: float) -> bool:
+    return max(per_seed) - min(per_seed) <= _room(per_seed, low, high)
+
+
+def _weight(per_seed: Sequence[float], low: float, high: float) -> float:
+    """How much an imagined seed counts: 1 where seeds agree, else it grows with those at an end.
+
+    From 0, with a quarter of the seeds at an end, to 1, with three quarters: no single seed moves
+    an interval by more than 2 / n of the way.
+    """
+    if _agree(per_seed, low, high):
+        return 1.0
+    at_an_end = per_seed.count(low) + per_seed.count(high)
+    return min(max(2 * at_an_end / len(per_seed) - 0.5, 0.0), 1.0)

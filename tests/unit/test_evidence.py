@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -49,18 +50,42 @@ def test_for_zeros_and_ones_it_is_clopper_and_pearsons(seeds: int, level: float)
         assert found[1:3] == pytest.approx((low, high), abs=1e-12)
 
 
-@pytest.mark.parametrize("seeds", [3, 5, 10, 20])
+@pytest.mark.parametrize("seeds", [4, 5, 10, 20])
 def test_where_seeds_crowd_an_end_one_more_is_imagined_at_the_other(seeds: int) -> None:
     """Against 200,000 draws of the weights: the ends are quantiles, to what those draws tell."""
     chance = np.random.default_rng(seeds)
     values = chance.uniform(0.5, 1, seeds)
-    values[: seeds // 2 + 1] = 1
+    values[: math.ceil(3 * seeds / 4)] = 1
     found = evidence.interval(values, low=0, high=1)
     weights = chance.dirichlet(np.ones(seeds + 1), 200_000)
     below = weights @ np.append(values, 0) <= found.low
     above = weights @ np.append(values, 1) >= found.high
     assert below.mean() == pytest.approx(0.025, abs=0.0015)
     assert above.mean() == pytest.approx(0.025, abs=0.0015)
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10, 20])
+def test_no_seed_makes_a_jump_until_all_agree(seeds: int) -> None:
+    """One more seed at the end moves both ends by at most 2 / n between t's and the imagined."""
+    chance = np.random.default_rng(seeds)
+    for _ in range(20):
+        values = chance.uniform(0.8, 1, seeds)
+        for crowd in range(seeds):
+            values[:crowd] = 1
+            t = [*stats.ttest_1samp(values, 0).confidence_interval(0.99)]
+            t = [max(t[0], 0), min(t[1], 1)]
+            crowded = [imagined.bound(values, 0, 0.025), imagined.bound(values, 1, 0.975)]
+            found = evidence.interval(values, low=0, high=1)
+            weight = min(max(2 * crowd / seeds - 0.5, 0), 1)
+            expected = [(1 - weight) * a + weight * b for a, b in zip(t, crowded, strict=True)]
+            assert found[1:3] == pytest.approx(expected, abs=1e-9)
+
+
+def test_better_seeds_give_no_worse_interval_by_leaps() -> None:
+    """Six seeds at .9 and four at 1, then five and five: no leap downwards of the lower end."""
+    lows = [evidence.interval([0.9] * (10 - k) + [1.0] * k, low=0, high=1).low for k in range(11)]
+    assert 0 < lows[4] - lows[5] < 0.06
+    assert max(a - b for a, b in itertools.pairwise(lows[1:])) < 0.06
 
 
 def test_the_share_of_a_simplex_is_exact() -> None:

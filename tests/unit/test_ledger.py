@@ -186,8 +186,8 @@ def test_two_studies_of_other_seeds_are_compared_on_those_that_they_share(monkey
 
     monkeypatch.setattr(ledger, "_read", fewer)
     own, rival = ledger.halves(each)
-    assert own.seeds == rival.seeds == read(each.study).look.seeds[:2]
-    assert ledger.judge(each).standing == ledger.SEEN
+    assert own.seeds == rival.seeds == read(each.study).seeds[1:]
+    assert ledger.judge(each).standing == ledger.CONFIRMED
 
 
 def test_counts_are_those_of_the_entries(found: list[ledger.Entry]) -> None:
@@ -243,6 +243,10 @@ def test_an_id_that_stands_twice_and_a_lost_column_are_noticed(tmp_path, monkeyp
     table = pd.read_csv(items.FILE, dtype=str, keep_default_na=False)
     _written(pd.concat([table, table[:1]]), tmp_path, monkeypatch)
     with pytest.raises(ValueError, match="twice"):
+        items.items()
+    again = table[table.id == GAP].assign(id="S-FedAvg-9-9", sentence="In other words.")
+    _written(pd.concat([table, again]), tmp_path, monkeypatch)
+    with pytest.raises(ValueError, match=f"{GAP} and S-FedAvg-9-9 ask the same"):
         items.items()
     _written(table.drop(columns="remark"), tmp_path, monkeypatch)
     with pytest.raises(ValueError, match="line 2: expected the columns id, paper"):

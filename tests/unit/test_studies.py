@@ -12,10 +12,11 @@ import pytest
 import torch
 
 import studies
+from fedlab_mini.judge import evidence
 from fedlab_mini.worlds.data import DataUnavailable
 from studies import __main__ as command
 from studies import audit, metrics, probes, protocols, runs, sentences, store
-from studies.results import ALIKE, FAILS, HOLDS, NOT_SHOWN
+from studies.results import ALIKE, FAILS, HOLDS, NOT_SHOWN, reachable
 from studies.study import Claim, Study, question
 
 calls: list[int] = []
@@ -279,8 +280,52 @@ def test_a_block_notes_which_questions_are_asked_when_it_is_drawn() -> None:
     assert [b["number"] for b in known["blocks"]] == [1, 2]
     assert {known["asked"][claim.question] for claim in later.claims[:3]} == {1}
     assert known["asked"][later.claims[3].question] == 2
-    assert store.read(later).seeds == [200, 201, 202, 203]
     assert "4/  4" in command.line(later)
+    found = store.read(later)
+    assert found.seeds == [100, 101, 102, 103, 200, 201, 202, 203]
+    values = found.values("AUC @ 10", "bad", "here")
+    # asked before both blocks: all seeds, at half the error; asked before the second: its seeds
+    first, second = (
+        found.interval("AUC @ 10", "bad", "here").against((claim.low, math.inf))
+        for claim in (BAD, later.claims[3])
+    )
+    assert first == evidence.interval(values, 0.975, low=0, high=1)
+    assert second == evidence.interval(values[4:], low=0, high=1)
+    assert (first.blocks, second.blocks) == (2, 1)
+    assert found.judge(BAD).each == (FAILS, FAILS)
+    assert found.judge(later.claims[3]).each == ()
+    # what nobody asked is read on all seeds
+    alone = found.interval("AUC @ 1", "good", "here")
+    assert alone == evidence.interval(found.values("AUC @ 1", "good", "here"), low=0, high=1)
+
+
+def test_a_claim_that_its_seeds_can_never_show_is_refused() -> None:
+    half = Claim("most are repaired", "repaired", "bad", at="here", low=0.5)
+    none = replace(half, low=-math.inf, high=0.5)
+    assert [reachable(half, 5), reachable(half, 6)] == [False, True]
+    assert [reachable(none, 5), reachable(none, 6)] == [False, True]
+    assert reachable(replace(half, low=0.4), 5)
+    assert reachable(replace(half, metric="AUC @ 10"), 2)  # no count: it may come close to 1
+    with pytest.raises(ValueError, match="frcce-rounds: 5 seeds can never show 'most are rep"):
+        protocols.study("frcce-rounds", rows, [half])
+
+
+def test_blocks_that_one_by_one_show_nothing_may_decide_together() -> None:
+    def noisy(seed: int, **_: float):
+        yield "", "a", "AUC", 0.5 + 0.04 * (seed % 5 - 0.5)
+        yield "", "b", "AUC", 0.5
+
+    claim = Claim("a is better", "AUC", "a", "b", low=0)
+    study = replace(STUDY, rows=noisy, claims=(claim,), derived=None, confirm=5)
+    runs.run([study])
+    runs.confirm([study])
+    assert store.read(study).judge(claim).word == NOT_SHOWN
+    for block in (2, 3, 4):
+        runs.confirm([study], block=block)
+    found = store.read(study).judge(claim)
+    assert (found.word, found.each) == (HOLDS, (NOT_SHOWN,) * 4)
+    lasting = store.read(study).paired("AUC", "a", "b").against((0, math.inf))
+    assert (lasting.n, lasting.blocks) == (20, 4)
 
 
 def test_a_question_is_what_is_measured_and_never_its_words() -> None:
@@ -548,7 +593,7 @@ def test_every_study_of_the_book_says_what_it_is() -> None:
         assert study.says
         assert study.protocol
         assert study.seeds >= 2
-        assert study.confirm in (5, 10, 20)
+        assert study.confirm in (5, 6, 10, 20)
         assert all(len(pair) == 2 and all(pair) for pair in study.protocol.values())
 
 

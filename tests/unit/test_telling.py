@@ -27,7 +27,8 @@ def glued(monkeypatch: pytest.MonkeyPatch) -> dict:
 def stored(mean: float, low: float, high: float, confirmed: bool = True) -> Stored:
     found = Stored(mean, low, high, 10)
     found.study, found.asked = "toy", ("AUC", "good", "here")
-    found.power, found.confirmed = 0.07, confirmed
+    found.power, found.confirmed, found.blocks = 0.07, confirmed, 1
+    found.against = lambda ends: found
     return found
 
 
@@ -73,6 +74,16 @@ def test_a_told_count_is_a_sentence_of_its_study(glued: dict) -> None:
     tell("count", counted, above=-1)
     assert repr(glued["count"]) == str(evidence.count(rates.values("repaired", method, scenario)))
     assert telling.sentence(counted, {"above": -1})["study"] == "label-rates"
+
+
+def test_a_sentence_is_read_since_its_own_question_was_asked(glued: dict) -> None:
+    wide, narrow = stored(0.6, 0.45, 0.75), stored(0.6, 0.55, 0.65)
+    wide.against = lambda ends: {(0.5,): narrow, (0.2, 0.9): narrow}[tuple(ends)]
+    tell("gain", wide, above=0.5)
+    assert repr(glued["gain"]) == "0.60 [0.55, 0.65]"
+    tell("gain", wide, within=(0.2, 0.9))
+    with pytest.raises(KeyError):
+        tell("gain", wide, above=0.4)
 
 
 def test_a_number_without_a_bound_is_no_sentence(glued: dict) -> None:
