@@ -59,6 +59,9 @@ def page(study: Study) -> str:
         parts.append(repr(results.judged()))
         whole = f"The paper's claims: {results.verdict()}; ours: {results.verdict('book')}."
         parts.append(f"{whole} {study.cannot}".rstrip())
+        several = {text: found.each for text, found in results.verdicts().items() if found.each}
+        blocks = [f"{text}: blocks alone: {', '.join(each)}" for text, each in several.items()]
+        parts += ["\n".join(blocks)] if blocks else []
     told = Counter(r["chapter"] for r in sentences.told() if r.get("study") == study.name)
     where = ", ".join(f"{chapter}: {count}" for chapter, count in told.items()) or "none"
     return "\n\n".join([*parts, f"Sentences of the book that rest on it: {where}."])

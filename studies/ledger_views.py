@@ -178,6 +178,8 @@ class Listing:
         item = entry.item
         could = f" ({entry.could} would have been seen)" if entry.could else ""
         seeds = f", {entry.seeds} seeds" if entry.seeds else ""
+        if entry.each:
+            seeds += f" of {entry.blocks} blocks (alone: {', '.join(entry.each)})"
         protocol = ": ".join(filter(None, [item.distance, item.departures]))
         if entry.interval is not None:
             protocol += f" ({item.study})"

@@ -200,7 +200,7 @@ def listed(records: list[dict[str, Any]], stood: dict[str, frozenset[str]]) -> s
     for chapter in dict.fromkeys(record["chapter"] for record in records):
         own = [record for record in records if record["chapter"] == chapter]
         rows = [
-            [f"`{r['key']}`", asked(r), bounds(r), measured(r), r["seeds"], standing(r, stood)]
+            [f"`{r['key']}`", asked(r), bounds(r), measured(r), rested(r), standing(r, stood)]
             for r in own
         ]
         head = ["sentence", "of", "says", "measured", "seeds", "standing"]
@@ -258,6 +258,12 @@ def measured(record: dict[str, Any]) -> str:
     if low is None or high is None:
         return f"{mean:.2f}"
     return str(evidence.Interval(mean, low, high, record["seeds"]))
+
+
+def rested(record: dict[str, Any]) -> str:
+    """How many seeds an interval rests on, and of how many blocks."""
+    blocks = record.get("blocks", 1)
+    return f"{record['seeds']} of {blocks} blocks" if blocks > 1 else str(record["seeds"])
 
 
 def page() -> str:
