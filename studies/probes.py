@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,8 +45,10 @@ def probed(study: Study, seed: int) -> pd.DataFrame:
 
 def fresh(study: Study) -> tuple[pd.DataFrame, store.Known]:
     """The rows of all seeds of a probe now, and what is noted of them."""
+    start = time.process_time()
     rows = pd.concat([probed(study, seed) for seed in SEEDS])
-    return rows, {"settings": repr(dict(study.probe)), **here()}
+    seconds = round((time.process_time() - start) / len(SEEDS), 1)
+    return rows, {"settings": repr(dict(study.probe)), "seconds": seconds, **here()}
 
 
 def fault(study: Study, seed: int) -> str:

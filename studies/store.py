@@ -46,7 +46,7 @@ def about(study: Study) -> Known:
     asked     {question: the first block that was drawn while it stood}
     computed  which seeds were computed by which version, on what machine, when
     verified  {seed: when its whole rows last came again}
-    probe     settings, machine and date of the stored rows of the probe
+    probe     settings, seconds a seed, machine and date of the stored rows of the probe
     seconds   of every seed
     sha256    of all rows and of all fields above
     """
