@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from matplotlib.figure import Figure
@@ -134,12 +135,18 @@ def setting(source: str) -> tuple[Dataset, Model]:
 
 
 def ladder(
-    data: Dataset, source: str, seed: int, alpha: float | None = None, most: float = 0.9
+    data: Dataset,
+    source: str,
+    seed: int,
+    alpha: float | None = None,
+    most: float = 0.9,
+    images: int | None = None,
 ) -> Federation:
     """Ten clients of whose labels 0, 10, ... 90 per cent are wrong, in random order.
 
-    alpha  concentration of the label skew; None: all clients alike
-    most   the largest share of wrong labels; 0: none are wrong
+    alpha   concentration of the label skew; None: all clients alike
+    most    the largest share of wrong labels; 0: none are wrong
+    images  of all clients; None: those of IMAGES
     """
     # In random order, so that no client id stands for clean labels.
     order = torch.randperm(CLIENTS, generator=torch.Generator().manual_seed(seed)).tolist()
@@ -149,7 +156,7 @@ def ladder(
         clients=CLIENTS,
         split=None if alpha is None else dirichlet_labels(alpha, floor=10),
         corrupt={client: flip_labels(share) for client, share in shares.items()} if most else {},
-        samples=IMAGES[source],
+        samples=images or IMAGES[source],
         seed=seed,
     )
 
@@ -200,30 +207,35 @@ def rules(split: str, longest: int) -> Iterator[tuple[str, FedAvg, int]]:
 
 
 def over_length(
-    seed: int, source: str = "digits", longest: int = LENGTHS[-1], splits: tuple[str, ...] = ()
+    seed: int,
+    *,
+    data: str = "digits",
+    images: int | None = None,
+    rounds: int = LENGTHS[-1],
+    splits: Sequence[str] = tuple(SPLITS),
 ) -> Iterator[Row]:
-    """Weights by cosine, equal weights and weights by size, from 20 rounds to 1,600."""
-    data, net = setting(source)
-    for split in splits or SPLITS:
-        fed = ladder(data, source, seed, SPLITS[split])
-        for method, strategy, rounds in rules(split, longest):
-            history = trained(fed, net, strategy, seed, rounds)
+    """Weights by cosine, equal weights and weights by size, from 20 rounds to 1,600.
+
+    images  of all clients; None: those of IMAGES
+    rounds  of the longest training, 20 or more
+    splits  of SPLITS, how alike clients are
+    """
+    dataset, net = setting(data)
+    for split in splits:
+        fed = ladder(dataset, data, seed, SPLITS[split], images=images)
+        for method, strategy, longest in rules(split, rounds):
+            history = trained(fed, net, strategy, seed, longest)
             for metric, value in accuracies(history, LENGTHS):
                 yield split, method, metric, value
             if method == OURS:
                 for metric, value in ranking(fed, history, LENGTHS):
                     yield split, method, metric, value
     # Is it the noise or the skew? The same split with sound labels only.
-    fed = ladder(data, source, seed, SPLITS[VERY_SKEWED], most=0.0)
+    fed = ladder(dataset, data, seed, SPLITS[VERY_SKEWED], most=0.0, images=images)
     for method, strategy in {OURS: CGSV(), EQUAL: EqualWeights(1.0)}.items():
-        history = trained(fed, net, strategy, seed, min(longest, CONTROLS_TO))
+        history = trained(fed, net, strategy, seed, min(rounds, CONTROLS_TO))
         for metric, value in accuracies(history, LENGTHS):
             yield SOUND, method, metric, value
-
-
-def over_length_mnist5k(seed: int) -> Iterator[Row]:
-    """On 3,000 images of MNIST: up to 200 rounds, without and with strong skew."""
-    yield from over_length(seed, "mnist5k", 200, (ALIKE, VERY_SKEWED))
 
 
 def length_derived(results: Results) -> Derived:
@@ -259,29 +271,32 @@ ONE_FOUR_SIXTEEN = (15, 60, 240)  # rounds
 
 
 def ablation(
-    seed: int, source: str = "digits", lengths: tuple[int, ...] = ONE_FOUR_SIXTEEN
+    seed: int,
+    *,
+    data: str = "digits",
+    images: int | None = None,
+    rounds: int = ONE_FOUR_SIXTEEN[-1],
 ) -> Iterator[Row]:
-    """The printed rule against equal weights at its own step, and against FedAvg."""
-    data, net = setting(source)
+    """The printed rule against equal weights at its own step, and against FedAvg.
+
+    images  of all clients; None: those of IMAGES
+    rounds  of every training, 15 or more
+    """
+    dataset, net = setting(data)
     for split, alpha in SPLITS.items():
-        fed = ladder(data, source, seed, alpha)
+        fed = ladder(dataset, data, seed, alpha, images=images)
         strategies: dict[str, FedAvg] = {
             PRINTED: CGSV.printed(),
             EQUAL_PRINTED: EqualWeights.printed(),
             FEDAVG: FedAvg(),
         }
         for method, strategy in strategies.items():
-            history = trained(fed, net, strategy, seed, lengths[-1])
-            for metric, value in accuracies(history, lengths):
+            history = trained(fed, net, strategy, seed, rounds)
+            for metric, value in accuracies(history, ONE_FOUR_SIXTEEN):
                 yield split, method, metric, value
             if method == PRINTED:
-                for metric, value in ranking(fed, history, lengths):
+                for metric, value in ranking(fed, history, ONE_FOUR_SIXTEEN):
                     yield split, method, metric, value
-
-
-def ablation_mnist5k(seed: int) -> Iterator[Row]:
-    """The same on 3,000 images of MNIST, not as long."""
-    yield from ablation(seed, "mnist5k", ONE_FOUR_SIXTEEN[:2])
 
 
 def ablation_claims() -> Iterator[Claim]:
@@ -332,33 +347,40 @@ STEPS: dict[str, dict] = {
 }
 
 
-def steps(seed: int) -> Iterator[Row]:
-    """The server's step on two data sets: the median length of an update, and constants."""
+def steps(
+    seed: int, *, images: int | None = None, rounds: int = ONE_FOUR_SIXTEEN[-1]
+) -> Iterator[Row]:
+    """The server's step on two data sets: the median length of an update, and constants.
+
+    images  of all clients, of each data set; None: those of IMAGES
+    rounds  of every training, 15 or more; on MNIST at most 60
+    """
     for source in IMAGES:
         data, net = setting(source)
-        fed = ladder(data, source, seed)
+        fed = ladder(data, source, seed, images=images)
         # A round of MNIST costs six times as much.
-        lengths = ONE_FOUR_SIXTEEN if source == "digits" else ONE_FOUR_SIXTEEN[:2]
+        longest = rounds if source == "digits" else min(rounds, ROUNDS)
         for method, options in STEPS.items():
-            history = trained(fed, net, Watched(**options), seed, lengths[-1])
+            history = trained(fed, net, Watched(**options), seed, longest)
             assert isinstance(history.strategy, Watched)
             rate = options.get("server_lr", "median")
             for metric, value in watched(history.strategy, rate, fed.noise):
                 yield source, method, metric, value
-            for metric, value in accuracies(history, lengths):
+            for metric, value in accuracies(history, ONE_FOUR_SIXTEEN):
                 yield source, method, metric, value
-            for metric, value in ranking(fed, history, lengths):
+            for metric, value in ranking(fed, history, ONE_FOUR_SIXTEEN):
                 yield source, method, metric, value
         # Is it the step or the weights? Equal ones, at our step.
-        history = trained(fed, net, WatchedEqual(), seed)
+        history = trained(fed, net, WatchedEqual(), seed, min(rounds, ROUNDS))
         assert isinstance(history.strategy, Watched)
         for metric, value in watched(history.strategy, "median", fed.noise):
             yield source, EQUAL, metric, value
 
 
 def watched(strategy: Watched, rate: float | str, noise: Tensor) -> Iterator[tuple[str, float]]:
-    """What rounds 51 to 60 looked like; a step of one median length counts 1."""
-    late = slice(ROUNDS - 10, ROUNDS)
+    """What rounds 51 to 60 looked like, or the last ten; a step of one median length counts 1."""
+    end = min(ROUNDS, len(strategy.seen))
+    late = slice(end - 10, end)
     cosine, floor, length, turn = torch.tensor(strategy.seen)[late].mean(0).tolist()
     yield "mean cosine", cosine
     yield "cosine above floor", cosine - floor
@@ -404,17 +426,20 @@ def named(gamma0: float) -> str:
     return f"gamma_0 = {gamma0:g}"
 
 
-def gammas(seed: int) -> Iterator[Row]:
-    """gamma_0 from 0 to 1, where labels are wrong and skewed (Dirichlet 0.5)."""
+def gammas(seed: int, *, rounds: int = ONE_FOUR_SIXTEEN[-1]) -> Iterator[Row]:
+    """gamma_0 from 0 to 1, where labels are wrong and skewed (Dirichlet 0.5).
+
+    rounds  of every training, 15 or more
+    """
     data, net = setting("digits")
     fed = ladder(data, "digits", seed, SPLITS[SKEWED])
     for step, literal in {OUR_STEP: False, PRINTED_STEP: True}.items():
         for gamma0 in GAMMAS:
             strategy = CGSV(gamma0, literal=literal)
-            history = trained(fed, net, strategy, seed, ONE_FOUR_SIXTEEN[-1])
+            history = trained(fed, net, strategy, seed, rounds)
             for metric, value in accuracies(history, ONE_FOUR_SIXTEEN):
                 yield step, named(gamma0), metric, value
-            last = history.accuracy[ROUNDS - 30 : ROUNDS + 1]
+            last = history.accuracy[: ROUNDS + 1][-31:]
             yield step, named(gamma0), "change per round", float(last.diff().abs().mean())
             # With gamma_0 = 1 weights stay what they were at the start: sizes.
             if gamma0 < 1:
@@ -461,7 +486,7 @@ def gammas_figure(results: Results) -> Figure:
 RARE, UNIT = "the only one with nines", "equal weights, unit updates"
 RAW = "CGSV's weights, raw updates"
 WEIGHT = "weight in honest clients"
-NINES_TO = {"digits": 960, "mnist5k": 240}
+NINES_TO = 960
 
 
 def one_has_nines(data: Dataset, seed: int, others: int = 5, each: int = 120) -> Federation:
@@ -479,10 +504,9 @@ def one_has_nines(data: Dataset, seed: int, others: int = 5, each: int = 120) ->
     return Federation.from_datasets(clients, validation=validation, test=test)
 
 
-def nines(seed: int, source: str = "digits") -> Iterator[Row]:
+def nines(dataset: Dataset, net: Model, seed: int, each: int, rounds: int) -> Iterator[Row]:
     """The only client with nines: its cosine, what a round loses without it, who learns them."""
-    data, net = setting(source)
-    fed = one_has_nines(data, seed, each=120 if source == "digits" else 300)
+    fed = one_has_nines(dataset, seed, each=each)
     # One later round by itself: who is missed there, and who points elsewhere?
     theta = trained(fed, net, FedAvg(), seed, 20).theta
     updates = local_updates(fed, net, theta, local=LOCAL, seed=seed, t=21)
@@ -502,52 +526,83 @@ def nines(seed: int, source: str = "digits") -> Iterator[Row]:
         OURS: CGSV(),  # the last: its weights are read below
     }
     for method, strategy in strategies.items():
-        history = trained(fed, net, strategy, seed, NINES_TO[source])
+        history = trained(fed, net, strategy, seed, rounds)
         for metric, value in accuracies(history, (60, 240, 960)):
             yield "", method, metric.replace("accuracy", "recall of nines"), value
     weights = history.scores[ROUNDS - 1]
     yield "", RARE, WEIGHT, float(weights[-1] / weights[:-1].mean())
 
 
-def odd_clients(seed: int, source: str = "digits") -> Iterator[Row]:
-    """Who is different, who echoes, who opposes: what the weights make of them."""
-    yield from nines(seed, source)
-    data, net = setting(source)
+def odd_clients(
+    seed: int,
+    *,
+    data: str = "digits",
+    each: int = 120,
+    images: int | None = None,
+    rounds: int = NINES_TO,
+) -> Iterator[Row]:
+    """Who is different, who echoes, who opposes: what the weights make of them.
+
+    each    images of a client where one has the nines
+    images  of all clients where one attacks; None: those of IMAGES
+    rounds  of a training where one has the nines, 60 or more; where one attacks, a quarter
+    """
+    dataset, net = setting(data)
+    yield from nines(dataset, net, seed, each, rounds)
     # Ten clients that are alike; the one that attacks is no special one otherwise.
     attacks = {
         "echo": (replay(), {}),
         "sign flip": (sign_flip(), {}),
         "sign flip, no floor": (sign_flip(), {"floor": None}),
     }
-    lengths = ONE_FOUR_SIXTEEN if source == "digits" else ONE_FOUR_SIXTEEN[:2]
+    samples = images or IMAGES[data]
     for method, (attack, options) in attacks.items():
-        samples = IMAGES[source]
-        fed = federation(data, clients=CLIENTS, corrupt={4: attack}, samples=samples, seed=seed)
-        history = trained(fed, net, CGSV(**options), seed, lengths[-1])
-        for metric, value in accuracies(history, lengths):
+        fed = federation(dataset, clients=CLIENTS, corrupt={4: attack}, samples=samples, seed=seed)
+        history = trained(fed, net, CGSV(**options), seed, rounds // 4)
+        for metric, value in accuracies(history, ONE_FOUR_SIXTEEN):
             yield "", method, metric, value
-        for length in lengths:
+        for length in ONE_FOUR_SIXTEEN:
+            if length > rounds // 4:
+                continue
             weights = history.scores[length - 1]
             honest = (weights.sum() - weights[4]) / (CLIENTS - 1)
             yield "", method, f"{WEIGHT} @ {length}", float(weights[4] / honest)
-
-
-def odd_clients_mnist5k(seed: int) -> Iterator[Row]:
-    """The same on images of MNIST, not as long."""
-    yield from odd_clients(seed, "mnist5k")
 
 
 ODD_CLAIMS = (
     Claim("the client with the crucial samples counts more than others", WEIGHT, RARE, low=1),
 )
 
+SHORT = {"images": 600, "rounds": 15}
 STUDIES = (
-    study("cgsv-length", over_length, derived=length_derived, figure=length_figure),
-    study("cgsv-ablation", ablation, ablation_claims()),
-    study("cgsv-steps", steps, figure=steps_figure),
-    study("cgsv-gamma", gammas, gammas_claims(), figure=gammas_figure),
-    study("cgsv-odd", odd_clients, ODD_CLAIMS),
-    study("cgsv-length-mnist5k", over_length_mnist5k, figure=length_figure),
-    study("cgsv-ablation-mnist5k", ablation_mnist5k, ablation_claims()),
-    study("cgsv-odd-mnist5k", odd_clients_mnist5k, ODD_CLAIMS),
+    study(
+        "cgsv-length",
+        over_length,
+        derived=length_derived,
+        figure=length_figure,
+        probe={"rounds": 20},
+    ),
+    study("cgsv-ablation", ablation, ablation_claims(), probe={"rounds": 15}),
+    study("cgsv-steps", steps, figure=steps_figure, probe=SHORT),
+    study("cgsv-gamma", gammas, gammas_claims(), figure=gammas_figure, probe={"rounds": 15}),
+    study("cgsv-odd", odd_clients, ODD_CLAIMS, probe={"rounds": 60}),
+    # 3,000 images of MNIST, not as long, and the lengths without the weaker skew.
+    study(
+        "cgsv-length-mnist5k",
+        partial(over_length, data="mnist5k", rounds=200, splits=(ALIKE, VERY_SKEWED)),
+        figure=length_figure,
+        probe={"images": 400, "rounds": 20},
+    ),
+    study(
+        "cgsv-ablation-mnist5k",
+        partial(ablation, data="mnist5k", rounds=60),
+        ablation_claims(),
+        probe=SHORT,
+    ),
+    study(
+        "cgsv-odd-mnist5k",
+        partial(odd_clients, data="mnist5k", each=300, rounds=240),
+        ODD_CLAIMS,
+        probe={"each": 100, "images": 200, "rounds": 60},
+    ),
 )
