@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +31,7 @@ from fedlab_mini.worlds.partition import Split, by_class, iid
 from .study import Row
 
 CLIENTS, ROUNDS, SIMULATIONS, SAMPLES = 20, 50, 100, 600
+STEPS = 3000  # of Adam, where its fit is stopped
 NOISY, HIDDEN = 4, 16  # clients, a fifth of all; hidden units
 REMOVED = (2, 4, 8, 12)
 SKEWS = ("alike", "weak", "strong")
@@ -38,6 +39,7 @@ SETTLED, STOPPED = "FedCCEA", "FedCCEA, stopped"
 METHODS = (SETTLED, STOPPED, "TMC", "LOO")
 PLAIN, NOISE = "no noise", "40 % noise"
 FULL, FULL_LOCAL = f"strong, {PLAIN}", LocalSGD(epochs=3, batch=32, lr=0.001)
+WRONGS = ("10 % noise", "20 % noise", "square", "80 % noise", "square and label")
 RATES = (0.03, 0.1, 0.3)
 PATH = (100, 300, 1000, 3000, 10000, 20000)  # Adam's steps that are looked at
 STARTS, HELD = 4, 20  # of Adam; simulations that the fit does not see
@@ -83,13 +85,16 @@ def wrongs(data: Dataset) -> dict[str, object]:
     return {PLAIN: None, **levels, **squares}
 
 
-def dealt(data: Dataset, skew: str, wrong: object, seed: int) -> Federation:
-    """Twenty clients, 600 images; the same four are corrupted whatever is wrong."""
+def dealt(data: Dataset, skew: str, wrong: object, seed: int, source: str = "") -> Federation:
+    """Twenty clients, 600 images; the same four are corrupted whatever is wrong.
+
+    source  the data set by whose classes labels are dealt, if it is another
+    """
     bad = torch.randperm(CLIENTS, generator=stream(seed, "noisy clients"))[:NOISY].tolist()
     return federation(
         data,
         clients=CLIENTS,
-        split=split_of(skew, data.name),
+        split=split_of(skew, source or data.name),
         corrupt={} if wrong is None else dict.fromkeys(sorted(bad), wrong),
         samples=SAMPLES,
         validation=500,
@@ -106,34 +111,69 @@ def gini(shares: Tensor) -> float:
 
 
 def settings(
-    seed: int, source: str, skews: tuple[str, ...], what: tuple[str, ...]
+    seed: int,
+    source: str,
+    data: str,
+    skews: Sequence[str],
+    what: Sequence[str],
+    lengths: tuple[int, int, int],
 ) -> Iterator[Row]:
-    """All tests of all settings on one data set."""
-    data = load(source)
+    """All tests of all settings on one data set.
+
+    source  whose protocol it is    lengths  rounds, simulations and steps, see ``evaluation``
+    """
+    images = load(data)
     for skew in skews:
         for wrong in what:
-            fed = dealt(data, skew, wrongs(data)[wrong], seed)
-            for row in evaluation(fed, SOURCES[source].local, seed):
+            fed = dealt(images, skew, wrongs(images)[wrong], seed, source)
+            for row in evaluation(fed, SOURCES[source].local, seed, *lengths):
                 yield f"{skew}, {wrong}", *row
 
 
 Measured = Iterator[tuple[str, str, float]]  # method, metric, value: a row of one scenario
 
 
-def mnist_rows(seed: int) -> Iterator[Row]:
+def mnist_rows(
+    seed: int,
+    *,
+    data: str = "mnist",
+    skews: Sequence[str] = SKEWS,
+    wrong: Sequence[str] = (PLAIN, NOISE),
+    rounds: int = ROUNDS,
+    simulations: int = SIMULATIONS,
+    steps: int = STEPS,
+) -> Iterator[Row]:
     """The main paper on MNIST: three skews, without noise and with 40 %."""
-    yield from settings(seed, "mnist", SKEWS, (PLAIN, NOISE))
+    lengths = rounds, simulations, steps
+    yield from settings(seed, "mnist", data, skews, wrong, lengths)
 
 
-def letters_rows(seed: int) -> Iterator[Row]:
+def letters_rows(
+    seed: int,
+    *,
+    data: str = "emnist-letters",
+    skews: Sequence[str] = SKEWS,
+    wrong: Sequence[str] = (PLAIN, NOISE),
+    rounds: int = ROUNDS,
+    simulations: int = SIMULATIONS,
+    steps: int = STEPS,
+) -> Iterator[Row]:
     """The same on letters."""
-    yield from settings(seed, "emnist-letters", SKEWS, (PLAIN, NOISE))
+    lengths = rounds, simulations, steps
+    yield from settings(seed, "emnist-letters", data, skews, wrong, lengths)
 
 
-def noise_rows(seed: int) -> Iterator[Row]:
+def noise_rows(
+    seed: int,
+    *,
+    wrong: Sequence[str] = WRONGS,
+    rounds: int = ROUNDS,
+    simulations: int = SIMULATIONS,
+    steps: int = STEPS,
+) -> Iterator[Row]:
     """The appendix: little noise and the square, on digits; ours: 80 %, a square that lies."""
-    what = ("10 % noise", "20 % noise", "square", "80 % noise", "square and label")
-    yield from settings(seed, "digits", ("alike",), what)
+    lengths = rounds, simulations, steps
+    yield from settings(seed, "digits", "digits", ("alike",), wrong, lengths)
 
 
 def halves_agree(simulated: Simulations) -> float:
@@ -144,28 +184,38 @@ def halves_agree(simulated: Simulations) -> float:
     return spearman(*(fit.omega[0] for fit in fits))
 
 
-def evaluation(fed: Federation, local: LocalSGD, seed: int, whole: bool = False) -> Measured:
+def evaluation(
+    fed: Federation,
+    local: LocalSGD,
+    seed: int,
+    rounds: int,
+    simulations: int,
+    steps: int,
+    whole: bool = False,
+) -> Measured:
     """One federation: the values, how settled they are, and what leaving clients out does.
 
     whole  of the paper's size: FedCCEA alone, since one training takes seconds there
+    steps  of Adam, where its fit is stopped
     """
     net = mlp(fed.x[0].numel(), HIDDEN, fed.classes)
-    simulated = simulator(fed, net, SIMULATIONS, ROUNDS, local, seed)
+    simulated = simulator(fed, net, simulations, rounds, local, seed)
     settled = settle(simulated.sizes, simulated.accuracy, seed=seed)
     omega = settled.model.omega[0]
     # Beside the settled fit the one that a user of the paper might stop.
-    steps = fit_aam(simulated.sizes, simulated.accuracy, every=100, seed=seed).omega[:, 0]
-    values = {SETTLED: simulated.full * omega, STOPPED: simulated.full * steps[-1]}
+    adam = fit_aam(simulated.sizes, simulated.accuracy, steps=steps, every=100, seed=seed)
+    stopped = adam.omega[:, 0]
+    values = {SETTLED: simulated.full * omega, STOPPED: simulated.full * stopped[-1]}
     yield "", "agreement of starts", settled.agreement
     yield "", "split half", halves_agree(simulated)
-    yield "", "agreement of stopped and settled", spearman(steps[-1], omega)
+    yield "", "agreement of stopped and settled", spearman(stopped[-1], omega)
     yield "simulations", "accuracy", float(simulated.accuracy[:, -1].mean())
     if not whole:
-        game = retraining_game(fed, net, ROUNDS, local, seed=seed)
+        game = retraining_game(fed, net, rounds, local, seed=seed)
         values["TMC"] = truncated(game, 2, 0.01, seed=seed).values
         values["LOO"] = leave_one_out(game).values
         yield "sizes", "Gini coefficient", gini(simulated.full / CLIENTS)
-        early = contribution_index(simulated.full * steps[0])
+        early = contribution_index(simulated.full * stopped[0])
         yield "FedCCEA, 100 steps", "Gini coefficient", gini(early)
     for method, value in values.items():
         share = contribution_index(value)
@@ -177,19 +227,19 @@ def evaluation(fed: Federation, local: LocalSGD, seed: int, whole: bool = False)
             yield method, "AUC", detection_auc(value, fed.corrupted)
     staying = exclusions(values, seed, (8,) if whole else REMOVED)
     if not whole:
-        staying |= partial(values[SETTLED], fed, seed)
-    yield from retrained(fed, net, staying, local, seed)
+        staying |= partial(values[SETTLED], fed, seed, rounds)
+    yield from retrained(fed, net, staying, local, seed, rounds)
 
 
 Staying = dict[tuple[str, str], Tensor]  # method, metric -> who trains, [K] or [R, K]
 
 
 def retrained(
-    fed: Federation, net: Model, staying: Staying, local: LocalSGD, seed: int
+    fed: Federation, net: Model, staying: Staying, local: LocalSGD, seed: int, rounds: int
 ) -> Measured:
     """Test accuracy of trainings in which some clients are left out, all in one stack."""
     # One stack from one start: differences are due to who leaves.
-    tables = torch.stack([shares.expand(ROUNDS, CLIENTS) for shares in staying.values()])
+    tables = torch.stack([shares.expand(rounds, CLIENTS) for shares in staying.values()])
     final = simulate(fed, net, tables, local=local, seed=seed, on="test", last=True)[:, 0]
     for (method, metric), accuracy in zip(staying, final.tolist(), strict=True):
         yield method, metric, accuracy
@@ -215,9 +265,9 @@ def exclusions(values: dict[str, Tensor], seed: int, counts: tuple[int, ...]) ->
     return staying
 
 
-def partial(values: Tensor, fed: Federation, seed: int) -> Staying:
+def partial(values: Tensor, fed: Federation, seed: int, rounds: int) -> Staying:
     """Random amounts every round; gone are the lowest or highest of the round, by x omega or x."""
-    generator, size = stream(seed, "amounts"), (ROUNDS, CLIENTS)
+    generator, size = stream(seed, "amounts"), (rounds, CLIENTS)
     # No amount is exactly 0: that would be absence.
     amount = torch.rand(size, generator=generator, dtype=torch.float64).clamp(min=1e-9)
     staying = {("", "accuracy with random amounts"): amount}
@@ -228,32 +278,51 @@ def partial(values: Tensor, fed: Federation, seed: int) -> Staying:
     return staying
 
 
-def full_rows(seed: int) -> Iterator[Row]:
+def full_rows(
+    seed: int,
+    *,
+    data: str = "mnist",
+    rounds: int = ROUNDS,
+    simulations: int = SIMULATIONS,
+    steps: int = STEPS,
+) -> Iterator[Row]:
     """All of MNIST, two classes per client, the paper's own rate: the index, and who leaves."""
-    data, split = load("mnist"), by_class(2)
-    fed = federation(data, clients=CLIENTS, split=split, validation=1_000, test=2_000, seed=seed)
+    images, split = load(data), by_class(2)
+    fed = federation(images, clients=CLIENTS, split=split, validation=1_000, test=2_000, seed=seed)
     everybody = {("", "accuracy"): torch.ones(CLIENTS, dtype=torch.float64)}
     # First what takes seconds: the rest, an hour, need not run to renew the study.
     net = mlp(fed.x[0].numel(), HIDDEN, fed.classes)
-    for row in retrained(fed, net, everybody, FULL_LOCAL, seed):
+    for row in retrained(fed, net, everybody, FULL_LOCAL, seed, rounds):
         yield FULL, *row
-    for method, metric, value in evaluation(fed, FULL_LOCAL, seed, whole=True):
+    found = evaluation(fed, FULL_LOCAL, seed, rounds, simulations, steps, whole=True)
+    for method, metric, value in found:
         if (method, metric) not in everybody:
             yield FULL, method, metric, value
 
 
-def fit_rows(seed: int) -> Iterator[Row]:
-    """Fig. 7 at three rates, and Adam's way at the rate that matches the paper's."""
+def fit_rows(
+    seed: int,
+    *,
+    skews: Sequence[str] = SKEWS,
+    rates: Sequence[float] = RATES,
+    rounds: int = ROUNDS,
+    simulations: int = SIMULATIONS,
+    looks: Sequence[int] = PATH,
+) -> Iterator[Row]:
+    """Fig. 7 at three rates, and Adam's way at the rate that matches the paper's.
+
+    simulations  the last twenty are held out    looks  steps of Adam, in hundreds, ascending
+    """
     data, net = load("digits"), mlp(64, HIDDEN, 10)
-    for skew in SKEWS:
+    for skew in skews:
         fed = dealt(data, skew, None, seed)
-        for rate in RATES:
+        for rate in rates:
             local = LocalSGD(epochs=3, batch=32, lr=rate)
-            simulated = simulator(fed, net, SIMULATIONS, ROUNDS, local, seed)
+            simulated = simulator(fed, net, simulations, rounds, local, seed)
             for row in predicted(simulated, skew, seed):
                 yield f"{skew}, rate {rate:g}", *row
             if rate == 0.1:
-                for row in path(simulated, seed):
+                for row in path(simulated, seed, looks):
                     yield skew, *row
 
 
@@ -291,20 +360,20 @@ def balanced(sizes: Tensor, rest: Tensor) -> Tensor:
     return (terms[-HELD:] @ torch.linalg.lstsq(*seen).solution)[..., 0]
 
 
-def path(simulated: Simulations, seed: int) -> Measured:
+def path(simulated: Simulations, seed: int, looks: Sequence[int]) -> Measured:
     """Four starts of Adam, looked at on their way, beside the least squared error."""
     adam = fit_aam(
         simulated.sizes,
         simulated.accuracy,
         starts=STARTS,
         start="random",
-        steps=PATH[-1],
+        steps=looks[-1],
         every=100,
         seed=seed,
     )
     end = settle(simulated.sizes, simulated.accuracy, STARTS, seed)
     yield "settled", "agreement of starts", end.agreement
-    for step in PATH:
+    for step in looks:
         omega, loss = adam.omega[step // 100 - 1], adam.loss[step // 100 - 1]  # [starts, K]
         among = min(spearman(one, other) for one, other in itertools.combinations(omega, 2))
         index = torch.stack([contribution_index(simulated.full * quality) for quality in omega])
@@ -363,18 +432,24 @@ def learned(simulated: Simulations, count: int, seed: int) -> dict[str, Tensor]:
     return scores
 
 
-def shapley_rows(seed: int) -> Iterator[Row]:
+def shapley_rows(
+    seed: int,
+    *,
+    kinds: Sequence[str] = KINDS,
+    rounds: int = 10,
+    simulations: Sequence[int] = LENGTHS,
+) -> Iterator[Row]:
     """Rank correlation with the exact Shapley value of other trainings, eight clients."""
     data, net, local = load("digits"), mlp(64, HIDDEN, 10), LocalSGD(epochs=2, batch=20, lr=0.3)
     truth_seed = ANOTHER + seed
     # A score that saw the truth's own trainings would share their luck.
     assert truth_seed != seed
-    for kind in KINDS:
+    for kind in kinds:
         fed = eight(data, kind, seed)
-        truth = exact(retraining_game(fed, net, 10, local, seed=truth_seed)).values
-        game = retraining_game(fed, net, 10, local, seed=seed)
-        simulated = simulator(fed, net, LENGTHS[-1], 10, local, seed)
-        for count in LENGTHS:
+        truth = exact(retraining_game(fed, net, rounds, local, seed=truth_seed)).values
+        game = retraining_game(fed, net, rounds, local, seed=seed)
+        simulated = simulator(fed, net, max(simulations), rounds, local, seed)
+        for count in simulations:
             for method, value in learned(simulated, count, seed).items():
                 yield kind, method, f"rank correlation @ {count}", spearman(value, truth)
         scores = {
@@ -387,10 +462,15 @@ def shapley_rows(seed: int) -> Iterator[Row]:
             yield kind, method, "rank correlation", spearman(value, truth)
 
 
-def bill_rows(seed: int) -> Iterator[Row]:
-    """A quarter of the clients with 80 % wrong labels: who finds them for the same bill?"""
+def bill_rows(
+    seed: int, *, bills: Mapping[int, Sequence[int]] = BILLS, rounds: int = 10
+) -> Iterator[Row]:
+    """A quarter of the clients with 80 % wrong labels: who finds them for the same bill?
+
+    bills  number of clients: simulations that may be spent
+    """
     data, net, local = load("digits"), mlp(64, HIDDEN, 10), LocalSGD(epochs=2, batch=10, lr=0.3)
-    for clients, bills in BILLS.items():
+    for clients, counts in bills.items():
         order = torch.randperm(clients, generator=stream(seed, "noisy clients")).tolist()
         bad = dict.fromkeys(order[: clients // 4], flip_labels(0.8))
         fed = federation(
@@ -402,8 +482,9 @@ def bill_rows(seed: int) -> Iterator[Row]:
             test=100,
             seed=seed,
         )
-        for count in bills:
-            for method, (value, bill) in same_bill(fed, net, local, count, seed).items():
+        for count in counts:
+            spent = same_bill(fed, net, local, count, seed, rounds)
+            for method, (value, bill) in spent.items():
                 yield (
                     f"{clients} clients",
                     method,
@@ -414,19 +495,18 @@ def bill_rows(seed: int) -> Iterator[Row]:
 
 
 def same_bill(
-    fed: Federation, net: Model, local: LocalSGD, count: int, seed: int
+    fed: Federation, net: Model, local: LocalSGD, count: int, seed: int, rounds: int
 ) -> dict[str, tuple[Tensor, float]]:
     """Values and client epochs of methods that spend what ``count`` simulations cost, or less."""
-    rounds, clients = 10, fed.clients
     simulated = simulator(fed, net, count, rounds, local, seed)
     scores = learned(simulated, count, seed)
     spent = {method: (value, simulated.cost.client_epochs) for method, value in scores.items()}
     # One pass trains n (n + 1) / 2 clients, a simulation n / 2.
     game = retraining_game(fed, net, rounds, local, seed=seed)
-    orders = permutation(game, max(1, count // (clients + 1)), seed=seed)
+    orders = permutation(game, max(1, count // (fed.clients + 1)), seed=seed)
     spent["TMC"] = orders.values, orders.client_epochs
     if count == SIMULATIONS:
-        for method, shares in designs(count, clients, seed).items():
+        for method, shares in designs(count, fed.clients, seed).items():
             table = shares.expand(-1, rounds, -1)
             accuracy = simulate(fed, net, table, local=local, seed=seed)
             bill = float(shares.sum()) * rounds * local.epochs
@@ -443,30 +523,30 @@ def designs(count: int, clients: int, seed: int) -> dict[str, Tensor]:
     return {"ridge, amounts kept": amounts.clamp(min=1e-9), "ridge, whole clients": whole}
 
 
-def time_rows(seed: int) -> Iterator[Row]:
+def time_rows(seed: int, *, data: str = "mnist", clients: Sequence[int] = TABLE2) -> Iterator[Row]:
     """Table 2: seconds of one training of each kind at every n, on one thread; 300 samples each."""
-    data, net = load("mnist"), mlp(784, HIDDEN, 10)
+    images, net = load(data), mlp(784, HIDDEN, 10)
     # Two rounds are timed and taken times 25: all rounds cost the same.
     local, rounds = LocalSGD(epochs=3, batch=32, lr=0.1), 2
-    for clients in TABLE2:
-        samples = 300 * clients
+    for count in clients:
+        samples = 300 * count
         fed = federation(
-            data, clients=clients, samples=samples, validation=500, test=500, seed=seed
+            images, clients=count, samples=samples, validation=500, test=500, seed=seed
         )
-        ids, places = torch.arange(clients), torch.linspace(1, clients, min(clients, 8)).round()
+        ids, places = torch.arange(count), torch.linspace(1, count, min(count, 8)).round()
         along = ids < places[:, None]  # coalitions along one order
         others = ids != torch.arange(3)[:, None]
-        generator = stream(seed, "shares", clients)
-        shares = torch.rand(3, rounds, clients, generator=generator)
+        generator = stream(seed, "shares", count)
+        shares = torch.rand(3, rounds, count, generator=generator)
         work = {
             "FedCCEA, one simulation": (shares, 1),
-            "TMC, one pass": (along[:, None].expand(-1, rounds, -1).double(), clients),
-            "LOO": (others[:, None].expand(-1, rounds, -1).double(), clients + 1),
+            "TMC, one pass": (along[:, None].expand(-1, rounds, -1).double(), count),
+            "LOO": (others[:, None].expand(-1, rounds, -1).double(), count + 1),
         }
         for method, (shares, trainings) in work.items():
             began = time.process_time()
             simulate(fed, net, shares, local=local, seed=seed)
             taken = (time.process_time() - began) / len(shares) * 50 / rounds
-            epochs = float(shares.mean()) * clients * 50 * local.epochs
-            yield f"{clients} clients", method, "seconds", taken * trainings
-            yield f"{clients} clients", method, "client epochs", epochs * trainings
+            epochs = float(shares.mean()) * count * 50 * local.epochs
+            yield f"{count} clients", method, "seconds", taken * trainings
+            yield f"{count} clients", method, "client epochs", epochs * trainings

@@ -451,13 +451,65 @@ def designs(results: Results) -> plots.Table:
     return plots.table(data, rows="method", caption="Detection AUC for one bill; .5 is chance.")
 
 
+FEW = {"rounds": 3, "simulations": 10, "steps": 500}
 STUDIES = (
-    study("fedccea-mnist", mnist_rows, paper_claims("MNIST"), leaving),
-    study("fedccea-letters", letters_rows, paper_claims("EMNIST"), leaving),
-    study("fedccea-noise", noise_rows, noise_claims(), leaving),
-    study("fedccea-full", full_rows, full_claims(), full_size),
-    study("fedccea-fit", fit_rows, fit_claims(), on_the_way, explained_figure),
-    study("fedccea-shapley", shapley_rows, shapley_claims(), compared, longer),
-    study("fedccea-bill", bill_rows, bill_claims(), four_bills, same_bill),
-    study("fedccea-time", time_rows, time_claims(), seconds),
+    study(
+        "fedccea-mnist",
+        mnist_rows,
+        paper_claims("MNIST"),
+        leaving,
+        probe={"data": "mnist5k", "skews": ["weak"], "wrong": [NOISE], **FEW},
+    ),
+    study(
+        "fedccea-letters",
+        letters_rows,
+        paper_claims("EMNIST"),
+        leaving,
+        probe={"data": "mnist5k", "skews": ["strong"], "wrong": [NOISE], **FEW},
+    ),
+    study(
+        "fedccea-noise",
+        noise_rows,
+        noise_claims(),
+        leaving,
+        probe={"wrong": ["square and label"], **FEW},
+    ),
+    study("fedccea-full", full_rows, full_claims(), full_size, probe={"data": "mnist5k", **FEW}),
+    study(
+        "fedccea-fit",
+        fit_rows,
+        fit_claims(),
+        on_the_way,
+        explained_figure,
+        probe={
+            "skews": ["weak"],
+            "rates": [0.1, 0.3],
+            "rounds": 5,
+            "simulations": 40,
+            "looks": [100, 300],
+        },
+    ),
+    study(
+        "fedccea-shapley",
+        shapley_rows,
+        shapley_claims(),
+        compared,
+        longer,
+        probe={"kinds": ["graded noise"], "rounds": 2, "simulations": [25, 100]},
+    ),
+    study(
+        "fedccea-bill",
+        bill_rows,
+        bill_claims(),
+        four_bills,
+        same_bill,
+        probe={"bills": {8: [100]}, "rounds": 3},
+    ),
+    study(
+        "fedccea-time",
+        time_rows,
+        time_claims(),
+        seconds,
+        probe={"data": "mnist5k", "clients": [4, 8]},
+    ),
 )
