@@ -304,7 +304,6 @@ def fit_rows(
     seed: int,
     *,
     skews: Sequence[str] = SKEWS,
-    rates: Sequence[float] = RATES,
     rounds: int = ROUNDS,
     simulations: int = SIMULATIONS,
     looks: Sequence[int] = PATH,
@@ -316,7 +315,7 @@ def fit_rows(
     data, net = load("digits"), mlp(64, HIDDEN, 10)
     for skew in skews:
         fed = dealt(data, skew, None, seed)
-        for rate in rates:
+        for rate in RATES:
             local = LocalSGD(epochs=3, batch=32, lr=rate)
             simulated = simulator(fed, net, simulations, rounds, local, seed)
             for row in predicted(simulated, skew, seed):

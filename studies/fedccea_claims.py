@@ -483,7 +483,6 @@ STUDIES = (
         explained_figure,
         probe={
             "skews": ["weak"],
-            "rates": [0.1, 0.3],
             "rounds": 5,
             "simulations": 40,
             "looks": [100, 300],

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -199,27 +199,32 @@ def inquiry(rule: Logged, swapped: int) -> Iterator[tuple[str, float]]:
 
 
 def compared(
-    strategies: dict[str, SFedAvg], split: Split, scenario: str, seed: int
+    strategies: dict[str, SFedAvg], split: Split, scenario: str, seed: int, rounds: int
 ) -> Iterator[Row]:
     """Each rule where labels are exchanged."""
     data, net, local = setting()
     fed = irrelevant_digits(data, corrupt=EXCHANGE, split=split, seed=seed)
     for method, rule in strategies.items():
-        history = train(fed, net, rule, rounds=ROUNDS, local=local, seed=seed)
+        history = train(fed, net, rule, rounds=rounds, local=local, seed=seed)
         yield from ((scenario, method, *row) for row in left(fed, history))
 
 
-def untouched(split: Split, scenario: str, seed: int) -> Iterator[Row]:
+def untouched(split: Split, scenario: str, seed: int, rounds: int) -> Iterator[Row]:
     """S-FedAvg where nothing is exchanged."""
     data, net, local = setting()
     fed = irrelevant_digits(data, split=split, seed=seed)
-    history = train(fed, net, SFedAvg(M), rounds=ROUNDS, local=local, seed=seed)
+    history = train(fed, net, SFedAvg(M), rounds=rounds, local=local, seed=seed)
     yield scenario, RIGHT, "accuracy", float(history.accuracy[-20:].mean())
 
 
-def rates(seed: int) -> Iterator[Row]:
-    """Fig. 5: FedAvg, S-FedAvg, our rule, one change taken back at a time, the server's guess."""
-    for scenario, left_out in LEFT_OUT.items():
+def rates(
+    seed: int, *, rounds: int = ROUNDS, without: Mapping[str, Sequence[str]] = LEFT_OUT
+) -> Iterator[Row]:
+    """Fig. 5: FedAvg, S-FedAvg, our rule, one change taken back at a time, the server's guess.
+
+    without  scenario: rules that it leaves out
+    """
+    for scenario, left_out in without.items():
         strategies: dict[str, SFedAvg] = {
             FEDAVG: uniform(),
             WARM: SFedAvg(M, temperature=1.0),
@@ -228,32 +233,34 @@ def rates(seed: int) -> Iterator[Row]:
             SERVER: ServerSide(M),
         }
         strategies = {rule: one for rule, one in strategies.items() if rule not in left_out}
-        yield from compared(strategies, SPLITS[scenario], scenario, seed)
-    yield from untouched(SPLITS[scenario], scenario, seed)  # of the paper's split
+        yield from compared(strategies, SPLITS[scenario], scenario, seed, rounds)
+    yield from untouched(SPLITS[scenario], scenario, seed, rounds)  # of the paper's split
 
 
-def mnist_rates(seed: int) -> Iterator[Row]:
+def mnist_rates(
+    seed: int, *, data: str = "mnist", split: str = "1 class", rounds: int = ALL_ROUNDS
+) -> Iterator[Row]:
     """Fig. 5 on MNIST: FedAvg, S-FedAvg, our rule and the printed one, stable by 5 % and 2 %."""
-    fed = irrelevant_digits(load("mnist"), corrupt=EXCHANGE, seed=seed)
+    fed = irrelevant_digits(load(data), split=SPLITS[split], corrupt=EXCHANGE, seed=seed)
     strategies: dict[str, SFedAvg] = {
         FEDAVG: uniform(),
         COLD: SFedAvg(M),
         **{rule: Logged(M, **options) for rule, options in WIDE.items()},
     }
-    net = mlp(784, 200, 200, 5)
+    net = mlp(fed.x[0].numel(), 200, 200, 5)
     for method, rule in strategies.items():
-        history = train(fed, net, rule, rounds=ALL_ROUNDS, local=SHORT, seed=seed)
+        history = train(fed, net, rule, rounds=rounds, local=SHORT, seed=seed)
         yield from (("", method, *row) for row in left(fed, history))
 
 
-def scarce(seed: int) -> Iterator[Row]:
+def scarce(seed: int, *, rounds: int = ROUNDS, shares: Sequence[float] = SHARES) -> Iterator[Row]:
     """Where repair should pay: few others hold twos and fours."""
-    for share in SHARES:
+    for share in shares:
         strategies: dict[str, SFedAvg] = {COLD: SFedAvg(M), OURS: Logged(M)}
         if share == HARMFUL:
             strategies[ALL] = Logged(M, everybody=True)
-        yield from compared(strategies, mostly(share), of_share(share), seed)
-        yield from untouched(mostly(share), of_share(share), seed)
+        yield from compared(strategies, mostly(share), of_share(share), seed, rounds)
+        yield from untouched(mostly(share), of_share(share), seed, rounds)
 
 
 def of_share(share: float) -> str:
@@ -314,7 +321,17 @@ def order_claims(at: str = "", warm: str = "") -> Iterator[Claim]:
 
 
 STUDIES = (
-    study("label-rates", rates, order_claims("1 class", WARM)),
-    study("label-mnist", mnist_rates, order_claims()),
-    study("label-scarce", scarce, figure=scarce_figure),
+    study(
+        "label-rates",
+        rates,
+        order_claims("1 class", WARM),
+        probe={"rounds": 14, "without": {"IID": [FEDAVG, WARM, COLD_PRINTED, PRINTED]}},
+    ),
+    study(
+        "label-mnist",
+        mnist_rates,
+        order_claims(),
+        probe={"data": "digits", "split": "IID", "rounds": 11},
+    ),
+    study("label-scarce", scarce, figure=scarce_figure, probe={"rounds": 16, "shares": [0.9]}),
 )
