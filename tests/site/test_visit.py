@@ -62,10 +62,12 @@ PLANTED = {
     <div class="cell_output"><img id="glare" src="data:image/svg+xml,<svg/>#" alt="x"></div>""": (
         "figure glares, or is turned: data:image/svg+xml,<svg/># [dark 390, dark 1280]"
     ),
-    """<style>[data-theme=dark] #wide { padding: 4px }</style>
-    <p><b id="wide">grown</b></p>""": "27 px, in the light 8,",
+    # boxes of a size that no font has a say in
+    """<style>#wide, #aside { display: inline-block; width: 70px; height: 30px }
+    [data-theme=dark] #wide { padding: 4px }</style>
+    <p><b id="wide">grown</b></p>""": "height 8,78,38 px, in the light 8,70,30: ",
     """<style>[data-theme=dark] #aside { position: relative; left: 5px }</style>
-    <p><b id="aside">moved</b></p>""": "height 13,",
+    <p><b id="aside">moved</b></p>""": "height 13,70,30 px, in the light 8,70,30: ",
     '<p style="color: #888">pale</p>': "axe color-contrast: p:nth-child",
     '<details><summary>+</summary><b style="color: #bbb">pale</b></details>': (
         '<b style="color: #bbb">pale</b>: Element has insufficient color contrast of 1.91'
