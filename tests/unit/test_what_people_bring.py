@@ -1,0 +1,354 @@
+"""What people bring and the package does not read yet, with the right answer of each.
+
+Every case is expected to fail, for the reason that stands beside it and with the error that is met
+today. Who mends one takes its mark away. Where a thing may also be refused, ``or_told`` says which
+words the refusal owes: a raw error of another library, or words that point elsewhere, is none.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+from helpers import numbers
+from packaging.requirements import Requirement
+from packaging.version import Version
+from torch import nn
+from torch.nn.utils import parameters_to_vector, prune, weight_norm
+
+import fedlab_mini as fm
+from fedlab_mini.__main__ import main
+from fedlab_mini.show import plots
+
+ROOT = Path(__file__).parents[2]
+NET = fm.mlp(4, 3)
+THETA, UPDATES = NET.init(0), numbers(3, NET.P, seed=1).float()
+X, Y = numbers(30, 4, seed=2).float(), torch.arange(30) % 3
+ROUND = {"theta": THETA, "updates": UPDATES}
+
+
+def missing(what: str, *errors: type[Exception]) -> pytest.MarkDecorator:
+    """The mark of a case: what is missing, and the errors that are met today."""
+    return pytest.mark.xfail(strict=True, reason=what, raises=errors or AssertionError)
+
+
+def or_told(words: str, call: Callable[[], Any], want: Any) -> None:
+    """A call gives what is wanted, or is refused in one sentence with these words."""
+    try:
+        got = call()
+    except (TypeError, ValueError) as refusal:
+        if not re.search(words, str(refusal), re.IGNORECASE):
+            raise
+    else:
+        assert got == pytest.approx(want, abs=1e-6)
+
+
+def scored(*rounds: Any, method: Any = fm.exact, **more: Any) -> dict[Any, float]:
+    """The scores of some rounds, by client."""
+    given = {"net": NET, "validation": (X, Y)} | more
+    return fm.score(list(rounds), methods=[method], **given).iloc[:, 0].to_dict()
+
+
+# Modules: what each of them says by itself is right
+
+
+def lazy() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(3))
+
+
+@missing("layers that find their shape at the first batch", RuntimeError)
+def test_lazy_layers() -> None:
+    fed = fm.Federation.from_datasets([(X, Y)] * 2, validation=(X, Y), test=(X, Y))
+    trained = lambda net: fm.train(fed, net, fm.FedAvg(), rounds=1).theta.numel()  # noqa: E731
+    or_told("lazy", lambda: trained(fm.Model(lazy())), fm.mlp(4, 5, 3).P)
+
+
+REPARAMETRISED = {
+    "pruned": lambda layer: prune.l1_unstructured(layer, "weight", 0.5),
+    "weight_norm": weight_norm,
+}
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("stacked", [None, False])
+@pytest.mark.parametrize("way", REPARAMETRISED)
+@missing("layers whose weight a hook computes", RuntimeError, NotImplementedError)
+def test_reparametrised_layers(way, stacked) -> None:
+    layer = REPARAMETRISED[way](nn.Linear(4, 3))
+    theta = parameters_to_vector(layer.parameters()).detach()
+    want = nn.functional.cross_entropy(layer(X), Y).item()
+
+    def loss() -> float:
+        fed = fm.Federation.from_datasets([(X, Y)], validation=(X, Y), test=(X, Y))
+        net = fm.Model(layer, **({} if stacked is None else {"stacked": stacked}))
+        return fm.train(fed, net, fm.FedAvg(), rounds=1, theta=theta).loss[0].item()
+
+    or_told(rf"prun|{way}|\bhook", loss, want)
+
+
+class Words(nn.Module):
+    """A text's mean word, then a line; with ``cast`` it makes whole numbers of what it is given."""
+
+    def __init__(self, cast: bool) -> None:
+        super().__init__()
+        self.cast, self.word, self.line = cast, nn.Embedding(20, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.line(self.word(x.long() if self.cast else x).mean(1))
+
+
+@pytest.mark.parametrize("way", ["round_game", "score"])
+@missing("whole numbers that stay whole, for an embedding", ValueError)
+def test_tokens(way) -> None:
+    texts = torch.arange(180).view(30, 6) % 20
+
+    def values(cast: bool) -> list[float]:
+        net = fm.Model(Words(cast))
+        theta, updates = net.init(0), 0.1 * numbers(3, net.P, seed=1).float()
+        if way == "score":
+            given = {"theta": theta, "updates": updates}
+            return list(scored(given, net=net, validation=(texts, Y)).values())
+        return fm.exact(fm.round_game(net, theta, updates, texts, Y)).values.tolist()
+
+    assert values(cast=False) == values(cast=True)
+
+
+# Records of rounds: the same numbers in the form that the package reads are right
+
+NODES = [15264893016422851337, 1088137126021145310, 9991254416380049213]
+
+
+@missing("ids of 64 bits, as Flower gives its nodes", TypeError)
+def test_ids_beyond_the_signed_integers() -> None:
+    want = scored(ROUND | {"clients": [str(node) for node in NODES]})
+    got = scored(ROUND | {"clients": NODES})
+    assert {str(node): value for node, value in got.items()} == want
+
+
+SPELLINGS = {
+    "numbers, then words": ([0, 1, 2], ["0", "1", "2"]),
+    "bytes, then words": (np.array([b"a", b"b", b"c"]), ["a", "b", "c"]),
+    "numbers beside a word": ([0, 1, "x"], [0, 1, 2]),
+}
+
+
+def spelled(name: Any) -> str:
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+@pytest.mark.parametrize(("first", "then"), SPELLINGS.values(), ids=SPELLINGS)
+@missing("one row for a client whose id is spelled in two ways")
+def test_one_client_in_two_spellings(first, then) -> None:
+    rounds = [ROUND | {"clients": [*map(spelled, ids)]} for ids in (first, then)]
+    want = scored(*rounds)
+
+    def got() -> dict[str, float]:
+        found = scored(ROUND | {"clients": first}, ROUND | {"clients": then})
+        assert len(found) == len(want), f"{[*found]} are {len(want)} clients"
+        return {spelled(name): value for name, value in found.items()}
+
+    or_told("clients", got, want)
+
+
+NAMES = pd.Series(["a", "b", "c"])
+FROM_PANDAS = {
+    "a column": lambda: scored(ROUND | {"clients": NAMES}),
+    "its to_numpy()": lambda: scored(ROUND | {"clients": NAMES.to_numpy()}),
+    "a frame that knows of gaps": lambda: scored(
+        ROUND | {"clients": NAMES.tolist()},
+        validation=(pd.DataFrame(X.numpy()).astype("Float64"), Y),
+    ),
+}
+
+
+@pytest.mark.parametrize("call", FROM_PANDAS.values(), ids=FROM_PANDAS)
+@missing("columns and frames of pandas", TypeError)
+def test_columns_of_pandas(call) -> None:
+    or_told(r"\.tolist\(\)|\.astype\(", call, scored(ROUND | {"clients": NAMES.tolist()}))
+
+
+SPARSE = {
+    "torch": lambda updates: updates.to_sparse(),
+    "scipy": lambda updates: scipy.sparse.csr_array(updates.numpy()),
+}
+
+
+@pytest.mark.parametrize("form", SPARSE.values(), ids=SPARSE)
+@missing("updates that are stored sparse", TypeError)
+def test_sparse_updates(form) -> None:
+    kept = torch.where(UPDATES.abs() < 0.7, 0, UPDATES)
+    want = scored(ROUND | {"updates": kept})
+    or_told(r"\bsparse updates\b", lambda: scored(ROUND | {"updates": form(kept)}), want)
+
+
+@missing("a word on files of torch.save", ValueError)
+def test_a_round_that_torch_saved(tmp_path) -> None:
+    torch.save(ROUND, tmp_path / "round_001.pt")
+    or_told(r"torch\.save", lambda: scored(tmp_path / "round_001.pt"), scored(ROUND))
+
+
+NOBODY = {
+    "no updates": {"updates": []},
+    "an array without rows": {"updates": torch.zeros(0, NET.P)},
+    "no models": {"models": []},
+    "clients and sizes, too": {"updates": [], "clients": [], "sizes": []},
+}
+
+
+@pytest.mark.parametrize("silent", NOBODY.values(), ids=NOBODY)
+@missing("a round in which nobody replied", TypeError, ValueError)
+def test_a_round_in_which_nobody_replied(silent) -> None:
+    assert scored(ROUND, silent) == scored(ROUND)
+
+
+def turned(array: np.ndarray, axis: int = 0) -> np.ndarray:
+    """The same numbers, seen from the end."""
+    return np.flip(np.flip(array, axis).copy(), axis)
+
+
+def datasets(x: Any, y: Any) -> list[float]:
+    fed = fm.Federation.from_datasets([(x, y)], validation=(X, Y), test=(X, Y))
+    return [*fed.x.flatten().tolist(), *fed.y.flatten().tolist()]
+
+
+BACKWARDS = {
+    "inputs, mirrored": lambda turn: datasets(turn(X.numpy(), 1), Y),
+    "labels": lambda turn: datasets(X, turn(Y.numpy())),
+    "updates": lambda turn: [*scored(ROUND | {"updates": turn(UPDATES.numpy())}).values()],
+    "numbers to compare": lambda turn: fm.spearman(turn(np.arange(4.0)), [4.0, 1.0, 2.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("call", BACKWARDS.values(), ids=BACKWARDS)
+@missing("arrays with negative strides", TypeError, ValueError)
+def test_arrays_seen_from_the_end(call) -> None:
+    assert call(turned) == call(lambda array, axis=0: array)
+
+
+# Games go to other processes
+
+GAMES = {
+    "glove": lambda: fm.glove(2, 3),
+    "airport": lambda: fm.airport([1.0, 2.0, 3.0]),
+    "majority": lambda: fm.majority([1, 1, 1], 2),
+    "round, silent": lambda: fm.round_game(NET, THETA, UPDATES, X, Y, absent="silent"),
+}
+
+
+@pytest.mark.parametrize("make", GAMES.values(), ids=GAMES)
+@missing("games that can be pickled", AttributeError, pickle.PicklingError)
+def test_a_game_goes_to_another_process(make) -> None:
+    sent = pickle.loads(pickle.dumps(make()))
+    assert fm.exact(sent).values.tolist() == fm.exact(make()).values.tolist()
+
+
+# Words that go elsewhere
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch) -> list[str]:
+    """The words that score one round of a client whose name no Western code page has."""
+    monkeypatch.chdir(tmp_path)
+    named = {"clients": ["Łódź", "Köln", "Bern"]}
+    np.savez("round_001.npz", theta=THETA.numpy(), updates=UPDATES.numpy(), **named)
+    np.savez("validation.npz", x=X.numpy(), y=Y.numpy())
+    words = "score round_001.npz --net 4,3 --validation validation.npz --methods CGSV --csv out.csv"
+    return words.split()
+
+
+@pytest.mark.parametrize("page", ["cp1252", "cp437"])
+@missing("a table for a console whose code page lacks a letter", UnicodeEncodeError)
+def test_a_code_page_that_lacks_a_letter(recorded, page, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=page))
+    main(recorded)
+    assert pd.read_csv("out.csv").iloc[:, 0].tolist() == ["Łódź", "Köln", "Bern"]
+
+
+@pytest.mark.parametrize("words", ["--help", ""], ids=["help", "score"])
+@missing("an end without a traceback where nobody reads on")
+def test_a_reader_who_has_left(recorded, words) -> None:
+    """As ``| head -0``: the other end of the pipe is closed before a line is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "fedlab_mini", *(words.split() or recorded)],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert done.stderr == ""
+    assert words or Path("out.csv").is_file()
+
+
+BESIDE = {
+    "what a Mac leaves on a stick": ("._sheet.ipynb", b"\x00\x05\x16\x07\x00\x02Mac OS X\xb0\xff"),
+    "an empty file": ("Untitled.ipynb", b""),
+    "an unfinished merge": ("merged.ipynb", b"<<<<<<< HEAD\n{}\n=======\n"),
+    "a list": ("list.ipynb", b"[]"),
+    "no metadata": ("none.ipynb", b"{}"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # otter's own
+@pytest.mark.parametrize(("name", "content"), BESIDE.values(), ids=BESIDE)
+@missing("a lab sheet that looks past other files", ValueError, TypeError, KeyError)
+def test_a_sheet_beside_other_files(name, content, tmp_path, monkeypatch) -> None:
+    sheet = next((ROOT / "notebooks/labs/student").glob("*.ipynb")).read_text(encoding="utf-8")
+    (tmp_path / "sheet.ipynb").write_text(sheet, encoding="utf-8")
+    (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec("".join(json.loads(sheet)["cells"][0]["source"]), names)
+    for question in json.loads(sheet)["metadata"]["otter"]["tests"]:
+        assert names["grader"].check(question, global_env={}).name == question
+
+
+LABELS = ("cost $5 to $9", r"A$\foo B$")
+FIGURES = {
+    "curves": lambda label: plots.curves({label: torch.rand(3, 5), "FedAvg": torch.rand(3, 5)}),
+    "dots": lambda label: plots.dots({label: [0.1, 0.2], "FedAvg": [0.2, 0.4]}, xlabel="tau"),
+}
+
+
+@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+@pytest.mark.parametrize("label", LABELS)
+@missing("names with two dollar signs, drawn as they are written", AssertionError, ValueError)
+def test_a_name_is_no_formula(label, draw) -> None:
+    with plots.plt.rc_context({"svg.fonttype": "none"}), io.StringIO() as drawn:
+        draw(label).savefig(drawn, format="svg")
+        texts = re.findall(r"<text [^>]*>(.*?)</text>", drawn.getvalue(), re.DOTALL)
+    assert label in texts
+
+
+# What the package stands on
+
+CAME_WITH = {"generator_unordered": ("joblib", "1.4")}
+
+
+@pytest.mark.parametrize("word", CAME_WITH)
+@missing("the lowest joblib that can do what it is asked")
+def test_lowest_versions_know_what_they_are_asked(word) -> None:
+    package, since = CAME_WITH[word]
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "fedlab_mini").rglob("*.py")]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (range_,) = (r for r in map(Requirement, project["dependencies"]) if r.name == package)
+    (lowest,) = (Version(part.version) for part in range_.specifier if part.operator == ">=")
+    asked = any(word in text for text in texts)
+    assert not asked or lowest >= Version(since)
