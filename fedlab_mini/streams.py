@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import pickle
+import random
 import threading
 from collections.abc import Iterator
 
@@ -52,6 +54,23 @@ def numbers(generator: torch.Generator, index: np.ndarray) -> np.ndarray:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
+
+
+def other_chance() -> bytes:
+    """Where the global random numbers of Python and NumPy are."""
+    return pickle.dumps((random.getstate(), np.random.get_state()))  # noqa: NPY002
+
+
+@contextlib.contextmanager
+def kept_chance() -> Iterator[None]:
+    """All global random numbers go on afterwards as if nobody had drawn any."""
+    python, numpy = pickle.loads(other_chance())
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
 
 
 @contextlib.contextmanager

@@ -1,13 +1,11 @@
 """Alone: local SGD of any module, one client after another, for what no stack can do.
 
 Convolutions over large images are slower in a stack, dropout draws from a stream of each client's
-own. The module is called as it is: its parameters are views of one flat vector. Below: minibatches,
+own, what a module remembers is one client's. The module is called as it is: its parameters are views of one flat vector. Below: minibatches,
 model. Above: local. Beside: its stacks.
 """
 
 from __future__ import annotations
-
-import copy
 
 import torch
 from torch import Tensor
@@ -17,6 +15,7 @@ from ..streams import LOCK, stream
 from ..worlds.federation import Federation
 from .minibatches import Plan
 from .model import Model
+from .probe import copied
 
 
 class Alone:
@@ -31,10 +30,16 @@ class Alone:
         self.generators = [like.device] if like.is_cuda else []
         self.flat = like.new_empty(most, net.P)
         self.theta = like.new_empty(net.P)
+        self.remembers = net.look(fed.x, training=True).remembers
+        self._begin()
+
+    def _begin(self) -> None:
+        """Take a copy of the module whose parameters are views of ``theta``."""
         with LOCK:
-            self.module = copy.deepcopy(net.module).to(like).train()
+            self.module = copied(self.net.module).to(self.theta).train()
         self.parameters: list[Tensor] = list(self.module.parameters())
-        for parameter, view in zip(self.parameters, net.split(self.theta), strict=True):
+        views = self.net.split(self.theta)
+        for parameter, view in zip(self.parameters, views, strict=True):
             parameter.data = view
 
     def begin_round(self, plan: Plan, lr: float) -> None:
@@ -61,6 +66,8 @@ class Alone:
                 # By round and client, not by row: a client's noise is the same in every coalition.
                 noise = stream(self.plan.seed, "dropout", self.plan.t, self.clients[e])
                 self._seed(noise.initial_seed())
+                if self.remembers:
+                    self._begin()  # as if no other client had been there
                 # All parameters at once, as they are views of this vector.
                 self.theta.copy_(start)
                 for block in range(self.first[e], self.first[e] + self.steps[e]):

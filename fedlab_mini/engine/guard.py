@@ -35,17 +35,25 @@ def starting_model(
     local: LocalSGD,
     seed: int,
     theta: Tensor | None = None,
-) -> Tensor:
-    """Check what every training needs and return the model to start from."""
+) -> tuple[Model, Tensor]:
+    """Check what every training needs; return the module as it now is, and where it starts."""
     instance("fed", fed, Federation, "a Federation")
     instance("net", net, Model, "fm.Model(module)")
     instance("local", local, LocalSGD, "fm.LocalSGD(...)")
     local.rate(whole("rounds", rounds))  # that of the last round must be finite
     net.check(fed.x, fed.classes)
+    taken = net.now()
     # The data's type and device decide those of the whole training.
-    if theta is None:
-        return net.init(seed, dtype=fed.x.dtype, device=fed.x.device)
-    return reals("theta", theta, [net.P], dtype=fed.x.dtype).to(fed.x.device)
+    if theta is not None:
+        return taken, reals("theta", theta, [taken.P], dtype=fed.x.dtype).to(fed.x.device)
+    # A copy was made by a training that has said so.
+    if not net.ours and taken is not net:
+        warnings.warn(
+            f"net: the training starts anew, from theta=net.init({seed}); theta=net.theta() "
+            "starts from the module's own weights",
+            stacklevel=3,
+        )
+    return taken, taken.init(seed, dtype=fed.x.dtype, device=fed.x.device)
 
 
 def training_mark(fed: Federation, net: Model, local: LocalSGD, seed: int) -> files.Mark:

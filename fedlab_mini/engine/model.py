@@ -1,16 +1,18 @@
 """Model: any ``nn.Module`` seen as a function of one flat parameter vector ``theta [P]``.
 
 Chapter 1 derives it. Perceptrons, that is stacks of Linear and ReLU layers, are recognised and
-evaluated many at a time (``thetas [C, P]``) by hand; other modules many at a time by ``vmap`` where
-``probe`` finds that it can, and one after another where not. Below: probe. Above: local.
+evaluated many at a time (``thetas [C, P]``) by hand. Every other module goes through its own
+forward: many at a time by ``vmap`` where ``probe`` finds that it can, and one after another where
+not. Below: probe. Above: local.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +20,8 @@ from torch.func import functional_call, vmap
 
 from .. import checks
 from ..checks import choice, flag, instance, reals, whole, wholes
-from ..streams import LOCK, no_denormals, one_thread, stream
-from .probe import numbers_per_sample
+from ..streams import LOCK, kept_chance, no_denormals, one_thread, other_chance, stream
+from .probe import Look, copied, leaves, look, perceptron_layers, refuse, some
 
 CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
 # Samples that a module is asked about at a time, or more where the cache holds them.
@@ -29,18 +31,35 @@ SMALL_IMAGES = 8_000
 
 
 class Images(nn.Module):
-    """Turns rows ``[N, d]`` into images ``[N, channels, height, width]``, stored channels last."""
+    """Turns rows ``[N, d]`` into images ``[N, channels, height, width]``, stored channels last.
+
+    Images that have this shape pass; others, such as those with channels last, are refused.
+    """
 
     def __init__(self, shape: Sequence[int]):
         super().__init__()
         self.shape = tuple(shape)
 
     def forward(self, x: Tensor) -> Tensor:
+        # A side of 1 may be left out or stand elsewhere: no number moves.
+        sides = [side for side in x.shape[1:] if side > 1]
+        if x.ndim > 2 and sides != [side for side in self.shape if side > 1]:
+            raise ValueError(
+                f"expected images {[*self.shape]} or rows, got {[*x.shape[1:]]}"
+            )
         images = x.reshape(len(x), *self.shape)
         # One channel is first and last; ``vmap`` cannot be asked for either.
         if self.shape[0] == 1:
             return images
         return images.contiguous(memory_format=torch.channels_last)
+
+
+class Parts(NamedTuple):
+    """What a module consists of: its parameters' shapes, their sum P, a perceptron's layers."""
+
+    shapes: dict[str, torch.Size]
+    P: int
+    layers: tuple[tuple[int, int], ...] | None
 
 
 class Model:
@@ -49,7 +68,8 @@ class Model:
     module   any module that maps inputs [N, ...] to class scores [N, classes]
     stacked  treat perceptrons as such (False: like any other module)
 
-    ``P`` parameters; ``layers`` the (inputs, outputs) of a perceptron's layers, or None.
+    ``P`` parameters; ``layers`` the (inputs, outputs) of a perceptron's layers, or None. The module
+    counts as it is when the model is used, and using it changes nothing of it.
     raises   TypeError if it is no module; ValueError if it has no parameters, frozen ones, or
              keeps anything but parameters from one batch to the next. Threads may share a model;
              all but perceptrons then take turns
@@ -57,15 +77,65 @@ class Model:
 
     def __init__(self, module: nn.Module, *, stacked: bool = True):
         self.module = instance("module", module, nn.Module, "a torch.nn.Module")
-        _refuse_statistics(module)
-        _refuse_untrained(module)
-        self.shapes = {name: p.shape for name, p in module.named_parameters()}
-        self.P = sum(shape.numel() for shape in self.shapes.values())
-        if self.P == 0:
+        self.stacked = flag("stacked", stacked)
+        self.ours = (
+            False  # whether a constructor of the book made it, with weights of nobody
+        )
+        self._taken: Parts | None = None  # of a copy that nobody changes any more
+        self._looks: dict[Any, Look] = {}
+        self._parts()
+
+    def _parts(self) -> Parts:
+        """The module's parts as they now are; ValueError if theta cannot stand for it."""
+        if self._taken is not None:
+            return self._taken
+        refuse(self.module)
+        shapes = {name: p.shape for name, p in self.module.named_parameters()}
+        P = sum(shape.numel() for shape in shapes.values())
+        if P == 0:
             raise ValueError("module: has no parameters to train")
-        self.layers = _perceptron_layers(module) if flag("stacked", stacked) else None
-        self._buffers = [name for name, _ in module.named_buffers()]
-        self._probed: dict[Any, int | None] = {}
+        return Parts(shapes, P, perceptron_layers(self.module) if self.stacked else None)
+
+    @property
+    def shapes(self) -> dict[str, torch.Size]:
+        """The shape of every parameter by its name, in the order of theta."""
+        return self._parts().shapes
+
+    @property
+    def P(self) -> int:
+        """How many parameters there are."""
+        return self._parts().P
+
+    @property
+    def layers(self) -> tuple[tuple[int, int], ...] | None:
+        """The (inputs, outputs) of a perceptron's layers; None for other modules."""
+        return self._parts().layers
+
+    def now(self) -> Model:
+        """This model of a copy of the module as it is: what becomes of the module is no matter."""
+        return self if self._taken is not None else self._copy()
+
+    def _copy(self) -> Model:
+        parts, twin = self._parts(), copy.copy(self)
+        with LOCK:
+            try:
+                twin.module = copied(self.module)
+            except Exception as error:  # whatever its attributes raise
+                raise ValueError(f"module: cannot be copied ({error})") from error
+        twin._taken, twin._looks = parts, {}
+        return twin
+
+    def _asked(self, *, keep: bool = False) -> Model:
+        """One whose module may be asked: a perceptron is left as it was, of others a copy is.
+
+        keep  ask a model of a copy itself, which remembers how it was looked at
+        """
+        parts = self._parts()
+        if parts.layers is None:
+            return self.now() if keep else self._copy()
+        twin = copy.copy(self)
+        twin._taken = parts
+        return twin
 
     def __repr__(self) -> str:
         if self.layers:
@@ -75,7 +145,7 @@ class Model:
 
     def __fingerprint__(self) -> tuple[object, ...]:
         """For checkpoints: the module as ``init`` leaves it, not as it happens to be."""
-        module = copy.deepcopy(self.module).train()
+        module = copied(self.module).train()
         nn.utils.vector_to_parameters(self.init(0).to(self.theta()), module.parameters())
         return bool(self.layers), module
 
@@ -90,7 +160,7 @@ class Model:
         noise = stream(seed, "initial model").initial_seed()
         with LOCK:
             # In float64 other numbers would be drawn.
-            fresh = copy.deepcopy(self.module).float()
+            fresh = copied(self.module).float()
             before = [p.detach().clone() for p in fresh.parameters()]
             # PyTorch's initialisers draw from the global generator, which is the caller's.
             with torch.random.fork_rng(devices=[]):
@@ -115,21 +185,23 @@ class Model:
 
     def split(self, theta: Tensor) -> list[Tensor]:
         """Views on ``theta [..., P]``, one a parameter, each [..., *shape]."""
-        numbers = checks.array("theta", theta, ["..."])
-        if numbers.ndim == 0 or numbers.shape[-1] != self.P:
+        numbers, parts = checks.array("theta", theta, ["..."]), self._parts()
+        if numbers.ndim == 0 or numbers.shape[-1] != parts.P:
             got = checks.shown(numbers)
-            raise ValueError(f"theta: expected an array [..., {self.P}], got {got}")
+            raise ValueError(f"theta: expected an array [..., {parts.P}], got {got}")
         # a tensor keeps its gradient
         theta = theta if torch.is_tensor(theta) else numbers
-        pieces = theta.split([shape.numel() for shape in self.shapes.values()], dim=-1)
-        pairs = zip(pieces, self.shapes.values(), strict=True)
+        pieces = theta.split([shape.numel() for shape in parts.shapes.values()], dim=-1)
+        pairs = zip(pieces, parts.shapes.values(), strict=True)
         return [piece.reshape(piece.shape[:-1] + shape) for piece, shape in pairs]
 
     def forward(self, theta: Tensor, x: Tensor) -> Tensor:
-        """Class scores [N, classes] of inputs ``x [N, ...]`` under ``theta [P]``."""
-        x = self._inputs(x)
-        theta = _with_gradient("theta", theta, [self.P])
-        return self.scores(self.split(theta.to(x)), x)
+        """Class scores [N, classes] of inputs ``x [N, ...]`` under ``theta [P]``, as judged."""
+        net = self._asked()
+        x = net._inputs(x)
+        theta = _with_gradient("theta", theta, [net.P])
+        with net._judging():
+            return net.scores(net.split(theta.to(x)), x)
 
     def scores(self, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
         """Class scores [N, classes] of ``x [N, ...]`` in whatever mode the module is.
@@ -150,48 +222,75 @@ class Model:
         return vmap(self.scores)(list(parameters), x)
 
     def numbers_per_sample(self, x: Tensor, *, training: bool) -> int | None:
+        """How many numbers a model keeps of a sample; None: models are asked one by one."""
+        return self.look(x, training=training).numbers
+
+    def look(self, x: Tensor, *, training: bool) -> Look:
         """What ``probe`` says of inputs like ``x``; found out once for their shape and type."""
         key = training, x.shape[1:], x.dtype, x.device
-        if key not in self._probed:
-            zeros = x.new_zeros(x.shape[1:])
-            # Valid where inputs are indices, too.
-            samples = torch.stack([zeros, zeros + 1])
+        if key not in self._looks:
+            net = self._copy()
+            net.module.train(training)
             models = torch.stack([self.init(0), self.init(1)]).to(x).requires_grad_()
-            with LOCK:
-                self.module.train(training)
-                parameters = self.split(models)
-                images = SMALL_IMAGES if training else 0
-                self._probed[key] = numbers_per_sample(
-                    self.scores, parameters, samples, images
+            parameters, images = net.split(models), SMALL_IMAGES if training else 0
+            with LOCK, kept_chance(), torch.set_grad_enabled(training):
+                self._looks[key] = look(
+                    net.module, net.scores, parameters, some(x), images
                 )
-        return self._probed[key]
+        return self._looks[key]
 
     def outputs(self, x: Tensor) -> int:
         """How many scores an input like those of ``x`` gives; ValueError if it does not fit."""
-        x = reals("x", x, ["N", "..."], finite=False)
-        wanted = self.layers[0][0] if self.layers else None
-        if wanted is not None and x[:1].numel() != wanted:
-            raise ValueError(f"net: takes {wanted} inputs, the data have {x[:1].numel()}")
-        with LOCK, torch.no_grad(), torch.random.fork_rng(devices=[]):
-            parameters = self.split(self.theta().to(x))
-            self.module.eval()
+        x, net = reals("x", x, ["N", "..."], finite=False), self._asked()
+        wanted = net.layers[0][0] if net.layers else None
+        if wanted is not None:
+            if x[:1].numel() != wanted:
+                raise ValueError(
+                    f"net: takes {wanted} inputs, the data have {x[:1].numel()}"
+                )
+            return net.layers[-1][1]
+        parameters = [part.requires_grad_() for part in net.split(net.theta().to(x))]
+        with LOCK, kept_chance():
+            net.module.eval()
             try:
-                answer = self.scores(parameters, x[:1])
-                changed = self._changed_buffers(parameters, x[:2])
+                answer = net.scores(parameters, x[:1].clone())
+                with torch.no_grad():
+                    changed = net._changed(parameters, x[:2].clone())
             except Exception as error:  # a module may fail in any way
                 raise ValueError(
                     f"net: fails on data of shape {tuple(x.shape[1:])}: {error}"
                 ) from error
         if changed:
-            raise ValueError(
-                f"net: changes its buffer {', '.join(map(repr, changed))} when it is trained; "
-                "a client sends parameters only, so nothing else may be learnt"
-            )
+            raise ValueError(f"net: {changed}")
         if not torch.is_tensor(answer) or answer.ndim != 2 or len(answer) != 1:
             is_tensor = torch.is_tensor(answer)
             gives = f"shape {list(answer.shape)}" if is_tensor else type(answer).__name__
             raise ValueError(f"net: one input gives {gives}, expected [1, classes]")
+        own = {id(parameter) for parameter in self.module.parameters()}
+        if any(id(leaf) in own for leaf in leaves(answer)):
+            raise ValueError(
+                "net: a hook, or a forward that was replaced, holds on to the module's own "
+                "parameters, so that a copy cannot be trained; use the module it is given"
+            )
         return answer.shape[1]
+
+    def output_table(self, x: Tensor) -> str:
+        """Name of the parameter, a table if there is one, that the scores of ``x`` end with."""
+        net = self._asked()
+        parameters = [part.requires_grad_() for part in net.split(net.theta().to(x))]
+        names = {
+            id(part): name for part, name in zip(parameters, net.shapes, strict=True)
+        }
+        with torch.enable_grad(), net._judging():
+            nearest = leaves(net.scores(parameters, x[:1].clone()))
+        # Nearest first; a bias or a scale that stands after the last table is none.
+        ordered = sorted(
+            (leaf for leaf in nearest if id(leaf) in names),
+            key=lambda leaf: leaf.ndim < 2,
+        )
+        if not ordered:
+            raise ValueError("net: its scores depend on none of its parameters")
+        return names[id(ordered[0])]
 
     def check(self, x: Tensor, classes: int) -> None:
         """Raise ValueError unless inputs like ``x`` give exactly ``classes`` scores."""
@@ -204,11 +303,11 @@ class Model:
     @torch.no_grad()
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
         """The likeliest class [N] of inputs ``x [N, ...]`` under ``theta [P]``."""
-        x = self._inputs(x)
-        theta = reals("theta", theta, [self.P], dtype=x.dtype, finite=False).to(x.device)
-        with LOCK:
-            self.module.eval()
-            return self.scores(self.split(theta), x).argmax(1)
+        net = self._asked()
+        x = net._inputs(x)
+        theta = reals("theta", theta, [net.P], dtype=x.dtype, finite=False).to(x.device)
+        with net._judging():
+            return net.scores(net.split(theta), x).argmax(1)
 
     @torch.no_grad()
     def evaluate(
@@ -219,12 +318,13 @@ class Model:
         thetas [C, P], x [N, ...], y [N]; metric "accuracy" or "loss"; returns [C] in float64
         """
         check_metric(metric)
-        x = self._inputs(x)
-        thetas = reals("thetas", thetas, ["C", self.P], dtype=x.dtype, finite=False).to(
+        net = self._asked(keep=True)
+        x = net._inputs(x)
+        thetas = reals("thetas", thetas, ["C", net.P], dtype=x.dtype, finite=False).to(
             x.device
         )
         y = wholes("y", y, [len(x)]).to(x.device)
-        answers = self._perceptron_answers if self.layers else self._module_answers
+        answers = net._perceptron_answers if net.layers else net._module_answers
         results: list[Tensor] = []
         with one_thread(), no_denormals():
             for scores in answers(thetas, x):
@@ -251,16 +351,20 @@ class Model:
     def _module_answers(self, thetas: Tensor, x: Tensor) -> Iterator[Tensor]:
         """The same of any module: class scores [c, classes, N]."""
         with LOCK:
-            numbers = self.numbers_per_sample(x, training=False)
-            self.module.eval()
-            if numbers is None:
+            seen = self.look(x, training=False)
+            if seen.numbers is None:
+                # A sample that depends on others is asked about with all of them.
+                block = len(x) if seen.mixes else BLOCK
                 for theta in thetas:
-                    parameters = self.split(theta)
-                    scores = [self.scores(parameters, block) for block in x.split(BLOCK)]
+                    net = self._copy() if seen.remembers else self
+                    parameters = [part.clone() for part in net.split(theta)]
+                    with net._judging():
+                        scores = [net.scores(parameters, some) for some in x.split(block)]
                     yield torch.cat(scores).T[None]
                 return
+            self.module.eval()
             # Samples of all models together.
-            fitting = CACHE // (numbers * x.element_size())
+            fitting = CACHE // (seen.numbers * x.element_size())
             for chunk in thetas.split(max(1, fitting // len(x))):
                 parameters = self.split(chunk)
                 # [N, ...] -> [c, N, ...] without a copy, and then in blocks of samples
@@ -268,75 +372,58 @@ class Model:
                 scores = [self.stacked_scores(parameters, block) for block in blocks]
                 yield torch.cat(scores, 1).transpose(1, 2)
 
+    @contextlib.contextmanager
+    def _judging(self) -> Iterator[None]:
+        """The module in eval mode; if it draws numbers all the same, the same for every model."""
+        if self.layers:
+            yield
+            return
+        with LOCK, torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            self.module.eval()
+            yield
+
     def _inputs(self, x: Tensor) -> Tensor:
         """Samples [N, ...] of the width that a perceptron takes."""
         x = _with_gradient("x", x, ["N", "..."])
-        if self.layers and x.numel() != len(x) * self.layers[0][0]:
-            wanted = checks.dims(["N", self.layers[0][0]])
+        layers = self.layers
+        if layers and x.numel() != len(x) * layers[0][0]:
+            wanted = checks.dims(["N", layers[0][0]])
             raise ValueError(f"x: expected an array {wanted}, got {checks.shown(x)}")
         return x
 
     def _constants(self, x: Tensor) -> dict[str, Tensor]:
         """The module's buffers, real ones in the type of ``x``."""
-        buffers = {name: self.module.get_buffer(name) for name in self._buffers}
         return {
             name: buffer.to(x) if buffer.is_floating_point() else buffer.to(x.device)
-            for name, buffer in buffers.items()
+            for name, buffer in self.module.named_buffers()
         }
 
-    def _changed_buffers(self, parameters: list[Tensor], x: Tensor) -> list[str]:
-        """Names of buffers that an answer given in training leaves changed."""
-        if not self._buffers:
-            return []
-        before = self._constants(x)
+    def _changed(self, parameters: list[Tensor], x: Tensor) -> str:
+        """What an answer given in training changes and must not; nothing if all is well."""
+        before, chance = self._constants(x), other_chance()
         # Clones, so that the question leaves the module's own buffers as they are.
         named = {name: buffer.clone() for name, buffer in before.items()}
         named |= zip(self.shapes, parameters, strict=True)
         functional_call(self.module.train(), named, x)
-        return [name for name in before if not torch.equal(named[name], before[name])]
+        changed = [name for name in before if not torch.equal(named[name], before[name])]
+        if changed:
+            return (
+                f"changes its buffer {', '.join(map(repr, changed))} when it is trained; "
+                "a client sends parameters only, so nothing else may be learnt"
+            )
+        if other_chance() != chance:
+            return (
+                "draws random numbers of Python or NumPy when it is trained; draw them with "
+                "torch, so that the seed decides them"
+            )
+        return ""
 
 
 def _with_gradient(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
     """As ``checks.reals``, but a tensor that is accepted as it is keeps its gradient."""
     checked = reals(name, value, shape, finite=False)
     return value if torch.is_tensor(value) and value.dtype == checked.dtype else checked
-
-
-def _refuse_statistics(module: nn.Module) -> None:
-    """No layer whose answer to a sample depends on others, of this batch or of earlier ones."""
-    for name, part in module.named_modules():
-        normalises_batches = isinstance(part, nn.modules.batchnorm._BatchNorm)
-        if normalises_batches or getattr(part, "track_running_stats", False):
-            raise ValueError(
-                f"module: layer {name!r} ({type(part).__name__}) mixes the samples of a batch "
-                "or keeps statistics of them; use GroupNorm or LayerNorm"
-            )
-
-
-def _refuse_untrained(module: nn.Module) -> None:
-    """No parameter that is frozen or holds no real numbers."""
-    for name, p in module.named_parameters():
-        if not (p.requires_grad and p.is_floating_point()):
-            reason = "of " + str(p.dtype) if p.requires_grad else "frozen"
-            raise ValueError(
-                f"module: parameter {name!r} is {reason}; theta trains all, as reals"
-            )
-
-
-def _perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
-    """The (in, out) of each Linear layer if the module is Linear-ReLU-...-Linear, else None."""
-    parts = list(module) if isinstance(module, nn.Sequential) else [module]
-    if parts and isinstance(parts[0], nn.Flatten) and parts[0].start_dim == 1:
-        parts = parts[1:]
-    linear: list[Any] = parts[0::2]
-    between = parts[1::2]
-    # Types, not instances: a subclass of Linear may compute anything.
-    fits = (
-        len(parts) % 2 == 1
-        and all(type(p) is nn.Linear and p.bias is not None for p in linear)
-        and all(type(p) is nn.ReLU for p in between)
-    )
-    return tuple((p.in_features, p.out_features) for p in linear) if fits else None
 
 
 def check_metric(metric: str) -> None:
@@ -361,6 +448,13 @@ def measure(scores: Tensor, y: Tensor, metric: str) -> Tensor:
     return correct.double().mean(1)
 
 
+def _ours(module: nn.Module) -> Model:
+    """A model whose module nobody has given: its weights are no loss."""
+    net = Model(module)
+    net.ours = True
+    return net
+
+
 def mlp(*widths: int) -> Model:
     """A multilayer perceptron: ``mlp(64, 32, 10)``: 64 inputs, 32 hidden ReLU units, 10 classes."""
     if len(widths) < 2:
@@ -371,7 +465,7 @@ def mlp(*widths: int) -> Model:
             whole("widths", width) for width in widths
         ):
             parts += [nn.Linear(inputs, outputs), nn.ReLU()]
-    return Model(nn.Sequential(*parts[:-1]))
+    return _ours(nn.Sequential(*parts[:-1]))
 
 
 def logistic(inputs: int, classes: int) -> Model:
@@ -408,4 +502,4 @@ def cnn(
                 f"shape: {tuple(shape)} is too small for {len(channels)} poolings"
             )
         parts += [nn.Flatten(), nn.Linear(depth * height * width, hidden), nn.ReLU()]
-        return Model(nn.Sequential(*parts, nn.Linear(hidden, classes)))
+        return _ours(nn.Sequential(*parts, nn.Linear(hidden, classes)))

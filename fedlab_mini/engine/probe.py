@@ -1,37 +1,173 @@
-"""Probe: can models of a module be asked many at once, or must each be asked alone?
+"""Probe: what a module is, and what it does when it is asked: one look at it, in use.
 
-Two made-up models answer two made-up samples, together and alone. What they do decides, never how
-long it takes, so the answer is the same on every machine and in every process. Above: model.
+A few samples are answered by two made-up models, one after another and together, on a copy of the
+module. What they do decides how models are trained and judged, never how long it takes, so the
+answer is the same on every machine and in every process. Above: model.
 """
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.graph import Node, saved_tensors_hooks
 from torch.func import vmap
 
 # Parameters, x [N, ...] -> scores [N, classes].
 Scores = Callable[[list[Tensor], Tensor], Tensor]
+SEEN = 8  # samples that a module is looked at with
+HOOKS = (
+    *("_forward_hooks", "_forward_pre_hooks"),
+    *("_backward_hooks", "_backward_pre_hooks"),
+)
 
 
-def numbers_per_sample(
-    scores: Scores, parameters: list[Tensor], samples: Tensor, images: int
-) -> int | None:
-    """How many numbers a model keeps of a sample for its gradient; None: it must be asked alone.
+class Look(NamedTuple):
+    """What a module was seen to do.
 
-    parameters  of two models, [2, *shape] each, that require gradients; samples  two [2, ...]
+    numbers    how many numbers a model keeps of a sample for its gradient, where many models can
+               be asked together; None: one after another
+    mixes      whether the answer to a sample depends on the others that are asked with it
+    remembers  whether an answer leaves something behind in the module, or in its parameters
+    """
+
+    numbers: int | None
+    mixes: bool = False
+    remembers: bool = False
+
+
+def copied(module: nn.Module) -> nn.Module:
+    """A copy of the module that shares nothing with it, its hooks included."""
+    # What a hook computes from parameters, as torch.nn.utils.prune does: PyTorch copies no such.
+    memo = {
+        id(value): value.detach().clone()
+        for part in module.modules()
+        for value in vars(part).values()
+        if torch.is_tensor(value) and value.grad_fn is not None
+    }
+    twin = copy.deepcopy(module, memo)
+    for given, own in zip(module.parameters(), twin.parameters(), strict=True):
+        for hook in (given._backward_hooks or {}).values():
+            own.register_hook(hook)
+    return twin
+
+
+def hooked(module: nn.Module) -> bool:
+    """Whether something is called beside the module's forward, or instead of its class's."""
+    on_tensors = any(parameter._backward_hooks for parameter in module.parameters())
+    return on_tensors or any(
+        "forward" in vars(part) or any(getattr(part, hooks) for hooks in HOOKS)
+        for part in module.modules()
+    )
+
+
+def perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
+    """The (in, out) of each Linear layer if the module is Linear-ReLU-...-Linear, else None."""
+    # Types, not instances: a subclass of Sequential or Linear may compute anything.
+    parts = list(module) if type(module) is nn.Sequential else [module]
+    if type(parts[0]) is nn.Flatten and (parts[0].start_dim, parts[0].end_dim) == (1, -1):
+        parts = parts[1:]
+    linear: list[Any] = parts[0::2]
+    between = parts[1::2]
+    fits = (
+        len(parts) % 2 == 1
+        and all(type(p) is nn.Linear and p.bias is not None for p in linear)
+        and all(type(p) is nn.ReLU for p in between)
+        # A layer that is used twice, or shares its weight, has its parameters once.
+        and len(list(module.parameters())) == 2 * len(linear)
+        and not hooked(module)
+    )
+    return tuple((p.in_features, p.out_features) for p in linear) if fits else None
+
+
+def refuse(module: nn.Module) -> None:
+    """No layer whose answer to a sample depends on others, no parameter that theta cannot train."""
+    for name, part in module.named_modules():
+        normalises_batches = isinstance(part, nn.modules.batchnorm._BatchNorm)
+        if normalises_batches or getattr(part, "track_running_stats", False):
+            raise ValueError(
+                f"module: layer {name!r} ({type(part).__name__}) mixes the samples of a batch "
+                "or keeps statistics of them; use GroupNorm or LayerNorm"
+            )
+    for name, p in module.named_parameters():
+        if not (p.requires_grad and p.is_floating_point()):
+            reason = "of " + str(p.dtype) if p.requires_grad else "frozen"
+            raise ValueError(
+                f"module: parameter {name!r} is {reason}; theta trains all, as reals"
+            )
+
+
+def some(x: Tensor) -> Tensor:
+    """A few samples [n, ...] to ask about, different ones and finite."""
+    first = x[:64]
+    some = first[first.flatten(1).isfinite().all(1)].unique(dim=0)[:SEEN]
+    if len(some) > 1:
+        return some
+    zeros = x.new_zeros(x.shape[1:])
+    # Valid where inputs are indices, too.
+    return torch.stack([zeros, zeros + 1])
+
+
+def look(
+    module: nn.Module,
+    scores: Scores,
+    parameters: list[Tensor],
+    samples: Tensor,
+    images: int,
+) -> Look:
+    """Ask the module, a copy in the mode of its use, and say what it does.
+
+    parameters  of two models, [2, *shape] each, that require gradients
+    samples     [N, ...]; the first two, or the only one, are asked about together
     images      how many numbers modules with convolutions may keep
 
-    Alone are asked modules with convolutions that keep more, as a stack of them is slower; those
-    that draw random numbers, as every client draws from a stream of its own; those whose answer to
-    one sample depends on the others, as stacks are filled up with samples that do not count; and
-    what ``vmap`` refuses, or does one after another, which it warns of.
+    One after another are asked modules with convolutions that keep more, as a stack of them is
+    slower; those that draw random numbers, as every client draws from a stream of its own; those
+    whose answer to one sample depends on the others, as stacks are filled up with samples that do
+    not count; those that remember, or have hooks, which may; and what ``vmap`` refuses, or does one
+    after another, which it warns of.
     """
-    models = range(2)
+    untouched = copied(module)
+    own = [[tensor[model].detach().clone() for tensor in parameters] for model in (0, 1)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            mixes = not all(_one_by_one(scores, one, samples) for one in own)
+        except Exception:  # a module may fail in any way, as on one sample alone
+            mixes = True
+        changed = any(
+            not torch.equal(tensor[model], now)
+            for model in (0, 1)
+            for tensor, now in zip(parameters, own[model], strict=True)
+        )
+        remembers = changed or not _same(module, untouched, set())
+        if mixes or remembers or hooked(module):
+            return Look(None, mixes, remembers)
+        pair = samples[:2] if len(samples) > 1 else samples.expand(2, *samples.shape[1:])
+        numbers = _numbers_together(scores, parameters, pair, images)
+        # A memory of vmap's inner tensors breaks later calls.
+        if numbers and not _same(module, untouched, set()):
+            return Look(None, mixes, remembers=True)
+    return Look(numbers)
+
+
+def _one_by_one(scores: Scores, parameters: list[Tensor], samples: Tensor) -> bool:
+    """Whether samples are answered alike together and one at a time."""
+    # Clones, as a module may work in place on what it is given.
+    together = scores(parameters, samples.clone())
+    alone = torch.cat([scores(parameters, one.clone()) for one in samples.split(1)])
+    return torch.allclose(together, alone, rtol=1e-3, atol=1e-5)
+
+
+def _numbers_together(
+    scores: Scores, parameters: list[Tensor], samples: Tensor, images: int
+) -> int | None:
+    """The numbers that two models asked together keep of a sample; None: they cannot be."""
     # What autograd keeps of the parameters' own memory costs nothing more.
     owned = {tensor.untyped_storage().data_ptr() for tensor in parameters}
     kept: list[int] = []
@@ -41,37 +177,91 @@ def numbers_per_sample(
             kept.append(tensor.numel())
         return tensor
 
-    with warnings.catch_warnings(record=True) as said, torch.random.fork_rng(devices=[]):
+    models = range(2)
+    both = samples.expand(2, *samples.shape)
+    in_use = torch.is_grad_enabled()
+    with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
             # Autograd hands every tensor that it saves for the backward pass to the first hook.
             with torch.enable_grad(), saved_tensors_hooks(keep, lambda tensor: tensor):
-                together = vmap(scores)(parameters, samples.expand(2, *samples.shape))
-            for model in models:
-                own = [tensor[model] for tensor in parameters]
-                # One sample at a time: a module whose answer depends on the batch differs here.
-                alone = torch.cat([scores(own, sample) for sample in samples.split(1)])
-                # Not equal bits: a stack adds up in another order.
-                if not torch.allclose(together[model], alone, rtol=1e-3, atol=1e-5):
-                    return None
-        except Exception:  # a module may fail in any way, and vmap refuse it in many
+                together = vmap(scores)(parameters, both)
+            alone = torch.stack(
+                [
+                    scores([tensor[model] for tensor in parameters], samples)
+                    for model in models
+                ]
+            )
+            pairs = [(together, alone)]
+            if in_use:
+                pairs += zip(
+                    _slopes(together, parameters), _slopes(alone, parameters), strict=True
+                )
+            else:
+                # Without gradients, PyTorch takes other ways through some layers.
+                pairs.append((vmap(scores)(parameters, both), alone))
+        except Exception:  # vmap refuses modules in many ways
             return None
+    # Not equal bits: a stack adds up in another order.
+    alike = all(torch.allclose(*pair, rtol=1e-3, atol=1e-5) for pair in pairs)
     # Never 0, which callers take for no number, and divide by.
     numbers = 1 + sum(kept) // (len(models) * len(samples))
     one_by_one = any("performance drop" in str(warning.message) for warning in said)
     too_large = numbers > images and _convolves(together.grad_fn)
-    return None if one_by_one or too_large else numbers
+    return None if one_by_one or too_large or not alike else numbers
+
+
+def _slopes(scores: Tensor, parameters: list[Tensor]) -> list[Tensor]:
+    """Gradients of some sum of the scores by the parameters."""
+    weights = torch.linspace(-1, 1, scores.numel()).to(scores).view(scores.shape)
+    loss = (scores * weights).sum()
+    return list(torch.autograd.grad(loss, parameters, materialize_grads=True))
+
+
+def _same(one: Any, other: Any, seen: set[int]) -> bool:
+    """Whether an object and its copy still hold the same."""
+    if one is other or id(one) in seen:
+        return True
+    if type(one) is not type(other):
+        return False
+    seen.add(id(one))
+    if torch.is_tensor(one):
+        return one.shape == other.shape and torch.equal(one, other)
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, torch.Generator):
+        return torch.equal(one.get_state(), other.get_state())
+    if isinstance(one, Mapping):
+        keys = list(one) == list(other)
+        return keys and all(_same(one[key], other[key], seen) for key in one)
+    if isinstance(one, list | tuple):
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(_same(*pair, seen) for pair in pairs)
+    if hasattr(one, "__dict__"):
+        return _same(vars(one), vars(other), seen)
+    try:
+        return bool(one == other)
+    except Exception:  # arrays, and whatever has no truth
+        return False
+
+
+def _nodes(last: Node | None) -> Iterator[Node]:
+    """What led to a result, nearest first."""
+    seen, waiting = {None, last}, [last]
+    for node in waiting:
+        if node is None:
+            continue
+        yield node
+        below = [node for node, _ in node.next_functions if node not in seen]
+        seen.update(below)
+        waiting += dict.fromkeys(below)
 
 
 def _convolves(last: Node | None) -> bool:
     """Whether a convolution, by a layer or by a function, lies on the way to a result."""
-    seen, waiting = set(), [last]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        if "Convolution" in node.name():
-            return True
-        seen.add(node)
-        waiting += [below for below, _ in node.next_functions]
-    return False
+    return any("Convolution" in node.name() for node in _nodes(last))
+
+
+def leaves(result: Tensor) -> list[Tensor]:
+    """The tensors that a result was computed from and that gradients reach, nearest first."""
+    return [node.variable for node in _nodes(result.grad_fn) if hasattr(node, "variable")]

@@ -66,7 +66,7 @@ def simulate(
     last = flag("last", last)
     participation = check_participation(participation, fed.clients)
     runs, rounds, clients = participation.shape
-    theta = guard.starting_model(fed, net, rounds, local, seed, theta)
+    net, theta = guard.starting_model(fed, net, rounds, local, seed, theta)
     guard.warn_unusable_data(fed)
     # Part of the mark below: blocks of another size would add up in another order.
     block_runs = block_size(fed, net, theta, participation, local)

@@ -49,7 +49,7 @@ def train(
                 is left out of that round, and named in a warning the first time
     """
     local = LocalSGD() if local is None else local
-    theta = guard.starting_model(fed, net, rounds, local, seed, theta)
+    net, theta = guard.starting_model(fed, net, rounds, local, seed, theta)
     every = whole("every", every)
     guard.warn_unusable_data(fed)
     server = Server(fed.clients, fed.classes, net, fed.validation, seed)
@@ -280,7 +280,7 @@ def local_updates(
     raises     ValueError for unknown or repeated ids
     """
     local, t = LocalSGD() if local is None else local, whole("t", t)
-    theta = guard.starting_model(fed, net, 1, local, seed, theta)
+    net, theta = guard.starting_model(fed, net, 1, local, seed, theta)
     named = range(fed.clients) if clients is None else clients
     named_ids = distinct_ids("clients", named, fed.clients)
     shuffles = Shuffles(fed, local, seed)

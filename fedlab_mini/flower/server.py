@@ -83,7 +83,7 @@ def server_app(
     number("patience", patience, 0, ends="(]")
     # Refused when the app is made, not when its run begins.
     own_federation = server_samples(net, validation, test)
-    theta = starting_model(own_federation, net, rounds, local, seed)
+    net, theta = starting_model(own_federation, net, rounds, local, seed)
     registered = clients if isinstance(clients, Mapping) else None
     if registered is not None:
         distinct_ids("clients", list(registered.values()), len(registered))

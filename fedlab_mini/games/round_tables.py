@@ -78,7 +78,6 @@ def _loss_gradient(
     x, y = server.validation
     with torch.enable_grad():
         theta = theta.detach().clone().requires_grad_()
-        server.net.module.eval()
         loss = torch.nn.functional.cross_entropy(server.net.forward(theta, x), y)
         (slope,) = torch.autograd.grad(loss, theta, create_graph=differentiable)
     return theta, slope

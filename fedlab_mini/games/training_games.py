@@ -50,7 +50,7 @@ def round_game(
     """
     check_metric(metric)
     checks.choice("absent", absent, ("left out", "silent"))
-    checks.instance("net", net, Model, "fm.Model(module)")
+    net = checks.instance("net", net, Model, "fm.Model(module)").now()
     theta = checks.reals("theta", theta, [net.P])
     updates = checks.reals("updates", updates, ["m", net.P])
     x = checks.array("x", x, ["N", "..."])
@@ -114,7 +114,7 @@ def retraining_game(
     """
     check_metric(metric)
     local = LocalSGD() if local is None else local
-    starting_model(fed, net, rounds, local, seed)
+    net, _ = starting_model(fed, net, rounds, local, seed)
     fed.server(on)
 
     def value(coalitions: Tensor) -> Tensor:

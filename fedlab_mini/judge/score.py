@@ -71,7 +71,7 @@ def score(
     raises      TypeError or ValueError naming the record, its file and its key. A client whose
                 update is not finite is left out of that round, with a warning
     """
-    instance("net", net, Model, "fm.Model(module)")
+    net = instance("net", net, Model, "fm.Model(module)").now()
     inputs, labels = _samples(validation, net)
     choice("metric", metric, ("accuracy", "loss"))
     named_methods = by_name(methods, scoring())
