@@ -28,6 +28,19 @@ def between(*layers: nn.Module) -> fm.Model:
     return fm.Model(nn.Sequential(nn.Linear(64, 32), *layers, nn.Linear(32, 10)))
 
 
+class Skip(nn.Module):
+    """A class of one's own, 64-32-10 with a skip and a learned scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 32), nn.Linear(32, 32)
+        self.scale, self.head = nn.Parameter(torch.ones(())), nn.Linear(32, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(self.first(x))
+        return self.head(h + self.scale * torch.tanh(self.second(h)))
+
+
 @dataclass(frozen=True)
 class Case:
     """A model, the data that it is trained on, and how many times less CPU is wanted."""
@@ -44,6 +57,7 @@ def cases() -> tuple[Case, ...]:
         Case("ReLU 64-32-10", between(nn.ReLU()), "digits", None),
         Case("Tanh 64-32-10", between(nn.Tanh()), "digits", 3.0),
         Case("LayerNorm 64-32-10", between(nn.LayerNorm(32), nn.ReLU()), "digits", 3.0),
+        Case("own class 64-32-10", fm.Model(Skip()), "digits", 8.0),
         Case("dropout 64-32-10", between(nn.ReLU(), nn.Dropout(0.2)), "digits", 1.0),
         Case("cnn(channels=(4, 8)), 8 x 8", fm.cnn((1, 8, 8), channels=(4, 8)), "digits", 1.15),
         Case("cnn(channels=(4, 8)), 28 x 28", fm.cnn(channels=(4, 8)), "mnist5k", None),

@@ -290,7 +290,7 @@ class Removal(FedAvg):
 
 def fixed(evaluator: FRCCE, round: Round) -> Tensor:
     """Selection probabilities [m] by an evaluator that learns no more."""
-    inputs = scaled(round.updates[:, -evaluator.read :], evaluator.scaling)
+    inputs = scaled(round.updates[:, evaluator.read], evaluator.scaling)
     return evaluator.policy.logits(inputs).detach().sigmoid()
 
 

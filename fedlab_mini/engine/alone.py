@@ -1,8 +1,8 @@
 """Alone: local SGD of any module, one client after another, for what no stack can do.
 
 Convolutions over large images are slower in a stack, dropout draws from a stream of each client's
-own, what a module remembers is one client's. The module is called as it is: its parameters are views of one flat vector. Below: minibatches,
-model. Above: local. Beside: its stacks.
+own, what a module remembers is one client's. The module is called as it is: its parameters are
+views of one flat vector. Below: minibatches, model. Above: local. Beside: its stacks.
 """
 
 from __future__ import annotations

@@ -238,9 +238,16 @@ class ClassCosine(RoundScore):
 
     def score(self, round: Round) -> Tensor:
         """Mean over classes of cos(row of delta_i, row of U), [m]."""
+        net, samples = self.server.net, self.server.validation[0]
+        parts = dict(zip(net.shapes, net.split(round.updates), strict=True))
         # A bias is one number a class, and has no direction.
-        tables = [part for part in self.server.net.split(round.updates) if part.ndim > 2]
-        last_layer = tables[-1].flatten(2)  # [m, classes, inputs]
+        name = net.output_table(samples)
+        if parts[name].ndim < 3 or len(parts[name][0]) != self.server.classes:
+            raise ValueError(
+                f"class cosine: expected a last layer with a row for each class, got {name} "
+                f"{list(net.shapes[name])}"
+            )
+        last_layer = parts[name].flatten(2)  # [m, classes, inputs]
         # [m] and [m, classes, inputs] -> [classes, inputs]
         aggregate = torch.einsum("i,icd->cd", self.weights(round), last_layer)
         return torch.cosine_similarity(last_layer, aggregate[None], dim=2).mean(1)

@@ -6,6 +6,7 @@ fedavg, policy. The policy is one network, shared by all clients, on each client
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -39,8 +40,8 @@ class FRCCE(FedAvg):
                probes or more); "previous", the loss before the round
     sign       "gain": reward = baseline - loss; "printed": loss - baseline, as in Eq. 2
     scaling    "client": every update has mean square 1; "none": it is read as it is
-    layer      the policy reads the "last" layer of the update (all there is in a linear model), or
-               "all" of it
+    layer      the policy reads the "last" layer of the update, which gives the model's outputs (all
+               there is in a linear model), or "all" of it
     inputs     "client": one network reads each update; "all": one reads them all, and needs ids
     clamp      the mean probability is kept in [clamp, 1 - clamp]; 0 lets it go
     limit      updates longer than ``limit`` times the round's median length are shortened to that;
@@ -112,8 +113,9 @@ class FRCCE(FedAvg):
         self.times = torch.zeros(server.clients, dtype=torch.long)
         self.delta = torch.zeros((), dtype=torch.float64)  # the moving average
         self.read = self._numbers_read(server)
+        numbers = self.read.stop - self.read.start
         together = self.inputs == "all"
-        inputs = self.read * server.clients if together else self.read
+        inputs = numbers * server.clients if together else numbers
         outputs = server.clients if together else 1
         first_layer = inputs * (self.widths or (outputs,))[0]
         bytes_needed = 4 * server.validation[0].element_size() * first_layer
@@ -126,18 +128,17 @@ class FRCCE(FedAvg):
         self.policy = Policy(inputs, outputs, self.widths, self.lr, self.clamp)
         self.policy.start(server.seed, server.validation[0])
 
-    def _numbers_read(self, server: Server) -> int:
-        """How many parameters, from the end, the policy reads."""
+    def _numbers_read(self, server: Server) -> slice:
+        """Which parameters the policy reads: all, or those of the layer that gives the outputs."""
+        net = server.net
         if self.layer == "all":
-            return server.net.P
-        counts = {name: shape.numel() for name, shape in server.net.shapes.items()}
-        # "2" of "2.weight" and "2.bias"
-        layers = [name.rpartition(".")[0] for name in counts]
-        return sum(
-            count
-            for layer, count in zip(layers, counts.values(), strict=True)
-            if layer == layers[-1]
-        )
+            return slice(0, net.P)
+        # "2" of "2.weight" and "2.bias"; a layer's parameters lie side by side
+        layer = net.output_table(server.validation[0]).rpartition(".")[0]
+        names = [name.rpartition(".")[0] for name in net.shapes]
+        ends = [0, *itertools.accumulate(shape.numel() for shape in net.shapes.values())]
+        first = names.index(layer)
+        return slice(ends[first], ends[first + names.count(layer)])
 
     @property
     def quality(self) -> Tensor:
@@ -173,11 +174,11 @@ class FRCCE(FedAvg):
 
     def logits(self, round: Round) -> Tensor:
         """What the policy says of the round's clients, [m]: log(omega / (1 - omega))."""
-        inputs = scaled(round.updates[:, -self.read :], self.scaling)
+        inputs = scaled(round.updates[:, self.read], self.scaling)
         if self.inputs == "client":
             return self.policy.logits(inputs)
         # One network for all clients needs a place for each; who is absent leaves it empty.
-        table = inputs.new_zeros(self.server.clients, self.read)
+        table = inputs.new_zeros(self.server.clients, inputs.shape[1])
         table[round.clients] = inputs
         return self.policy.logits(table.view(1, -1))[round.clients]
 
