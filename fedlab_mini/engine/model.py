@@ -21,7 +21,17 @@ from torch.func import functional_call, vmap
 from .. import checks
 from ..checks import choice, flag, instance, reals, whole, wholes
 from ..streams import LOCK, kept_chance, no_denormals, one_thread, other_chance, stream
-from .probe import Look, copied, leaves, look, perceptron_layers, refuse, some
+from .probe import (
+    Look,
+    alike,
+    copied,
+    leaves,
+    look,
+    perceptron_layers,
+    refuse,
+    some,
+    traits,
+)
 
 CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
 # Samples that a module is asked about at a time, or more where the cache holds them.
@@ -82,6 +92,7 @@ class Model:
             False  # whether a constructor of the book made it, with weights of nobody
         )
         self._taken: Parts | None = None  # of a copy that nobody changes any more
+        self._traits: list[Any] = []  # of the module that was looked at
         self._looks: dict[Any, Look] = {}
         self._parts()
 
@@ -116,13 +127,17 @@ class Model:
         return self if self._taken is not None else self._copy()
 
     def _copy(self) -> Model:
-        parts, twin = self._parts(), copy.copy(self)
+        parts = self._parts()
+        if self._taken is None and not alike(self._traits, now := traits(self.module)):
+            # Looks at what the module was say nothing of what it is.
+            self._traits, self._looks = now, {}
+        twin = copy.copy(self)
         with LOCK:
             try:
                 twin.module = copied(self.module)
             except Exception as error:  # whatever its attributes raise
                 raise ValueError(f"module: cannot be copied ({error})") from error
-        twin._taken, twin._looks = parts, {}
+        twin._taken, twin._traits = parts, []
         return twin
 
     def _asked(self, *, keep: bool = False) -> Model:
@@ -228,16 +243,16 @@ class Model:
     def look(self, x: Tensor, *, training: bool) -> Look:
         """What ``probe`` says of inputs like ``x``; found out once for their shape and type."""
         key = training, x.shape[1:], x.dtype, x.device
-        if key not in self._looks:
-            net = self._copy()
+        if self._taken is not None and key in self._looks:
+            return self._looks[key]
+        net = self._copy()
+        if key not in net._looks:
             net.module.train(training)
             models = torch.stack([self.init(0), self.init(1)]).to(x).requires_grad_()
-            parameters, images = net.split(models), SMALL_IMAGES if training else 0
+            asked = net.split(models), some(x), SMALL_IMAGES if training else 0
             with LOCK, kept_chance(), torch.set_grad_enabled(training):
-                self._looks[key] = look(
-                    net.module, net.scores, parameters, some(x), images
-                )
-        return self._looks[key]
+                net._looks[key] = look(net.module, net.scores, *asked)
+        return net._looks[key]
 
     def outputs(self, x: Tensor) -> int:
         """How many scores an input like those of ``x`` gives; ValueError if it does not fit."""
