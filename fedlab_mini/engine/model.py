@@ -216,7 +216,8 @@ class Model:
         x = net._inputs(x)
         theta = _with_gradient("theta", theta, [net.P])
         with net._judging():
-            return net.scores(net.split(theta.to(x)), x)
+            # A clone, as a forward may write to its parameters; the gradient goes through it.
+            return net.scores(net.split(theta.to(x).clone()), x)
 
     def scores(self, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
         """Class scores [N, classes] of ``x [N, ...]`` in whatever mode the module is.
@@ -322,7 +323,7 @@ class Model:
         x = net._inputs(x)
         theta = reals("theta", theta, [net.P], dtype=x.dtype, finite=False).to(x.device)
         with net._judging():
-            return net.scores(net.split(theta), x).argmax(1)
+            return net.scores(net.split(theta.clone()), x).argmax(1)
 
     @torch.no_grad()
     def evaluate(
