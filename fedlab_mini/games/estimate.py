@@ -7,6 +7,7 @@ it needed, as if nothing had been evaluated before.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,11 +23,15 @@ if TYPE_CHECKING:
     import pandas
 
 
+ROUNDING = 1e-12  # worths closer than this share of the largest one differ by rounding
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A value for every player.
 
-    values, stderr [n]  the estimate and its standard error (0 for exact methods, NaN if unknown)
+    values, stderr [n]  the estimate and its standard error: 0 where the value is exact; NaN, shown
+                        as ±?, where the sample does not tell: one draw, or draws that all agree
     evaluations         distinct coalitions that were needed
     client_epochs       what training them cost (0 for games without training)
     method              which estimator
@@ -41,12 +46,21 @@ class Estimate:
     def __repr__(self) -> str:
         texts = []
         for value, error in zip(self.values.tolist(), self.stderr.tolist(), strict=True):
-            texts.append(f"{value:.4g}" if error == 0 else f"{value:.4g}±{error:.2g}")
+            known = "?" if math.isnan(error) else f"{error:.2g}"
+            texts.append(f"{value:.4g}" if error == 0 else f"{value:.4g}±{known}")
         return f"Estimate({self.method}: [{', '.join(texts)}], {self.evaluations} evaluations)"
 
     def to_frame(self) -> pandas.DataFrame:
         """A pandas table: a row for every player 0..n-1, columns value and stderr."""
         return frame("player", value=self.values, stderr=self.stderr)
+
+
+def unless_alike(stderr: Tensor, worth: Tensor) -> Tensor:
+    """Standard errors [n] of a sample; NaN where its draws differ by rounding, if at all.
+
+    worth  some of the game's, among them the largest. Draws that agree are no proof that all would
+    """
+    return stderr.where(stderr > ROUNDING * worth.abs().max(), torch.nan)
 
 
 @dataclass(frozen=True)

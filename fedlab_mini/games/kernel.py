@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .. import checks
 from ..streams import stream
-from .estimate import Estimate, asking
+from .estimate import Estimate, asking, unless_alike
 from .game import MOST_ENUMERATED, Game, decode, encode
 from .shapley import MOST_SAMPLES, exact
 
@@ -27,7 +27,8 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
 
     budget   the most distinct coalitions to evaluate, v(empty) and v(N) included (at least 2 n);
              2^n or more: all of them, and the exact value
-    returns  values that sum to v(N) - v(empty); standard errors by the sandwich formula over pairs
+    returns  values that sum to v(N) - v(empty); standard errors by the sandwich formula over
+             pairs; NaN where they tell nothing
     source   [Lundberg & Lee 2017; Covert & Lee 2021]; chapter 2
     """
     budget = checks.whole("budget", budget, 4)
@@ -42,10 +43,11 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
             )
         coalitions, times = _paired_sample(players, (budget - 2) // 2, generator)
         empty, full = game(torch.tensor([[False] * players, [True] * players]))
-        worth = game(torch.cat([coalitions, ~coalitions])).view(2, -1) - empty
-        gain = float(full - empty)
+        asked_worth = game(torch.cat([coalitions, ~coalitions]))
+        worth, gain = asked_worth.view(2, -1) - empty, float(full - empty)
         values, stderr = _least_squares(coalitions.double(), worth, times, gain)
-    return asked.estimate(METHOD, values, stderr)
+    largest = torch.stack([empty, full, asked_worth.abs().max()])
+    return asked.estimate(METHOD, values, unless_alike(stderr, largest))
 
 
 def _paired_sample(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .. import checks
 from ..streams import stream
-from .estimate import Estimate, asking
+from .estimate import Estimate, asking, unless_alike
 from .game import Game
 from .shapley import MOST_SAMPLES
 
@@ -26,7 +26,8 @@ def permutation(
 
     antithetic  draw pairs of an order and its reverse (``samples`` even): exact after one pair when
                 players interact in pairs only
-    returns     unbiased values; standard errors from the spread of orders (of pairs)
+    returns     unbiased values; standard errors from the spread of orders (of pairs); NaN where
+                there is none
     source      [Castro et al. 2009; Mitchell et al. 2022]; chapter 2
     """
     antithetic = checks.flag("antithetic", antithetic)
@@ -41,7 +42,7 @@ def permutation(
             # An order and its reverse are one sample: they depend on each other.
             gains = (gains + _marginal_gains(game, orders.flip(1))) / 2
     method = "antithetic permutations" if antithetic else "permutations"
-    return asked.estimate(method, gains.mean(0), _standard_error(gains))
+    return asked.estimate(method, gains.mean(0), _standard_error(game, gains))
 
 
 def truncated(
@@ -59,14 +60,15 @@ def truncated(
     with asking(game) as asked:
         orders = _random_orders(game.n, samples, stream(seed, "orders"))
         gains = _truncated_gains(game, orders, tolerance)
-    return asked.estimate("truncated permutations", gains.mean(0), _standard_error(gains))
+    stderr = _standard_error(game, gains)
+    return asked.estimate("truncated permutations", gains.mean(0), stderr)
 
 
 def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
     """Random orders in sweeps of n: each player leads once a sweep; truncated as in ``truncated``.
 
     samples    number of orders (a last, incomplete sweep is allowed)
-    returns    standard errors from the spread of whole sweeps; NaN with fewer than two
+    returns    standard errors from the spread of whole sweeps; NaN where there is none
     source     [Liu et al. 2022, GTG-Shapley]; chapter 2
     """
     samples = checks.whole("samples", samples, 1, MOST_SAMPLES)
@@ -88,9 +90,8 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
     sweep_means = (
         gains[: whole_sweeps * players].view(whole_sweeps, players, players).mean(1)
     )
-    return asked.estimate(
-        "guided permutations", gains.mean(0), _standard_error(sweep_means)
-    )
+    stderr = _standard_error(game, sweep_means)
+    return asked.estimate("guided permutations", gains.mean(0), stderr)
 
 
 def gains_in(game: Game, orders: Tensor, tolerance: float = 0.0) -> Tensor:
@@ -143,8 +144,11 @@ def _truncated_gains(game: Game, orders: Tensor, tolerance: float) -> Tensor:
     return gains
 
 
-def _standard_error(samples: Tensor) -> Tensor:
-    """Standard error of the mean over rows; NaN for fewer than two."""
+def _standard_error(game: Game, samples: Tensor) -> Tensor:
+    """Standard error of the mean over rows; NaN for fewer than two, and where rows agree."""
     if len(samples) < 2:
         return torch.full(samples.shape[1:], torch.nan, dtype=torch.float64)
-    return samples.std(0) / math.sqrt(len(samples))
+    # Every order has asked for these two, so they are known.
+    ends = game(torch.tensor([[False] * game.n, [True] * game.n]))
+    worth = torch.cat([ends, samples.flatten()])
+    return unless_alike(samples.std(0) / math.sqrt(len(samples)), worth)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .. import checks
 from ..streams import stream
-from .estimate import Estimate, asking
+from .estimate import Estimate, asking, unless_alike
 from .game import MOST_ENUMERATED, Game, all_coalitions
 
 MOST_SAMPLES = 1_000_000  # orders or coalitions that one estimate may draw
@@ -72,7 +72,7 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     """Mean marginal contribution over all coalitions, each equally likely.
 
     samples  None: exact, 2^n evaluations; else that many uniform coalitions, each used for every
-             player (maximum sample reuse)
+             player (maximum sample reuse); standard errors are NaN where they tell nothing
     source   [Banzhaf 1965; Wang & Jia 2023]; chapter 2
     """
     if samples is not None:
@@ -104,4 +104,5 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     variance += (absent * deviation_outside).sum(0) / outside / (outside - 1)
     # Of a player drawn always or never nothing is known: 0, with an error of NaN.
     well_known = (inside > 0) & (outside > 0)
-    return asked.estimate("Banzhaf", values.where(well_known, 0), variance.sqrt())
+    stderr = unless_alike(variance.sqrt(), worth)
+    return asked.estimate("Banzhaf", values.where(well_known, 0), stderr)

@@ -137,6 +137,15 @@ def draw_legend(figure: Figure, axis: plt.Axes) -> None:
         )
 
 
+def mark_unknown(axis: plt.Axes, bars: Any, errors: Sequence[float]) -> None:
+    """A mark at the end of bars whose error is NaN: without one they would look exact."""
+    for bar, error in zip(bars, errors, strict=False):
+        if math.isnan(error):
+            place = (bar.get_x() + bar.get_width() / 2, bar.get_height())
+            side = "bottom" if place[1] >= 0 else "top"
+            axis.annotate("±?", place, ha="center", va=side, fontsize="small")
+
+
 def mark_clients(axis: plt.Axes, clients: int, corrupted: Collection[int]) -> None:
     """Ticks for clients; the corrupted ones are marked by word or sign and in vermilion."""
     # A word under each tick fits only where clients are few.

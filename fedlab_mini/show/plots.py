@@ -31,6 +31,7 @@ from .canvas import (
     labelled,
     line_look,
     mark_clients,
+    mark_unknown,
     new_figure,
     positions_of,
     shown_label,
@@ -301,7 +302,8 @@ def scores(
 ) -> Figure:
     """Grouped bars: a group a client, a bar a method; corrupted clients are hatched and marked.
 
-    values  [K] numbers a label; stderr  the same for the labels that have standard errors
+    values  [K] numbers a label; stderr  the same for the labels that have standard errors; a bar
+            whose error is NaN, unknown, gets the mark ±?
     The bars of a single method have the colours of the clients
     """
     check_texts(ylabel=ylabel, title=title)
@@ -322,14 +324,10 @@ def scores(
         # Of a single method the colours are free to say which client is which.
         client_colours = [client_colour(client_id) for client_id in range(clients)]
         colours = style.colour if len(heights) > 1 else client_colours
-        options: dict[str, Any] = {
-            "color": colours,
-            "label": shown_label(label),
-            "capsize": 2,
-        }
-        bars = axis.bar(
-            positions, heights[label].tolist(), bar_width, yerr=bar_errors, **options
-        )
+        look: dict[str, Any] = {"color": colours, "label": shown_label(label)}
+        tops = heights[label].tolist()
+        bars = axis.bar(positions, tops, bar_width, yerr=bar_errors, capsize=2, **look)
+        mark_unknown(axis, bars, bar_errors or [])
         for client_id in corrupted_ids:
             bars[client_id].set(hatch="//", edgecolor=CORRUPTED, linewidth=1.5)
     axis.axhline(0, color="0.3", linewidth=0.8)

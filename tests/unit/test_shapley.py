@@ -136,16 +136,18 @@ NO_GAIN = {  # v(N) = v(empty), to the last bit or up to rounding, and often met
 def test_a_game_without_gain_is_followed_to_its_end(game):
     plain, cut = fm.permutation(game, 50, 4), fm.truncated(game, 50, seed=4)
     torch.testing.assert_close(cut.values, plain.values, rtol=0, atol=1e-12)
-    torch.testing.assert_close(cut.stderr, plain.stderr, rtol=0, atol=1e-12)
+    torch.testing.assert_close(cut.stderr, plain.stderr, rtol=0, atol=1e-12, equal_nan=True)
     found, truth = fm.guided(game, 60), fm.exact(game).values
-    assert ((found.values - truth).abs() <= 4 * found.stderr + 1e-12).all()
+    wrong = (found.values - truth).abs() > 4 * found.stderr + 1e-12  # False where it is NaN
+    assert not wrong.any()
     assert float(found.values.abs().max()) > 0.1
 
 
 def test_a_tolerance_stops_where_nothing_is_gained():
     """As printed: the empty coalition is as good as all, so every order ends before it begins."""
     found = fm.truncated(NO_GAIN["by hand"], 50, 1e-6)
-    assert found.values.tolist() == found.stderr.tolist() == [0.0] * 4
+    assert found.values.tolist() == [0.0] * 4
+    assert found.stderr.isnan().all()
 
 
 def test_error_falls_with_the_number_of_samples():
@@ -199,7 +201,7 @@ def test_a_single_order_has_no_standard_error(make_game):
     assert fm.permutation(make_game(4), 1).stderr.isnan().all()
     assert fm.permutation(make_game(4), 2, antithetic=True).stderr.isnan().all()
     assert fm.guided(make_game(4), 7).stderr.isnan().all()  # one whole sweep
-    assert fm.guided(make_game(4), 8).stderr.isfinite().all()
+    assert fm.guided(make_game(4), 40).stderr.isfinite().all()
 
 
 def test_every_player_leads_once_a_sweep():
@@ -208,7 +210,7 @@ def test_every_player_leads_once_a_sweep():
     game = fm.Game(n, lambda s: s.any(1).double() * n)
     guided = fm.guided(game, n)
     assert guided.values.tolist() == [1.0] * n
-    assert fm.guided(game, 3 * n).stderr.tolist() == [0.0] * n
+    assert fm.guided(game, 3 * n).stderr.isnan().all()  # that all sweeps agree proves nothing
     assert fm.permutation(game, n).values.tolist() != [1.0] * n
 
 
