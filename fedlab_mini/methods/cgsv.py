@@ -39,7 +39,8 @@ class CGSV(FedAvg):
     gamma0      in [0, 1]; gamma_t = 1 - (1 - gamma0) / t keeps that share of the old weight
     normalise   aggregate unit updates u_k = delta_k / |delta_k|, not the updates themselves
     server_lr   length of the server's step along U = sum_k r_k u_k: a number; "median" or "mean",
-                weighted, of the round's update norms. With normalise=False 1 unless given
+                weighted, of the round's update norms, the median of those above 0. With
+                normalise=False 1 unless given
     floor       smallest weight before normalising (a client that had less keeps what it had);
                 None: none, and weights may turn negative
     literal     the text as printed: unit updates, no floor, and step 1 unless server_lr is given
@@ -196,7 +197,10 @@ class CGSV(FedAvg):
         if not isinstance(self.server_lr, str):
             return self.server_lr
         weights = weights.to(norms)
-        return weights @ norms if self.server_lr == "mean" else _median(norms, weights)
+        if self.server_lr == "mean":
+            return weights @ norms
+        # Who sent zeros has no length to step by.
+        return _median(norms, weights * (norms > 0))
 
 
 def cosines(updates: Tensor, step: Tensor) -> Tensor:

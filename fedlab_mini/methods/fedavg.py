@@ -51,6 +51,23 @@ def bounded(losses: Tensor) -> Tensor:
     return torch.nan_to_num(losses, nan=worst, posinf=worst).clamp(max=worst)
 
 
+def of_usual_size(rows: Tensor) -> Tensor:
+    """Rows [..., P], each over a power of two: entries up to 1, directions to the last bit.
+
+    Squares of a tiny or huge row would leave the range of numbers, or sink below somebody's eps.
+    """
+    largest = rows.abs().amax(-1, keepdim=True)
+    # largest = mantissa * 2^exponent; a row of zeros stays as it is.
+    powers = largest / torch.frexp(largest).mantissa
+    return rows / torch.where(largest > 0, powers, 1)
+
+
+def median_sent(lengths: Tensor) -> Tensor:
+    """The median of updates' lengths, the lower one of two, without zeros; 0 if all are."""
+    sent = lengths[lengths > 0]
+    return sent.median() if len(sent) else lengths.new_zeros(())
+
+
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
 def strategy(kind: Kind) -> Kind:
     """Make a strategy of a class: a dataclass whose arguments pass through ``completed``."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..checks import choice, number
 from ..engine.rounds import Round
-from .fedavg import bounded, strategy
+from .fedavg import bounded, of_usual_size, strategy
 from .neighbours import ROUNDING, RoundScore
 
 
@@ -73,7 +73,9 @@ class FedCE(RoundScore):
         clients, updates = round.clients, round.updates.double().cpu()
         old = self.coefficients[clients]
         _, rest = self._without(updates, old / old.sum())
-        self.cosines[clients] += torch.cosine_similarity(updates, rest, dim=1)
+        self.cosines[clients] += torch.cosine_similarity(
+            of_usual_size(updates), of_usual_size(rest), dim=1
+        )
         # ``aggregate`` counts a round after it is scored, so this one is not among those seen.
         rounds = self.seen[clients] + 1
         direction = self._scaled(1 - self.cosines[clients] / rounds)

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ..engine.rounds import Round
 from ..games.round_tables import gradient
-from .fedavg import strategy
+from .fedavg import of_usual_size, strategy
 from .neighbours import RoundScore, rounding
 
 
@@ -30,7 +30,7 @@ class FedIF(RoundScore):
         """The round's influences between 0, the lowest, and 1, [m]; 1/2 if all are equal."""
         slope = gradient(round, self.server)
         # [m, P] @ [P] -> [m]; an update of zeros stays zeros, and its influence 0
-        influence = -(F.normalize(round.updates, dim=1) @ slope)
+        influence = -(F.normalize(of_usual_size(round.updates), dim=1) @ slope)
         span = influence.max() - influence.min()
         # Where all point alike, influences differ by rounding, which is not worth a score.
         if not span > rounding(influence.dtype, 16) * slope.norm():

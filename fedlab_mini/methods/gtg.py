@@ -107,5 +107,7 @@ class GTGShapley(RoundScore):
         return torch.cat([leaders, followers], 1)
 
     def _has_settled(self, means: Tensor) -> bool:
-        change = (means - means[-1]).abs() / (means[-1].abs() + 1e-12)
-        return float(change.mean(1).max()) <= self.settled
+        change, last = (means - means[-1]).abs(), means[-1].abs()
+        # Who has earned nothing in all of these orders has changed by nothing: no 0 / 0.
+        shares = change / torch.where(change > 0, last, 1)
+        return float(shares.mean(1).max()) <= self.settled

@@ -21,7 +21,7 @@ from ..games import sampling, shapley
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.round_tables import gradient, hessian_product, round_table
-from .fedavg import FedAvg, strategy
+from .fedavg import FedAvg, median_sent, of_usual_size, strategy
 
 ROUNDING = 1e-12  # a difference of worths smaller than this share of them is none
 
@@ -197,17 +197,17 @@ class Taylor(RoundScore):
 class CappedTaylor(Taylor):
     """The same, after longer updates were cut to the round's median length.
 
-    Who multiplies an update is paid for its direction and a usual length, no more. Of an even
-    number of lengths the median is the lower one in the middle. Zeros stay zeros.
+    Who multiplies an update is paid for its direction and a usual length, no more. The median is
+    that of updates that are not zero; of an even number of them the lower one in the middle.
     source  the advice of chapter 10
     """
 
     def score(self, round: Round) -> Tensor:
         """First- or second-order worth of the shortened updates, [m]; needs no evaluation."""
         lengths = torch.linalg.vector_norm(round.updates, dim=1, keepdim=True)  # [m, 1]
-        shares = (lengths.median() / lengths).clamp(max=1)
-        # Where all are zeros, 0 / 0 is no number.
-        shortened = round.updates * shares.nan_to_num(1)
+        # Zeros are divided by 1 and stay zeros.
+        shares = median_sent(lengths) / torch.where(lengths > 0, lengths, 1)
+        shortened = round.updates * shares.clamp(max=1)
         return super().score(replace(round, updates=shortened))
 
 
@@ -222,8 +222,9 @@ class TrustCosine(RoundScore):
 
     def score(self, round: Round) -> Tensor:
         """max(0, cos(delta_i, -g)), [m]."""
-        descent = -gradient(round, self.server)
-        return torch.cosine_similarity(round.updates, descent[None], dim=1).clamp(min=0)
+        descent = of_usual_size(-gradient(round, self.server))
+        updates = of_usual_size(round.updates)
+        return torch.cosine_similarity(updates, descent[None], dim=1).clamp(min=0)
 
 
 @strategy
@@ -250,4 +251,5 @@ class ClassCosine(RoundScore):
         last_layer = parts[name].flatten(2)  # [m, classes, inputs]
         # [m] and [m, classes, inputs] -> [classes, inputs]
         aggregate = torch.einsum("i,icd->cd", self.weights(round), last_layer)
-        return torch.cosine_similarity(last_layer, aggregate[None], dim=2).mean(1)
+        rows, sums = of_usual_size(last_layer), of_usual_size(aggregate)
+        return torch.cosine_similarity(rows, sums[None], dim=2).mean(1)

@@ -18,7 +18,7 @@ from ..checks import choice, number, whole
 from ..engine.model import one_thread
 from ..engine.rounds import Round, Server
 from ..streams import stream
-from .fedavg import FedAvg, bounded, optional, strategy
+from .fedavg import FedAvg, bounded, median_sent, optional, strategy
 from .policy import Policy, check_widths, scaled
 
 FASTEST = 1e3  # a step size above it ends in numbers that are not finite
@@ -44,7 +44,7 @@ class FRCCE(FedAvg):
                there is in a linear model), or "all" of it
     inputs     "client": one network reads each update; "all": one reads them all, and needs ids
     clamp      the mean probability is kept in [clamp, 1 - clamp]; 0 lets it go
-    limit      updates longer than ``limit`` times the round's median length are shortened to that;
+    limit      updates longer than ``limit`` times the median length (zeros apart) are cut to that;
                None: they stay as they are
     widths     hidden units of the policy; weighting, per_round: see `FedAvg`
     literal    the text as printed: sign "printed", moving baseline, all of the raw update is
@@ -305,16 +305,18 @@ class DVRLRemoval(FLDVE):
 
 
 def shortened(updates: Tensor, limit: float) -> Tensor:
-    """Updates [m, P], those longer than ``limit`` times the median length cut to that length."""
+    """Updates [m, P], those longer than ``limit`` times the median length cut to that length.
+
+    The median is that of updates that are not zero.
+    """
     lengths = torch.linalg.vector_norm(updates, dim=1)
-    longest = limit * lengths.median()
+    longest = limit * median_sent(lengths)
     if (lengths <= longest).all():
         return updates
     # Divided by their largest entry first, so that no square may overflow.
     bounded_updates = updates / updates.abs().amax(1, keepdim=True).clamp(min=1)
     factors = longest / torch.linalg.vector_norm(bounded_updates, dim=1)
-    # Where most sent zeros the median is 0, and nobody is cut to that.
-    too_long = (lengths > longest)[:, None] & (longest > 0)
+    too_long = (lengths > longest)[:, None]
     return torch.where(too_long, bounded_updates * factors[:, None], updates)
 
 

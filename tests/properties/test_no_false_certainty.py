@@ -33,7 +33,9 @@ def drawn(seed: int) -> fm.Game:
 
     def worth(coalitions: Tensor) -> Tensor:
         reached = (coalitions.sum(1) >= needed) & coalitions[:, : seed % 2 + 1].all(1)
-        return offset + factor * reached * (1 + (coalitions.double() @ weights if seed % 5 == 0 else 0))
+        return offset + factor * reached * (
+            1 + (coalitions.double() @ weights if seed % 5 == 0 else 0)
+        )
 
     return fm.Game(players, worth, name=f"drawn {seed}")
 
