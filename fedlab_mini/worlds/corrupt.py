@@ -17,6 +17,12 @@ from .data.dataset import Samples, image
 Corrupted = tuple[Tensor, Tensor, Tensor]  # x [n, d], y [n], changed [n] bool
 
 
+def differing(before: Samples, after: Samples) -> Tensor:
+    """Which samples (x, y) are not what they were, [n] bool."""
+    (x, y), (new_x, new_y) = before, after
+    return (new_x != x).flatten(1).any(1) | (new_y != y)
+
+
 class DataCorruption:
     """What is done to a client's data: ``corruption(x, y, classes, generator)``.
 
@@ -35,8 +41,7 @@ class DataCorruption:
         checks.instance("generator", generator, Generator, "a torch.Generator")
         new_x, new_y = self.change(x.clone(), y.clone(), classes, generator)
         # Compared, not declared: a new label may be the one that was there.
-        inputs_changed = (new_x != x).flatten(1).any(1)
-        return new_x, new_y, inputs_changed | (new_y != y)
+        return new_x, new_y, differing((x, y), (new_x, new_y))
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         """The corrupted inputs and labels; x and y are copies that may be written to."""

@@ -5,6 +5,7 @@ Chapter 1 uses it, through ``federation``. Below: data, partition, corrupt, atta
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import torch
@@ -13,7 +14,7 @@ from torch import Generator, Tensor
 from .. import checks
 from ..streams import stream
 from .attacks import UpdateAttack
-from .corrupt import DataCorruption
+from .corrupt import DataCorruption, differing
 from .data import Dataset
 from .data.dataset import Samples
 from .partition import Split
@@ -91,14 +92,23 @@ class Corruption:
                 raise ValueError(
                     f"corrupt[{client}]: expected a corruption or several, got {wanted!r}"
                 )
-            changed = torch.zeros(len(self.samples[client][1]), dtype=torch.bool)
+            before = self.samples[client]
             for number, corruption in enumerate(corruptions):
-                changed |= self._apply_one(client, number, corruption)
-            self.truth[client] = ", ".join(map(repr, corruptions))
+                self._apply_one(client, number, corruption)
+            # Of what was dealt: one corruption may undo another.
+            changed = differing(before, self.samples[client]).cpu()
+            done = ", ".join(map(repr, corruptions))
+            if client not in self.attacks and not changed.any():
+                nothing = f"changes none of its {len(changed)} samples"
+                message = (
+                    f"corrupt[{client}]: {done} {nothing}; it is not called corrupted"
+                )
+                warnings.warn(message, stacklevel=3)
+                continue
+            self.truth[client] = done
             self.noise[client] = changed.double().mean()
 
-    def _apply_one(self, client: int, number: int, corruption: object) -> Tensor:
-        """Which of the client's samples the corruption changed: none, where it is an attack."""
+    def _apply_one(self, client: int, number: int, corruption: object) -> None:
         name = f"corrupt[{client}]"
         x, y = self.samples[client]
         if isinstance(corruption, UpdateAttack):
@@ -106,14 +116,13 @@ class Corruption:
                 raise ValueError(
                     f"{name}: expected one attack at most, got {corruption!r} too"
                 )
-            self.attacks[client] = corruption
             # Attacks act on updates, every round: no sample is changed.
-            return torch.zeros(len(y), dtype=torch.bool)
+            self.attacks[client] = corruption
+            return
         such_as = "a corruption such as fm.flip_labels(0.4)"
         change = checks.instance(name, corruption, DataCorruption, such_as)
         # A stream for each: what is done to one client changes nothing for another.
         generator = stream(self.seed, "corruption", client, number)
-        new_x, new_y, changed = change(x, y, self.classes, generator)
+        new_x, new_y, _ = change(x, y, self.classes, generator)
         # Several corruptions act one upon another, in the order given.
         self.samples[client] = new_x, new_y
-        return changed.cpu()

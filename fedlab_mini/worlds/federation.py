@@ -236,7 +236,8 @@ def federation(
     """Deal a data set to clients and to the server, then corrupt whom you name.
 
     split             how the clients' samples are dealt (see ``partition``); default ``iid()``
-    corrupt           {client id: a data corruption, an update attack, or a list of them}
+    corrupt           {client id: a data corruption, an update attack, or a list of them}; who
+                      is not changed by it is named in a warning, and not called ``corrupted``
     validation, test  how many random samples the server keeps; or a Dataset of its own
     samples           how many samples all clients hold together; default: all that are left
     raises            ValueError or TypeError naming the argument

@@ -6,6 +6,7 @@ Below: data, corrupt, partition, federation. Each returns a `Federation`; ``fed.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import torch
@@ -73,16 +74,21 @@ def irrelevant_digits(
         server["test"] = test
     # The first client whom the corruption changes: most corruptions change any.
     for client in range(relevant):
-        relevant_fed = federation(
-            even_digits,
-            clients=relevant,
-            split=split,
-            corrupt={} if corrupt is None else {client: corrupt},
-            **server,
-            seed=seed,
-        )
-        if corrupt is None or relevant_fed.attacks or relevant_fed.noise[client] > 0:
+        with warnings.catch_warnings():
+            # That this client's data stay as they are is no news: the next one is asked.
+            warnings.filterwarnings("ignore", r"corrupt\[")
+            relevant_fed = federation(
+                even_digits,
+                clients=relevant,
+                split=split,
+                corrupt={} if corrupt is None else {client: corrupt},
+                **server,
+                seed=seed,
+            )
+        if corrupt is None or relevant_fed.corrupted:
             break
+    else:
+        warnings.warn(f"corrupt: {corrupt!r} changes no relevant client", stacklevel=2)
     # One map for all irrelevant clients: together they could teach it to the model.
     new_label = torch.randperm(5, generator=stream(seed, "odd to even"))
     labels = new_label[odd_digits.y]

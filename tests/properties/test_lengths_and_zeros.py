@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -104,7 +105,8 @@ def test_zeros_leave_the_order_of_the_others(made, zeros):
         # One round: FedIF scales each to [0, 1], and zeros may be at an end of it.
         alone, step = after(made, theta, small, samples, 1)
         beside, moved = after(made, theta, with_zeros, samples, 1)
-        assert fm.kendall(alone, beside[:5]) == pytest.approx(1), (seed, alone, beside)
+        told_apart = float(len(alone.unique()) > 1)  # not where all cosines are cut to 0
+        assert fm.kendall(alone, beside[:5]) == pytest.approx(told_apart), (seed, alone, beside)
         assert float(moved.norm()) > 1e-3 * float(step.norm()), "the model stands still"
 
 
@@ -124,6 +126,11 @@ def test_longer_updates_are_cut_to_the_median_of_what_was_sent(zeros):
         torch.testing.assert_close(shortened(rows, 1.0)[:5], cut)  # as F-RCCE reads them
 
 
+def counted(bill: list[int], function: Callable, *given):
+    bill.append(1)
+    return function(*given)
+
+
 def test_guided_orders_settle_alike_whatever_the_unit_of_worth(monkeypatch):
     """A round's worths times 1e-13: as many orders, and the same values in that unit."""
     bills = []
@@ -137,10 +144,9 @@ def test_guided_orders_settle_alike_whatever_the_unit_of_worth(monkeypatch):
         def worth(coalitions: Tensor, unit=unit, chance=chance, weights=weights) -> Tensor:
             return unit * chance[coalitions.long() @ weights]
 
-        orders = []
-        sweep = strategy._sweep
+        orders: list[int] = []
         monkeypatch.setattr(strategy, "table", lambda round, worth=worth: fm.Game(5, worth))
-        monkeypatch.setattr(strategy, "_sweep", lambda *a, o=orders: o.append(1) or sweep(*a))
+        monkeypatch.setattr(strategy, "_sweep", partial(counted, orders, strategy._sweep))
         strategy.aggregate(Round(1, theta, torch.arange(5), torch.full((5,), 9), updates))
         bills.append((len(orders), (strategy.scores / unit).round(decimals=6).tolist()))
     assert bills[0] == bills[1]
