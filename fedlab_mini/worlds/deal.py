@@ -92,13 +92,14 @@ class Corruption:
                 raise ValueError(
                     f"corrupt[{client}]: expected a corruption or several, got {wanted!r}"
                 )
-            before = self.samples[client]
+            dealt = self.samples[client]
+            changed = torch.zeros(len(dealt[1]), dtype=torch.bool)
             for number, corruption in enumerate(corruptions):
-                self._apply_one(client, number, corruption)
-            # Of what was dealt: one corruption may undo another.
-            changed = differing(before, self.samples[client]).cpu()
+                changed |= self._apply_one(client, number, corruption)
             done = ", ".join(map(repr, corruptions))
-            if client not in self.attacks and not changed.any():
+            # Compared with what was dealt: one corruption may undo another.
+            same = not differing(dealt, self.samples[client]).any()
+            if same and client not in self.attacks:
                 nothing = f"changes none of its {len(changed)} samples"
                 message = (
                     f"corrupt[{client}]: {done} {nothing}; it is not called corrupted"
@@ -108,7 +109,8 @@ class Corruption:
             self.truth[client] = done
             self.noise[client] = changed.double().mean()
 
-    def _apply_one(self, client: int, number: int, corruption: object) -> None:
+    def _apply_one(self, client: int, number: int, corruption: object) -> Tensor:
+        """Which of the client's samples the corruption changed: none, where it is an attack."""
         name = f"corrupt[{client}]"
         x, y = self.samples[client]
         if isinstance(corruption, UpdateAttack):
@@ -116,13 +118,14 @@ class Corruption:
                 raise ValueError(
                     f"{name}: expected one attack at most, got {corruption!r} too"
                 )
-            # Attacks act on updates, every round: no sample is changed.
             self.attacks[client] = corruption
-            return
+            # Attacks act on updates, every round: no sample is changed.
+            return torch.zeros(len(y), dtype=torch.bool)
         such_as = "a corruption such as fm.flip_labels(0.4)"
         change = checks.instance(name, corruption, DataCorruption, such_as)
         # A stream for each: what is done to one client changes nothing for another.
         generator = stream(self.seed, "corruption", client, number)
-        new_x, new_y, _ = change(x, y, self.classes, generator)
+        new_x, new_y, changed = change(x, y, self.classes, generator)
         # Several corruptions act one upon another, in the order given.
         self.samples[client] = new_x, new_y
+        return changed.cpu()
