@@ -4,7 +4,7 @@
 simulation; ``Scored`` stands around a strategy of Flower's and only watches. Importing this
 switches off, unless the environment says otherwise, the telemetry of Flower and Ray, Flower's
 search for updates, its installing while it runs, and a warning of Ray's. Below: loop, methods.
-Needs ``pip install "fedlab-mini[flower]"``.
+Needs Flower: ``pip install "PATH_OF_THE_CLONE[flower]"``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "flwr":
         raise
     raise ImportError(
-        'fedlab_mini.flower needs Flower; install it with: pip install "fedlab-mini[flower]"'
+        "fedlab_mini.flower needs Flower; install it from a clone of the book: "
+        'pip install "PATH_OF_THE_CLONE[flower]"'
     ) from error
 
 __all__ = ["Scored", "client_app", "server_app", "train"]

@@ -282,7 +282,7 @@ def test_bad_input_is_refused_by_name(make_fed, name):
 def test_without_flower_the_import_says_what_to_install():
     code = "import sys; sys.modules['flwr'] = None; import fedlab_mini.flower"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.strip().endswith('pip install "fedlab-mini[flower]"')
+    assert done.stderr.strip().endswith('pip install "PATH_OF_THE_CLONE[flower]"')
     assert done.stderr.strip().splitlines()[-1].startswith("ImportError: fedlab_mini.flower needs")
 
 

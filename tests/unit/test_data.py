@@ -281,7 +281,7 @@ def test_a_missing_set_names_the_file_the_hash_and_the_ways_out(name, empty_mach
     assert str(empty_machine / "cache" / "fedlab_mini") in told
     assert "FEDLAB_DATA" in told
     assert (f"fetch {name}" in told) == (name not in EMBEDDED)
-    assert ("install fedlab-mini again" in told) == (name in EMBEDDED)
+    assert ("install the package anew" in told) == (name in EMBEDDED)
     assert f'load("{CARDS[name].instead}")' in told or CARDS[name].instead is None
     assert not (empty_machine / "cache").exists()  # looking writes nothing
 
@@ -588,7 +588,7 @@ def test_what_cannot_be_fetched():
 
 
 def test_an_embedded_set_whose_file_is_lost_is_not_said_to_be_there(empty_machine, capsys):
-    with pytest.raises(DataUnavailable, match="install fedlab-mini again"):
+    with pytest.raises(DataUnavailable, match="install the package anew"):
         fetch("mnist5k")
     assert main(["verify"]) == 1
     assert "mnist5k: absent" in capsys.readouterr().out
