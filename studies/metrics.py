@@ -16,20 +16,21 @@ def declared() -> dict[str, list[float] | str]:
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
-def base(metric: str) -> str:
-    """The name without its place: "AUC" of "AUC @ 100".
+def base(metric: str, study: str = "") -> str:
+    """The name without its place: "AUC" of "AUC @ 100"; with the study where that is declared.
 
     raises  KeyError for a metric whose range is not declared
     """
     name = metric.partition(" @ ")[0]
     if name not in declared():
         raise KeyError(f"metric: {name!r} has no range in {FILE.name}")
-    return name
+    own = f"{name}, {study}"
+    return own if own in declared() else name
 
 
-def span(metric: str) -> tuple[float, float]:
-    """The lowest and the highest value that a metric can take; infinite where there is none."""
-    told = declared()[base(metric)]
+def span(metric: str, study: str = "") -> tuple[float, float]:
+    """The lowest and the highest value that a metric can take in a study; infinite: no end."""
+    told = declared()[base(metric, study)]
     low, high = (0, 1) if isinstance(told, str) else told
     return float(low), float(high)
 

@@ -172,13 +172,13 @@ class Results:
 
     def interval(self, metric: str, method: Place = "", scenario: str = "") -> Stored:
         """Mean and 95 % interval over the seeds, inside the metric's range."""
-        values, (low, high) = self.values(metric, method, scenario), span(metric)
+        values, (low, high) = self.values(metric, method, scenario), span(metric, self.study.name)
         return self.known((metric, *flat(method, scenario)), values, low, high)
 
     def paired(self, metric: str, a: Place, b: Place, scenario: str = "") -> Stored:
         """The interval of a minus b, seed by seed."""
         difference = self.values(metric, a, scenario) - self.values(metric, b, scenario)
-        low, high = span(metric)
+        low, high = span(metric, self.study.name)
         asked = (metric, *flat(a, scenario), "minus", *flat(b, scenario))
         return self.known(asked, difference, low - high, high - low)
 

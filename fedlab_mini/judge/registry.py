@@ -25,6 +25,7 @@ from ..methods.gtg import GTGShapley
 from ..methods.neighbours import (
     CappedTaylor,
     ClassCosine,
+    MeanCosine,
     RoundValue,
     ShapleyFL,
     Taylor,
@@ -110,6 +111,7 @@ COMPARED = (
     Row("second order", Taylor(2)),
     Row("second order, capped", CappedTaylor(2)),
     Row("CGSV", CGSV(), UPDATES, Look("#CC79A7", "P")),
+    Row("mean cosine", MeanCosine(), UPDATES),
     Row("class cosine", ClassCosine(), UPDATES),
     Row("trust cosine", TrustCosine()),
     Row("FedIF", FedIF()),
@@ -144,6 +146,8 @@ OTHERS = (
     Row("oracle", look=Look("#6996FF", "|")),
 )
 ROWS = COMPARED + OTHERS
+# How tables write a name that stands shorter in stored results.
+SHOWN = {"CGSV": "CGSV's weights"}
 # What command lines read besides a name and its other spellings.
 ALSO = {"exact": "Shapley"}
 

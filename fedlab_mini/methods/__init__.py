@@ -16,6 +16,7 @@ from .label_standardisation import LabelStandardisation
 from .neighbours import (
     CappedTaylor,
     ClassCosine,
+    MeanCosine,
     RoundScore,
     RoundValue,
     ShapleyFL,
@@ -40,6 +41,7 @@ __all__ = [
     "FedIF",
     "GTGShapley",
     "LabelStandardisation",
+    "MeanCosine",
     "QualityInference",
     "RoundScore",
     "RoundValue",

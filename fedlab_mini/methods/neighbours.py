@@ -21,6 +21,7 @@ from ..games import sampling, shapley
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.round_tables import gradient, hessian_product, round_table
+from .cgsv import cosines
 from .fedavg import FedAvg, median_sent, of_usual_size, strategy
 
 ROUNDING = 1e-12  # a difference of worths smaller than this share of them is none
@@ -225,6 +226,21 @@ class TrustCosine(RoundScore):
         descent = of_usual_size(-gradient(round, self.server))
         updates = of_usual_size(round.updates)
         return torch.cosine_similarity(updates, descent[None], dim=1).clamp(min=0)
+
+
+@strategy
+class MeanCosine(RoundScore):
+    """Cosine of an update with the aggregate, the mean over rounds.
+
+    CGSV turns these cosines into weights, and its score is those weights; this is the cosine
+    itself, under federated averaging.
+    source  [Xu et al. 2021, Eq. 3; chapter 4]
+    """
+
+    def score(self, round: Round) -> Tensor:
+        """cos(delta_i, U) with U = sum_j w_j delta_j, [m]."""
+        # [m] @ [m, P] -> [P]
+        return cosines(round.updates, self.weights(round) @ round.updates)
 
 
 @strategy

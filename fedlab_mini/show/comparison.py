@@ -16,6 +16,7 @@ from ..judge.compare import compared_frame
 from ..judge.compare.cell import MEASURES, span
 from ..judge.compare.methods import CEILING
 from ..judge.evidence import interval
+from ..judge.registry import SHOWN
 from . import plots
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def summary(
             )
     shown_words = "mean and 95 % interval" if spread else "mean"
     caption = f"{metric}: {shown_words} over {metric_frame.seed.nunique()} seeds."
-    return plots.table(cells, rows="method", caption=caption)
+    named = {SHOWN.get(method, method): row for method, row in cells.items()}
+    return plots.table(named, rows="method", caption=caption)
 
 
 def _picked(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from .. import checks
 from ..judge.bench.judging import CEILING, MEASURES, Standing, standings
 from ..judge.bench.worlds import WORLDS
+from ..judge.registry import SHOWN
 from .tables import Table, table
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def board(
         for method in methods or by_method
     ]
     cells = {
-        method: {
+        SHOWN.get(method, method): {
             family: _text(by_method[method].get(family)) for family in shown_families
         }
         for method in picked_methods
@@ -214,7 +215,7 @@ def _html_row(
     method: str, by_family: Mapping[str, Standing], families: list[str], notes: Notes
 ) -> str:
     # Anybody can enter a score: its name and its notes are text on the page, never HTML.
-    escaped_name = html.escape(method)
+    escaped_name = html.escape(SHOWN.get(method, method), quote=False)
     its_notes = notes.get(method, {})
     cost_html = (
         f"<small>{html.escape(its_notes['cost'])}</small>" if "cost" in its_notes else ""

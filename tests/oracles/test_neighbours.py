@@ -202,6 +202,18 @@ def test_trust_is_the_cosine_with_the_descent_direction_and_never_negative() -> 
     torch.testing.assert_close(found[2], -(rows[2] @ g) / rows[2].norm() / g.norm())
 
 
+def test_mean_cosine_is_the_mean_over_rounds_and_not_cgsv_s_weight() -> None:
+    first, second = a_round(), replace(a_round(1), t=2)
+    cosines = [
+        [float(row @ total / row.norm() / total.norm()) for row in this.updates]
+        for this in (first, second)
+        for total in [shares(this) @ this.updates]
+    ]
+    found, weights = (after(rule, first, second) for rule in (fm.MeanCosine(), fm.CGSV()))
+    torch.testing.assert_close(found, torch.tensor(cosines).double().mean(0))
+    assert not found.allclose(weights)
+
+
 def test_class_cosine_is_a_mean_over_rows_of_the_last_layer() -> None:
     this = a_round()
     last = this.updates[:, -(4 * 3 + 3) : -3].view(K, 3, 4)

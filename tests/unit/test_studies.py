@@ -15,7 +15,7 @@ import studies
 from fedlab_mini.judge import evidence
 from fedlab_mini.worlds.data import DataUnavailable
 from studies import __main__ as command
-from studies import audit, metrics, probes, protocols, runs, sentences, store
+from studies import audit, fldve, metrics, probes, protocols, runs, sentences, store
 from studies.results import ALIKE, FAILS, HOLDS, NOT_SHOWN, reachable
 from studies.study import Claim, Study, question
 
@@ -202,16 +202,34 @@ def test_every_metric_has_a_range_and_no_interval_leaves_it() -> None:
     assert sure.low < 0.5
 
 
+def test_weights_leave_one_client_or_more_in_effect(monkeypatch) -> None:
+    monkeypatch.delenv("FEDLAB_RESULTS")
+    for metric in (
+        "effective clients @ 10",
+        "clients in effect @ 60",
+        "relevant clients in effect",
+    ):
+        assert metrics.span(metric)[0] == 1
+    assert metrics.span("effective clients @ 10", "fldve-kinds") == (0, 5)  # a selection of nobody
+    ends = fldve.effective(torch.tensor([[1.0, 0.0, 0.0, 0.0, 0.0], [0.2] * 5]))
+    assert ends.tolist() == pytest.approx(metrics.span("effective clients"))
+    long = studies.results("fldve-long")
+    for scenario, method, metric in long.places:
+        if metric.startswith("effective clients @ "):
+            found = long.interval(metric, method, scenario)
+            assert 1 <= found.low <= found.mean <= found.high <= 5, (scenario, method, metric)
+
+
 @pytest.mark.parametrize("study", studies.every(), ids=lambda study: study.name)
 def test_every_metric_of_the_book_keeps_its_range(study, monkeypatch) -> None:
     monkeypatch.delenv("FEDLAB_RESULTS")
     results = store.read(study)
     for metric, part in results.frame.groupby("metric"):
-        low, high = metrics.span(metric)
+        low, high = metrics.span(metric, study.name)
         assert part.value.between(low - 1e-6, high + 1e-6).all(), metric
     stored = set(results.frame.metric)
     for scenario, method, metric in results.places:
-        low, high = metrics.span(metric)
+        low, high = metrics.span(metric, study.name)
         if metric not in stored:  # derived
             values = results.values(metric, method, scenario)
             assert ((low - 1e-6 <= values) & (values <= high + 1e-6)).all(), (scenario, metric)
@@ -219,8 +237,11 @@ def test_every_metric_of_the_book_keeps_its_range(study, monkeypatch) -> None:
 
 def test_every_declared_metric_is_used(monkeypatch) -> None:
     monkeypatch.delenv("FEDLAB_RESULTS")
-    stored = [place for study in studies.every() for place in store.read(study).places]
-    unused = metrics.declared().keys() - {metrics.base(metric) for *_, metric in stored} - {"ratio"}
+    used = {"ratio"}
+    for study in studies.every():
+        for *_, metric in store.read(study).places:
+            used |= {metrics.base(metric), metrics.base(metric, study.name)}
+    unused = metrics.declared().keys() - used
     assert not unused, f"declared, and in no study: {unused}"
 
 

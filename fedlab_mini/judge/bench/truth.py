@@ -36,7 +36,7 @@ except ImportError:  # Windows has no such locks
 
 # A number before the point is a bench of its own, with its own files; one behind it has more
 # scenarios or scores, and no row of the one before is another.
-VERSION = "1.2"
+VERSION = "1.3"
 FOLDER = f"v{VERSION.partition('.')[0]}"
 # The last block is not submitted: on it the sentences of the bench's page were tried, once.
 PUBLIC, HELD_OUT, CONFIRMING = range(10), range(100, 110), range(300, 310)
