@@ -184,7 +184,7 @@ class Results:
 
     def count(self, metric: str, method: Place = "", scenario: str = "") -> StoredCount:
         """Of how many seeds a metric of 0 and 1 is true: "18 of 20 seeds"."""
-        values, (low, high) = self.values(metric, method, scenario), span(metric)
+        values, (low, high) = self.values(metric, method, scenario), span(metric, self.study.name)
         asked = (metric, *flat(method, scenario))
         found = self.known(asked, values, low, high, kind=StoredCount)
         assert isinstance(found, StoredCount)

@@ -80,7 +80,7 @@ def _cosines(both: pandas.DataFrame) -> str:
         asked = both.method.eq(name) & both.scenario.eq(WRONG) & both.metric.eq("AUC")
         found[name] = interval(both[asked].value.tolist(), low=0, high=1)
     weights, cosine = found.values()
-    assert not (weights.above(0.5) or weights.below(0.5)), "weights find or miss wrong labels"
+    assert weights.low <= 0.5 <= weights.high, "weights find or miss wrong labels"
     assert cosine.above(0.5), "the mean cosine finds no wrong labels"
     return (
         f"**CGSV's weights are not the cosine.** With wrong labels under Dirichlet 0.5, over the "
@@ -118,16 +118,16 @@ def _simple(tau: dict, auc: dict, pays: dict) -> tuple[str, ...]:
         f"{sizes['size'].interval}, and no score is clearly better. *Shapley*, which scales the "
         f"weights of every coalition up, ranks worse by {_gap(sizes, 'size', 'Shapley')}.",
         f"**Among similar clients dirt is found.** The AUC of *second order* is "
-        f"{dirt[SECOND].interval}, that of *CGSV's weights* {dirt['CGSV'].interval}, that of *class cosine* "
-        f"{dirt['class cosine'].interval}. *FedCE*, to which an update that points elsewhere is a "
-        f"contribution, puts the dirty clients first, {dirt['FedCE'].interval}.",
+        f"{dirt[SECOND].interval}, that of *CGSV's weights* {dirt['CGSV'].interval}, that of "
+        f"*class cosine* {dirt['class cosine'].interval}. *FedCE*, to which an update that points "
+        f"elsewhere is a contribution, puts the dirty clients first, {dirt['FedCE'].interval}.",
         f"**Among similar clients a multiplied update pays, unless lengths are capped.** Over a "
         f"training, four times the length raises a client's share of the pay by *leave one out* by "
         f"{pays['leave one out'].interval}, by *second order* by {pays[SECOND].interval}. Where "
         f"the server first cuts longer updates to the round's median, *second order* changes it "
         f"by {pays[CAPPED].interval}.",
-        f"**Who holds a class alone is put last by CGSV's weights.** The AUC is {rare['CGSV'].interval}, "
-        f"that of *second order* {rare[SECOND].interval}.",
+        f"**Who holds a class alone is put last by CGSV's weights.** The AUC is "
+        f"{rare['CGSV'].interval}, that of *second order* {rare[SECOND].interval}.",
         f"**Half of the clients per round are enough for wrong labels,** found with an AUC of "
         f"{half['class cosine'].interval} by *class cosine* and {half[SECOND].interval} by "
         f"*second order*.",
