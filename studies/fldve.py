@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from matplotlib.figure import Figure
@@ -36,6 +37,7 @@ from .study import Claim, Derived, Row
 SETS = (1, 2, 3)
 IMAGES = ("mnist", "mnist-full", "cifar")  # the studies of the paper's own data
 SIZES = {"samples": 10_000, "validation": 2_000, "test": 2_000}  # of MNIST, as in the paper
+SMALL: dict = {"channels": (4, 8)}  # the network for MNIST
 ROUNDS = 30  # of the paper
 LOCAL = LocalSGD(epochs=1, batch=32, lr=0.25)
 CURVE = (5, 10, 15, 20, 25, 30)  # rounds of the paper's training at which accuracy is looked at
@@ -141,6 +143,11 @@ def effective(weights: Tensor) -> Tensor:
     return 1 / weights.square().sum(-1)
 
 
+def looks(rounds: int) -> list[int]:
+    """The rounds of LOOKS that a training of so many has."""
+    return [t for t in LOOKS if t <= rounds]
+
+
 def share(hits: Tensor) -> float:
     """The share of those that are true."""
     return float(hits.double().mean())
@@ -158,17 +165,33 @@ def noise_seen(fed: Federation, weights: Tensor) -> tuple[str, float]:
 
 
 def images(
-    source: str, net: Model, sizes: dict, methods: tuple[str, ...], seed: int
+    seed: int,
+    *,
+    data: str = "mnist",
+    network: Mapping[str, object] = SMALL,
+    samples: int = SIZES["samples"],
+    validation: int = SIZES["validation"],
+    test: int = SIZES["test"],
+    methods: Sequence[str] = ("FedAvg", "FLDVE", "own loss"),
+    rounds: int = ROUNDS,
 ) -> Iterator[Row]:
-    """Accuracy against rounds, recall by class, and what is called nine."""
-    data = load(source)
-    cases = {("without noise", "FedAvg"): federation(data, clients=5, **sizes, seed=seed)}
+    """Table 1, Figs. 3 to 6: accuracy against rounds, recall by class, what is called nine.
+
+    data     "mnist", "mnist5k" or "cifar10"
+    network  its kernel, channels and hidden units
+    samples, validation, test  numbers of images, of all clients and of the server
+    methods  of RULES
+    rounds   of every training, 5 or more
+    """
+    dataset, sizes = load(data), {"samples": samples, "validation": validation, "test": test}
+    net = cnn(dataset.shape, **network)  # type: ignore[arg-type]
+    cases = {("without noise", "FedAvg"): federation(dataset, clients=5, **sizes, seed=seed)}
     for number in SETS:
-        fed = noisy_digits(data, number, **sizes, seed=seed)
+        fed = noisy_digits(dataset, number, **sizes, seed=seed)
         cases |= {(f"set {number}", method): fed for method in methods}
     for (scenario, method), fed in cases.items():
         rule = RULES[method](fed)
-        history = train(fed, net, rule, rounds=ROUNDS, local=LOCAL, seed=seed)
+        history = train(fed, net, rule, rounds=rounds, local=LOCAL, seed=seed)
         for metric, value in accuracies(history):
             yield scenario, method, metric, value
         samples, labels = fed.test
@@ -186,43 +209,39 @@ def images(
 
 def accuracies(history: History) -> Iterator[tuple[str, float]]:
     """Test accuracy on the way, and the mean of the last five rounds."""
+    rounds = len(history.accuracy) - 1
     for t in CURVE:
-        yield f"accuracy @ {t}", float(history.accuracy[t])
-    yield "accuracy", last_five(history, ROUNDS)
+        if t <= rounds:
+            yield f"accuracy @ {t}", float(history.accuracy[t])
+    yield "accuracy", last_five(history, rounds)
 
 
-def small(seed: int) -> Iterator[Row]:
-    """Table 1, Figs. 3 and 5, with 250 images per client, so that removal runs, too."""
-    sizes = {"samples": 1_250, "validation": 250, "test": 1_000}
-    methods = ("FedAvg", "FLDVE", "removal", "own loss")
-    yield from images("mnist", cnn(channels=(4, 8)), sizes, methods, seed)
+def removed(
+    seed: int,
+    *,
+    data: str = "mnist",
+    samples: int = SIZES["samples"],
+    validation: int = SIZES["validation"],
+    test: int = SIZES["test"],
+    rounds: int = ROUNDS,
+) -> Iterator[Row]:
+    """Table 1, removal alone: the federations and the start are those of ``images``.
 
-
-def full(seed: int) -> Iterator[Row]:
-    """Table 1, Figs. 3 and 5: 2,000 images per client, 2,000 validate, 2,000 test."""
-    yield from images("mnist", cnn(channels=(4, 8)), SIZES, ("FedAvg", "FLDVE", "own loss"), seed)
-
-
-def removed(seed: int) -> Iterator[Row]:
-    """Table 1, removal alone: the federations and the start are those of ``full``."""
-    data, net = load("mnist"), cnn(channels=(4, 8))
+    rounds  of every training, 10 or more
+    """
+    dataset, net = load(data), cnn(**SMALL)
+    sizes = {"samples": samples, "validation": validation, "test": test}
     for number in SETS:
-        fed = noisy_digits(data, number, **SIZES, seed=seed)
-        history = train(fed, net, DVRLRemoval(), rounds=ROUNDS, local=LOCAL, seed=seed)
+        fed = noisy_digits(dataset, number, **sizes, seed=seed)
+        history = train(fed, net, DVRLRemoval(), rounds=rounds, local=LOCAL, seed=seed)
         left = {
             f"effective clients @ {t}": float(effective(history.weights[t - 10 : t]).mean())
             for t in (10, 20, 30)
+            if t <= rounds
         }
         noise = noise_seen(fed, history.weights[-10:])
         for metric, value in [*accuracies(history), *left.items(), noise]:
             yield f"set {number}", "removal", metric, value
-
-
-def cifar(seed: int) -> Iterator[Row]:
-    """Table 1, Figs. 4 and 6: the paper's 500 images per client, 500 validate, 500 test."""
-    sizes = {"samples": 2_500, "validation": 500, "test": 500}
-    net = cnn((3, 32, 32), kernel=3, hidden=64)
-    yield from images("cifar10", net, sizes, ("FedAvg", "FLDVE", "removal", "own loss"), seed)
 
 
 # Length
@@ -262,18 +281,21 @@ def watched(
     return training.run(rounds, None, 50, watch), watch
 
 
-def long(seed: int) -> Iterator[Row]:
-    """Up to 4,800 rounds on the small digits: where do the weights end, and what does it do?"""
+def long(seed: int, *, rounds: int = LOOKS[-1]) -> Iterator[Row]:
+    """Up to 4,800 rounds on the small digits: where do the weights end, and what does it do?
+
+    rounds  of every training, 10 or more; of the trainings beside it at most 1,200
+    """
     data, net = load("digits"), mlp(64, 32, 10)
     clean = federation(data, clients=5, validation=len(data) // 5, test=len(data) // 5, seed=seed)
     for number in SETS:
         fed = noisy_digits(data, number, seed=seed)
         wrong = fed.y != clean.y
         for method in LONG_RULES:
-            history, watch = watched(fed, net, RULES[method](fed), LOOKS[-1], seed)
+            history, watch = watched(fed, net, RULES[method](fed), rounds, seed)
             for metric, value in lengths(fed, net, wrong, history, watch):
                 yield f"set {number}", method, metric, value
-    yield from alone(fed=noisy_digits(data, 2, seed=seed), clean=clean, net=net, seed=seed)
+    yield from alone(noisy_digits(data, 2, seed=seed), clean, net, min(rounds, LONG), seed)
 
 
 def lengths(
@@ -296,7 +318,7 @@ def lengths(
     yield "stopped clients", float(effective(history.weights[stop - 10 : stop]).mean())
 
 
-def alone(fed: Federation, clean: Federation, net: Model, seed: int) -> Iterator[Row]:
+def alone(fed: Federation, clean: Federation, net: Model, rounds: int, seed: int) -> Iterator[Row]:
     """The cleanest client of set 2 without the others, and both without any noise: 2 x 2."""
     cleanest = int(fed.noise.argmin())
     for scenario, whole in (("set 2", fed), ("without noise", clean)):
@@ -304,8 +326,8 @@ def alone(fed: Federation, clean: Federation, net: Model, seed: int) -> Iterator
         if scenario == "without noise":  # with noise it is a rule of its own above
             cases["FedAvg"] = whole
         for method, part in cases.items():
-            history = train(part, net, FedAvg(), rounds=LONG, local=LOCAL, seed=seed)
-            for t in LOOKS[:-1]:
+            history = train(part, net, FedAvg(), rounds=rounds, local=LOCAL, seed=seed)
+            for t in looks(rounds):
                 yield scenario, method, f"accuracy @ {t}", last_five(history, t)
 
 
@@ -320,19 +342,22 @@ def single(fed: Federation, samples: Tensor, labels: Tensor) -> Federation:
 # Reward: what is asked, and how loudly it answers
 
 
-def signal(seed: int) -> Iterator[Row]:
-    """Loss and accuracy as reward, each judged on many and on few images; digits, set 2."""
+def signal(seed: int, *, rounds: int = LONG) -> Iterator[Row]:
+    """Loss and accuracy as reward, each judged on many and on few images; digits, set 2.
+
+    rounds  of every training, 10 or more; FedAvg has at most 100
+    """
     data, net = load("digits"), mlp(64, 32, 10)
     fed = noisy_digits(data, 2, samples=540, validation=900, test=357, seed=seed)
     samples, labels = fed.validation
-    way = list(fedavg_way(fed, net, seed))
+    way = list(fedavg_way(fed, net, min(rounds, 100), seed))
     for count in (900, 56):
         part = (samples[:count], labels[:count])
         judged = replace(fed, validation=part)
         for method, rule in {"loss": FLDVE(), "accuracy": ByAccuracy()}.items():
             scenario = f"{count} images"
-            history = train(judged, net, rule, rounds=LONG, local=LOCAL, seed=seed)
-            for t in LOOKS[:-1]:
+            history = train(judged, net, rule, rounds=rounds, local=LOCAL, seed=seed)
+            for t in looks(rounds):
                 yield scenario, method, f"accuracy @ {t}", last_five(history, t)
                 weights = history.weights[t - 10 : t]
                 yield scenario, method, f"effective clients @ {t}", float(effective(weights).mean())
@@ -341,10 +366,12 @@ def signal(seed: int) -> Iterator[Row]:
                 yield scenario, method, metric, value
 
 
-def fedavg_way(fed: Federation, net: Model, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Model and updates in rounds 10, 20, ..., 100 of plain averaging."""
+def fedavg_way(
+    fed: Federation, net: Model, rounds: int, seed: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Model and updates in every tenth round of plain averaging."""
     theta = net.init(seed, dtype=fed.x.dtype)
-    for t in range(1, 101):
+    for t in range(1, rounds + 1):
         updates = local_updates(fed, net, theta, local=LOCAL, seed=seed, t=t)
         if t % 10 == 0:
             yield theta, updates
@@ -397,28 +424,39 @@ def eight_probes(worth: Tensor, seed: int) -> Tensor:
 # Kinds of fault, single rounds, probes
 
 
-def kinds(seed: int) -> Iterator[Row]:
-    """Amount against kind of noise; what is systematic in it; the best of a round; probes."""
+def kinds(
+    seed: int,
+    *,
+    rounds: int = ROUNDS,
+    early: Sequence[int] = EARLY,
+    places: Sequence[int] = PLACES,
+) -> Iterator[Row]:
+    """Amount against kind of noise; what is systematic in it; the best of a round; probes.
+
+    rounds  of every training, 5 or more
+    early   rounds after which the noise of one and of eight probes is measured
+    places  rounds of which the best selection and weights are sought
+    """
     data, net = load("digits", dtype=torch.float64), mlp(64, 32, 10)
     # The same client in all four kinds, so that only the fault differs.
     noisy = int(torch.randint(5, (1,), generator=torch.Generator().manual_seed(seed)))
     for kind, fault in KINDS.items():
         fed = federation(data, clients=5, corrupt={noisy: fault}, seed=seed)
         for method in ("FedAvg", "FLDVE"):
-            history = train(fed, net, RULES[method](fed), rounds=ROUNDS, local=LOCAL, seed=seed)
-            yield kind, method, "accuracy", last_five(history, ROUNDS)
+            history = train(fed, net, RULES[method](fed), rounds=rounds, local=LOCAL, seed=seed)
+            yield kind, method, "accuracy", last_five(history, rounds)
         yield kind, "", "systematic share", systematic(fed, net, fault, seed)
     for number in SETS:
         fed = noisy_digits(data, number, seed=seed)
-        for t in EARLY:
+        for t in early:
             theta, updates = after(fed, net, seed, t)
             game = round_game(net, theta, updates, *fed.validation, metric="loss")
             ratio = variance_ratio(game(all_coalitions(5)), seed)
             yield f"set {number}", "", f"variance ratio @ {t}", ratio
     fed = noisy_digits(data, 2, seed=seed)
-    yield from one_round(fed, net, seed)
+    yield from one_round(fed, net, places, seed)
     for method, rule in {"one probe": FLDVE(probes=1), "eight probes": FLDVE()}.items():
-        history = train(fed, net, rule, rounds=ROUNDS, local=LOCAL, seed=seed)
+        history = train(fed, net, rule, rounds=rounds, local=LOCAL, seed=seed)
         metric, value = noise_seen(fed, history.weights[-10:])
         yield "set 2", method, metric, value
 
@@ -453,10 +491,10 @@ def systematic(fed: Federation, net: Model, fault: Callable, seed: int) -> float
     return float((repeats * common - total) / (repeats - 1) / total)
 
 
-def one_round(fed: Federation, net: Model, seed: int) -> Iterator[Row]:
+def one_round(fed: Federation, net: Model, places: Sequence[int], seed: int) -> Iterator[Row]:
     """Best selections and best weights of single rounds on FedAvg's way; what they do."""
     everyone = all_coalitions(5).double()
-    for t in PLACES:
+    for t in places:
         theta, updates = after(fed, net, seed, t - 1)
         ways = {"all": torch.ones(5).double() / 5}
         for metric in ("loss", "accuracy"):
@@ -715,12 +753,45 @@ def kind_claims() -> Iterator[Claim]:
         yield Claim(sentence, "gain over FedAvg", a, b, low=0, item="Section 4.2")
 
 
+WITH_REMOVAL = ("FedAvg", "FLDVE", "removal", "own loss")
+EMBEDDED: dict = {"data": "mnist5k", "samples": 100, "validation": 50, "test": 200, "rounds": 5}
 STUDIES = (
-    study("fldve-long", long, derived=long_metrics, figure=long_figure),
-    study("fldve-signal", signal, derived=signal_metrics),
-    study("fldve-kinds", kinds, kind_claims(), kind_metrics, kinds_figure),
-    study("fldve-mnist", small, image_claims(("removal",)), image_metrics, images_figure),
-    study("fldve-mnist-full", full, image_claims(), image_metrics, images_figure),
-    study("fldve-removal", removed),
-    study("fldve-cifar", cifar, image_claims(("removal",)), image_metrics, images_figure),
+    study("fldve-long", long, derived=long_metrics, figure=long_figure, probe={"rounds": 10}),
+    study("fldve-signal", signal, derived=signal_metrics, probe={"rounds": 20}),
+    study(
+        "fldve-kinds",
+        kinds,
+        kind_claims(),
+        kind_metrics,
+        kinds_figure,
+        {"rounds": 5, "early": (0, 5), "places": (5,)},
+    ),
+    # 250 images per client, so that removal runs, too; then the paper's 2,000.
+    study(
+        "fldve-mnist",
+        partial(images, samples=1_250, validation=250, test=1_000, methods=WITH_REMOVAL),
+        image_claims(("removal",)),
+        image_metrics,
+        images_figure,
+        EMBEDDED,
+    ),
+    study("fldve-mnist-full", images, image_claims(), image_metrics, images_figure, EMBEDDED),
+    study("fldve-removal", removed, probe=EMBEDDED | {"rounds": 10}),
+    # The paper's 500 images per client, 500 validate, 500 test.
+    study(
+        "fldve-cifar",
+        partial(
+            images,
+            data="cifar10",
+            network={"kernel": 3, "hidden": 64},
+            samples=2_500,
+            validation=500,
+            test=500,
+            methods=WITH_REMOVAL,
+        ),
+        image_claims(("removal",)),
+        image_metrics,
+        images_figure,
+        EMBEDDED,
+    ),
 )

@@ -10,7 +10,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
@@ -112,26 +112,37 @@ def scoring(strategy: Strategy, round: Round, server: Server) -> float:
     return fastest(work, 2)
 
 
-def growth_rows(seed: int) -> Iterator[Row]:
-    """Seconds a round @ clients, @ clients a round, and @ parameters; MiB of a whole process."""
-    for clients in CLIENTS:
-        fed = crowd(clients, seed)
+def growth_rows(
+    seed: int,
+    *,
+    clients: Sequence[int] = CLIENTS,
+    per_round: Sequence[int] = ROUND,
+    parameters: Sequence[float] = tuple(HIDDEN),
+) -> Iterator[Row]:
+    """Seconds a round @ clients, @ clients a round, and @ parameters; MiB of a whole process.
+
+    clients     of a federation, 100 or more
+    per_round   clients of a round
+    parameters  of HIDDEN, with ten clients
+    """
+    for many in clients:
+        fed = crowd(many, seed)
         # Two lengths of one training: what a start costs falls out of the difference.
-        few, many = (fastest(partial(rounds, fed, number, seed), 5) for number in (2, 42))
-        yield "", "federation", f"seconds a round @ {clients}", (many - few) / 40
-        words = [sys.executable, "-c", MEMORY, str(clients), str(seed)]
+        short, long = (fastest(partial(rounds, fed, number, seed), 5) for number in (2, 42))
+        yield "", "federation", f"seconds a round @ {many}", (long - short) / 40
+        words = [sys.executable, "-c", MEMORY, str(many), str(seed)]
         printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-        yield "", "federation", f"MiB @ {clients}", float(printed)
+        yield "", "federation", f"MiB @ {many}", float(printed)
     # The number of clients with one model, then the model with ten clients.
-    ladders = [("clients", clients, clients, 32) for clients in ROUND]
-    ladders += [("parameters", int(P), 10, hidden) for P, hidden in HIDDEN.items()]
-    for what, place, clients, hidden in ladders:
-        fed, net = crowd(clients, seed), mlp(64, hidden, 10)
+    ladders = [("clients", many, many, 32) for many in per_round]
+    ladders += [("parameters", int(P), 10, HIDDEN[P]) for P in parameters]
+    for what, place, many, hidden in ladders:
+        fed, net = crowd(many, seed), mlp(64, hidden, 10)
         round, seconds = a_round(fed, net, seed)
         yield "", "local training", f"seconds, {what} @ {place}", seconds
-        server = Server(clients, 10, net, fed.validation, seed)
+        server = Server(many, 10, net, fed.validation, seed)
         for method, (strategy, most, largest) in METHODS.items():
-            if clients <= most and 1.1 * largest >= net.P:
+            if many <= most and 1.1 * largest >= net.P:
                 yield "", method, f"seconds, {what} @ {place}", scoring(strategy, round, server)
 
 
@@ -163,4 +174,5 @@ def growth_figure(results: Results) -> Figure:
     return figure
 
 
-STUDIES = (study("growth", growth_rows, figure=growth_figure),)
+PROBE = {"clients": (100,), "per_round": (4, 8), "parameters": (1e3,)}
+STUDIES = (study("growth", growth_rows, figure=growth_figure, probe=PROBE),)

@@ -47,49 +47,57 @@ class Course:
     relevance: Tensor
 
 
-def rows(seed: int) -> Iterator[Row]:
-    """FedAvg with 0, 1 and 4 irrelevant clients; S-FedAvg at two temperatures; CGSV's ranking."""
+def rows(seed: int, *, rounds: int = sfedavg.ROUNDS) -> Iterator[Row]:
+    """FedAvg with 0, 1 and 4 irrelevant clients; S-FedAvg at two temperatures; CGSV's ranking.
+
+    rounds  of every training, 4 or more; of CGSV at most 60
+    """
     data, net, local = sfedavg.setting()
     split = sfedavg.SPLITS[SPLIT]
     for irrelevant in (0, 1, sfedavg.IRRELEVANT):
         fed = sfedavg.federation_of(data, split, irrelevant, seed)
         several = irrelevant == sfedavg.IRRELEVANT
         scenario = SPLIT if several else f"{SPLIT}, {irrelevant} irrelevant"
-        yield from told(scenario, sfedavg.FEDAVG, fed, selected(fed, net, local, math.inf, seed))
+        course = selected(fed, net, local, math.inf, seed, rounds)
+        yield from told(scenario, sfedavg.FEDAVG, fed, course)
         if several:
             for rule, temperature in ((sfedavg.WARM, 1.0), (sfedavg.COLD, 0.02)):
-                course = selected(fed, net, local, temperature, seed)
+                course = selected(fed, net, local, temperature, seed, rounds)
                 yield from told(scenario, rule, fed, course)
     data, net = cgsv.setting("digits")
     noisy = cgsv.ladder(data, "digits", seed)
-    weights = aligned(noisy, net, seed)
+    longest = min(rounds, cgsv.ROUNDS)
+    weights = aligned(noisy, net, seed, longest)
     correlation = spearman(weights, 1 - noisy.noise)
-    yield "digits", cgsv.ONE, f"rank correlation @ {cgsv.ROUNDS}", correlation
+    yield "digits", cgsv.ONE, f"rank correlation @ {longest}", correlation
 
 
 def told(scenario: str, rule: str, fed: Federation, course: Course) -> Iterator[Row]:
     """Accuracy, restlessness, share of relevant clients and relevance gap of the second half."""
-    late = course.accuracy[sfedavg.HALF :]
+    half = len(course.asked) // 2
+    late = course.accuracy[half:]
     yield scenario, rule, "accuracy", float(late[1:].mean())
     yield scenario, rule, sfedavg.RESTLESS, float(late.diff().abs().mean())
     if fed.corrupted:
         bad = torch.tensor([k in fed.corrupted for k in range(fed.clients)])
-        asked = course.asked[sfedavg.HALF :].double()
+        asked = course.asked[half:].double()
         yield scenario, rule, sfedavg.SHARE, float(asked[:, ~bad].sum() / asked.sum())
         if rule != sfedavg.FEDAVG:
-            phi = course.relevance[sfedavg.HALF :].mean(0)
+            phi = course.relevance[half:].mean(0)
             yield scenario, rule, "relevance gap", float(phi[~bad].mean() - phi[bad].mean())
 
 
-def selected(fed: Federation, net: Model, local: LocalSGD, temperature: float, seed: int) -> Course:
+def selected(
+    fed: Federation, net: Model, local: LocalSGD, temperature: float, seed: int, rounds: int
+) -> Course:
     """S-FedAvg by hand; at an infinite temperature all are drawn alike, and nothing is valued."""
     generator = torch.Generator().manual_seed(seed)
     theta = net.init(seed, dtype=fed.x.dtype)
     phi = torch.full((fed.clients,), 1 / fed.clients, dtype=torch.float64)
     accuracy = [plain.judge(net, theta, fed.test)[0]]
-    asked = torch.zeros(sfedavg.ROUNDS, fed.clients, dtype=torch.bool)
-    relevance = torch.zeros(sfedavg.ROUNDS, fed.clients, dtype=torch.float64)
-    for t in range(1, sfedavg.ROUNDS + 1):
+    asked = torch.zeros(rounds, fed.clients, dtype=torch.bool)
+    relevance = torch.zeros(rounds, fed.clients, dtype=torch.float64)
+    for t in range(1, rounds + 1):
         chances = (phi / temperature).softmax(0)
         ids = torch.multinomial(chances, sfedavg.M, generator=generator).sort().values
         updates = torch.stack([_update(fed, net, theta, local, seed, t, int(k)) for k in ids])
@@ -127,11 +135,11 @@ def shapley(fed: Federation, net: Model, theta: Tensor, updates: Tensor) -> Tens
     return values
 
 
-def aligned(fed: Federation, net: Model, seed: int) -> Tensor:
+def aligned(fed: Federation, net: Model, seed: int, rounds: int) -> Tensor:
     """CGSV's weights [K] after its rounds, with the paper's step of length up to 1."""
     theta = net.init(seed, dtype=fed.x.dtype)
     weights = fed.sizes.double() / fed.sizes.sum()
-    for t in range(1, cgsv.ROUNDS + 1):
+    for t in range(1, rounds + 1):
         clients = range(fed.clients)
         updates = torch.stack([_update(fed, net, theta, cgsv.LOCAL, seed, t, k) for k in clients])
         units = updates / updates.norm(dim=1, keepdim=True)
@@ -144,4 +152,4 @@ def aligned(fed: Federation, net: Model, seed: int) -> Tensor:
     return weights
 
 
-STUDIES = (study("plain-engine", rows),)
+STUDIES = (study("plain-engine", rows, probe={"rounds": 4}),)

@@ -54,14 +54,18 @@ SCORES: dict[str, Callable[[Game, int], Estimate]] = {
 SAME, OTHER = "rank correlation, same training", "rank correlation, another training"
 
 
-def ranking_rows(seed: int) -> Iterator[Row]:
-    """How well scores of one training rank clients as the exact values of each training do."""
+def ranking_rows(seed: int, *, samples: int = SAMPLES, rounds: int = ROUNDS) -> Iterator[Row]:
+    """How well scores of one training rank clients as the exact values of each training do.
+
+    samples  of all clients
+    rounds   of every training
+    """
     data, net = load("digits", dtype=torch.float64), mlp(64, 32, 10)
     training_seeds = range(TRAININGS * seed, TRAININGS * (seed + 1))
     for scenario, setting in SCENARIOS.items():
         # Only training differs: split, samples and noise are those of the seed.
-        fed = federation(data, clients=CLIENTS, samples=SAMPLES, seed=seed, **setting)
-        games = [retraining_game(fed, net, ROUNDS, LOCAL, seed=s) for s in training_seeds]
+        fed = federation(data, clients=CLIENTS, samples=samples, seed=seed, **setting)
+        games = [retraining_game(fed, net, rounds, LOCAL, seed=s) for s in training_seeds]
         ranked = RANKED.get(scenario, list(range(CLIENTS)))
         truth = torch.stack([exact(game).values[ranked] for game in games])  # [trainings, K]
         for method, score in SCORES.items():
@@ -122,4 +126,12 @@ CLAIMS = tuple(
     )
     for kind in ("sizes", "labels", "noise")
 )
-STUDIES = (study("retraining-ranking", ranking_rows, CLAIMS, figure=ranking_figure),)
+STUDIES = (
+    study(
+        "retraining-ranking",
+        ranking_rows,
+        CLAIMS,
+        figure=ranking_figure,
+        probe={"samples": 80, "rounds": 1},
+    ),
+)
