@@ -325,7 +325,7 @@ STUDIES = (
         "label-rates",
         rates,
         order_claims("1 class", WARM),
-        probe={"rounds": 14, "without": {"IID": [FEDAVG, WARM, COLD_PRINTED, PRINTED]}},
+        probe={"rounds": 14, "without": {"IID": [FEDAVG, WARM, CURRENT, COLD_PRINTED, PRINTED]}},
     ),
     study(
         "label-mnist",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -204,22 +204,28 @@ def sound(fed: Federation) -> list[int]:
     return [k for k in range(fed.clients) if k not in fed.corrupted]
 
 
+def late(rounds: Tensor) -> Tensor:
+    """The second half of a training: relevance needs rounds to form."""
+    return rounds[len(rounds) // 2 :]
+
+
 def late_auc(relevances: Tensor | list[Tensor], irrelevant: list[int]) -> float:
     """How well relevance finds the clients: AUC, mean over every fifth round of the second half."""
-    areas = [detection_auc(phi, irrelevant) for phi in relevances[HALF - 1 :: 5]]
+    middle = len(relevances) // 2
+    areas = [detection_auc(phi, irrelevant) for phi in relevances[middle - 1 :: 5]]
     return sum(areas) / len(areas)
 
 
 def left(fed: Federation, history: History, every: int = 10) -> Iterator[tuple[str, float]]:
     """What a training leaves: accuracy, restlessness, who was asked, and what relevance says."""
-    for t in range(every, ROUNDS + 1, every):
+    rounds, half = len(history.selected), len(history.selected) // 2
+    for t in range(every, rounds + 1, every):
         yield f"accuracy @ {t}", float(history.accuracy[t - every + 1 : t + 1].mean())
-    yield "accuracy", float(history.accuracy[HALF + 1 :].mean())
-    yield RESTLESS, float(history.accuracy[HALF:].diff().abs().mean())
+    yield "accuracy", float(history.accuracy[half + 1 :].mean())
+    yield RESTLESS, float(history.accuracy[half:].diff().abs().mean())
     if fed.corrupted:
         relevant, irrelevant = sound(fed), sorted(fed.corrupted)
-        # The second half: relevance needs rounds to form.
-        asked, phi = history.selected[HALF:].double(), history.scores[HALF:].mean(0)
+        asked, phi = late(history.selected).double(), late(history.scores).mean(0)
         yield SHARE, float(asked[:, relevant].sum() / asked.sum())
         # An oracle asks relevant clients alone: the others have nothing to compare.
         if not isinstance(history.strategy, Oracle):
@@ -229,7 +235,7 @@ def left(fed: Federation, history: History, every: int = 10) -> Iterator[tuple[s
 
 def in_effect(fed: Federation, history: History) -> float:
     """As many relevant clients, asked equally often, would be asked as unevenly."""
-    often = history.selected[HALF:, sound(fed)].double().sum(0)
+    often = late(history.selected)[:, sound(fed)].double().sum(0)
     return float(often.sum() ** 2 / (often**2).sum())
 
 
@@ -250,65 +256,75 @@ def rivals(fed: Federation, scenario: str) -> dict[str, SFedAvg]:
     }
 
 
-def selection(seed: int) -> Iterator[Row]:
+def selection(
+    seed: int, *, rounds: int = ROUNDS, scenarios: Sequence[str] = tuple(SCENARIOS)
+) -> Iterator[Row]:
     """Figs. 1 and 3: FedAvg with fewer irrelevant clients; with four of them all rules."""
     data, net, local = setting()
-    for scenario, irrelevant in SCENARIOS.items():
+    for scenario in scenarios:
         split = SPLITS[scenario.partition(", ")[0]]
-        fed = federation_of(data, split, irrelevant, seed)
+        fed = federation_of(data, split, SCENARIOS[scenario], seed)
         rules = rivals(fed, scenario) if scenario in SPLITS else {FEDAVG: uniform()}
         for rule, strategy in rules.items():
-            history = train(fed, net, strategy, rounds=ROUNDS, local=local, seed=seed)
+            history = train(fed, net, strategy, rounds=rounds, local=local, seed=seed)
             yield from ((scenario, rule, *row) for row in left(fed, history))
             yield scenario, rule, SPREAD, in_effect(fed, history)
 
 
-def mnist_rows(seed: int) -> Iterator[Row]:
+def mnist_rows(seed: int, *, data: str = "mnist", rounds: int = ROUNDS) -> Iterator[Row]:
     """Fig. 3 on MNIST with the paper's network, rate, split and local work."""
-    fed = irrelevant_digits(load("mnist"), validation=1_000, test=4_000, seed=seed)
-    net, local = mlp(784, 200, 200, 5), replace(LOCAL, lr=0.01)
+    fed = irrelevant_digits(load(data), seed=seed)
+    net, local = mlp(fed.x[0].numel(), 200, 200, 5), replace(LOCAL, lr=0.01)
     rules = {FEDAVG: uniform(), WARM: SFedAvg(M, temperature=1.0), COLD: SFedAvg(M)}
     for rule, strategy in rules.items():
-        history = train(fed, net, strategy, rounds=ROUNDS, local=local, seed=seed)
+        history = train(fed, net, strategy, rounds=rounds, local=local, seed=seed)
         yield from (("", rule, *row) for row in left(fed, history))
 
 
-def figures(seed: int) -> Iterator[Row]:
-    """Figs. 1, 3 and 4 on MNIST with the paper's network and split, but short local work."""
-    data, net = load("mnist"), mlp(784, 200, 200, 5)
+def figures(
+    seed: int, *, data: str = "mnist", width: int = 200, rounds: int = ROUNDS
+) -> Iterator[Row]:
+    """Figs. 1, 3 and 4 on MNIST with the paper's network and split, but short local work.
+
+    width  hidden units of each of the network's two layers
+    """
+    images = load(data)
+    net = mlp(images.x[0].numel(), width, width, 5)
     for name, irrelevant in FEDS.items():
-        fed = federation_of(data, SPLITS["1 class"], irrelevant, seed)
+        fed = federation_of(images, SPLITS["1 class"], irrelevant, seed)
         rules: dict[str, SFedAvg] = {FEDAVG: Panel(M, temperature=math.inf, by_class=True)}
         if irrelevant:
             rules[LETTER] = SFedAvg(M, literal=True)
             rules[PAID_ORDERS] = SFedAvg(M, temperature=1.0, exact=False, empty="zero")
             rules[COLD] = SFedAvg(M)
         for rule, strategy in rules.items():
-            history = train(fed, net, strategy, rounds=ROUNDS, local=SHORT, seed=seed)
+            history = train(fed, net, strategy, rounds=rounds, local=SHORT, seed=seed)
             yield from ((name, rule, *row) for row in left(fed, history))
             if isinstance(history.strategy, Panel):
                 yield from of_classes(fed, torch.stack(history.strategy.of_class), name)
                 yield from of_panel(fed, history, name)
 
 
-def values(seed: int) -> Iterator[Row]:
+def values(
+    seed: int, *, rounds: int = ROUNDS, splits: Sequence[str] = tuple(SPLITS)
+) -> Iterator[Row]:
     """What the relevance knows under uniform draws: by estimator, work, validation set and kind."""
     data, net, local = setting()
-    for name, split in SPLITS.items():
-        fed = federation_of(data, split, IRRELEVANT, seed)
+    for name in splits:
+        fed = federation_of(data, SPLITS[name], IRRELEVANT, seed)
         drawn = Panel(M, temperature=math.inf)
-        history = train(fed, net, drawn, rounds=ROUNDS, local=local, seed=seed)
+        history = train(fed, net, drawn, rounds=rounds, local=local, seed=seed)
         yield from of_panel(fed, history, name)
         yield from kinds(fed, history, name)
-        quick = train(fed, net, uniform(), rounds=ROUNDS, local=FEW, seed=seed)
+        quick = train(fed, net, uniform(), rounds=rounds, local=FEW, seed=seed)
         yield name, "five minibatches", "AUC", late_auc(quick.scores, sorted(fed.corrupted))
         # With selection, too: there a wrong relevance decides who is asked again.
         x, y = fed.validation
         for size in (*SIZES, len(y)):
             small = replace(fed, validation=(x[:size], y[:size]))
-            cold = train(small, net, SFedAvg(M), rounds=ROUNDS, local=local, seed=seed)
+            cold = train(small, net, SFedAvg(M), rounds=rounds, local=local, seed=seed)
             method = f"{COLD}, {size} samples"
-            yield from ((name, method, *row) for row in left(fed, cold, ROUNDS))
+            yield from ((name, method, *row) for row in left(fed, cold, rounds))
 
 
 def of_panel(fed: Federation, history: History, scenario: str) -> Iterator[Row]:
@@ -323,7 +339,7 @@ def of_panel(fed: Federation, history: History, scenario: str) -> Iterator[Row]:
 
 def kinds(fed: Federation, history: History, scenario: str) -> Iterator[Row]:
     """Mean relevance by what a client holds; its values by what the others of a round hold."""
-    held, phi = fed.label_counts > 0, history.scores[HALF:].mean(0)
+    held, phi = fed.label_counts > 0, late(history.scores).mean(0)
     groups = {"irrelevant": sorted(fed.corrupted)}
     for count in (1, 2, 5):
         kind = f"relevant, {count} class" + "es" * (count > 1)
@@ -362,36 +378,36 @@ def of_classes(fed: Federation, seen: Tensor, scenario: str) -> Iterator[Row]:
     for c, digit in enumerate(DIGITS):
         holds = [k for k in sound(fed) if held[k, c]]
         rest = [k for k in range(fed.clients) if k not in holds]
-        for t in range(10, ROUNDS + 1, 10) if digit == 2 else ():
+        for t in range(10, len(seen) + 1, 10) if digit == 2 else ():
             for group, ids in {"holders of 2": holds, "others": rest}.items():
                 yield scenario, group, f"phi_2 @ {t}", float(seen[t - 10 : t, ids, c].mean())
         # Later rounds: class relevances start alike for all.
-        late = seen[HALF:, :, c]
-        gap = late[:, holds].mean() - late[:, rest].mean()
-        areas = [detection_auc(-phi, holds) for phi in late[::5]]
+        later = late(seen)[:, :, c]
+        gap = later[:, holds].mean() - later[:, rest].mean()
+        areas = [detection_auc(-phi, holds) for phi in later[::5]]
         yield scenario, f"holders of {digit}", "relevance gap", float(gap)
         yield scenario, f"holders of {digit}", "AUC", sum(areas) / len(areas)
 
 
-def watched(fed: Federation, seed: int) -> tuple[Tensor, History]:
+def watched(fed: Federation, seed: int, rounds: int) -> tuple[Tensor, History]:
     """The class relevances of a training [T, K, classes], and the training."""
     _, net, local = setting()
     rule = Watched(M, temperature=1.0, by_class=True)
-    history = train(fed, net, rule, rounds=ROUNDS, local=local, seed=seed)
+    history = train(fed, net, rule, rounds=rounds, local=local, seed=seed)
     return torch.stack(rule.of_class), history
 
 
-def classes(seed: int) -> Iterator[Row]:
+def classes(seed: int, *, rounds: int = ROUNDS) -> Iterator[Row]:
     """Fig. 4: class relevance, with and without irrelevant clients; and one that shouts."""
     data, _, _ = setting()
     for name, irrelevant in FEDS.items():
         fed = federation_of(data, SPLITS["1 class"], irrelevant, seed)
-        yield from of_classes(fed, watched(fed, seed)[0], name)
+        yield from of_classes(fed, watched(fed, seed, rounds)[0], name)
     fed = federation_of(data, iid(), IRRELEVANT, seed)
     loud, y = min(fed.corrupted), fed.y.clone()
     y[slice(*fed.offsets[loud : loud + 2].tolist())] = 2  # the class of the digit 4
-    seen, history = watched(replace(fed, y=y), seed)
-    places = {"phi_4": seen[HALF:, :, 2].mean(0), "phi": history.scores[HALF:].mean(0)}
+    seen, history = watched(replace(fed, y=y), seed, rounds)
+    places = {"phi_4": late(seen)[:, :, 2].mean(0), "phi": late(history.scores).mean(0)}
     for score, phi in places.items():
         yield (
             "one shouts 4",
@@ -517,9 +533,41 @@ FIGURES = [
 ]
 
 STUDIES = (
-    study("sfedavg-selection", selection, SELECTION, figure=selection_figure),
-    study("sfedavg-mnist", mnist_rows, FULL, figure=mnist_figure),
-    study("sfedavg-figures", figures, FIGURES, over_digits, figures_figure),
-    study("sfedavg-values", values, values_claims(), figure=values_figure),
-    study("sfedavg-classes", classes, class_claims(), over_digits, classes_figure),
+    study(
+        "sfedavg-selection",
+        selection,
+        SELECTION,
+        figure=selection_figure,
+        probe={"rounds": 10, "scenarios": ["1 class"]},
+    ),
+    study(
+        "sfedavg-mnist",
+        mnist_rows,
+        FULL,
+        figure=mnist_figure,
+        probe={"data": "digits", "rounds": 10},
+    ),
+    study(
+        "sfedavg-figures",
+        figures,
+        FIGURES,
+        over_digits,
+        figures_figure,
+        probe={"data": "digits", "width": 50, "rounds": 6},
+    ),
+    study(
+        "sfedavg-values",
+        values,
+        values_claims(),
+        figure=values_figure,
+        probe={"rounds": 12, "splits": ["1 class"]},
+    ),
+    study(
+        "sfedavg-classes",
+        classes,
+        class_claims(),
+        over_digits,
+        classes_figure,
+        probe={"rounds": 15},
+    ),
 )
