@@ -6,7 +6,7 @@ labels that differ where sizes do not, wrong labels where labels differ, few val
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -48,7 +48,7 @@ ALL = tuple(name for name in METHODS if name not in LATER)
 
 
 def cells(
-    seed: int, source: str, methods: Iterable[str], scenarios: Iterable[str], rounds: int = ROUNDS
+    seed: int, source: str, methods: Iterable[str], scenarios: Iterable[str], rounds: int
 ) -> Iterator[Row]:
     """Methods in scenarios of ``fm.compare``, all of its measures, on one seed."""
     chosen = {method: METHODS[method] for method in methods}
@@ -60,19 +60,37 @@ def cells(
                 yield scenario, method, metric, value
 
 
-def head_to_head(seed: int) -> Iterator[Row]:
+def head_to_head(
+    seed: int,
+    *,
+    methods: Sequence[str] = ALL,
+    scenarios: Sequence[str] = tuple(SCENARIOS),
+    rounds: int = ROUNDS,
+) -> Iterator[Row]:
     """All scenarios, and all methods but those that came later."""
-    yield from cells(seed, "digits", ALL, SCENARIOS)
+    yield from cells(seed, "digits", methods, scenarios, rounds)
 
 
-def head_to_head_sms(seed: int) -> Iterator[Row]:
+def head_to_head_sms(
+    seed: int,
+    *,
+    methods: Sequence[str] = FEW,
+    scenarios: Sequence[str] = tuple(SCENARIOS),
+    rounds: int = ROUNDS,
+) -> Iterator[Row]:
     """Ten of the methods on synthetic text messages, with logistic regression."""
-    yield from cells(seed, "sms-synthetic", FEW, SCENARIOS)
+    yield from cells(seed, "sms-synthetic", methods, scenarios, rounds)
 
 
-def mnist_rows(seed: int) -> Iterator[Row]:
+def mnist_rows(
+    seed: int,
+    *,
+    methods: Sequence[str] = FEW,
+    scenarios: Sequence[str] = SIGHTS,
+    rounds: int = 10,
+) -> Iterator[Row]:
     """Ten of the methods in four scenarios, with half of the rounds."""
-    yield from cells(seed, "mnist5k", FEW, SIGHTS, rounds=10)
+    yield from cells(seed, "mnist5k", methods, scenarios, rounds)
 
 
 @dataclass(frozen=True)
@@ -121,19 +139,34 @@ VALIDATE = (360, 100, 50, 20)
 READERS = ("leave one out", "Shapley, silent", "second order")  # of validation samples
 
 
-def harder_rows(seed: int) -> Iterator[Row]:
-    """Label skew with equal sizes, wrong labels under label skew, few validation samples."""
-    for scenario, make in HARDER.items():
-        found = judged_once(seed, make, scenario, FEW, few_samples=False)
+def harder_rows(
+    seed: int,
+    *,
+    scenarios: Sequence[str] = tuple(HARDER),
+    few_samples: Sequence[str] = ("sizes", FLIPS),
+    rounds: int = ROUNDS,
+) -> Iterator[Row]:
+    """Label skew with equal sizes, wrong labels under label skew, few validation samples.
+
+    few_samples  the scenarios in which the server has fewer and fewer of them
+    """
+    for scenario in scenarios:
+        found = judged_once(seed, HARDER[scenario], scenario, FEW, rounds, few_samples=False)
         yield from ((scenario, method, metric, value) for _, method, metric, value in found)
-    for scenario in ("sizes", FLIPS):
-        found = judged_once(seed, SCENARIOS[scenario], scenario, READERS, few_samples=True)
+    for scenario in few_samples:
+        make = SCENARIOS[scenario]
+        found = judged_once(seed, make, scenario, READERS, rounds, few_samples=True)
         for count, method, metric, value in found:
             yield f"{scenario}, {count}", method, metric, value
 
 
 def judged_once(
-    seed: int, make: Scenario, scenario: str, names: Iterable[str], few_samples: bool
+    seed: int,
+    make: Scenario,
+    scenario: str,
+    names: Iterable[str],
+    rounds: int,
+    few_samples: bool,
 ) -> Iterator[Row]:
     """Tau and AUC of methods that watch one training: (validation samples, method, metric, value).
 
@@ -141,15 +174,15 @@ def judged_once(
     """
     fed, net = make("digits", seed)
     dirty = lesser(FLIPS, fed) if scenario.startswith(FLIPS) else None
-    experiment = Experiment(fed, net, ROUNDS, LOCAL, "loss", seed)
+    experiment = Experiment(fed, net, rounds, LOCAL, "loss", seed)
     truth = known_truth(experiment, dirty)
     scores = {("", CEILING): truth.values[0]}
-    rounds = {name: METHODS[name] for name in names if not name.startswith("retrained")}
+    watching = {name: METHODS[name] for name in names if not name.startswith("retrained")}
     samples = {"": fed.validation}
     if few_samples:
         # As many again that the truth has not seen: how much do shared samples help?
         samples = {**fewer(fed.validation, seed), "360 others": fed.test}
-    watch = Watch(rounds, samples)
+    watch = Watch(watching, samples)
     experiment.train(watch, WATCHED)
     for count in samples:
         scores |= {(count, name): score for name, score in watch.scores_on(count).items()}
@@ -233,8 +266,35 @@ def carried(sets: Mapping[str, Results]) -> tuple[dict, dict[str, set[str]]]:
 
 
 STUDIES = (
-    study("head-to-head-sms", head_to_head_sms, CARRIES, gathered),
-    study("head-to-head", head_to_head, CARRIES, gathered, head_to_head_figure),
-    study("head-to-head-mnist5k", mnist_rows, CARRIES, gathered),
-    study("head-to-head-harder", harder_rows),
+    study(
+        "head-to-head-sms",
+        head_to_head_sms,
+        CARRIES,
+        gathered,
+        probe={"scenarios": [FLIPS], "rounds": 1},
+    ),
+    study(
+        "head-to-head",
+        head_to_head,
+        CARRIES,
+        gathered,
+        head_to_head_figure,
+        probe={"scenarios": [RARE], "rounds": 1},
+    ),
+    study(
+        "head-to-head-mnist5k",
+        mnist_rows,
+        CARRIES,
+        gathered,
+        probe={"scenarios": [SKEW], "rounds": 1},
+    ),
+    study(
+        "head-to-head-harder",
+        harder_rows,
+        probe={
+            "scenarios": ["wrong labels, Dirichlet 0.5, equal sizes"],
+            "few_samples": [FLIPS],
+            "rounds": 1,
+        },
+    ),
 )

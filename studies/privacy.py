@@ -5,7 +5,7 @@ The page *Privacy* reads these results. Below: compare's watch, methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -76,15 +76,16 @@ class Veiled(Watch):
     """Watch, of updates that are clipped at their median length and get noise of their own.
 
     noise  length of the noise beside the median length; None: updates as they are
-    kept   {round: {method: scores}} at the rounds of LOOKS
+    kept   {round: {method: scores}} at the rounds of ``looks``
     """
 
     noise: float | None = None
     seed: int = 0
+    looks: Sequence[int] = ()
 
-    def __init__(self, noise: float | None, seed: int):
+    def __init__(self, noise: float | None, seed: int, looks: Sequence[int]):
         super().__init__(METHODS, {"": None})
-        self.noise, self.seed = noise, seed
+        self.noise, self.seed, self.looks = noise, seed, looks
 
     def start(self, server: Server) -> None:
         """Start with the server's own validation samples."""
@@ -97,7 +98,7 @@ class Veiled(Watch):
         if self.noise is not None:
             round = replace(round, updates=self.veil(round))
         theta = super().aggregate(round)
-        if round.t in LOOKS:
+        if round.t in self.looks:
             self.kept[round.t] = self.scores_on()
         return theta
 
@@ -117,15 +118,16 @@ class Grouped(RoundScore):
     """Federated averaging that sees sums of groups only, drawn anew in each round.
 
     size  clients a group; each of them gets the Shapley value of its group
-    kept  {round: scores} at the rounds of LOOKS
+    kept  {round: scores} at the rounds of ``looks``
     """
 
     size: int = 2
     seed: int = 0
+    looks: Sequence[int] = ()
 
-    def __init__(self, size: int, seed: int):
+    def __init__(self, size: int, seed: int, looks: Sequence[int]):
         super().__init__(metric="loss")
-        self.size, self.seed = size, seed
+        self.size, self.seed, self.looks = size, seed, looks
 
     def start(self, server: Server) -> None:
         """Nothing is known of anybody."""
@@ -150,22 +152,27 @@ class Grouped(RoundScore):
     def aggregate(self, round: Round) -> Tensor:
         """Federated averaging's model [P]."""
         theta = super().aggregate(round)
-        if round.t in LOOKS:
+        if round.t in self.looks:
             self.kept[round.t] = self.scores
         return theta
 
 
-def rows(seed: int) -> Iterator[Row]:
-    """Rank correlation of scores and clean labels after 20, 80 and 320 rounds, and accuracy."""
+def rows(
+    seed: int, *, skews: Sequence[str] = tuple(SKEWS), looks: Sequence[int] = LOOKS
+) -> Iterator[Row]:
+    """Rank correlation of scores and clean labels after 20, 80 and 320 rounds, and accuracy.
+
+    looks  rounds at which scores are ranked, ascending; training ends with the last
+    """
     data = load("digits", dtype=torch.float64)
     net = mlp(data.x.shape[1], 32, data.classes)
-    for skew, alpha in SKEWS.items():
-        fed = ladder(data, alpha, seed)
+    for skew in skews:
+        fed = ladder(data, SKEWS[skew], seed)
         for veil, noise in {SENT: None, **NOISES}.items():
-            watch = Veiled(noise, seed)
-            accuracy = accuracies(fed, net, watch, seed)
+            watch = Veiled(noise, seed, looks)
+            accuracy = accuracies(fed, net, watch, looks[-1], seed)
             for method in METHODS:
-                for place in LOOKS:
+                for place in looks:
                     scores = watch.kept[place][method]
                     yield (
                         skew,
@@ -173,19 +180,19 @@ def rows(seed: int) -> Iterator[Row]:
                         f"{RANKED} @ {place}",
                         agreed(fed, scores),
                     )
-            for place in LOOKS:
+            for place in looks:
                 yield skew, veil, f"accuracy @ {place}", float(accuracy[place])
         for name, size in GROUPS.items():
-            grouped = Grouped(size, seed)
-            accuracies(fed, net, grouped, seed)
-            for place in LOOKS:
+            grouped = Grouped(size, seed, looks)
+            accuracies(fed, net, grouped, looks[-1], seed)
+            for place in looks:
                 correlation = agreed(fed, grouped.kept[place])
                 yield skew, f"{VALUE}, {name}", f"{RANKED} @ {place}", correlation
 
 
-def accuracies(fed: Federation, net: Model, strategy: FedAvg, seed: int) -> Tensor:
-    """Test accuracy [T + 1] of a training of the longest length."""
-    return train(fed, net, strategy, rounds=LOOKS[-1], local=LOCAL, seed=seed).accuracy
+def accuracies(fed: Federation, net: Model, strategy: FedAvg, rounds: int, seed: int) -> Tensor:
+    """Test accuracy [T + 1] of a training."""
+    return train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed).accuracy
 
 
 def agreed(fed: Federation, scores: Tensor) -> float:
@@ -221,4 +228,12 @@ def figure(results: Results) -> Figure:
     return plots.panels(lines, x=LOOKS, ylabel="rank correlation")
 
 
-STUDIES = (study("privacy", rows, derived=orders, figure=figure),)
+STUDIES = (
+    study(
+        "privacy",
+        rows,
+        derived=orders,
+        figure=figure,
+        probe={"skews": ["Dirichlet 0.5"], "looks": [4, 12]},
+    ),
+)
