@@ -1,7 +1,8 @@
-"""Everything `make test` proves, in the order in which it fails fastest.
+"""What `make test` proves, in the order in which it fails fastest.
 
-    python tools/check.py              all stages
-    python tools/check.py lint unit    some of them
+    python tools/check.py              what a change is tried with
+    python tools/check.py all          every stage, as `make test ALL=1` runs them
+    python tools/check.py lint core    some stages
 
 Stages that keep one processor busy run two at a time, those with two workers alone. What a stage
 prints is shown when it ends. The first that fails ends the run and says what to do next. Without
@@ -28,6 +29,20 @@ import chromium
 import stamps
 
 SITE = "_build/site"
+ALL = "all"  # the word for every stage
+# Unit tests that start trainings, processes or other tools by the dozen: stage `rest` has them.
+LONG = tuple(
+    f"tests/unit/test_{name}.py"
+    for name in (
+        *("bench", "bench_versions", "benchmarks", "compare", "contributing", "fingerprints"),
+        *("resume", "studies", "types", "wheel"),
+    )
+)
+# the front page, two chapters, one page of evidence, the labs'
+PAGES = (
+    *("book/index", "notebooks/01_federated_averaging", "notebooks/04_cgsv"),
+    *("book/how_we_know", "book/labs"),
+)
 QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}  # who waits sleeps, and leaves the core to other tests
 # as on another kind of processor, so that a reader's machine is no surprise
 PORTABLE = {"ATEN_CPU_CAPABILITY": "default", "OMP_NUM_THREADS": "1"}
@@ -41,6 +56,7 @@ class Stage:
     after  the stage that must have ended before this one begins
     whole  whether all of it hangs on the repository's files, the machine and the day alone, and on
            no stamps of its own parts; it leaves nothing that a later stage needs
+    more   whether it is run where it is asked for alone, by name or with all stages
     """
 
     name: str
@@ -51,6 +67,7 @@ class Stage:
     cores: int = 1
     after: str = ""
     whole: bool = False
+    more: bool = False
     env: dict[str, str] = field(default_factory=dict)
 
 
@@ -62,6 +79,11 @@ def pytest(*words: str, spread: str = "worksteal") -> tuple[str, ...]:
     return ("-m", "pytest", "-q", "-p", "no:nbval", "-n", "2", "--dist", spread, *words)
 
 
+ALONE = (
+    "Run the failing test alone, as here without vector instructions and with one thread: "
+    "ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 python -m pytest -x PATH::NAME"
+)
+LOOK = f"Open {SITE}/index.html and look at the page named above."
 STAGES = (
     Stage(
         "lint",
@@ -80,6 +102,7 @@ STAGES = (
         (("-m", "studies", "check"),),
         "A stored result is not what the code gives. CONTRIBUTING.md, 'Evidence', says what to do.",
         whole=True,
+        more=True,
     ),
     Stage(
         "site",
@@ -91,19 +114,19 @@ STAGES = (
         (("tools/mutants.py", "--some", "2"),),
         "A sentence could be false and nothing would notice: sharpen the assert beside it.",
         whole=True,
+        more=True,
     ),
     Stage(
-        "unit",
-        (pytest("tests/unit", "tests/properties", "tests/tools"),),
-        "Run the failing test alone, as here without vector instructions and with one thread: "
-        "ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 python -m pytest -x PATH::NAME",
+        "core",
+        (pytest("tests/unit", "tests/properties", *(f"--ignore={path}" for path in LONG)),),
+        ALONE,
         whole=True,
         env=PORTABLE,
         cores=2,
     ),
     Stage(
         "oracles",
-        (pytest("tests/cluster", "tests/flower", "tests/oracles", spread="loadgroup"),),
+        (pytest("tests/oracles", spread="loadgroup"),),
         "A result differs from a closed form, an enumeration or another library.",
         whole=True,
         cores=2,
@@ -116,20 +139,47 @@ STAGES = (
         cores=2,
     ),
     Stage(
+        "pages",
+        (pytest(*(f"tests/site/test_browser.py::test_page_is_sound[{page}]" for page in PAGES)),),
+        LOOK,
+        browser=True,
+        after="site",
+        cores=2,
+    ),
+    Stage(
+        "rest",
+        (pytest(*LONG, "tests/tools"),),
+        ALONE,
+        whole=True,
+        more=True,
+        env=PORTABLE,
+        cores=2,
+    ),
+    Stage(
+        "flower",
+        (pytest("tests/cluster", "tests/flower", spread="loadgroup"),),
+        "Several processes do not give what one gives: Flower's, or joblib's on Dask and Ray.",
+        whole=True,
+        more=True,
+        cores=2,
+    ),
+    Stage(
         "parameters",
         (pytest("tests/notebooks"),),
         "A chapter's own checks fail away from its committed seed and sizes "
         "(tests/notebooks/other_parameters.toml): the claim is too strong or the code is wrong; or "
         "a lab's solution fails its checks, or its untouched copy passes one (notebooks/labs/).",
         kernels=True,
+        more=True,
         cores=2,
     ),
     Stage(
         "browser",
         (pytest("tests/site", spread="loadgroup"),),
-        f"Open {SITE}/index.html and look at the page named above.",
+        LOOK,
         browser=True,
         after="site",
+        more=True,
         cores=2,
     ),
 )
@@ -235,11 +285,16 @@ def side_by_side(stages: list[Stage], passed: Mapping[str, stamps.Passed]) -> di
 
 
 def main() -> None:
-    wanted, names = sys.argv[1:], [stage.name for stage in STAGES]
-    if unknown := sorted(set(wanted) - set(names)):
-        sys.exit(f"no stage {', '.join(unknown)}; there are: {', '.join(names)}")
-    chosen = [stage for stage in STAGES if not wanted or stage.name in wanted]
-    passed = {} if wanted else stamped(chosen)
+    wanted, names = set(sys.argv[1:]), [stage.name for stage in STAGES]
+    if unknown := sorted(wanted - {*names, ALL}):
+        sys.exit(f"no stage {', '.join(unknown)}; there are: {', '.join(names)}, and {ALL}")
+    named = wanted - {ALL}
+    chosen = [
+        stage
+        for stage in STAGES
+        if stage.name in named or (not named and (ALL in wanted or not stage.more))
+    ]
+    passed = {} if named else stamped(chosen)
     start = time.perf_counter()
     try:
         took = side_by_side(chosen, passed)

@@ -55,6 +55,15 @@ def test_an_unknown_stage_is_named(monkeypatch):
         check.main()
 
 
+@pytest.mark.parametrize(("words", "run"), [([], "ac"), (["all"], "abc"), (["all", "b"], "b")])
+def test_without_a_name_only_all_runs_what_takes_long(words, run, monkeypatch, capfd):
+    stages = [Stage(name, (("-c", ""),), "", more=name == "b") for name in "abc"]
+    monkeypatch.setattr(check, "STAGES", stages)
+    monkeypatch.setattr("sys.argv", ["check.py", *words])
+    check.main()
+    assert sorted(re.findall(r"== (\w): ", capfd.readouterr().out)) == [*run]
+
+
 def test_two_stages_run_at_a_time_and_one_that_fails_ends_the_other(monkeypatch, capfd, tmp_path):
     seen = tmp_path / "b begins"
     b = f"open({str(seen)!r}, 'w'); import time; time.sleep(600)"
