@@ -16,7 +16,8 @@ engine/model.py        any module as a function of one flat vector
 from . import methods
 from .engine.history import Cost, History
 from .engine.local import LocalSGD
-from .engine.model import Model, cnn, logistic, mlp
+from .engine.model import Model
+from .engine.networks import cnn, logistic, mlp
 from .engine.rounds import Round, Server
 from .engine.simulate import simulate
 from .engine.train import local_updates, train

@@ -16,7 +16,8 @@ from torch.nn.functional import normalize
 
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import Model, mlp
+from fedlab_mini.engine.model import Model
+from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import local_updates, train
 from fedlab_mini.games.shapley import leave_one_out

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import Model, mlp
+from fedlab_mini.engine.model import Model
+from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.simulate import simulate
 from fedlab_mini.games.sampling import permutation, truncated
 from fedlab_mini.games.shapley import exact, leave_one_out

@@ -16,7 +16,8 @@ from torch.nn.functional import cross_entropy
 
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import Model, cnn, mlp, one_thread
+from fedlab_mini.engine.model import Model, one_thread
+from fedlab_mini.engine.networks import cnn, mlp
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import InProcess, Training, local_updates, train
 from fedlab_mini.games.game import all_coalitions

@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from fedlab_mini.engine.model import mlp
+from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.train import train
 from fedlab_mini.methods.cgsv import CGSV
 from fedlab_mini.worlds.corrupt import flip_labels

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import logistic, mlp
+from fedlab_mini.engine.networks import logistic, mlp
 from fedlab_mini.engine.rounds import Round
 from fedlab_mini.engine.train import local_updates, train
 from fedlab_mini.games.game import all_coalitions

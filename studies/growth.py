@@ -17,7 +17,8 @@ import torch
 from matplotlib.figure import Figure
 
 from fedlab_mini.engine.local import LocalSGD, Shuffles
-from fedlab_mini.engine.model import Model, mlp, one_thread
+from fedlab_mini.engine.model import Model, one_thread
+from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server, Strategy
 from fedlab_mini.engine.train import train
 from fedlab_mini.engine.updates import round_updates

@@ -14,7 +14,8 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from fedlab_mini.engine.history import History
-from fedlab_mini.engine.model import Model, mlp
+from fedlab_mini.engine.model import Model
+from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import train
 from fedlab_mini.methods.fedavg import strategy

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import mlp
+from fedlab_mini.engine.networks import mlp
 from fedlab_mini.games.estimate import Estimate
 from fedlab_mini.games.game import Game
 from fedlab_mini.games.kernel import kernel

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import Model, mlp
+from fedlab_mini.engine.model import Model
+from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import train
 from fedlab_mini.games.game import Game

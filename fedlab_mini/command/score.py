@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from ..checks import reals, wholes
-from ..engine.model import Model, mlp
+from ..engine.model import Model
+from ..engine.networks import mlp
 from ..judge.records import Archive
 from ..judge.registry import looked_up, scoring
 from ..judge.score import score

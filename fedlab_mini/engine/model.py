@@ -3,14 +3,13 @@
 Chapter 1 derives it. Perceptrons, that is stacks of Linear and ReLU layers, are recognised and
 evaluated many at a time (``thetas [C, P]``) by hand. Every other module goes through its own
 forward: many at a time by ``vmap`` where ``probe`` finds that it can, and one after another where
-not. Below: probe. Above: local.
+not. Below: probe. Above: networks, local.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -38,30 +37,6 @@ CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a ti
 BLOCK = 512
 # Numbers kept of a sample, up to which convolutions train faster in a stack.
 SMALL_IMAGES = 8_000
-
-
-class Images(nn.Module):
-    """Turns rows ``[N, d]`` into images ``[N, channels, height, width]``, stored channels last.
-
-    Images that have this shape pass; others, such as those with channels last, are refused.
-    """
-
-    def __init__(self, shape: Sequence[int]):
-        super().__init__()
-        self.shape = tuple(shape)
-
-    def forward(self, x: Tensor) -> Tensor:
-        # A side of 1 may be left out or stand elsewhere: no number moves.
-        sides = [side for side in x.shape[1:] if side > 1]
-        if x.ndim > 2 and sides != [side for side in self.shape if side > 1]:
-            raise ValueError(
-                f"expected images {[*self.shape]} or rows, got {[*x.shape[1:]]}"
-            )
-        images = x.reshape(len(x), *self.shape)
-        # One channel is first and last; ``vmap`` cannot be asked for either.
-        if self.shape[0] == 1:
-            return images
-        return images.contiguous(memory_format=torch.channels_last)
 
 
 class Parts(NamedTuple):
@@ -258,13 +233,11 @@ class Model:
     def outputs(self, x: Tensor) -> int:
         """How many scores an input like those of ``x`` gives; ValueError if it does not fit."""
         x, net = reals("x", x, ["N", "..."], finite=False), self._asked()
-        wanted = net.layers[0][0] if net.layers else None
-        if wanted is not None:
-            if x[:1].numel() != wanted:
-                raise ValueError(
-                    f"net: takes {wanted} inputs, the data have {x[:1].numel()}"
-                )
-            return net.layers[-1][1]
+        if layers := net.layers:
+            inputs, wanted = x[:1].numel(), layers[0][0]
+            if inputs != wanted:
+                raise ValueError(f"net: takes {wanted} inputs, the data have {inputs}")
+            return layers[-1][1]
         parameters = [part.requires_grad_() for part in net.split(net.theta().to(x))]
         with LOCK, kept_chance():
             net.module.eval()
@@ -462,60 +435,3 @@ def measure(scores: Tensor, y: Tensor, metric: str) -> Tensor:
     for c in range(scores.shape[1] - 1):
         correct &= (scores[:, c] < highest) | (y <= c)
     return correct.double().mean(1)
-
-
-def _ours(module: nn.Module) -> Model:
-    """A model whose module nobody has given: its weights are no loss."""
-    net = Model(module)
-    net.ours = True
-    return net
-
-
-def mlp(*widths: int) -> Model:
-    """A multilayer perceptron: ``mlp(64, 32, 10)``: 64 inputs, 32 hidden ReLU units, 10 classes."""
-    if len(widths) < 2:
-        raise ValueError(f"widths: expected at least inputs and classes, got {widths}")
-    parts: list[nn.Module] = []
-    with LOCK:  # layers begin with numbers from the global generator
-        for inputs, outputs in itertools.pairwise(
-            whole("widths", width) for width in widths
-        ):
-            parts += [nn.Linear(inputs, outputs), nn.ReLU()]
-    return _ours(nn.Sequential(*parts[:-1]))
-
-
-def logistic(inputs: int, classes: int) -> Model:
-    """Multinomial logistic regression: one Linear layer."""
-    return mlp(whole("inputs", inputs), whole("classes", classes))
-
-
-def cnn(
-    shape: Sequence[int] = (1, 28, 28),
-    classes: int = 10,
-    *,
-    channels: Sequence[int] = (16, 32),
-    kernel: int = 5,
-    hidden: int = 256,
-) -> Model:
-    """A small convolutional network on rows of pixels: (conv, ReLU, max-pool) twice, then dense.
-
-    shape     (channels, height, width) of an image; the defaults fit MNIST as FLDVE uses it
-    channels  maps of the convolutions; kernel  their side; hidden  units of the dense layer
-    raises    ValueError if the image is too small for two poolings
-    """
-    depth, height, width = wholes("shape", shape, [3], 1).tolist()
-    kernel, hidden = whole("kernel", kernel), whole("hidden", hidden)
-    # An even kernel adds a row, a column.
-    classes, even = whole("classes", classes), 1 - kernel % 2
-    parts: list[nn.Module] = [Images((depth, height, width))]
-    with LOCK:
-        for maps in wholes("channels", channels, ["layers"], 1).tolist():
-            convolution = nn.Conv2d(depth, maps, kernel, padding=kernel // 2)
-            parts += [convolution, nn.ReLU(), nn.MaxPool2d(2)]
-            depth, height, width = maps, (height + even) // 2, (width + even) // 2
-        if height < 1 or width < 1:
-            raise ValueError(
-                f"shape: {tuple(shape)} is too small for {len(channels)} poolings"
-            )
-        parts += [nn.Flatten(), nn.Linear(depth * height * width, hidden), nn.ReLU()]
-        return _ours(nn.Sequential(*parts, nn.Linear(hidden, classes)))

@@ -80,7 +80,9 @@ def perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
         len(parts) % 2 == 1
         and all(type(p) is nn.Linear and p.bias is not None for p in linear)
         and all(type(p) is nn.ReLU for p in between)
-        # A layer that is used twice, or shares its weight, has its parameters once.
+        # Parameters may have been exchanged: for others, or for those of another layer.
+        and all(p.weight.shape == (*p.bias.shape, p.in_features) for p in linear)
+        and all(p.out_features == len(p.bias) for p in linear)
         and len(list(module.parameters())) == 2 * len(linear)
         and not hooked(module)
     )

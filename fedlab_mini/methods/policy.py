@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ..checks import shown, whole
-from ..engine.model import mlp
+from ..engine.networks import mlp
 from ..streams import stream
 from .adam import adam_step
 

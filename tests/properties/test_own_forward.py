@@ -271,7 +271,7 @@ KINDS = [
     *(buffers, dropped, drops_unsaid, tied, used_twice, turned, hook, hook_before, hook_backward),
     *(hook_on_gradient, pruned, weight_normed, replaced_forward, subclassed_layer, counting),
     *(keeping, bounded, branch, modes, forgetful, flattened),
-    *(lambda draw: Skip(*between(6, smooth(draw))), lambda draw: Scaled(*between(6, nn.ReLU()))),
+    *(lambda draw: Skip(*between(6, nn.ReLU())), lambda draw: Scaled(*between(6, nn.ReLU()))),
 ]
 KINDS[-2].__name__, KINDS[-1].__name__ = "skip", "scaled"
 # Kinds that draw most of their settings are drawn twice.
@@ -322,7 +322,7 @@ def condition(module: nn.Module) -> list:
         for part in module.modules()
     ]
     gradients = [parameter.grad for parameter in module.parameters()]
-    chance = torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state())
+    chance = torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state())  # noqa: NPY002
     return [[tensor.tolist() for tensor in numbers], parts, gradients, chance]
 
 

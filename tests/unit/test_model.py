@@ -12,7 +12,8 @@ from sklearn.metrics import log_loss
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini.engine.model import Images, measure
+from fedlab_mini.engine.model import measure
+from fedlab_mini.engine.networks import Images
 
 
 class Own(nn.Module):

@@ -35,7 +35,7 @@ PACKAGE = sorted((chapters.ROOT / "fedlab_mini").rglob("*.py"))
 FILES = [*PACKAGE, *sorted(chapters.ROOT.glob("studies/*.py"))]
 MOST_LINES = 330  # of a file: what 300 are at a width of 100
 # one table of styles and forms, one class with its ways of training, one fit
-LONG = {"show.plots": 530, "engine.model": 415, "methods.aam_fit": 365}
+LONG = {"show.plots": 530, "engine.model": 440, "methods.aam_fit": 365}
 LONG["flower.fleet"] = 390  # one command line, and what each of its commands writes
 LONG["flower.ledger"] = 345  # how lines are chained, signed, read and checked: one format
 LONG["flower.nodes"] = 350  # who is registered, asked, heard and asked again: one protocol

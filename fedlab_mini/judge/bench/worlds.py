@@ -14,7 +14,8 @@ from torch import Generator, Tensor
 
 from ... import checks
 from ...engine.local import LocalSGD
-from ...engine.model import Model, cnn
+from ...engine.model import Model
+from ...engine.networks import cnn
 from ...worlds.attacks import UpdateAttack, free_ride, replay, scale, sign_flip
 from ...worlds.corrupt import flip_labels
 from ...worlds.data import load

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ...engine.model import Model, logistic, mlp
+from ...engine.model import Model
+from ...engine.networks import logistic, mlp
 from ...streams import stream
 from ...worlds.corrupt import DataCorruption, flip_labels
 from ...worlds.data import Dataset, load
