@@ -301,3 +301,26 @@ def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
             f"{name}: expected distinct client ids in 0..{clients - 1}, got {given}"
         )
     return client_ids
+
+
+def ids_of(value: Any) -> list | None:
+    """The ids that pandas keeps beside a column's values; None for what has none."""
+    index = getattr(value, "index", None)  # of a list a method
+    return index.tolist() if hasattr(index, "get_indexer") else None
+
+
+def by_id(name: str, value: Any, ids: Iterable) -> Any:
+    """A column in the order of ``ids``; what has no ids of its own is taken to be in it."""
+    own, wanted = ids_of(value), list(ids)
+    if own is None or own == wanted:
+        return value
+    if len(own) != len(wanted) or set(own) != set(wanted):
+        expected = f"an index of the ids {shown(wanted)}"
+        raise ValueError(f"{name}: expected {expected}, got {shown(own)}")
+    return value.loc[wanted]
+
+
+def in_order(name: str, value: Any) -> Any:
+    """A column in the order of the ids 0, 1, ...; refused where these are not its index."""
+    ids = ids_of(value)
+    return value if ids is None else by_id(name, value, range(len(ids)))

@@ -21,12 +21,17 @@ MOST_STEPS = 10**8  # of the dynamic program for votes: a minute or two
 
 def additive(w: Sequence[float] | Tensor) -> Game:
     """v(S) = sum of w over S; Shapley value w."""
-    worths = checks.reals("w", w, ["n"], dtype=torch.float64)
+    worths = _by_player("w", w)
 
     def total(coalitions: Tensor) -> Tensor:
         return coalitions.double() @ worths
 
     return Game(len(worths), total, shapley=worths, name=f"additive {worths.tolist()}")
+
+
+def _by_player(name: str, value: Sequence[float] | Tensor) -> Tensor:
+    """A number a player 0..n-1, [n]."""
+    return checks.reals(name, checks.in_order(name, value), ["n"], dtype=torch.float64)
 
 
 def glove(left: int, right: int) -> Game:
@@ -64,7 +69,7 @@ def _pairing_chance(own: int, other: int) -> float:
 
 def airport(costs: Sequence[float] | Tensor) -> Game:
     """v(S) = the longest runway S needs; its users share every piece [Littlechild & Owen 1973]."""
-    lengths = checks.reals("costs", costs, ["n"], dtype=torch.float64)
+    lengths = _by_player("costs", costs)
     if (lengths < 0).any():
         raise ValueError("costs: expected numbers of at least 0")
     players = len(lengths)
@@ -84,7 +89,7 @@ def airport(costs: Sequence[float] | Tensor) -> Game:
 
 def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
     """v(S) = 1 if the votes of S reach the quota; its Shapley value by dynamic programming."""
-    votes = checks.wholes("weights", weights, ["n"]).tolist()
+    votes = checks.wholes("weights", checks.in_order("weights", weights), ["n"]).tolist()
     players = len(votes)
     quota = checks.whole("quota", quota, high=sum(votes))
     if players**3 * quota > MOST_STEPS:

@@ -155,9 +155,12 @@ def paired(
 ) -> Interval:
     """The interval of a - b, seed by seed: what both sides share in a seed cancels.
 
-    a, b [n]   one value per seed each, in the same order of seeds
+    a, b [n]   one value per seed each, in the same order of seeds; two columns of pandas go by
+               their index
     low, high  the range of the metric; that of the difference is twice as wide
     """
+    seeds = checks.ids_of(a)
+    b = b if seeds is None else checks.by_id("b", b, seeds)
     first, second = _checked("a", a, low, high), _checked("b", b, low, high)
     if len(first) != len(second):
         expected = f"one value for each of the {len(first)} seeds of a"

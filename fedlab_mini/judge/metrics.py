@@ -1,6 +1,7 @@
 """Metrics: how good is a contribution score? Chapters 3 and 10 use them.
 
-All scores are indexed by client id, higher meaning a larger contribution.
+All scores are indexed by client id, higher meaning a larger contribution: ids are 0..K-1, or the
+index of a pandas column. Scores that differ by rounding only are tied, in every measure of ranks.
 """
 
 from __future__ import annotations
@@ -13,10 +14,33 @@ from torch import Tensor
 from .. import checks
 
 Scores = Tensor | Sequence[float]
+# Two scores are one if they differ by less than this share of the larger of them ...
+TIED = 1e-6
+# ... or of the largest of all scores.
+NOTHING = 1e-12
+
+
+def ranks(scores: Tensor) -> Tensor:
+    """Ranks 0, 1, ... of scores [K], the lowest first; scores that are tied share one.
+
+    Sorted neighbours a and b tie where |a - b| is at most 1e-6 of the larger one's size, or 1e-12
+    of the largest size of all: rounding is no order. Ties chain
+    """
+    ascending, order = scores.double().sort(stable=True)
+    sizes = ascending.abs()
+    larger = torch.maximum(sizes[1:], sizes[:-1])
+    room = torch.maximum(TIED * larger, NOTHING * sizes.max())
+    apart = ascending.diff() > room
+    places = torch.zeros_like(order)
+    places[order[1:]] = apart.cumsum(0)
+    return places
 
 
 def spearman(a: Scores, b: Scores) -> float:
-    """Rank correlation of two scores in [-1, 1], ties at mean rank; 0 if either is constant."""
+    """Rank correlation of two scores in [-1, 1], ties at mean rank; 0 if either is constant.
+
+    Columns of pandas are set beside each other by their index
+    """
     from scipy.stats import spearmanr  # here, since it takes a second to import
 
     return _correlation(spearmanr, a, b)
@@ -25,7 +49,8 @@ def spearman(a: Scores, b: Scores) -> float:
 def kendall(a: Scores, b: Scores) -> float:
     """Kendall's tau-b: pairs ranked alike minus pairs ranked the other way, as a share in [-1, 1].
 
-    Pairs tied in one score are taken out of that score's half of the share; 0 if either is constant
+    Pairs tied in one score are taken out of that score's half of the share; 0 if either is
+    constant. Columns of pandas are set beside each other by their index
     source  [Kendall 1945]
     """
     from scipy.stats import kendalltau
@@ -36,12 +61,15 @@ def kendall(a: Scores, b: Scores) -> float:
 def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
     """Chance that a random bad client scores below a random good one (ties count half).
 
-    scores [K], bad  ids of the bad clients, at least one bad, one good; 1 is perfect, .5 guessing
+    scores [K], bad  ids of the bad clients, at least one bad, one good; 1 is perfect, .5 guessing.
+    The ids of a pandas column are those of its index
     """
     from sklearn.metrics import roc_auc_score  # here, since it takes a second to import
 
-    scores = as_scores("scores", scores)
+    ids, scores = checks.ids_of(scores), as_scores("scores", scores)
     clients = len(scores)
+    if ids is not None and ids != list(range(clients)):
+        bad = _places(ids, bad)
     bad_ids = checks.distinct_ids("bad", bad, clients).tolist()
     if not 0 < len(bad_ids) < clients:
         raise ValueError(
@@ -49,18 +77,35 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
         )
     is_bad = [client in bad_ids for client in range(clients)]
     # Turned round: here the bad are the positive class, and they are those with low scores.
-    return float(roc_auc_score(is_bad, (-scores).tolist()))
+    return float(roc_auc_score(is_bad, (-ranks(scores)).tolist()))
+
+
+def _places(ids: list, bad: Iterable) -> list[int]:
+    """Where the bad clients stand in an index."""
+    places = {client: place for place, client in enumerate(ids)}
+    bad_ids = list(checks.instance("bad", bad, Iterable, "client ids"))  # type: ignore[type-abstract]
+    unknown = [client for client in bad_ids if client not in places]
+    if unknown or len(places) != len(ids):
+        expected = f"ids of an index of distinct ones, {checks.shown(ids)}"
+        raise ValueError(f"bad: expected {expected}, got {checks.shown(bad_ids)}")
+    return [places[client] for client in bad_ids]
 
 
 def _correlation(statistic: Callable, a: Scores, b: Scores) -> float:
+    if None in (checks.ids_of(a), checks.ids_of(b)):
+        # An array's ids are 0..K-1, so a column beside it has the same, or is refused.
+        a, b = checks.in_order("a", a), checks.in_order("b", b)
+    else:
+        b = checks.by_id("b", b, checks.ids_of(a))
     first, second = as_scores("a", a), as_scores("b", b)
     lengths = f"{len(first)}, {len(second)}"
     if len(first) != len(second) or len(first) < 2:
         raise ValueError(f"a, b: expected one length of at least 2, got {lengths}")
+    first_ranks, second_ranks = ranks(first), ranks(second)
     # SciPy answers NaN here: a constant score orders no pair at all.
-    if first.min() == first.max() or second.min() == second.max():
+    if not first_ranks.any() or not second_ranks.any():
         return 0.0
-    return float(statistic(first.numpy(), second.numpy()).statistic)
+    return float(statistic(first_ranks.numpy(), second_ranks.numpy()).statistic)
 
 
 def as_scores(label: str, values: Scores) -> Tensor:

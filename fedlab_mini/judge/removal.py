@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..checks import instance, number, reals, whole
+from ..checks import by_id, instance, number, reals, whole
 from ..engine.history import frame
 from ..engine.local import LocalSGD
 from ..engine.model import Model
 from ..engine.simulate import simulate
+from ..streams import stream
 from ..worlds.federation import Federation
-from .metrics import Scores, as_scores
+from .metrics import Scores, as_scores, ranks
 
 if TYPE_CHECKING:
     import pandas
@@ -55,10 +56,11 @@ def removal_curves(
     """Retrain without the best or without the worst clients: a good score makes the two part.
 
     scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all trainings
-    are one ``simulate`` call of 2 F runs, judged on the server's test set
+    are one ``simulate`` call of 2 F runs, judged on the server's test set. Clients whose scores are
+    tied leave in an order that the seed draws
     """
     instance("fed", fed, Federation, "a Federation")
-    scores = as_scores("scores", scores)
+    scores = as_scores("scores", by_id("scores", scores, range(fed.clients)))
     if len(scores) != fed.clients:
         wanted = f"one for each of {fed.clients} clients"
         raise ValueError(f"scores: expected {wanted}, got {len(scores)}")
@@ -67,7 +69,7 @@ def removal_curves(
     rounds = whole("rounds", rounds)
     # A little above, so that three tenths of ten clients are three in spite of rounding.
     removed = torch.tensor([math.floor(share * fed.clients + 1e-9) for share in shares])
-    present = _present(scores, removed)
+    present = _present(scores, removed, seed)
     # Those that are left take part in every round.
     participation = present.flatten(0, 1)[:, None].expand(-1, rounds, -1)
     final = simulate(
@@ -84,11 +86,12 @@ def removal_curves(
     return RemovalCurves(removed, highest, lowest)
 
 
-def _present(scores: Tensor, removed: Tensor) -> Tensor:
+def _present(scores: Tensor, removed: Tensor, seed: int) -> Tensor:
     """Who is left, [2, F, K] of 0 and 1: first without the highest scores, then the lowest."""
-    # Stable, so that equal scores leave in the order of ids, on every machine.
-    worst_first = scores.argsort(stable=True)
     clients = len(scores)
+    # Stable: among the tied the random order stays, as their ids say nothing.
+    drawn = torch.randperm(clients, generator=stream(seed, "removal ties"))
+    worst_first = drawn[ranks(scores)[drawn].argsort(stable=True)]
     present = torch.ones(2, len(removed), clients)
     for place, count in enumerate(removed.tolist()):
         # Not [-count:], which for a count of 0 is everybody.

@@ -217,7 +217,9 @@ def test_noise_is_the_share_of_samples_that_corruptions_changed(digits):
         6: fm.swap_labels((2, 7)),
     }
     clean = fm.federation(digits, clients=7, seed=2)
-    with pytest.warns(UserWarning, match=r"^corrupt\[4\]: flip_labels\(share=0.0\) changes none of"):
+    with pytest.warns(
+        UserWarning, match=r"^corrupt\[4\]: flip_labels\(share=0.0\) changes none of"
+    ):
         fed = fm.federation(digits, clients=7, seed=2, corrupt=wrongs)
     labels = [(fed.client(k)[1], clean.client(k)[1]) for k in range(7)]
     wanted = torch.stack([(now != before).double().mean() for now, before in labels])

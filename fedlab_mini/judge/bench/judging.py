@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..compare.judge import relative_error
 from ..evidence import Interval, interval, paired
-from ..metrics import detection_auc, kendall
+from ..metrics import detection_auc, kendall, ranks
 from .submission import Submission
 from .truth import Frozen, folder, owner_of
 from .worlds import ATTACKER, WORLDS
@@ -135,8 +135,9 @@ def attacked(scores: Tensor, honest: Tensor) -> Measured:
 
 def outranked(scores: Tensor) -> float:
     """The share of the other clients that the attacker leaves behind; ties count half."""
-    others = torch.cat([scores[:ATTACKER], scores[ATTACKER + 1 :]])
-    mine = scores[ATTACKER]
+    places = ranks(scores)
+    others = torch.cat([places[:ATTACKER], places[ATTACKER + 1 :]])
+    mine = places[ATTACKER]
     return float((mine > others).double().mean() + (mine == others).double().mean() / 2)
 
 

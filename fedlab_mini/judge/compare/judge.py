@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...engine.rounds import Round, Server
 from ...streams import stream
-from ..metrics import detection_auc, kendall, spearman
+from ..metrics import detection_auc, kendall, ranks, spearman
 
 ORDERS = 200  # random orders that a removal is judged among, and by which ties are broken
 
@@ -55,15 +55,15 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
     The area is the mean worth of those who are left. "removal, best first" is the share of random
     orders with a larger area (1: nobody does more harm), "removal, worst first" with a smaller one;
     equal areas count half. "reversals": at how many of the n - 1 places the better clients' leaving
-    does less harm. Clients with equal scores leave in random order, the mean over ``ORDERS`` of
+    does less harm. Clients with tied scores leave in random order, the mean over ``ORDERS`` of
     them: a score that is the same for all comes out as luck, whatever the ids say
     """
     generator = stream(seed, "removal")
     shuffles = torch.rand(2 * ORDERS, len(scores), generator=generator).argsort(1)
     # One half of the orders is what the scores compete with, the other breaks their ties.
     rivals, tie_breaks = shuffles.split(ORDERS)
-    # Stable: among equal scores the random order stays.
-    ranking = scores[tie_breaks].argsort(dim=1, descending=True, stable=True)
+    # Stable: among tied scores the random order stays.
+    ranking = ranks(scores)[tie_breaks].argsort(dim=1, descending=True, stable=True)
     best_first = tie_breaks.gather(1, ranking)  # [ORDERS, n]
     after_best, after_worst = (
         left_over(best_first, worth),

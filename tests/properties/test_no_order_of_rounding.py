@@ -1,0 +1,133 @@
+"""Rounding and ids are no order: ties are one rule, and an index is respected or refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+import fedlab_mini as fm
+from fedlab_mini.judge.bench.judging import outranked
+from fedlab_mini.judge.compare.judge import removal
+from fedlab_mini.judge.metrics import ranks
+from fedlab_mini.judge.removal import _present
+
+SEEDS = range(12)
+
+
+def numbers(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def levels(seed: int, clients: int = 9) -> Tensor:
+    """Scores with real ties, of any size."""
+    chance = torch.Generator().manual_seed(seed)
+    some = torch.randint(-2, 3, (clients,), generator=chance).double()
+    return some * 10.0 ** int(torch.randint(-12, 12, (), generator=chance))
+
+
+def jittered(scores: Tensor, seed: int) -> Tensor:
+    """The same but for rounding, in float32 and of sums."""
+    noise = 2 * torch.rand(len(scores), generator=torch.Generator().manual_seed(seed)) - 1
+    return scores * (1 + 3e-7 * noise) + 3e-13 * scores.abs().max() * noise
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rounding_changes_no_measure(seed):
+    scores, truth = levels(seed), numbers(seed, 9)
+    rough = jittered(scores, seed + 100)
+    assert torch.equal(ranks(rough), ranks(scores))
+    bad = [1, 4, 7]
+    assert fm.detection_auc(rough, bad) == fm.detection_auc(scores, bad)
+    for measure in (fm.kendall, fm.spearman):
+        assert measure(rough, truth) == measure(scores, truth)
+    assert outranked(rough) == outranked(scores)
+    removed = torch.tensor([0, 2, 5])
+    assert torch.equal(_present(rough, removed, seed), _present(scores, removed, seed))
+    worth = numbers(seed, 2**9)
+    assert dict(removal(rough, worth, seed)) == dict(removal(scores, worth, seed))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_scores_told_apart_keep_their_order(seed):
+    """Whatever their unit, down to one part in a hundred thousand."""
+    scores = torch.arange(1, 10)[torch.randperm(9)].double() * 1e-5 + 1
+    for factor in (1e-30, 1.0, 1e30):
+        assert torch.equal(ranks(factor * scores), scores.argsort().argsort())
+    truth = numbers(seed, 9)
+    assert fm.kendall(truth, scores) == pytest.approx(stats.kendalltau(truth, scores).statistic)
+
+
+def test_ties_by_hand():
+    assert ranks(torch.tensor([1.0, 1 + 5e-7, 1 + 1.4e-6, 1 + 3e-6])).tolist() == [0, 0, 0, 1]
+    assert ranks(torch.tensor([0.0, 1e-13, -5e-13, 1.0])).tolist() == [0, 0, 0, 1]
+    assert ranks(torch.tensor([0.0, 1e-13, -5e-13])).tolist() == [1, 2, 0]
+    assert ranks(torch.zeros(3)).tolist() == [0, 0, 0]
+
+
+def test_ids_break_no_tie():
+    """Over seeds each of the tied leaves first as often as the others; one seed says one thing."""
+    scores, removed = torch.tensor([2.0, 1, 1, 1, 1, 0]), torch.tensor([2])
+    gone = torch.stack([1 - _present(scores, removed, seed)[:, 0] for seed in range(400)])
+    assert gone[:, 0, 0].all()
+    assert gone[:, 1, 5].all()
+    share = gone[:, :, 1:5].mean(0)
+    assert float((share - 0.25).abs().max()) < 0.08, share
+    assert torch.equal(_present(scores, removed, 3), _present(scores, removed, 3))
+
+
+ORDERS = list(itertools.permutations(range(4)))[1::5]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("ids", [[1, 2, 3, 4], list("abcd"), [0, 1, 2, 3], [7, 2, 0, 30]])
+def test_an_index_is_respected(ids, order):
+    column = pandas.Series([0.1, 0.5, 0.2, 0.9], index=ids)
+    other = pandas.Series([0.3, 0.1, 0.2, 0.4], index=ids)
+    for one in (column, column.iloc[list(order)]):
+        assert fm.detection_auc(one, {ids[0]}) == 1
+        assert fm.detection_auc(one, np.array(ids)[[1, 3]]) == 0
+        for measure in (fm.kendall, fm.spearman):
+            wanted = measure(column.to_numpy(), other.to_numpy())
+            assert measure(one, other) == measure(other, one) == pytest.approx(wanted)
+        low = {"low": 0, "high": 1}
+        paired = fm.evidence.paired(one, other, **low)
+        assert paired == pytest.approx(fm.evidence.paired(list(column), list(other), **low))
+
+
+def test_an_index_of_others_is_refused():
+    column = pandas.Series([0.1, 0.5, 0.2], index=[1, 2, 3])
+    shuffled = pandas.Series([0.5, 0.1, 0.2], index=[1, 0, 2])
+    for measure in (fm.kendall, fm.spearman):
+        with pytest.raises(ValueError, match=r"^a: expected an index of the ids \[0, 1, 2\], got"):
+            measure(column, [1, 2, 3])
+        with pytest.raises(ValueError, match=r"^b: expected an index of the ids \[0, 1, 2\], got"):
+            measure([1, 2, 3], column)
+        with pytest.raises(ValueError, match=r"^b: expected an index of the ids \[1, 2, 3\], got"):
+            measure(column, shuffled)
+        assert measure(shuffled, [1.0, 5.0, 2.0]) == pytest.approx(1)
+    with pytest.raises(ValueError, match=r"^bad: expected ids of an index of distinct ones"):
+        fm.detection_auc(column, {0})
+    with pytest.raises(ValueError, match=r"^b: expected an index of the ids"):
+        fm.evidence.paired(column, shuffled)
+    assert fm.additive(shuffled).shapley.tolist() == [0.1, 0.5, 0.2]
+    assert fm.airport(shuffled).shapley.tolist() == fm.airport([0.1, 0.5, 0.2]).shapley.tolist()
+    for game in (fm.additive, fm.airport):
+        with pytest.raises(ValueError, match=r"expected an index of the ids \[0, 1, 2\]"):
+            game(column)
+
+
+def test_removal_goes_by_the_index(make_fed):
+    fed, net = make_fed((9, 4, 20)), fm.logistic(6, 3)
+    told = {"rounds": 1, "local": fm.LocalSGD(batch=8), "seed": 1}
+    wanted = fm.removal_curves(fed, net, [0.1, 0.5, 0.2], (0, 0.4), **told)
+    column = pandas.Series([0.5, 0.1, 0.2], index=[1, 0, 2])
+    found = fm.removal_curves(fed, net, column, (0, 0.4), **told)
+    assert torch.equal(found.highest, wanted.highest)
+    with pytest.raises(ValueError, match=r"^scores: expected an index of the ids \[0, 1, 2\]"):
+        fm.removal_curves(fed, net, column.set_axis([1, 2, 3]), (0, 0.4), **told)
