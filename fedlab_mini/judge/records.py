@@ -22,6 +22,7 @@ from ..checks import array, dims, distinct_ids, reals, shown, wholes
 from ..engine.local import finite_rows
 from ..engine.model import Model
 from ..engine.rounds import Round
+from .ids import client_ids, told_apart
 
 KEYS = ("t", "theta", "updates", "models", "clients", "sizes")
 # A compressed array may unpack to this much, or to so many times its size in the file: real
@@ -262,24 +263,10 @@ def all_clients(updates: Iterable) -> list[Hashable]:
     for position, entry in enumerate(updates):
         with opened(entry, position) as record:
             seen.update(dict.fromkeys(record.ids()))
+            told_apart(f"{record.label}: clients", seen)
     # Numbers have an order of their own; names keep the one in which they came.
     only_numbers = all(isinstance(client, int) for client in seen)
     return sorted(seen) if only_numbers else list(seen)  # type: ignore[type-var]
-
-
-def client_ids(label: str, value: Any) -> list[Hashable]:
-    """Client ids as Python's numbers and words."""
-    message = f"{label}: expected ids [m], numbers or words, got {shown(value)}"
-    # NumPy would read a masked array through its mask.
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(message)
-    try:
-        ids = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(message) from None
-    if ids.ndim != 1 or ids.dtype.kind not in "iuUS":
-        raise TypeError(message)
-    return ids.tolist()
 
 
 def flat(net: Model, label: str, value: Any) -> Tensor:

@@ -22,8 +22,9 @@ from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.training_games import round_game
 from ..streams import stream
+from .ids import client_ids
 from .own import FunctionScore, copied_round, copied_server, is_guest, takes_round
-from .records import all_clients, client_ids, flat, opened
+from .records import all_clients, flat, opened
 from .registry import by_name, scoring
 
 if TYPE_CHECKING:
