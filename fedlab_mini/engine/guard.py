@@ -25,7 +25,7 @@ from . import checkpoint as files
 from .history import History, Log, resume
 from .minibatches import LocalSGD
 from .model import Model
-from .rounds import Server, Strategy, Workers
+from .rounds import Round, Server, Strategy, Workers
 
 
 def starting_model(
@@ -45,7 +45,9 @@ def starting_model(
     taken = net.now()
     # The data's type and device decide those of the whole training.
     if theta is not None:
-        return taken, reals("theta", theta, [taken.P], dtype=fed.x.dtype).to(fed.x.device)
+        return taken, reals("theta", theta, [taken.P], dtype=fed.x.dtype).to(
+            fed.x.device, copy=True
+        )
     # A copy was made by a training that has said so.
     if not net.ours and taken is not net:
         warnings.warn(
@@ -134,8 +136,9 @@ class Session:
         # Before the mark is taken: a strategy sets its state here.
         self.strategy.start(self.server)
         check_started(self.strategy)
-        # What cannot be copied is refused now, not after the last round.
-        self.untrained = own_copy(self.strategy, self.server)
+        # What cannot be copied is refused now, not after the last round. As if it were copied
+        # already, so that the model and the validation samples are shared.
+        self.untrained = own_copy(self.strategy, {id(self.server): self.server})
 
     def resume(self, fresh: Log, rounds: int) -> Log:
         """The rounds that the checkpoint holds, or ``fresh``; the clients go on from there."""
@@ -159,15 +162,14 @@ class Session:
     def history(self, log: Log) -> History:
         """What the training leaves behind."""
         seconds = time.perf_counter() - self.began
-        trained = own_copy(self.strategy, self.server)
+        trained = own_copy(self.strategy, {})
         return log.history(trained, seconds, self.workers.labels)
 
 
-def own_copy(strategy: Strategy, server: Server) -> Strategy:
-    """A copy of the strategy with all it holds; only the server is the same."""
+def own_copy(strategy: Strategy, copied: dict[int, Any]) -> Strategy:
+    """A copy of the strategy with all it holds but what is said to be copied already."""
     try:
-        # As if it were copied already, so that the model and the validation samples are shared.
-        return copy.deepcopy(strategy, {id(server): server})
+        return copy.deepcopy(strategy, copied)
     except Exception as error:  # whatever its attributes raise
         raise TypeError(
             f"strategy: expected one that copy.deepcopy copies, as its history keeps a copy; "
@@ -195,6 +197,16 @@ def check_started(strategy: Any) -> None:
                 f"{class_name}: {name} is named in KEPT and not set by start; write "
                 "super().start(server) as the first line of start, and set there what KEPT names"
             ) from None
+
+
+def check_unwritten(strategy: Any, round: Round, before: dict[str, int]) -> None:
+    """After ``aggregate``: it has written into nothing of the round, or ValueError."""
+    written = [name for name, count in round.writes().items() if count != before[name]]
+    if written:
+        raise ValueError(
+            f"round {round.t}: {type(strategy).__name__} writes into round.{written[0]}; "
+            f"write into a copy, round.{written[0]}.clone()"
+        )
 
 
 def check_recorded(strategy: Any, t: int) -> None:

@@ -245,7 +245,7 @@ class Log:
             theta=self.theta,
             strategy=strategy,
             cost=cost,
-            labels=labels,
+            labels=labels.clone(),
         )
 
     def save(

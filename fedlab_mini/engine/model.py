@@ -115,6 +115,10 @@ class Model:
         twin._taken, twin._traits = parts, []
         return twin
 
+    def copy(self) -> Model:
+        """The same model of a module of its own, for somebody who may write into it."""
+        return self._copy()
+
     def _asked(self, *, keep: bool = False) -> Model:
         """One whose module may be asked: a perceptron is left as it was, of others a copy is.
 
@@ -191,8 +195,8 @@ class Model:
         x = net._inputs(x)
         theta = _with_gradient("theta", theta, [net.P])
         with net._judging():
-            # A clone, as a forward may write to its parameters; the gradient goes through it.
-            return net.scores(net.split(theta.to(x).clone()), x)
+            # Clones, as a forward may write to what it is given; the gradient goes through them.
+            return net.scores(net.split(theta.to(x).clone()), x.clone())
 
     def scores(self, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
         """Class scores [N, classes] of ``x [N, ...]`` in whatever mode the module is.
@@ -296,7 +300,7 @@ class Model:
         x = net._inputs(x)
         theta = reals("theta", theta, [net.P], dtype=x.dtype, finite=False).to(x.device)
         with net._judging():
-            return net.scores(net.split(theta.clone()), x).argmax(1)
+            return net.scores(net.split(theta.clone()), x.clone()).argmax(1)
 
     @torch.no_grad()
     def evaluate(
@@ -348,15 +352,16 @@ class Model:
                     net = self._copy() if seen.remembers else self
                     parameters = [part.clone() for part in net.split(theta)]
                     with net._judging():
-                        scores = [net.scores(parameters, some) for some in x.split(block)]
+                        own = x.clone().split(block)
+                        scores = [net.scores(parameters, some) for some in own]
                     yield torch.cat(scores).T[None]
                 return
             self.module.eval()
             # Samples of all models together.
             fitting = CACHE // (seen.numbers * x.element_size())
             for chunk in thetas.split(max(1, fitting // len(x))):
-                parameters = self.split(chunk)
-                # [N, ...] -> [c, N, ...] without a copy, and then in blocks of samples
+                parameters = self.split(chunk.clone())
+                # [N, ...] -> [c, N, ...] as a view that none can write to, then blocks of samples
                 blocks = x.expand(len(chunk), *x.shape).split(max(BLOCK, fitting), 1)
                 scores = [self.stacked_scores(parameters, block) for block in blocks]
                 yield torch.cat(scores, 1).transpose(1, 2)

@@ -5,7 +5,7 @@ Chapter 1 introduces them. Below: model. Above: history, train, methods.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -25,6 +25,11 @@ class Server:
     validation: tuple[Tensor, Tensor]
     seed: int
 
+    def copy(self) -> Server:
+        """A server that shares neither the model nor the validation samples with this one."""
+        inputs, labels = self.validation
+        return replace(self, net=self.net.copy(), validation=(inputs.clone(), labels.clone()))
+
 
 @dataclass(frozen=True)
 class Round:
@@ -32,7 +37,8 @@ class Round:
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
     missing: ids of clients that were asked and sent nothing usable.
-    All of it may be kept: the next round writes to other memory. memo: what was computed of it.
+    All of it may be kept, as the next round writes to other memory; who changes something of it
+    works on a copy. memo: what was computed of it.
     """
 
     t: int
@@ -42,6 +48,21 @@ class Round:
     updates: Tensor
     missing: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
     memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
+
+    def copy(self) -> Round:
+        """A round that shares no memory with this one; what is computed of it is computed anew."""
+        return replace(self, **{name: getattr(self, name).clone() for name in TENSORS})
+
+    def writes(self) -> dict[str, int]:
+        """How often each of its tensors has been written to, as far as PyTorch counts that."""
+        tensors = {name: getattr(self, name) for name in TENSORS}
+        return {
+            name: 0 if tensor.is_inference() else tensor._version
+            for name, tensor in tensors.items()
+        }
+
+
+TENSORS = ("theta", "clients", "sizes", "updates", "missing")  # of a round
 
 
 class Message(Protocol):

@@ -7,14 +7,15 @@ games, methods.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..checks import distinct_ids, reals, whole, wholes
+from ..checks import distinct_ids, reals, store, whole, wholes
 from ..streams import one_thread
 from ..worlds.federation import Federation, Samples
 from . import guard, progress
@@ -85,7 +86,9 @@ class Training:
 
         after  is called with every round's number, the log up to it, ids that sent nothing usable
         """
-        session = guard.Session(self.workers, self.server, self.strategy, checkpoint)
+        # A copy, since the model and the samples are also those of the clients and of the rule.
+        server = self.server.copy()
+        session = guard.Session(self.workers, server, self.strategy, checkpoint)
         # The model before round 1 is the first entry; a checkpoint brings its own.
         self._evaluate()
         self.log = session.resume(self.log, rounds)
@@ -101,7 +104,9 @@ class Training:
     def one_round(self, t: int) -> Tensor:
         """Choose, train, leave out what is unusable, aggregate, note; returns who is missing."""
         log, workers = self.log, self.workers
-        chosen = distinct_ids("clients", self.strategy.select(t), self.server.clients)
+        asked = self.strategy.select(t)
+        # Copies, here and below: what a strategy has returned it may write to again.
+        chosen = distinct_ids("clients", asked, self.server.clients).clone()
 
         clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
         # A client that is left out below has trained all the same: its epochs count.
@@ -113,7 +118,8 @@ class Training:
         missing = chosen[~torch.isin(chosen, torch.cat([clients, unblamed]))]
 
         sizes = workers.sizes[clients]
-        theta = self._aggregate(Round(t, log.theta, clients, sizes, updates, missing))
+        before = log.theta.clone()
+        theta = self._aggregate(Round(t, before, clients, sizes, updates, missing.clone()))
         log.theta, log.last_step = theta, theta - log.theta
         self._exchange_messages(t)
         self._note(chosen)
@@ -145,14 +151,15 @@ class Training:
         )
         if len(round.clients) == 0:
             return theta
-        recorded = getattr(strategy, "rounds", None)
+        recorded, written = getattr(strategy, "rounds", None), round.writes()
         with one_thread():  # the same bytes whatever the number of threads
             answer = strategy.aggregate(round)
+        guard.check_unwritten(strategy, round, written)
         # Asked only where it looks wrong: a round in order passes no ceremony.
         if getattr(strategy, "rounds", None) == recorded:
             guard.check_recorded(strategy, round.t)
         answered = f"round {round.t}: what {type(strategy).__name__}.aggregate returns"
-        return reals(answered, answer, [self.server.net.P]).to(theta)
+        return reals(answered, answer, [self.server.net.P]).to(theta, copy=True)
 
     def _exchange_messages(self, t: int) -> None:
         """What the strategy asks of clients beside training; it hears who changed labels."""
@@ -213,7 +220,9 @@ class InProcess:
 
     def restore(self, memory: Tensor) -> None:
         """Go on with these labels [n]."""
-        self.fed = replace(self.fed, y=memory)
+        # Not ``replace``, which would copy all samples.
+        self.fed = copy.copy(self.fed)
+        store(self.fed, y=memory)
         self.shuffles.stack = None  # its working memory refers to the labels
 
     def mark(self) -> Mark:
@@ -247,9 +256,9 @@ class InProcess:
                 continue
             x, y = fed.client(k)
             samples = slice(*fed.offsets[k : k + 2].tolist())
-            # Copies, so that an answer cannot write into the federation.
+            # Copies, so that an answer cannot write into the federation or the model.
             original = self.original_labels[samples].clone()
-            answer = message.answer(self.net, theta, x, original, y.clone())
+            answer = message.answer(self.net, theta.clone(), x, original, y.clone())
             renamed = checked_labels(answer, k, len(y), fed.classes).to(labels)
             if not torch.equal(renamed, y):
                 labels[samples] = renamed

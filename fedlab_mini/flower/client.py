@@ -59,7 +59,7 @@ def client_app(
     """
     if not (isinstance(load, Federation) or callable(load)):
         raise TypeError(f"load: expected a function or a Federation, got {shown(load)}")
-    instance("net", net, Model, "fm.Model(module)")
+    net = instance("net", net, Model, "fm.Model(module)").copy()
     app = ClientApp()
 
     def task_of(message: Message, context: Context) -> dict[str, Any]:
@@ -283,7 +283,7 @@ class Node:
         heard_labels, current_labels = self.labels()
         # Copies: an answer that writes into its labels would else not be seen as a change below.
         answered_labels = message.answer(
-            self.net, self.theta, self.x, self.y.clone(), current_labels.clone()
+            self.net, self.theta, self.x.clone(), self.y.clone(), current_labels.clone()
         )
         renamed_labels = checked_labels(
             answered_labels, self.k, len(current_labels), self.net.outputs(self.x)

@@ -31,7 +31,8 @@ def additive(w: Sequence[float] | Tensor) -> Game:
 
 def _by_player(name: str, value: Sequence[float] | Tensor) -> Tensor:
     """A number a player 0..n-1, [n]."""
-    return checks.reals(name, checks.in_order(name, value), ["n"], dtype=torch.float64)
+    ordered = checks.in_order(name, value)
+    return checks.reals(name, ordered, ["n"], dtype=torch.float64).clone()
 
 
 def glove(left: int, right: int) -> Game:
@@ -136,8 +137,8 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
     updates = checks.reals("updates", updates, ["n", "P"], dtype=torch.float64)
     players, P = updates.shape
     weights = checks.reals("weights", weights, [players], dtype=torch.float64)
-    g = checks.reals("g", g, [P], dtype=torch.float64)
-    H = checks.reals("H", H, [P, P], dtype=torch.float64)
+    g = checks.reals("g", g, [P], dtype=torch.float64).clone()
+    H = checks.reals("H", H, [P, P], dtype=torch.float64).clone()
     if not torch.allclose(H, H.T):
         raise ValueError("H: expected a symmetric matrix")
     steps = weights[:, None] * updates

@@ -43,6 +43,11 @@ class Estimate:
     client_epochs: float = 0.0
     method: str = ""
 
+    def __post_init__(self) -> None:
+        values = checks.reals("values", self.values, ["n"], finite=False).clone()
+        stderr = checks.reals("stderr", self.stderr, [len(values)], finite=False).clone()
+        checks.store(self, values=values, stderr=stderr)
+
     def __repr__(self) -> str:
         texts = []
         for value, error in zip(self.values.tolist(), self.stderr.tolist(), strict=True):

@@ -58,7 +58,8 @@ class Game:
         self.name = checks.text("name", name)
         self.shapley = shapley
         if shapley is not None:
-            self.shapley = checks.reals("shapley", shapley, [self.n], dtype=torch.float64)
+            known = checks.reals("shapley", shapley, [self.n], dtype=torch.float64)
+            self.shapley = known.clone()
         self.client_epochs = checks.number("client_epochs", client_epochs, 0)
         self.batch = None if batch is None else checks.whole("batch", batch)
         self._memo: np.ndarray | dict[int, float] = {}

@@ -6,6 +6,7 @@ Chapter 2 derives the round game (players are one round's updates), chapter 3 th
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 
@@ -45,7 +46,8 @@ def round_game(
             sum, as FedAvg would have done without the others; "silent", by the sum over all m: the
             others sent zeros. Silent, a zero update earns exactly 0 and nobody gains by splitting
             where the quality is quadratic; left out, neither holds
-    v(empty) is the quality of theta itself, so the values sum to the round's gain
+    v(empty) is the quality of theta itself, so the values sum to the round's gain. All is copied:
+    what becomes of the arrays or of the module later changes nothing of the game
     raises  TypeError or ValueError naming the argument; float types are widened to a common one
     """
     check_metric(metric)
@@ -58,10 +60,11 @@ def round_game(
     if x.is_floating_point():
         x = checks.reals("x", x, ["N", "..."])
     theta, updates, x = _common_type(theta, updates, x)
-    y = checks.wholes("y", y, [len(x)], high=net.outputs(x) - 1)
+    y = checks.wholes("y", y, [len(x)], high=net.outputs(x) - 1).clone()
     players = len(updates)
     weights = [1.0] * players if weights is None else weights  # type: ignore[assignment]
-    weights = checks.reals("weights", weights, [players], dtype=theta.dtype).to(updates)
+    weights = checks.reals("weights", weights, [players], dtype=theta.dtype)
+    weights = weights.to(updates, copy=True)
     if not (weights > 0).all():
         shown = checks.shown(weights.tolist())
         raise ValueError(f"weights: expected {players} positive numbers, got {shown}")
@@ -84,11 +87,12 @@ def round_game(
 
 
 def _common_type(*tensors: Tensor) -> list[Tensor]:
-    """The tensors in the widest of their floating types; whole numbers as they are."""
+    """Copies of the tensors in the widest of their floating types; whole numbers stay whole."""
     floating = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
     widest = functools.reduce(torch.promote_types, floating)
     return [
-        tensor.to(widest) if tensor.is_floating_point() else tensor for tensor in tensors
+        tensor.to(widest if tensor.is_floating_point() else tensor.dtype, copy=True)
+        for tensor in tensors
     ]
 
 
@@ -116,6 +120,8 @@ def retraining_game(
     local = LocalSGD() if local is None else local
     net, _ = starting_model(fed, net, rounds, local, seed)
     fed.server(on)
+    # The game of the clients as they now are, however late it is asked.
+    fed = copy.deepcopy(fed)
 
     def value(coalitions: Tensor) -> Tensor:
         quality = simulate(

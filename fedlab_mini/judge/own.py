@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from torch import Tensor
 
-from ..engine.rounds import Round, Server
+from ..engine.rounds import Round
 from ..methods.neighbours import RoundScore
 
 HOUSE = __name__.partition(".")[0]
@@ -55,15 +55,3 @@ def is_guest(method: Any) -> bool:
     return module.partition(".")[0] != HOUSE or any(
         is_guest(one) for one in carried if callable(one)
     )
-
-
-def copied_round(round: Round) -> Round:
-    """A round that shares no memory with this one; what is computed of it is computed anew."""
-    names = ("theta", "clients", "sizes", "updates", "missing")
-    return replace(round, **{name: getattr(round, name).clone() for name in names})
-
-
-def copied_server(server: Server) -> Server:
-    """A server whose validation samples share no memory with this one's."""
-    inputs, labels = server.validation
-    return replace(server, validation=(inputs.clone(), labels.clone()))

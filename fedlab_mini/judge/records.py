@@ -185,7 +185,11 @@ class Record:
         """The model before the round: the one recorded, else the one computed."""
         label = f"{self.label}: theta"
         recorded = self.value("theta", [net.P]) if "theta" in self.fields else None
-        theta = computed if recorded is None else flat(net, label, recorded).to(like)
+        theta = (
+            computed
+            if recorded is None
+            else flat(net, label, recorded).to(like, copy=True)
+        )
         if theta is None:
             raise ValueError(
                 "theta: the first round holds none; give theta=, the model before it"
@@ -210,6 +214,8 @@ class Record:
         updates = parameter_rows(net, label, rows, count).to(theta)
         if self.rows_key == "models":
             updates = updates - theta
+        elif not isinstance(self.fields, Archive):
+            updates = updates.clone()
         sizes = self.value("sizes", [count]) if "sizes" in self.fields else [1] * count
         most = MOST_SAMPLES // max(1, count)
         sizes = wholes(f"{self.label}: sizes", sizes, [count], 1, most).cpu()

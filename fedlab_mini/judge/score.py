@@ -23,7 +23,7 @@ from ..games.game import Game
 from ..games.training_games import round_game
 from ..streams import stream
 from .ids import client_ids
-from .own import FunctionScore, copied_round, copied_server, is_guest, takes_round
+from .own import FunctionScore, is_guest, takes_round
 from .records import all_clients, flat, opened
 from .registry import by_name, scoring
 
@@ -72,6 +72,7 @@ def score(
     raises      TypeError or ValueError naming the record, its file and its key. A client whose
                 update is not finite is left out of that round, with a warning
     """
+    # Copies, here and in the records: a generator may write its next round where the last one lay.
     net = instance("net", net, Model, "fm.Model(module)").now()
     inputs, labels = _samples(validation, net)
     choice("metric", metric, ("accuracy", "loss"))
@@ -86,7 +87,7 @@ def score(
         )
     server = Server(len(ids), net.outputs(inputs), net, (inputs, labels), seed)
     judges = _Judges(named_methods, server, metric)
-    model = None if theta is None else flat(net, "theta", theta).to(inputs)
+    model = None if theta is None else flat(net, "theta", theta).to(inputs, copy=True)
     t, last_number = 0, -1
     # One record at a time: a long history needs no more memory than a round.
     for entry in updates:
@@ -124,9 +125,7 @@ class _Judges:
                     )
                     continue
                 strategy = self.strategies[method_name] = FunctionScore(function=method)
-            strategy.start(
-                copied_server(server) if method_name in self.guests else server
-            )
+            strategy.start(server.copy() if method_name in self.guests else server)
 
     def watch(self, this: Round) -> Tensor:
         """Show everybody a round; return where federated averaging ends it."""
@@ -135,7 +134,7 @@ class _Judges:
         self.rounds += 1
         for method_name in self.methods:
             # Of the rivals' round, and of the model after it, a guest holds nothing.
-            own = copied_round(this) if method_name in self.guests else this
+            own = this.copy() if method_name in self.guests else this
             if method_name in self.strategies:
                 self.strategies[method_name].aggregate(own)
             else:
@@ -186,4 +185,4 @@ def _samples(validation: Any, net: Model) -> tuple[Tensor, Tensor]:
     inputs = reals("validation[0]", validation[0], ["N", "..."])
     most = net.outputs(inputs) - 1
     labels = wholes("validation[1]", validation[1], [len(inputs)], 0, most)
-    return inputs, labels.to(inputs.device)
+    return inputs.clone(), labels.to(inputs.device, copy=True)

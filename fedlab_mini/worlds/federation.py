@@ -54,8 +54,9 @@ class Federation:
 
     def __post_init__(self) -> None:
         classes = checks.whole("classes", self.classes, 1, MOST_CLASSES)
-        x, y = _owned(_checked_samples("x, y", (self.x, self.y), classes))
-        sizes = checks.wholes("sizes", self.sizes, ["K"], 1).cpu()
+        # Copies of all arrays: what a caller does to its own later is not seen here.
+        x, y = _copied(_checked_samples("x, y", (self.x, self.y), classes))
+        sizes = checks.wholes("sizes", self.sizes, ["K"], 1).cpu().clone()
         clients = len(sizes)
         if int(sizes.sum()) != len(y):
             raise ValueError(
@@ -63,7 +64,7 @@ class Federation:
             )
         server = {
             # What decides must be finite; a client that is not can be left out.
-            part: _owned(
+            part: _copied(
                 _checked_samples(part, getattr(self, part), classes, like=x, finite=True)
             )
             for part in ("validation", "test")
@@ -81,7 +82,7 @@ class Federation:
             raise ValueError("unusable: expected a client that can take part, got all")
         noise = torch.zeros(clients, dtype=torch.float64)
         if self.noise is not None:
-            noise = checks.reals("noise", self.noise, [clients])
+            noise = checks.reals("noise", self.noise, [clients]).clone()
         checks.store(
             self,
             x=x,
@@ -119,15 +120,15 @@ class Federation:
         return counts.view(self.clients, self.classes)
 
     def client(self, k: int) -> Samples:
-        """The samples (x [n_k, ...], y [n_k]) of client ``k``; ValueError for an unknown id."""
+        """Copies of client ``k``'s samples (x [n_k, ...], y [n_k]); ValueError for no such id."""
         k = checks.whole("k", k, 0, self.clients - 1)
         start, stop = self.offsets[k : k + 2].tolist()
-        return self.x[start:stop], self.y[start:stop]
+        return _copied((self.x[start:stop], self.y[start:stop]))
 
     def server(self, part: str) -> Samples:
-        """The server's ``"validation"`` or ``"test"`` samples."""
+        """Copies of the server's ``"validation"`` or ``"test"`` samples."""
         checks.choice("on", part, ("validation", "test"))
-        return self.validation if part == "validation" else self.test
+        return _copied(self.validation if part == "validation" else self.test)
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
@@ -175,7 +176,7 @@ class Federation:
         truth             {client id: what is wrong with its data}, where you know; for judging only
 
         Clients with NaN or infinite inputs stay in the federation, never take part, and are named
-        in a warning. A slice of a larger tensor is copied: pickled, it would take all along.
+        in a warning. All arrays are copied.
         raises  ValueError or TypeError naming the argument: no client, an empty client, shapes that
                 differ, labels that are no integers in range, server samples that are not finite
         """
@@ -296,13 +297,10 @@ def _checked_samples(
     return x, y
 
 
-def _owned(samples: Samples) -> Samples:
-    """The samples, copied if they are slices: pickled for a worker, a slice takes all along."""
+def _copied(samples: Samples) -> Samples:
+    """Copies, so that a slice does not take all along when it is pickled for a worker, either."""
     inputs, labels = samples
-    complete = all(
-        tensor.untyped_storage().nbytes() == tensor.nbytes for tensor in samples
-    )
-    return samples if complete else (inputs.clone(), labels.clone())
+    return inputs.clone(), labels.clone()
 
 
 def _by_client(name: str, values: Mapping[int, V], clients: int) -> dict[int, V]:

@@ -13,7 +13,7 @@ from ...engine.model import one_thread
 from ...engine.rounds import Round, Server
 from ...games import round_tables
 from ...methods.fedavg import FedAvg
-from ..own import copied_round, copied_server, is_guest
+from ..own import is_guest
 from .methods import Method, watcher
 
 
@@ -42,7 +42,7 @@ class Watch(FedAvg):
             watchers = {method: watcher(maker) for method, maker in self.methods.items()}
             for method, strategy in watchers.items():
                 guest = is_guest(self.methods[method])
-                strategy.start(copied_server(own_server) if guest else own_server)
+                strategy.start(own_server.copy() if guest else own_server)
             self._servers[name], self._watchers[name] = own_server, watchers
 
     def aggregate(self, round: Round) -> Tensor:
@@ -51,7 +51,7 @@ class Watch(FedAvg):
             # Who evaluates most goes first: the others then find the round's table filled.
             for name in sorted(watchers, key=lambda one: -watchers[one].evaluations):
                 guest = is_guest(self.methods[name])
-                watchers[name].aggregate(copied_round(round) if guest else round)
+                watchers[name].aggregate(round.copy() if guest else round)
         self._last_round = round
         return super().aggregate(round)
 

@@ -53,8 +53,8 @@ class Dataset:
         part, shape = self.part, self.shape
         checks.store(
             self,
-            x=x,
-            y=checks.wholes("y", self.y, [len(x)], 0, classes - 1),
+            x=x.clone(),
+            y=checks.wholes("y", self.y, [len(x)], 0, classes - 1).clone(),
             classes=classes,
             name=checks.text("name", self.name),
             source=checks.text("source", self.source),

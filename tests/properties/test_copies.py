@@ -1,0 +1,294 @@
+"""Nothing of the caller's is written to, and nothing that the caller changes later is read.
+
+Every public function is called with arrays and modules of the caller's own, as ``bad_calls`` and
+``MORE`` have them. They must be left as they were; when they are overwritten after the call, what
+was returned must not change; and when that is overwritten, they must not.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+import pandas
+import pytest
+import torch
+from bad_calls import CALLS, GIVEN, NET, RECORDS, THETA, UPDATES, samples
+from torch import Tensor, nn
+
+import fedlab_mini as fm
+
+
+class Own(nn.Module):
+    """A module of a reader's own that writes: into its input, a weight, a count of its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            self.last = nn.Linear(4, 3)
+        self.register_buffer("shift", torch.full((4,), 0.5))
+        self.calls = 0
+        # A mode of its own, as somebody may have given it.
+        self.last.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.last.bias.data.clamp_(-1, 1)
+        x -= self.shift
+        return self.last(x)
+
+
+class Stackable(Own):
+    """One that ``vmap`` takes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.last.weight.data.clamp_(-1, 1)
+        return self.last(x - self.shift)
+
+
+NETS: dict[str, Callable[[], fm.Model]] = {
+    "perceptron": lambda: copy.deepcopy(NET),
+    "alone": lambda: fm.Model(Own()),
+    "stacked": lambda: fm.Model(Stackable()),
+}
+KINDS: dict[str, Callable[[Tensor], Any]] = {"tensors": lambda a: a, "NumPy": Tensor.numpy}
+
+CHANCE = torch.Generator().manual_seed(0)
+X, Y = samples(9)
+DEAL = {"y": Y, "clients": 3, "generator": CHANCE}
+SPOIL = {"x": X, "y": Y, "classes": 3, "generator": CHANCE}
+SEND = {"updates": UPDATES, "previous": THETA, "generator": CHANCE}
+# What ``bad_calls`` leaves out, since it may be left out: more arguments of its calls.
+MORE: dict[str, dict[str, Any]] = {
+    "train": {"theta": THETA},
+    "simulate": {"theta": THETA},
+    "local_updates": {"clients": torch.tensor([2, 0])},
+    "round_game": {"weights": torch.tensor([1.0, 2.0, 3.0]), "metric": "loss"},
+    "retraining_game": {"metric": "loss"},
+    "cosine_game": {"weights": torch.tensor([1.0, 2.0, 3.0])},
+    "Game": {"shapley": torch.ones(2, dtype=torch.float64)},
+    "fit_aam": {"used": torch.ones(1, 4)},
+    "Federation": {"noise": torch.zeros(3)},
+    "Federation.from_datasets": {"truth": {0: "nothing"}},
+}
+AAM = fm.AAM(*(torch.rand(shape) for shape in ((1, 3), (1, 2, 2), (1, 2), (1, 2), (1,))))
+ALL_SIZES = {"sizes": torch.rand(4, 2, 3)}
+# Public methods and instances that take arrays: what is called, and with what.
+METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "mlp": (lambda widths: repr(fm.mlp(*widths)), {"widths": [4, 3]}),
+    "swap_labels": (lambda pairs: fm.swap_labels(*pairs), {"pairs": [[0, 1]]}),
+    "Estimate": (fm.Estimate, {"values": X[0], "stderr": X[1], "evaluations": 1}),
+    "Game.__call__": (fm.additive([1.0, 2.0]), {"coalitions": torch.eye(2, dtype=torch.bool)}),
+    "AAM.__call__": (AAM, ALL_SIZES),
+    "AAM.slope": (AAM.slope, ALL_SIZES),
+    "AAM.weighted": (AAM.weighted, ALL_SIZES),
+    "backdoor.stamp": (fm.backdoor(1, 0.5, (1, 2, 2), 1).stamp, {"x": X}),
+    "backdoor.__call__": (fm.backdoor(1, 0.5, (1, 2, 2), 1), SPOIL),
+    "delete_words.__call__": (fm.delete_words(0.5), SPOIL | {"x": X.round()}),
+    "flip_labels.__call__": (fm.flip_labels(0.5), SPOIL),
+    "relabel_as.__call__": (fm.relabel_as(1), SPOIL),
+    "swap_labels.__call__": (fm.swap_labels((0, 1)), SPOIL),
+    "free_ride.__call__": (fm.free_ride(), SEND),
+    "replay.__call__": (fm.replay(), SEND),
+    "scale.__call__": (fm.scale(1.0), SEND),
+    "sign_flip.__call__": (fm.sign_flip(), SEND),
+    "by_class.__call__": (fm.by_class(), DEAL),
+    "dirichlet_labels.__call__": (fm.dirichlet_labels(), DEAL),
+    "dirichlet_sizes.__call__": (fm.dirichlet_sizes(), DEAL),
+    "iid.__call__": (fm.iid(), DEAL),
+    "sorted_shards.__call__": (fm.sorted_shards(), DEAL),
+}
+# Bound methods have an object of their own; else what is public itself, as the calls of
+# ``bad_calls`` read games and models at once.
+LISTED = {
+    name: (call if inspect.ismethod(call) else target, given)
+    for name, (call, target, given) in CALLS.items()
+} | METHODS
+# What is seen of a caller's arrays afterwards, as is said there; and what is for the engine only.
+BY_CONTRACT = {
+    "Model": "keeps the caller's module, and is asked as that then is",
+    "Model.split": "gives views",
+    "Model.scores": "asks the module itself, with what it is given",
+    "Model.stacked_scores": "the same",
+    "Model.numbers_per_sample": "looks at shape and type only",
+}
+# Hooks that the class itself hands copies, and what a strategy is told by ``train``.
+HOOKS = {"change", "deal"}
+ARRAYS = re.compile(r"Tensor|ndarray|Samples|Scores|Model\b|Module|Recorded")
+
+
+def array_parameters(call: Any) -> set[str]:
+    """The parameters of a call whose annotation names arrays, modules or models."""
+    found = inspect.signature(call).parameters.values()
+    return {p.name for p in found if p.name != "self" and ARRAYS.search(str(p.annotation))}
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Every public function and class that is no strategy and no record, and its methods."""
+    for name in sorted({*fm.__all__} - {*RECORDS, *GIVEN}):
+        made = getattr(fm, name)
+        yield name, made
+        if not inspect.isclass(made) or issubclass(made, fm.FedAvg):
+            continue
+        for part, method in inspect.getmembers(made, callable):
+            if part == "__call__" or not part.startswith("_"):
+                yield f"{name}.{part}", method
+
+
+def test_every_public_function_that_takes_arrays_is_tried_with_all_of_them():
+    taking = {name: array_parameters(call) for name, call in public()}
+    untried = {
+        name: parameters - {*LISTED.get(name, (None, {}))[1], *MORE.get(name, {})}
+        for name, parameters in taking.items()
+        if name.rpartition(".")[2] not in HOOKS and name not in BY_CONTRACT
+    }
+    assert {name: left for name, left in untried.items() if left} == {}
+
+
+def walk(value: Any) -> Iterator[Any]:
+    """All arrays and modules within arguments or a result."""
+    if isinstance(value, Tensor | np.ndarray | nn.Module):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from walk(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from walk(part)
+    elif isinstance(value, fm.Model):
+        yield value.module
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from walk(vars(value))
+
+
+def state(value: Any) -> Any:
+    """All that can be seen of arguments or a result but seconds, which differ from run to run."""
+    if isinstance(value, Tensor):
+        return str(value.dtype), list(value.shape), value.detach().numpy().tobytes()
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), list(value.shape), value.tobytes()
+    if isinstance(value, nn.Module):
+        flags = [part.training for part in value.modules()]
+        gradients = [p.grad for p in value.parameters()]
+        return state(value.state_dict()), flags, gradients, getattr(value, "calls", None)
+    if isinstance(value, fm.Game):
+        return value.name, state(value.shapley), state(fm.exact(value))
+    if isinstance(value, fm.Model):
+        return state(value.module)
+    if isinstance(value, fm.History):
+        return state([value.scores, value.weights, value.selected, vars(value)])
+    if isinstance(value, fm.Cost):
+        return value.client_epochs, value.model_evaluations
+    if isinstance(value, pandas.DataFrame):
+        rows = value[value.metric != "seconds"] if "metric" in value else value
+        return rows.to_json()
+    if isinstance(value, matplotlib.figure.Figure):
+        value.savefig(pixels := io.BytesIO(), format="raw", dpi=40)
+        return pixels.getvalue()
+    if isinstance(value, Mapping):
+        return {key: state(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(state, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return state(vars(value))
+    return repr(value) if isinstance(value, int | float | str | None) else None
+
+
+@torch.no_grad()
+def overwrite(value: Any) -> None:
+    """Put other numbers into all arrays, turn all modules' modes round, empty all lists."""
+    for part in walk(value):
+        if isinstance(part, nn.Module):
+            overwrite(list(part.state_dict().values()))
+            for module in part.modules():
+                module.training = not module.training
+        elif isinstance(part, Tensor):
+            part.copy_(~part if part.dtype == torch.bool else 1 - part)
+        elif part.dtype != object and part.size:
+            part[...] = ~part if part.dtype == bool else 1 - part
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            if isinstance(part, dict | list):
+                overwrite(part)
+        value.clear()
+
+
+def fresh(value: Any, net: str, kind: str) -> Any:
+    """An argument that nobody else holds, arrays as this kind."""
+    if isinstance(value, Tensor):
+        return KINDS[kind](value.clone())
+    if value is NET:
+        return NETS[net]()
+    if isinstance(value, list | tuple):
+        return type(value)(fresh(part, net, kind) for part in value)
+    if isinstance(value, dict):
+        return {key: fresh(part, net, kind) for key, part in value.items()}
+    if isinstance(value, torch.Generator):
+        return torch.Generator().manual_seed(1)
+    writable = isinstance(value, nn.Module | fm.Model) or is_dataclass(value)
+    return copy.deepcopy(value) if writable else value
+
+
+def called(name: str, net: str, kind: str) -> tuple[Any, Callable[[], Any]]:
+    """What a call is given, its own object included, and the call."""
+    target, given = LISTED[name]
+    given = {key: fresh(part, net, kind) for key, part in (given | MORE.get(name, {})).items()}
+    owner = getattr(target, "__self__", None)
+    if isinstance(owner, fm.Model | fm.Dataset | fm.Federation):
+        owner = fresh(owner, net, "tensors")
+        target = getattr(owner, target.__name__)
+    return {"self": owner, **given}, lambda: target(**given)
+
+
+def noted(given: Any, name: str) -> Any:
+    """The state of arguments, but a strategy's, which holds its last training.
+
+    A model's own methods ask the caller's module, which may count
+    """
+    seen = state({key: part for key, part in given.items() if key != "strategy"})
+    if name.startswith("Model."):
+        seen["self"] = seen["self"][:-1]
+    return seen
+
+
+def cases() -> Iterator[tuple[str, str, str]]:
+    """Every listed name with anything to overwrite: as tensors and as NumPy's, with every net."""
+    for name, (target, given) in LISTED.items():
+        owner = getattr(target, "__self__", None)
+        everything = [owner, *given.values(), *MORE.get(name, {}).values()]
+        nets = list(NETS) if any(part is NET for part in everything) else ["perceptron"]
+        mutable = any(isinstance(part, list | dict) for part in everything)
+        if name not in BY_CONTRACT and (mutable or any(True for _ in walk(everything))):
+            yield from ((name, net, "tensors") for net in nets)
+            # An AAM takes tensors only.
+            if not name.startswith("AAM"):
+                yield name, nets[0], "NumPy"
+
+
+@pytest.mark.parametrize(("name", "net", "kind"), [*cases()])
+@pytest.mark.filterwarnings("ignore")
+def test_arguments_are_left_alone_and_read_no_later(name, net, kind):
+    wanted = state(called(name, net, kind)[1]())
+    given, call = called(name, net, kind)
+    before = noted(given, name)
+    result = call()
+    assert noted(given, name) == before, "the call writes into what it is given"
+    overwrite(given)
+    assert state(result) == wanted, "what was returned changes with what was given"
+
+
+@pytest.mark.parametrize(("name", "net", "kind"), [*cases()])
+@pytest.mark.filterwarnings("ignore")
+def test_results_are_the_callers_own(name, net, kind):
+    given, call = called(name, net, kind)
+    result, before = call(), noted(given, name)
+    overwrite(result)
+    assert noted(given, name) == before, "what was given changes with what was returned"
