@@ -25,7 +25,7 @@ from . import checkpoint as files
 from .history import History, Log, resume
 from .minibatches import LocalSGD
 from .model import Model
-from .rounds import Round, Server, Strategy, Workers
+from .rounds import Server, Strategy, Workers
 
 
 def starting_model(
@@ -199,14 +199,13 @@ def check_started(strategy: Any) -> None:
             ) from None
 
 
-def check_unwritten(strategy: Any, round: Round, before: dict[str, int]) -> None:
-    """After ``aggregate``: it has written into nothing of the round, or ValueError."""
-    written = [name for name, count in round.writes().items() if count != before[name]]
-    if written:
-        raise ValueError(
-            f"round {round.t}: {type(strategy).__name__} writes into round.{written[0]}; "
-            f"write into a copy, round.{written[0]}.clone()"
-        )
+def refuse_written(strategy: Any, t: int, before: dict, after: dict) -> None:
+    """After an ``aggregate`` that has written into the round: ValueError naming the tensor."""
+    written = next(name for name in before if after[name] != before[name])
+    raise ValueError(
+        f"round {t}: {type(strategy).__name__} writes into round.{written}, which others read; "
+        f"write into a copy, round.{written}.clone()"
+    )
 
 
 def check_recorded(strategy: Any, t: int) -> None:

@@ -6,7 +6,7 @@ Chapter 1 introduces them. Below: model. Above: history, train, methods.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -28,7 +28,8 @@ class Server:
     def copy(self) -> Server:
         """A server that shares neither the model nor the validation samples with this one."""
         inputs, labels = self.validation
-        return replace(self, net=self.net.copy(), validation=(inputs.clone(), labels.clone()))
+        own_samples = inputs.clone(), labels.clone()
+        return replace(self, net=self.net.copy(), validation=own_samples)
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,9 @@ class Round:
 
     def copy(self) -> Round:
         """A round that shares no memory with this one; what is computed of it is computed anew."""
-        return replace(self, **{name: getattr(self, name).clone() for name in TENSORS})
-
-    def writes(self) -> dict[str, int]:
-        """How often each of its tensors has been written to, as far as PyTorch counts that."""
-        tensors = {name: getattr(self, name) for name in TENSORS}
-        return {
-            name: 0 if tensor.is_inference() else tensor._version
-            for name, tensor in tensors.items()
-        }
-
-
-TENSORS = ("theta", "clients", "sizes", "updates", "missing")  # of a round
+        parts = {name: part for name, part in vars(self).items() if torch.is_tensor(part)}
+        copies: dict[str, Any] = {name: part.clone() for name, part in parts.items()}
+        return replace(self, **copies)
 
 
 class Message(Protocol):

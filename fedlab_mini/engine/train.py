@@ -86,9 +86,9 @@ class Training:
 
         after  is called with every round's number, the log up to it, ids that sent nothing usable
         """
-        # A copy, since the model and the samples are also those of the clients and of the rule.
-        server = self.server.copy()
-        session = guard.Session(self.workers, server, self.strategy, checkpoint)
+        # A copy of the server: clients and the rule of usable updates share this one's model.
+        its_own = self.server.copy()
+        session = guard.Session(self.workers, its_own, self.strategy, checkpoint)
         # The model before round 1 is the first entry; a checkpoint brings its own.
         self._evaluate()
         self.log = session.resume(self.log, rounds)
@@ -118,8 +118,8 @@ class Training:
         missing = chosen[~torch.isin(chosen, torch.cat([clients, unblamed]))]
 
         sizes = workers.sizes[clients]
-        before = log.theta.clone()
-        theta = self._aggregate(Round(t, before, clients, sizes, updates, missing.clone()))
+        this = Round(t, log.theta.clone(), clients, sizes, updates, missing)
+        theta = self._aggregate(this)
         log.theta, log.last_step = theta, theta - log.theta
         self._exchange_messages(t)
         self._note(chosen)
@@ -151,11 +151,12 @@ class Training:
         )
         if len(round.clients) == 0:
             return theta
-        recorded, written = getattr(strategy, "rounds", None), round.writes()
+        recorded, before = getattr(strategy, "rounds", None), _writes(round)
         with one_thread():  # the same bytes whatever the number of threads
             answer = strategy.aggregate(round)
-        guard.check_unwritten(strategy, round, written)
         # Asked only where it looks wrong: a round in order passes no ceremony.
+        if (after := _writes(round)) != before:
+            guard.refuse_written(strategy, round.t, before, after)
         if getattr(strategy, "rounds", None) == recorded:
             guard.check_recorded(strategy, round.t)
         answered = f"round {round.t}: what {type(strategy).__name__}.aggregate returns"
@@ -195,6 +196,14 @@ class Training:
         net, theta = self.server.net, self.log.theta[None]
         self.log.accuracy.append(net.evaluate(theta, *self.test, "accuracy")[0].cpu())
         self.log.loss.append(net.evaluate(theta, *self.test, "loss")[0].cpu())
+
+
+def _writes(round: Round) -> dict[str, int]:
+    """How often each tensor of a round has been written to, as PyTorch counts it."""
+    parts = {name: part for name, part in vars(round).items() if torch.is_tensor(part)}
+    return {
+        name: parts[name]._version for name in parts if not parts[name].is_inference()
+    }
 
 
 class InProcess:

@@ -163,7 +163,7 @@ def attack(
     for client_id, attacker in fed.attacks.items():
         for row in (ids == client_id).nonzero().flatten().tolist():
             # Copies: an attack of anybody's own may work in place.
-            honest, last_step = updates[row][None].clone(), last_steps[run[row]][None].clone()
+            honest, last_step = updates[[row]], last_steps[run[[row]]]
             # One stream a client and round: the same noise in every run.
             sent = attacker(honest, last_step, stream(seed, "attack", t, client_id))
             attack_name, shape = f"attack of client {client_id}", list(honest.shape)

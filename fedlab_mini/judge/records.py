@@ -185,11 +185,9 @@ class Record:
         """The model before the round: the one recorded, else the one computed."""
         label = f"{self.label}: theta"
         recorded = self.value("theta", [net.P]) if "theta" in self.fields else None
-        theta = (
-            computed
-            if recorded is None
-            else flat(net, label, recorded).to(like, copy=True)
-        )
+        theta = computed
+        if recorded is not None:
+            theta = flat(net, label, recorded).to(like, copy=True)
         if theta is None:
             raise ValueError(
                 "theta: the first round holds none; give theta=, the model before it"

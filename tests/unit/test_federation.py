@@ -68,8 +68,8 @@ def test_another_type_keeps_everything_else():
 
 def test_server_samples_by_name():
     fed = build()
-    assert fed.server("validation") is fed.validation
-    assert fed.server("test") is fed.test
+    for part, samples in {"validation": fed.validation, "test": fed.test}.items():
+        assert all(map(torch.equal, fed.server(part), samples))
 
 
 def test_numpy_arrays_lists_and_generators_are_accepted():
@@ -277,11 +277,3 @@ def test_slices_of_a_larger_tensor_are_copied_so_that_a_task_carries_its_own_dat
     by_hand = fm.Federation(x[:30], y[:30], torch.tensor([10] * 3), **server, classes=3)
     assert len(pickle.dumps(by_hand)) < 5 * 4 * 10 * 50 + 20_000
     assert torch.equal(by_hand.x, x[:30])
-
-
-def test_what_is_no_slice_is_not_copied():
-    x, y = torch.rand(30, 5), torch.arange(30) % 3
-    pair = (x[:10].clone(), y[:10].clone())
-    fed = fm.Federation(x, y, torch.tensor([10] * 3), pair, pair, classes=3)
-    assert fed.x.data_ptr() == x.data_ptr()
-    assert fed.test[0].data_ptr() == pair[0].data_ptr()
