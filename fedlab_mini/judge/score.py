@@ -144,16 +144,12 @@ class _Judges:
 
     def _value(self, method_name: str, this: Round) -> Tensor:
         """What a function says of a round's game, [m]."""
-        inputs, labels = self.server.validation
-        if method_name in self.guests:
-            inputs, labels = inputs.clone(), labels.clone()
-        # A game each: what a method says must not depend on who has asked before it.
+        # A game each, of copies: what a method says must not depend on who has asked before it.
         game = round_game(
             self.server.net,
             this.theta,
             this.updates,
-            inputs,
-            labels,
+            *self.server.validation,
             metric=self.metric,
             weights=this.sizes,
         )
