@@ -26,19 +26,6 @@ DENORMAL = 5e-324
 LOCK = threading.RLock()
 
 
-@contextlib.contextmanager
-def in_mode(module: torch.nn.Module, training: bool) -> Iterator[None]:
-    """A module in training or in evaluation mode, for one thread, and then as it was before."""
-    with LOCK:
-        before = [(part, part.training) for part in module.modules()]
-        module.train(training)
-        try:
-            yield
-        finally:
-            for part, was_training in before:
-                part.training = was_training
-
-
 def stream(seed: int, purpose: str, *index: int) -> torch.Generator:
     """A generator that depends on nothing but ``(seed, purpose, index)``.
 

@@ -270,6 +270,7 @@ class Model:
     def output_table(self, x: Tensor) -> str:
         """Name of the parameter, a table if there is one, that the scores of ``x`` end with."""
         net = self._asked()
+        x = net._inputs(x)
         parameters = [part.requires_grad_() for part in net.split(net.theta().to(x))]
         names = {
             id(part): name for part, name in zip(parameters, net.shapes, strict=True)

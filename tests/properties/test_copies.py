@@ -88,6 +88,7 @@ METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "swap_labels": (lambda pairs: fm.swap_labels(*pairs), {"pairs": [[0, 1]]}),
     "Estimate": (fm.Estimate, {"values": X[0], "stderr": X[1], "evaluations": 1}),
     "Game.__call__": (fm.additive([1.0, 2.0]), {"coalitions": torch.eye(2, dtype=torch.bool)}),
+    "Model.output_table": (NET.output_table, {"x": X}),
     "AAM.__call__": (AAM, ALL_SIZES),
     "AAM.slope": (AAM.slope, ALL_SIZES),
     "AAM.weighted": (AAM.weighted, ALL_SIZES),
@@ -120,6 +121,7 @@ BY_CONTRACT = {
     "Model.scores": "asks the module itself, with what it is given",
     "Model.stacked_scores": "the same",
     "Model.numbers_per_sample": "looks at shape and type only",
+    "Model.look": "looks at shape and type only",
 }
 # Hooks that the class itself hands copies, and what a strategy is told by ``train``.
 HOOKS = {"change", "deal"}

@@ -20,6 +20,8 @@ import fedlab_mini as fm
 from fedlab_mini.judge.registry import scoring
 from fedlab_mini.worlds.attacks import UpdateAttack
 
+pytestmark = pytest.mark.filterwarnings("ignore:net. the training starts anew")
+
 SEEDS = range(3)
 PARTS = ("theta", "clients", "sizes", "updates", "missing")
 

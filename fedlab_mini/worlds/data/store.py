@@ -87,7 +87,9 @@ def _sha256(path: str, size: int, mtime_ns: int) -> str:
 def _ways_out(card: Card, file: File) -> str:
     get_it = f"python -m fedlab_mini data fetch {card.name}    downloads it"
     if file.download is None:
-        get_it = "install the package anew from a clone of the book: the file comes with it"
+        get_it = (
+            "install the package anew from a clone of the book: the file comes with it"
+        )
     ways_out = [get_it, f"set FEDLAB_DATA to a folder that holds {file.path}"]
     if card.instead is not None:
         ways_out.append(f'load("{card.instead}") needs no download')
