@@ -43,6 +43,7 @@ def score(
     theta: Any = None,
     clients: Sequence[Hashable] | None = None,
     metric: str = "loss",
+    per: str = "record",
     seed: int = 0,
 ) -> pandas.DataFrame:
     """What each method says of each client, from rounds that some system has recorded.
@@ -61,6 +62,8 @@ def score(
                 once, e.g. a generator
     metric      of the rounds' games that functions value: "loss" (worth is minus the loss) or
                 "accuracy"; strategies have their own
+    per         "record": means over all rounds; "round": over those in which the client took part.
+                What is no mean over rounds, such as CGSV's weights, is the same in both
 
     Keys of a record: ``updates`` [m, P], local minus global parameters, or ``models`` [m, P], the
     local parameters themselves; ``clients`` [m] ids, default 0..m-1; ``sizes`` [m] samples, default
@@ -68,7 +71,8 @@ def score(
     round before it ends; ``t``, which must increase. Instead of a vector [P]: a state dict, or a
     list of arrays in the order of ``net.shapes``; instead of [m, P]: a list of m of these.
 
-    returns     a frame, one row a client, one column a method; higher is a larger contribution
+    returns     a frame, one row a client, one column a method, higher is a larger contribution;
+                the last column, ``rounds``, counts those in which the client took part
     raises      TypeError or ValueError naming the record, its file and its key. A client whose
                 update is not finite is left out of that round, with a warning
     """
@@ -76,7 +80,12 @@ def score(
     net = instance("net", net, Model, "fm.Model(module)").now()
     inputs, labels = _samples(validation, net)
     choice("metric", metric, ("accuracy", "loss"))
+    choice("per", per, ("record", "round"))
     named_methods = by_name(methods, scoring())
+    if "rounds" in named_methods:
+        raise ValueError(
+            'methods: "rounds" is a column of the table; choose another name'
+        )
     # Asked for now, so that what is no seed is refused before the first round.
     stream(seed, "scores")
     ids = all_clients(updates) if clients is None else client_ids("clients", clients)
@@ -100,7 +109,8 @@ def score(
         del this, record, entry  # before the next round is read
     if not t:
         raise ValueError("updates: expected at least one round, got none")
-    return _table(judges.scores(), ids)
+    found = judges.scores(by_round=per == "round")
+    return _table(found | {"rounds": judges.present}, ids)
 
 
 class _Judges:
@@ -111,6 +121,7 @@ class _Judges:
         self.strategies: dict[str, Strategy] = {}
         self.totals: dict[str, Tensor] = {}  # of a value over the rounds, [K]
         self.rounds = 0  # in which a usable update was sent
+        self.present = torch.zeros(server.clients, dtype=torch.long)  # rounds of a client
         self.guests = {name for name, method in methods.items() if is_guest(method)}
         for method_name, method in methods.items():
             if hasattr(method, "aggregate"):
@@ -132,6 +143,7 @@ class _Judges:
         if not len(this.clients):
             return this.theta
         self.rounds += 1
+        self.present[this.clients] += 1
         for method_name in self.methods:
             # Of the rivals' round, and of the model after it, a guest holds nothing.
             own = this.copy() if method_name in self.guests else this
@@ -156,15 +168,20 @@ class _Judges:
         estimate = self.methods[method_name](game)
         return instance(method_name, estimate, Estimate, "what fm.exact returns").values
 
-    def scores(self) -> dict[str, Tensor]:
+    def scores(self, by_round: bool) -> dict[str, Tensor]:
         """What each method says of each client, [K], after all rounds."""
         rounds = max(1, self.rounds)
-        scores = {
-            method_name: total / rounds for method_name, total in self.totals.items()
-        }
+        own_rounds = self.present.clamp(min=1)
+        scores, totals = {}, dict(self.totals)
         for method_name, strategy in self.strategies.items():
             label, clients = f"{method_name}.scores", self.server.clients
-            scores[method_name] = reals(label, strategy.scores, [clients]).cpu().double()
+            found = reals(label, strategy.scores, [clients]).cpu().double()
+            scores[method_name], total = found, getattr(strategy, "total", None)
+            # Is it a mean over rounds at all?
+            if total is not None and torch.equal(found, total / rounds):
+                totals[method_name] = total
+        for method_name, total in totals.items():
+            scores[method_name] = total / (own_rounds if by_round else rounds)
         return {method_name: scores[method_name] for method_name in self.methods}
 
 

@@ -84,7 +84,7 @@ def test_the_recorded_model_wins_over_the_one_computed(fed, rounds):
     pd.testing.assert_frame_equal(computed, recorded)  # the recorder averaged as FedAvg does
     moved = [dict(r, theta=r["theta"] + 0.01) for r in rounds]
     other = scored(moved, fed, [fm.exact], metric="loss")
-    assert (other - recorded).abs().max().item() > 1e-6
+    assert float((other - recorded)["exact"].abs().max()) > 1e-6
 
 
 def test_every_form_of_a_round_gives_the_same_scores(fed, rounds, tmp_path):
@@ -159,10 +159,10 @@ def test_a_client_that_sends_nonsense_is_named_and_left_out(fed, rounds):
 
 def test_methods_have_names(fed, rounds):
     drawn = functools.partial(fm.permutation, samples=20)
-    assert list(scored(rounds, fed, [drawn, fm.exact])) == ["permutation", "exact"]
+    assert list(scored(rounds, fed, [drawn, fm.exact])) == ["permutation", "exact", "rounds"]
     both = {"a": fm.CGSV(), "b": fm.CGSV(gamma0=0.9)}
     table = fm.score(rounds, net=NET, validation=fed.validation, methods=both)
-    assert list(table) == ["a", "b"]
+    assert list(table) == ["a", "b", "rounds"]
     assert not np.allclose(table["a"], table["b"])
 
 
@@ -172,9 +172,36 @@ def test_worth_is_minus_the_loss_unless_asked_otherwise(fed, rounds):
     assert not np.allclose(other, scored(rounds, fed))
 
 
+def test_rounds_are_counted_and_means_are_over_them(fed, rounds):
+    """One update in four rounds or in one: a missed round counts 0, or does not count."""
+    first = {**rounds[0], "clients": [0, 1, 2]}
+    two = {name: first[name][:2] for name in ("updates", "sizes")} | {"clients": [0, 1]}
+    broken = {**first, "updates": first["updates"].clone()}
+    broken["updates"][2] = torch.nan
+    log = [first, first | two, {"theta": first["theta"], **two}, broken]
+    methods = [fm.exact, "second order", fm.FedAvg(), fm.CGSV(), lambda round, server: round.sizes]
+    told = {"methods": dict(zip("abcde", methods, strict=True)), "clients": range(4)}
+    told |= {"net": NET, "validation": fed.validation}
+    with pytest.warns(UserWarning, match="round 4: the update of"):
+        table = fm.score(log, **told)
+    assert table["rounds"].tolist() == [4, 4, 1, 0]
+    with pytest.warns(UserWarning, match="round 4: the update of"):
+        by_round = fm.score(log, per="round", **told)
+    alone = fm.score([first], **told)
+    np.testing.assert_allclose(by_round.loc[2, list("abce")], alone.loc[2, list("abce")])
+    shares = table["rounds"].clip(lower=1) / 4
+    for name in "abce":
+        np.testing.assert_allclose(by_round[name] * shares, table[name], atol=1e-12)
+    assert by_round["d"].equals(table["d"])  # CGSV's weights are no mean over rounds
+    with pytest.raises(ValueError, match='^methods: "rounds" is a column of the table'):
+        fm.score(log, **told | {"methods": {"rounds": fm.exact}})
+    with pytest.raises(ValueError, match='^per: expected "record" or "round"'):
+        fm.score(log, per="client", **told)
+
+
 def test_the_books_methods_have_names(fed, rounds):
     paying = scored(rounds, fed, ["second order", "Shapley, silent", fm.CGSV()])
-    assert list(paying) == ["second order", "Shapley, silent", "CGSV"]
+    assert list(paying) == ["second order", "Shapley, silent", "CGSV", "rounds"]
     silent = fm.RoundValue(fm.exact, absent="silent")
     objects = {"second order": fm.Taylor(), "Shapley, silent": silent, "CGSV": fm.CGSV()}
     wanted = fm.score(rounds, net=NET, validation=fed.validation, methods=objects)
@@ -234,7 +261,7 @@ def test_no_member_spoils_a_rivals_round(fed, rounds, guest):
     x, y = (part.clone() for part in fed.validation)
     wanted = fm.score(bare, validation=(x, y), methods=rivals, **given)
     beside = fm.score(bare, validation=(x, y), methods={"guest": guest} | rivals, **given)
-    pd.testing.assert_frame_equal(beside[list(rivals)], wanted)
+    pd.testing.assert_frame_equal(beside.drop(columns="guest"), wanted)
     assert torch.equal(x, fed.validation[0])
     assert torch.equal(y, fed.validation[1])
     for r, kept in zip(bare, before, strict=True):
@@ -454,7 +481,7 @@ def test_the_command_line_prints_and_writes_the_same_table(
     own = "second_order,Shapley_silent,mine:Loud,mine:loud,mine:half"
     main(["score", *names, *words, "--methods", own, "--csv", str(out)])
     read = pd.read_csv(out, index_col="client")
-    assert list(read) == ["second_order", "Shapley_silent", "Loud", "loud", "half"]
+    assert list(read) == ["second_order", "Shapley_silent", "Loud", "loud", "half", "rounds"]
     paying = scored(rounds, fed, ["second order", "Shapley, silent", fm.exact])
     np.testing.assert_allclose(read[["second_order", "Shapley_silent"]], paying.iloc[:, :2])
     np.testing.assert_allclose(read.half, paying.exact / 2)  # for the loss
