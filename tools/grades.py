@@ -1,17 +1,26 @@
-"""The table of marks: one line per sheet, written again as a whole whenever a sheet has ended."""
+"""The table of marks: one line per sheet, written again as a whole whenever a sheet has ended.
+
+A teacher may open it in a spreadsheet, write into it and save it as CSV, with commas, semicolons or
+tabs: every line and every column of theirs stays. What cannot be read is refused, not written over.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import chapters
 
 FIRST = ("student", "file", "lab", "status", "points", "possible", "raised")
-FORMULA = ("=", "+", "-", "@")  # how one begins
+QUESTION = re.compile(r"q\d+")
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how one begins, quoted before or not
+HASH = "sha-"  # before a hash: no spreadsheet takes it for a number
+BETWEEN = ",;\t"
+AWAY = "move it out of this folder"
 
 
 def counted(name: str) -> tuple[int, str]:
@@ -20,38 +29,99 @@ def counted(name: str) -> tuple[int, str]:
 
 
 class Table:
-    """grades.csv, written again as a whole whenever a sheet has ended."""
+    """grades.csv, with what a teacher has written into it; ``again``: no sheet counts as known.
 
-    def __init__(self, folder: Path, again: bool):
-        self.path, self.rows = folder / "grades.csv", dict[str, dict[str, Any]]()
-        if self.path.is_file() and not again:
-            with open(self.path, encoding="utf-8", newline="") as file:
-                rows = [{n: plain(v) for n, v in row.items()} for row in csv.DictReader(file)]
-            self.rows = {row["file"]: row for row in rows if row.get("file")}
+    raises  ValueError naming the file, which stays as it is, where a part of it could get lost
+    """
+
+    def __init__(self, folder: Path, again: bool = False):
+        self.path, self.again, self.seen = folder / "grades.csv", again, b""
+        self.rows, self.loose = dict[str, dict[str, Any]](), list[dict[str, Any]]()
+        self.names, self.start, self.between = list[str](), "", ","
+        self.read()
+
+    def read(self) -> None:
+        """Take over what the file says, also what somebody has saved since it was read."""
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(f"{self.path}: expected a file; {AWAY}")
+        content = self.path.read_bytes() if self.path.exists() else b""
+        if content and content != self.seen:
+            rows = [row for row in self._rows(content) if any(row.values())]
+            known = {row["file"]: row for row in rows if row["file"]}
+            self.loose = [row for row in rows if not row["file"]]
+            if len(known) + len(self.loose) < len(rows):
+                raise ValueError(f"{self.path}: two lines for one file; keep one of them")
+            self.rows |= known  # an older table, saved meanwhile, lacks the newest lines
+
+    def _rows(self, content: bytes) -> Iterator[dict[str, Any]]:
+        self.names, cells = self._cells(content)
+        named = [name for name in self.names if name]
+        if len({*named}) < len(named):
+            raise ValueError(f"{self.path}: two columns of one name; rename one of them")
+        for number, line in enumerate(cells, 2):
+            beyond = [cell for name, cell in zip(self.names, line, strict=False) if not name]
+            if any([*beyond, *line[len(self.names) :]]):
+                raise ValueError(f"{self.path}, row {number}: a cell in a column without a name")
+            line += [""] * len(self.names)
+            row = dict(zip(self.names, line, strict=False))
+            yield {n: v if noted(n) else plain(v) for n, v in row.items() if n}
+
+    def _cells(self, content: bytes) -> tuple[list[str], list[list[str]]]:
+        """The names of the columns, and all lines below; written again, they look the same."""
+        wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+        try:
+            text = content.decode("utf-16" if wide else "utf-8")
+        except UnicodeDecodeError:
+            why = "not text in UTF-8; save it as 'CSV UTF-8'"
+            raise ValueError(f"{self.path}: {why}, or {AWAY}") from None
+        self.start = "\ufeff" if wide or text.startswith("\ufeff") else ""
+        file = io.StringIO(text.removeprefix("\ufeff"), newline="")
+        for self.between in BETWEEN:
+            file.seek(0)
+            try:
+                names, *lines = csv.reader(file, delimiter=self.between, strict=True)
+            except (csv.Error, ValueError):
+                continue
+            names = [name.strip() for name in names]
+            if {"file", "sha256"} <= {*names}:
+                return names, lines
+        wanted = "expected a first line with columns file and sha256, and lines of CSV"
+        raise ValueError(f"{self.path}: {wanted}; save it as 'CSV UTF-8', or {AWAY}")
 
     def knows(self, where: str, mark: str) -> bool:
         """Has this very sheet been marked before?"""
-        return self.rows.get(where, {}).get("sha256") == mark
+        before = self.rows.get(where, {}).get("sha256", "")
+        return not self.again and before.removeprefix(HASH) == mark
 
     def add(self, row: dict[str, Any]) -> None:
-        """Store a row."""
-        self.rows[row["file"]] = row
-        rows = [self.rows[where] for where in sorted(self.rows)]
-        others = {name for row in rows for name in row} - {*FIRST, "sha256"}
-        columns = [*FIRST, *sorted(others, key=counted), "sha256"]
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, columns, restval="")
+        """Store a row; what a teacher has noted in columns of their own stays."""
+        self.read()
+        own = {n: v for n, v in self.rows.get(row["file"], {}).items() if noted(n)}
+        self.rows[row["file"]] = {**own, **row, "sha256": f"{HASH}{row['sha256']}"}
+        rows = [*(self.rows[where] for where in sorted(self.rows)), *self.loose]
+        names = dict.fromkeys([*self.names, *(name for row in rows for name in row)])
+        asked = sorted(filter(QUESTION.fullmatch, names), key=counted)
+        columns = [*FIRST, *asked, "sha256", *filter(noted, names)]
+        text = io.StringIO(self.start, newline="")
+        text.seek(0, io.SEEK_END)
+        writer = csv.DictWriter(text, columns, restval="", delimiter=self.between)
         writer.writeheader()
-        writer.writerows({name: quoted(value) for name, value in row.items()} for row in rows)
+        for row in rows:
+            writer.writerow({n: v if noted(n) else quoted(v) for n, v in row.items()})
+        self.seen = text.getvalue().encode()
         chapters.write_atomic(self.path, text.getvalue())
+
+
+def noted(name: str) -> bool:
+    """Whether a column is a teacher's own; a column without a name is nobody's."""
+    return bool(name) and not (name in FIRST or name == "sha256" or QUESTION.fullmatch(name))
 
 
 def quoted(value: Any) -> Any:
     """A cell that a spreadsheet does not take for a formula."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in FORMULA else value
+    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
 
 
-def plain(value: Any) -> Any:
+def plain(value: str) -> str:
     """A cell as it was before it was quoted."""
-    formula = isinstance(value, str) and value[:1] == "'" and value[1:2] in FORMULA
-    return value[1:] if formula else value
+    return value[1:] if value[:1] == "'" and FORMULA.match(value) else value

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import html
 import json
 import re
@@ -21,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,14 +32,26 @@ import chapters
 import grades
 import labs
 import processes
+from handed_in import (
+    LARGEST,
+    Content,
+    Refused,
+    contents_of,
+    leave_page,
+    mark_of,
+    named,
+    shown,
+    submissions,
+)
 
 LONGEST = 900  # seconds for one sheet
-LARGEST = 20 * 2**20  # bytes of a sheet, and of what the grader says of it
 MEMORY = 2**30  # bytes of all processes of a sheet, and of data of each
 FILES = 2**26  # bytes of a file that it writes
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
 GRADED = "graded"
-RAISED = re.compile(r"^ *(the cell that sets \w+ raised .*)$", re.MULTILINE)  # of quiet.py
+RAISED = re.compile(
+    r"^ *((?:the cell that sets \w+|its cell) raised .*)$", re.MULTILINE
+)  # quiet.py
 LAUNCH = """
 import runpy, sys
 data, files = int(sys.argv.pop(1)), int(sys.argv.pop(1))
@@ -53,14 +63,10 @@ except (ImportError, ValueError):
     pass  # a system without such bounds
 runpy.run_module("otter", run_name="__main__")
 """
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
+PAGE = """<title>{title}</title>
 <style>body{{max-width:50rem;margin:2rem auto;font:1rem/1.5 sans-serif}}pre{{white-space:pre-wrap}}
 td{{border-top:1px solid #888;padding:.4rem;vertical-align:top}}</style>
 <h1>{title}</h1><p>{said}</p><table>{rows}</table></html>"""
-
-
-class Refused(Exception):
-    """Why a sheet has no marks: a status for its row."""
 
 
 @dataclass
@@ -96,21 +102,6 @@ class Marks:
         said += f" ({row['raised']})" if row["raised"] else ""
         title = html.escape(f"{self.lab}: {name}" if self.lab else name)
         return PAGE.format(title=title, said=html.escape(said), rows="\n".join(lines))
-
-
-def submissions(folder: Path) -> list[Path]:
-    """Every notebook below a folder, hidden ones apart."""
-    found = sorted(folder.rglob("*.ipynb"))
-    return [p for p in found if not any(part[0] == "." for part in p.relative_to(folder).parts)]
-
-
-def read(sheet: Path) -> bytes:
-    """What was handed in, before anything runs."""
-    if sheet.is_symlink() or not sheet.is_file():
-        raise Refused("no file: a link or a folder")
-    if sheet.stat().st_size > LARGEST:
-        raise Refused(f"larger than {LARGEST // 2**20} MiB")
-    return sheet.read_bytes()
 
 
 def questions(lab: str) -> dict[str, float]:
@@ -231,55 +222,45 @@ def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
     """Mark every notebook below a folder: grades.csv, and a page beside each sheet.
 
     again  also those that grades.csv has already
+    raises  ValueError where grades.csv cannot be read; nothing is run or written then
     """
     found = submissions(folder)
     if not found:
-        sys.exit(f"{folder}: no notebook (.ipynb) in it")
+        sys.exit(f"{folder}: no file in it")
     table, new = grades.Table(folder, again), {}
     contents = dict(contents_of(found, folder))  # all are read before one of them runs
-    for where, content in contents.items():
-        if not table.knows(where, mark_of(content)):
-            new[where] = content
+    for where, given in contents.items():
+        if not table.knows(where, mark_of(given[1])):
+            new[where] = given
+    for where, given in new.items():
+        if isinstance(given[1], Refused):
+            said(table, where, given, Marks(status=str(given[1])))
     env = {name: value for name, value in chapters.own_settings().items() if _wanted(name)}
     with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor(2) as pool:
         archives = {
             s.stem: autograder.archive(s.stem, Path(made, f"{s.stem}.zip")) for s in labs.sources()
         }
-        jobs = {pool.submit(_one, content, archives, env): where for where, content in new.items()}
+        jobs = {
+            pool.submit(marked, content, archives, env): where
+            for where, (_, content) in new.items()
+            if not isinstance(content, Refused)
+        }
         for job in as_completed(jobs):
-            where, marks = jobs[job], job.result()
-            first = Path(where).parts[0].removesuffix(".ipynb")
-            leave_page(folder / where, marks)
-            row = {"student": first, "file": where, **marks.row(), "sha256": mark_of(new[where])}
-            table.add(row)
-            print(f"{where}  {marks.status}, {row['points']:g} of {row['possible']:g}", flush=True)
+            said(table, jobs[job], new[jobs[job]], job.result())
     before = len(contents) - len(new)
-    print(f"{table.path}: {len(contents)} sheets, {before} marked before; a page beside each")
+    print(f"{table.path}: {len(contents)} files, {before} marked before; a page beside each sheet")
     return [table.rows[where] for where in contents]
 
 
-def contents_of(found: list[Path], folder: Path) -> Iterator[tuple[str, bytes | Refused]]:
-    """Each sheet's place and content, or why it has none."""
-    for sheet in found:
-        where = sheet.relative_to(folder).as_posix()
-        try:
-            yield where, read(sheet)
-        except Refused as refused:
-            yield where, refused
-        except OSError as error:
-            yield where, Refused(f"cannot be read: {error.strerror}")
-
-
-def mark_of(content: bytes | Refused) -> str:
-    """A hash of what was handed in."""
-    data = content if isinstance(content, bytes) else str(content).encode()
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
-def _one(content: bytes | Refused, archives: dict[str, Path], env: dict[str, str]) -> Marks:
-    if isinstance(content, Refused):
-        return Marks(status=str(content))
-    return marked(content, archives, env)
+def said(table: grades.Table, where: str, given: Content, marks: Marks) -> None:
+    """A page for the student, a line for the table."""
+    sheet, content = given
+    if marks.lab or named(sheet):
+        marks.status += leave_page(sheet, marks.page(shown(sheet.name)))
+    student = re.sub(r"\.ipynb$", "", Path(where).parts[0], flags=re.IGNORECASE) or where
+    row = marks.row()
+    table.add({"student": student, "file": where, **row, "sha256": mark_of(content)})
+    print(f"{where}  {marks.status}, {row['points']:g} of {row['possible']:g}", flush=True)
 
 
 def _wanted(name: str) -> bool:
@@ -287,20 +268,16 @@ def _wanted(name: str) -> bool:
     return name in KEPT or name.startswith(own)
 
 
-def leave_page(sheet: Path, marks: Marks) -> None:
-    """A page beside the sheet; a name that is taken by a folder does not stop the others."""
-    try:
-        chapters.write_atomic(sheet.with_suffix(".html"), marks.page(sheet.name))
-    except OSError as error:
-        marks.status += f" (no page: {error.strerror})"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Mark the sheets of a class.")
     parser.add_argument("folder", type=Path, help="of what was handed in, in any depth")
     parser.add_argument("--again", action="store_true", help="also sheets that have marks")
     args = parser.parse_args()
-    grade(args.folder.expanduser(), args.again)
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # any name
+    try:
+        grade(args.folder.expanduser(), args.again)
+    except ValueError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import processes
 
 pytestmark = pytest.mark.usefixtures("own_settings")
 LAB = "04_cgsv"
+LONG = 240 * "x"  # as a name, with no room for more
 LONGEST = 240  # seconds for a sheet, where all cases run
 NAMES = [source.stem for source in labs.sources()]
 HALF_WAY = {"first = ...": "first = rows // 5", "opponent = ...": "opponent = [[1.0, 0.0]] * 3"}
@@ -114,7 +115,7 @@ def test_one_table_and_a_page_each(handed_in):
     assert (rows["ben"]["points"], rows["ben"]["q4"], rows["ben"]["q8"]) == (2, 1, 1)
     assert rows["ben"]["possible"] == 8  # the book's own checks count, not what is left in a file
     assert table["eve"]["status"] == "no lab sheet of this book"
-    page = (folder / "ben" / "deep" / "er" / "cgsv.html").read_text(encoding="utf-8")
+    page = (folder / "ben" / "deep" / "er" / "cgsv.ipynb.marks.html").read_text(encoding="utf-8")
     assert "2 of 8 points" in page
     assert "not answered yet" in page
     assert page.count("Hint 1 of 3: Look at the column of cosines") == page.count("Hint ") == 1
@@ -162,7 +163,8 @@ def attacked(tmp_path_factory):
     nbformat.write(strange, folder / "strange.ipynb")
     (folder / "folder.ipynb").mkdir()
     (folder / "link.ipynb").symlink_to("/etc/passwd")
-    (folder / "zoe.html").mkdir()  # where her page should lie
+    (folder / "zoe.ipynb.marks.html").mkdir()  # where her page should lie
+    nbformat.write(answered(student, RIGHT), folder / f"{LONG}.ipynb")
     peak = hostile_sheets.Peak()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(chapters.ROOT))
@@ -181,7 +183,9 @@ def test_a_hostile_sheet_costs_nobody_else_their_marks(attacked):
     print(f"peak {peak / 2**30:.2f} GiB")
     assert (rows["anna"]["points"], rows["anna"]["status"]) == (8, "graded")
     assert rows["zoe"]["points"] == 2
-    assert rows["zoe"]["status"].startswith("graded (no page: ")
+    assert rows["zoe"]["status"] == "graded"
+    assert (folder / "zoe.ipynb.marks2.html").is_file()
+    assert rows[LONG]["status"].startswith("graded (no page: ")
     for name in HONEST:
         assert (rows[name]["points"], rows[name]["status"]) == (2, "graded"), rows[name]
     for name, (_, status) in HOSTILE.items():
