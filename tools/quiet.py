@@ -103,19 +103,31 @@ def explained(coded):
     return base64.b64decode(coded).decode()
 
 
-def raised(names):
-    """The error with which the newest cell that sets one of the names ended, as a sentence."""
+def raised(names, question):
+    """The error of the newest cell that sets one of the names, or is the question's own."""
     shell = get_ipython()
     history = shell.history_manager if shell else None
-    for name in names if history else ():
+    cells = history.input_hist_raw if history else []
+    errors = getattr(history, "exceptions", {})
+    for name in names:
         sets = re.compile(rf"^\s*(def {name}\b|[^=(#\n]*\b{name}\b[^=(<>!\n]*=(?!=))", re.M)
-        cells = [k for k, cell in enumerate(history.input_hist_raw) if sets.search(cell)]
-        error = getattr(history, "exceptions", {}).get(cells[-1]) if cells else None
-        if error:
-            message = re.sub(r" \(\S*, line (\d+)\)$", r" (line \1)", error["evalue"])
-            found = f"{error['ename']}: {' '.join(message.split())[:150]}".rstrip(": ")
-            return f"the cell that sets {name} raised {found}"
+        found = [k for k, cell in enumerate(cells) if sets.search(cell)]
+        if found and found[-1] in errors:
+            return f"the cell that sets {name} raised {ended(errors[found[-1]])}"
+    if "init_grading_mode(" in "".join(cells[:2]) and f'check("{question}")' in cells[-1]:
+        # Where a sheet is marked its cells run in their order: these stand between two checks.
+        for k in range(len(cells) - 2, 0, -1):
+            if "grader.check(" in cells[k]:
+                break
+            if k in errors:
+                return f"its cell raised {ended(errors[k])}"
     return ""
+
+
+def ended(error):
+    """What a cell ended with, as half a line."""
+    message = re.sub(r" \(\S*, line (\d+)\)$", r" (line \1)", error["evalue"])
+    return f"{error['ename']}: {' '.join(message.split())[:150]}".rstrip(": ")
 
 
 def quiet(*hints):
@@ -139,15 +151,16 @@ def quiet(*hints):
                 except Exception as found:
                     kind = type(found).__name__
                     said = f"this answer cannot be used as it stands: {kind}, {found}"
-            if error := raised(answer):
+            question = check.__globals__.get("name")
+            if error := raised(answer, question):
                 raise NotYet(error)
             if empty:
                 raise NotYet(said)
             if any(map(untouched, answer.values())):
                 said = f"{UNCHANGED}{said}"
             else:
-                question = check.__globals__.get("name"), check.__name__
-                count = count or tries(question, tuple(map(trace, answer.values())))
+                which = question, check.__name__
+                count = count or tries(which, tuple(map(trace, answer.values())))
                 if not why or count < TRIES:
                     place = min(count, len(hints))
                     said += f"{HINT}{place} of {len(hints)}: {hints[place - 1]}"

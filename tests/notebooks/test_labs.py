@@ -3,6 +3,8 @@
 import ast
 import contextlib
 import importlib.util
+import inspect
+import itertools
 import re
 from pathlib import Path
 
@@ -74,7 +76,9 @@ def test_there_is_a_lab_for_every_chapter_but_the_one_that_only_sends():
 def test_only_right_answers_pass_and_no_failure_says_them(source, tmp_path):
     with unless_passed(f"labs/{source.stem}", [source, labs.STUDENT / f"{source.stem}.ipynb", *BY]):
         student, solution = assigned(source.stem)
-        names = run(solution, tmp_path)
+        given = Given(student)
+        names = run(solution, tmp_path, given.note)
+        assert given.misfits(names) == []
         right = answers(student, names)
         failed = [q for q, result in checked(names, solution).items() if not result.passed_all]
         assert failed == []
@@ -82,6 +86,74 @@ def test_only_right_answers_pass_and_no_failure_says_them(source, tmp_path):
         wrong_answers_fail(student, solution, names, right)
         assert other_forms_pass(student, solution, names, right) >= 6  # eleven labs: over 60
         untouched_sheet_passes_nothing(student, right, tmp_path)
+
+
+class Given:
+    """What the cells of a sheet give, in its types, for the functions that it asks for.
+
+    ``note`` is called behind each cell; a cell is given where the student's sheet has it, too.
+    """
+
+    def __init__(self, student):
+        code = [cell for cell in student.cells if cell.cell_type == "code"]
+        mine = [
+            cell.source for cell in code if "otter_answer_cell" in cell.metadata.get("tags", [])
+        ]
+        self.asked = {name for source in mine for name in defined(source)}
+        self.cells = {cell.source for cell in code} - {*mine}
+        self.values, self.sets = {}, []
+
+    def note(self, source, names):
+        if source in self.cells:
+            new = {name: names[name] for name in sets(source) if name in names}
+            self.values |= new
+            self.sets.append((new, dict(self.values)))
+
+    def misfits(self, names):
+        """Functions that do not take what bears their arguments' names; numbers that do not mix."""
+        found = []
+        for new, known in self.sets:
+            for name in sorted(self.asked):
+                wanted = [*inspect.signature(names[name]).parameters]
+                if {*wanted} & {*new} and {*wanted} <= {*known}:
+                    try:
+                        names[name](**{argument: known[argument] for argument in wanted})
+                    except Exception as error:
+                        found.append(f"{name}({', '.join(wanted)}): {error}")
+            tensors = {n: x for n, x in new.items() if torch.is_tensor(x) and x.is_floating_point()}
+            for (one, a), (two, b) in itertools.combinations(tensors.items(), 2):
+                if a.dtype != b.dtype and a.shape[:1] == b.shape[:1]:
+                    found.append(f"{one} is {a.dtype}, {two} is {b.dtype}")
+        return found
+
+
+def defined(source):
+    """The functions of a cell."""
+    return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+
+
+def sets(source):
+    """The names that a cell's own lines set, those inside of its functions apart."""
+    lines = [node for node in ast.parse(source).body if not isinstance(node, ast.FunctionDef)]
+    return {node.id for line in lines for node in ast.walk(line) if is_store(node)}
+
+
+def test_a_cell_whose_numbers_do_not_fit_is_found(tmp_path):
+    """As the fifth question of lab 4 once had it."""
+    student, solution = assigned("04_cgsv")
+    given = Given(student)
+    names = run(nbformat.from_dict({**solution, "cells": solution.cells[:1]}), tmp_path)
+    (cell,) = [
+        source
+        for source in given.cells
+        if source.startswith("weights = ") or "\nweights =" in source
+    ]
+    rows = torch.eye(3).double()
+    names["scores"] = lambda updates, weights: weights @ updates
+    for weights, count in ((torch.ones(3).double(), 0), (torch.ones(3), 2)):
+        given.sets.clear()
+        given.note(cell, {"updates": rows, "weights": weights})
+        assert len(given.misfits(names)) == count
 
 
 def wrong_answers_fail(student, solution, names, right):
