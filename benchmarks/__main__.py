@@ -70,7 +70,7 @@ def main() -> None:
         print(f"({time.perf_counter() - began:.0f} s)", flush=True)
     print("\n" + table(results))
     if given.json:
-        write(given.json, results, where)
+        write(os.path.expanduser(given.json), results, where)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def python_with(module: str, package: str, variable: str) -> str | None:
 
     Otherwise prints which package is missing where, and returns None.
     """
-    python = os.environ.get(variable, sys.executable)
+    python = os.path.expanduser(os.environ.get(variable, sys.executable))
     tried = subprocess.run([python, "-c", f"import {module}"], capture_output=True, text=True)
     if tried.returncode == 0:
         return python

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,6 +35,30 @@ def shown(value: object) -> str:
         description = object.__repr__(value)
     one_line = " ".join(description.split("\n"))
     return one_line if len(one_line) <= SHOWN else one_line[: SHOWN - 3] + "..."
+
+
+def home(path: str | os.PathLike) -> Path:
+    """A path in which ``~`` means the user's home, as in a shell."""
+    return Path(os.path.expanduser(path))
+
+
+def unread(
+    name: str, path: str | os.PathLike, others: Iterable[str | os.PathLike]
+) -> None:
+    """Refuse to write to a file that is read, or written as well, under whatever name."""
+    for other in others:
+        if _same_file(path, other):
+            raise ValueError(
+                f"{name}: expected a file of its own, got {path}, which {other} is, too"
+            )
+
+
+def _same_file(one: str | os.PathLike, other: str | os.PathLike) -> bool:
+    try:
+        # By what lies there: links, dots and capital letters make other names.
+        return os.path.samefile(one, other)
+    except OSError:  # one of them is not there yet
+        return os.path.realpath(one) == os.path.realpath(other)
 
 
 def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock
 
+from fedlab_mini.checks import home
 from fedlab_mini.engine.checkpoint import whole_file
 
 from .items import ROOT
@@ -31,7 +32,7 @@ def folder() -> Path:
 
     raises  FileNotFoundError if there is no such folder
     """
-    place = Path(os.environ.get("FEDLAB_RESULTS") or ROOT / "data" / "results")
+    place = home(os.environ.get("FEDLAB_RESULTS") or ROOT / "data" / "results")
     if not place.is_dir():
         raise FileNotFoundError(f"results: no folder {place}; name another in FEDLAB_RESULTS")
     return place

@@ -94,6 +94,6 @@ def faults(site: Path) -> list[str]:
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python tools/check_site.py SITE")
-    found = faults(Path(sys.argv[1]))
+    found = faults(Path(sys.argv[1]).expanduser())
     print("\n".join(found))
     sys.exit(bool(found))

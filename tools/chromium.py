@@ -25,7 +25,7 @@ ADVICE = (
 
 def find() -> str | None:
     """Path of a Chromium or Chrome on this machine, or None; FEDLAB_CHROMIUM names one."""
-    named = os.environ.get("FEDLAB_CHROMIUM")
+    named = os.path.expanduser(os.environ.get("FEDLAB_CHROMIUM", ""))
     return named or next(filter(None, map(shutil.which, NAMES)), None)
 
 

@@ -37,8 +37,8 @@ server = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """The server's side, by the run's settings."""
     asked = context.run_config
-    folder = Path(str(asked["folder"])) if asked["folder"] else None
-    nodes = json.loads(Path(str(asked["nodes"])).read_text()) if asked["nodes"] else {}
+    folder = Path(str(asked["folder"])).expanduser() if asked["folder"] else None
+    nodes = json.loads(Path(str(asked["nodes"])).expanduser().read_text()) if asked["nodes"] else {}
     clients = {int(node): entry["client"] for node, entry in nodes.items()}
     fed = federation(int(asked["clients"]))
     run = flower.server_app(

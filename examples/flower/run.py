@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedlab_mini.checks import home
 from fedlab_mini.flower.certificates import certificates, node_key, task_key
 from fedlab_mini.flower.fleet import QUIET, flwr
 from fedlab_mini.flower.private import alone
@@ -225,7 +226,7 @@ def cluster(folder: Path, clients: int) -> Iterator[Cluster]:
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and all that was started
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("--folder", type=Path, default=Path("_build/flower"))
+    asked.add_argument("--folder", type=home, default=Path("_build/flower"))
     asked.add_argument("--clients", type=int, default=3)
     asked.add_argument("--rounds", type=int, default=5)
     asked.add_argument("--strategy", default="CGSV")

@@ -7,9 +7,11 @@ import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..checks import unread
 from ..engine.checkpoint import whole_file
 from ..worlds.data import DataUnavailable
 
@@ -70,20 +72,44 @@ def _place(error: Exception) -> str:
     return f"; {their_frames[-1].filename}, line {their_frames[-1].lineno}"
 
 
-def writable(option: str, path: str | None, endings: tuple[str, ...] = ()) -> None:
-    """Refuse a file that could not be written, before anything is computed."""
-    if path is None:
-        return
-    if endings and Path(path).suffix.lower() not in endings:
-        raise ValueError(f"{option}: expected a file {', '.join(endings)}, got {path}")
-    # A missing folder is refused, since `whole_file` would make one even for a typing error.
-    if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
-        raise ValueError(
-            f"{option}: expected a file in a folder that is there, got {path}"
-        )
+def module_files(texts: Iterable[str]) -> Iterator[Path]:
+    """The files of the working folder that ``module:NAME`` would read."""
+    for text in texts:
+        module_name, is_object, _ = text.partition(":")
+        if is_object:
+            module_path = Path(*module_name.split("."))
+            yield from (module_path.with_suffix(".py"), module_path / "__init__.py")
 
 
-def write_csv(path: str, frame: pandas.DataFrame, **options: Any) -> None:
+def writable(
+    outputs: Mapping[str, Path | None],
+    read: Iterable[str | os.PathLike],
+    endings: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Refuse files that could not be written, or are read, before anything is computed.
+
+    outputs  {option: file}; endings  {option: what its file may end in}
+    """
+    taken = list(read)
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        allowed = (endings or {}).get(option, ())
+        if allowed and path.suffix.lower() not in allowed:
+            raise ValueError(
+                f"{option}: expected a file {', '.join(allowed)}, got {path}"
+            )
+        # A missing folder is refused: `whole_file` would make one even for a typing error.
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise ValueError(
+                f"{option}: expected a file in a folder that is there, got {path}"
+            )
+        if path.is_file() or not path.exists():  # a pipe takes more than one table
+            unread(option, path, taken)
+            taken.append(path)
+
+
+def write_csv(path: str | Path, frame: pandas.DataFrame, **options: Any) -> None:
     """A table as CSV; words that a spreadsheet would run as a formula begin with an apostrophe."""
     quoted_frame = frame.rename(columns=_quoted, index=_quoted)
     # Numbers may begin with a minus sign: no spreadsheet takes them for a formula.

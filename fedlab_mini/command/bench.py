@@ -9,10 +9,11 @@ compare truth --to FOLDER             retrain: the frozen truth, or that of held
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..checks import home
 from ..engine.checkpoint import whole_file
 from ..judge import bench
 from ..judge.bench.judging import MEASURES
@@ -21,7 +22,7 @@ from ..judge.bench.truth import cells_of
 from ..judge.bench.worlds import chosen
 from ..judge.compare import METHODS
 from ..judge.registry import looked_up, scoring
-from . import PICTURES, explained, own_method, writable, write_csv
+from . import PICTURES, explained, module_files, own_method, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -57,22 +58,28 @@ def _parser() -> argparse.ArgumentParser:
         "--alone", action="store_true", help="without the scores of the book"
     )
     judge.add_argument(
-        "--truth", nargs="+", default=[], help="folders of truth for more seeds"
+        "--truth",
+        nargs="+",
+        default=[],
+        type=home,
+        help="folders of truth for more seeds",
     )
     judge.add_argument(
         "--metric", default="tau", choices=tuple(MEASURES), help="what is printed"
     )
-    judge.add_argument("--csv", help="write all measures here, in long format")
-    judge.add_argument("--page", help="write a page here (.html)")
+    judge.add_argument("--csv", type=home, help="write all measures here, in long format")
+    judge.add_argument("--page", type=home, help="write a page here (.html)")
     figure_help = f"write a figure of the first family here ({', '.join(PICTURES)})"
-    judge.add_argument("--figure", help=figure_help)
+    judge.add_argument("--figure", type=home, help=figure_help)
     judge.add_argument(
-        "--scores-to", help="write the scores of a Python score here, to submit"
+        "--scores-to",
+        type=home,
+        help="write the scores of a Python score here, to submit",
     )
     rounds = commands.add_parser("rounds", help="write the recorded rounds as files")
     truth = commands.add_parser("truth", help="retrain the truth of seeds")
     for command in (rounds, truth):
-        command.add_argument("--to", required=True, help="the folder")
+        command.add_argument("--to", required=True, type=home, help="the folder")
     rounds.add_argument(
         "--kind", default="float32", choices=tuple(FLOATS), help="of numbers"
     )
@@ -110,16 +117,34 @@ def _python(score_text: str, options: argparse.Namespace) -> bench.Submission:
     return submission
 
 
+def _read(options: argparse.Namespace, truth_folders: Sequence[Path]) -> Iterator[Path]:
+    """Every file that a judgement reads: what is judged, the truth, the bench's own scores."""
+    yield from (home(text) for text in options.scores if text.endswith(".csv"))
+    yield from module_files(options.scores)
+    for place in truth_folders:
+        yield from (*place.glob("*.npz"), place.parent / "manifest.json")
+    if not options.alone:
+        yield from (bench.folder() / "judged.csv", *_submissions())
+
+
 def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     import pandas  # here: a usage error needs no table
 
     from ..show import leaderboard
 
+    # The bench's own comes first: of a seed that lies in two folders, the first counts.
+    truth_folders = [bench.folder() / "truth", *options.truth]
     # Refused now, and not when all has been judged.
-    writable("--csv", options.csv)
-    writable("--page", options.page, (".html",))
-    writable("--figure", options.figure, PICTURES)
-    writable("--scores-to", options.scores_to, (".csv",))
+    writable(
+        {
+            "--csv": options.csv,
+            "--page": options.page,
+            "--figure": options.figure,
+            "--scores-to": options.scores_to,
+        },
+        [*_read(options, truth_folders)],
+        {"--page": (".html",), "--figure": PICTURES, "--scores-to": (".csv",)},
+    )
     in_python = [
         index for index, text in enumerate(options.scores) if not text.endswith(".csv")
     ]
@@ -127,8 +152,6 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         raise ValueError(
             f"--scores-to: expected one score in Python, got {len(in_python)}"
         )
-    # The bench's own comes first: of a seed that lies in two folders, the first counts.
-    truth_folders = [bench.folder() / "truth", *map(Path, options.truth)]
     frozen_truth = bench.Frozen(*truth_folders)
     submissions = [
         bench.read_submission(text) if text.endswith(".csv") else _python(text, options)
@@ -167,7 +190,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         page_html = leaderboard.page(
             frame, notes, page_metrics, f"The bench, version {bench.VERSION}"
         )
-        with whole_file(Path(options.page)) as partial_path:
+        with whole_file(options.page) as partial_path:
             partial_path.write_text(page_html, encoding="utf-8")
         print(f"written: {options.page}")
     if options.figure:
@@ -179,24 +202,23 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
 
 def _rivals() -> list[dict[str, str]]:
     """What the committed submissions say of themselves."""
-    return [
-        bench.notes_of(path)
-        for path in sorted((bench.folder() / "submissions").glob("*.csv"))
-    ]
+    return [bench.notes_of(path) for path in _submissions()]
+
+
+def _submissions() -> list[Path]:
+    return sorted((bench.folder() / "submissions").glob("*.csv"))
 
 
 def _rounds(options: argparse.Namespace) -> None:
     chosen_worlds = chosen(_names(options, ["all"]))
     for world_name, seed in cells_of(chosen_worlds, options.seeds):
-        cell_folder = Path(options.to) / f"{slug(world_name)}-{seed}"
+        cell_folder = options.to / f"{slug(world_name)}-{seed}"
         bench.recorded(chosen_worlds[world_name], seed).write(cell_folder, options.kind)
         print(cell_folder)
 
 
 def _freeze(options: argparse.Namespace) -> None:
-    for truth_path in bench.freeze(
-        _names(options, ["all"]), options.seeds, Path(options.to)
-    ):
+    for truth_path in bench.freeze(_names(options, ["all"]), options.seeds, options.to):
         print(truth_path)
 
 

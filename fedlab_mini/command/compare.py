@@ -7,10 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..checks import home
 from ..judge.compare import METHODS, SAMPLES, SCENARIOS, compare
 from ..judge.compare.cell import MEASURES, ROUNDS
+from ..judge.compare.files import finished
 from ..judge.registry import looked_up
-from . import PICTURES, bench, explained, own_method, writable, write_csv
+from . import PICTURES, bench, explained, module_files, own_method, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -63,10 +65,15 @@ def _parser() -> argparse.ArgumentParser:
         choices=MEASURES,
         help="of the table and the figure",
     )
-    add("--folder", help="where finished cells are kept, so that a second call goes on")
-    add("--csv", help="write all measures here, in long format")
+    add(
+        "--folder",
+        type=home,
+        help="where finished cells are kept, so that a second call goes on",
+    )
+    add("--csv", type=home, help="write all measures here, in long format")
     add(
         "--figure",
+        type=home,
         help=f"write a figure of the first scenario here ({', '.join(PICTURES)})",
     )
     add("--jobs", type=int, default=1, help="cells side by side")
@@ -75,8 +82,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _compared(options: argparse.Namespace) -> pandas.DataFrame:
     # Refused now, and not after an hour of training.
-    writable("--csv", options.csv)
-    writable("--figure", options.figure, PICTURES)
+    read = [*module_files(options.method), *finished(options.folder)]
+    outputs = {"--csv": options.csv, "--figure": options.figure}
+    writable(outputs, read, {"--figure": PICTURES})
     asked_names = list(METHODS) if list(options.beside) == ["all"] else options.beside
     method_names = looked_up("--beside", asked_names, METHODS).values()
     rivals = {method_name: METHODS[method_name] for method_name in method_names}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from ..checks import reals, wholes
+from ..checks import home, reals, wholes
 from ..engine.model import Model
 from ..engine.networks import mlp
 from ..judge.records import Archive
 from ..judge.registry import looked_up, scoring
 from ..judge.score import score
-from . import explained, imported, own_method, writable, write_csv
+from . import explained, imported, module_files, own_method, writable, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -60,9 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         name.replace(",", "").replace("%", "%%") for name in scoring()
     )
     add = parser.add_argument
-    add("rounds", nargs="+", help="one .npz file a round, in their order")
+    add("rounds", nargs="+", type=home, help="one .npz file a round, in their order")
     add("--net", required=True, help="64,32,10 (an MLP) or package.module:NAME")
-    add("--validation", required=True, help="an .npz file with x and y")
+    add("--validation", required=True, type=home, help="an .npz file with x and y")
     add(
         "--methods",
         default="second_order,CGSV,leave_one_out",
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         help="of values of a round's game",
     )
     add("--seed", type=int, default=0)
-    add("--csv", help="write the table here")
+    add("--csv", type=home, help="write the table here")
     return parser
 
 
@@ -100,9 +100,11 @@ def read_methods(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _scores(options: argparse.Namespace) -> pandas.DataFrame:
+    asked_methods = options.methods.split(",")
+    modules = module_files([options.net, *asked_methods])
     # Refused now, and not when the scores have been computed.
-    writable("--csv", options.csv)
-    methods = read_methods(options.methods.split(","))
+    writable({"--csv": options.csv}, [*options.rounds, options.validation, *modules])
+    methods = read_methods(asked_methods)
     with Archive("--validation", options.validation) as archive:
         if lacking_arrays := {"x", "y"} - set(archive):
             raise ValueError(

@@ -7,16 +7,16 @@ other work is refused with the parts that differ. Below: marks. Above: everythin
 from __future__ import annotations
 
 import contextlib
-import glob
 import itertools
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from ..checks import shown
+from ..checks import home, shown
 from .marks import HASH_LENGTH, Mark, Memo, fingerprint, mark
 
 __all__ = ["Mark", "Memo", "begin", "fingerprint", "load", "mark", "save", "whole_file"]
@@ -55,11 +55,15 @@ def begin(path: str | os.PathLike, mark: Mark | str) -> dict[str, np.ndarray] | 
     """
     path = _target(path)
     arrays = load(path, mark)
-    for leftover in path.parent.glob(f".*.*.{glob.escape(path.name)}"):
-        process = leftover.name.split(".")[1]
+    # As `whole_file` calls them; what a user has called alike stays.
+    ours = re.compile(rf"\.(\d+)\.\d+\.{re.escape(path.name)}")
+    leftovers = map(
+        ours.fullmatch, os.listdir(path.parent) if path.parent.exists() else ()
+    )
+    for leftover in filter(None, leftovers):
         # Without a list of processes nobody knows whether one still writes: the file stays.
-        if (PROCESSES / "self").exists() and not (PROCESSES / process).exists():
-            leftover.unlink(missing_ok=True)
+        if (PROCESSES / "self").exists() and not (PROCESSES / leftover[1]).exists():
+            (path.parent / leftover[0]).unlink(missing_ok=True)
     _write(path, mark, {}, keep=False)
     return arrays
 
@@ -92,7 +96,7 @@ def _target(path: str | os.PathLike) -> Path:
     """The file that ``path`` stands for, links followed; refuses folders, pipes and the like."""
     try:
         # The file behind a link: a file renamed to ``path`` would replace the link itself.
-        target = Path(os.path.realpath(path))
+        target = Path(os.path.realpath(home(path)))
     except (TypeError, ValueError):
         raise TypeError(
             f"checkpoint: expected the path of a file, got {shown(path)}"

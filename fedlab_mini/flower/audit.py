@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
+from ..checks import home, unread
 from ..engine.checkpoint import whole_file
 from .ledger import Reader, table
 from .page import Page
@@ -16,11 +16,11 @@ def add_to(commands: Any) -> None:
     """The commands, to the parser of all; each sets ``run``, which returns the exit status."""
     verify_command = commands.add_parser("verify", help="check every line of a ledger")
     verify_command.add_argument(
-        "--csv", type=Path, metavar="FILE", help="write it as a table"
+        "--csv", type=home, metavar="FILE", help="write it as a table"
     )
     page_command = commands.add_parser("page", help="a page with plots of a ledger")
     for subparser, action in ((verify_command, check), (page_command, draw)):
-        subparser.add_argument("ledger", type=Path)
+        subparser.add_argument("ledger", type=home)
         subparser.add_argument(
             "--key", metavar="HASH", help="the server's key, from its log"
         )
@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
             "--anchor", metavar="ROUND:HASH", help="a round, from the log"
         )
         subparser.set_defaults(run=action)
-    page_command.add_argument("page", type=Path, metavar="FILE.html")
+    page_command.add_argument("page", type=home, metavar="FILE.html")
     page_command.add_argument(
         "--every", type=int, metavar="SECONDS", help="go on as the ledger grows"
     )
@@ -41,6 +41,8 @@ def _reader(options: argparse.Namespace) -> Reader:
 def check(options: argparse.Namespace) -> int:
     """Read all of a ledger, and say what it proves."""
     reader = _reader(options)
+    if options.csv:
+        unread("--csv", options.csv, [reader.path, f"{reader.path}.key"])
     # `entries` checks each line when it comes to it, so all are read before anything is said.
     node_ids = {
         node_id

@@ -17,7 +17,7 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
-from ..checks import instance, reals, shown, whole, wholes
+from ..checks import home, instance, reals, shown, whole, wholes
 from ..engine import checkpoint as files
 from ..engine import minibatches
 from ..engine.minibatches import Layout, LocalSGD, Plan, Shuffles
@@ -95,7 +95,7 @@ def client_app(
             else whole("load: the client's id", claimed_id, 0)
         )
         label_memory = LabelMemory(
-            context.state, Path(folder) if folder else None, k, task
+            context.state, home(folder) if folder else None, k, task
         )
         return Node(k, x, y, attack, net, label_memory, task)
 

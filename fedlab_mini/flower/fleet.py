@@ -25,7 +25,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
-from ..checks import shown, text, whole
+from ..checks import home, shown, text, whole
 from ..engine.checkpoint import whole_file
 from .certificates import LONG, certificates, client_certificate, node_key, task_key
 from .door import INNER, check, map_line
@@ -356,11 +356,11 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "plan", help="files for each machine, and what to do where"
     )
-    command.add_argument("hosts", type=Path)
-    command.add_argument("--folder", type=Path, default=Path("fleet"))
+    command.add_argument("hosts", type=home)
+    command.add_argument("--folder", type=home, default=Path("fleet"))
     command.set_defaults(run=lambda options: print(plan(options.hosts, options.folder)))
     command = commands.add_parser("key", help="on a client: its keys")
-    command.add_argument("folder", type=Path)
+    command.add_argument("folder", type=home)
     command.add_argument(
         "--new", action="store_true", help="in place of those that are there"
     )
@@ -368,21 +368,21 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "register", help="on the server: clients that brought their keys"
     )
-    command.add_argument("folder", type=Path)
+    command.add_argument("folder", type=home)
     command.set_defaults(run=lambda options: register(options.folder))
     command = commands.add_parser("remove", help="on the server: shut a client out")
-    command.add_argument("folder", type=Path)
+    command.add_argument("folder", type=home)
     command.add_argument("name")
     command.set_defaults(run=lambda options: remove(options.folder, options.name))
     command = commands.add_parser(
         "renew", help="on the server: certificates that end soon"
     )
-    command.add_argument("folder", type=Path)
+    command.add_argument("folder", type=home)
     command.set_defaults(run=lambda options: renew(options.folder))
     command = commands.add_parser("check", help="from outside: what a stranger can reach")
     command.add_argument("address", help="HOST:PORT")
     command.add_argument(
-        "--ca", type=Path, required=True, help="ca.pem, as clients get it"
+        "--ca", type=home, required=True, help="ca.pem, as clients get it"
     )
     command.set_defaults(
         run=lambda options: 0 if check(options.address, options.ca) else 1

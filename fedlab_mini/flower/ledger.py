@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..checks import shown, text, whole
+from ..checks import home, shown, text, whole
 from . import keys
 from .records import LOGGER
 
@@ -66,7 +66,7 @@ class Reader:
         key: str | None = None,
         anchor: str | None = None,
     ):
-        self.path, self.anchor = Path(path), _parsed_anchor(anchor)
+        self.path, self.anchor = home(path), _parsed_anchor(anchor)
         self.t, self.end, self.loose = 0, 0, False
         with open(self.path, "rb") as ledger_file:
             head_line = ledger_file.readline()
@@ -190,12 +190,10 @@ class Ledger:
         methods: Sequence[str],
         key: str | os.PathLike | None = None,
     ):
-        self.path, self.methods = Path(os.path.abspath(path)), tuple(methods)
+        self.path, self.methods = Path(os.path.abspath(home(path))), tuple(methods)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        own_key_path = self.path.with_name(self.path.name + ".key")
-        self.key = (
-            keys.load(own_key_path, make=True) if key is None else keys.load(Path(key))
-        )
+        own_key = self.path.with_name(self.path.name + ".key")
+        self.key = keys.load(own_key, make=True) if key is None else keys.load(home(key))
         public_key = keys.public(self.key)
         self.end = 0
         if not self.path.exists() or not self.path.stat().st_size:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import html
 import os
-from pathlib import Path
 
 from torch import Tensor
 
+from ..checks import home, unread
 from ..engine.checkpoint import whole_file
 from ..show.styles import client_colour
 from .ledger import Reader
@@ -41,7 +41,8 @@ class Page:
 
     def write(self, path: str | os.PathLike) -> bool:
         """Whether there was a new round."""
-        previous_round = self.reader.t
+        path, previous_round = home(path), self.reader.t
+        unread("page", path, [self.reader.path, f"{self.reader.path}.key"])
         for entry in self.reader.entries():
             self.standing.add(entry)
             self.rounds.append(entry.t)
@@ -55,9 +56,9 @@ class Page:
             if len(self.history) > POINTS:
                 # An odd number of them, so that the first and the newest stay.
                 self.rounds, self.history = self.rounds[::2], self.history[::2]
-        if self.reader.t == previous_round and Path(path).exists():
+        if self.reader.t == previous_round and path.exists():
             return False
-        with whole_file(Path(path)) as partial_path:
+        with whole_file(path) as partial_path:
             partial_path.write_text(self._html(), encoding="utf-8")
         return True
 

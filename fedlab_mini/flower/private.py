@@ -1,6 +1,6 @@
 """Private: a file that one process at a time works at, tasks that only the server can have sent.
 
-Chapter 11 says against whom. Below: nothing of the package. Above: client, nodes, server.
+Chapter 11 says against whom. Below: checks. Above: client, nodes, server.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 from flwr.app import Array, RecordDict
+
+from ..checks import home
 
 try:
     import fcntl
@@ -76,7 +78,7 @@ def alone(path: Path, seconds: float = 0) -> Iterator[int]:
 
 def signing_key(path: str | os.PathLike) -> Ed25519PrivateKey:
     """The server's key for tasks, an Ed25519 key in PEM; TypeError for another kind."""
-    private_key = load_pem_private_key(Path(path).read_bytes(), None)
+    private_key = load_pem_private_key(home(path).read_bytes(), None)
     if not isinstance(private_key, Ed25519PrivateKey):
         raise TypeError(f"signing_key: expected an Ed25519 key in {path}")
     return private_key
@@ -84,7 +86,7 @@ def signing_key(path: str | os.PathLike) -> Ed25519PrivateKey:
 
 def verifying_key(path: str | os.PathLike) -> Ed25519PublicKey:
     """The public half of a server's key; TypeError for another kind."""
-    public_key = load_pem_public_key(Path(path).read_bytes())
+    public_key = load_pem_public_key(home(path).read_bytes())
     if not isinstance(public_key, Ed25519PublicKey):
         raise TypeError(f"server_key: expected an Ed25519 public key in {path}")
     return public_key

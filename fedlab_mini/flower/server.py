@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 
 import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from ..checks import distinct_ids, flag, instance, number, whole
+from ..checks import distinct_ids, flag, home, instance, number, whole
 from ..engine.guard import starting_model
 from ..engine.history import History
 from ..engine.minibatches import LocalSGD
@@ -103,9 +102,9 @@ def server_app(
         nodes = Nodes(
             grid, server, own_federation.test, registered, local, timeout, *node_options
         )
-        results_folder = None if results is None else Path(results)
+        results_folder = None if results is None else home(results)
         locked_paths = [
-            None if checkpoint is None else Path(checkpoint),
+            None if checkpoint is None else home(checkpoint),
             results_folder and results_folder / "results",
         ]
         with ExitStack() as held_locks, private.readable_by_owner():

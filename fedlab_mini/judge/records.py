@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import array, dims, distinct_ids, reals, shown, wholes
+from ..checks import array, dims, distinct_ids, home, reals, shown, wholes
 from ..engine.local import finite_rows
 from ..engine.model import Model
 from ..engine.rounds import Round
@@ -43,7 +43,8 @@ class Archive(Mapping[str, np.ndarray]):
     """
 
     def __init__(self, label: str, path: str | os.PathLike):
-        self.label = f"{label}: {os.fspath(path)}"
+        path = home(path)
+        self.label = f"{label}: {path}"
         # A pipe has no end, and the open call itself would wait for its other side.
         refused = f"{label}: cannot read {path} as an .npz file, which numpy.savez writes"
         if not os.path.isfile(path):

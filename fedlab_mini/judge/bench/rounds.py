@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from ...checks import home
 from ...engine.checkpoint import whole_file
 from ...engine.model import Model, one_thread
 from ...engine.rounds import Round, Server
@@ -93,6 +94,7 @@ class Recorded:
     def write(self, folder: Path, kind: str = "float32") -> list[Path]:
         """A file a round, and ``server.npz`` with the samples x, y that a score may look at."""
         inputs, labels = self.validation
+        folder = home(folder)
         server = {
             "x": inputs.numpy().astype(np.float32),
             "y": labels.numpy().astype(np.int64),

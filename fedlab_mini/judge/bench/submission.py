@@ -23,6 +23,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ...checks import home
 from ...engine.checkpoint import whole_file
 from .truth import HELD_OUT, PUBLIC, seeds_of
 from .worlds import WORLDS
@@ -63,8 +64,9 @@ class Submission:
             for client, score in enumerate(values.tolist()):
                 # All digits, so that a file read and written again keeps its bytes.
                 lines.append(f"{name},{seed},{client},{repr(score).removesuffix('.0')}")
-        _parsed(Path(path), lines)
-        with whole_file(Path(path)) as part:
+        file = home(path)
+        _parsed(file, lines)
+        with whole_file(file) as part:
             part.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -73,7 +75,8 @@ def read_submission(path: str | os.PathLike) -> Submission:
 
     raises  Refused, naming the file and the line
     """
-    return _parsed(Path(path), _text(Path(path)).splitlines())
+    file = home(path)
+    return _parsed(file, _text(file).splitlines())
 
 
 def _parsed(file: Path, lines: Sequence[str]) -> Submission:
@@ -102,7 +105,7 @@ def _parsed(file: Path, lines: Sequence[str]) -> Submission:
 
 def notes_of(path: str | os.PathLike) -> dict[str, str]:
     """What a submission says of itself, without its scores."""
-    file = Path(path)
+    file = home(path)
     return {"name": file.stem[:LONGEST], **_notes(file, _text(file).splitlines())[0]}
 
 

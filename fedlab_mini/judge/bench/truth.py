@@ -49,7 +49,7 @@ def folder() -> Path:
     raises  FileNotFoundError that names the ways out
     """
     repository = Path(__file__).resolve().parents[3] / "data" / "bench"
-    place = Path(os.environ.get(VARIABLE, "") or repository) / FOLDER
+    place = checks.home(os.environ.get(VARIABLE, "") or repository) / FOLDER
     if place.is_dir():
         return place
     raise FileNotFoundError(
@@ -104,7 +104,7 @@ def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Pat
     cells = cells_of(owners, seeds)
     with progress.bar(None, "truth", len(cells)) as progress_bar:
         for name, world in owners.items():
-            path = to / f"{slug(name)}.npz"
+            path = checks.home(to) / f"{slug(name)}.npz"
             for seed in [seed for owner, seed in cells if owner == name]:
                 if str(seed) not in read(path):
                     _add(path, str(seed), trained(world, seed))
@@ -169,7 +169,7 @@ class Frozen:
 
     def __init__(self, *places: Path):
         self.tables: dict[str, dict[str, np.ndarray]] = {}
-        for place in places or (folder() / "truth",):
+        for place in map(checks.home, places or (folder() / "truth",)):
             if not place.is_dir():
                 raise FileNotFoundError(
                     f"truth: expected a folder of tables, got {place}"

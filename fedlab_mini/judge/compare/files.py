@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from ...engine.checkpoint import fingerprint, whole_file
 if TYPE_CHECKING:
     import pandas
 
+CELL = re.compile(r"[0-9a-f]{16}-\d+")  # how a cell's file is called
 COLUMNS = ["seed", "scenario", "method", "metric", "value"]
 
 
@@ -34,9 +36,15 @@ def cell_paths(
         for scenario, make in makers.items()
     }
     return {
-        (seed, scenario): Path(folder) / f"{marks[scenario]}-{seed}.csv"
+        (seed, scenario): checks.home(folder) / f"{marks[scenario]}-{seed}.csv"
         for seed, scenario in cells
     }
+
+
+def finished(folder: Path | None) -> list[Path]:
+    """The cells of a folder, of whatever work."""
+    found = [] if folder is None else sorted(folder.glob("*.csv"))
+    return [path for path in found if CELL.fullmatch(path.stem)]
 
 
 def write_cell(path: Path, frame: pandas.DataFrame) -> None:

@@ -6,7 +6,6 @@ import html
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import traitlets
@@ -44,7 +43,7 @@ class Quiz(Widget):
     @classmethod
     def load(cls, path: str | os.PathLike) -> Quiz:
         """The quiz that a TOML file holds: tables ``question`` with tables ``choice``."""
-        quiz_tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        quiz_tables = tomllib.loads(checks.home(path).read_text(encoding="utf-8"))
         questions = quiz_tables.get("question", [])
         return cls(
             [

@@ -39,7 +39,7 @@ def fetch(
         raise ValueError(
             f"name: {name} comes with the package; there is nothing to fetch"
         )
-    target = cache() if to is None else Path(to).expanduser()
+    target = cache() if to is None else checks.home(to)
     if to is None:
         # What the search path has need not be downloaded.
         places = {

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pooch
 
+from ...checks import home
 from .registry import Card, File
 
 EMBEDDED = Path(__file__).resolve().parent / "files"  # what comes with the package
@@ -28,7 +29,7 @@ def roots() -> list[Path]:
     folder, which `fetch` fills.
     """
     entries = os.environ.get("FEDLAB_DATA", "").split(os.pathsep)
-    from_environment = [Path(entry).expanduser() for entry in entries if entry]
+    from_environment = [home(entry) for entry in entries if entry]
     folders = [EMBEDDED, *from_environment, cache()]
     return list(dict.fromkeys(folders))  # each once, at its first place
 
@@ -87,9 +88,7 @@ def _sha256(path: str, size: int, mtime_ns: int) -> str:
 def _ways_out(card: Card, file: File) -> str:
     get_it = f"python -m fedlab_mini data fetch {card.name}    downloads it"
     if file.download is None:
-        get_it = (
-            "install the package anew from a clone of the book: the file comes with it"
-        )
+        get_it = "install the package anew, from a clone: the file comes with it"
     ways_out = [get_it, f"set FEDLAB_DATA to a folder that holds {file.path}"]
     if card.instead is not None:
         ways_out.append(f'load("{card.instead}") needs no download')
