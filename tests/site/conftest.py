@@ -6,12 +6,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+import matplotlib
 import pytest
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 import chromium
 
 ROOT = Path(__file__).resolve().parents[2]
+# The fonts of this machine, and one that is always there: with none but fonts of bitmaps Chromium
+# draws no letter, and ends.
+FONTS = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><include ignore_missing="yes">{here}</include><dir>{always}</dir></fontconfig>"""
 OUTSIDE = re.compile("^(?!file:|data:|blob:)")
 
 
@@ -25,12 +30,17 @@ def site() -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser():
+def browser(tmp_path_factory):
     path = chromium.find()
     if path is None:
         pytest.skip(chromium.ADVICE)  # tools/check.py says so first, or fails
+    fonts = tmp_path_factory.mktemp("fonts") / "fonts.conf"
+    here = os.environ.get("FONTCONFIG_FILE", "/etc/fonts/fonts.conf")
+    always = Path(matplotlib.get_data_path(), "fonts", "ttf")
+    fonts.write_text(FONTS.format(here=here, always=always), encoding="utf-8")
     with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=path, args=chromium.QUIET)
+        env = os.environ | {"FONTCONFIG_FILE": str(fonts)}
+        started = driver.chromium.launch(executable_path=path, args=chromium.QUIET, env=env)
         yield started
         started.close()
 
