@@ -61,6 +61,7 @@ CRAMPED = """e => { const bar = innerWidth > 1000 ? 0 : // it covers the top of 
 AXE = """only => axe
   .run(".fedlab-widget", { runOnly: { type: "tag", values: only }, preload: false })
   .then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"""
+FRAME = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 LISTEN = """e => { const said = window.said = [];
   for (const live of e.querySelectorAll("[role=status], [aria-live], output")) {
     new MutationObserver(() => said.push(Date.now()))
@@ -255,7 +256,7 @@ def a_replay_moves_and_ends_in_the_present(page, board, button, chapter):
     assert len(moving) == 3
     button("Pause").press("Enter")
     button("Go on").wait_for()
-    page.evaluate(visit.SETTLE)  # on a busy machine a frame may still be on its way
+    page.evaluate(FRAME)  # on a busy machine one may still be on its way
     paused = board.evaluate(LOOK)
     page.wait_for_timeout(200)
     assert board.evaluate(LOOK) == paused
