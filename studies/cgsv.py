@@ -581,7 +581,7 @@ STUDIES = (
         over_length,
         derived=length_derived,
         figure=length_figure,
-        probe={"rounds": 20},
+        probe={"rounds": 20, "splits": (ALIKE, VERY_SKEWED)},
     ),
     study("cgsv-ablation", ablation, ablation_claims(), probe={"rounds": 15}),
     study("cgsv-steps", steps, figure=steps_figure, probe=SHORT),
