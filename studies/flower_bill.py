@@ -35,7 +35,7 @@ NET = mlp(64, 32, 10)
 CHILD = """
 import sys
 from studies import flower_bill
-print(*getattr(flower_bill, sys.argv[1])(int(sys.argv[2])))
+print(*getattr(flower_bill, sys.argv[1])(*map(int, sys.argv[2:])))
 """
 
 
@@ -65,8 +65,8 @@ def cpu() -> float:
     return sum(used[pid] for pid in family) / os.sysconf("SC_CLK_TCK")
 
 
-def notebook(seed: int) -> tuple[float, float]:
-    """CPU seconds of a process up to the end of round 1, and of round ``MANY``, of ``fm.train``."""
+def notebook(seed: int, rounds: int) -> tuple[float, float]:
+    """CPU seconds of a process up to the end of the first and the last round of ``fm.train``."""
     seen = []
 
     class Watched(CGSV):
@@ -76,25 +76,25 @@ def notebook(seed: int) -> tuple[float, float]:
             seen.append(time.process_time())
             return super().aggregate(round)
 
-    train(digits(), NET, Watched(), rounds=MANY, seed=seed)
+    train(digits(), NET, Watched(), rounds=rounds, seed=seed)
     return seen[0], seen[-1]
 
 
-def start(seed: int) -> tuple[float]:
+def start() -> tuple[float]:
     """CPU seconds of a process that loads the example's app and does nothing."""
     runpy.run_path(str(EXAMPLE / "contributions.py"))
     return (time.process_time(),)
 
 
-def alone(work: Callable[[int], tuple[float, ...]], seed: int) -> list[float]:
-    """What a function of this file returns in a process of its own."""
+def alone(work: Callable[..., tuple[float, ...]], *numbers: int) -> list[float]:
+    """What a function of this file returns for these numbers, in a process of its own."""
     # In a process of its own: what this one has loaded already would cost nothing.
-    words = [sys.executable, "-c", CHILD, work.__name__, str(seed)]
+    words = [sys.executable, "-c", CHILD, work.__name__, *map(str, numbers)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return [float(word) for word in done.stdout.split()]
 
 
-def processes(seed: int) -> tuple[float, float]:
+def processes(seed: int, rounds: int) -> tuple[float, float]:
     """CPU seconds up to the first and the last round of SuperLink, SuperNodes and their apps.
 
     raises  AssertionError if the scores are not those of ``fm.train``
@@ -102,37 +102,40 @@ def processes(seed: int) -> tuple[float, float]:
     before, marks = cpu(), []
     with tempfile.TemporaryDirectory() as name:
         with runpy.run_path(str(EXAMPLE / "run.py"))["cluster"](Path(name), CLIENTS) as made:
-            run = made.submit(clients=CLIENTS, rounds=ROUNDS, seed=seed, timeout=600.0)
-            for number in (1, ROUNDS):
+            run = made.submit(clients=CLIENTS, rounds=rounds, seed=seed, timeout=600.0)
+            for number in (1, rounds):
                 while made.rounds() < number:
                     time.sleep(0.1)
                     if made.processes["superlink"].poll() is not None:
                         raise RuntimeError("flower-bill: the SuperLink has ended")
                 marks.append(cpu() - before)
-            made.wait(run, ROUNDS)
+            made.wait(run, rounds)
         table = pd.read_csv(Path(name) / "scores.csv")
     scores = table.pivot(index="round", columns="client", values="score").to_numpy()
-    wanted = train(digits(), NET, CGSV(), rounds=ROUNDS, seed=seed).scores.double()
+    wanted = train(digits(), NET, CGSV(), rounds=rounds, seed=seed).scores.double()
     torch.testing.assert_close(torch.tensor(scores), wanted, rtol=0, atol=1e-6)
     return marks[0], marks[1]
 
 
-def bill_rows(seed: int) -> Iterator[Row]:
-    """CPU seconds until training begins, and of a round; of a process that is only started."""
+def bill_rows(seed: int, *, rounds: int = ROUNDS, many: int = MANY) -> Iterator[Row]:
+    """CPU seconds until training begins, and of a round; of a process that is only started.
+
+    rounds  between processes, at least 2    many  in one process, at least 2
+    """
     if find_spec("flwr") is None or not EXAMPLE.is_dir():
         raise DataUnavailable(
             "flower-bill: needs Flower and the folder examples/flower; make setup WITH=flower"
         )
     found = {
-        "Flower's processes": (processes(seed), ROUNDS),
-        "fm.train": (alone(notebook, seed), MANY),
+        "Flower's processes": (processes(seed, rounds), rounds),
+        "fm.train": (alone(notebook, seed, many), many),
     }
-    for name, ((first, last), rounds) in found.items():
+    for name, ((first, last), trained) in found.items():
         # The start is no round: it falls out of the difference of two.
-        each = (last - first) / (rounds - 1)
+        each = (last - first) / (trained - 1)
         yield "", name, "seconds to start", first - each
         yield "", name, "seconds a round", each
-    yield "", "a ClientApp", "seconds to start", alone(start, seed)[0]
+    yield "", "a ClientApp", "seconds to start", alone(start)[0]
 
 
-STUDIES = (study("flower-bill", bill_rows),)
+STUDIES = (study("flower-bill", bill_rows, probe={"rounds": 2, "many": 51}),)

@@ -279,14 +279,23 @@ STUDIES = (
         CARRIES,
         gathered,
         head_to_head_figure,
-        probe={"scenarios": [RARE], "rounds": 1},
+        # The other methods are in the probe on text messages.
+        probe={
+            "methods": [name for name in ALL if name not in FEW],
+            "scenarios": [RARE],
+            "rounds": 1,
+        },
     ),
     study(
         "head-to-head-mnist5k",
         mnist_rows,
         CARRIES,
         gathered,
-        probe={"scenarios": [SKEW], "rounds": 1},
+        probe={
+            "methods": ["size", "alone", LOO, SECOND, "CGSV", "class cosine", "F-RCCE"],
+            "scenarios": [SKEW],
+            "rounds": 1,
+        },
     ),
     study(
         "head-to-head-harder",
