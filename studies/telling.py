@@ -46,14 +46,15 @@ def tell(
     above, below  the whole interval lies there     within  it lies between two numbers
     undecided     it covers this value: a difference is not shown. Then ``key_power`` is glued, too:
                   the difference that these seeds would have shown, with 80 % power
-    Without a bound it is a number and no sentence.
-    raises        AssertionError that says what was measured
+    raises        AssertionError that says what was measured; TypeError without a bound
     """
     from myst_nb import glue  # the command line does without it
 
     bounds = {"above": above, "below": below, "within": within, "undecided": undecided}
     bounds = {name: bound for name, bound in bounds.items() if bound is not None}
-    if isinstance(found, Stored) and bounds:
+    if not bounds:
+        raise TypeError(f"{key}: expected above, below, within or undecided; got no bound")
+    if isinstance(found, Stored):
         found = found.against(ends_of(*bounds.values()))
     tests = {
         "above": above is None or found.above(above),
@@ -63,8 +64,7 @@ def tell(
     }
     if wrong := [name for name, right in tests.items() if not right]:
         raise AssertionError(f"{key}: {found} is not {wrong[0]} {bounds[wrong[0]]}")
-    record = sentence(found, bounds) if bounds else {}
-    glue(key, Told(str(found), record), display=False)
+    glue(key, Told(str(found), sentence(found, bounds)), display=False)
     if undecided is not None:
         power = found.power if isinstance(found, Stored) else (found.high - found.low) / 2
         glue(f"{key}_power", Told(f"{power:.2g}", {}), display=False)

@@ -193,9 +193,9 @@ def test_rounds_are_counted_and_means_are_over_them(fed, rounds):
     for name in "abce":
         np.testing.assert_allclose(by_round[name] * shares, table[name], atol=1e-12)
     assert by_round["d"].equals(table["d"])  # CGSV's weights are no mean over rounds
-    with pytest.raises(ValueError, match='^methods: "rounds" is a column of the table'):
+    with pytest.raises(ValueError, match=r'^methods: "rounds" is a column of the table'):
         fm.score(log, **told | {"methods": {"rounds": fm.exact}})
-    with pytest.raises(ValueError, match='^per: expected "record" or "round"'):
+    with pytest.raises(ValueError, match=r'^per: expected "record" or "round"'):
         fm.score(log, per="client", **told)
 
 

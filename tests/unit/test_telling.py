@@ -86,9 +86,10 @@ def test_a_sentence_is_read_since_its_own_question_was_asked(glued: dict) -> Non
         tell("gain", wide, above=0.4)
 
 
-def test_a_number_without_a_bound_is_no_sentence(glued: dict) -> None:
-    tell("auc", stored(0.6, 0.5, 0.7))
-    assert list(glued["auc"]._repr_mimebundle_()) == ["text/plain"]
+def test_a_number_without_a_bound_is_refused(glued: dict) -> None:
+    with pytest.raises(TypeError, match="auc: expected above, below, within or undecided"):
+        tell("auc", stored(0.6, 0.5, 0.7))
+    assert not glued
 
 
 def test_the_question_of_a_sentence_is_what_it_asks_and_its_bounds(glued: dict) -> None:
@@ -108,7 +109,7 @@ def test_the_sentences_of_the_book_are_read_from_its_notebooks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, glued: dict
 ) -> None:
     tell("gain", stored(0.6, 0.5, 0.7), above=0)
-    tell("auc", stored(0.6, 0.5, 0.7))
+    glued["text"] = telling.Told("0.07", {})
     outputs = [
         nbformat.v4.new_output(
             "display_data",
