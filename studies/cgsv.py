@@ -551,7 +551,7 @@ def odd_clients(
     dataset, net = setting(data)
     yield from nines(dataset, net, seed, each, rounds)
     # Ten clients that are alike; the one that attacks is no special one otherwise.
-    attacks = {
+    attacks: dict[str, tuple[object, dict]] = {
         "echo": (replay(), {}),
         "sign flip": (sign_flip(), {}),
         "sign flip, no floor": (sign_flip(), {"floor": None}),

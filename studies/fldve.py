@@ -184,7 +184,8 @@ def images(
     methods  of RULES
     rounds   of every training, 5 or more
     """
-    dataset, sizes = load(data), {"samples": samples, "validation": validation, "test": test}
+    sizes: dict = {"samples": samples, "validation": validation, "test": test}
+    dataset = load(data)
     net = cnn(dataset.shape, **network)  # type: ignore[arg-type]
     cases = {("without noise", "FedAvg"): federation(dataset, clients=5, **sizes, seed=seed)}
     for number in SETS:
@@ -195,9 +196,9 @@ def images(
         history = train(fed, net, rule, rounds=rounds, local=LOCAL, seed=seed)
         for metric, value in accuracies(history):
             yield scenario, method, metric, value
-        samples, labels = fed.test
+        pixels, labels = fed.test
         with torch.no_grad():  # in parts: convolutions of all images at once need much memory
-            parts = [net.forward(history.theta, part).argmax(1) for part in samples.split(250)]
+            parts = [net.forward(history.theta, part).argmax(1) for part in pixels.split(250)]
         predicted = torch.cat(parts)
         for digit in range(10):
             hits = predicted[labels == digit] == digit
@@ -231,7 +232,7 @@ def removed(
     rounds  of every training, 10 or more
     """
     dataset, net = load(data), cnn(**SMALL)
-    sizes = {"samples": samples, "validation": validation, "test": test}
+    sizes: dict = {"samples": samples, "validation": validation, "test": test}
     for number in SETS:
         fed = noisy_digits(dataset, number, **sizes, seed=seed)
         history = train(fed, net, DVRLRemoval(), rounds=rounds, local=LOCAL, seed=seed)

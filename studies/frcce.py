@@ -683,7 +683,7 @@ STUDIES = (
         rounds_claims(),
         learned,
         rounds_figure,
-        {"samples": 2_000, "rounds": 3},
+        {"rounds": 3},
     ),
     study(
         "frcce-rounds-sms",
