@@ -458,7 +458,7 @@ STUDIES = (
         mnist_rows,
         paper_claims("MNIST"),
         leaving,
-        probe={"data": "mnist5k", "skews": ["weak"], "wrong": [NOISE], **FEW},
+        probe={"data": "mnist5k", "skews": ["weak"], "wrong": [NOISE], **FEW, "rounds": 2},
     ),
     study(
         "fedccea-letters",
