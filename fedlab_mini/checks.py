@@ -49,7 +49,7 @@ def unread(
     for other in others:
         if _same_file(path, other):
             raise ValueError(
-                f"{name}: expected a file of its own, got {path}, which {other} is, too"
+                f"{name}: expected a file of its own, got {path}, which has another use"
             )
 
 
