@@ -13,14 +13,14 @@ from fedlab_mini.worlds.corrupt import DataCorruption
 
 CORRUPTIONS = {
     "flip_labels": fm.flip_labels(0.4),
-    "no label": fm.flip_labels(0.0),
+    "no label": fm.flip_labels(1e-6),
     "relabel_as": fm.relabel_as(3, 0.3),
     "relabel_as, all": fm.relabel_as(3),
     "swap_labels": fm.swap_labels((0, 1)),
     "swapped back": [fm.swap_labels((0, 1)), fm.swap_labels((0, 1))],
     "backdoor": fm.backdoor(None, 0.2, (1, 8, 8)),
     "both": [fm.flip_labels(0.1), fm.relabel_as(5, 0.3)],
-    "with an attack": [fm.flip_labels(0.0), free_ride()],
+    "with an attack": [fm.flip_labels(1e-6), free_ride()],
 }
 
 
@@ -60,3 +60,11 @@ def test_a_scenario_says_it_too():
         warnings.simplefilter("error")
         fed = fm.irrelevant_digits(relevant=5, corrupt=fm.swap_labels((1, 2)), seed=0)
     assert sum("swap" in told for told in fed.truth.values()) == 1
+
+
+def test_a_share_of_zero_asks_for_nothing_and_is_silent():
+    ladder = {k: fm.flip_labels(k / 10) for k in range(10)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fed = fm.federation(fm.load("digits"), clients=10, corrupt=ladder, seed=0)
+    assert fed.corrupted == set(range(1, 10))

@@ -213,12 +213,12 @@ def test_noise_is_the_share_of_samples_that_corruptions_changed(digits):
         1: fm.relabel_as(3, 1.0),
         2: fm.sign_flip(),
         3: [fm.flip_labels(0.5), fm.scale(2.0)],
-        4: fm.flip_labels(0.0),
+        4: fm.flip_labels(1e-6),
         6: fm.swap_labels((2, 7)),
     }
     clean = fm.federation(digits, clients=7, seed=2)
     with pytest.warns(
-        UserWarning, match=r"^corrupt\[4\]: flip_labels\(share=0.0\) changes none of"
+        UserWarning, match=r"^corrupt\[4\]: flip_labels\(share=1e-06\) changes none of"
     ):
         fed = fm.federation(digits, clients=7, seed=2, corrupt=wrongs)
     labels = [(fed.client(k)[1], clean.client(k)[1]) for k in range(7)]

@@ -239,7 +239,7 @@ def test_a_corruption_goes_to_a_client_that_it_changes(seed):
 def test_a_corruption_that_changes_nobody_makes_nobody_corrupted():
     clean = fm.irrelevant_digits()
     with pytest.warns(UserWarning, match="^corrupt: flip_labels.* changes no relevant client"):
-        fed = fm.irrelevant_digits(corrupt=fm.flip_labels(0.0))
+        fed = fm.irrelevant_digits(corrupt=fm.flip_labels(1e-6))
     assert fed.truth == clean.truth
     assert torch.equal(fed.y, clean.y)
 
