@@ -9,12 +9,18 @@ from typing import Protocol
 import nbformat
 from nbformat import NotebookNode
 
-from fedlab_mini.show.following import Line
+from fedlab_mini.show.following import Line, Part
 
 FOLLOW = """from fedlab_mini.show.following import follow
 
 follow("{stem}")"""
-SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*$`])|\n\s*\n|\n(?=\|)")
+COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
+# A paragraph, a row of a table, an item of a list: what a sentence does not go beyond.
+PIECE = re.compile(r"(?:^|\n)\s*(?:(?:\d+[.)]|[-*+])\s+(?:>\s*)*)+|\n\s*\n|\n(?=\|)")
+QUOTE = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
+SHORT = r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bal)(?<!\bcf)(?<!\bFig)(?<!\bEq)"
+SENTENCE = re.compile(rf"{SHORT}(?<=[.!?])\s+(?=[A-Z*$`{{\[(\"])")
+PAIRS = ("**", "$", "`", '"')  # of which a sentence has an even number
 GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
 
@@ -25,14 +31,33 @@ class Writer(Protocol):
     def value(self, key: str, form: str) -> str: ...
 
 
-def sentences(text: str, plain: Writer) -> Iterator[tuple[str, list[str]]]:
-    """Every noted value of a text: its name; what stands before it, its form, it, what follows."""
-    for sentence in SENTENCE.split(text):
-        for found in GLUED.finditer(sentence):
-            key, form = found.groups()
-            ends = sentence[: found.start()], sentence[found.end() :]
-            before, after = (plain.inline(end).replace("|", " ") for end in ends)
-            yield key, [before.lstrip(), form, plain.value(key, form), after.rstrip()]
+def sentences(text: str, plain: Writer) -> Iterator[list[Part]]:
+    """Every sentence of a text with noted values, in parts: words, or [name, form, as stored]."""
+    for piece in PIECE.split(QUOTE.sub("", COMMENT.sub("", text))):
+        for sentence in whole_sentences(piece):
+            # re.split gives the words and, in turn, a value's name and its form
+            words, *rest = GLUED.split(sentence)
+            parts: list[Part] = [plain.inline(words)]
+            for key, form, after in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+                parts += [[key, form, plain.value(key, form)], plain.inline(after)]
+            if rest:
+                yield parts
+
+
+def whole_sentences(piece: str) -> Iterator[str]:
+    """The sentences of a paragraph; one that ends within bold, code or brackets goes on."""
+    begun = ""
+    row = " ".join(piece.strip().strip("|").replace("|", " ").split())
+    words = row if piece.lstrip().startswith("|") else " ".join(piece.split())
+    for part in SENTENCE.split(words):
+        begun = f"{begun} {part}" if begun else part
+        if all(begun.count(mark) % 2 == 0 for mark in PAIRS) and begun.count("(") <= begun.count(
+            ")"
+        ):
+            yield begun
+            begun = ""
+    if begun:
+        yield begun
 
 
 def follower(stem: str) -> NotebookNode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 from nbformat import NotebookNode
@@ -20,13 +21,21 @@ def literal(text: str) -> Any:
 
 def glued(notebook: NotebookNode) -> dict[str, Any]:
     """Name and value of everything a notebook glues as text, sorted by name."""
-    found = {}
+    found = {name: literal(text) for name, text in _texts(notebook)}
+    return dict(sorted(found.items()))
+
+
+def noted(notebook: NotebookNode) -> list[str]:
+    """The names of what a notebook glues as text, in the order in which its cells do so."""
+    return [name for name, _ in _texts(notebook)]
+
+
+def _texts(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         name = output.get("metadata", {}).get("scrapbook", {}).get("name")
         data = {kind.removeprefix(RECORD): x for kind, x in output.get("data", {}).items()}
         if name and "text/plain" in data and not any(kind.startswith("image/") for kind in data):
-            found[name] = literal(data["text/plain"])
-    return dict(sorted(found.items()))
+            yield name, data["text/plain"]
 
 
 def parameters(notebook: NotebookNode) -> dict[str, Any]:

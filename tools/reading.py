@@ -29,7 +29,8 @@ from pybtex.plugin import find_plugin
 
 import chapters
 import followed
-from glued import RECORD, glued
+from fedlab_mini.show.following import Part
+from glued import RECORD, glued, noted
 
 STORED = chapters.BUILD / "stored"
 CODE = re.compile(r"(?:\{([\w:-]+)\})?(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
@@ -316,15 +317,16 @@ def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
     return chapter, finish(parts[True], whole, f"{stem}-solutions")
 
 
-def sentences(whole: NotebookNode, stem: str) -> dict[str, list[list[str]]]:
-    """The sentences of a chapter that hold noted values, by the names of these."""
-    plain, found = Plain(stem, glued(whole)), dict[str, list[list[str]]]()
-    solving = False
+def sentences(whole: NotebookNode, stem: str) -> dict[str, list[list[Part]]]:
+    """The sentences of a chapter that hold noted values, by the one that is noted last."""
+    plain, found = Plain(stem, glued(whole)), dict[str, list[list[Part]]]()
+    solving, order = False, {name: place for place, name in enumerate(noted(whole))}
     for cell in whole.cells:
         for block in blocks(cell.source) if cell.cell_type == "markdown" else ():
             solving = is_solving(block, solving)
-            for key, sentence in [] if solving else followed.sentences(block.text, plain):
-                found.setdefault(key, []).append(sentence)
+            for sentence in [] if solving else followed.sentences(block.text, plain):
+                names = [part[0] for part in sentence if not isinstance(part, str)]
+                found.setdefault(max(names, key=order.__getitem__), []).append(sentence)
     return found
 
 
