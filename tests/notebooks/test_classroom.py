@@ -29,6 +29,7 @@ LONG = 240 * "x"  # as a name, with no room for more
 LONGEST = 240  # seconds for a sheet, where all cases run
 NAMES = [source.stem for source in labs.sources()]
 HALF_WAY = {"first = ...": "first = rows // 5", "opponent = ...": "opponent = [[1.0, 0.0]] * 3"}
+HALF_WAY["apart = ..."] = "print(angle)"  # and stopped there: nothing is set
 RIGHT = {"mean_cosine = ...": "mean_cosine = 0.4", "wrong = ...": 'wrong = {"a", "c"}'}
 
 
@@ -119,9 +120,14 @@ def test_one_table_and_a_page_each(handed_in):
     assert "2 of 8 points" in page
     assert "not answered yet" in page
     assert page.count("Hint 1 of 3: Look at the column of cosines") == page.count("Hint ") == 1
-    raised = "q6: the cell that sets first raised NameError: name 'rows' is not defined"
-    assert rows["ben"]["raised"] == table["ben"]["raised"] == raised
-    assert html.escape(raised.removeprefix("q6: ")) in page.partition("<td>q6")[2]
+    raised = {
+        "q3": "its cell raised NameError: name 'angle' is not defined",
+        "q6": "the cell that sets first raised NameError: name 'rows' is not defined",
+    }
+    told = "; ".join(f"{question}: {error}" for question, error in raised.items())
+    assert rows["ben"]["raised"] == table["ben"]["raised"] == told
+    for question, error in raised.items():
+        assert html.escape(error) in page.partition(f"<td>{question}")[2].partition("<tr>")[0]
     assert "Traceback" not in page
     assert {table["ann"]["raised"], table["eve"]["raised"]} == {""}
 

@@ -9,6 +9,7 @@ import myst_nb
 import nbformat
 import papermill
 import pytest
+from helpers import with_all_cases
 
 import chapters
 import followed
@@ -158,6 +159,7 @@ def _both(name, variable, display=True):
 myst_nb.glue = _both"""
 
 
+@with_all_cases("it runs a chapter")
 def test_a_run_with_another_seed_says_what_is_true_of_it(tmp_path, own_settings):
     """Chapter 2 with seed 7, as README invites to: every number shown is one that the run noted."""
     source = chapters.numbered()[1]
