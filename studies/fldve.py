@@ -757,7 +757,7 @@ def kind_claims() -> Iterator[Claim]:
 
 
 WITH_REMOVAL = ("FedAvg", "FLDVE", "removal", "own loss")
-EMBEDDED: dict = {"data": "mnist5k", "samples": 100, "validation": 50, "test": 200, "rounds": 5}
+EMBEDDED: dict = {"data": "mnist5k", "samples": 60, "validation": 40, "test": 100, "rounds": 3}
 STUDIES = (
     study("fldve-long", long, derived=long_metrics, figure=long_figure, probe={"rounds": 10}),
     study("fldve-signal", signal, derived=signal_metrics, probe={"rounds": 20}),
@@ -779,7 +779,7 @@ STUDIES = (
         EMBEDDED,
     ),
     study("fldve-mnist-full", images, image_claims(), image_metrics, images_figure, EMBEDDED),
-    study("fldve-removal", removed, probe=EMBEDDED | {"rounds": 10}),
+    study("fldve-removal", removed, probe=EMBEDDED | {"rounds": 6}),
     # The paper's 500 images per client, 500 validate, 500 test.
     study(
         "fldve-cifar",
