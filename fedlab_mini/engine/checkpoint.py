@@ -57,9 +57,7 @@ def begin(path: str | os.PathLike, mark: Mark | str) -> dict[str, np.ndarray] | 
     arrays = load(path, mark)
     # As `whole_file` calls them; what a user has called alike stays.
     ours = re.compile(rf"\.(\d+)\.\d+\.{re.escape(path.name)}")
-    leftovers = map(
-        ours.fullmatch, os.listdir(path.parent) if path.parent.exists() else ()
-    )
+    leftovers = (ours.fullmatch(hidden.name) for hidden in path.parent.glob(".*.*"))
     for leftover in filter(None, leftovers):
         # Without a list of processes nobody knows whether one still writes: the file stays.
         if (PROCESSES / "self").exists() and not (PROCESSES / leftover[1]).exists():
