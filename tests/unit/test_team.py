@@ -48,7 +48,7 @@ def ran(folder: Path) -> subprocess.CompletedProcess:
 def test_a_folder_of_rounds_becomes_a_table_and_names_who_harms(folder: Path) -> None:
     done = ran(folder)
     table = pd.read_csv(folder / "scores.csv", index_col="client")
-    assert list(table) == ["CGSV", "leave_one_out"]
+    assert list(table) == ["CGSV", "leave_one_out", "rounds"]
     assert table.index[table.leave_one_out < 0].tolist() == ["c"]
     assert done.returncode == 1
     assert done.stderr.strip().endswith("better without: c")

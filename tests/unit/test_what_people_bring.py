@@ -1,8 +1,9 @@
 """What people bring, with the right answer of each; most of it the package does not read yet.
 
 A marked case is expected to fail, for the reason that stands beside it and with the error that is
-met today. Who mends one takes its mark away. Where a thing may also be refused, ``or_told`` says which
-words the refusal owes: a raw error of another library, or words that point elsewhere, is none.
+met today. Who mends one takes its mark away. Where a thing may also be refused, ``or_told`` says
+which words the refusal owes: a raw error of another library, or words that point elsewhere, is
+none.
 """
 
 from __future__ import annotations
