@@ -332,7 +332,9 @@ def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
 def ids_of(value: Any) -> list | None:
     """The ids that pandas keeps beside a column's values; None for what has none."""
     index = getattr(value, "index", None)  # of a list a method
-    return index.tolist() if hasattr(index, "get_indexer") else None
+    if index is None or not hasattr(index, "get_indexer"):
+        return None
+    return index.tolist()
 
 
 def by_id(name: str, value: Any, ids: Iterable) -> Any:

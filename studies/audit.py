@@ -103,7 +103,7 @@ def _again(study: Study) -> tuple[pd.DataFrame | None, store.Known]:
     """New rows of a probe, unless the stored ones are what the code gives."""
     if probes.fault(study, probes.SEEDS[0]):
         return probes.fresh(study)
-    return None, store.about(study)["probe"]
+    return None, store.about(study).get("probe", {})
 
 
 def compared(study: Study, seed: int) -> str:

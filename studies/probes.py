@@ -40,11 +40,13 @@ def generated(
 def probed(study: Study, seed: int) -> pd.DataFrame:
     """The rows of a probe's seed, as the code gives them now."""
     with one_thread():
-        return pd.DataFrame(generated(study, seed, **study.probe), columns=COLUMNS)
+        return pd.DataFrame(generated(study, seed, **(study.probe or {})), columns=COLUMNS)
 
 
-def fresh(study: Study) -> tuple[pd.DataFrame, store.Known]:
+def fresh(study: Study) -> tuple[pd.DataFrame | None, store.Known]:
     """The rows of all seeds of a probe now, and what is noted of them."""
+    if study.probe is None:
+        return None, {}
     start = time.process_time()
     rows = pd.concat([probed(study, seed) for seed in SEEDS])
     seconds = round((time.process_time() - start) / len(SEEDS), 1)
@@ -57,6 +59,8 @@ def fault(study: Study, seed: int) -> str:
     On the kind of processor that made the stored rows each digit agrees. Elsewhere a row lies
     within the range of its five seeds, widened by its own width. Times are not compared
     """
+    if study.probe is None:
+        return ""
     stored, noted = store.probe_rows(study), store.about(study).get("probe")
     if stored is None or noted is None:
         return f"no rows of its probe; python -m studies verify {study.name}"

@@ -114,7 +114,8 @@ class Study:
     seeds     to look at, from 0                           confirm  seeds of a block that confirms
     cannot    why parts cannot be tested, or empty
     ragged    may seeds have different rows?
-    probe     settings of ``rows`` that take at most three seconds on embedded data
+    probe     settings of ``rows`` that take at most three seconds on embedded data; None where
+              all rows are times, which no two runs share
     """
 
     name: str
@@ -129,7 +130,7 @@ class Study:
     confirm: int = 5
     cannot: str = ""
     ragged: bool = False
-    probe: Mapping[str, object] = field(default_factory=dict)
+    probe: Mapping[str, object] | None = field(default_factory=dict)
 
     def block(self, number: int) -> list[int]:
         """The seeds of a block that confirms; the first has number 1."""

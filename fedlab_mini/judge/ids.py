@@ -45,6 +45,6 @@ def told_apart(label: str, ids: Iterable[Hashable]) -> None:
         client for client in known if isinstance(client, int) and str(client) in known
     ]
     if twins:
-        number = min(twins)  # type: ignore[type-var]
+        number = min(twins)
         both = f'{number} and "{number}"'
         raise ValueError(f"{label}: {both} cannot be told apart; write numbers or words")

@@ -83,7 +83,7 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
 def _places(ids: list, bad: Iterable) -> list[int]:
     """Where the bad clients stand in an index."""
     places = {client: place for place, client in enumerate(ids)}
-    bad_ids = list(checks.instance("bad", bad, Iterable, "client ids"))  # type: ignore[type-abstract]
+    bad_ids = list(checks.instance("bad", bad, Iterable, "client ids"))
     unknown = [client for client in bad_ids if client not in places]
     if unknown or len(places) != len(ids):
         expected = f"ids of an index of distinct ones, {checks.shown(ids)}"
@@ -92,11 +92,12 @@ def _places(ids: list, bad: Iterable) -> list[int]:
 
 
 def _correlation(statistic: Callable, a: Scores, b: Scores) -> float:
-    if None in (checks.ids_of(a), checks.ids_of(b)):
+    ids = checks.ids_of(a)
+    if ids is None or checks.ids_of(b) is None:
         # An array's ids are 0..K-1, so a column beside it has the same, or is refused.
         a, b = checks.in_order("a", a), checks.in_order("b", b)
     else:
-        b = checks.by_id("b", b, checks.ids_of(a))
+        b = checks.by_id("b", b, ids)
     first, second = as_scores("a", a), as_scores("b", b)
     lengths = f"{len(first)}, {len(second)}"
     if len(first) != len(second) or len(first) < 2:

@@ -84,7 +84,7 @@ def test_a_number_that_differs_is_shown_in_its_sentence(run):
     key, _, number = single("auc_skewed")
     own = Interval(0.5, 0.25, 0.75, 10)
     assert str(own) != number
-    tell(key, own)
+    tell(key, own, above=0)
     (line,) = run
     assert f"**{own}**" in line
     assert f"(The text has {number}.)" in line

@@ -79,7 +79,7 @@ def test_the_true_mean_is_the_mean_of_many_draws(name: str) -> None:
 
 def test_every_example_of_the_page_holds() -> None:
     examples = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
-    assert examples.count(">>> print") == 5
+    assert examples.count(">>> print") == 6
     told: list[str] = []
     test = doctest.DocTestParser().get_doctest(examples, {}, "page", "book/how_we_know.md", 0)
     doctest.DocTestRunner(verbose=False).run(test, out=told.append)
