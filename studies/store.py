@@ -74,7 +74,7 @@ def probe_rows(study: Study) -> pd.DataFrame | None:
 
 
 def _table(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, keep_default_na=False, na_values={"value": ["nan"]})
+    return pd.read_csv(path, keep_default_na=False, na_values={"value": ["nan", ""]})
 
 
 def _probe(study: Study) -> Path:
