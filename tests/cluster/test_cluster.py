@@ -15,7 +15,7 @@ import fedlab_mini as fm
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.judge.compare import METHODS
 from fedlab_mini.worlds.attacks import UpdateAttack
-from studies import store
+from studies import runs, store
 from studies.study import Study
 
 pytestmark = [
@@ -59,7 +59,7 @@ STUDY = Study(name="toy", item="", says="", protocol={}, rows=rows, claims=(), s
 
 
 def stored() -> bytes:
-    store.run([STUDY], again=True)
+    runs.run([STUDY], again=True)
     return (store.folder() / "toy.csv").read_bytes()
 
 

@@ -462,8 +462,9 @@ def test_a_full_disk_ends_a_training_that_goes_on_when_there_is_room(make_fed, t
 
 
 SECOND = """
-import pathlib, runpy, sys
-with runpy.run_path(sys.argv[2])["alone"](pathlib.Path(sys.argv[1])):
+import pathlib, sys
+from fedlab_mini.flower.private import alone
+with alone(pathlib.Path(sys.argv[1])):
     print("in", flush=True)
     sys.stdin.read()
 """
@@ -473,7 +474,7 @@ def test_two_trainings_at_once_to_the_same_files_are_refused(make_fed, tmp_path,
     """Also of two processes; a killed one leaves no lock."""
     monkeypatch.setattr(server, "LAST_WORDS", 0.2)
     fed, file = make_fed(SIZES), tmp_path / "c.npz"
-    words = [sys.executable, "-c", SECOND, str(file), private.__file__]
+    words = [sys.executable, "-c", SECOND, str(file)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(words, **pipes) as first:
         assert first.stdout.readline() == "in\n"

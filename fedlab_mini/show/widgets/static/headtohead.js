@@ -4,8 +4,8 @@ function build(ui) {
   const [names, kinds, measures, ways, values, ranges, spans] = ["names", "kinds", "measures", "ways", "values", "ranges", "spans"].map((key) => model.get(key));
   const rows = [...names, "ceiling"];
   const at = "at the line";
-  // The rule of fedlab_mini/judge/evidence.py: one more seed at the far end where seeds agree or
-  // crowd an end of the range, else t, cut to the range.
+  // The rule of fedlab_mini/judge/evidence.py: one more seed at the far end where seeds agree, else
+  // t, cut to the range; the more seeds sit at an end of the range, the more that one counts.
   const shareBelow = (place, points) => {
     const above = points.filter((x) => x > place).map((x) => x - place);
     const part = [1, ...above.map(() => 0)];
@@ -31,9 +31,10 @@ function build(ui) {
     const ends = [Math.max(range[0], mean - half), Math.min(range[1], mean + half)];
     const room = 1e-6 * (Number.isFinite(range[1] - range[0]) ? range[1] - range[0] : Math.max(...x.map(Math.abs)));
     const agree = Math.max(...x) - Math.min(...x) <= room;
-    const crowded = range.some((end) => 2 * x.filter((v) => Math.abs(v - end) <= room).length >= x.length);
+    const crowd = x.filter((v) => range.some((end) => Math.abs(v - end) <= room)).length;
+    const weight = agree ? 1 : Math.min(Math.max((2 * crowd) / x.length - 0.5, 0), 1);
     range.forEach((end, side) => {
-      if ((agree || crowded) && Number.isFinite(end)) ends[side] = bound(x, end, side ? 0.975 : 0.025);
+      if (weight && Number.isFinite(end)) ends[side] += weight * (bound(x, end, side ? 0.975 : 0.025) - ends[side]);
       else if (agree) ends[side] = end;
     });
     return [mean, ...ends];
