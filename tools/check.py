@@ -34,7 +34,7 @@ ALL = "all"  # the word for every stage
 LONG = tuple(
     f"tests/unit/test_{name}.py"
     for name in (
-        *("bench", "bench_versions", "benchmarks", "compare", "contributing"),
+        *("bench", "bench_versions", "benchmarks", "checkpoint", "compare", "contributing"),
         *("resume", "studies", "types", "wheel"),
     )
 )

@@ -4,8 +4,8 @@ function build(ui) {
   const [names, kinds, measures, ways, values, ranges, spans] = ["names", "kinds", "measures", "ways", "values", "ranges", "spans"].map((key) => model.get(key));
   const rows = [...names, "ceiling"];
   const at = "at the line";
-  // The rule of fedlab_mini/judge/evidence.py: one more seed at the far end where seeds agree, else
-  // t, cut to the range; the more seeds sit at an end of the range, the more that one counts.
+  // The rule of fedlab_mini/judge/evidence.py: t, cut to the range; the more seeds sit at
+  // an end, the more counts one more seed at the far end.
   const shareBelow = (place, points) => {
     const above = points.filter((x) => x > place).map((x) => x - place);
     const part = [1, ...above.map(() => 0)];
@@ -19,8 +19,8 @@ function build(ui) {
     const points = [...x, end];
     let [low, high] = [Math.min(...points), Math.max(...points)];
     for (let halving = 0; halving < 60; halving++) {
-      const middle = (low + high) / 2;
-      if (shareBelow(middle, points) < share) low = middle; else high = middle;
+      const mid = (low + high) / 2;
+      if (shareBelow(mid, points) < share) low = mid; else high = mid;
     }
     return (low + high) / 2;
   };
@@ -40,9 +40,10 @@ function build(ui) {
     return [mean, ...ends];
   };
   const seen = (kind, count) => {
-    const way = ways[measures.indexOf(model.get("metric"))];
-    const [least, most] = ranges[measures.indexOf(model.get("metric"))].map((end, side) => end ?? (side ? Infinity : -Infinity));
-    const all = values[measures.indexOf(model.get("metric"))][kinds.indexOf(kind)].map((row) => row.slice(0, count));
+    const m = measures.indexOf(model.get("metric"));
+    const way = ways[m];
+    const [least, most] = ranges[m].map((end, side) => end ?? (side ? Infinity : -Infinity));
+    const all = values[m][kinds.indexOf(kind)].map((row) => row.slice(0, count));
     const scores = all.slice(0, -1);
     const line = all.at(-1).length ? all.at(-1) : scores.reduce((a, b) => (way * total(b) > way * total(a) ? b : a));
     const gaps = all.map((row) => interval(row.map((v, s) => v - line[s]), [least - most, most - least]));
