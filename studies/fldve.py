@@ -795,6 +795,6 @@ STUDIES = (
         image_claims(("removal",)),
         image_metrics,
         images_figure,
-        EMBEDDED,
+        EMBEDDED | {"rounds": 2},
     ),
 )
