@@ -89,7 +89,7 @@ labs: setup
 	@$(RUN) tools/labs.py
 
 bench: setup
-	@$(RUN) -m benchmarks
+	@$(RUN) -m tools.benchmarks
 
 clean:
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis

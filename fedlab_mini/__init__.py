@@ -28,9 +28,8 @@ from .games.kernel import kernel
 from .games.sampling import guided, permutation, truncated
 from .games.shapley import alone, banzhaf, exact, leave_one_out
 from .games.training_games import retraining_game, round_game
-from .games.values import beta_shapley, core_shortfall, least_core, nucleolus
+from .games.values import core_shortfall, least_core, nucleolus
 from .judge import evidence as evidence
-from .judge.compare import compare
 from .judge.metrics import detection_auc, kendall, spearman
 from .judge.removal import removal_curves
 from .judge.score import score
@@ -68,10 +67,8 @@ __all__ = [
     "alone",
     "backdoor",
     "banzhaf",
-    "beta_shapley",
     "by_class",
     "cnn",
-    "compare",
     "core_shortfall",
     "delete_words",
     "detection_auc",

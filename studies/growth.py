@@ -16,6 +16,7 @@ from functools import partial
 import torch
 from matplotlib.figure import Figure
 
+from fedlab_bench.methods.gtg import GTGShapley
 from fedlab_mini.engine.local import LocalSGD, Shuffles
 from fedlab_mini.engine.model import Model, one_thread
 from fedlab_mini.engine.networks import mlp
@@ -26,8 +27,7 @@ from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games import shapley
 from fedlab_mini.methods.cgsv import CGSV
 from fedlab_mini.methods.fedavg import FedAvg
-from fedlab_mini.methods.gtg import GTGShapley
-from fedlab_mini.methods.neighbours import RoundValue, Taylor
+from fedlab_mini.methods.round_scores import RoundValue, Taylor
 from fedlab_mini.methods.sfedavg import SFedAvg
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream

@@ -1,6 +1,6 @@
 """Head to head: every method of the comparison on federations of eight, beside the truth's noise.
 
-Chapter 10 reads these results. Beside the nine scenarios of ``fm.compare`` there are harder ones:
+Chapter 10 reads these results. Beside the nine scenarios of ``fb.compare`` there are harder ones:
 labels that differ where sizes do not, wrong labels where labels differ, few validation samples.
 """
 
@@ -14,11 +14,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
+from fedlab_bench.compare.cell import LOCAL, ROUNDS, WATCHED, Experiment, cell, known_truth
+from fedlab_bench.compare.methods import CEILING, METHODS
+from fedlab_bench.compare.scenarios import SCENARIOS, Scenario, dealt, lesser
+from fedlab_bench.compare.watch import Watch
 from fedlab_mini.games import shapley
-from fedlab_mini.judge.compare.cell import LOCAL, ROUNDS, WATCHED, Experiment, cell, known_truth
-from fedlab_mini.judge.compare.methods import CEILING, METHODS
-from fedlab_mini.judge.compare.scenarios import SCENARIOS, Scenario, dealt, lesser
-from fedlab_mini.judge.compare.watch import Watch
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import flip_labels
@@ -50,7 +50,7 @@ ALL = tuple(name for name in METHODS if name not in LATER)
 def cells(
     seed: int, source: str, methods: Iterable[str], scenarios: Iterable[str], rounds: int
 ) -> Iterator[Row]:
-    """Methods in scenarios of ``fm.compare``, all of its measures, on one seed."""
+    """Methods in scenarios of ``fb.compare``, all of its measures, on one seed."""
     chosen = {method: METHODS[method] for method in methods}
     for scenario in scenarios:
         make = SCENARIOS[scenario]

@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from fedlab_bench.compare.watch import Watch
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
@@ -19,11 +20,10 @@ from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.engine.train import train
 from fedlab_mini.games import shapley
 from fedlab_mini.games.training_games import round_game
-from fedlab_mini.judge.compare.watch import Watch
 from fedlab_mini.judge.metrics import spearman
 from fedlab_mini.methods.cgsv import CGSV, cosines
 from fedlab_mini.methods.fedavg import FedAvg, strategy
-from fedlab_mini.methods.neighbours import RoundScore, RoundValue, Taylor
+from fedlab_mini.methods.round_scores import RoundScore, RoundValue, Taylor
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import flip_labels

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -94,7 +94,7 @@ def question(asked: Sequence[str], ends: Iterable[float] = ()) -> str:
     return SEPARATOR.join([metric, *places, " to ".join(f"{number:g}" for number in numbers)])
 
 
-def ends_of(*bounds: object) -> list[float]:
+def ends_of(*bounds: Any) -> list[float]:
     """The numbers that a sentence holds an interval against, whichever way."""
     given = [bound for bound in bounds if bound is not None]
     return [float(e) for b in given for e in (b if isinstance(b, (list, tuple)) else [b])]

@@ -8,10 +8,10 @@ import pytest
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+import fedlab_flower as flower
 import fedlab_mini as fm
-from fedlab_mini import flower
+from fedlab_flower.records import pack, unpack
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.flower.records import pack, unpack
 
 
 @pytest.fixture(autouse=True)

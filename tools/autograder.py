@@ -55,9 +55,10 @@ def pinned(needs: list[str]) -> list[str]:
 
 
 def parts_of(sheet: nbformat.NotebookNode) -> list[str]:
-    """What a sheet imports of this book: the package; where it asks for them, the studies, too."""
+    """What a sheet imports of this book: the packages; where it asks for them, the studies, too."""
     studies = any("import studies" in cell.source.splitlines() for cell in sheet.cells)
-    return ["fedlab_mini", *(["studies", "data/results", "data/ledger.csv"] if studies else [])]
+    asked = ["studies", "data/results", "data/ledger.csv"] if studies else []
+    return [*chapters.PACKAGES, *asked]
 
 
 def copy(source: Path, target: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas
 
-from fedlab_mini.judge import bench
+from fedlab_bench import bench
 from fedlab_mini.judge.evidence import interval, paired
 
 WRONG = "wrong labels, Dirichlet 0.5"

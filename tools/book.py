@@ -60,7 +60,7 @@ def main() -> None:
         notebooks = reading.gather() if stored else run_chapters()
         target = chapters.BUILD / ("site" if stored else "html")
         pages = stamps.files_below(
-            "book", "fedlab_mini", "studies", "notebooks/labs/student", "tools"
+            "book", *chapters.PACKAGES, "studies", "notebooks/labs/student", "tools"
         )
         config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]
         repository, browser = build_site.repository(), printed and chromium.wanted("PDFs")

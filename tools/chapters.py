@@ -25,6 +25,7 @@ from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("fedlab_mini", "fedlab_bench", "fedlab_flower")
 TEXTS = ROOT / "book" / "chapters"
 NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "_build"

@@ -6,7 +6,7 @@
     python tools/leaderboard.py write           book/bench.txt, which the page includes
     python tools/leaderboard.py write --check   only say whether it is out of date
 
-Truth comes first: ``python -m fedlab_mini compare truth --to FOLDER``; held out: --seeds 100-109;
+Truth comes first: ``python -m fedlab_bench truth --to FOLDER``; held out: --seeds 100-109;
 to confirm: --seeds 300-309, and the scenarios that ``confirm`` asks for.
 """
 
@@ -26,11 +26,9 @@ import torch
 import bench_findings
 import chapters
 import computed
-from fedlab_mini.engine.checkpoint import whole_file
-from fedlab_mini.engine.train import train
-from fedlab_mini.judge import bench, registry
-from fedlab_mini.judge.bench.rounds import recorded, slug
-from fedlab_mini.judge.bench.truth import (
+from fedlab_bench import bench, registry
+from fedlab_bench.bench.rounds import recorded, slug
+from fedlab_bench.bench.truth import (
     FOLDER,
     cells_of,
     manifest,
@@ -38,10 +36,12 @@ from fedlab_mini.judge.bench.truth import (
     seeds_of,
     sha256,
 )
-from fedlab_mini.judge.bench.worlds import World
-from fedlab_mini.judge.compare.cell import LOCAL, ROUNDS
-from fedlab_mini.judge.compare.watch import Watch
-from fedlab_mini.show import leaderboard
+from fedlab_bench.bench.worlds import World
+from fedlab_bench.compare.cell import LOCAL, ROUNDS
+from fedlab_bench.compare.watch import Watch
+from fedlab_bench.show import leaderboard
+from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.train import train
 
 PLACE = chapters.ROOT / "data" / "bench" / FOLDER
 SUBMISSIONS, JUDGED, MANIFEST = PLACE / "submissions", PLACE / "judged.csv", PLACE / "manifest.json"

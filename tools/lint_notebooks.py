@@ -31,6 +31,7 @@ IMG = re.compile(r"<img\b[^>]*>", re.IGNORECASE | re.DOTALL)
 ALT_ATTRIBUTE = re.compile(r"""\balt\s*=\s*(["'])[^"']*\w""", re.IGNORECASE)
 BOXED_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 GUESS = re.compile(r"(?:^|[.!?:]\s)Guess\b[^\n]*(?:\n[^\n]+)*\Z", re.MULTILINE)
+EXPLORER = re.compile(r"show\.(?:widgets|headtohead) import")
 END = reading.Block("end", "")
 BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 
@@ -98,7 +99,9 @@ def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
             yield f"fold the {question} (:class: dropdown), or put its code there"
         elif source and re.search(r"\btitle=", source):
             yield f"a title may give away the {question}; leave it to the caption"
-        elif source and "fedlab_mini.show.widgets" in source and not tells_nothing(then):
+        elif (
+            source and re.search(r"show\.(widgets|headtohead)", source) and not tells_nothing(then)
+        ):
             yield f"fold the {question} and its explorer (:class: dropdown)"
 
 

@@ -28,7 +28,7 @@ import chapters
 
 LISTS = chapters.ROOT / "tests/mutants"
 NEEDED = (
-    "fedlab_mini",
+    *chapters.PACKAGES,
     "studies",
     "book/chapters",
     "notebooks/quizzes",

@@ -21,7 +21,8 @@ import chapters
 
 PASSED = chapters.BUILD / "passed"
 PASSED_BEFORE = "passed here before, and nothing that it hangs on has changed"
-CODE = ("fedlab_mini", "studies", "data", "examples", "notebooks/quizzes")  # what chapters reach
+# what chapters reach
+CODE = (*chapters.PACKAGES, "studies", "data", "examples", "notebooks/quizzes")
 KIND = (
     "ATEN_CPU_CAPABILITY",
     "OMP_NUM_THREADS",

@@ -10,8 +10,8 @@ import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+import fedlab_flower as flower
 import fedlab_mini as fm
-from fedlab_mini import flower
 
 NET = fm.mlp(64, 32, 10)
 

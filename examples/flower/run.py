@@ -21,10 +21,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedlab_flower.certificates import certificates, node_key, task_key
+from fedlab_flower.fleet import QUIET, flwr
+from fedlab_flower.private import alone
 from fedlab_mini.checks import home
-from fedlab_mini.flower.certificates import certificates, node_key, task_key
-from fedlab_mini.flower.fleet import QUIET, flwr
-from fedlab_mini.flower.private import alone
 
 SAMPLES = 2000  # that a client may claim: there are not so many digits
 APP = Path(__file__).resolve().parent

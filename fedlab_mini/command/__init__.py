@@ -18,7 +18,9 @@ from ..worlds.data import DataUnavailable
 if TYPE_CHECKING:
     import pandas
 
-PACKAGE = str(Path(__file__).parents[1]) + os.sep
+# The book's own code: what is raised there is ours, and not a reader's.
+HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")
+OURS = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in HOUSE)
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 PICTURES = (".svg", ".png", ".pdf")  # endings of figures
 # What a spreadsheet takes for the start of one.
@@ -63,7 +65,7 @@ def _place(error: Exception) -> str:
     """The last line of a user's own code that an error has passed, if it passed any."""
     stack_frames = traceback.extract_tb(error.__traceback__)
     # "<" begins what is no file, such as <string> and <frozen importlib._bootstrap>.
-    not_theirs = (PACKAGE, *INSTALLED, "<")
+    not_theirs = (*OURS, *INSTALLED, "<")
     their_frames = [
         frame for frame in stack_frames if not frame.filename.startswith(not_theirs)
     ]

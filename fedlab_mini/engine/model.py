@@ -63,9 +63,8 @@ class Model:
     def __init__(self, module: nn.Module, *, stacked: bool = True):
         self.module = instance("module", module, nn.Module, "a torch.nn.Module")
         self.stacked = flag("stacked", stacked)
-        self.ours = (
-            False  # whether a constructor of the book made it, with weights of nobody
-        )
+        # Whether a constructor of the book made it, with weights of nobody.
+        self.ours = False
         self._taken: Parts | None = None  # of a copy that nobody changes any more
         self._traits: list[Any] = []  # of the module that was looked at
         self._looks: dict[Any, Look] = {}

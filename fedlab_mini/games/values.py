@@ -1,44 +1,19 @@
-"""Values: other ways to share a game's gain: beta-Shapley, the least core, the nucleolus.
+"""Values: other ways to share a game's gain: the least core and the nucleolus.
 
-Chapter 2 explains them beside the Shapley value. All take the whole table of 2^n coalitions, from
-a ``Game``; the worth of the empty coalition is subtracted first. Below: game, shapley.
+Chapter 2 explains them beside the Shapley value. Both take the whole table of 2^n coalitions, from
+a ``Game``; the worth of the empty coalition is subtracted first. Below: game.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.special import betaln
 
-from .. import checks
 from .estimate import Estimate, asking
-from .game import MOST_ENUMERATED, Game, all_coalitions
-from .shapley import semivalue
+from .game import Game, all_coalitions
 
 MOST_PLAYERS = 12  # of linear programs: 4,096 constraints
 TIGHT = 1e-9  # of the largest worth: below it a multiplier or a slack counts as 0
-
-
-def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate:
-    """The semivalue that joins coalitions with a probability drawn from Beta(beta, alpha).
-
-    alpha, beta  1, 1 is the Shapley value; a larger alpha weighs small coalitions more, a larger
-                 beta large ones. The values need not sum to the gain
-    raises       ValueError for more than 24 players         source  [Kwon & Zou 2022]; chapter 2
-    """
-    alpha = checks.number("alpha", alpha, low=0, ends="()")
-    beta = checks.number("beta", beta, low=0, ends="()")
-    with asking(game, MOST_ENUMERATED) as asked:
-        joined = np.arange(game.n)
-        still_out = game.n - 1 - joined
-        # In logarithms: beta functions of large parameters underflow, their quotient does not.
-        log_chances = betaln(joined + beta, still_out + alpha) - betaln(alpha, beta)
-        if not np.isfinite(log_chances).all():
-            raise ValueError(
-                f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}"
-            )
-        values = semivalue(game, np.exp(log_chances))
-    return asked.estimate(f"beta-Shapley({alpha:g}, {beta:g})", values)
 
 
 def least_core(game: Game) -> Estimate:

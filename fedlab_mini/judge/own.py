@@ -14,9 +14,9 @@ from typing import Any
 from torch import Tensor
 
 from ..engine.rounds import Round
-from ..methods.neighbours import RoundScore
+from ..methods.round_scores import RoundScore
 
-HOUSE = __name__.partition(".")[0]
+HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")
 
 
 @dataclass(eq=False)
@@ -47,11 +47,11 @@ def takes_round(function: Callable) -> bool:
 
 
 def is_guest(method: Any) -> bool:
-    """Is a method, or the value or function that it carries, no code of this package?"""
+    """Is a method, or the value or function that it carries, no code of the book?"""
     function = method.func if isinstance(method, partial) else method
     code = type(method) if hasattr(method, "aggregate") else function
     carried = [getattr(method, name, None) for name in ("value", "function")]
     module = getattr(code, "__module__", None) or type(code).__module__
-    return module.partition(".")[0] != HOUSE or any(
+    return module.partition(".")[0] not in HOUSE or any(
         is_guest(one) for one in carried if callable(one)
     )

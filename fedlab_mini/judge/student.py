@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-from scipy import special
-
 from .. import checks
 
 SPARE = 5  # the t interval is taken at this fraction of the error that our rule may make
@@ -16,7 +14,9 @@ SPARE = 5  # the t interval is taken at this fraction of the error that our rule
 
 def student(count: int, level: float = 0.95) -> float:
     """The quantile of Student's distribution for the mean of ``count`` independent values."""
-    # scipy.stats has the same number, but takes a second to import.
+    # Here, since it takes a sixth of a second to import, and scipy.stats a whole one.
+    from scipy import special
+
     return float(special.stdtrit(count - 1, (1 + level) / 2))
 
 
@@ -27,6 +27,8 @@ def strict(level: float) -> float:
 
 def visible(count: int, level: float = 0.95, power: float = 0.8) -> float:
     """The difference, in standard deviations, that ``count`` seeds show with that power."""
+    from scipy import special
+
     level = checks.number("level", level, low=0, high=1, ends="()")
     power = checks.number("power", power, low=0.5, high=1, ends="[)")
     # The noncentrality at which the t statistic exceeds the quantile with this power.
@@ -39,6 +41,8 @@ def seeds_needed(effect: float, power: float = 0.8, level: float = 0.95) -> int:
 
     The values count as normal (noncentral t). Cost: a few evaluations.
     """
+    from scipy import special
+
     effect = checks.number("effect", effect, low=1e-3)
     seeds = 2
     # With a known standard deviation so few would do; one that is estimated needs a few more.

@@ -9,22 +9,9 @@ from .aam_fit import fit_aam, settle
 from .cgsv import CGSV, cosine_game, cosines
 from .fedavg import FedAvg
 from .fedccea import FedCCEAResult, contribution_index, fedccea, simulator
-from .fedce import FedCE
-from .fedif import FedIF
-from .gtg import GTGShapley
 from .label_standardisation import LabelStandardisation
-from .neighbours import (
-    CappedTaylor,
-    ClassCosine,
-    MeanCosine,
-    RoundScore,
-    RoundValue,
-    ShapleyFL,
-    Taylor,
-    TrustCosine,
-)
-from .quality import QualityInference
 from .reinforce import FLDVE, FRCCE, DVRLRemoval
+from .round_scores import RoundScore, RoundValue, Taylor
 from .sfedavg import SFedAvg, class_relevance
 
 __all__ = [
@@ -32,23 +19,14 @@ __all__ = [
     "CGSV",
     "FLDVE",
     "FRCCE",
-    "CappedTaylor",
-    "ClassCosine",
     "DVRLRemoval",
     "FedAvg",
     "FedCCEAResult",
-    "FedCE",
-    "FedIF",
-    "GTGShapley",
     "LabelStandardisation",
-    "MeanCosine",
-    "QualityInference",
     "RoundScore",
     "RoundValue",
     "SFedAvg",
-    "ShapleyFL",
     "Taylor",
-    "TrustCosine",
     "class_relevance",
     "contribution_index",
     "cosine_game",

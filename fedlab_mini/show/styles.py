@@ -1,9 +1,9 @@
 """Styles: how a label is drawn, the same in every chapter.
 
-A method has one colour and one marker, which its row of ``judge.registry`` says, and a client one
-colour. Vermilion means corrupted clients and noise, black the exact value, grey whatever is no
-method. All pairs of methods stay apart with normal sight, deuteranopia and protanopia; marker and
-line style say it once more.
+A method has one colour and one marker, an entry of ``METHODS``, and a client one colour. Vermilion
+means corrupted clients and noise, black the exact value, grey whatever is no method. All pairs of
+methods stay apart with normal sight, deuteranopia and protanopia; marker and line style say it once
+more.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..judge.registry import ROWS
-
 EXACT, CORRUPTED = "#000000", "#D55E00"
 SETTINGS = ("#5A5F6E", "#AFAAA0", "#85807B")  # greys; sound clients have the first
 CLIENTS = (
@@ -22,14 +20,42 @@ CLIENTS = (
     *("#8C564B", "#6A3D9A", "#7F7F7F", "#B2DF8A", "#000000"),
 )
 # The usual label of every method that has a colour of its own, with that colour and a marker.
-METHODS = {row.labels[0]: (row.look.colour, row.look.marker) for row in ROWS if row.look}
+METHODS = {
+    "leave-one-out": ("#E69F00", "D"),
+    "exact": (EXACT, "s"),
+    "Banzhaf": ("#4B2D5A", "p"),
+    "CGSV": ("#CC79A7", "P"),
+    "F-RCCE": ("#691E78", "8"),
+    "FedAvg": ("#0072B2", "o"),
+    "truncated": ("#009E73", "^"),
+    "permutation": ("#B41EA5", "v"),
+    "guided": ("#5A0096", "<"),
+    "kernel": ("#0078FF", ">"),
+    "FLDVE": ("#3C4BC3", "v"),
+    "removal": ("#874B00", "d"),
+    "FedCCEA": ("#56B4E9", "h"),
+    "S-FedAvg": ("#78003C", "*"),
+    "label standardisation": ("#A5B469", ">"),
+    "uniform": ("#3C693C", "H"),
+    "random": ("#3C3C0F", "p"),
+    "own loss": ("#2DC3D2", "<"),
+    "oracle": ("#6996FF", "|"),
+}
+# Other words for some of them.
+ALSO = {
+    "LOO": "leave-one-out",
+    "Shapley": "exact",
+    "TMC": "truncated",
+    "orders": "permutation",
+    "AAM": "FedCCEA",
+}
 ROLES = {"corrupted": (CORRUPTED, "X"), "sound": (SETTINGS[0], "o")}
 SPOILT = (
     *("corrupted", "corruption", "noisy", "noise", "irrelevant"),
     *("exchanged", "wrong", "flipped", "scaled"),
 )
 SOUND = ("sound", "healthy", "relevant", "no corruption", "no noise")
-METHOD_WORDS = {label: row.labels[0] for row in ROWS for label in row.labels}
+METHOD_WORDS = {label: label for label in METHODS} | ALSO
 # A method counts before a role: "CGSV, 80 % noise" has the colour of CGSV.
 WORDS = (METHOD_WORDS, dict.fromkeys(SPOILT, "corrupted"), dict.fromkeys(SOUND, "sound"))
 MARKERS, LINES = "sD^v<>dohp8H*P", ("-", "--", "-.", ":")

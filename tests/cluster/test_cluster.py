@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 import torch
 
+import fedlab_bench as fb
 import fedlab_mini as fm
+from fedlab_bench.compare import METHODS
 from fedlab_mini.engine.sweep import spread
-from fedlab_mini.judge.compare import METHODS
 from fedlab_mini.worlds.attacks import UpdateAttack
 from studies import runs, store
 from studies.study import Study
@@ -46,7 +47,7 @@ def fitted() -> torch.Tensor:
 
 def compared() -> pd.DataFrame:
     methods = {"CGSV": METHODS["CGSV"]}
-    found = fm.compare(methods, ["irrelevant"], range(2), rounds=1)
+    found = fb.compare(methods, ["irrelevant"], range(2), rounds=1)
     return found[found.metric != "seconds"].reset_index(drop=True)
 
 

@@ -31,9 +31,9 @@ from cryptography.hazmat.primitives.serialization import (
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from nodes import LOCAL, NODE, SIZES, Grid, Spy, changed, identity, over_nodes
 
-from fedlab_mini import flower
-from fedlab_mini.flower import client, nodes, private, server
-from fedlab_mini.flower.records import pack, reply_parts, unpack
+import fedlab_flower as flower
+from fedlab_flower import client, nodes, private, server
+from fedlab_flower.records import pack, reply_parts, unpack
 
 assert identity  # a fixture that every test here uses, too
 NET = fm.mlp(6, 4, 3)
@@ -463,7 +463,7 @@ def test_a_full_disk_ends_a_training_that_goes_on_when_there_is_room(make_fed, t
 
 SECOND = """
 import pathlib, sys
-from fedlab_mini.flower.private import alone
+from fedlab_flower.private import alone
 with alone(pathlib.Path(sys.argv[1])):
     print("in", flush=True)
     sys.stdin.read()

@@ -26,7 +26,7 @@ import chapters
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
-from fedlab_mini.flower import fleet
+from fedlab_flower import fleet
 
 HOSTS = """
 [server]

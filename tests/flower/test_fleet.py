@@ -39,9 +39,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedlab_mini.flower import certificates, fleet, keys
-from fedlab_mini.flower.__main__ import main
-from fedlab_mini.flower.door import CLOSED
+from fedlab_flower import certificates, fleet, keys
+from fedlab_flower.__main__ import main
+from fedlab_flower.door import CLOSED
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 with_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
@@ -771,7 +771,7 @@ def test_the_pasted_steps_train_on_machines_and_a_stranger_stays_outside(tmp_pat
             assert table.shape == (4, 3)
             assert (table[:, 2] > 0).all()
             # The stranger has the authority's certificate and the address, and nothing else.
-            ca, python = folder / "server" / "tls" / "ca.pem", "python -m fedlab_mini.flower"
+            ca, python = folder / "server" / "tls" / "ca.pem", "python -m fedlab_flower"
             outside = run("stranger", f"{python} check {ADDRESS['server']}:9443 --ca {ca}")
             assert outside.returncode == 0, outside.stdout
             assert "OPEN" not in outside.stdout

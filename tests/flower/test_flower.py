@@ -13,6 +13,7 @@ import torch
 from helpers import each_value, with_all_cases, with_attacks
 
 import chapters
+import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
 
@@ -21,7 +22,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flo
 from flwr.app import Error, Message, RecordDict
 from nodes import LOCAL, NODE, SIZES, Grid, Spy, changed, identity, over_nodes
 
-from fedlab_mini import flower
+import fedlab_flower as flower
 
 assert identity  # a fixture of every test here
 
@@ -38,6 +39,7 @@ def assert_alike(one: fm.History, other: fm.History) -> None:
 def strategies() -> dict[str, Callable[..., fm.FedAvg]]:
     """Every strategy of the book; some clients a round where it lets one say so."""
     kinds = [getattr(fm, name) for name in fm.methods.__all__]
+    kinds += [getattr(fb, name) for name in fb.methods.__all__]
     kinds = [k for k in kinds if isinstance(k, type) and issubclass(k, fm.FedAvg)]
     few = lambda k: k(3) if issubclass(k, fm.SFedAvg) else k(per_round=3)  # noqa: E731
     return {k.__name__: lambda k=k: few(k) for k in kinds}
@@ -280,10 +282,10 @@ def test_bad_input_is_refused_by_name(make_fed, name):
 
 
 def test_without_flower_the_import_says_what_to_install():
-    code = "import sys; sys.modules['flwr'] = None; import fedlab_mini.flower"
+    code = "import sys; sys.modules['flwr'] = None; import fedlab_flower"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.strip().endswith('pip install "PATH_OF_THE_CLONE[flower]"')
-    assert done.stderr.strip().splitlines()[-1].startswith("ImportError: fedlab_mini.flower needs")
+    assert done.stderr.strip().splitlines()[-1].startswith("ImportError: fedlab_flower needs")
 
 
 COMPARE = """
@@ -305,7 +307,7 @@ def test_the_simulation_gives_what_one_process_gives():
     """The example on the reference page; in a process of its own, as Ray leaves files open."""
     page = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```python\n(fed = .*?flower\.train.*?)```", page, flags=re.DOTALL)
-    start = "import torch, fedlab_mini as fm\nfrom fedlab_mini import flower\n"
+    start = "import torch, fedlab_mini as fm\nimport fedlab_flower as flower\n"
     pytest.importorskip("ray", reason="Ray is not installed: make setup WITH=flower")
     code = [sys.executable, "-c", start + text + COMPARE]
     done = subprocess.run(code, capture_output=True, text=True, timeout=400)

@@ -22,11 +22,11 @@ pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flo
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from fedlab_mini.flower import __main__ as command
-from fedlab_mini.flower import keys
-from fedlab_mini.flower.ledger import FORMAT, SIGNATURE, Entry, Ledger, Reader, digest, table
-from fedlab_mini.flower.page import DRAWN, Page
-from fedlab_mini.flower.standing import Standing
+from fedlab_flower import __main__ as command
+from fedlab_flower import keys
+from fedlab_flower.ledger import FORMAT, SIGNATURE, Entry, Ledger, Reader, digest, table
+from fedlab_flower.page import DRAWN, Page
+from fedlab_flower.standing import Standing
 
 METHODS = ("CGSV", "step cosine")
 
@@ -342,7 +342,7 @@ def test_the_command_line_checks_and_tells(tmp_path, capsys):
 
 def test_the_command_runs_by_its_name(tmp_path):
     written(tmp_path / "l")
-    words = [sys.executable, "-m", "fedlab_mini.flower", "verify", str(tmp_path / "l")]
+    words = [sys.executable, "-m", "fedlab_flower", "verify", str(tmp_path / "l")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{tmp_path / 'l'}: 4 rounds")
@@ -419,7 +419,7 @@ def test_a_page_that_loads_itself_anew_follows_the_ledger(tmp_path):
 def test_the_command_goes_on_until_it_is_stopped(tmp_path):
     path, shown = tmp_path / "l", tmp_path / "l.html"
     ledger = written(path, 1)
-    words = [sys.executable, "-m", "fedlab_mini.flower", "page", str(path), str(shown)]
+    words = [sys.executable, "-m", "fedlab_flower", "page", str(path), str(shown)]
     with subprocess.Popen(
         [*words, "--every", "1"],
         stderr=subprocess.PIPE,

@@ -43,7 +43,7 @@ def test_rows_that_find_no_room_leave_the_table_as_it_was(tmp_path):
     path.write_text("round\n1\n")
     code = (
         "import pathlib, resource, signal\n"
-        "from fedlab_mini.flower.results import add_rows\n"
+        "from fedlab_flower.results import add_rows\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         f"add_rows(pathlib.Path({str(path)!r}), bytes(200))\n"

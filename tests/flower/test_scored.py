@@ -16,6 +16,7 @@ import torch
 from helpers import with_all_cases
 
 import chapters
+import fedlab_bench as fb
 import fedlab_mini as fm
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
@@ -27,10 +28,10 @@ from flwr.serverapp import strategy as flowers
 from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 
-from fedlab_mini.flower import Scored
-from fedlab_mini.flower.ledger import Entry, Reader
-from fedlab_mini.flower.scored import NEEDS
-from fedlab_mini.flower.standing import Standing
+from fedlab_flower import Scored
+from fedlab_flower.ledger import Entry, Reader
+from fedlab_flower.scored import NEEDS
+from fedlab_flower.standing import Standing
 
 NODES = [2**62 + 5, 77, 403, 2**63 + 11]
 ALL = {"min_train_nodes": 4, "min_available_nodes": 4, "fraction_evaluate": 0.0}
@@ -255,8 +256,8 @@ def test_scores_are_those_of_the_book(tmp_path):
     silent = fm.methods.RoundValue(fm.exact, absent="silent")
     methods = {
         "CGSV": fm.CGSV(),
-        "class cosine": fm.ClassCosine(),
-        "trust cosine": fm.TrustCosine(),
+        "class cosine": fb.ClassCosine(),
+        "trust cosine": fb.TrustCosine(),
         "Shapley, silent": silent,
         "leave one out": fm.leave_one_out,
     }
@@ -570,7 +571,7 @@ from flwr.serverapp import ServerApp
 from flwr.simulation import run_simulation
 
 import test_scored as foreign
-from fedlab_mini.flower import Scored, simulation
+from fedlab_flower import Scored, simulation
 
 app = ServerApp()
 

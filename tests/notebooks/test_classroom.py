@@ -267,7 +267,7 @@ def test_autograder_for_gradescope(tmp_path):
     made = autograder.archive(LAB, tmp_path / "grader.zip", alone=True)
     with zipfile.ZipFile(made) as held:
         names = set(held.namelist())
-        assert {"run_autograder", "setup.sh", "files/fedlab_mini/__init__.py"} <= names
+        assert {"run_autograder", "setup.sh", "files/fedlab_bench/__init__.py"} <= names
         (*_, needs) = yaml.safe_load(held.read("environment.yml"))["dependencies"]
         pins = (chapters.ROOT / "requirements.txt").read_text(encoding="utf-8").split()
         assert "torch" in [need.partition("==")[0] for need in needs["pip"]]

@@ -13,9 +13,9 @@ import pytest
 import torch
 from scipy.optimize import linprog, nnls
 
+from fedlab_bench import bench, registry
+from fedlab_bench.bench.rounds import Recorded
 from fedlab_mini.engine.rounds import Round, Server
-from fedlab_mini.judge import bench, registry
-from fedlab_mini.judge.bench.rounds import Recorded
 
 SCENARIO, SEED, N = "sizes", 0, 8
 NAMES = ("GTG-Shapley", "least core", "nucleolus")

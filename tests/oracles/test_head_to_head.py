@@ -1,9 +1,9 @@
-"""What chapter 10's studies rest on beside fm.compare: the truth's own row, splits, samples."""
+"""What chapter 10's studies rest on beside fb.compare: the truth's own row, splits, samples."""
 
 import torch
 
-from fedlab_mini.judge.compare.cell import Truth
-from fedlab_mini.judge.compare.judge import removal
+from fedlab_bench.compare.cell import Truth
+from fedlab_bench.compare.judge import removal
 from fedlab_mini.streams import stream
 from studies.head_to_head import equal_dirichlet, fewer
 

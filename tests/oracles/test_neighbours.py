@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+import fedlab_bench as fb
 import fedlab_mini as fm
+from fedlab_bench.compare.judge import fair, left_over, relative_error, removal
+from fedlab_bench.compare.methods import METHODS, Retrained
+from fedlab_bench.compare.watch import Watch
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.games import round_tables as tables
-from fedlab_mini.judge.compare.judge import fair, left_over, relative_error, removal
-from fedlab_mini.judge.compare.methods import METHODS, Retrained
-from fedlab_mini.judge.compare.watch import Watch
 
 NET = fm.mlp(3, 4, 3)
 K = 5
@@ -99,7 +100,7 @@ def test_capped_is_the_closed_form_of_updates_no_longer_than_the_median(order: i
     H = torch.stack([tables.hessian_product(this, SERVER, e) for e in torch.eye(NET.P).double()])
     H = (H + H.T) / 2 if order == 2 else torch.zeros_like(H)
     game = fm.quadratic(cut, shares(this), g, H)
-    found = after(fm.CappedTaylor(order), this)
+    found = after(fb.CappedTaylor(order), this)
     torch.testing.assert_close(found, game.shapley)
     uncut = after(fm.Taylor(order), this)
     assert (found - uncut).abs().max() > 0.02 * uncut.abs().max()
@@ -111,11 +112,11 @@ def test_a_multiplied_update_is_cut_and_zeros_earn_nothing() -> None:
     factors = torch.ones(len(this.updates), 1).double()
     factors[longest] = 4
     louder = replace(this, updates=factors * this.updates)
-    torch.testing.assert_close(after(fm.CappedTaylor(), louder), after(fm.CappedTaylor(), this))
-    assert not after(fm.CappedTaylor(), replace(this, updates=0 * this.updates)).any()
+    torch.testing.assert_close(after(fb.CappedTaylor(), louder), after(fb.CappedTaylor(), this))
+    assert not after(fb.CappedTaylor(), replace(this, updates=0 * this.updates)).any()
     mostly = this.updates.clone()
     mostly[0] = 0
-    assert torch.isfinite(after(fm.CappedTaylor(), replace(this, updates=mostly))).all()
+    assert torch.isfinite(after(fb.CappedTaylor(), replace(this, updates=mostly))).all()
 
 
 @pytest.mark.parametrize("absent", ["left out", "silent"])
@@ -156,17 +157,17 @@ def test_shapleyfl_scales_each_round_and_smooths() -> None:
     for this in rounds:
         phi = after(fm.RoundValue(), this)
         scaled.append((phi - phi.min()) / (phi.max() - phi.min()))
-    found = after(fm.ShapleyFL(memory=0.6), *rounds)
+    found = after(fb.ShapleyFL(memory=0.6), *rounds)
     torch.testing.assert_close(found, 0.6 * scaled[0] + 0.4 * scaled[1])
     for size in (0.0, 1e-16):  # a round that changes nothing, or nothing but rounding
         updates = size * numbers(3, NET.P).double()
         same = Round(1, THETA, torch.arange(3), torch.ones(3).long(), updates)
-        assert after(fm.ShapleyFL(), same)[:3].tolist() == [0.5] * 3
+        assert after(fb.ShapleyFL(), same)[:3].tolist() == [0.5] * 3
     net, data = fm.mlp(64, 32, 10), fm.load("digits")
     server = Server(3, 10, net, (data.x[:360], data.y[:360]), 0)
     for size, is_rounding in ((1e-10, True), (1e-9, True), (1e-6, False)):  # in single precision
         rows = (size * numbers(3, net.P)).float()
-        rule = fm.ShapleyFL()
+        rule = fb.ShapleyFL()
         rule.start(server)
         rule.aggregate(Round(1, net.init(0), torch.arange(3), torch.ones(3).long(), rows))
         assert (rule.scores.tolist() == [0.5] * 3) == is_rounding
@@ -175,17 +176,17 @@ def test_shapleyfl_scales_each_round_and_smooths() -> None:
 def test_gtg_without_truncation_is_near_the_exact_value_and_skips_quiet_rounds() -> None:
     this = a_round()
     truth = after(fm.RoundValue(), this)
-    full = fm.GTGShapley(between=0, within=0, settled=0, samples=2000)
+    full = fb.GTGShapley(between=0, within=0, settled=0, samples=2000)
     assert (after(full, this) - truth).abs().max() < 0.05 * truth.abs().max()
     assert full.evaluations == 2**K
     quiet = Round(2, THETA, this.clients, this.sizes, 1e-4 * this.updates)
-    rule = fm.GTGShapley(between=0.5, within=0.2, samples=50)
+    rule = fb.GTGShapley(between=0.5, within=0.2, samples=50)
     after(rule, this)
     before, total = rule.evaluations, rule.total.clone()
     rule.aggregate(quiet)
     assert rule.evaluations - before == 2
     assert torch.equal(rule.total, total)
-    few = fm.GTGShapley(within=0.5, samples=5)
+    few = fb.GTGShapley(within=0.5, samples=5)
     after(few, this)
     assert few.evaluations < 2**K
 
@@ -197,7 +198,7 @@ def test_trust_is_the_cosine_with_the_descent_direction_and_never_negative() -> 
         [-3 * g, g, -g + 2 * (this.updates[0] - (this.updates[0] @ g) / (g @ g) * g)]
     )
     told = Round(1, THETA, torch.arange(3), torch.ones(3).long(), rows)
-    found = after(fm.TrustCosine(), told)[:3]
+    found = after(fb.TrustCosine(), told)[:3]
     torch.testing.assert_close(found[:2], torch.tensor([1.0, 0.0]).double())
     torch.testing.assert_close(found[2], -(rows[2] @ g) / rows[2].norm() / g.norm())
 
@@ -209,7 +210,7 @@ def test_mean_cosine_is_the_mean_over_rounds_and_not_cgsv_s_weight() -> None:
         for this in (first, second)
         for total in [shares(this) @ this.updates]
     ]
-    found, weights = (after(rule, first, second) for rule in (fm.MeanCosine(), fm.CGSV()))
+    found, weights = (after(rule, first, second) for rule in (fb.MeanCosine(), fm.CGSV()))
     torch.testing.assert_close(found, torch.tensor(cosines).double().mean(0))
     assert not found.allclose(weights)
 
@@ -223,7 +224,7 @@ def test_class_cosine_is_a_mean_over_rows_of_the_last_layer() -> None:
         / 3
         for row in last
     ]
-    torch.testing.assert_close(after(fm.ClassCosine(), this), torch.tensor(wanted).double())
+    torch.testing.assert_close(after(fb.ClassCosine(), this), torch.tensor(wanted).double())
 
 
 def test_class_cosine_reads_the_last_layer_with_or_without_biases() -> None:
@@ -234,7 +235,7 @@ def test_class_cosine_reads_the_last_layer_with_or_without_biases() -> None:
     )
     rows = numbers(2, net.P, seed=4)
     this = Round(1, net.init(0).double(), torch.arange(2), torch.ones(2).long(), rows)
-    rule = fm.ClassCosine()
+    rule = fb.ClassCosine()
     rule.start(Server(2, 3, net, (X, Y), 0))
     rule.aggregate(this)
     last = rows[:, -12:].view(2, 3, 4)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round, Server
 
@@ -76,7 +77,7 @@ def model_of(this: Round, members: Sequence[int]) -> np.ndarray:
 
 
 def gtg(
-    rule: fm.GTGShapley, rounds: Sequence[Round], worth: Callable[[np.ndarray], float]
+    rule: fb.GTGShapley, rounds: Sequence[Round], worth: Callable[[np.ndarray], float]
 ) -> tuple[np.ndarray, int]:
     """Algorithm 1 order by order: values summed over rounds, and coalitions evaluated."""
     total, evaluated, largest = np.zeros(K), 0, 0.0
@@ -132,7 +133,7 @@ GTG = {
 @pytest.mark.parametrize("rounds", [LONG, SOME], ids=["all clients", "some clients"])
 @pytest.mark.parametrize("given", GTG)
 def test_gtg_is_its_algorithm_and_asks_for_no_more(given: str, rounds: list[Round]) -> None:
-    rule = fm.GTGShapley(**GTG[given])
+    rule = fb.GTGShapley(**GTG[given])
     scores = after(rule, rounds)
     worth = accuracy if rule.metric == "accuracy" else lambda theta: -loss(theta)
     wanted, evaluated = gtg(rule, rounds, worth)
@@ -142,7 +143,7 @@ def test_gtg_is_its_algorithm_and_asks_for_no_more(given: str, rounds: list[Roun
 
 
 def test_gtg_adds_orders_to_those_it_has() -> None:
-    rule = fm.GTGShapley()
+    rule = fb.GTGShapley()
     rule.start(SERVER)
     sweeps = [rule._sweep(K, 1, index) for index in range(3)]
     for sweep in sweeps:
@@ -152,7 +153,7 @@ def test_gtg_adds_orders_to_those_it_has() -> None:
     assert not torch.equal(sweeps[0], rule._sweep(K, 2, 0))
     asked = []
     for samples in (K, 2 * K, 3 * K):
-        rule = fm.GTGShapley(between=0, within=0, settled=0, samples=samples)
+        rule = fb.GTGShapley(between=0, within=0, settled=0, samples=samples)
         rule.start(SERVER)
         this = a_round()
         with rule.table(this).tally() as codes:
@@ -162,7 +163,7 @@ def test_gtg_adds_orders_to_those_it_has() -> None:
 
 
 def test_gtg_keeps_the_axioms_that_its_orders_keep() -> None:
-    rule = fm.GTGShapley(settled=0, samples=60)
+    rule = fb.GTGShapley(settled=0, samples=60)
     rule.start(SERVER)
     w = torch.tensor([1.0, 0, 3, 3, -2]).double()  # the second adds nothing, two are alike
     torch.testing.assert_close(rule._guided(fm.additive(w), 0.0, 1), w)
@@ -170,7 +171,7 @@ def test_gtg_keeps_the_axioms_that_its_orders_keep() -> None:
     total = rule._guided(game, 0.0, 1).sum()
     assert float(total) == pytest.approx(float(game.all()[-1] - game.all()[0]))
     exact = after(fm.RoundValue(fm.exact), ROUNDS)
-    many = after(fm.GTGShapley(between=0, within=0, settled=0, samples=3_000), ROUNDS)
+    many = after(fb.GTGShapley(between=0, within=0, settled=0, samples=3_000), ROUNDS)
     assert (many - exact).norm() < 0.05 * exact.norm()
 
 
@@ -219,7 +220,7 @@ FEW = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (4, 2, 1), (3, 0, 5, 
 @pytest.mark.parametrize("mix", ["plus", "times"])
 @pytest.mark.parametrize("rounds", [ROUNDS, FEW], ids=["all clients", "some clients"])
 def test_fedce_is_its_authors_loop(rounds: list[Round], mix: str, metric: str) -> None:
-    rule = fm.FedCE(mix=mix, metric=metric)
+    rule = fb.FedCE(mix=mix, metric=metric)
     scores = after(rule, rounds)
     found = fedce(rounds, mix, loss if metric == "loss" else lambda theta: 1 - accuracy(theta))
     wanted = [found[k] for k in range(K)]
@@ -235,20 +236,20 @@ def test_fedce_does_not_measure_how_many_were_in_the_last_round() -> None:
     for t, ids in enumerate([tuple(range(K)), (0, 1), (2, 3, 4), (5,)], 1):
         update = ROUNDS[0].updates[:1].expand(len(ids), -1).clone()
         rounds.append(replace(a_round(t, ids), updates=update))
-    torch.testing.assert_close(after(fm.FedCE(), rounds), torch.full((K,), 1 / K).double())
+    torch.testing.assert_close(after(fb.FedCE(), rounds), torch.full((K,), 1 / K).double())
 
 
 def test_fedce_where_updates_agree_or_point_nowhere() -> None:
     """All alike: equal; zeros: a cosine of 0, which is more than an update that agrees gets."""
     alike = replace(ROUNDS[0], updates=ROUNDS[0].updates[:1].expand(K, -1).clone())
-    torch.testing.assert_close(after(fm.FedCE(), [alike]), torch.full((K,), 1 / K).double())
+    torch.testing.assert_close(after(fb.FedCE(), [alike]), torch.full((K,), 1 / K).double())
     zeros = replace(alike, updates=alike.updates * (torch.arange(K) > 0)[:, None])
-    scores = after(fm.FedCE(), [zeros, replace(zeros, t=2)])
+    scores = after(fb.FedCE(), [zeros, replace(zeros, t=2)])
     assert (scores[0] > scores[1:]).all()
 
 
 def test_fedce_knows_late_clients_and_lonely_ones() -> None:
-    rule = fm.FedCE()
+    rule = fb.FedCE()
     scores = after(rule, [a_round(1, (0, 1, 2))])
     assert (scores[3:] == 0).all()
     held = float(scores[2]) + 1 / K  # who joins brings an equal share
@@ -286,7 +287,7 @@ def fedif(rounds: Sequence[Round], keep: float) -> np.ndarray:
 def test_fedif_is_its_three_equations(keep: float, rounds: list[Round]) -> None:
     if keep == 0:
         rounds = rounds[-1:]  # without a memory RoundScore sums
-    rule = fm.FedIF(memory=keep)
+    rule = fb.FedIF(memory=keep)
     np.testing.assert_allclose(after(rule, rounds).numpy(), fedif(rounds, keep), atol=1e-6)
     assert rule.evaluations == 0
 
@@ -294,15 +295,15 @@ def test_fedif_is_its_three_equations(keep: float, rounds: list[Round]) -> None:
 def test_fedif_sees_directions_only_and_no_rounding() -> None:
     this = ROUNDS[0]
     louder = replace(this, updates=this.updates * torch.tensor([4.0, 1, 1, 0.1, 1, 1])[:, None])
-    torch.testing.assert_close(after(fm.FedIF(), [louder]), after(fm.FedIF(), [this]))
+    torch.testing.assert_close(after(fb.FedIF(), [louder]), after(fb.FedIF(), [this]))
     halves = torch.full((K,), 0.5).double()
     for dtype in (torch.float32, torch.float64):
         same = replace(this, updates=this.updates[:1].to(dtype) * torch.rand(K, 1, dtype=dtype))
         same = replace(same, theta=this.theta.to(dtype))
         server = replace(SERVER, validation=(X.to(dtype), Y))
-        torch.testing.assert_close(after(fm.FedIF(), [same], server), halves)
+        torch.testing.assert_close(after(fb.FedIF(), [same], server), halves)
     silent = this.updates * (torch.arange(K) > 0)[:, None]
-    scores = after(fm.FedIF(), [replace(this, updates=silent)])
+    scores = after(fb.FedIF(), [replace(this, updates=silent)])
     assert 0 < scores[0] < 1  # above those that do harm, below those that help
 
 
@@ -333,7 +334,7 @@ CHAIN = [a_round(t, torch.randperm(K, generator=torch.Generator().manual_seed(t)
 
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
 def test_quality_inference_is_its_algorithm(metric: str) -> None:
-    rule = fm.QualityInference(metric=metric)
+    rule = fb.QualityInference(metric=metric)
     scores = after(rule, CHAIN)
     wanted = quality(CHAIN, accuracy if metric == "accuracy" else lambda theta: -loss(theta))
     assert scores.tolist() == wanted
@@ -348,23 +349,23 @@ def test_quality_inference_reads_the_sum_of_updates_only() -> None:
         shares = this.sizes.double() / this.sizes.sum()
         masks = 5 * numbers(*this.updates.shape, seed=this.t)
         masked.append(replace(this, updates=this.updates + masks - shares @ masks))
-    assert after(fm.QualityInference(), masked).tolist() == after(
-        fm.QualityInference(), CHAIN
+    assert after(fb.QualityInference(), masked).tolist() == after(
+        fb.QualityInference(), CHAIN
     ).tolist()  # fmt: skip
 
 
 def test_quality_inference_cannot_tell_clients_that_are_always_together() -> None:
     together = [a_round(t, (0, 1, 2) if t % 2 else (1, 2, 3, 4), 0.2) for t in range(1, 9)]
-    scores = after(fm.QualityInference(), together)
+    scores = after(fb.QualityInference(), together)
     assert scores[1] == scores[2]
     assert scores[3] == scores[4]
-    assert after(fm.QualityInference(), ROUNDS).unique().numel() == 1
+    assert after(fb.QualityInference(), ROUNDS).unique().numel() == 1
 
 
 # --- what all of them owe ------------------------------------------------------------------------
 
 
-SYMMETRIC = {"FedCE": fm.FedCE, "FedIF": fm.FedIF, "quality inference": fm.QualityInference}
+SYMMETRIC = {"FedCE": fb.FedCE, "FedIF": fb.FedIF, "quality inference": fb.QualityInference}
 
 
 @pytest.mark.parametrize("name", SYMMETRIC)
@@ -397,19 +398,19 @@ def test_twins_get_the_same(name: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "message"),
     [
-        (fm.GTGShapley, {"unit": "share"}, 'unit: expected "gain" or "worth"'),
-        (fm.GTGShapley, {"between": -1}, "between: expected a finite number of at least 0"),
-        (fm.GTGShapley, {"within": float("nan")}, "within: expected a finite number"),
-        (fm.GTGShapley, {"settled": "soon"}, "settled: expected a finite number"),
-        (fm.GTGShapley, {"window": 0}, "window: expected a whole number of at least 1"),
-        (fm.GTGShapley, {"least": -1}, "least: expected a whole number of at least 0"),
-        (fm.GTGShapley, {"samples": 2.5}, "samples: expected a whole number"),
-        (fm.FedCE, {"mix": "minus"}, 'mix: expected "plus" or "times"'),
-        (fm.FedCE, {"floor": 1.0}, r"floor: expected a number in \[0, 1\)"),
-        (fm.FedCE, {"metric": "f1"}, "metric: expected"),
-        (fm.FedIF, {"memory": 1.0}, r"memory: expected a number in \[0, 1\)"),
-        (fm.QualityInference, {"metric": "f1"}, "metric: expected"),
-        (fm.QualityInference, {"per_round": 0}, "per_round: expected a whole number"),
+        (fb.GTGShapley, {"unit": "share"}, 'unit: expected "gain" or "worth"'),
+        (fb.GTGShapley, {"between": -1}, "between: expected a finite number of at least 0"),
+        (fb.GTGShapley, {"within": float("nan")}, "within: expected a finite number"),
+        (fb.GTGShapley, {"settled": "soon"}, "settled: expected a finite number"),
+        (fb.GTGShapley, {"window": 0}, "window: expected a whole number of at least 1"),
+        (fb.GTGShapley, {"least": -1}, "least: expected a whole number of at least 0"),
+        (fb.GTGShapley, {"samples": 2.5}, "samples: expected a whole number"),
+        (fb.FedCE, {"mix": "minus"}, 'mix: expected "plus" or "times"'),
+        (fb.FedCE, {"floor": 1.0}, r"floor: expected a number in \[0, 1\)"),
+        (fb.FedCE, {"metric": "f1"}, "metric: expected"),
+        (fb.FedIF, {"memory": 1.0}, r"memory: expected a number in \[0, 1\)"),
+        (fb.QualityInference, {"metric": "f1"}, "metric: expected"),
+        (fb.QualityInference, {"per_round": 0}, "per_round: expected a whole number"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(kind: type, given: dict, message: str) -> None:

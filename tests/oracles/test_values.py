@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.optimize import linprog, minimize
 
+import fedlab_bench as fb
 import fedlab_mini as fm
 
 
@@ -147,14 +148,14 @@ def test_beta_shapley_joins_with_a_random_probability(alpha: float, beta: float)
                 chance = float((density * t**s * (1 - t) ** (n - 1 - s)).sum())
                 total += chance * float(v[code | 1 << i] - v[code])
         expected.append(total)
-    found = fm.beta_shapley(game, alpha, beta).values.tolist()
+    found = fb.beta_shapley(game, alpha, beta).values.tolist()
     assert found == pytest.approx(expected, abs=2e-3 if min(alpha, beta) < 1 else 1e-4)
 
 
 def test_beta_shapley_of_one_and_one_is_the_shapley_value() -> None:
     game = random_game(2, 6)
-    assert torch.allclose(fm.beta_shapley(game, 1, 1).values, fm.exact(game).values)
-    assert math.isclose(float(fm.beta_shapley(fm.additive([1, 2, 3]), 9, 2).values[2]), 3.0)
+    assert torch.allclose(fb.beta_shapley(game, 1, 1).values, fm.exact(game).values)
+    assert math.isclose(float(fb.beta_shapley(fm.additive([1, 2, 3]), 9, 2).values[2]), 3.0)
 
 
 def test_they_refuse_too_many_players() -> None:
@@ -163,12 +164,12 @@ def test_they_refuse_too_many_players() -> None:
         with pytest.raises(ValueError, match="n <= 12; got 13 players"):
             value(many)
     with pytest.raises(ValueError, match="alpha"):
-        fm.beta_shapley(GLOVES, alpha=0)
+        fb.beta_shapley(GLOVES, alpha=0)
     with pytest.raises(TypeError, match="game"):
         fm.nucleolus([1, 2])
 
 
 def test_one_player_gets_all() -> None:
     alone = fm.Game(1, lambda s: 3 * s[:, 0].double())
-    for value in (fm.least_core, fm.nucleolus, fm.beta_shapley):
+    for value in (fm.least_core, fm.nucleolus, fb.beta_shapley):
         assert value(alone).values.tolist() == pytest.approx([3.0])

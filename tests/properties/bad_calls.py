@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 
+import fedlab_bench as fb
 import fedlab_mini as fm
+from fedlab_bench.show import comparison
 from fedlab_mini.judge import evidence
-from fedlab_mini.show import comparison, plots
+from fedlab_mini.show import plots
 
 # what a call leaves behind, made by the package itself: nobody is asked to build one by hand
 RECORDS = {"AAM", "Cost", "DataUnavailable", "Estimate", "FedCCEAResult", "History"}
@@ -91,7 +93,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     found: dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]] = {}
 
     def add(public: str, call: Callable[..., Any], **given: Any) -> None:
-        target: Any = fm
+        target: Any = fb if hasattr(fb, public) else fm
         for part in public.split("."):
             target = getattr(target, part)
         found[public] = (call, target, given)
@@ -100,8 +102,8 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
         found[f"{room}.{call.__name__}"] = (call, call, given)
 
     game = fm.additive([1.0, 2.0, 3.0])
-    for name in fm.methods.__all__:
-        kind = getattr(fm, name)
+    for name in (*fm.methods.__all__, *fb.methods.__all__):
+        kind = getattr(fb if name in fb.methods.__all__ else fm, name)
         if inspect.isclass(kind) and issubclass(kind, fm.FedAvg):
             add(name, trained(kind), **{"m": 2} if issubclass(kind, fm.SFedAvg) else {})
     for name in ("iid", "dirichlet_labels", "dirichlet_sizes", "by_class", "sorted_shards"):
@@ -116,7 +118,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("backdoor", spoilt(fm.backdoor), target=1, share=0.5, shape=(1, 2, 2), size=1)
     add("swap_labels", spoilt(lambda pairs: fm.swap_labels(*several(pairs))), pairs=[(0, 1)])
     add("core_shortfall", fm.core_shortfall, game=game)
-    add("beta_shapley", valued(fm.beta_shapley), game=game, alpha=16.0, beta=1.0)
+    add("beta_shapley", valued(fb.beta_shapley), game=game, alpha=16.0, beta=1.0)
     for name in ("exact", "leave_one_out", "alone", "banzhaf", "least_core", "nucleolus"):
         if hasattr(fm, name):
             add(name, valued(getattr(fm, name)), game=game)
@@ -154,7 +156,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
             add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
     add("score", fm.score, updates=[UPDATES], theta=THETA, net=NET, validation=samples(9),
         methods=[fm.exact])  # fmt: skip
-    add("compare", fm.compare, methods={"alone": fm.RoundValue(fm.alone)},
+    add("compare", fb.compare, methods={"alone": fm.RoundValue(fm.alone)},
         scenarios={"few": lambda data, seed: (small(), NET)}, seeds=[0], rounds=1)  # fmt: skip
     add("detection_auc", fm.detection_auc, scores=[1.0, 2, 3], bad=[0])
     add("contribution_index", fm.contribution_index, v=[1.0, 2, 3])
@@ -217,7 +219,7 @@ def rooms(beside: Callable[..., None]) -> None:
     beside("plots", plots.removal, results={"CGSV": curves})
     beside("plots", plots.confusion, tables={"client 0": torch.ones(3, 3)})
     beside("plots", plots.table, data={"CGSV": {"AUC": 0.5}}, caption="A table.")
-    frame = fm.compare({"alone": fm.RoundValue(fm.alone)},
+    frame = fb.compare({"alone": fm.RoundValue(fm.alone)},
         {"few": lambda data, seed: (small(), NET)}, seeds=[0, 1], rounds=1)  # fmt: skip
     beside("comparison", comparison.summary, frame=frame)
     beside("comparison", comparison.figure, frame=frame, scenario="few")

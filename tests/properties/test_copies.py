@@ -23,6 +23,7 @@ import torch
 from bad_calls import CALLS, GIVEN, NET, RECORDS, THETA, UPDATES, samples
 from torch import Tensor, nn
 
+import fedlab_bench as fb
 import fedlab_mini as fm
 
 
@@ -136,8 +137,8 @@ def array_parameters(call: Any) -> set[str]:
 
 def public() -> Iterator[tuple[str, Any]]:
     """Every public function and class that is no strategy and no record, and its methods."""
-    for name in sorted({*fm.__all__} - {*RECORDS, *GIVEN}):
-        made = getattr(fm, name)
+    for name in sorted({*fm.__all__, *fb.__all__} - {*RECORDS, *GIVEN, "judge"}):
+        made = getattr(fb if name in fb.__all__ else fm, name)
         yield name, made
         if not inspect.isclass(made) or issubclass(made, fm.FedAvg):
             continue

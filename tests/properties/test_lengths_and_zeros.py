@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.judge.registry import scoring
@@ -30,7 +31,7 @@ DIRECTIONS: dict[str, Made] = {  # what they say of a round is said of direction
 }
 IN_PROPORTION: dict[str, Made] = {  # twice the updates, twice the score
     "first order": lambda: fm.Taylor(1),
-    "first order, capped": lambda: fm.CappedTaylor(1),
+    "first order, capped": lambda: fb.CappedTaylor(1),
 }
 # To a small step, a model's own curvature says nothing: these are then said of directions, too.
 NEAR = {"FedCE": lambda: BOOK["FedCE"]}
@@ -39,7 +40,7 @@ UNMOVED = {
     **{name: made for name, made in DIRECTIONS.items() if name != "size"},
     **IN_PROPORTION,
     "second order": lambda: fm.Taylor(2),
-    "second order, capped": lambda: fm.CappedTaylor(2),
+    "second order, capped": lambda: fb.CappedTaylor(2),
     "Shapley, silent": lambda: BOOK["Shapley, silent"],
 }
 
@@ -119,7 +120,7 @@ def test_longer_updates_are_cut_to_the_median_of_what_was_sent(zeros):
         lengths = updates.norm(dim=1, keepdim=True)
         cut = updates * (lengths.median() / lengths).clamp(max=1)
         wanted, _ = after(lambda: fm.Taylor(1), theta, cut, samples)
-        found, _ = after(lambda: fm.CappedTaylor(1), theta, rows, samples)
+        found, _ = after(lambda: fb.CappedTaylor(1), theta, rows, samples)
         share = len(rows) / len(updates)  # zeros count in the weights
         torch.testing.assert_close(found[:5] * share, wanted)
         assert not found[5:].any()
@@ -135,7 +136,7 @@ def test_guided_orders_settle_alike_whatever_the_unit_of_worth(monkeypatch):
     """A round's worths times 1e-13: as many orders, and the same values in that unit."""
     bills = []
     for unit in (1.0, 1e-13):
-        strategy = fm.GTGShapley(within=0.0, samples=400)
+        strategy = fb.GTGShapley(within=0.0, samples=400)
         theta, updates, samples = drawn(2)
         strategy.start(Server(5, 3, NET, samples, 0))
         chance = torch.rand(32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

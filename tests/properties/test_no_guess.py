@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+import fedlab_bench as fb
 import fedlab_mini as fm
 
 SIZES, INPUTS, CLASSES = (5, 8, 3), 6, 3
@@ -59,7 +60,7 @@ def test_a_layer_without_a_row_for_each_class_is_refused(make_fed):
     table, module = nn.Parameter(torch.ones(INPUTS, CLASSES)), nn.Module()
     module.table, module.forward = table, lambda x: x @ module.table
     with pytest.raises(ValueError, match=r"^net: a hook, or a forward that was replaced"):
-        fm.train(fed, fm.Model(module), fm.ClassCosine(), rounds=1)
+        fm.train(fed, fm.Model(module), fb.ClassCosine(), rounds=1)
 
     class Turned(nn.Module):
         def __init__(self) -> None:
@@ -71,7 +72,7 @@ def test_a_layer_without_a_row_for_each_class_is_refused(make_fed):
 
     net = fm.Model(Turned())
     with pytest.raises(ValueError, match=r"^class cosine: .* got table \[6, 3\]$"):
-        fm.train(fed, net, fm.ClassCosine(), rounds=1, theta=net.theta())
+        fm.train(fed, net, fb.ClassCosine(), rounds=1, theta=net.theta())
 
 
 @pytest.mark.parametrize("sides", [(3, 8, 8), (3, 6, 4), (2, 4, 6), (1, 8, 6)], ids=str)

@@ -13,12 +13,13 @@ import pytest
 import torch
 
 import fedlab_mini as fm
+from fedlab_bench import bench
+from fedlab_bench.__main__ import main
+from fedlab_bench.bench.rounds import Recorded
+from fedlab_bench.compare.files import finished
 from fedlab_mini import checks
-from fedlab_mini.__main__ import main
+from fedlab_mini.__main__ import main as mini
 from fedlab_mini.engine import checkpoint
-from fedlab_mini.judge import bench
-from fedlab_mini.judge.bench.rounds import Recorded
-from fedlab_mini.judge.compare.files import finished
 from fedlab_mini.show.widgets import Quiz
 from studies import store
 
@@ -79,7 +80,7 @@ def scored(path):
     np.savez(Path(rounds).expanduser(), updates=updates, theta=theta)
     np.savez(Path(samples).expanduser(), x=np.ones((3, 4), np.float32), y=np.arange(3))
     words = ["score", rounds, "--net", "4,3", "--validation", samples]
-    main([*words, "--methods", "CGSV", f"--csv={path}.csv"])
+    mini([*words, "--methods", "CGSV", f"--csv={path}.csv"])
 
 
 WRITES = {
@@ -141,7 +142,7 @@ def another_name(path, draw):
 
 
 SCORE = "score r1.npz r2.npz --net {} --validation v.npz --methods {}"
-JUDGE = "compare judge {} --seeds 2 --scenarios alike"
+JUDGE = "judge {} --seeds 2 --scenarios alike"
 LINES = [  # a command, its outputs, what it reads
     (SCORE.format("4,3", "CGSV"), ["--csv"], ["r1.npz", "r2.npz", "v.npz"]),
     (SCORE.format("mine:NET", "CGSV"), ["--csv"], ["mine.py", "v.npz"]),
@@ -212,8 +213,8 @@ def test_what_a_user_has_called_like_a_leftover_stays(home):
 
 def test_a_ledger_and_its_key_are_no_page_and_no_table(home, capsys):
     pytest.importorskip("flwr")
-    from fedlab_mini.flower.__main__ import main as flower
-    from fedlab_mini.flower.ledger import Ledger
+    from fedlab_flower.__main__ import main as flower
+    from fedlab_flower.ledger import Ledger
 
     Ledger("~/l.jsonl", ["norm"])
     before = {path: path.read_bytes() for path in home.iterdir()}

@@ -1,12 +1,12 @@
-"""The board that `compare judge --page` writes: opened from disk, at a desk and on a phone."""
+"""The board that `judge --page` writes: opened from disk, at a desk and on a phone."""
 
 from __future__ import annotations
 
 import pytest
 from visit import AXE, CONTRAST, EVERY_RULE, LOOKS, MARK, PHONE, RULES, SETTLE, THIN, axe_program
 
-from fedlab_mini.command import bench as command
-from fedlab_mini.judge import bench
+from fedlab_bench import bench
+from fedlab_bench.command import bench as command
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("one board for all")]
 

@@ -38,6 +38,7 @@ MADE = {
 }
 SETUP = """import torch
 import fedlab_mini as fm
+from fedlab_bench.show.headtohead import HeadToHeadExplorer
 from fedlab_mini.show.widgets import *
 
 fed = fm.federation(fm.load("digits"), clients=3, samples=120, seed=0)

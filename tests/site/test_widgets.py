@@ -16,6 +16,7 @@ from helpers import unless_passed
 
 import chapters
 import page_scripts
+from fedlab_bench.show.headtohead import HeadToHeadExplorer
 from fedlab_mini.show import widgets
 
 HOMES = {  # the widget, and the number that it asks for
@@ -31,7 +32,7 @@ HOMES = {  # the widget, and the number that it asks for
     "07_fedccea": (widgets.AAMExplorer, "loss without", "client 6"),
     "08_sfedavg": (widgets.TemperatureExplorer, "value", "irrelevant clients expected"),
     "09_label_standardisation": (widgets.LabelRuleExplorer, "chance", "a false repair"),
-    "10_head_to_head": (widgets.HeadToHeadExplorer, "scores", "at the line"),
+    "10_head_to_head": (HeadToHeadExplorer, "scores", "at the line"),
 }
 STATES, MOVES = 22, 70  # so many different settings, after at most so many moves
 KEYS = ("ArrowRight", "ArrowLeft", "ArrowUp", "PageUp", "PageDown", "Home", "End")

@@ -9,6 +9,7 @@ import torch
 
 import chapters
 import docstrings
+import fedlab_bench as fb
 import fedlab_mini as fm
 
 PAGE = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
@@ -25,7 +26,7 @@ def listed() -> set[str]:
 
 
 def test_every_public_name_is_on_the_page_with_an_example():
-    assert set(fm.__all__) <= listed()
+    assert {*fm.__all__, *fb.__all__} <= listed()
     without, strange = sorted(listed() - set(EXAMPLES)), sorted(set(EXAMPLES) - listed())
     assert not without, f"book/examples.txt: add ## NAME and a few lines of >>> for {without}"
     assert not strange, f"book/examples.txt: the page does not list {strange}"
@@ -35,7 +36,7 @@ def test_every_public_name_is_on_the_page_with_an_example():
 def wrong(name: str, text: str) -> str:
     """What an example gives in place of what it says; "" if it holds."""
     told: list[str] = []
-    start = {"torch": torch, "fm": fm}
+    start = {"torch": torch, "fm": fm, "fb": fb}
     test = doctest.DocTestParser().get_doctest(text + "\n", start, name, "book/examples.txt", 0)
     doctest.DocTestRunner(verbose=False).run(test, out=told.append)
     return "".join(told)

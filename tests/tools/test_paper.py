@@ -8,7 +8,7 @@ import yaml
 
 import chapters
 
-PAPER = chapters.ROOT / "paper" / "paper.md"
+PAPER = chapters.ROOT / "book" / "paper" / "paper.md"
 
 
 def test_what_the_paper_cites_is_in_the_bibliography() -> None:

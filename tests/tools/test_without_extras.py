@@ -52,8 +52,8 @@ def test_the_reference_page_is_made():
     settings = yaml.safe_load((chapters.ROOT / "_config.yml").read_text(encoding="utf-8"))
     mocked = settings["sphinx"]["config"]["autodoc_mock_imports"]
     page = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
-    modules = re.findall(r"auto\w+:: (fedlab_mini\.flower(?:\.[a-z]\w*(?=\.))?)", page)
-    assert "fedlab_mini.flower.ledger" in modules
+    modules = re.findall(r"auto\w+:: (fedlab_flower(?:\.[a-z]\w*(?=\.))?)", page)
+    assert "fedlab_flower.ledger" in modules
     done = hidden(PAGE, mocked, modules)
     assert not done.returncode, done.stderr
 

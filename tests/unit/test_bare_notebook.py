@@ -32,7 +32,7 @@ def test_chapters_import_nothing_else(source):
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
     brought = [re.match(r"[\w-]+", line)[0] for line in [*wanted, "myst-nb"]]
     known = {NAMES.get(name, name.replace("-", "_")) for name in brought}
-    known |= {"fedlab_mini", "studies", "IPython", *sys.stdlib_module_names}
+    known |= {*chapters.PACKAGES, "studies", "IPython", *sys.stdlib_module_names}
     if source.stem.startswith("11"):
         known |= {"flwr", "cloudpickle", "distributed", "contributions", "run"}  # its own
     code = [cell.source for cell in chapters.read_text(source).cells if cell.cell_type == "code"]

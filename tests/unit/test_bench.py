@@ -12,12 +12,12 @@ import torch
 
 import chapters
 import fedlab_mini as fm
-from fedlab_mini.command import bench as command
+from fedlab_bench import bench
+from fedlab_bench.bench import judging, truth, worlds
+from fedlab_bench.bench.entering import entered
+from fedlab_bench.command import bench as command
+from fedlab_bench.show.leaderboard import picture
 from fedlab_mini.command import write_csv
-from fedlab_mini.judge import bench
-from fedlab_mini.judge.bench import judging, truth, worlds
-from fedlab_mini.judge.bench.entering import entered
-from fedlab_mini.show.leaderboard import picture
 
 HEAD = "scenario,seed,client,score"
 SIZES = [
@@ -342,7 +342,7 @@ def test_an_attack_brings_the_world_that_it_is_judged_beside():
 
 def test_a_bench_of_ones_own_is_made_where_the_error_says(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(truth.VARIABLE, str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="compare truth --to FOLDER/v1/truth"):
+    with pytest.raises(FileNotFoundError, match="fedlab_bench truth --to FOLDER/v1/truth"):
         bench.folder()
     table = np.linspace(0, 1, 512, dtype=np.float32).reshape(2, 256)
     monkeypatch.setattr(truth, "trained", lambda world, seed: table)

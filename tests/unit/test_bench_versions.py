@@ -14,9 +14,9 @@ import torch
 
 import bench_findings
 import leaderboard
-from fedlab_mini.judge import bench
-from fedlab_mini.judge.bench import judging, truth, worlds
-from fedlab_mini.show import leaderboard as show
+from fedlab_bench import bench
+from fedlab_bench.bench import judging, truth, worlds
+from fedlab_bench.show import leaderboard as show
 from fedlab_mini.worlds.attacks import replay
 
 PREDICTED, LOUD, CNN = "attack: predicted step", "alike, scale x4", "cnn: wrong labels"

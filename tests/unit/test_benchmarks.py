@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from benchmarks import engine, fedccea, modules, strategies, timing
-from benchmarks.loop import PlainLoop, Vmapped
-from benchmarks.worker import Worker, WorkerError, python_with
+from tools.benchmarks import engine, fedccea, modules, strategies, timing
+from tools.benchmarks.loop import PlainLoop, Vmapped
+from tools.benchmarks.worker import Worker, WorkerError, python_with
 
 
 def test_sides_take_turns_and_the_first_turn_is_not_counted():
@@ -172,7 +172,7 @@ def test_the_simulator_and_its_fits_have_targets():
 
 def test_a_worker_answers_every_turn_with_its_own_cpu_seconds():
     settings = {"widths": [4, 3, 2], "runs": 2, "clients": 2}
-    with Worker(sys.executable, "benchmarks.memory:simulation", **settings) as worker:
+    with Worker(sys.executable, "tools.benchmarks.memory:simulation", **settings) as worker:
         first, second = worker.run(), worker.run()
     assert first["seconds"] > 0
     assert first["added"] >= 0
@@ -181,7 +181,7 @@ def test_a_worker_answers_every_turn_with_its_own_cpu_seconds():
 
 def test_a_worker_that_fails_hands_over_its_last_words():
     with (
-        Worker(sys.executable, "benchmarks.timing:nothing") as worker,
+        Worker(sys.executable, "tools.benchmarks.timing:nothing") as worker,
         pytest.raises(WorkerError, match="has no attribute 'nothing'"),
     ):
         worker.run()

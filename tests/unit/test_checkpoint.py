@@ -20,10 +20,10 @@ from helpers import away, here
 from torch import nn
 
 import fedlab_mini as fm
+from fedlab_bench.compare.methods import Retrained, watcher
 from fedlab_mini.engine import checkpoint
-from fedlab_mini.judge.compare.methods import Retrained, watcher
 
-compare = importlib.import_module("fedlab_mini.judge.compare")
+compare = importlib.import_module("fedlab_bench.compare")
 
 
 def test_what_is_saved_comes_back(tmp_path):

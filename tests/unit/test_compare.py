@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import textwrap
 from functools import partial
@@ -11,16 +12,18 @@ import pandas as pd
 import pytest
 import torch
 
+import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_mini import judge
-from fedlab_mini.command import compare as command
-from fedlab_mini.judge.compare import METHODS, SCENARIOS, Retrained
-from fedlab_mini.judge.compare.cell import MEASURES, cell
-from fedlab_mini.judge.compare.methods import watcher
-from fedlab_mini.judge.compare.scenarios import CLIENTS, lesser, noisy_inputs
-from fedlab_mini.judge.compare.watch import Watch
-from fedlab_mini.show.comparison import figure, summary
+from fedlab_bench.command import compare as command
+from fedlab_bench.compare import METHODS, SCENARIOS, Retrained
+from fedlab_bench.compare.cell import MEASURES, cell
+from fedlab_bench.compare.methods import watcher
+from fedlab_bench.compare.scenarios import CLIENTS, lesser, noisy_inputs
+from fedlab_bench.compare.watch import Watch
+from fedlab_bench.show.comparison import figure, summary
 
+# beside the function
+module = importlib.import_module("fedlab_bench.compare")
 SMALL = {
     "Shapley": METHODS["Shapley"],
     "CGSV": METHODS["CGSV"],
@@ -31,7 +34,7 @@ RUN = {"scenarios": ["irrelevant"], "seeds": range(2), "rounds": 2}
 
 @pytest.fixture(scope="module")
 def found() -> pd.DataFrame:
-    return fm.compare(SMALL, **RUN)
+    return fb.compare(SMALL, **RUN)
 
 
 def test_a_long_table_with_the_ceiling_in_it(found: pd.DataFrame) -> None:
@@ -71,18 +74,18 @@ def test_an_interrupted_comparison_goes_on_with_the_same_table(
         return cell(methods, scenario, make, data, seed, **setting)
 
     given = {**RUN, "folder": tmp_path}
-    monkeypatch.setattr(judge.compare, "cell", killed)
+    monkeypatch.setattr(module, "cell", killed)
     with pytest.raises(KeyboardInterrupt):
-        fm.compare(SMALL, **given)
+        fb.compare(SMALL, **given)
     monkeypatch.undo()
     (kept,) = tmp_path.iterdir()
     stamp = kept.stat().st_mtime_ns
-    again = fm.compare(SMALL, **given)
+    again = fb.compare(SMALL, **given)
     same = ~found.metric.str.startswith("seconds")
     pd.testing.assert_frame_equal(again[same], found[same])
     assert kept.stat().st_mtime_ns == stamp
     assert len(list(tmp_path.iterdir())) == 2
-    fm.compare({"CGSV": fm.CGSV(gamma0=0.9)}, **{**given, "seeds": [0]})
+    fb.compare({"CGSV": fm.CGSV(gamma0=0.9)}, **{**given, "seeds": [0]})
     assert len(list(tmp_path.iterdir())) == 3  # another method, another file
 
 
@@ -93,7 +96,7 @@ def other_levels(data: str, seed: int):
 def test_a_scenario_that_keeps_its_name_and_changes_is_computed_again(tmp_path: Path) -> None:
     given = {"seeds": [0], "rounds": 1, "folder": tmp_path}
     first, second = (
-        fm.compare({"size": fm.FedAvg()}, {"mine": make}, **given)
+        fb.compare({"size": fm.FedAvg()}, {"mine": make}, **given)
         for make in (SCENARIOS["alike"], other_levels)
     )
     assert len(list(tmp_path.iterdir())) == 2
@@ -124,20 +127,20 @@ def emptied(path: Path) -> None:
 def test_a_damaged_cell_is_refused_by_its_name(tmp_path: Path) -> None:
     given = {"methods": {"NA": fm.FedAvg()}, "scenarios": {"None": SCENARIOS["alike"]}}
     given |= {"rounds": 1, "folder": tmp_path}
-    written = fm.compare(**given, seeds=[0])
+    written = fb.compare(**given, seeds=[0])
     assert set(written.method) == {"NA", "(the truth itself)"}
-    again = fm.compare(**given, seeds=[0])
+    again = fb.compare(**given, seeds=[0])
     pd.testing.assert_frame_equal(again, written, check_exact=True)  # names as they were
     (path,) = tmp_path.iterdir()
     content = path.read_bytes()
     for damage in (halved, doubled, another_digit, emptied):
         damage(path)
         with pytest.raises(ValueError, match=rf"^folder: .*{path.name} is damaged; delete it"):
-            fm.compare(**given, seeds=[0])
+            fb.compare(**given, seeds=[0])
         path.write_bytes(content)
     path.rename(path.with_name(path.name.replace("-0.csv", "-1.csv")))
     with pytest.raises(ValueError, match=r"folder: .*-1\.csv holds another seed"):
-        fm.compare(**given, seeds=[1])
+        fb.compare(**given, seeds=[1])
 
 
 def test_the_measures_are_those_of_a_comparison(found: pd.DataFrame) -> None:
@@ -199,7 +202,7 @@ def test_every_kind_of_method_becomes_a_strategy() -> None:
     for method in methods.values():
         assert hasattr(watcher(method), "aggregate")
     assert watcher(methods["strategy"]) is not methods["strategy"]
-    frame = fm.compare([mine, fm.banzhaf, Retrained(fm.alone)], **{**RUN, "seeds": [0]})
+    frame = fb.compare([mine, fm.banzhaf, Retrained(fm.alone)], **{**RUN, "seeds": [0]})
     assert {"mine", "banzhaf", "Retrained"} < set(frame.method)
 
 
@@ -243,7 +246,7 @@ def test_a_method_cannot_touch_what_its_rivals_see(part: str) -> None:
 )
 def test_refusals_name_the_argument(given: dict, told: str) -> None:
     with pytest.raises((TypeError, ValueError), match=told):
-        fm.compare(**{"methods": SMALL, **RUN, **given})
+        fb.compare(**{"methods": SMALL, **RUN, **given})
 
 
 def test_a_metric_or_scenario_that_is_not_there(found: pd.DataFrame) -> None:
@@ -275,7 +278,7 @@ def test_a_strangers_method_by_one_command(
 ) -> None:
     (tmp_path / "my_module.py").write_text(textwrap.dedent(MINE))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command, "compare", partial(fm.compare, rounds=2))
+    monkeypatch.setattr(command, "compare", partial(fb.compare, rounds=2))
     words = ["--method", "my_module:MyScore", "--beside", "alone", "--scenarios", "irrelevant"]
     files = ["--seeds", "2", "--csv", "all.csv", "--figure", "one.svg"]
     frame = command.main([*words, *files])
@@ -319,13 +322,13 @@ def test_a_mistake_on_the_command_line_is_one_line_before_anything_is_computed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDLAB_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(command, "compare", partial(fm.compare, rounds=1))
+    monkeypatch.setattr(command, "compare", partial(fb.compare, rounds=1))
     if wrong[1] not in ("broken:Fails", "sms"):
 
         def trained(*given, **more):
             raise AssertionError("computed before it was refused")
 
-        monkeypatch.setattr(judge.compare, "_frame", trained)
+        monkeypatch.setattr(module, "_frame", trained)
     few = ["--beside", "alone", "--seeds", "1"]
     few += [] if "--scenarios" in wrong else ["--scenarios", "alike"]
     with pytest.raises(SystemExit) as left:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.judge.compare import METHODS
-from fedlab_mini.judge.compare.methods import watcher
-from fedlab_mini.judge.registry import COMPARED, ROWS, Retrained, looked_up, scoring
-from fedlab_mini.show import styles
+from fedlab_bench.compare import METHODS
+from fedlab_bench.compare.methods import watcher
+from fedlab_bench.registry import BOTH, COMPARED, SIZES, Retrained, Row
+from fedlab_mini.judge.registry import looked_up, scoring
 
 NET, CLIENTS = fm.mlp(4, 6, 3), 4
 CHANCE = torch.Generator().manual_seed(0)
@@ -25,7 +27,9 @@ ROUND = fm.Round(
     torch.tensor([4, 4, 6, 8]),
     UPDATES,
 )
-WATCHING = [row for row in ROWS if row.method is not None and not isinstance(row.method, Retrained)]
+WATCHING = [row for row in COMPARED if not isinstance(row.method, Retrained)]
+WATCHING += [Row("FedAvg", SIZES), Row("permutation", BOTH), Row("FLDVE", BOTH)]
+WATCHING += [Row("S-FedAvg", BOTH), Row("quality inference", {"validation samples"})]
 
 
 def scores(row, round: fm.Round, server: fm.Server) -> torch.Tensor:
@@ -52,17 +56,11 @@ def test_a_row_says_what_its_method_must_see(row) -> None:
 
 
 def test_names_are_one_each_and_make_the_comparison() -> None:
-    names = [row.name for row in ROWS]
+    names = [row.name for row in COMPARED]
     assert len(set(names)) == len(names)
-    assert list(METHODS) == [row.name for row in COMPARED]
+    assert list(METHODS) == names
     assert not {name for name in scoring() if name.startswith("retrained")}
     assert set(METHODS) - set(scoring()) == {n for n in METHODS if n.startswith("retrained")}
-
-
-def test_a_row_gives_the_style_of_its_labels() -> None:
-    for row in ROWS:
-        for label in row.labels:
-            assert styles.styles([label])[label][:2] == row.look[:2]
 
 
 @pytest.mark.parametrize(
@@ -81,3 +79,14 @@ def test_every_spelling_of_the_command_lines_is_read(written: str, name: str) ->
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="--methods: unknown CGVS; known are size, alone, leave"):
         looked_up("--methods", ["CGSV", "CGVS"], scoring())
+
+
+def test_a_neighbour_without_the_bench_says_where_it_is() -> None:
+    program = (
+        "import sys; from fedlab_mini.judge.registry import looked_up, scoring\n"
+        "assert 'fedlab_bench' not in sys.modules\n"
+        "looked_up('methods', ['trust cosine'], scoring())"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stderr
+    assert "methods: unknown trust cosine; known are size" in said
+    assert "python -m fedlab_bench score" in said

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import torch
 
+import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.__main__ import main
 from fedlab_mini.command import write_csv
@@ -254,7 +255,7 @@ def smashing(round, server):
 
 @pytest.mark.parametrize("guest", [Vandal(), spoiling, fm.RoundValue(spoiling), smashing])
 def test_no_member_spoils_a_rivals_round(fed, rounds, guest):
-    rivals = {"value": fm.exact, "CGSV": fm.CGSV(), "second": fm.Taylor(), "GTG": fm.GTGShapley()}
+    rivals = {"value": fm.exact, "CGSV": fm.CGSV(), "second": fm.Taylor(), "GTG": fb.GTGShapley()}
     bare = [{k: v for k, v in r.items() if k != "theta"} for r in rounds]
     given = {"net": NET, "theta": rounds[0]["theta"], "clients": range(5)}
     before = [{k: v.clone() for k, v in r.items()} for r in bare]

@@ -16,6 +16,7 @@ import torch
 from helpers import ALL_CASES, Sends, check_finite, each_value, numbers, same_bytes, with_attacks
 from torch import Tensor
 
+import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.rounds import Round
@@ -64,6 +65,7 @@ SAMPLED: dict[str, Callable[..., fm.SFedAvg]] = {
 }
 RELEVANCE = EXACT | SAMPLED
 PUBLIC = {name: getattr(fm, name) for name in fm.methods.__all__}
+PUBLIC |= {name: getattr(fb, name) for name in fb.methods.__all__}
 OTHERS: dict[str, Callable[..., fm.FedAvg]] = {  # new ones are tried as they are
     name: kind
     for name, kind in PUBLIC.items()
@@ -94,7 +96,7 @@ def unheard(make: Callable[..., fm.FedAvg], clients: int) -> float:
 
 def every_score_or_some(make: Callable[..., fm.FedAvg]) -> Callable[[Tensor], Tensor]:
     """Of a method of the book all are said to differ from 0; of another one 0 may be the lowest."""
-    if make is fm.QualityInference:  # where the same clients come again, their marks cancel
+    if make is fb.QualityInference:  # where the same clients come again, their marks cancel
         return lambda differs: torch.tensor(True)
     return torch.any if make in OTHERS.values() else torch.all
 

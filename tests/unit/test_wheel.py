@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("fedlab_mini", "fedlab_bench", "fedlab_flower")
 NOT_IN_THE_WHEEL = shutil.ignore_patterns("__pycache__", "*.egg-info")
 
 # Like an environment without the checkout: the wheel and what it depends on, no .pth file is read.
@@ -39,7 +40,8 @@ def run(command: list[str], **more) -> str:
 def installed(tmp_path_factory) -> Path:
     """The folder into which the wheel of this checkout has been installed."""
     folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT / "fedlab_mini", folder / "source/fedlab_mini", ignore=NOT_IN_THE_WHEEL)
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / "source" / name, ignore=NOT_IN_THE_WHEEL)
     for path in [ROOT / "pyproject.toml", ROOT / "README.md", *ROOT.glob("LICENSE*")]:
         shutil.copy(path, folder / "source")
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
@@ -57,14 +59,15 @@ def test_the_wheel_holds_every_file_of_the_package(installed):
         return {name for name in found if "__pycache__" not in name}
 
     for_authors = {"ruff.toml"}
-    assert files(installed / "fedlab_mini") == files(ROOT / "fedlab_mini") - for_authors
+    for package in PACKAGES:
+        assert files(installed / package) == files(ROOT / package) - for_authors
     assert {"py.typed", "worlds/data/files/mnist5k.LICENSE.txt"} <= files(installed / "fedlab_mini")
 
 
 def test_the_readmes_examples_and_all_embedded_sets_outside_the_repository(installed, tmp_path):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     example = "\n".join(re.findall(r"^```python\n(.*?)^```", readme, re.M | re.S))
-    assert {"fm.score(", "fm.compare("} <= set(re.findall(r"fm\.\w+\(", example))
+    assert {"fm.score(", "fb.compare("} <= set(re.findall(r"f[bm]\.\w+\(", example))
     packages = [path for path in sys.path if path.endswith("-packages")]
     program = PROGRAM.format(paths=[str(installed), *packages], example=example)
     empty = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "FEDLAB_DATA": ""}

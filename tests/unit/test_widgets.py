@@ -13,12 +13,12 @@ import torch
 from scipy.stats import gamma
 
 import fedlab_mini as fm
+from fedlab_bench.show.headtohead import HeadToHeadExplorer
 from fedlab_mini.show import widgets
 from fedlab_mini.show.styles import CLIENTS, CORRUPTED
 from fedlab_mini.show.widgets import (
     AAMExplorer,
     CosineExplorer,
-    HeadToHeadExplorer,
     LabelRuleExplorer,
     PartitionExplorer,
     PolicyExplorer,
@@ -29,6 +29,7 @@ from fedlab_mini.show.widgets import (
 )
 from fedlab_mini.show.widgets.base import STATIC, program, style, tables, uniforms
 
+EVERY = [*(getattr(widgets, name) for name in widgets.__all__), HeadToHeadExplorer]
 WORTH = [0, 60, 60, 60, 30, 84, 84, 90]
 LOSSES = [1.0, 0.4, 1.6, 0.8]
 QUESTION = {
@@ -120,14 +121,14 @@ def test_a_fallback_keeps_the_number_that_its_page_asks_for(every):
 
 
 def test_programs_are_whole_small_and_ask_for_nothing():
-    for name in widgets.__all__:
-        text = getattr(widgets, name)._esm
+    for widget in EVERY:
+        text = widget._esm
         assert text.count("export default") == 1
         assert "import " not in text
         assert "/*" not in text
         assert "http" not in text.replace("http://www.w3.org", "")
     host = STATIC.parents[3] / "book" / "_static" / "afm-host.js"
-    heaviest = max(len(getattr(widgets, name)._esm.encode()) for name in widgets.__all__)
+    heaviest = max(len(widget._esm.encode()) for widget in EVERY)
     both = heaviest + len(Quiz._esm.encode()) + host.stat().st_size
     # 20 kB until explorers asked and replayed; written once, that is a sixth of it on every page
     assert both < 24_000, f"a page's widget scripts weigh {both} bytes"
@@ -371,7 +372,7 @@ def test_client_colours_are_those_of_the_figures():
 
 BAD = [
     (lambda: HeadToHeadExplorer(compared().head(2)), "frame: expected 2 seeds or more, got 1"),
-    (lambda: HeadToHeadExplorer(pd.DataFrame()), "frame: expected what fm.compare returns"),
+    (lambda: HeadToHeadExplorer(pd.DataFrame()), "frame: expected what fb.compare returns"),
     (lambda: HeadToHeadExplorer(compared(), ["a"]), r"methods: expected 2 to 8 .* got \['a'\]"),
     (lambda: HeadToHeadExplorer(compared(), ["a", "x"]), "methods: expected"),
     (lambda: HeadToHeadExplorer(compared(), scenario="x"), "scenario: expected"),

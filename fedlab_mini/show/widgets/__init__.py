@@ -6,7 +6,6 @@ state that the notebook stores, on the book's site.
 
 from .aam import AAMExplorer
 from .cosine import CosineExplorer
-from .headtohead import HeadToHeadExplorer
 from .labelrule import LabelRuleExplorer
 from .partition import PartitionExplorer
 from .policy import PolicyExplorer
@@ -18,7 +17,6 @@ from .temperature import TemperatureExplorer
 __all__ = [
     "AAMExplorer",
     "CosineExplorer",
-    "HeadToHeadExplorer",
     "LabelRuleExplorer",
     "PartitionExplorer",
     "PolicyExplorer",

@@ -20,11 +20,17 @@ COMMENT = re.compile(r"/\*.*?\*/|\s// [^\n]*", re.DOTALL)
 Numbers = dict[str, dict[str, float]]
 
 
-def program(*names: str) -> str:
-    """One ES module out of pieces of ``static/``, without comments and indentation."""
+def program(*names: str | Path) -> str:
+    """One ES module out of pieces, without comments and indentation.
+
+    names  of pieces of ``static/``, or files
+    """
     # Every notebook that shows the widget stores the whole program, so its size counts.
     source_pieces = [
-        (STATIC / f"{name}.js").read_text(encoding="utf-8") for name in names
+        Path(STATIC / f"{name}.js" if isinstance(name, str) else name).read_text(
+            encoding="utf-8"
+        )
+        for name in names
     ]
     bare_source = COMMENT.sub("", "\n".join(source_pieces))
     source_lines = [line.strip() for line in bare_source.splitlines()]

@@ -1,0 +1,34 @@
+"""The command line: ``python -m fedlab_bench COMMAND``, each with its ``--help``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from fedlab_mini.__main__ import chosen
+
+COMMANDS = {
+    "compare": "your method beside the book's, on the same federations",
+    "judge": "scores beside the frozen truth of the bench",
+    "rounds": "the recorded rounds of the bench, as files",
+    "truth": "retrain the truth of seeds",
+    "score": "as python -m fedlab_mini score, which then knows the neighbours, too",
+}
+
+
+def main(words: Sequence[str] | None = None) -> object:
+    """Run one command; what is not one ends with exit status 2 and the list of commands."""
+    command, rest = chosen("fedlab_bench", COMMANDS, words)
+    if command in ("judge", "rounds", "truth"):
+        # One parser, as they share their options.
+        return importlib.import_module("fedlab_bench.command.bench").main(
+            [command, *rest]
+        )
+    package = "fedlab_mini" if command == "score" else "fedlab_bench"
+    return importlib.import_module(f"{package}.command.{command}").main(rest)
+
+
+if __name__ == "__main__":
+    answer = main()
+    sys.exit(answer if isinstance(answer, int) else 0)

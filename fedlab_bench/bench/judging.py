@@ -1,0 +1,238 @@
+"""Judging: scores beside the frozen truth; nothing is trained.
+
+Below: truth, submission, metrics, evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fedlab_mini.judge.evidence import Interval, interval, paired
+from fedlab_mini.judge.metrics import detection_auc, kendall, ranks
+
+from ..compare.judge import relative_error
+from .submission import Submission
+from .truth import Frozen, folder, owner_of
+from .worlds import ATTACKER, WORLDS
+
+if TYPE_CHECKING:
+    import pandas
+
+CEILING = "(the truth itself)"
+COLUMNS = ["seed", "scenario", "method", "metric", "value"]
+# measure: its range, and whether more is better
+MEASURES = {
+    "tau": (-1.0, 1.0, True),
+    "AUC": (0.0, 1.0, True),
+    "relative error": (0.0, 1.0, False),
+    "rank gained": (-1.0, 1.0, False),
+    "pay gained": (-1.0, 1.0, False),
+}
+Measured = Iterator[tuple[str, float]]
+
+
+def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame:
+    """What each score is worth in each scenario and seed whose truth is at hand; a long table.
+
+    returns  columns seed, scenario, method, metric, value; the method "(the truth itself)" holds
+             the ceiling: how far two trainings' truths agree
+    raises   ValueError naming two submissions of one name, or one of the ceiling's
+    """
+    import pandas  # here, since it takes a second to import
+
+    entries = list(submissions)
+    names = [one.name for one in entries]
+    if taken := sorted(
+        {name for name in names if name == CEILING or names.count(name) > 1}
+    ):
+        raise ValueError(
+            f"name: expected one of its own for every score, got {', '.join(taken)}"
+        )
+    asked = dict.fromkeys(cell for one in entries for cell in one.scores)
+    rows: list[tuple] = []
+    # Cell by cell, since the truth of a cell is the same for all.
+    for scenario, seed in asked:
+        if not frozen.knows(scenario, seed):
+            continue
+        values = None if owner_of(scenario) is None else frozen.of(scenario, seed)
+        bad = WORLDS[scenario].bad(seed)
+        for one in entries:
+            if (scenario, seed) in one.scores:
+                mine = one.scores[scenario, seed].double()
+                measured = (
+                    attacked(mine, one.scores[WORLDS[scenario].beside, seed].double())
+                    if values is None
+                    else against(mine, values, bad)
+                )
+                rows += [(seed, scenario, one.name, *value) for value in measured]
+        if values is not None:
+            rows += [(seed, scenario, CEILING, *value) for value in ceiling(values, bad)]
+    return pandas.DataFrame(rows, columns=COLUMNS)
+
+
+def stored(
+    cells: Collection[tuple[str, int]], besides: Collection[str] = ()
+) -> pandas.DataFrame:
+    """What the committed submissions are worth in these scenarios and seeds, but for some names."""
+    import pandas
+
+    path = folder() / "judged.csv"
+    if not path.is_file():
+        return pandas.DataFrame({name: [] for name in COLUMNS})
+    frame = pandas.read_csv(path, keep_default_na=False)
+    asked = [cell in cells for cell in zip(frame.scenario, frame.seed, strict=True)]
+    return frame[
+        pandas.Series(asked, frame.index) & ~frame.method.isin([CEILING, *besides])
+    ]
+
+
+def judged(seeds: Iterable[int]) -> pandas.DataFrame:
+    """What is stored of a block of seeds: the committed submissions' worth, and the ceiling.
+
+    seeds    PUBLIC, HELD_OUT or CONFIRMING; of the last, the families that sentences are about
+    returns  columns seed, scenario, method, metric, value, as ``standings`` takes them
+    raises   ValueError for seeds of which nothing is stored
+    """
+    import pandas
+
+    wanted = list(seeds)
+    files = [folder() / name for name in ("judged.csv", "confirmed.csv")]
+    known = [
+        pandas.read_csv(file, keep_default_na=False) for file in files if file.is_file()
+    ]
+    parts = [frame[frame.seed.isin(wanted)] for frame in known]
+    if not any(len(part) for part in parts):
+        raise ValueError(f"seeds: expected some that the bench has judged, got {wanted}")
+    return pandas.concat(parts, ignore_index=True)
+
+
+def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
+    """Beside the truth of each training, the mean; beside what is known, if anything is."""
+    yield "tau", _mean([kendall(scores, value) for value in values])
+    yield "relative error", _mean([relative_error(scores, value) for value in values])
+    if bad is not None:
+        yield "AUC", detection_auc(scores, bad)
+
+
+def ceiling(values: Tensor, bad: list[int] | None) -> Measured:
+    """One training's truth as a score, judged by the other's; both ways round."""
+    # [2, K] -> the other training's row as [1, K]
+    measured = [list(against(values[i], values[1 - i : 2 - i], bad)) for i in (0, 1)]
+    for (metric, first), (_, second) in zip(*measured, strict=True):
+        yield metric, (first + second) / 2
+
+
+def attacked(scores: Tensor, honest: Tensor) -> Measured:
+    """What a client gains by an attack: places among the others, and share of the pay."""
+    yield "rank gained", outranked(scores) - outranked(honest)
+    yield "pay gained", float(pay(scores)[ATTACKER] - pay(honest)[ATTACKER])
+
+
+def outranked(scores: Tensor) -> float:
+    """The share of the other clients that the attacker leaves behind; ties count half."""
+    places = ranks(scores)
+    others = torch.cat([places[:ATTACKER], places[ATTACKER + 1 :]])
+    mine = places[ATTACKER]
+    return float((mine > others).double().mean() + (mine == others).double().mean() / 2)
+
+
+def pay(scores: Tensor) -> Tensor:
+    """Shares of a sum that is divided by scores, negative ones earning nothing, [K]."""
+    earned = scores.clamp(min=0)
+    total = earned.sum()
+    return earned / total if total > 0 else torch.full_like(earned, 1 / len(earned))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a score stands in a family: over seeds, each the mean of the family's scenarios.
+
+    place  1 + how many scores are clearly better: those that are not told apart share it
+    """
+
+    interval: Interval
+    place: int
+    values: tuple[float, ...]
+
+
+def standings(frame: pandas.DataFrame, metric: str) -> dict[str, dict[str, Standing]]:
+    """{family: {method: standing}} of a measure; the ceiling has the place 0, and takes none.
+
+    Scores are compared over the seeds that all have; ``absent`` says who does not stand.
+    """
+    low, high, _ = MEASURES[metric]
+    return {
+        family: {
+            method: Standing(
+                interval(own, low=low, high=high), place_of(method, values, metric), own
+            )
+            for method, own in values.items()
+        }
+        for family, values, _ in _compared(frame, metric)
+    }
+
+
+def absent(frame: pandas.DataFrame, metric: str) -> list[str]:
+    """Who does not stand in a family though it has values there, and why; a line each."""
+    return [
+        f"{method} does not stand in {family}: {why}"
+        for family, _, reasons in _compared(frame, metric)
+        for method, why in reasons.items()
+    ]
+
+
+def _compared(
+    frame: pandas.DataFrame, metric: str
+) -> Iterator[tuple[str, dict[str, tuple[float, ...]], dict[str, str]]]:
+    """Of every family the values of scores, seed by seed, and why the others have none."""
+    chosen = frame[frame.metric == metric]
+    families = chosen.scenario.map(lambda name: WORLDS[name].family)
+    for family, rows in chosen.groupby(families, sort=False):
+        table = rows.pivot(index=["method", "seed"], columns="scenario", values="value")
+        # Who lacks a scenario of the family in a seed has no mean there: means stay comparable.
+        by_seed = (
+            table.dropna()
+            .mean(axis=1)
+            .unstack("method")
+            .reindex(columns=table.index.levels[0])
+        )
+        common, reasons = by_seed.index, {}
+        # Who has most seeds comes first, so that one with other seeds takes nobody's place.
+        for method in by_seed.count().sort_values(ascending=False, kind="stable").index:
+            own = by_seed[method].dropna().index
+            if own.empty:
+                lacking = table.loc[method].isna().all()
+                names = ", ".join(lacking.index[lacking]) or "a scenario in every seed"
+                reasons[str(method)] = f"it lacks {names}"
+            elif common.intersection(own).empty:
+                reasons[str(method)] = "it has no seed in common with the others"
+            else:
+                common = common.intersection(own)
+        stands = by_seed.loc[common].drop(columns=list(reasons))
+        yield str(family), {str(name): tuple(stands[name]) for name in stands}, reasons
+
+
+def place_of(method: str, values: Mapping[str, Sequence[float]], metric: str) -> int:
+    """1 + how many scores are clearly better, seed by seed; 0 for the ceiling."""
+    if method == CEILING:
+        return 0
+    low, high, more = MEASURES[metric]
+    mine, place = values[method], 1
+    for rival, its_values in values.items():
+        # Nobody is clearly better whose mean is not: most intervals need not be asked for.
+        lead = math.fsum(its_values) - math.fsum(mine)
+        if rival in (CEILING, method) or (lead <= 0 if more else lead >= 0):
+            continue
+        gain = paired(its_values, mine, low=low, high=high)
+        place += gain.above(0) if more else gain.below(0)
+    return place

@@ -1,0 +1,238 @@
+"""Submission: scores of anybody's, as a CSV file from any language; what is wrong is named by line.
+
+    # name: my score
+    # sees: single updates
+    # cost: 8 evaluations per round
+    scenario,seed,client,score
+    alike,0,0,0.125
+
+Below: worlds.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fedlab_mini.checks import home
+from fedlab_mini.engine.checkpoint import whole_file
+
+from .truth import HELD_OUT, PUBLIC, seeds_of
+from .worlds import WORLDS
+
+COLUMNS = ("scenario", "seed", "client", "score")
+# What the lines above the table may say; the version is the bench's when the score was entered.
+NOTES = ("name", "sees", "cost", "source", "date", "version")
+LONGEST, LARGEST = 60, 2**25  # letters of a note, bytes of a file
+Scores = Mapping[tuple[str, int], Tensor]
+
+
+class Refused(ValueError):
+    """A file that is no submission; the message names the file, and the line where there is one."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Scores [K] of worlds and seeds, higher for a larger contribution, and what is said of them.
+
+    scores  {(scenario, seed): [K]}      notes  {one of NOTES: words}, as far as given
+    """
+
+    scores: Scores
+    notes: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return self.notes["name"]
+
+    def write(self, path: str | os.PathLike) -> None:
+        """The same submission as a file; Refused, unwritten, where it would not be read again."""
+        lines = [f"# {note}: {words}" for note, words in self.notes.items()] + [
+            ",".join(COLUMNS)
+        ]
+        for (scenario, seed), values in self.scores.items():
+            name = f'"{scenario}"' if "," in scenario else scenario
+            for client, score in enumerate(values.tolist()):
+                # All digits, so that a file read and written again keeps its bytes.
+                lines.append(f"{name},{seed},{client},{repr(score).removesuffix('.0')}")
+        file = home(path)
+        _parsed(file, lines)
+        with whole_file(file) as part:
+            part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def read_submission(path: str | os.PathLike) -> Submission:
+    """Read and check a file; every scenario that it names must be there whole.
+
+    raises  Refused, naming the file and the line
+    """
+    file = home(path)
+    return _parsed(file, _text(file).splitlines())
+
+
+def _parsed(file: Path, lines: Sequence[str]) -> Submission:
+    notes, first = _notes(file, lines)
+    found: dict[tuple[str, int], dict[int, float]] = {}
+    places: dict[tuple[str, int, int], int] = {}
+    for number, fields in _rows(file, lines, first):
+        voice = f"{file}, line {number}"
+        scenario, seed, client, score = _row(voice, fields)
+        if earlier := places.get((scenario, seed, client)):
+            where = f"{scenario}, seed {seed}, client {client}"
+            raise Refused(f"{voice}: {where} has its score in line {earlier} already")
+        places[scenario, seed, client] = number
+        found.setdefault((scenario, seed), {})[client] = score
+    if not found:
+        raise Refused(
+            f"{file}: expected rows below the header {','.join(COLUMNS)}, got none"
+        )
+    _check_whole(file, found)
+    scores = {
+        cell: torch.tensor([row[client] for client in sorted(row)], dtype=torch.float64)
+        for cell, row in found.items()
+    }
+    return Submission(scores, {"name": file.stem[:LONGEST], **notes})
+
+
+def notes_of(path: str | os.PathLike) -> dict[str, str]:
+    """What a submission says of itself, without its scores."""
+    file = home(path)
+    return {"name": file.stem[:LONGEST], **_notes(file, _text(file).splitlines())[0]}
+
+
+def _text(file: Path) -> str:
+    if not file.is_file():
+        raise Refused(f"{file}: there is no such file")
+    if file.stat().st_size > LARGEST:
+        raise Refused(
+            f"{file}: larger than {LARGEST >> 20} MiB; a submission has some 250 kB"
+        )
+    try:
+        # Spreadsheets begin a file with a byte order mark, which this encoding skips.
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = file.read_bytes()[: error.start].count(b"\n") + 1
+        raise Refused(f"{file}, line {line}: not text in UTF-8") from None
+    if not text.strip():
+        raise Refused(f"{file}: it is empty")
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise Refused(
+            f"{file}, line {line}: holds a zero byte; a submission is plain text"
+        )
+    return text
+
+
+def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
+    """What the lines above the table say, and the number of lines that they take."""
+    notes: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.startswith("#"):
+            return notes, number - 1
+        note, colon, words = line.lstrip("# ").partition(":")
+        if not line.strip():
+            continue
+        voice = f"{file}, line {number}"
+        if not colon or note.strip() not in NOTES:
+            raise Refused(
+                f"{voice}: expected '# NOTE: words', NOTE one of {', '.join(NOTES)}"
+            )
+        if note.strip() in notes:
+            raise Refused(f"{voice}: {note.strip()} is given twice")
+        if not words.strip() or len(words.strip()) > LONGEST or not words.isprintable():
+            raise Refused(
+                f"{voice}: {note.strip()}: expected 1 to {LONGEST} letters in one line"
+            )
+        notes[note.strip()] = words.strip()
+    raise Refused(f"{file}: expected the header {','.join(COLUMNS)}, got none")
+
+
+def _rows(
+    file: Path, lines: Sequence[str], first: int
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows below the header with their line numbers; blank lines do not count."""
+    header = [name.strip().lower() for name in lines[first].split(",")]
+    if tuple(header) != COLUMNS:
+        advice = (
+            "; separate columns by commas"
+            if ";" in lines[first] or "\t" in lines[first]
+            else ""
+        )
+        expected = ",".join(COLUMNS)
+        raise Refused(f"{file}, line {first + 1}: expected the header {expected}{advice}")
+    for number, line in enumerate(lines[first + 1 :], start=first + 2):
+        if not line.strip():
+            continue
+        try:
+            (fields,) = csv.reader(io.StringIO(line), strict=True)
+        except (csv.Error, ValueError) as error:
+            raise Refused(
+                f"{file}, line {number}: cannot be read as a row ({error})"
+            ) from None
+        yield number, [field.strip() for field in fields]
+
+
+def _row(voice: str, fields: Sequence[str]) -> tuple[str, int, int, float]:
+    if len(fields) != len(COLUMNS):
+        raise Refused(f"{voice}: expected {len(COLUMNS)} columns, got {len(fields)}")
+    scenario, *numbers = fields
+    if scenario not in WORLDS:
+        near = difflib.get_close_matches(scenario, WORLDS, 1)
+        advice = (
+            f"; did you mean {near[0]}?" if near else f"; they are {'; '.join(WORLDS)}"
+        )
+        raise Refused(
+            f"{voice}: scenario: {scenario[:LONGEST]!r} is none of the bench{advice}"
+        )
+    world = WORLDS[scenario]
+    seeds = [*seeds_of(world, PUBLIC), *seeds_of(world, HELD_OUT)]
+    seed = _whole(f"{voice}: seed", numbers[0], seeds)
+    client = _whole(f"{voice}: client", numbers[1], range(world.clients))
+    try:
+        score = float(numbers[2])
+    except ValueError:
+        raise Refused(
+            f"{voice}: score: expected a number, got {numbers[2][:20]!r}"
+        ) from None
+    if not math.isfinite(score) or abs(score) > 1e30:
+        raise Refused(
+            f"{voice}: score: expected a finite number below 1e30, got {numbers[2][:20]}"
+        )
+    return scenario, seed, client, score
+
+
+def _whole(voice: str, text: str, known: Sequence[int]) -> int:
+    # isdigit alone is true of other scripts' digits, and of superscripts, which int refuses.
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    if number not in known:
+        most = f"one of {known[0]} to {known[-1]}"
+        raise Refused(f"{voice}: expected {most}, got {text[:20]!r}")
+    return number
+
+
+def _check_whole(
+    file: Path, found: Mapping[tuple[str, int], Mapping[int, float]]
+) -> None:
+    """A scenario has all public seeds, or all held-out ones, or both; and all clients."""
+    for (scenario, seed), row in found.items():
+        world = WORLDS[scenario]
+        block = seeds_of(world, PUBLIC if seed in PUBLIC else HELD_OUT)
+        if missing := [other for other in block if (scenario, other) not in found]:
+            raise Refused(f"{file}: {scenario}: no scores for the seeds {missing}")
+        if missing := sorted(set(range(world.clients)) - set(row)):
+            raise Refused(
+                f"{file}: {scenario}, seed {seed}: no scores of the clients {missing}"
+            )
+        if world.truth is None and (world.beside, seed) not in found:
+            words = f"{scenario} is judged beside {world.beside}, which has no scores"
+            raise Refused(f"{file}: {words}")

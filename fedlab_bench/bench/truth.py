@@ -1,0 +1,236 @@
+"""Truth: what retraining says of the bench's clients, frozen in files that anybody can make again.
+
+Two tables a seed, from two trainings that share no luck with the recorded rounds; worths are minus
+the loss on samples that no server has seen. Below: rounds, games.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedlab_mini import checks
+from fedlab_mini.engine import progress
+from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.model import one_thread
+from fedlab_mini.games import sampling, shapley
+from fedlab_mini.games.game import Game
+from fedlab_mini.games.training_games import retraining_game
+
+from ..compare.cell import ROUNDS
+from .rounds import SECOND_TRUTH, TRUTH, luck, slug
+from .worlds import WORLDS, World
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks
+    fcntl = None  # type: ignore[assignment]
+
+# A number before the point is a bench of its own, with its own files; one behind it has more
+# scenarios or scores, and no row of the one before is another.
+VERSION = "1.3"
+FOLDER = f"v{VERSION.partition('.')[0]}"
+# The last block is not submitted: on it the sentences of the bench's page were tried, once.
+PUBLIC, HELD_OUT, CONFIRMING = range(10), range(100, 110), range(300, 310)
+VARIABLE = "FEDLAB_BENCH"
+
+
+def folder() -> Path:
+    """Where the bench's files are: FEDLAB_BENCH, or data/bench of the book's repository.
+
+    raises  FileNotFoundError that names the ways out
+    """
+    repository = Path(__file__).resolve().parents[2] / "data" / "bench"
+    place = checks.home(os.environ.get(VARIABLE, "") or repository) / FOLDER
+    if place.is_dir():
+        return place
+    raise FileNotFoundError(
+        f"the bench's frozen truth is not at {place}; give its FOLDER in {VARIABLE}, or make it: "
+        f"python -m fedlab_bench truth --to FOLDER/{FOLDER}/truth"
+    )
+
+
+def game(world: World, seed: int, purpose: int) -> Game:
+    """Retraining on the samples that are kept for this: worth is minus the loss there."""
+    fed, net = world.made(seed)
+    return retraining_game(
+        fed, net, ROUNDS, world.local, "loss", luck(seed, purpose), on="test"
+    )
+
+
+def trained(world: World, seed: int) -> np.ndarray:
+    """All worths of two games [2, 2^n]; or, where orders are sampled, values and errors [2, 2, n].
+
+    Two samples of orders, too: what they disagree in is part of the ceiling
+    """
+    rows: list[Tensor] = []
+    with one_thread():
+        for purpose in (TRUTH, SECOND_TRUTH):
+            played = game(world, seed, purpose)
+            if not world.sampled:
+                rows.append(played.all())
+                continue
+            orders = luck(seed, purpose)
+            estimate = sampling.permutation(
+                played, world.sampled, orders, antithetic=True
+            )
+            rows.append(torch.stack([estimate.values, estimate.stderr]))
+    return torch.stack(rows).numpy().astype(np.float32)
+
+
+def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Path]:
+    """Train what is missing, a file a world; a second call goes on where the first was stopped.
+
+    Several processes may share a folder: each keeps what the others have finished.
+    raises  ValueError where no world asked has a truth of its own, or none has such a seed
+    """
+    asked = list(names)
+    owners = {name: WORLDS[name] for name in asked if WORLDS[name].truth == ""}
+    if not owners:
+        others = ", ".join(
+            dict.fromkeys(owner_of(name) or "no retraining" for name in asked)
+        )
+        raise ValueError(
+            f"scenarios: {', '.join(asked)}: judged by {others}, no truth of its own"
+        )
+    cells = cells_of(owners, seeds)
+    with progress.bar(None, "truth", len(cells)) as progress_bar:
+        for name, world in owners.items():
+            path = checks.home(to) / f"{slug(name)}.npz"
+            for seed in [seed for owner, seed in cells if owner == name]:
+                if str(seed) not in read(path):
+                    _add(path, str(seed), trained(world, seed))
+                progress_bar.update()
+            if path.is_file():
+                yield path
+
+
+def _add(path: Path, seed: str, table: np.ndarray) -> None:
+    """A table more in a file; on Windows, two processes in the same moment may lose one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(f".{path.name}.lock"), "wb") as lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        # Read under the lock: another process may just have added a table.
+        tables = {**read(path), seed: table}
+        with whole_file(path) as part, open(part, "wb") as file:
+            np.savez_compressed(file, **tables)  # type: ignore[arg-type]
+
+
+def seeds_of(world: World, seeds: Iterable[int]) -> list[int]:
+    """Those of the seeds that a world has."""
+    # Every block of seeds begins at a hundred: 0, 100, 300.
+    return [seed for seed in seeds if seed % 100 < world.seeds]
+
+
+def cells_of(worlds: Mapping[str, World], seeds: Iterable[int]) -> list[tuple[str, int]]:
+    """(scenario, seed) of those of the seeds that each world has; ValueError where none has any."""
+    numbers = list(seeds)
+    if cells := [
+        (name, seed) for name in worlds for seed in seeds_of(worlds[name], numbers)
+    ]:
+        return cells
+    most = max((world.seeds for world in worlds.values()), default=0)
+    known = f"0 to {most - 1}, or of 100 to {99 + most}"
+    raise ValueError(f"seeds: expected some of {known}, got {checks.shown(numbers)}")
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """The tables of a file by seed, none where it is not there; ValueError where it is damaged."""
+    if not path.is_file():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {seed: file[seed] for seed in file.files}
+    except Exception as error:  # a damaged zip raises a dozen kinds
+        raise ValueError(
+            f"{path} is damaged ({type(error).__name__}: {error})"
+        ) from error
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file's bytes."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Frozen:
+    """The truth that lies in one or more folders; files of the bench's own are checked by hash.
+
+    A seed that lies in two of them counts as the first one has it.
+    """
+
+    def __init__(self, *places: Path):
+        self.tables: dict[str, dict[str, np.ndarray]] = {}
+        for place in map(checks.home, places or (folder() / "truth",)):
+            if not place.is_dir():
+                raise FileNotFoundError(
+                    f"truth: expected a folder of tables, got {place}"
+                )
+            hashes = manifest(place.parent)["files"]
+            for name, world in WORLDS.items():
+                path = place / f"{slug(name)}.npz"
+                if world.truth != "" or not path.is_file():
+                    continue
+                expected = hashes.get(f"{place.name}/{path.name}")
+                if expected is not None and expected != sha256(path):
+                    raise ValueError(
+                        f"{path} is not the file that the bench was frozen with"
+                    )
+                tables = read(path)
+                shape = (2, 2, world.clients) if world.sampled else (2, 2**world.clients)
+                for seed, table in tables.items():
+                    if table.shape != shape:
+                        raise ValueError(
+                            f"{path}: seed {seed}: expected numbers {shape}, got {table.shape}"
+                        )
+                self.tables[name] = {**tables, **self.tables.get(name, {})}
+
+    def knows(self, name: str, seed: int) -> bool:
+        """Whether the truth of a world and seed is at hand; of an attack nothing needs to be."""
+        owner = owner_of(name)
+        return owner is None or str(seed) in self.tables.get(owner, {})
+
+    def of(self, name: str, seed: int) -> Tensor:
+        """What retraining says of a world's clients, in two trainings: Shapley values [2, K]."""
+        owner = owner_of(name)
+        assert owner is not None, f"{name} has no truth"
+        table = torch.from_numpy(self.tables[owner][str(seed)]).double()
+        if WORLDS[owner].sampled:
+            return table[:, 0]  # beside their standard errors
+        return torch.stack([shapley.exact(_game(worths)).values for worths in table])
+
+
+def owner_of(name: str) -> str | None:
+    """The world whose truth judges this one."""
+    truth = WORLDS[name].truth
+    return name if truth == "" else truth
+
+
+def _game(worths: Tensor) -> Game:
+    """A table of worths as a game; its bits are the players."""
+    players = len(worths).bit_length() - 1
+    weights = 1 << torch.arange(players)
+    # [C, n] @ [n] -> [C], the places of the coalitions in the table
+    return Game(players, lambda coalitions: worths[coalitions.long() @ weights])
+
+
+def manifest(place: Path) -> dict[str, Any]:
+    """What the bench was frozen with: {"files": {name: SHA-256}, "rounds": {...}}; else empty."""
+    path = place / "manifest.json"
+    if not path.is_file():
+        return {"files": {}}
+    known = None
+    with contextlib.suppress(ValueError):  # also what is no text in UTF-8
+        known = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(known, dict) and isinstance(known.get("files"), dict):
+        return known
+    raise ValueError(f"{path}: expected the manifest of a bench, with its files")

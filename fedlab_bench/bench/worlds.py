@@ -1,0 +1,282 @@
+"""Worlds: the scenarios of the bench, in families; each takes a seed and gives a federation.
+
+Digits, eight clients unless a name says more. The page *The bench* describes every one.
+Below: compare.scenarios, worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Generator, Tensor
+
+from fedlab_mini import checks
+from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.model import Model
+from fedlab_mini.engine.networks import cnn
+from fedlab_mini.worlds.attacks import UpdateAttack, free_ride, replay, scale, sign_flip
+from fedlab_mini.worlds.corrupt import flip_labels
+from fedlab_mini.worlds.data import load
+from fedlab_mini.worlds.federation import Federation, federation
+from fedlab_mini.worlds.partition import LabelSplit, Split, dirichlet_labels
+
+from ..compare.cell import LOCAL
+from ..compare.scenarios import (
+    CLIENTS,
+    LEVELS,
+    SCENARIOS,
+    Made,
+    Scenario,
+    dealt,
+    lesser,
+    noisy_inputs,
+)
+
+SOURCE = "digits"
+ATTACKER = 2  # the client that attacks, where one does
+TWIN = "Dirichlet 0.5"  # the world of the attacks, with everybody honest
+GRADED = "wrong labels"  # the world whose variants change what a server sees
+
+
+@dataclass(frozen=True)
+class even_dirichlet(LabelSplit):
+    """Every client has as many samples; its classes are drawn from its own Dirichlet(alpha).
+
+    A class that is used up is drawn no more, so the last clients take what is left, whatever alpha
+    says. source  [Hsu et al. 2019], who draw per client, over classes
+    """
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        checks.store(self, alpha=checks.number("alpha", self.alpha, 1e-300, 1e300))
+
+    def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
+        """See ``LabelSplit``; what does not divide by the number of clients is left over."""
+        order = torch.randperm(len(y), generator=generator)
+        labels = y[order]
+        piles = [order[labels == label].tolist() for label in y.unique()]
+        shape = torch.full((clients, len(piles)), self.alpha + 1, dtype=torch.float64)
+        # Gamma(alpha) by way of Gamma(alpha + 1), in logarithms: nothing underflows to zero.
+        gamma = torch._standard_gamma(shape, generator=generator)
+        uniform = 1 - torch.rand(shape.shape, generator=generator, dtype=torch.float64)
+        # [K, classes]: a row for every client, with sum 1
+        preferences = (gamma.log() + uniform.log() / self.alpha).softmax(1)
+        groups = []
+        for preference in preferences:
+            group = [
+                _drawn(piles, preference, generator) for _ in range(len(y) // clients)
+            ]
+            groups.append(torch.tensor(group))
+        return groups
+
+
+def _drawn(piles: list[list[int]], preference: Tensor, generator: Generator) -> int:
+    """One sample off the piles, by preference among those that are left."""
+    left = torch.tensor([float(len(pile) > 0) for pile in piles], dtype=torch.float64)
+    # A preference may be as good as zero for all that is left: then any of it will do.
+    chances = preference * left + 1e-12 * left
+    return piles[int(torch.multinomial(chances, 1, generator=generator))].pop()
+
+
+@dataclass(frozen=True)
+class predicted_step(UpdateAttack):
+    """Trains nothing: sends a prediction of the server's step, as long as an honest update.
+
+    The prediction is that the server goes on as in its last step; zeros in round 1, before which
+    there is none. The step is a mean of updates that partly cancel, so it is drawn out to the
+    length of the update that the client would have trained. An attacker in the field would take
+    that length from a round of honest work.
+    source  a simple form of ACE [arXiv 2405.20975], which predicts the next global step
+    """
+
+    def __call__(
+        self, updates: Tensor, previous: Tensor | None, generator: Generator
+    ) -> Tensor:
+        """See ``UpdateAttack``."""
+        steps = replay()(updates, previous, generator)
+        lengths = torch.linalg.vector_norm(updates, dim=1, keepdim=True)
+        tiny = torch.finfo(steps.dtype).tiny  # zeros have no direction, and stay zeros
+        return torch.nn.functional.normalize(steps, dim=1, eps=tiny) * lengths
+
+
+@dataclass(frozen=True)
+class World:
+    """A scenario of the bench.
+
+    make       (data, seed) -> federation and model
+    family     the column of the leaderboard in which it counts
+    truth      the name of the world whose retraining judges it; empty: its own; None: none does
+    beside     of a world without truth: the one where its attacker is honest
+    per_round  how many clients take part in a round; None: all
+    sampled    orders of clients that estimate its truth; 0: all coalitions are retrained
+    seeds      how many seeds it has, of those that are public and of those held out
+    clients    how many there are
+    local      what a client does in a round
+    bad        seed -> ids of the clients known to be of less use, or None
+    """
+
+    make: Scenario
+    family: str
+    truth: str | None = ""
+    beside: str = TWIN
+    per_round: int | None = None
+    sampled: int = 0
+    seeds: int = 10
+    source: str = SOURCE
+    clients: int = CLIENTS
+    local: LocalSGD = LOCAL
+    bad: Callable[[int], list[int] | None] = field(default=lambda seed: None)
+
+    def made(self, seed: int) -> Made:
+        """The federation and the model of a seed."""
+        return self.make(self.source, seed)
+
+
+def _known(scenario: str) -> Callable[[int], list[int] | None]:
+    if scenario != "irrelevant":
+        return lambda seed: lesser(scenario, None)  # type: ignore[arg-type]
+    # Only here are they drawn, so that the federation has to be asked.
+    return lambda seed: lesser(scenario, SCENARIOS[scenario](SOURCE, seed)[0])
+
+
+def _standing(
+    family: str, *names: str, source: str = SOURCE, seeds: int = 10
+) -> dict[str, World]:
+    before = "" if source == SOURCE else f"{family}: "
+    return {
+        f"{before}{name}": World(
+            SCENARIOS[name], family, source=source, seeds=seeds, bad=_known(name)
+        )
+        for name in names
+    }
+
+
+def _skewed(split: Split) -> dict[str, World]:
+    """Wrong labels and noisy inputs among clients that hold different classes."""
+    makers = {
+        "wrong labels": dealt(split, flip_labels),
+        "noisy inputs": dealt(split, lambda level: noisy_inputs(3 * level)),
+    }
+    return {
+        f"{dirt}, Dirichlet 0.5": World(make, "dirt under skew", bad=_known(dirt))
+        for dirt, make in makers.items()
+    }
+
+
+def _graded(family: str, seen: Callable[[Federation, int], Federation]) -> World:
+    """Wrong labels by degrees; what the server's samples are is changed, the truth is not."""
+
+    def make(source: str, seed: int) -> tuple[Federation, Model]:
+        fed, net = SCENARIOS[GRADED](source, seed)
+        return seen(fed, seed), net
+
+    return World(make, family, truth=GRADED, bad=_known(GRADED))
+
+
+def _first(count: int) -> Callable[[Federation, int], Federation]:
+    def seen(fed: Federation, seed: int) -> Federation:
+        inputs, labels = fed.validation  # in random order since they were dealt
+        return replace(fed, validation=(inputs[:count], labels[:count]))
+
+    return seen
+
+
+def _lacking(fed: Federation, seed: int) -> Federation:
+    """The server has no sample of one class, another one in every seed."""
+    inputs, labels = fed.validation
+    kept = labels != seed % fed.classes
+    return replace(fed, validation=(inputs[kept], labels[kept]))
+
+
+def _attacked(attack: UpdateAttack, family: str = "attacks", beside: str = TWIN) -> World:
+    """A world with one client that sends something else."""
+
+    def make(source: str, seed: int) -> tuple[Federation, Model]:
+        fed, net = SCENARIOS[beside](source, seed)
+        return replace(
+            fed, attacks={ATTACKER: attack}, truth={ATTACKER: repr(attack)}
+        ), net
+
+    return World(make, family, truth=None, beside=beside)
+
+
+def _crowd(clients: int, orders: int) -> dict[str, World]:
+    """Many clients with few samples each; wrong labels from none to 70 %, client by client."""
+    levels = [LEVELS[-1] * client / (clients - 1) for client in range(clients)]
+    corrupt = {client: flip_labels(level) for client, level in enumerate(levels) if level}
+    worse = list(range(clients // 2, clients))
+    # As many for each: a sample more would betray who is good.
+    samples = 1000 // clients * clients
+
+    def make(source: str, seed: int) -> tuple[Federation, Model]:
+        _, net = SCENARIOS["alike"](source, seed)
+        data = load(source, dtype=torch.float64)
+        fed = federation(
+            data, clients=clients, samples=samples, corrupt=corrupt, seed=seed
+        )
+        return fed, net
+
+    name = f"wrong labels, {clients} clients"
+    family = f"{clients} clients"
+    world = World(
+        make, family, sampled=orders, seeds=5, clients=clients, bad=lambda seed: worse
+    )
+    return {name: world}
+
+
+def _convolved(source: str, seed: int) -> Made:
+    """Wrong labels by degrees; a network with one convolution, on the digits' 8 x 8 pixels."""
+    fed, _ = SCENARIOS[GRADED](source, seed)
+    return fed, cnn((1, 8, 8), fed.classes, channels=(8,), kernel=3, hidden=32)
+
+
+ATTACKS: dict[str, UpdateAttack] = {
+    "scale x2": scale(2),
+    "scale x4": scale(4),
+    "replay": replay(),
+    "predicted step": predicted_step(),
+    "sign flip": sign_flip(),
+    "zero update": free_ride(0.0),
+    "noise": free_ride(0.01),
+}
+WORLDS: dict[str, World] = {
+    **_standing("alike", "alike"),
+    **_standing("sizes", "sizes"),
+    **_standing("skew", "Dirichlet 0.5", "Dirichlet 0.1"),
+    "even Dirichlet 0.5": World(dealt(even_dirichlet(0.5)), "skew, even sizes"),
+    "even Dirichlet 0.1": World(dealt(even_dirichlet(0.1)), "skew, even sizes"),
+    **_standing("dirt", "wrong labels", "noisy inputs", "irrelevant"),
+    **_skewed(dirichlet_labels(0.5, floor=5)),
+    **_standing("replicas", "replicas"),
+    **_standing("rare class", "rare class"),
+    **{
+        f"validation {count}": _graded("few samples", _first(count))
+        for count in (100, 50, 20)
+    },
+    "validation lacks a class": _graded("few samples", _lacking),
+    "half the clients a round": replace(
+        _graded("half a round", lambda fed, seed: fed), per_round=4
+    ),
+    **{f"attack: {name}": _attacked(attack) for name, attack in ATTACKS.items()},
+    "alike, scale x4": _attacked(scale(4), "an attack among alike", "alike"),
+    **_standing("messages", "sizes", "wrong labels", source="sms-synthetic"),
+    **_standing("MNIST", "Dirichlet 0.5", "wrong labels", source="mnist5k", seeds=5),
+    # A convolution takes larger steps: at 0.2 it has hardly begun after 20 rounds.
+    "cnn: wrong labels": World(
+        _convolved, "cnn", seeds=5, local=replace(LOCAL, lr=0.5), bad=_known(GRADED)
+    ),
+    **_crowd(30, 32),
+    **_crowd(100, 12),
+}
+FAMILIES = tuple(dict.fromkeys(world.family for world in WORLDS.values()))
+
+
+def chosen(names: Iterable[str] | None) -> dict[str, World]:
+    """Worlds by name, all of them by default; ValueError for a name that is none."""
+    asked = list(WORLDS) if names is None else list(names)
+    return {
+        checks.choice("scenarios", name, tuple(WORLDS)): WORLDS[name] for name in asked
+    }

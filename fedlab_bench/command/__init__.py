@@ -1,0 +1,1 @@
+"""Command: ``python -m fedlab_bench``."""

@@ -1,0 +1,141 @@
+"""Judge: what a score is like beside the truth, beside chance, and beside what is known.
+
+Below: metrics. Chapter 10 defines each measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.judge.metrics import detection_auc, kendall, ranks, spearman
+from fedlab_mini.streams import stream
+
+ORDERS = 200  # random orders that a removal is judged among, and by which ties are broken
+
+
+def judged(
+    scores: Tensor, truths: list[Tensor], worth: Tensor, bad: list[int] | None, seed: int
+) -> Iterator[tuple[str, float]]:
+    """What a score is like beside the truth, the removal that it advises, and what is known.
+
+    scores [K]; truths  exact values of retraining, one a training seed, each [K]
+    worth [2^K]  of every coalition, retrained: removal is read off it
+    bad          ids of the clients known to be of less use, or None
+    """
+    measures = {
+        "tau with retraining": kendall,
+        "rank correlation": spearman,
+        "relative error": relative_error,
+    }
+    for measure_name, measure in measures.items():
+        values = [measure(scores, phi) for phi in truths]
+        yield measure_name, sum(values) / len(values)
+    yield from removal(scores, worth, seed)
+    if bad is not None:
+        yield "detection AUC", detection_auc(scores, bad)
+
+
+def relative_error(scores: Tensor, truth: Tensor) -> float:
+    """|c scores - truth| / |truth| with the best factor c >= 0: units do not matter, shares do."""
+    # No score, or one that points the other way, explains nothing: the error is then one.
+    squared = scores @ scores
+    # Least squares: of all c, s.t / s.s makes c s - t shortest.
+    factor = (scores @ truth / squared).clamp(min=0) if squared > 0 else torch.zeros(())
+    return float(torch.linalg.vector_norm(factor * scores - truth) / truth.norm())
+
+
+def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, float]]:
+    """Clients leave one by one, the best or the worst first: among random orders, how unusual?
+
+    The area is the mean worth of those who are left. "removal, best first" is the share of random
+    orders with a larger area (1: nobody does more harm), "removal, worst first" with a smaller one;
+    equal areas count half. "reversals": at how many of the n - 1 places the better clients' leaving
+    does less harm. Clients with tied scores leave in random order, the mean over ``ORDERS`` of
+    them: a score that is the same for all comes out as luck, whatever the ids say
+    """
+    generator = stream(seed, "removal")
+    shuffles = torch.rand(2 * ORDERS, len(scores), generator=generator).argsort(1)
+    # One half of the orders is what the scores compete with, the other breaks their ties.
+    rivals, tie_breaks = shuffles.split(ORDERS)
+    # Stable: among tied scores the random order stays.
+    ranking = ranks(scores)[tie_breaks].argsort(dim=1, descending=True, stable=True)
+    best_first = tie_breaks.gather(1, ranking)  # [ORDERS, n]
+    after_best, after_worst = (
+        left_over(best_first, worth),
+        left_over(best_first.flip(1), worth),
+    )
+    random_areas = left_over(rivals, worth).mean(1)
+    yield "removal, best first", beaten(random_areas, after_best.mean(1))
+    yield "removal, worst first", beaten(-random_areas, -after_worst.mean(1))
+    yield "reversals", float((after_best > after_worst + 1e-12).double().sum(1).mean())
+
+
+def beaten(random_areas: Tensor, areas: Tensor) -> float:
+    """The share of pairs in which the random one is larger; equal ones count half."""
+    # [ORDERS, 1] - [1, ORDERS]: every random order beside every order that the scores allow
+    gaps = random_areas[:, None] - areas[None]
+    larger = (gaps > 1e-12).double().mean()
+    equal = (gaps.abs() <= 1e-12).double().mean()
+    return float(larger + equal / 2)
+
+
+def left_over(orders: Tensor, worth: Tensor) -> Tensor:
+    """Worth after the first 1, ..., n - 1 of each order [m, n] have left: [m, n - 1]."""
+    gone = (1 << orders).cumsum(1)[:, :-1]  # bit masks of who has left
+    # All bits are set in everybody's mask, so a subtraction clears those of who has left.
+    everybody = len(worth) - 1
+    return worth[everybody - gone]
+
+
+def fair(made: Callable, round: Round, server: Server) -> dict[str, float]:
+    """Four properties of a value, tried on one round: how far a method is from having each.
+
+    made      () -> a strategy that has not started
+    null      what a client that sends zeros earns
+    twin      by how much two clients with the same update differ
+    split     what a client gains by appearing as two, each with half of its samples
+    efficiency  how far the sum is from the round's gain
+    All as shares of the largest score, efficiency as a share of the gain; the loss is the worth
+    """
+    # Doubled, so that the first client's samples can be halved.
+    sizes = 2 * round.sizes
+    first_update, first_size = round.updates[:1], sizes[:1]
+
+    def scored(updates: Tensor, sizes: Tensor) -> Tensor:
+        strategy, clients = made(), len(updates)
+        strategy.start(replace(server, clients=clients))
+        strategy.aggregate(Round(1, round.theta, torch.arange(clients), sizes, updates))
+        return strategy.scores.double().cpu()
+
+    plain = scored(round.updates, sizes)
+    # A client more in three guises: the first one's twin, a client of zeros, half of the first.
+    with_twin = torch.cat([round.updates, first_update])
+    with_zeros = torch.cat([round.updates, 0 * first_update])
+    null = scored(with_zeros, torch.cat([sizes, first_size]))
+    twin = scored(with_twin, torch.cat([sizes, first_size]))
+    split = scored(with_twin, torch.cat([first_size // 2, sizes[1:], first_size // 2]))
+    gain = _gain(round, sizes, server)
+    return {
+        "null": float(null[-1].abs() / _largest(null)),
+        "twin": float((twin[0] - twin[-1]).abs() / _largest(twin)),
+        "split": float((split[0] + split[-1] - plain[0]) / _largest(plain)),
+        "efficiency": abs(float(plain.sum()) - gain) / abs(gain),
+    }
+
+
+def _largest(scores: Tensor) -> Tensor:
+    return scores.abs().max().clamp(min=1e-300)
+
+
+def _gain(round: Round, sizes: Tensor, server: Server) -> float:
+    """By how much federated averaging lowers the validation loss in a round."""
+    weights = (sizes.double() / sizes.sum()).to(round.updates)
+    averaged = round.theta + weights @ round.updates
+    models = torch.stack([round.theta, averaged])
+    before, after = server.net.evaluate(models, *server.validation, "loss")
+    return float(before - after)

@@ -1,0 +1,119 @@
+"""FedCE: who points elsewhere than the others, and who is missed by them. Below: neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from functools import partial
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fedlab_mini.checks import choice, number
+from fedlab_mini.engine.rounds import Round
+from fedlab_mini.methods.fedavg import bounded, of_usual_size, strategy
+from fedlab_mini.methods.round_scores import RoundScore
+
+from .neighbours import ROUNDING
+
+
+@strategy
+class FedCE(RoundScore):
+    """Contribution from the direction of an update and from the error of the model without it.
+
+    Coefficients lambda start equal and have sum 1; a round's clients share out anew what they hold
+    together, so that a small round makes nobody large. With lambda scaled to sum 1 among them,
+
+        direction  g_k = 1 - mean of cos(delta_k, R_k) over the client's rounds,
+                   R_k = sum_{j != k} lambda_j delta_j
+        error      e_k = mean error of theta + R_k / (1 - lambda_k) over its rounds before, and 1
+        new        lambda = g + e or g * e, where g, e and lambda are scaled to sum 1
+
+    mix     "plus", as the authors' recipe runs, or "times"
+    floor   what g, e and lambda are at least
+    metric  "accuracy": the error is 1 minus it, as published; "loss": the error is the loss
+
+    scores [K]  lambda; 0 for clients never seen
+    Departures: the paper's clients judge the model without them on samples of their own, which a
+    server does not see: here the server's serve all. The paper's lambda is the aggregation weight;
+    here federated averaging goes on and is watched. The paper's clients are in every round: the
+    share that a round deals out is ours; coefficients have sum 1 after the floor as well.
+    Cost        m evaluations a round
+    source      [Jiang et al. 2023], and its authors' code in NVFLARE
+    """
+
+    mix: str = "plus"
+    floor: float = 1e-3
+    metric: str = "accuracy"
+    discount: float = field(default=1.0, init=False, repr=False)
+    memory: float = field(default=0.0, init=False, repr=False)
+
+    KEPT: ClassVar = (*RoundScore.KEPT, "coefficients", "cosines", "errors")
+    CHECKS: ClassVar = RoundScore.CHECKS | {
+        "mix": partial(choice, accepted=("plus", "times")),
+        "floor": partial(number, low=0, high=1, ends="[)"),
+    }
+
+    def start(self, server) -> None:
+        """Called once before the first round; forgets everything."""
+        super().start(server)
+        self.coefficients = torch.full(
+            (server.clients,), 1 / server.clients, dtype=torch.float64
+        )
+        # Sums over rounds.
+        self.cosines = torch.zeros(server.clients, dtype=torch.float64)
+        # Sums, and 1 for no round.
+        self.errors = torch.ones(server.clients, dtype=torch.float64)
+
+    @property
+    def scores(self) -> Tensor:
+        """The coefficients of the clients, [K]."""
+        return self.coefficients * (self.seen > 0)
+
+    def score(self, round: Round) -> Tensor:
+        """The new coefficients of the round's clients, [m]."""
+        clients, updates = round.clients, round.updates.double().cpu()
+        old = self.coefficients[clients]
+        _, rest = self._without(updates, old / old.sum())
+        self.cosines[clients] += torch.cosine_similarity(
+            of_usual_size(updates), of_usual_size(rest), dim=1
+        )
+        # ``aggregate`` counts a round after it is scored, so this one is not among those seen.
+        rounds = self.seen[clients] + 1
+        direction = self._scaled(1 - self.cosines[clients] / rounds)
+        # Errors of earlier rounds: this one's are measured below, with the new coefficients.
+        error = self._scaled(self.errors[clients] / rounds)
+        mixed = direction + error if self.mix == "plus" else direction * error
+        new = self._scaled(mixed)
+        new = new / new.sum()
+        others, rest = self._without(updates, new)
+        self.errors[clients] += self._error(round, rest / others)
+        # Absent clients keep what they have, so that all coefficients together keep their sum.
+        absent = self.coefficients.sum() - old.sum()
+        self.coefficients[clients] = new * (1 - absent)
+        return self.coefficients[clients]
+
+    @staticmethod
+    def _without(updates: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
+        """What the others' shares sum to, [m, 1], and their updates in these shares, [m, P]."""
+        others = shares[None] * (1 - torch.eye(len(shares), dtype=shares.dtype))
+        # Of a single client there is nobody else, and 0 / 1 leaves the model as it is.
+        total = others.sum(1, keepdim=True)
+        return torch.where(total > 0, total, 1), others @ updates
+
+    def _error(self, round: Round, steps: Tensor) -> Tensor:
+        """The error of the round's model after each of some steps, [m]."""
+        models = round.theta + steps.to(round.theta)
+        measured = self.server.net.evaluate(
+            models, *self.server.validation, self.metric
+        ).cpu()
+        self.evaluations += len(models)
+        return bounded(measured) if self.metric == "loss" else 1 - measured
+
+    def _scaled(self, amounts: Tensor) -> Tensor:
+        """Amounts scaled to sum 1, then at least the floor; equal where all are 0."""
+        total = amounts.sum()
+        # Updates that all point alike have cosines of 1 but for rounding.
+        if not total > ROUNDING:
+            return torch.full_like(amounts, 1 / len(amounts))
+        return (amounts / total).clamp(min=self.floor)

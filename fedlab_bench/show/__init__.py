@@ -1,0 +1,1 @@
+"""Show: what the bench found, as tables, figures and an explorer."""

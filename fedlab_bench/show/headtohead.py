@@ -1,0 +1,166 @@
+"""HeadToHeadExplorer: which score comes out best, and does it reach the ceiling? Chapter 10."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import traitlets
+
+from fedlab_mini import checks
+from fedlab_mini.judge.evidence import Interval, interval, paired
+from fedlab_mini.judge.student import strict, student
+from fedlab_mini.show.widgets.base import Explorer, Numbers, by_name, program
+
+from ..compare import compared_frame
+from ..compare.cell import span
+from ..compare.methods import CEILING
+
+if TYPE_CHECKING:
+    import pandas
+
+MEASURES = {  # 1: more is better
+    "tau with retraining": 1,
+    "detection AUC": 1,
+    "removal, worst first": 1,
+    "stability, training": 1,
+    "accuracy gained by weights": 1,
+    "seconds": -1,
+}
+NONE = Interval(math.nan, math.nan, math.nan, 0)
+
+
+class HeadToHeadExplorer(Explorer):
+    """A comparison, scenario by scenario and measure by measure: dots, intervals, the line.
+
+    frame     what ``fb.compare`` returned, for 2 seeds or more
+    methods   2 to 8 of its methods; default: the first six
+    scenario, metric  shown at first; default: the first ones
+    seeds     how many of the seeds count, from the first on; at first all
+    raises    TypeError or ValueError naming the argument
+
+    The line is the ceiling, or, in a measure that has none, the best mean. A score is at the line
+    unless the 95 % interval of its difference, seed by seed, lies on the worse side of it.
+    """
+
+    _esm = program("kit", Path(__file__).with_suffix(".js"))
+    hides = ("mean", "low", "high", "minus the line", "at the line")
+    names = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    kinds = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    # 1: more is better, -1: less is
+    ways = traitlets.List(traitlets.Int()).tag(sync=True)
+    # [measures, kinds, names and ceiling, seeds]; no seeds where nothing is measured
+    values = traitlets.List(traitlets.List(traitlets.List(traitlets.List()))).tag(
+        sync=True
+    )
+    # [measures, 2]: lowest and highest possible value; None where there is no such end
+    ranges = traitlets.List(traitlets.List()).tag(sync=True)
+    # half an interval of 2, 3, ... seeds, in standard deviations
+    spans = traitlets.List(traitlets.Float()).tag(sync=True)
+    scenario = traitlets.Unicode().tag(sync=True)
+    metric = traitlets.Unicode().tag(sync=True)
+    seeds = traitlets.Int(min=2).tag(sync=True)
+
+    def __init__(
+        self,
+        frame: pandas.DataFrame,
+        methods: Sequence[str] | None = None,
+        *,
+        scenario: str | None = None,
+        metric: str | None = None,
+    ):
+        seeds, kinds = (
+            compared_frame(frame).seed.nunique(),
+            list(dict.fromkeys(frame.scenario)),
+        )
+        if seeds < 2:
+            raise ValueError(f"frame: expected 2 seeds or more, got {seeds}")
+        # The truth is the line of the picture, not one of the methods.
+        known_methods = [
+            method for method in dict.fromkeys(frame.method) if method != CEILING
+        ]
+        method_names = known_methods[:6] if methods is None else list(methods)
+        for method in method_names:
+            checks.choice("methods", method, tuple(known_methods))
+        if not 2 <= len(set(method_names)) == len(method_names) <= 8:
+            raise ValueError(
+                f"methods: expected 2 to 8 different names, got {method_names}"
+            )
+        measures = [measure for measure in MEASURES if measure in set(frame.metric)]
+        scenario = kinds[0] if scenario is None else scenario
+        metric = measures[0] if metric is None else metric
+        level = strict(0.95)
+        half_widths = [
+            student(count, level) / math.sqrt(count) for count in range(2, seeds + 1)
+        ]
+        # JSON knows no infinity: an end that is not there is None.
+        ranges = [
+            [end if math.isfinite(end) else None for end in span(name)]
+            for name in measures
+        ]
+        super().__init__(
+            names=method_names,
+            kinds=kinds,
+            measures=measures,
+            ways=[MEASURES[measure] for measure in measures],
+            values=_values(frame, measures, kinds, [*method_names, CEILING]),
+            ranges=ranges,
+            spans=half_widths,
+            scenario=checks.choice("scenario", scenario, tuple(kinds)),
+            metric=checks.choice("metric", metric, tuple(measures)),
+            seeds=seeds,
+        )
+
+    def numbers(self) -> Numbers:
+        at_measure, at_kind = (
+            self.measures.index(self.metric),
+            self.kinds.index(self.scenario),
+        )
+        sign = self.ways[at_measure]
+        # [scores and ceiling, seeds], the ceiling last; a row without seeds was not measured.
+        rows = [row[: self.seeds] for row in self.values[at_measure][at_kind]]
+        # All rows have as many seeds, so that the best sum is the best mean.
+        line = rows[-1] or max(
+            rows[:-1], key=lambda row: sign * sum(row) if row else -math.inf
+        )
+        low, high = span(self.metric)
+        intervals = [interval(row, low=low, high=high) if row else NONE for row in rows]
+        gaps = [paired(row, line, low=low, high=high) if row else NONE for row in rows]
+        # Not shown to be worse, seed by seed, is what counts as being at the line.
+        shown_worse = [gap.below(0) if sign > 0 else gap.above(0) for gap in gaps[:-1]]
+        score_columns = {
+            "mean": [seed_interval.mean for seed_interval in intervals],
+            "low": [seed_interval.low for seed_interval in intervals],
+            "high": [seed_interval.high for seed_interval in intervals],
+            "minus the line": [gap.mean for gap in gaps],
+        }
+        # What was not measured would pass for a score at the line, so then nothing is counted.
+        count_at_line = float(shown_worse.count(False)) if all(rows[:-1]) else math.nan
+        return {
+            **by_name([*self.names, "ceiling"], score_columns),
+            "scores": {"at the line": count_at_line},
+        }
+
+
+def _values(
+    frame: pandas.DataFrame, measures: list[str], kinds: list[str], methods: list[str]
+) -> list:
+    """Values [measures, kinds, methods, seeds], to four digits: the page need not hold more."""
+    # In the order of seeds, since `paired` subtracts value by value.
+    seed_groups = (
+        frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
+    )
+    values_by_key = {
+        key: [float(f"{value:.4g}") for value in seed_values]
+        for key, seed_values in seed_groups
+    }
+    return [
+        [
+            [values_by_key.get((measure, kind, method), []) for method in methods]
+            for kind in kinds
+        ]
+        for measure in measures
+    ]

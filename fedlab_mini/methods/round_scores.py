@@ -1,0 +1,163 @@
+"""Round scores: federated averaging that watches, and gives each round's updates a number.
+
+``RoundScore`` is what a score of anybody's own inherits from; a value of the round's game and the
+two series of chapter 2 are scores of this kind. Below: fedavg, tables, shapley.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import field
+from functools import partial
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..checks import choice, instance, number, reals, whole
+from ..engine.rounds import Round
+from ..games import sampling, shapley
+from ..games.estimate import Estimate
+from ..games.game import Game
+from ..games.round_tables import gradient, hessian_product, round_table
+from .fedavg import FedAvg, strategy
+
+
+def _callable(name: str, value: object) -> Callable:
+    if isinstance(value, type):
+        raise TypeError(
+            f"{name}: expected a function such as fm.exact, got the class {value}"
+        )
+    return instance(name, value, Callable, "a function such as fm.exact")  # type: ignore
+
+
+def few_or_many(game: Game) -> Estimate:
+    """Shapley values of a game: exact up to 12 players, beyond by 64 antithetic orders."""
+    if game.n <= 12:
+        return shapley.exact(game)
+    return sampling.permutation(game, 64, antithetic=True)
+
+
+@strategy
+class RoundScore(FedAvg):
+    """Federated averaging that gives every update a number: inherit, and write ``score``.
+
+    metric    of the round's game and table: "loss" (worth is minus the loss) or "accuracy"
+    discount  in (0, 1]: round t counts discount^(t - 1); 1 is the plain sum
+    memory    in [0, 1): instead of the sum, a moving average that keeps this share of the past;
+              a client's first score is taken whole
+
+    scores [K]  the sum over rounds divided by their number (a round without the client counts 0),
+                or the moving average
+    raises      ValueError or TypeError naming the argument
+    """
+
+    per_round: int | None = None
+    weighting: str = "size"
+    metric: str = "loss"
+    discount: float = 1.0
+    memory: float = 0.0
+
+    KEPT: ClassVar = (*FedAvg.KEPT, "now", "seen")
+    CHECKS: ClassVar = FedAvg.CHECKS | {
+        "metric": partial(choice, accepted=("accuracy", "loss")),
+        "discount": partial(number, low=0, high=1, ends="(]"),
+        "memory": partial(number, low=0, high=1, ends="[)"),
+    }
+
+    def start(self, server) -> None:
+        """Called once before the first round; forgets everything."""
+        super().start(server)
+        self.now = torch.zeros(server.clients, dtype=torch.float64)
+        self.seen = torch.zeros(server.clients, dtype=torch.long)
+
+    def score(self, round: Round) -> Tensor:
+        """What the round's updates are worth, one number a client of the round: [m].
+
+        Without one of your own: their weights, that is contribution by size
+        """
+        return self.weights(round)
+
+    @property
+    def scores(self) -> Tensor:
+        """Contribution of every client so far, [K]."""
+        return self.now if self.memory else super().scores
+
+    def aggregate(self, round: Round) -> Tensor:
+        """Federated averaging's model [P]; notes what the round's updates are worth."""
+        weights, clients = self.weights(round), round.clients
+        name = f"{type(self).__name__}.score"
+        scores = reals(name, self.score(round), [len(clients)], dtype=torch.float64).cpu()
+        # Nothing is remembered of a client that is scored for the first time.
+        memory = self.memory * (self.seen[clients] > 0).double()
+        self.now[clients] = memory * self.now[clients] + (1 - memory) * scores
+        self.seen[clients] += 1
+        self.record(round, weights, scores * self.discount ** (round.t - 1))
+        return round.theta + weights @ round.updates
+
+    def table(self, round: Round, absent: str = "left out") -> Game:
+        """The round's game, shared with all who ask for it."""
+        return round_table(round, self.server, self.metric, absent)
+
+    @contextlib.contextmanager
+    def counted(self, game: Game) -> Iterator[Game]:
+        """Count the coalitions asked for as evaluations, as if nobody had asked before."""
+        with game.tally() as codes:
+            yield game
+        self.evaluations += len(codes)
+
+
+@strategy
+class RoundValue(RoundScore):
+    """A value of each round's game, ``RoundValue(fm.banzhaf)``; by default the Shapley value.
+
+    value   any function of a ``Game`` that returns an ``Estimate``; default: Shapley values, exact
+            up to 12 clients a round
+    absent  what becomes of who is not in a coalition: "left out" or "silent" (``fm.round_game``)
+
+    With Shapley values this is multi-round reconstruction [Song et al. 2019], with a ``discount``
+    its lambda-MR, and under partial participation the federated Shapley value [Wang et al. 2020]:
+    who is not asked earns 0 in that round.
+    """
+
+    value: Callable = field(default=few_or_many, kw_only=False)
+    absent: str = "left out"
+
+    CHECKS: ClassVar = RoundScore.CHECKS | {
+        "value": _callable,
+        "absent": partial(choice, accepted=("left out", "silent")),
+    }
+
+    def score(self, round: Round) -> Tensor:
+        """The values of the round's game, [m]."""
+        with self.counted(self.table(round, self.absent)) as game:
+            estimate = instance(
+                "value", self.value(game), Estimate, "what fm.exact returns"
+            )
+        return estimate.values
+
+
+@strategy
+class Taylor(RoundScore):
+    """What an update does to the validation loss, from one gradient, or from one Hessian product.
+
+    order  1: -w_i delta_i . g; 2: -w_i delta_i . (g + H U / 2) with U = sum_j w_j delta_j, the
+           Shapley value of the silent round game if the loss were quadratic
+    source [Wang, J. et al. 2022, DIG-FL] for order 1; chapter 2's closed form for order 2
+    """
+
+    order: int = field(default=2, kw_only=False)
+
+    CHECKS: ClassVar = RoundScore.CHECKS | {"order": partial(whole, low=1, high=2)}
+
+    def score(self, round: Round) -> Tensor:
+        """First- or second-order worth of the round's updates, [m]; needs no evaluation."""
+        # [m, P]: rows w_i delta_i, whose sum is U
+        weighted = self.weights(round)[:, None] * round.updates
+        direction = gradient(round, self.server)
+        if self.order == 2:
+            direction = (
+                direction + hessian_product(round, self.server, weighted.sum(0)) / 2
+            )
+        return -(weighted @ direction)
