@@ -25,8 +25,11 @@ def main(words: Sequence[str] | None = None) -> object:
         return importlib.import_module("fedlab_bench.command.bench").main(
             [command, *rest]
         )
-    package = "fedlab_mini" if command == "score" else "fedlab_bench"
-    return importlib.import_module(f"{package}.command.{command}").main(rest)
+    if command == "score":
+        return importlib.import_module("fedlab_mini.command.score").main(
+            rest, "fedlab_bench"
+        )
+    return importlib.import_module("fedlab_bench.command.compare").main(rest)
 
 
 if __name__ == "__main__":

@@ -48,9 +48,9 @@ def read_network(text: str) -> Model:
     return network if isinstance(network, Model) else Model(network)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(package: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m fedlab_mini score",
+        prog=f"python -m {package} score",
         description=__doc__,
         epilog=FILES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -123,9 +123,11 @@ def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     )
 
 
-def main(words: Sequence[str] | None = None) -> pandas.DataFrame:
+def main(
+    words: Sequence[str] | None = None, package: str = "fedlab_mini"
+) -> pandas.DataFrame:
     """Run ``score`` on files, print the table and write it where ``--csv`` says."""
-    parser = _parser()
+    parser = _parser(package)
     options = parser.parse_args(words)
     try:
         score_table = _scores(options)

@@ -13,6 +13,7 @@ import torch
 import chapters
 import fedlab_mini as fm
 from fedlab_bench import bench
+from fedlab_bench.__main__ import COMMANDS, main
 from fedlab_bench.bench import judging, truth, worlds
 from fedlab_bench.bench.entering import entered
 from fedlab_bench.command import bench as command
@@ -414,6 +415,13 @@ def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(tmp_path, monkey
         write_csv(str(path), pandas.DataFrame({"a": [1]}))
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_called_as_its_help_says(name, capsys):
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert f"usage: python -m fedlab_bench {name} " in capsys.readouterr().out
 
 
 def test_the_score_command_and_this_one_know_the_same_scores(monkeypatch):
