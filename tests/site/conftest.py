@@ -13,10 +13,15 @@ from playwright.sync_api import Browser, Error, Page, sync_playwright
 import chromium
 
 ROOT = Path(__file__).resolve().parents[2]
-# The fonts of this machine, and one that is always there: with none but fonts of bitmaps Chromium
-# draws no letter, and ends.
+# One family for all machines, which comes with matplotlib, and one way to fit letters to pixels:
+# what fits a column must not depend on the fonts and settings that somebody has.
+FAMILIES = {"sans-serif": "DejaVu Sans", "system-ui": "DejaVu Sans", "sans": "DejaVu Sans"}
+FAMILIES |= {"serif": "DejaVu Serif", "monospace": "DejaVu Sans Mono"}
+ALIAS = """<alias binding="strong"><family>{asked}</family>
+<prefer><family>{given}</family></prefer></alias>"""
 FONTS = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig><include ignore_missing="yes">{here}</include><dir>{always}</dir></fontconfig>"""
+<fontconfig><dir>{always}</dir>{aliases}<match target="pattern">
+<edit name="hintstyle" mode="append"><const>hintslight</const></edit></match></fontconfig>"""
 OUTSIDE = re.compile("^(?!file:|data:|blob:)")
 
 
@@ -35,9 +40,9 @@ def browser(tmp_path_factory):
     if path is None:
         pytest.skip(chromium.ADVICE)  # tools/check.py says so first, or fails
     fonts = tmp_path_factory.mktemp("fonts") / "fonts.conf"
-    here = os.environ.get("FONTCONFIG_FILE", "/etc/fonts/fonts.conf")
     always = Path(matplotlib.get_data_path(), "fonts", "ttf")
-    fonts.write_text(FONTS.format(here=here, always=always), encoding="utf-8")
+    aliases = "".join(ALIAS.format(asked=asked, given=given) for asked, given in FAMILIES.items())
+    fonts.write_text(FONTS.format(always=always, aliases=aliases), encoding="utf-8")
     with sync_playwright() as driver:
         env = os.environ | {"FONTCONFIG_FILE": str(fonts)}
         started = driver.chromium.launch(executable_path=path, args=chromium.QUIET, env=env)
