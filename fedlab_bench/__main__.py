@@ -13,7 +13,7 @@ COMMANDS = {
     "judge": "scores beside the frozen truth of the bench",
     "rounds": "the recorded rounds of the bench, as files",
     "truth": "retrain the truth of seeds",
-    "score": "as python -m fedlab_mini score, which then knows the neighbours, too",
+    "score": "score the clients of recorded rounds, by the neighbours, too",
 }
 
 

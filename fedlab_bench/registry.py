@@ -78,7 +78,7 @@ class Row:
     @property
     def method(self) -> Method:
         """What computes it: a strategy, a value of a round's game, or ``Retrained``."""
-        return RETRAINED[self.name] if self.name in RETRAINED else SCORES[self.name]
+        return (SCORES | RETRAINED)[self.name]
 
 
 # These names stand in stored results, so they stay as they are.

@@ -17,9 +17,8 @@ from fedlab_mini.methods.cgsv import CGSV
 
 from .ledger import Entry
 
-MEMORY = {
-    "class cosine": 0.5
-}  # share of the past, as the bench has it; other scores are means
+# Share of the past, as in the bench's class cosine; other scores are means.
+MEMORY = {"class cosine": 0.5}
 
 
 class Reputation(CGSV):

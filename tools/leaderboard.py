@@ -65,15 +65,13 @@ WORDS = {registry.SIZES: "sizes", registry.UPDATES: "updates", registry.BOTH: "u
 def rows() -> list[registry.Row]:
     """The book's scores that watch rounds, by the registry."""
     return [
-        row
-        for row in registry.COMPARED
-        if row.method is not None and row.name not in LEFT_OUT and "trainings" not in row.sees
+        row for row in registry.COMPARED if row.name not in LEFT_OUT and "trainings" not in row.sees
     ]
 
 
 def methods() -> dict[str, registry.Method]:
     """They themselves, by name."""
-    return {row.name: row.method for row in rows() if row.method is not None}
+    return {row.name: row.method for row in rows()}
 
 
 def notes() -> dict[str, dict[str, str]]:

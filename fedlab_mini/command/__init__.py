@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..checks import unread
 from ..engine.checkpoint import whole_file
+from ..judge.own import HOUSE
 from ..worlds.data import DataUnavailable
 
 if TYPE_CHECKING:
     import pandas
 
-# The book's own code: what is raised there is ours, and not a reader's.
-HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")
+# What is raised there is ours, and not a reader's.
 OURS = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in HOUSE)
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 PICTURES = (".svg", ".png", ".pdf")  # endings of figures

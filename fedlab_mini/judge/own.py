@@ -16,7 +16,7 @@ from torch import Tensor
 from ..engine.rounds import Round
 from ..methods.round_scores import RoundScore
 
-HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")
+HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")  # the book's own code
 
 
 @dataclass(eq=False)
