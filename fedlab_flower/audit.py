@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from fedlab_mini.checks import home, unread
-from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.files import whole_file
 
 from .ledger import Reader, table
 from .page import Page

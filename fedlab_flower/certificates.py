@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.files import whole_file
 
 from .keys import PEM, PKCS8, SPKI, create, load
 from .private import readable_by_owner

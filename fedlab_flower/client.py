@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
@@ -18,8 +19,8 @@ from flwr.clientapp import ClientApp
 from torch import Tensor
 
 from fedlab_mini.checks import home, instance, reals, shown, whole, wholes
-from fedlab_mini.engine import checkpoint as files
 from fedlab_mini.engine import minibatches
+from fedlab_mini.engine.files import described, read_arrays, whole_file
 from fedlab_mini.engine.minibatches import Layout, LocalSGD, Plan, Shuffles
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.train import checked_labels
@@ -193,7 +194,8 @@ class LabelMemory:
         """{round: labels from then on}, up to the task's round."""
         training_mark, label_arrays = self.task["mark"], {}
         if self.folder is not None:
-            label_arrays = files.load(self._file(self.folder), training_mark) or {}
+            path = self._file(self.folder)
+            label_arrays = read_arrays("labels", path) if path.exists() else {}
         elif (record_name := f"labels {training_mark}") in self.state:
             label_arrays = {
                 round_name: array.numpy()
@@ -212,8 +214,9 @@ class LabelMemory:
         label_history = self.load() | {self.task["t"]: labels}
         label_arrays = {str(t): renamed.numpy() for t, renamed in label_history.items()}
         if self.folder is not None:
-            with readable_by_owner():
-                files.save(self._file(self.folder), training_mark, **label_arrays)
+            path = self._file(self.folder)
+            with readable_by_owner(), whole_file(path) as part, open(part, "wb") as file:
+                np.savez(file, **label_arrays)  # type: ignore[arg-type]
         else:
             label_record = ArrayRecord(
                 {round_name: Array(array) for round_name, array in label_arrays.items()}
@@ -221,7 +224,7 @@ class LabelMemory:
             self.state[f"labels {training_mark}"] = label_record
 
     def _file(self, folder: Path) -> Path:
-        return folder / f"labels-{self.k}-{self.task['mark'][:12]}.npz"
+        return folder / f"labels-{self.k}-{self.task['mark']}.npz"
 
 
 @dataclass
@@ -255,7 +258,7 @@ class Node:
             x, labels = x[:sample_count], labels[:sample_count]
         else:
             # Known to who has the data; a round that is asked for again finds it again.
-            seed = int(files.fingerprint(self.x, self.y), 16)
+            seed = int(joblib.hash(described((self.x, self.y))), 16)
         # a federation has samples of a server, unused here
         one_sample = x[:1], labels[:1]
         classes = self.net.outputs(x)

@@ -26,7 +26,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from fedlab_mini.checks import home, shown, text, whole
-from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.files import whole_file
 
 from .certificates import LONG, certificates, client_certificate, node_key, task_key
 from .door import INNER, check, map_line

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import RecordDict
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from fedlab_mini.checks import distinct_ids
 from fedlab_mini.engine import rounds as fl
-from fedlab_mini.engine.checkpoint import Mark, fingerprint
+from fedlab_mini.engine.files import described
 from fedlab_mini.engine.guard import names
 from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.worlds.federation import Samples
@@ -64,11 +65,9 @@ class Nodes:
     labels = torch.empty(0, dtype=torch.long)
 
     def __post_init__(self) -> None:
-        server, training_parts = (
-            self.server,
-            (self.server.net, self.server.validation, self.test),
-        )
-        self.work = fingerprint(*training_parts, server.clients, self.local, server.seed)
+        server = self.server
+        parts = server.net.module, server.validation, self.test, server.clients
+        self.work = joblib.hash(described((parts, self.local, server.seed)))
         self.client_of: dict[int, int] = {}
         self.introductions: dict[int, Introduction] = {}
         self.table = torch.zeros(5, server.clients, dtype=torch.long)
@@ -88,7 +87,7 @@ class Nodes:
 
     @property
     def memory(self) -> Tensor:
-        """What a checkpoint holds of the clients, [5, K]."""
+        """What a history holds of the clients, [5, K]."""
         return self.table.clone()
 
     def restore(self, memory: Tensor) -> None:
@@ -103,8 +102,8 @@ class Nodes:
         for client in sorted(self.introductions):
             self._assign_place(client)
 
-    def mark(self) -> Mark:
-        """The server's part of the training, for checkpoints."""
+    def made_from(self) -> dict[str, str]:
+        """The server's part of the training."""
         return {"federation": self.work}
 
     def gather(self, patience: float) -> None:
@@ -150,7 +149,7 @@ class Nodes:
         if len(chosen) and not update_of and not self._online() - set(chosen.tolist()):
             raise RuntimeError(
                 f"round {t}: no client that is there sent a usable update, {ATTEMPTS} times; the "
-                "training ends here, and goes on from its checkpoint when it is started again"
+                "training ends here, and goes on from its history when it is started again"
             )
         # Replies come in any order; a round has its rows in the order of the ids asked.
         punctual = [client for client in chosen.tolist() if client in update_of]

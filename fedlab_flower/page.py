@@ -11,7 +11,7 @@ import os
 from torch import Tensor
 
 from fedlab_mini.checks import home, unread
-from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.files import whole_file
 from fedlab_mini.show.styles import client_colour
 
 from .ledger import Reader

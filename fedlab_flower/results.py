@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.files import whole_file
 from fedlab_mini.engine.history import Log, frame
-from fedlab_mini.engine.rounds import Strategy
 
 from .nodes import MISSED, Nodes
 from .records import LOGGER
@@ -21,14 +21,10 @@ class Report:
     """What the server logs of every round, and the tables it writes to a folder, if any."""
 
     def __init__(
-        self, nodes: Nodes, strategy: Strategy, rounds: int, folder: Path | None
+        self, nodes: Nodes, rounds: int, folder: Path | None, history: Callable
     ):
-        self.nodes, self.strategy, self.rounds, self.folder = (
-            nodes,
-            strategy,
-            rounds,
-            folder,
-        )
+        self.nodes, self.rounds, self.folder = nodes, rounds, folder
+        self.history = history  # () -> what the training would leave behind now
         self.written = 0  # rounds that this process knows to be in ``scores.csv``
 
     def after_round(self, t: int, log: Log, missing: Tensor) -> None:
@@ -41,8 +37,8 @@ class Report:
         LOGGER.info(
             "round %d of %d: accuracy %.3f, loss %.3f", t, self.rounds, accuracy, loss
         )
-        scores, weights = log.scores[-1], log.weights[-1]
-        for client in log.selected[-1].nonzero().flatten().tolist():
+        scores, weights = log.rows["scores"][-1], log.rows["weights"][-1]
+        for client in log.rows["selected"][-1].nonzero().flatten().tolist():
             missing_note = "  missing" if client in missing_clients else ""
             LOGGER.info(
                 "  client %3d  score %+.4f  weight %.4f%s",
@@ -75,7 +71,7 @@ class Report:
         scores_path = folder / "scores.csv"
         # What another process has written may end anywhere: it is written anew, once.
         if not self.written or self.written != log.rounds - 1 or not scores_path.exists():
-            history = log.history(self.strategy, 0.0, nodes.labels)
+            history = self.history()
             with whole_file(scores_path) as partial_path:
                 history.to_frame().to_csv(partial_path, index=False)
         else:
@@ -91,14 +87,14 @@ class Report:
 
 def last_round(log: Log) -> bytes:
     """The rows that the last round adds to ``History.to_frame``, as CSV."""
-    client_count = len(log.scores[-1])
+    client_count = len(log.rows["scores"][-1])
     # [K] each: accuracy and loss, one number a round, are repeated for every client.
     round_table = frame(
         round=torch.full([client_count], log.rounds),
         client=torch.arange(client_count),
-        score=log.scores[-1],
-        weight=log.weights[-1],
-        selected=log.selected[-1],
+        score=log.rows["scores"][-1],
+        weight=log.rows["weights"][-1],
+        selected=log.rows["selected"][-1],
         accuracy=log.accuracy[-1].expand(client_count),
         loss=log.loss[-1].expand(client_count),
     )

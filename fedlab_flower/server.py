@@ -12,10 +12,11 @@ from contextlib import ExitStack
 import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from torch import Tensor
 
 from fedlab_mini.checks import distinct_ids, flag, home, instance, number, whole
 from fedlab_mini.engine.guard import starting_model
-from fedlab_mini.engine.history import History
+from fedlab_mini.engine.history import History, Log
 from fedlab_mini.engine.minibatches import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.rounds import Server, Strategy
@@ -62,7 +63,7 @@ def server_app(
     clients     {Flower's node id: client id 0..K-1}, which decides whose a reply is, whatever it
                 says; or K: then nodes are believed what they say they are, as in a simulation
     validation, test  the server's samples (x, y)
-    checkpoint  file that is written after every round and that a training goes on from
+    checkpoint  file of the history, which is written after every round and gone on from
     results     folder for ``scores.csv`` (a row a round and client, added round by round),
                 ``clients.csv`` and, at the end, ``theta.npy``
     samples     the most samples that a client may claim, one number or {client id: number}: what
@@ -114,12 +115,20 @@ def server_app(
                 held_locks.enter_context(private.alone(locked_path, LAST_WORDS))
             # Who joins later misses rounds: the first one waits for everybody.
             nodes.gather(patience)
-            report = Report(nodes, strategy, rounds, results_folder)
             training = Training(
                 server, nodes, strategy, local, theta, own_federation.test
             )
-            # After every round: a server may be killed at any moment, and goes on from there.
-            history = training.run(rounds, checkpoint, every=1, after=report.after_round)
+            report = Report(nodes, rounds, results_folder, training.history)
+            path = None if checkpoint is None else home(checkpoint)
+            start = History.load(path) if path is not None and path.exists() else None
+
+            def after(t: int, log: Log, missing: Tensor) -> None:
+                # A server may be killed at any moment, and goes on from there.
+                if path is not None:
+                    training.history().save(path)
+                report.after_round(t, log, missing)
+
+            history = training.run(rounds, start, after)
             report.write_model(history.theta)
             app.history = history
 

@@ -99,7 +99,7 @@ def values(
             worths = [worth(coalition, silent) for coalition in coalitions.tolist()]
             return torch.tensor(worths, dtype=torch.float64)
 
-        return Game(len(place_of), value, mark="a round")
+        return Game(len(place_of), value)
 
     score_values, silent_game = {}, game(silent=True)
     if "leave one out" in methods:

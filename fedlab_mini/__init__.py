@@ -18,7 +18,7 @@ from .engine.history import Cost, History
 from .engine.local import LocalSGD
 from .engine.model import Model
 from .engine.networks import cnn, logistic, mlp
-from .engine.rounds import Round, Server
+from .engine.rounds import Round, Server, Step
 from .engine.simulate import simulate
 from .engine.train import local_updates, train
 from .games.closed_forms import additive, airport, glove, majority, quadratic
@@ -61,6 +61,7 @@ __all__ = [
     "Model",
     "Round",
     "Server",
+    "Step",
     "additive",
     "airport",
     "all_coalitions",

@@ -18,7 +18,7 @@ from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.engine.train import local_updates, train
 from fedlab_mini.games.shapley import leave_one_out
 from fedlab_mini.games.training_games import round_game
@@ -55,22 +55,23 @@ class EqualWeights(CGSV):
     gamma_0 = 1 is another control: it keeps the weights by size.
     """
 
-    def weights(self, round: Round) -> Tensor:
+    def weights(self, server: Server, state: State, round: Round) -> Tensor:
         """1 / m for everybody [m]."""
-        return torch.full_like(super().weights(round), 1 / len(round.clients))
+        m = len(round.clients)
+        return round.updates.new_full((m,), 1 / m)
 
 
 class TimesSize(CGSV):
     """CGSV that remembers how many samples a client has: its weights times the sizes."""
 
-    def weights(self, round: Round) -> Tensor:
+    def weights(self, server: Server, state: State, round: Round) -> Tensor:
         """r_k n_k, scaled to sum 1 [m]."""
-        weights = super().weights(round) * round.sizes
+        weights = super().weights(server, state, round) * round.sizes
         return weights / weights.sum()
 
 
-class Watched(CGSV):
-    """CGSV that keeps of every round what it sees.
+class Seen:
+    """What CGSV sees of every round: ``train(..., watch=Seen())``.
 
     seen    [T][4]     mean cosine, its floor, median length of an update, turn of the server
     angles  [T, K, K]  cosines between the clients' updates
@@ -80,32 +81,23 @@ class Watched(CGSV):
     at right angles, so cos(u_k, U) is about r_k / |r| and its mean 1 / (K |r|).
     """
 
-    def start(self, server: Server) -> None:
-        """Forget everything."""
-        super().start(server)
+    def __init__(self) -> None:
         self.seen: list[list[float]] = []
         self.angles: list[Tensor] = []
         self.undoing: list[Tensor] = []
 
-    def aggregate(self, round: Round) -> Tensor:
-        """As CGSV; then note the round."""
-        weights = self.weights(round)
-        theta = super().aggregate(round)
-        step = normalize(theta - round.theta, dim=0)
+    def __call__(self, round: Round, step: Step) -> None:
+        """Note a round."""
+        direction = normalize(step.theta - round.theta, dim=0)
         if not self.seen:
-            self.first, self.last = round.theta, torch.zeros_like(step)
+            self.first, self.last = round.theta, torch.zeros_like(direction)
         units = normalize(round.updates, dim=1)
         self.angles.append(units @ units.T)
         self.undoing.append(cosines(round.updates, self.first - round.theta))
-        floor = float(1 / (len(weights) * weights.norm()))
-        length = float(round.updates.norm(dim=1).median())
-        self.seen.append([float(self.psi.mean()), floor, length, float(step @ self.last)])
-        self.last = step
-        return theta
-
-
-class WatchedEqual(Watched, EqualWeights):
-    """The control with equal weights, watched."""
+        floor = float(1 / (len(step.weights) * step.weights.norm()))
+        length, turn = float(round.updates.norm(dim=1).median()), float(direction @ self.last)
+        self.seen.append([float(step.state["psi"].mean()), floor, length, turn])
+        self.last = direction
 
 
 def cleaner(noise: Tensor) -> Tensor:
@@ -163,10 +155,15 @@ def ladder(
 
 
 def trained(
-    fed: Federation, net: Model, strategy: FedAvg, seed: int, rounds: int = ROUNDS
+    fed: Federation,
+    net: Model,
+    strategy: FedAvg,
+    seed: int,
+    rounds: int = ROUNDS,
+    watch: Seen | None = None,
 ) -> History:
     """The training that all of these studies share."""
-    return train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
+    return train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed, watch=watch)
 
 
 def accuracies(history: History, lengths: tuple[int, ...]) -> Iterator[tuple[str, float]]:
@@ -362,34 +359,32 @@ def steps(
         # A round of MNIST costs six times as much.
         longest = rounds if source == "digits" else min(rounds, ROUNDS)
         for method, options in STEPS.items():
-            history = trained(fed, net, Watched(**options), seed, longest)
-            assert isinstance(history.strategy, Watched)
+            seen = Seen()
+            history = trained(fed, net, CGSV(**options), seed, longest, seen)
             rate = options.get("server_lr", "median")
-            for metric, value in watched(history.strategy, rate, fed.noise):
+            for metric, value in watched(seen, rate, fed.noise):
                 yield source, method, metric, value
             for metric, value in accuracies(history, ONE_FOUR_SIXTEEN):
                 yield source, method, metric, value
             for metric, value in ranking(fed, history, ONE_FOUR_SIXTEEN):
                 yield source, method, metric, value
         # Is it the step or the weights? Equal ones, at our step.
-        history = trained(fed, net, WatchedEqual(), seed, min(rounds, ROUNDS))
-        assert isinstance(history.strategy, Watched)
-        for metric, value in watched(history.strategy, "median", fed.noise):
+        seen = Seen()
+        trained(fed, net, EqualWeights(), seed, min(rounds, ROUNDS), seen)
+        for metric, value in watched(seen, "median", fed.noise):
             yield source, EQUAL, metric, value
 
 
-def watched(strategy: Watched, rate: float | str, noise: Tensor) -> Iterator[tuple[str, float]]:
+def watched(seen: Seen, rate: float | str, noise: Tensor) -> Iterator[tuple[str, float]]:
     """What rounds 51 to 60 looked like, or the last ten; a step of one median length counts 1."""
-    end = min(ROUNDS, len(strategy.seen))
+    end = min(ROUNDS, len(seen.seen))
     late = slice(end - 10, end)
-    cosine, floor, length, turn = torch.tensor(strategy.seen)[late].mean(0).tolist()
+    cosine, floor, length, turn = torch.tensor(seen.seen)[late].mean(0).tolist()
     yield "mean cosine", cosine
     yield "cosine above floor", cosine - floor
     yield "step in lengths", 1.0 if isinstance(rate, str) else rate / length
     yield "successive steps", turn
-    angles, undoing = (
-        torch.stack(kept[late]).mean(0) for kept in (strategy.angles, strategy.undoing)
-    )
+    angles, undoing = (torch.stack(kept[late]).mean(0) for kept in (seen.angles, seen.undoing))
     for pair, cosine in by_group(angles, noise).items():
         yield f"cosine of {pair}", cosine
     yield "way back, noisier half", float(undoing[~cleaner(noise)].mean())

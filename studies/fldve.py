@@ -18,8 +18,8 @@ from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model, one_thread
 from fedlab_mini.engine.networks import cnn, mlp
-from fedlab_mini.engine.rounds import Round, Server
-from fedlab_mini.engine.train import InProcess, Training, local_updates, train
+from fedlab_mini.engine.rounds import Round, Server, State, Step
+from fedlab_mini.engine.train import local_updates, train
 from fedlab_mini.games.game import all_coalitions
 from fedlab_mini.games.training_games import round_game
 from fedlab_mini.judge.metrics import spearman
@@ -63,45 +63,46 @@ class OwnLoss(FedAvg):
     Losses count in units of their spread, so that the weights are as uneven in every round.
     """
 
-    def weights(self, round: Round) -> Tensor:
-        """Aggregation weights [m]."""
+    def step(self, server: Server, state: State, round: Round) -> Step:
+        """As federated averaging, with these weights."""
         alone = round.theta + round.updates  # one model per client
-        loss = self.server.net.evaluate(alone, *self.server.validation, "loss")
-        self.evaluations += len(alone)
-        return torch.softmax(-loss / loss.std(), 0).to(round.updates)
+        loss = server.net.evaluate(alone, *server.validation, "loss")
+        weights = torch.softmax(-loss / loss.std(), 0).to(round.updates)
+        self.count(state, round, weights)
+        theta = round.theta + weights @ round.updates
+        return Step(theta, weights, state, evaluated=len(alone))
 
 
 class Direct(FLDVE):
     """FLDVE's policy, taught by the exact gradient of the deployed model's loss; no probes."""
 
-    def aggregate(self, round: Round) -> Tensor:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """Weigh, differentiate, learn; returns the deployed model [P]."""
-        samples, labels = self.server.validation
+        samples, labels = server.validation
         with one_thread(), torch.enable_grad():
             round = replace(round, updates=shortened(round.updates, self.limit or 5.0))
-            logits = self.logits(round)
+            policy = self.policy(state)
+            logits = self.logits(state, round, policy)
             free_logits = logits.detach().requires_grad_()
             weights = free_logits.sigmoid() / free_logits.sigmoid().sum()
             model = round.theta + weights @ round.updates
-            loss = cross_entropy(self.server.net.forward(model, samples), labels)
+            loss = cross_entropy(server.net.forward(model, samples), labels)
             (slope,) = torch.autograd.grad(loss, free_logits)
             omega = free_logits.detach().sigmoid()
             # `learn` follows selections - omega, which is -slope here.
-            self.policy.learn(logits, (omega - slope)[None], torch.ones(1))
-        self.evaluations += 1
-        self.omega[round.clients] = omega.double()
-        self.record(round, weights.detach(), omega)
-        return model.detach()
+            policy.learn(logits, (omega - slope)[None], torch.ones(1))
+        state["omega"][round.clients] = omega.double()
+        self.count(state, round, omega)
+        return Step(model.detach(), weights.detach(), state | policy.state, evaluated=1)
 
 
 class ByAccuracy(FLDVE):
     """FLDVE, rewarded by validation accuracy in place of the loss."""
 
-    def losses(self, round: Round, weights: Tensor) -> Tensor:
+    def losses(self, server: Server, round: Round, weights: Tensor) -> Tensor:
         """Share of wrong answers [C] of the models with aggregation weights [C, m]."""
-        self.evaluations += len(weights)
         models = round.theta + weights @ round.updates
-        return 1 - self.server.net.evaluate(models, *self.server.validation, "accuracy")
+        return 1 - server.net.evaluate(models, *server.validation, "accuracy")
 
 
 def best_weights(
@@ -260,11 +261,12 @@ class Watch:
         self.loss: dict[int, float] = {}
         self.theta: dict[int, Tensor] = {}
 
-    def __call__(self, t: int, log, missing: Tensor) -> None:
-        if t % 10 == 0:
-            self.loss[t] = float(self.net.evaluate(log.theta[None], *self.second, "loss"))
-        if t in LOOKS:
-            self.theta[t] = log.theta
+    def __call__(self, round: Round, step: Step) -> None:
+        if round.t % 10 == 0:
+            loss = self.net.evaluate(step.theta[None], *self.second, "loss")
+            self.loss[round.t] = float(loss)
+        if round.t in LOOKS:
+            self.theta[round.t] = step.theta
 
     def stop(self) -> int:
         """The round up to LONG after which the loss was least."""
@@ -276,11 +278,10 @@ def watched(
 ) -> tuple[History, Watch]:
     """Train with half of the validation set; the other half watches and teaches nothing."""
     samples, labels = fed.validation
-    server = Server(5, fed.classes, net, (samples[::2], labels[::2]), seed)
-    clients = InProcess(fed, net, LOCAL, seed)
     watch = Watch(net, (samples[1::2], labels[1::2]))
-    training = Training(server, clients, rule, LOCAL, net.init(seed), fed.test)
-    return training.run(rounds, None, 50, watch), watch
+    fed = replace(fed, validation=(samples[::2], labels[::2]))
+    history = train(fed, net, rule, rounds=rounds, local=LOCAL, seed=seed, watch=watch)
+    return history, watch
 
 
 def long(seed: int, *, rounds: int = LOOKS[-1]) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.networks import logistic, mlp
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.engine.train import local_updates, train
 from fedlab_mini.games.game import all_coalitions
 from fedlab_mini.games.shapley import banzhaf, exact, leave_one_out
@@ -284,7 +284,7 @@ REMOVED = 0.3  # of the updates of a round
 ENDS = ("highest", "lowest")
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Removal(FedAvg):
     """The plain mean of a round's updates without those that are valued highest, or lowest.
 
@@ -296,21 +296,20 @@ class Removal(FedAvg):
     end: str = "nobody"
     weighting: str = "uniform"
 
-    def aggregate(self, round: Round) -> Tensor:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P]; see `FedAvg`."""
         worth = self.value(round)
         order, cut = worth.argsort(), int(REMOVED * len(worth))
         stay = {"highest": order[: len(order) - cut], "lowest": order[cut:], "nobody": order}
         weights = torch.zeros_like(worth, dtype=round.updates.dtype)
         weights[stay[self.end]] = 1 / len(stay[self.end])
-        self.record(round, weights, worth)
-        return round.theta + weights @ round.updates
+        self.count(state, round, worth)
+        return Step(round.theta + weights @ round.updates, weights, state)
 
 
-def fixed(evaluator: FRCCE, round: Round) -> Tensor:
+def fixed(evaluator: FRCCE, state: State, round: Round) -> Tensor:
     """Selection probabilities [m] by an evaluator that learns no more."""
-    inputs = scaled(round.updates[:, evaluator.read], evaluator.scaling)
-    return evaluator.policy.logits(inputs).detach().sigmoid()
+    return evaluator.logits(state, round).detach().sigmoid()
 
 
 def fixed_scores(scores: Tensor, round: Round) -> Tensor:
@@ -390,7 +389,7 @@ def removal_rows(
         strategy = FRCCE(**EVALUATORS[method])
         history = train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
         histories[method] = history
-        values[method] = partial(fixed, history.strategy)
+        values[method] = partial(fixed, strategy, history.state)
         if fed.corrupted:
             yield scenario, method, "AUC", detection_auc(history.scores[-1], fed.corrupted)
     # The paper says 50 rounds and not by what; a loss is finer than an accuracy.
@@ -456,7 +455,7 @@ def clients_rows(
         fed, scenario = messages(seed, many, data, samples), f"{many} clients"
         net = logistic(fed.x.shape[1], 2)
         trained = train(fed, net, FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
-        evaluator = partial(fixed, trained.strategy)
+        evaluator = partial(fixed, FRCCE(), trained.state)
         # Removal takes plain means, so the training beside it does, too.
         everybody = FedAvg(weighting="uniform")
         history = train(fed, net, everybody, rounds=rounds, local=LOCAL, seed=seed)
@@ -488,7 +487,7 @@ def ends_rows(
     values: dict[str, Callable[[Round], Tensor]] = {"sizes": by_size}
     for length in lengths:
         trained = train(fed, net, FRCCE(), rounds=length, local=LOCAL, seed=seed)
-        values[f"{OURS}, {length} rounds"] = partial(fixed, trained.strategy)
+        values[f"{OURS}, {length} rounds"] = partial(fixed, FRCCE(), trained.state)
     strategy = FedAvg(weighting="uniform")
     history = train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
     for metric, value in reached(history, RETRAINED):
@@ -594,7 +593,7 @@ def size_rows(seed: int, *, data: str = "sms", rounds: int = ROUNDS) -> Iterator
     strategies[SIZE_WEIGHTED] = FRCCE(weighting="size")
     for method, strategy in strategies.items():
         trained = train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
-        again = Removal(value=partial(fixed, trained.strategy))
+        again = Removal(value=partial(fixed, strategy, trained.state))
         history = train(fed, net, again, rounds=min(rounds, 50), local=LOCAL, seed=seed)
         fixed_rank, live_rank = (spearman(run.scores[-1], fed.sizes) for run in (history, trained))
         yield "", method, "rank correlation", fixed_rank

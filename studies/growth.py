@@ -20,7 +20,7 @@ from fedlab_bench.methods.gtg import GTGShapley
 from fedlab_mini.engine.local import LocalSGD, Shuffles
 from fedlab_mini.engine.model import Model, one_thread
 from fedlab_mini.engine.networks import mlp
-from fedlab_mini.engine.rounds import Round, Server, Strategy
+from fedlab_mini.engine.rounds import Round, Server, Strategy, copied
 from fedlab_mini.engine.train import train
 from fedlab_mini.engine.updates import round_updates
 from fedlab_mini.games import round_tables as tables
@@ -103,11 +103,11 @@ def a_round(fed: Federation, net: Model, seed: int) -> tuple[Round, float]:
 
 def scoring(strategy: Strategy, round: Round, server: Server) -> float:
     """CPU seconds of the strategy's own work on a round."""
-    strategy.start(server)
+    state = strategy.init(server)
 
     def work() -> None:
         tables.forget(round)
-        strategy.aggregate(round)
+        strategy.step(server, copied(state), round)
 
     work()  # memory is touched for the first time
     return fastest(work, 2)

@@ -19,6 +19,7 @@ from fedlab_bench.compare.methods import CEILING, METHODS
 from fedlab_bench.compare.scenarios import SCENARIOS, Scenario, dealt, lesser
 from fedlab_bench.compare.watch import Watch
 from fedlab_mini.games import shapley
+from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import flip_labels
@@ -183,8 +184,8 @@ def judged_once(
     if few_samples:
         # As many again that the truth has not seen: how much do shared samples help?
         samples = {**fewer(fed.validation, seed), "360 others": fed.test}
-    watch = Watch(watching, samples)
-    experiment.train(watch, WATCHED)
+    watch = Watch.of(watching, fed, net, experiment.luck(WATCHED), samples)
+    experiment.train(FedAvg(), WATCHED, watch)
     for count in samples:
         scores |= {(count, name): score for name, score in watch.scores_on(count).items()}
     if "retrained: alone" in names:

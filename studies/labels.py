@@ -16,7 +16,7 @@ from torch import Tensor
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.engine.train import train
 from fedlab_mini.methods.fedavg import strategy
 from fedlab_mini.methods.label_standardisation import Inspection, LabelStandardisation
@@ -52,7 +52,6 @@ RULES: dict[str, dict] = {
     ONCE: {"once": True},
     CURRENT: {"groups": "current"},
     PRECISION: {"accuracy": "precision"},
-    ALL: {"everybody": True},
     COLD_PRINTED: {"literal": True, "temperature": 0.02},
     PRINTED: {"literal": True},
 }
@@ -65,36 +64,39 @@ WIDE = {  # on MNIST: stable within 5 % and within 2 %
 
 
 @strategy
-class Logged(LabelStandardisation):
-    """Label standardisation that notes whom it asks, and what it hears.
+class AskAll(LabelStandardisation):
+    """Label standardisation that asks all clients, not suspects alone."""
 
-    everybody  ask all clients, not suspects alone
-    sent       round -> ids asked; heard  round -> ids that have renamed something
-    known      round -> the relevances [K] by which it was decided whom to ask
+    def inspection(self, state: State, t: int) -> Inspection | None:
+        """As label standardisation, to everybody."""
+        note = super().inspection(state, t)
+        return note and replace(note, clients=torch.arange(len(state["phi"])))
+
+
+class Messages:
+    """Whom a rule asks, and what it hears: ``train(..., watch=Messages(rule))``.
+
+    sent   round -> ids asked, or suspected where the rule tells some of them only
+    known  round -> the relevances [K] by which it was decided whom to ask
     """
 
-    everybody: bool = False
-
-    def start(self, server: Server) -> None:
-        """Forget everything."""
-        super().start(server)
+    def __init__(self, rule: LabelStandardisation):
+        self.rule = rule
         self.sent: dict[int, list[int]] = {}
-        self.heard: dict[int, list[int]] = {}
         self.known: dict[int, Tensor] = {}
+        self.renamed: dict[int, Tensor] = {}  # [K], before the round's message
 
-    def message(self, t: int) -> Inspection | None:
-        """As label standardisation; then note it."""
-        note = super().message(t)
-        if note is not None:
-            if self.everybody:
-                note = replace(note, clients=torch.arange(self.server.clients))
-            self.sent[t], self.known[t] = note.clients.tolist(), self.phi.clone()
-        return note
+    def __call__(self, round: Round, step: Step) -> None:
+        """Note a round."""
+        self.renamed[round.t] = step.state["corrections"]
+        if note := self.rule.inspection(step.state, round.t):
+            self.sent[round.t], self.known[round.t] = note.clients.tolist(), step.state["phi"]
 
-    def hear(self, clients: Tensor) -> None:
-        """As label standardisation; then note it."""
-        super().hear(clients)
-        self.heard[max(self.sent)] = clients.tolist()
+    def heard(self, history: History) -> dict[int, list[int]]:
+        """Round -> ids that have renamed something after it."""
+        counts = [*self.renamed.values(), history.state["corrections"]]
+        more = dict(zip(self.renamed, torch.stack(counts).diff(dim=0), strict=True))
+        return {t: ids.nonzero().flatten().tolist() for t, ids in more.items() if ids.any()}
 
 
 @dataclass(frozen=True)
@@ -110,50 +112,57 @@ class Renaming:
 
 
 @strategy
-class ServerSide(Logged):
+class ServerSide(LabelStandardisation):
     """The server guesses a suspect's names from a confusion matrix and tells them.
 
     A client's own model, theta plus its update, predicts the validation samples, counted by true
     class in a moving average over its rounds. The one-to-one names that put most of them on the
     diagonal are sent if that is more than ``gain`` of all more than now; to one client a round.
+
+    state  tables [K, classes, classes]; told, the client that is told, -1 for nobody, and its names
     """
 
     gain: float = 0.1
 
-    def start(self, server: Server) -> None:
-        """Forget everything."""
-        super().start(server)
-        self.tables = torch.zeros(server.clients, server.classes, server.classes)
+    def init(self, server: Server) -> State:
+        """The state before round 1."""
+        tables = torch.zeros(server.clients, server.classes, server.classes)
+        nobody = {"told": torch.tensor(-1), "names": torch.arange(server.classes)}
+        return super().init(server) | {"tables": tables} | nobody
 
-    def aggregate(self, round: Round) -> Tensor:
-        """As S-FedAvg; then look at each client's own model."""
-        theta, classes = super().aggregate(round), self.server.classes
-        x, y = self.server.validation
+    def step(self, server: Server, state: State, round: Round) -> Step:
+        """As S-FedAvg; then look at each client's own model, and at whom to tell what."""
+        done, classes = super().step(server, state, round), server.classes
+        x, y = server.validation
+        tables = done.state["tables"]
         for k, update in zip(round.clients.tolist(), round.updates, strict=True):
-            predicted = self.server.net.predict(round.theta + update, x)
+            predicted = server.net.predict(round.theta + update, x)
             counts = torch.bincount(classes * y + predicted, minlength=classes**2)
             # A client is asked in some rounds only: keep what it has shown before.
-            self.tables[k] = 0.75 * self.tables[k] + 0.25 * counts.view(classes, classes)
-        return theta
+            tables[k] = 0.75 * tables[k] + 0.25 * counts.view(classes, classes)
+        told, names = -1, torch.arange(classes)
+        note = self.inspection(done.state, round.t)
+        for k in note.clients.tolist() if note else ():
+            names = self.names(tables[k])
+            if not torch.equal(names, torch.arange(classes)):
+                tables[k] = 0  # the client's model of before says nothing of the new names
+                told = k
+                break
+        return done._replace(state=done.state | {"told": torch.tensor(told), "names": names})
 
-    def names(self, k: int) -> Tensor:
-        """The class [classes] that each label of client k should have."""
-        table = self.tables[k]
+    def names(self, table: Tensor) -> Tensor:
+        """The class [classes] that each label of a client with this table should have."""
         true, called = linear_sum_assignment(-table.numpy())
         names = torch.arange(len(table))
         if table[true, called].sum() > table.trace() + self.gain * table.sum():
             names[called] = torch.from_numpy(true)
         return names
 
-    def message(self, t: int) -> Renaming | None:  # type: ignore[override]
+    def message(self, server: Server, state: State, t: int) -> Renaming | None:
         """Names for the first suspect that seems to need any; None: nobody does."""
-        note = super().message(t)
-        for k in note.clients.tolist() if note else ():
-            names = self.names(k)
-            if not torch.equal(names, torch.arange(len(names))):
-                self.tables[k] = 0  # the client's model of before says nothing of the new names
-                return Renaming(torch.tensor([k]), names)
-        return None
+        if state["told"] < 0 or state["looked_at"] != t:
+            return None
+        return Renaming(state["told"][None], state["names"])
 
 
 def who(fed: Federation) -> tuple[int, list[int], list[int]]:
@@ -162,16 +171,18 @@ def who(fed: Federation) -> tuple[int, list[int], list[int]]:
     return swapped, sound(fed), sorted(fed.corrupted - {swapped})
 
 
-def left(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
+def left(
+    fed: Federation, history: History, log: Messages | None = None
+) -> Iterator[tuple[str, float]]:
     """What a training leaves: accuracy, who was asked and repaired, who was harmed, relevance."""
     swapped, healthy, _ = who(fed)
     yield "accuracy", float(history.accuracy[-20:].mean())
     # Is a repaired client taken for a healthy one?
     below = history.scores[-20:, healthy].mean(1) - history.scores[-20:, swapped]
     yield "below healthy, at the end", float(below.mean())
-    if isinstance(history.strategy, Logged):
+    if log is not None:
         yield from repaired(fed, history)
-        yield from inquiry(history.strategy, swapped)
+        yield from inquiry(log, history, swapped)
 
 
 def repaired(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
@@ -187,13 +198,14 @@ def repaired(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
     yield "irrelevant renamed", float(sum(changed[k] for k in irrelevant))
 
 
-def inquiry(rule: Logged, swapped: int) -> Iterator[tuple[str, float]]:
+def inquiry(log: Messages, history: History, swapped: int) -> Iterator[tuple[str, float]]:
     """Whom the server asked, and when the client in question renamed its labels."""
-    yield "rounds with a message", float(len(rule.sent))
-    yield "any message", float(bool(rule.sent))
-    first = min((t for t, ids in rule.heard.items() if swapped in ids), default=None)
+    yield "rounds with a message", float(len(log.sent))
+    yield "any message", float(bool(log.sent))
+    heard = log.heard(history)
+    first = min((t for t, ids in heard.items() if swapped in ids), default=None)
     # Up to the first renaming: later messages find nothing to repair.
-    asked = [swapped in ids for t, ids in rule.sent.items() if first is None or t <= first]
+    asked = [swapped in ids for t, ids in log.sent.items() if first is None or t <= first]
     yield "ever asked", float(any(asked))
     if first is not None:
         yield "round of the first renaming", float(first)
@@ -206,8 +218,9 @@ def compared(
     data, net, local = setting()
     fed = irrelevant_digits(data, corrupt=EXCHANGE, split=split, seed=seed)
     for method, rule in strategies.items():
-        history = train(fed, net, rule, rounds=rounds, local=local, seed=seed)
-        yield from ((scenario, method, *row) for row in left(fed, history))
+        log = Messages(rule) if isinstance(rule, LabelStandardisation) else None
+        history = train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=log)
+        yield from ((scenario, method, *row) for row in left(fed, history, log))
 
 
 def untouched(split: Split, scenario: str, seed: int, rounds: int) -> Iterator[Row]:
@@ -230,7 +243,8 @@ def rates(
             FEDAVG: uniform(),
             WARM: SFedAvg(M, temperature=1.0),
             COLD: SFedAvg(M),
-            **{rule: Logged(M, **options) for rule, options in RULES.items()},
+            **{rule: LabelStandardisation(M, **options) for rule, options in RULES.items()},
+            ALL: AskAll(M),
             SERVER: ServerSide(M),
         }
         strategies = {rule: one for rule, one in strategies.items() if rule not in left_out}
@@ -254,20 +268,21 @@ def mnist_rates(
     strategies: dict[str, SFedAvg] = {
         FEDAVG: uniform(),
         COLD: SFedAvg(M),
-        **{rule: Logged(M, **options) for rule, options in WIDE.items()},
+        **{rule: LabelStandardisation(M, **options) for rule, options in WIDE.items()},
     }
     net = mlp(fed.x[0].numel(), width, width, 5)
     for method, rule in strategies.items():
-        history = train(fed, net, rule, rounds=rounds, local=SHORT, seed=seed)
-        yield from (("", method, *row) for row in left(fed, history))
+        log = Messages(rule) if isinstance(rule, LabelStandardisation) else None
+        history = train(fed, net, rule, rounds=rounds, local=SHORT, seed=seed, watch=log)
+        yield from (("", method, *row) for row in left(fed, history, log))
 
 
 def scarce(seed: int, *, rounds: int = ROUNDS, shares: Sequence[float] = SHARES) -> Iterator[Row]:
     """Where repair should pay: few others hold twos and fours."""
     for share in shares:
-        strategies: dict[str, SFedAvg] = {COLD: SFedAvg(M), OURS: Logged(M)}
+        strategies: dict[str, SFedAvg] = {COLD: SFedAvg(M), OURS: LabelStandardisation(M)}
         if share == HARMFUL:
-            strategies[ALL] = Logged(M, everybody=True)
+            strategies[ALL] = AskAll(M)
         yield from compared(strategies, mostly(share), of_share(share), seed, rounds)
         yield from untouched(mostly(share), of_share(share), seed, rounds)
 

@@ -5,7 +5,7 @@ The page *Privacy* reads these results. Below: compare's watch, methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,17 +13,18 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from fedlab_bench.compare.watch import Watch
+from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.engine.train import train
 from fedlab_mini.games import shapley
 from fedlab_mini.games.training_games import round_game
 from fedlab_mini.judge.metrics import spearman
 from fedlab_mini.methods.cgsv import CGSV, cosines
 from fedlab_mini.methods.fedavg import FedAvg, strategy
-from fedlab_mini.methods.round_scores import RoundScore, RoundValue, Taylor
+from fedlab_mini.methods.round_scores import RoundScore, RoundValue, Scored, Taylor
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import flip_labels
@@ -50,9 +51,9 @@ COSINE, FIRST = "cosine", "CGSV"  # the mean over all rounds; the paper's runnin
 class Cosine(RoundScore):
     """The cosine of every update with the round's step, as CGSV reads it, without its memory."""
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """Cosines, [m]."""
-        return cosines(round.updates, self.weights(round) @ round.updates)
+        return cosines(round.updates, self.weights(server, state, round) @ round.updates)
 
 
 METHODS = {
@@ -72,90 +73,59 @@ def ladder(data: Dataset, alpha: float | None, seed: int) -> Federation:
     return federation(data, clients=CLIENTS, split=split, corrupt=corrupt, seed=seed)
 
 
-@dataclass(eq=False, init=False)
-class Veiled(Watch):
-    """Watch, of updates that are clipped at their median length and get noise of their own.
+@dataclass(frozen=True, eq=False)
+class Veiled(FedAvg):
+    """Federated averaging of updates that are clipped at their median length and get noise.
 
-    noise  length of the noise beside the median length; None: updates as they are
-    kept   {round: {method: scores}} at the rounds of ``looks``
+    noise  its length beside the median length; None: updates as they are
     """
 
     noise: float | None = None
     seed: int = 0
-    looks: Sequence[int] = ()
 
-    def __init__(self, noise: float | None, seed: int, looks: Sequence[int]):
-        super().__init__(METHODS, {"": None})
-        self.noise, self.seed, self.looks = noise, seed, looks
+    def step(self, server: Server, state: State, round: Round) -> Step:
+        """Federated averaging of what arrives."""
+        return super().step(server, state, self.veil(round))
 
-    def start(self, server: Server) -> None:
-        """Start with the server's own validation samples."""
-        self.samples = {"": server.validation}
-        self.kept: dict[int, dict[str, Tensor]] = {}
-        super().start(server)
-
-    def aggregate(self, round: Round) -> Tensor:
-        """Federated averaging of what arrives; every method sees the same."""
-        if self.noise is not None:
-            round = replace(round, updates=self.veil(round))
-        theta = super().aggregate(round)
-        if round.t in self.looks:
-            self.kept[round.t] = self.scores_on()
-        return theta
-
-    def veil(self, round: Round) -> Tensor:
-        """Updates [m, P], none longer than the median, each with Gaussian noise of its own."""
+    def veil(self, round: Round) -> Round:
+        """No update longer than the median, each with Gaussian noise of its own."""
+        if self.noise is None:
+            return round
         lengths = round.updates.norm(dim=1, keepdim=True)
         limit = lengths.median()
         clipped = round.updates * (limit / lengths).clamp(max=1.0)
         drawn = torch.randn(
             clipped.shape, generator=stream(self.seed, "noise", round.t), dtype=clipped.dtype
         )
-        return clipped + self.noise * limit / clipped.shape[1] ** 0.5 * drawn
+        noise = self.noise * limit / clipped.shape[1] ** 0.5 * drawn
+        return replace(round, updates=clipped + noise)
 
 
-@dataclass(eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class Grouped(RoundScore):
     """Federated averaging that sees sums of groups only, drawn anew in each round.
 
     size  clients a group; each of them gets the Shapley value of its group
-    kept  {round: scores} at the rounds of ``looks``
     """
 
     size: int = 2
     seed: int = 0
-    looks: Sequence[int] = ()
 
-    def __init__(self, size: int, seed: int, looks: Sequence[int]):
-        super().__init__(metric="loss")
-        self.size, self.seed, self.looks = size, seed, looks
-
-    def start(self, server: Server) -> None:
-        """Nothing is known of anybody."""
-        super().start(server)
-        self.kept: dict[int, Tensor] = {}
-
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """The value of its group for every client of the round, [m]."""
-        weights, scores = self.weights(round), torch.zeros(len(round.clients), dtype=torch.float64)
+        weights = self.weights(server, state, round)
+        scores = torch.zeros(len(round.clients), dtype=torch.float64)
         order = torch.randperm(len(weights), generator=stream(self.seed, "groups", round.t))
         groups = order.split(self.size)
         shares = torch.stack([weights[group].sum() for group in groups])
         sums = torch.stack([weights[group] @ round.updates[group] for group in groups])
-        means, (inputs, labels) = sums / shares[:, None], self.server.validation
+        means, (inputs, labels) = sums / shares[:, None], server.validation
         game = round_game(
-            self.server.net, round.theta, means, inputs, labels, metric="loss", weights=shares
+            server.net, round.theta, means, inputs, labels, metric="loss", weights=shares
         )
         for group, worth in zip(groups, shapley.exact(game).values, strict=True):
             scores[group] = worth
         return scores
-
-    def aggregate(self, round: Round) -> Tensor:
-        """Federated averaging's model [P]."""
-        theta = super().aggregate(round)
-        if round.t in self.looks:
-            self.kept[round.t] = self.scores
-        return theta
 
 
 def rows(
@@ -170,11 +140,18 @@ def rows(
     for skew in skews:
         fed = ladder(data, SKEWS[skew], seed)
         for veil, noise in {SENT: None, **NOISES}.items():
-            watch = Veiled(noise, seed, looks)
-            accuracy = accuracies(fed, net, watch, looks[-1], seed)
+            strategy, watch = Veiled(noise=noise, seed=seed), Watch.of(METHODS, fed, net, seed)
+            kept: dict[int, dict[str, Tensor]] = {}
+
+            def look(round: Round, step: Step, strategy=strategy, watch=watch, kept=kept) -> None:
+                watch(strategy.veil(round), step)
+                if round.t in looks:
+                    kept[round.t] = watch.scores_on()
+
+            accuracy = trained(fed, net, strategy, looks[-1], seed, look).accuracy
             for method in METHODS:
                 for place in looks:
-                    scores = watch.kept[place][method]
+                    scores = kept[place][method]
                     yield (
                         skew,
                         f"{method}, {veil}",
@@ -184,16 +161,23 @@ def rows(
             for place in looks:
                 yield skew, veil, f"accuracy @ {place}", float(accuracy[place])
         for name, size in GROUPS.items():
-            grouped = Grouped(size, seed, looks)
-            accuracies(fed, net, grouped, looks[-1], seed)
+            grouped = Grouped(size=size, seed=seed)
+            scores = trained(fed, net, grouped, looks[-1], seed).scores
             for place in looks:
-                correlation = agreed(fed, grouped.kept[place])
+                correlation = agreed(fed, scores[place - 1])
                 yield skew, f"{VALUE}, {name}", f"{RANKED} @ {place}", correlation
 
 
-def accuracies(fed: Federation, net: Model, strategy: FedAvg, rounds: int, seed: int) -> Tensor:
-    """Test accuracy [T + 1] of a training."""
-    return train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed).accuracy
+def trained(
+    fed: Federation,
+    net: Model,
+    strategy: FedAvg,
+    rounds: int,
+    seed: int,
+    watch: Callable[[Round, Step], object] | None = None,
+) -> History:
+    """The training that all of this study shares."""
+    return train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed, watch=watch)
 
 
 def agreed(fed: Federation, scores: Tensor) -> float:

@@ -17,7 +17,7 @@ from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.engine.train import train
 from fedlab_mini.games.game import Game
 from fedlab_mini.games.sampling import permutation
@@ -59,7 +59,7 @@ FEDS = {"relevant data": 0, "irrelevant data": IRRELEVANT}  # Fig. 4
 SHARE, RESTLESS, SPREAD = "relevant share", "change per round", "relevant clients in effect"
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Oracle(SFedAvg):
     """Draws from those who are relevant in truth, and from nobody else.
 
@@ -69,47 +69,46 @@ class Oracle(SFedAvg):
     pool: tuple[int, ...] = ()
     steered: bool = False
 
-    def select(self, t: int) -> Tensor:
+    def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids [m] drawn from the pool."""
-        pool, generator = torch.tensor(self.pool), stream(self.server.seed, "oracle", t)
+        pool, generator = torch.tensor(self.pool), stream(server.seed, "oracle", t)
         if not self.steered:
             return pool[torch.randperm(len(pool), generator=generator)[: self.m]].sort().values
-        relevance = self.phi
         # Who has a relevance of minus infinity is never drawn.
-        self.phi = torch.full_like(relevance, -math.inf)
-        self.phi[pool] = relevance[pool]
-        drawn = super().select(t)
-        self.phi = relevance
-        return drawn
+        phi = torch.full_like(state["phi"], -math.inf)
+        phi[pool] = state["phi"][pool]
+        return super().select(server, state | {"phi": phi}, t)
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class OwnScale(SFedAvg):
-    """S-FedAvg whose temperature is measured in the spread of recent values, not in accuracy."""
+    """S-FedAvg whose temperature is measured in the spread of recent values, not in accuracy.
 
-    def start(self, server: Server) -> None:
-        """Forget everything."""
-        super().start(server)
-        self.asked, self.spread = torch.zeros(server.clients), 1.0
+    state  asked [K] a client's rounds; spread, the moving average of the spread of a round's values
+    """
 
-    def select(self, t: int) -> Tensor:
+    def init(self, server: Server) -> State:
+        """The state before round 1."""
+        asked, spread = torch.zeros(server.clients), torch.ones(()).double()
+        return super().init(server) | {"asked": asked, "spread": spread}
+
+    def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids [m] drawn by a softmax of phi / (temperature x spread)."""
-        relevance = self.phi
-        self.phi = relevance / max(self.spread, 1e-12)
-        drawn = super().select(t)
-        self.phi = relevance
-        return drawn
+        phi = state["phi"] / state["spread"].clamp(min=1e-12)
+        return super().select(server, state | {"phi": phi}, t)
 
-    def aggregate(self, round: Round) -> Tensor:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """As S-FedAvg; then count, and look how far values are apart."""
-        theta = super().aggregate(round)
-        spread = float(self.values[round.clients].std())
-        self.spread = spread if not self.asked.any() else 0.75 * self.spread + 0.25 * spread
-        self.asked[round.clients] += 1
-        return theta
+        done = super().step(server, state, round)
+        state = done.state
+        spread = state["values"][round.clients].std()
+        if state["asked"].any():
+            spread = 0.75 * state["spread"] + 0.25 * spread
+        state["asked"][round.clients] += 1
+        return done._replace(state=state | {"spread": spread})
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Bandit(OwnScale):
     """Upper confidence bound on S-FedAvg's relevance: phi_k + s sqrt(2 ln t / n_k), the m largest.
 
@@ -120,57 +119,51 @@ class Bandit(OwnScale):
 
     doubt: float = 1.0
 
-    def select(self, t: int) -> Tensor:
+    def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids [m] of the largest bounds; at random first, then those never asked."""
-        bound = self.phi + self.doubt * self.spread * (2 * math.log(t) / self.asked).sqrt()
+        asked, spread = state["asked"], float(state["spread"])
+        bound = state["phi"] + self.doubt * spread * (2 * math.log(t) / asked).sqrt()
         # In round 1 the bound is 0/0; afterwards it is infinite for clients never asked.
-        if not self.asked.any():
-            bound = torch.rand(len(bound), generator=stream(self.server.seed, "bandit"))
+        if not asked.any():
+            bound = torch.rand(len(bound), generator=stream(server.seed, "bandit"))
         return bound.topk(self.m or len(bound)).indices.sort().values
 
 
-@dataclass(eq=False, kw_only=True)
-class Watched(SFedAvg):
-    """S-FedAvg that keeps the class relevances of every round: ``of_class`` [K, classes] each."""
+class Panel:
+    """The relevances which other ways to value S-FedAvg's rounds would give: ``watch=Panel(...)``.
 
-    def start(self, server: Server) -> None:
-        """Forget everything."""
-        super().start(server)
-        self.of_class: list[Tensor] = []
-
-    def aggregate(self, round: Round) -> Tensor:
-        """As S-FedAvg; then note the class relevances."""
-        theta = super().aggregate(round)
-        self.of_class.append(self.class_scores.clone())
-        return theta
-
-
-@dataclass(eq=False, kw_only=True)
-class Panel(Watched):
-    """It also keeps the relevances which other ways to value its rounds would give.
-
-    seen [rounds, K] of each way; earned: the exact values [K] of each round, nan where not asked
+    seen [rounds, K] of each way; earned: the exact values [K] of each round, nan where not asked;
+    of_class: class relevances [K, classes] of each round, where the rule keeps them
     """
 
-    def start(self, server: Server) -> None:
-        """Forget everything."""
-        super().start(server)
-        self.opinions = {way: self.phi.clone() for way in (ORDERS, LISTED, *UNPAID.values())}
+    def __init__(self, rule: SFedAvg, server: Server):
+        self.rule, self.server = rule, server
+        phi = rule.init(server)["phi"]
+        self.opinions = {way: phi.clone() for way in (ORDERS, LISTED, *UNPAID.values())}
         self.seen: dict[str, list[Tensor]] = {way: [] for way in self.opinions}
         self.earned: list[Tensor] = []
+        self.of_class: list[Tensor] = []
 
-    def aggregate(self, round: Round) -> Tensor:
-        """As S-FedAvg; then the other ways value the same game."""
-        theta = super().aggregate(round)
-        game = round_game(self.server.net, round.theta, round.updates, *self.server.validation)
-        seed = stream(self.server.seed, "orders", round.t).initial_seed()
+    def __call__(self, round: Round, step: Step) -> None:
+        """The other ways value the same game."""
+        server, state = self.server, step.state
+        game = round_game(server.net, round.theta, round.updates, *server.validation)
+        seed = stream(server.seed, "orders", round.t).initial_seed()
         for way, values in ways(game, seed).items():
-            self._learn(self.opinions[way], round, values)
+            self.rule.learn(self.opinions[way], round, values)
             self.seen[way].append(self.opinions[way].clone())
-        earned = torch.full_like(self.phi, math.nan)
-        earned[round.clients] = self.values[round.clients]
+        earned = torch.full_like(state["phi"], math.nan)
+        earned[round.clients] = state["values"][round.clients]
         self.earned.append(earned)
-        return theta
+        self.of_class.append(state["class_scores"])
+
+
+def with_panel(
+    fed: Federation, net: Model, rule: SFedAvg, rounds: int, local: LocalSGD, seed: int
+) -> tuple[History, Panel]:
+    """A training of the rule that a panel watches."""
+    panel = Panel(rule, Server(fed.clients, fed.classes, net, fed.validation, seed))
+    return train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=panel), panel
 
 
 def ways(game: Game, seed: int) -> dict[str, Tensor]:
@@ -293,17 +286,21 @@ def figures(
     net = mlp(images.x[0].numel(), width, width, 5)
     for name, irrelevant in FEDS.items():
         fed = federation_of(images, SPLITS["1 class"], irrelevant, seed)
-        rules: dict[str, SFedAvg] = {FEDAVG: Panel(M, temperature=math.inf, by_class=True)}
+        uniform_draws = SFedAvg(M, temperature=math.inf, by_class=True)
+        rules: dict[str, SFedAvg] = {FEDAVG: uniform_draws}
         if irrelevant:
             rules[LETTER] = SFedAvg(M, literal=True)
             rules[PAID_ORDERS] = SFedAvg(M, temperature=1.0, exact=False, empty="zero")
             rules[COLD] = SFedAvg(M)
         for rule, strategy in rules.items():
-            history = train(fed, net, strategy, rounds=rounds, local=SHORT, seed=seed)
+            if rule == FEDAVG:
+                history, panel = with_panel(fed, net, strategy, rounds, SHORT, seed)
+            else:
+                history = train(fed, net, strategy, rounds=rounds, local=SHORT, seed=seed)
             yield from ((name, rule, *row) for row in left(fed, history))
-            if isinstance(history.strategy, Panel):
-                yield from of_classes(fed, torch.stack(history.strategy.of_class), name)
-                yield from of_panel(fed, history, name)
+            if rule == FEDAVG:
+                yield from of_classes(fed, torch.stack(panel.of_class), name)
+                yield from of_panel(fed, history, panel, name)
 
 
 def values(
@@ -313,10 +310,10 @@ def values(
     data, net, local = setting()
     for name in splits:
         fed = federation_of(data, SPLITS[name], IRRELEVANT, seed)
-        drawn = Panel(M, temperature=math.inf)
-        history = train(fed, net, drawn, rounds=rounds, local=local, seed=seed)
-        yield from of_panel(fed, history, name)
-        yield from kinds(fed, history, name)
+        drawn = SFedAvg(M, temperature=math.inf)
+        history, panel = with_panel(fed, net, drawn, rounds, local, seed)
+        yield from of_panel(fed, history, panel, name)
+        yield from kinds(fed, history, panel, name)
         quick = train(fed, net, uniform(), rounds=rounds, local=FEW, seed=seed)
         yield name, "five minibatches", "AUC", late_auc(quick.scores, sorted(fed.corrupted))
         # With selection, too: there a wrong relevance decides who is asked again.
@@ -328,17 +325,16 @@ def values(
             yield from ((name, method, *row) for row in left(fed, cold, rounds))
 
 
-def of_panel(fed: Federation, history: History, scenario: str) -> Iterator[Row]:
+def of_panel(fed: Federation, history: History, panel: Panel, scenario: str) -> Iterator[Row]:
     """How well each way of valuing the same rounds finds the irrelevant clients."""
-    assert isinstance(history.strategy, Panel)
     if irrelevant := sorted(fed.corrupted):
         opinions: dict[str, Tensor | list[Tensor]] = {PRECISE: history.scores}
-        opinions |= history.strategy.seen
+        opinions |= panel.seen
         for way, relevances in opinions.items():
             yield scenario, way, "AUC", late_auc(relevances, irrelevant)
 
 
-def kinds(fed: Federation, history: History, scenario: str) -> Iterator[Row]:
+def kinds(fed: Federation, history: History, panel: Panel, scenario: str) -> Iterator[Row]:
     """Mean relevance by what a client holds; its values by what the others of a round hold."""
     held, phi = fed.label_counts > 0, late(history.scores).mean(0)
     groups = {"irrelevant": sorted(fed.corrupted)}
@@ -349,8 +345,7 @@ def kinds(fed: Federation, history: History, scenario: str) -> Iterator[Row]:
         if ids:
             yield scenario, kind, "relevance", float(phi[ids].mean())
     if scenario == "1 class":
-        assert isinstance(history.strategy, Panel)
-        for company, value in in_company(fed, torch.stack(history.strategy.earned)).items():
+        for company, value in in_company(fed, torch.stack(panel.earned)).items():
             yield scenario, company, "value in a round", value
 
 
@@ -393,9 +388,13 @@ def of_classes(fed: Federation, seen: Tensor, scenario: str) -> Iterator[Row]:
 def watched(fed: Federation, seed: int, rounds: int) -> tuple[Tensor, History]:
     """The class relevances of a training [T, K, classes], and the training."""
     _, net, local = setting()
-    rule = Watched(M, temperature=1.0, by_class=True)
-    history = train(fed, net, rule, rounds=rounds, local=local, seed=seed)
-    return torch.stack(rule.of_class), history
+    rule, of_class = SFedAvg(M, temperature=1.0, by_class=True), []
+
+    def note(round: Round, step: Step) -> None:
+        of_class.append(step.state["class_scores"])
+
+    history = train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=note)
+    return torch.stack(of_class), history
 
 
 def classes(seed: int, *, rounds: int = ROUNDS) -> Iterator[Row]:

@@ -17,7 +17,7 @@ import pandas as pd
 from filelock import FileLock
 
 from fedlab_mini.checks import home
-from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.files import whole_file
 
 from .items import ROOT
 from .results import Results

@@ -40,8 +40,9 @@ from fedlab_bench.bench.worlds import World
 from fedlab_bench.compare.cell import LOCAL, ROUNDS
 from fedlab_bench.compare.watch import Watch
 from fedlab_bench.show import leaderboard
-from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.files import whole_file
 from fedlab_mini.engine.train import train
+from fedlab_mini.methods.fedavg import FedAvg
 
 PLACE = chapters.ROOT / "data" / "bench" / FOLDER
 SUBMISSIONS, JUDGED, MANIFEST = PLACE / "submissions", PLACE / "judged.csv", PLACE / "manifest.json"
@@ -77,8 +78,8 @@ def methods() -> dict[str, registry.Method]:
 def notes() -> dict[str, dict[str, str]]:
     """What each score must see, and how many models it evaluates in a round of eight clients."""
     fed, net = bench.WORLDS["sizes"].made(0)
-    watch = Watch(methods(), {"": fed.validation})
-    train(fed, net, watch, rounds=ROUNDS, local=LOCAL, seed=0)
+    watch = Watch.of(methods(), fed, net, seed=0)
+    train(fed, net, FedAvg(), rounds=ROUNDS, local=LOCAL, seed=0, watch=watch)
     counts = {name: watch.evaluations_of(name) / ROUNDS for name in methods()}
     today = {"date": date.today().isoformat(), "version": bench.VERSION}
     return {

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from fedlab_mini.checks import home
-from fedlab_mini.engine.checkpoint import whole_file
+from fedlab_mini.engine.files import whole_file
 from fedlab_mini.engine.model import Model, one_thread
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Step
 from fedlab_mini.engine.train import train
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.worlds.federation import Samples
@@ -33,31 +32,6 @@ FLOATS = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 def luck(seed: int, purpose: int) -> int:
     """The seed of a training: its own for every purpose."""
     return 3 * seed + purpose
-
-
-@dataclass(eq=False)
-class Recorder(FedAvg):
-    """Federated averaging that keeps what it has seen."""
-
-    records: list[dict[str, Any]] = field(default_factory=list)
-
-    def start(self, server: Server) -> None:
-        """See ``FedAvg``; forgets the rounds of an earlier training."""
-        super().start(server)
-        self.records = []
-
-    def aggregate(self, round: Round) -> Tensor:
-        """See ``FedAvg``."""
-        self.records.append(
-            {
-                "t": round.t,
-                "theta": round.theta.clone(),
-                "updates": round.updates.clone(),
-                "clients": round.clients.clone(),
-                "sizes": round.sizes.clone(),
-            }
-        )
-        return super().aggregate(round)
 
 
 @dataclass(frozen=True)
@@ -78,9 +52,7 @@ class Recorded:
         """The records as NumPy arrays, their numbers of this kind."""
         for record in self.records:
             yield {
-                name: np.asarray(
-                    value, FLOATS[kind] if name in ("theta", "updates") else np.int64
-                )
+                name: np.asarray(value, FLOATS[kind] if name in ("theta", "updates") else np.int64)
                 for name, value in record.items()
             }
 
@@ -110,23 +82,20 @@ class Recorded:
 def recorded(world: World, seed: int) -> Recorded:
     """Train once and keep every round; the same bytes on the same kind of processor."""
     fed, net = world.made(seed)
-    recorder = Recorder(per_round=world.per_round)
+    records: list[dict[str, Any]] = []
+
+    def keep(round: Round, step: Step) -> None:
+        parts = ("theta", "updates", "clients", "sizes")
+        kept = {name: getattr(round, name).clone() for name in parts}
+        records.append({"t": round.t, **kept})
+
+    strategy, lot = FedAvg(per_round=world.per_round), luck(seed, RECORDED)
     with one_thread():
-        train(
-            fed,
-            net,
-            recorder,
-            rounds=ROUNDS,
-            local=world.local,
-            seed=luck(seed, RECORDED),
-        )
-    records = recorder.records
+        train(fed, net, strategy, rounds=ROUNDS, local=world.local, seed=lot, watch=keep)
     return Recorded(records, net, fed.validation, fed.clients)
 
 
 def slug(name: str) -> str:
     """A world's name as a file's: "attack: scale x2" is attack-scale-x2."""
-    words = "".join(
-        letter if letter.isalnum() or letter == "." else " " for letter in name
-    )
+    words = "".join(letter if letter.isalnum() or letter == "." else " " for letter in name)
     return "-".join(words.lower().split())

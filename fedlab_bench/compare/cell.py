@@ -17,7 +17,7 @@ from torch import Tensor
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.rounds import Round, Strategy
+from fedlab_mini.engine.rounds import Round, Server, State, Strategy
 from fedlab_mini.engine.train import train
 from fedlab_mini.games import shapley
 from fedlab_mini.games.game import Game
@@ -96,19 +96,26 @@ class Experiment:
     metric: str
     seed: int
 
-    def train(self, strategy: Strategy, purpose: int) -> History:
-        """One training under a strategy; the purpose gives it its own luck."""
-        luck = 5 * self.seed + purpose
+    def luck(self, purpose: int) -> int:
+        """The seed of a training: its own for every purpose."""
+        return 5 * self.seed + purpose
+
+    def train(self, strategy: Strategy, purpose: int, watch: Watch | None = None) -> History:
+        """One training under a strategy."""
         return train(
-            self.fed, self.net, strategy, rounds=self.rounds, local=self.local, seed=luck
+            self.fed,
+            self.net,
+            strategy,
+            rounds=self.rounds,
+            local=self.local,
+            seed=self.luck(purpose),
+            watch=watch,
         )
 
     def game(self, purpose: int) -> Game:
         """What a coalition is worth if only its members train."""
-        luck = 5 * self.seed + purpose
-        return retraining_game(
-            self.fed, self.net, self.rounds, self.local, self.metric, luck
-        )
+        luck = self.luck(purpose)
+        return retraining_game(self.fed, self.net, self.rounds, self.local, self.metric, luck)
 
     @property
     def client_epochs(self) -> int:
@@ -132,9 +139,7 @@ class Truth:
 
     def judged_by_itself(self) -> Measured:
         """One training's values as a score: whatever judges them is of the other training."""
-        return judged(
-            self.values[0], self.values[1:], self.worths[1], self.bad, self.seed
-        )
+        return judged(self.values[0], self.values[1:], self.worths[1], self.bad, self.seed)
 
 
 def known_truth(experiment: Experiment, bad: list[int] | None) -> Truth:
@@ -147,9 +152,7 @@ def known_truth(experiment: Experiment, bad: list[int] | None) -> Truth:
 class Bench:
     """Everything that the methods are measured on, trained once."""
 
-    def __init__(
-        self, experiment: Experiment, truth: Truth, methods: Mapping[str, Method]
-    ):
+    def __init__(self, experiment: Experiment, truth: Truth, methods: Mapping[str, Method]):
         self.experiment, self.truth, self.methods = experiment, truth, methods
         redrawn = resampled(experiment.fed, experiment.seed)
         self.watch = self._watched(WATCHED, validation=redrawn.validation)
@@ -158,19 +161,17 @@ class Bench:
         self.game = experiment.game(WATCHED)
         self.plain_accuracy = float(experiment.train(FedAvg(), IN_USE).accuracy[-1])
 
-    def _watched(
-        self, purpose: int, weighting: str = "size", **more_samples: Any
-    ) -> Watch:
+    def _watched(self, purpose: int, weighting: str = "size", **more_samples: Any) -> Watch:
         """A training that all methods watch which do not train themselves."""
         methods = {
             method_name: method
             for method_name, method in self.methods.items()
             if not isinstance(method, Retrained)
         }
-        watch = Watch(
-            methods, {"": self.experiment.fed.validation, **more_samples}, weighting
-        )
-        self.experiment.train(watch, purpose)
+        luck, fed = self.experiment.luck(purpose), self.experiment.fed
+        samples = {"": fed.validation, **more_samples}
+        watch = Watch.of(methods, fed, self.experiment.net, luck, samples)
+        self.experiment.train(FedAvg(weighting=weighting), purpose, watch)
         return watch
 
     def measured(self, name: str) -> Measured:
@@ -221,17 +222,15 @@ class Bench:
         yield "accuracy gained by weights", float(accuracy) - self.plain_accuracy
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class FixedWeights(FedAvg):
     """Federated averaging with one fixed weight a client."""
 
     client_weights: tuple[float, ...] = ()
 
-    def weights(self, round: Round) -> Tensor:
+    def weights(self, server: Server, state: State, round: Round) -> Tensor:
         """The fixed weights of the round's clients, scaled to sum 1, [m]; equal if all are 0."""
         weights = torch.tensor(self.client_weights, dtype=torch.float64)[round.clients]
         total = weights.sum()
-        shares = (
-            weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
-        )
+        shares = weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
         return shares.to(round.updates)

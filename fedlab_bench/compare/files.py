@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedlab_mini import checks
-from fedlab_mini.engine.checkpoint import fingerprint, whole_file
+import joblib
+
+from fedlab_mini import __version__, checks
+from fedlab_mini.engine.files import described, whole_file
 
 if TYPE_CHECKING:
     import pandas
@@ -31,10 +33,13 @@ def cell_paths(
         return {}
     checks.instance("folder", folder, (str, os.PathLike), "a path")  # type: ignore[arg-type]
     # The function counts as well: a scenario may change and keep its name.
-    marks = {
-        scenario: fingerprint("compare", *work, scenario, make)[:16]
-        for scenario, make in makers.items()
-    }
+    try:
+        marks = {
+            scenario: joblib.hash(described((__version__, *work, scenario, make)))[:16]
+            for scenario, make in makers.items()
+        }
+    except ValueError as error:
+        raise ValueError(f"folder: {error}") from None
     return {
         (seed, scenario): checks.home(folder) / f"{marks[scenario]}-{seed}.csv"
         for seed, scenario in cells
@@ -65,9 +70,7 @@ def read_cell(path: Path, seed: int, scenario: str) -> pandas.DataFrame:
 
     digest, _, table = path.read_bytes().partition(b"\n")
     if digest != hashlib.sha256(table).hexdigest().encode():
-        raise ValueError(
-            f"folder: {path} is damaged; delete it, and its cell is computed again"
-        )
+        raise ValueError(f"folder: {path} is damaged; delete it, and its cell is computed again")
     # As words first: "NA" is a fine name of a method, and a number keeps all its digits.
     frame = pandas.read_csv(io.BytesIO(table), dtype=str, keep_default_na=False)
     frame = frame.assign(seed=frame.seed.map(int), value=frame.value.map(float))

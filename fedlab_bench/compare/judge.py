@@ -95,7 +95,7 @@ def left_over(orders: Tensor, worth: Tensor) -> Tensor:
 def fair(made: Callable, round: Round, server: Server) -> dict[str, float]:
     """Four properties of a value, tried on one round: how far a method is from having each.
 
-    made      () -> a strategy that has not started
+    made      () -> a strategy
     null      what a client that sends zeros earns
     twin      by how much two clients with the same update differ
     split     what a client gains by appearing as two, each with half of its samples
@@ -108,9 +108,10 @@ def fair(made: Callable, round: Round, server: Server) -> dict[str, float]:
 
     def scored(updates: Tensor, sizes: Tensor) -> Tensor:
         strategy, clients = made(), len(updates)
-        strategy.start(replace(server, clients=clients))
-        strategy.aggregate(Round(1, round.theta, torch.arange(clients), sizes, updates))
-        return strategy.scores.double().cpu()
+        told = replace(server, clients=clients)
+        this = Round(1, round.theta, torch.arange(clients), sizes, updates)
+        state = strategy.step(told, strategy.init(told), this).state
+        return strategy.scores(told, state).double().cpu()
 
     plain = scored(round.updates, sizes)
     # A client more in three guises: the first one's twin, a client of zeros, half of the first.

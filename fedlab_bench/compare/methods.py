@@ -5,7 +5,6 @@ Below: registry, own.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from fedlab_mini import checks
@@ -21,9 +20,9 @@ METHODS = compared()
 
 
 def watcher(method: Method) -> Any:
-    """A method as a strategy of its own, ready to start."""
-    if hasattr(method, "aggregate"):
-        return copy.deepcopy(method)
+    """A method as a strategy."""
+    if hasattr(method, "step"):
+        return method
     # A value of a game has one argument, a score of a round has two: (round, server).
     if takes_round(method):  # type: ignore[arg-type]
         return FunctionScore(function=method)  # type: ignore[arg-type]
@@ -34,18 +33,10 @@ def watchable(methods: Any) -> dict[str, Method]:
     """Methods by name, each of a kind that ``compare`` takes; others are refused by their name."""
     methods_by_name = by_name(methods)
     if CEILING in methods_by_name:
-        raise ValueError(
-            f"methods: {CEILING} is the row of the ceiling; take another name"
-        )
+        raise ValueError(f"methods: {CEILING} is the row of the ceiling; take another name")
     kinds = "a strategy, a function of a game or of (round, server), or Retrained(...)"
     for method_name, method in methods_by_name.items():
-        known = (
-            hasattr(method, "aggregate")
-            or isinstance(method, Retrained)
-            or callable(method)
-        )
+        known = hasattr(method, "step") or isinstance(method, Retrained) or callable(method)
         if not known:
-            raise TypeError(
-                f"methods: {method_name}: expected {kinds}, got {checks.shown(method)}"
-            )
+            raise TypeError(f"methods: {method_name}: expected {kinds}, got {checks.shown(method)}")
     return methods_by_name

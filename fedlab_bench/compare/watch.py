@@ -4,68 +4,80 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
 
 from torch import Tensor
 
-from fedlab_mini.engine.model import one_thread
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.model import Model, one_thread
+from fedlab_mini.engine.rounds import Round, Server, State, Step, Strategy
 from fedlab_mini.games import round_tables
 from fedlab_mini.judge.own import is_guest
-from fedlab_mini.methods.fedavg import FedAvg
+from fedlab_mini.worlds.federation import Federation, Samples
 
 from .methods import Method, watcher
 
 
-@dataclass(eq=False, init=False)
-class Watch(FedAvg):
-    """Federated averaging that shows every round to many methods, on one or more servers.
+class Watch:
+    """Shows every round to many methods, on one or more servers: ``train(..., watch=Watch(...))``.
 
-    methods  {name: method}; each gets copies, and may say what it likes: the model stays FedAvg's
-    samples  {name: validation samples}: a server for each
+    methods  {name: method}; each may say what it likes, the model stays the training's
+    servers  {name: server}: one for each set of validation samples
     """
 
-    methods: Mapping[str, Method] = field(default_factory=dict)
-    samples: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    def __init__(self, methods: Mapping[str, Method], servers: Mapping[str, Server]):
+        self.methods = methods
+        self.strategies: dict[str, Strategy] = {n: watcher(m) for n, m in methods.items()}
+        self.guests = {name for name, method in methods.items() if is_guest(method)}
+        # What a guest writes to is its own.
+        self.servers = {
+            samples: {n: server.copy() if n in self.guests else server for n in methods}
+            for samples, server in servers.items()
+        }
+        self.states: dict[str, dict[str, State]] = {
+            samples: {n: s.init(self.servers[samples][n]) for n, s in self.strategies.items()}
+            for samples in servers
+        }
+        self.evaluated: dict[str, dict[str, int]] = {
+            samples: dict.fromkeys(methods, 0) for samples in servers
+        }
 
-    def __init__(self, methods: Mapping, samples: Mapping, weighting: str = "size"):
-        super().__init__(weighting=weighting)
-        self.methods, self.samples = methods, samples
+    @staticmethod
+    def of(
+        methods: Mapping[str, Method],
+        fed: Federation,
+        net: Model,
+        seed: int,
+        samples: Mapping[str, Samples] | None = None,
+    ) -> Watch:
+        """For a training of these clients; samples default to {"": its validation samples}."""
+        servers = {
+            name: Server(fed.clients, fed.classes, net, validation, seed)
+            for name, validation in (samples or {"": fed.validation}).items()
+        }
+        return Watch(methods, servers)
 
-    def start(self, server: Server) -> None:
-        """Start a copy of every method on every set of validation samples."""
-        super().start(server)
-        self._servers = {}
-        self._watchers: dict[str, dict[str, Any]] = {}
-        for name, validation in self.samples.items():
-            own_server = replace(server, validation=validation)
-            watchers = {method: watcher(maker) for method, maker in self.methods.items()}
-            for method, strategy in watchers.items():
-                guest = is_guest(self.methods[method])
-                strategy.start(own_server.copy() if guest else own_server)
-            self._servers[name], self._watchers[name] = own_server, watchers
-
-    def aggregate(self, round: Round) -> Tensor:
-        """Show the round to everybody; return federated averaging's model."""
-        for watchers in self._watchers.values():
+    def __call__(self, round: Round, step: Step) -> None:
+        """Show the round to everybody."""
+        self.last_round = round
+        for samples, evaluated in self.evaluated.items():
             # Who evaluates most goes first: the others then find the round's table filled.
-            for name in sorted(watchers, key=lambda one: -watchers[one].evaluations):
-                guest = is_guest(self.methods[name])
-                watchers[name].aggregate(round.copy() if guest else round)
-        self._last_round = round
-        return super().aggregate(round)
+            for name in sorted(self.methods, key=lambda one: -evaluated[one]):
+                own = round.copy() if name in self.guests else round
+                state, server = self.states[samples][name], self.servers[samples][name]
+                done = self.strategies[name].step(server, state, own)
+                self.states[samples][name] = done.state
+                evaluated[name] += done.evaluated
 
     def scores_on(self, samples: str = "") -> dict[str, Tensor]:
-        """Scores [K] of every method on a set of samples, after the training."""
-        watchers = self._watchers[samples]
+        """Scores [K] of every method on a set of samples, as they now are."""
+        states, servers = self.states[samples], self.servers[samples]
         return {
-            name: strategy.scores.double().cpu() for name, strategy in watchers.items()
+            name: strategy.scores(servers[name], states[name]).double().cpu()
+            for name, strategy in self.strategies.items()
         }
 
     def evaluations_of(self, method: str) -> int:
         """Models that a method evaluated, as if it had been alone."""
-        return self._watchers[""][method].evaluations
+        return self.evaluated[""][method]
 
     def seconds_a_round(self, method: str) -> float:
         """CPU seconds of the last round for a method by itself, with an empty table: best of 3."""
@@ -73,11 +85,11 @@ class Watch(FedAvg):
         return min(self._seconds_once(method) for _ in range(3))
 
     def _seconds_once(self, method: str) -> float:
-        strategy = watcher(self.methods[method])
-        strategy.start(self._servers[""])
+        strategy, server = self.strategies[method], self.servers[""][method]
+        state = strategy.init(server)
         # Otherwise the methods before it would have paid for the round's table.
-        round_tables.forget(self._last_round)
+        round_tables.forget(self.last_round)
         with one_thread():
             start = time.process_time()
-            strategy.aggregate(self._last_round)
+            strategy.step(server, state, self.last_round)
             return time.process_time() - start

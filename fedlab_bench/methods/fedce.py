@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from fedlab_mini.checks import choice, number
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.methods.fedavg import bounded, of_usual_size, strategy
-from fedlab_mini.methods.round_scores import RoundScore
+from fedlab_mini.methods.round_scores import RoundScore, Scored
 
 from .neighbours import ROUNDING
 
@@ -48,50 +48,44 @@ class FedCE(RoundScore):
     discount: float = field(default=1.0, init=False, repr=False)
     memory: float = field(default=0.0, init=False, repr=False)
 
-    KEPT: ClassVar = (*RoundScore.KEPT, "coefficients", "cosines", "errors")
     CHECKS: ClassVar = RoundScore.CHECKS | {
         "mix": partial(choice, accepted=("plus", "times")),
         "floor": partial(number, low=0, high=1, ends="[)"),
     }
 
-    def start(self, server) -> None:
-        """Called once before the first round; forgets everything."""
-        super().start(server)
-        self.coefficients = torch.full(
-            (server.clients,), 1 / server.clients, dtype=torch.float64
-        )
-        # Sums over rounds.
-        self.cosines = torch.zeros(server.clients, dtype=torch.float64)
-        # Sums, and 1 for no round.
-        self.errors = torch.ones(server.clients, dtype=torch.float64)
+    def init(self, server: Server) -> State:
+        """The state before round 1: RoundScore's, and what is summed over a client's rounds."""
+        ones = torch.ones(server.clients, dtype=torch.float64)
+        # An error of 1 stands for no round.
+        sums = {"cosines": torch.zeros_like(ones), "errors": ones}
+        return super().init(server) | {"coefficients": ones / server.clients} | sums
 
-    @property
-    def scores(self) -> Tensor:
+    def scores(self, server: Server, state: State) -> Tensor:
         """The coefficients of the clients, [K]."""
-        return self.coefficients * (self.seen > 0)
+        return state["coefficients"] * (state["seen"] > 0)
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """The new coefficients of the round's clients, [m]."""
         clients, updates = round.clients, round.updates.double().cpu()
-        old = self.coefficients[clients]
+        old = state["coefficients"][clients]
         _, rest = self._without(updates, old / old.sum())
-        self.cosines[clients] += torch.cosine_similarity(
+        state["cosines"][clients] += torch.cosine_similarity(
             of_usual_size(updates), of_usual_size(rest), dim=1
         )
-        # ``aggregate`` counts a round after it is scored, so this one is not among those seen.
-        rounds = self.seen[clients] + 1
-        direction = self._scaled(1 - self.cosines[clients] / rounds)
+        # ``step`` counts a round after it is scored, so this one is not among those seen.
+        rounds = state["seen"][clients] + 1
+        direction = self._scaled(1 - state["cosines"][clients] / rounds)
         # Errors of earlier rounds: this one's are measured below, with the new coefficients.
-        error = self._scaled(self.errors[clients] / rounds)
+        error = self._scaled(state["errors"][clients] / rounds)
         mixed = direction + error if self.mix == "plus" else direction * error
         new = self._scaled(mixed)
         new = new / new.sum()
         others, rest = self._without(updates, new)
-        self.errors[clients] += self._error(round, rest / others)
+        state["errors"][clients] += self._error(server, round, rest / others)
         # Absent clients keep what they have, so that all coefficients together keep their sum.
-        absent = self.coefficients.sum() - old.sum()
-        self.coefficients[clients] = new * (1 - absent)
-        return self.coefficients[clients]
+        absent = state["coefficients"].sum() - old.sum()
+        state["coefficients"][clients] = new * (1 - absent)
+        return state["coefficients"][clients], len(clients)
 
     @staticmethod
     def _without(updates: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,13 +95,10 @@ class FedCE(RoundScore):
         total = others.sum(1, keepdim=True)
         return torch.where(total > 0, total, 1), others @ updates
 
-    def _error(self, round: Round, steps: Tensor) -> Tensor:
+    def _error(self, server: Server, round: Round, steps: Tensor) -> Tensor:
         """The error of the round's model after each of some steps, [m]."""
         models = round.theta + steps.to(round.theta)
-        measured = self.server.net.evaluate(
-            models, *self.server.validation, self.metric
-        ).cpu()
-        self.evaluations += len(models)
+        measured = server.net.evaluate(models, *server.validation, self.metric).cpu()
         return bounded(measured) if self.metric == "loss" else 1 - measured
 
     def _scaled(self, amounts: Tensor) -> Tensor:

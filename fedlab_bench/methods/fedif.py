@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games.round_tables import gradient
 from fedlab_mini.methods.fedavg import of_usual_size, strategy
-from fedlab_mini.methods.round_scores import RoundScore
+from fedlab_mini.methods.round_scores import RoundScore, Scored
 
 from .neighbours import rounding
 
@@ -28,9 +27,9 @@ class FedIF(RoundScore):
 
     memory: float = 0.7
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """The round's influences between 0, the lowest, and 1, [m]; 1/2 if all are equal."""
-        slope = gradient(round, self.server)
+        slope = gradient(round, server)
         # [m, P] @ [P] -> [m]; an update of zeros stays zeros, and its influence 0
         influence = -(F.normalize(of_usual_size(round.updates), dim=1) @ slope)
         span = influence.max() - influence.min()

@@ -5,7 +5,6 @@ Chapter 10 compares it. Below: neighbours, sampling.
 
 from __future__ import annotations
 
-from dataclasses import field
 from functools import partial
 from typing import ClassVar
 
@@ -13,11 +12,11 @@ import torch
 from torch import Tensor
 
 from fedlab_mini.checks import choice, number, whole
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games import sampling
 from fedlab_mini.games.game import Game
 from fedlab_mini.methods.fedavg import strategy
-from fedlab_mini.methods.round_scores import RoundScore
+from fedlab_mini.methods.round_scores import RoundScore, Scored
 from fedlab_mini.streams import stream
 
 
@@ -49,9 +48,7 @@ class GTGShapley(RoundScore):
     window: int = 10
     least: int = 30
     samples: int = 1_000
-    largest: float = field(default=0.0, init=False, repr=False)
 
-    KEPT: ClassVar = (*RoundScore.KEPT, "largest")
     CHECKS: ClassVar = RoundScore.CHECKS | {
         "between": partial(number, low=0),
         "within": partial(number, low=0),
@@ -62,29 +59,33 @@ class GTGShapley(RoundScore):
         "samples": whole,
     }
 
-    def start(self, server) -> None:
-        """Called once before the first round; forgets everything."""
-        super().start(server)
-        self.largest = 0.0
+    def init(self, server: Server) -> State:
+        """The state before round 1: RoundScore's, and the largest gain so far."""
+        return super().init(server) | {"largest": torch.zeros(()).double()}
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """Truncated guided values of the round, [m]; 0 for all in a quiet one."""
-        participants = len(round.clients)
-        with self.counted(self.table(round)) as game:
-            ends = torch.tensor([[False], [True]]).expand(2, participants)
-            nobody, everybody = game(ends).tolist()
-            gain = abs(everybody - nobody)
-            self.largest = max(self.largest, gain)
-            in_shares = self.unit == "gain"
-            if gain <= self.between * (self.largest if in_shares else 1):
-                return torch.zeros(participants, dtype=torch.float64)
-            return self._guided(game, self.within * (gain if in_shares else 1), round.t)
+        game = self.table(server, round)
+        with game.tally() as asked:
+            values = self._values(server, state, game, round.t)
+        return values, len(asked)
 
-    def _guided(self, game: Game, tolerance: float, t: int) -> Tensor:
+    def _values(self, server: Server, state: State, game: Game, t: int) -> Tensor:
+        ends = torch.tensor([[False], [True]]).expand(2, game.n)
+        nobody, everybody = game(ends).tolist()
+        gain = abs(everybody - nobody)
+        state["largest"].clamp_(min=gain)
+        largest, in_shares = float(state["largest"]), self.unit == "gain"
+        if gain <= self.between * (largest if in_shares else 1):
+            return torch.zeros(game.n, dtype=torch.float64)
+        tolerance = self.within * (gain if in_shares else 1)
+        return self._guided(game, tolerance, server.seed, t)
+
+    def _guided(self, game: Game, tolerance: float, seed: int, t: int) -> Tensor:
         """The mean of guided orders, a sweep of all clients more at a time, until it settles."""
         gains = torch.empty(0, game.n, dtype=torch.float64)
         while True:
-            sweep = self._sweep(game.n, t, len(gains) // game.n)
+            sweep = self._sweep(game.n, seed, t, len(gains) // game.n)
             gains = torch.cat([gains, sampling.gains_in(game, sweep, tolerance)])
             orders = torch.arange(1, len(gains) + 1)
             # [orders so far, m]: after each order the mean of those up to it
@@ -94,13 +95,11 @@ class GTGShapley(RoundScore):
             if len(gains) + game.n > self.samples:
                 return means[-1]
 
-    def _sweep(self, players: int, t: int, index: int) -> Tensor:
+    def _sweep(self, players: int, seed: int, t: int, index: int) -> Tensor:
         """Orders [m, m] whose first places are 0, 1, ..., m - 1, the others at random."""
         # A stream of its own for every sweep: more sweeps leave the earlier ones as they were.
-        chance = stream(self.server.seed, "GTG orders", t, index)
-        orders = torch.rand(
-            players, players, generator=chance, dtype=torch.float64
-        ).argsort(1)
+        chance = stream(seed, "GTG orders", t, index)
+        orders = torch.rand(players, players, generator=chance, dtype=torch.float64).argsort(1)
         leaders = torch.arange(players)[:, None]
         # [m, m] -> [m, m - 1]: of each row all but its leader, in the order drawn
         followers = orders[orders != leaders].view(players, players - 1)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games.round_tables import gradient
 from fedlab_mini.methods.cgsv import cosines
 from fedlab_mini.methods.fedavg import median_sent, of_usual_size, strategy
-from fedlab_mini.methods.round_scores import RoundScore, Taylor, few_or_many
+from fedlab_mini.methods.round_scores import RoundScore, Scored, Taylor, few_or_many
 
 ROUNDING = 1e-12  # a difference of worths smaller than this share of them is none
 
@@ -35,17 +34,18 @@ class ShapleyFL(RoundScore):
 
     memory: float = 0.7
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """(phi - min) / (max - min) of the round's Shapley values, [m]; 1/2 if all are equal."""
-        with self.counted(self.table(round)) as game:
+        game = self.table(server, round)
+        with game.tally() as asked:
             phi = few_or_many(game).values
             worth = game(torch.ones(1, game.n, dtype=torch.bool)).abs().max()
         span = phi.max() - phi.min()
         # In a round that changes nothing, values differ by rounding, which is not worth a score.
         # A mean over many samples is a little surer than one number.
         if not span > rounding(round.updates.dtype, 1 / 16) * worth:
-            return torch.full_like(phi, 0.5)
-        return (phi - phi.min()) / span
+            return torch.full_like(phi, 0.5), len(asked)
+        return (phi - phi.min()) / span, len(asked)
 
 
 @strategy
@@ -57,13 +57,13 @@ class CappedTaylor(Taylor):
     source  the advice of chapter 10
     """
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """First- or second-order worth of the shortened updates, [m]; needs no evaluation."""
         lengths = torch.linalg.vector_norm(round.updates, dim=1, keepdim=True)  # [m, 1]
         # Zeros are divided by 1 and stay zeros.
         shares = median_sent(lengths) / torch.where(lengths > 0, lengths, 1)
         shortened = round.updates * shares.clamp(max=1)
-        return super().score(replace(round, updates=shortened))
+        return super().score(server, state, replace(round, updates=shortened))
 
 
 @strategy
@@ -75,9 +75,9 @@ class TrustCosine(RoundScore):
     source  [Cao et al. 2021, FLTrust]
     """
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """max(0, cos(delta_i, -g)), [m]."""
-        descent = of_usual_size(-gradient(round, self.server))
+        descent = of_usual_size(-gradient(round, server))
         updates = of_usual_size(round.updates)
         return torch.cosine_similarity(updates, descent[None], dim=1).clamp(min=0)
 
@@ -91,10 +91,10 @@ class MeanCosine(RoundScore):
     source  [Xu et al. 2021, Eq. 3; chapter 4]
     """
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """cos(delta_i, U) with U = sum_j w_j delta_j, [m]."""
         # [m] @ [m, P] -> [P]
-        return cosines(round.updates, self.weights(round) @ round.updates)
+        return cosines(round.updates, self.weights(server, state, round) @ round.updates)
 
 
 @strategy
@@ -107,19 +107,19 @@ class ClassCosine(RoundScore):
 
     memory: float = 0.5
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """Mean over classes of cos(row of delta_i, row of U), [m]."""
-        net, samples = self.server.net, self.server.validation[0]
+        net, samples = server.net, server.validation[0]
         parts = dict(zip(net.shapes, net.split(round.updates), strict=True))
         # A bias is one number a class, and has no direction.
         name = net.output_table(samples)
-        if parts[name].ndim < 3 or len(parts[name][0]) != self.server.classes:
+        if parts[name].ndim < 3 or len(parts[name][0]) != server.classes:
             raise ValueError(
                 f"class cosine: expected a last layer with a row for each class, got {name} "
                 f"{list(net.shapes[name])}"
             )
         last_layer = parts[name].flatten(2)  # [m, classes, inputs]
         # [m] and [m, classes, inputs] -> [classes, inputs]
-        aggregate = torch.einsum("i,icd->cd", self.weights(round), last_layer)
+        aggregate = torch.einsum("i,icd->cd", self.weights(server, state, round), last_layer)
         rows, sums = of_usual_size(last_layer), of_usual_size(aggregate)
         return torch.cosine_similarity(rows, sums[None], dim=2).mean(1)

@@ -6,7 +6,6 @@ For a server behind secure aggregation, which sees sums only. Below: fedavg.
 from __future__ import annotations
 
 import math
-from dataclasses import field
 from functools import partial
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedlab_mini.checks import choice
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.methods.fedavg import FedAvg, strategy
 
 
@@ -41,44 +40,35 @@ class QualityInference(FedAvg):
     per_round: int | None = None
     weighting: str = "size"
     metric: str = "accuracy"
-    improvement: float = field(default=math.inf, init=False, repr=False)
 
-    KEPT: ClassVar = (*FedAvg.KEPT, "marks", "present", "improvement")
     CHECKS: ClassVar = FedAvg.CHECKS | {
         "metric": partial(choice, accepted=("accuracy", "loss")),
     }
 
-    def start(self, server) -> None:
-        """Called once before the first round; forgets everything."""
-        super().start(server)
-        self.marks = torch.zeros(server.clients, dtype=torch.float64)
-        # Who took part in the round before.
-        self.present = torch.zeros(server.clients, dtype=torch.float64)
-        self.improvement = math.inf  # so that nobody is good for coming first
+    def init(self, server: Server) -> State:
+        """The state before round 1: FedAvg's, the marks, and who was there in the round before."""
+        zeros = torch.zeros(server.clients, dtype=torch.float64)
+        # Infinite, so that nobody is good for coming first.
+        improvement = torch.tensor(math.inf, dtype=torch.float64)
+        ours = {"marks": zeros, "present": zeros.clone(), "improvement": improvement}
+        return super().init(server) | ours
 
-    @property
-    def scores(self) -> Tensor:
+    def scores(self, server: Server, state: State) -> Tensor:
         """The marks of the clients so far, [K]."""
-        return self.marks
+        return state["marks"]
 
-    def aggregate(self, round: Round) -> Tensor:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """Federated averaging's model [P]; marks the round's clients, and those of the last."""
-        model = super().aggregate(round)
-        models = torch.stack([round.theta, model])
-        before, after = self.server.net.evaluate(
-            models, *self.server.validation, self.metric
-        )
-        self.evaluations += 2
-        improvement = float(
-            after - before if self.metric == "accuracy" else before - after
-        )
-        present = torch.zeros_like(self.present)
+        done = super().step(server, state, round)
+        models = torch.stack([round.theta, done.theta])
+        before, after = server.net.evaluate(models, *server.validation, self.metric)
+        gained = after - before if self.metric == "accuracy" else before - after
+        present = torch.zeros_like(state["present"])
         present[round.clients] = 1
-        marks = self.marks.clone()  # histories keep the old one
-        if improvement > self.improvement:
+        if gained > state["improvement"]:
             # The good and the bad at once: who is in both rounds has +1 - 1.
-            marks += present - self.present
-        if improvement < 0:
-            marks -= present
-        self.marks, self.present, self.improvement = marks, present, improvement
-        return model
+            state["marks"] += present - state["present"]
+        if gained < 0:
+            state["marks"] -= present
+        seen = {"present": present, "improvement": gained.double().cpu()}
+        return done._replace(state=state | seen, evaluated=2)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..checks import unread
-from ..engine.checkpoint import whole_file
+from ..engine.files import whole_file
 from ..judge.own import HOUSE
 from ..worlds.data import DataUnavailable
 

@@ -1,31 +1,28 @@
 """Guard: the ceremony around a training, so that ``train.py`` reads as a round does.
 
-What every training checks before it begins, whom it warns of, how it goes on from a checkpoint, and
-what a strategy of one's own owes it, checked where that is first broken; the page "Bring your own"
-has a template. Below: history, checkpoint. Above: train, simulate, flower.
+What every training checks before it begins, whom it warns of, what it may go on from, and what a
+strategy of one's own owes it; the page "Bring your own" has a template. Below: history, files.
+Above: train, simulate, flower.
 """
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import os
-import time
+import contextlib
 import warnings
 from collections import Counter
-from collections.abc import Iterable
-from operator import attrgetter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..checks import instance, reals, shown, whole
 from ..worlds.federation import Federation
-from . import checkpoint as files
-from .history import History, Log, resume
+from .files import described
+from .history import History
 from .minibatches import LocalSGD
 from .model import Model
-from .rounds import Server, Strategy, Workers
+from .rounds import Round, State, Step
 
 
 def starting_model(
@@ -35,6 +32,7 @@ def starting_model(
     local: LocalSGD,
     seed: int,
     theta: Tensor | None = None,
+    start: History | None = None,
 ) -> tuple[Model, Tensor]:
     """Check what every training needs; return the module as it now is, and where it starts."""
     instance("fed", fed, Federation, "a Federation")
@@ -43,6 +41,15 @@ def starting_model(
     local.rate(whole("rounds", rounds))  # that of the last round must be finite
     net.check(fed.x, fed.classes)
     taken = net.now()
+    if start is not None:
+        instance(
+            "start", start, History, "a History, as fm.train or History.load returns"
+        )
+        if theta is not None:
+            raise ValueError(
+                "theta: start= brings the model to go on from; give one of them"
+            )
+        return taken, start.theta.to(fed.x, copy=True)
     # The data's type and device decide those of the whole training.
     if theta is not None:
         return taken, reals("theta", theta, [taken.P], dtype=fed.x.dtype).to(
@@ -58,13 +65,21 @@ def starting_model(
     return taken, taken.init(seed, dtype=fed.x.dtype, device=fed.x.device)
 
 
-def training_mark(fed: Federation, net: Model, local: LocalSGD, seed: int) -> files.Mark:
-    """Everything that the clients' training depends on, part by part, for checkpoints."""
-    attacks, unusable = sorted(fed.attacks.items()), sorted(fed.unusable)
-    data = (fed.x, fed.y, fed.sizes, fed.validation, fed.test, unusable)
-    return files.mark(
-        "training", net=net, attacks=attacks, data=data, local=local, seed=seed
-    )
+def made_from(fed: Federation, net: Model, local: LocalSGD, seed: int) -> dict[str, str]:
+    """All that the clients' training depends on, part by part, in words or as a hash."""
+    from .. import __version__
+
+    data = (fed.x, fed.y, fed.sizes, fed.validation, fed.test, sorted(fed.unusable))
+    shapes = {name: list(shape) for name, shape in net.shapes.items()}
+    return {
+        "version": __version__,
+        "clients": str(fed.clients),
+        "data": described(data),
+        "attacks": described(dict(sorted(fed.attacks.items()))),
+        "net": f"{bool(net.layers)} {shapes} {described(net.module)}",
+        "local": described(local),
+        "seed": str(whole("seed", seed, None)),
+    }
 
 
 def names(ids: Iterable[int]) -> str:
@@ -119,131 +134,79 @@ class Blame:
             warnings.warn(f"left out: {', '.join(repeated)}", stacklevel=4)
 
 
-@dataclasses.dataclass
-class Session:
-    """One call of a training: its strategy introduced and checked, its checkpoint, its clock."""
-
-    workers: Workers
-    server: Server
-    strategy: Strategy
-    checkpoint: str | os.PathLike | None
-
-    def __post_init__(self) -> None:
-        self.began = time.perf_counter()
-        if isinstance(self.strategy, type) or not hasattr(self.strategy, "aggregate"):
-            wrong = shown(self.strategy)
-            raise TypeError(f"strategy: expected one such as fm.FedAvg(), got {wrong}")
-        # Before the mark is taken: a strategy sets its state here.
-        self.strategy.start(self.server)
-        check_started(self.strategy)
-        # What cannot be copied is refused now, not after the last round. As if it were copied
-        # already, so that the model and the validation samples are shared.
-        self.untrained = own_copy(self.strategy, {id(self.server): self.server})
-
-    def resume(self, fresh: Log, rounds: int) -> Log:
-        """The rounds that the checkpoint holds, or ``fresh``; the clients go on from there."""
-        log = fresh
-        if self.checkpoint is not None:
-            work, strategy = self.workers.mark(), self.strategy
-            self.mark = files.mark("train", work, strategy=strategy, theta=fresh.theta)
-            log = resume(self.checkpoint, self.mark, strategy, fresh, rounds)
-        # Also at the start, where clients have nothing to take back yet.
-        self.workers.restore(log.client_memory)
-        return log
-
-    def save(self, log: Log) -> None:
-        """Write the checkpoint; ValueError if a resumed training would differ."""
-        assert self.checkpoint is not None
-        check_remembered(self.strategy, self.untrained)
-        log.save(
-            self.checkpoint, self.mark, self.strategy, time.perf_counter() - self.began
-        )
-
-    def history(self, log: Log) -> History:
-        """What the training leaves behind."""
-        seconds = time.perf_counter() - self.began
-        trained = own_copy(self.strategy, {})
-        return log.history(trained, seconds, self.workers.labels)
-
-
-def own_copy(strategy: Strategy, copied: dict[int, Any]) -> Strategy:
-    """A copy of the strategy with all it holds but what is said to be copied already."""
-    try:
-        return copy.deepcopy(strategy, copied)
-    except Exception as error:  # whatever its attributes raise
-        raise TypeError(
-            f"strategy: expected one that copy.deepcopy copies, as its history keeps a copy; "
-            f"{type(strategy).__name__} is not ({error})"
-        ) from error
-
-
-def check_started(strategy: Any) -> None:
-    """After ``start``: constructor and start of the base have run; TypeError otherwise."""
-    class_name = type(strategy).__name__
-    # An __init__ of one's own hides the one that a dataclass writes.
-    if dataclasses.is_dataclass(strategy):
-        fields = [field.name for field in dataclasses.fields(strategy)]
-        unset = [name for name in fields if name not in vars(strategy)]
-        if unset:
-            raise TypeError(
-                f"{class_name}: its __init__ leaves {', '.join(unset)} unset; "
-                "write super().__init__() as its first line"
-            )
-    for name in getattr(strategy, "KEPT", ()):
-        try:
-            attrgetter(name)(strategy)
-        except AttributeError:
-            raise TypeError(
-                f"{class_name}: {name} is named in KEPT and not set by start; write "
-                "super().start(server) as the first line of start, and set there what KEPT names"
-            ) from None
-
-
-def refuse_written(strategy: Any, t: int, before: dict, after: dict) -> None:
-    """After an ``aggregate`` that has written into the round: ValueError naming the tensor."""
-    written = next(name for name in before if after[name] != before[name])
-    raise ValueError(
-        f"round {t}: {type(strategy).__name__} writes into round.{written}, which others read; "
-        f"write into a copy, round.{written}.clone()"
-    )
-
-
-def check_recorded(strategy: Any, t: int) -> None:
-    """After an ``aggregate`` that counted no round: it has noted weights, or ValueError.
-
-    A strategy that counts no rounds at all keeps scores in a way of its own
-    """
-    if hasattr(strategy, "rounds") and not strategy.applied.any():
-        raise ValueError(
-            f"round {t}: {type(strategy).__name__}.aggregate notes no weights and no scores; "
-            "write self.record(round, weights, scores) before it returns"
-        )
-
-
-def check_remembered(strategy: Any, untrained: Any) -> None:
-    """Before a checkpoint: its state restores all that training has changed, or ValueError.
-
-    untrained  a copy from before round 1. Attributes whose names begin with "_" may be lost
-    """
-    restored, class_name = copy.copy(untrained), type(strategy).__name__
-    # What a resumed training would begin with, beside what this one has.
-    restored.load_state_dict(strategy.state_dict())
-    forgotten = [
+def check_start(start: History, now: dict[str, str], rounds: int) -> None:
+    """Refuse a history that another training has left, naming what differs."""
+    before = start.made_from()
+    if differing := [
         name
-        for name, value in vars(strategy).items()
-        if name != "applied"  # every round sets it anew
-        and not name.startswith("_")
-        and files.fingerprint(value) != files.fingerprint(vars(restored).get(name))
-    ]
-    if not forgotten:
+        if max(len(before.get(name, "")), len(now[name])) > 40
+        else f"{name} ({before.get(name)}, now {now[name]})"
+        for name in now
+        if before.get(name) != now[name]
+    ]:
+        raise ValueError(f"start: belongs to another training, by {', '.join(differing)}")
+    if (done := len(start.rows["scores"])) > rounds:
+        raise ValueError(f"start: holds {done} rounds, {rounds} asked")
+
+
+def check_strategy(strategy: Any) -> None:
+    """TypeError for what is no strategy."""
+    if isinstance(strategy, type) or not hasattr(strategy, "step"):
+        raise TypeError(
+            f"strategy: expected one such as fm.FedAvg(), got {shown(strategy)}"
+        )
+
+
+def checked_state(name: str, state: Any, like: State | None = None) -> State:
+    """A state as a strategy returns it: tensors by name, the same names as at first."""
+    if not isinstance(state, dict):
+        raise TypeError(f"{name}: expected a dict of tensors, got {shown(state)}")
+    for part, value in state.items():
+        if not torch.is_tensor(value):
+            raise TypeError(
+                f'{name}: expected a tensor as state["{part}"], got {shown(value)}; '
+                f"torch.tensor({shown(value)}) is one"
+            )
+    if like is not None and state.keys() != like.keys():
+        raise ValueError(
+            f"{name}: expected the state that init begins with ({', '.join(like)}), "
+            f"got {', '.join(state)}"
+        )
+    return {part: value.detach() for part, value in state.items()}
+
+
+def checked_step(name: str, step: Any, round: Round, before: State) -> Step:
+    """What a strategy's ``step`` returns, checked, in memory of its own."""
+    instance(name, step, Step, "fm.Step(theta, weights, state)")
+    theta = reals(f"{name}: theta", step.theta, [len(round.theta)])
+    weights = reals(f"{name}: weights", step.weights, [len(round.clients)])
+    state = checked_state(name, step.state, before)
+    # Where rounds are counted, this one has to be: else the scores would stand still.
+    if "rounds" in state and torch.equal(state["rounds"], before["rounds"]):
+        raise ValueError(
+            f"{name}: counts no round and no scores; write "
+            "self.count(state, round, scores) before it returns"
+        )
+    evaluated = whole(f"{name}: evaluated", step.evaluated, 0)
+    like = round.theta
+    return Step(theta.to(like, copy=True), weights.to(like, copy=True), state, evaluated)
+
+
+@contextlib.contextmanager
+def unwritten(who: str, label: str, parts: dict[str, Any]) -> Iterator[None]:
+    """Refuse a call that writes into what others read: ValueError naming the tensor."""
+    before = _versions(parts)
+    yield
+    if (after := _versions(parts)) == before:
         return
-    base_class = type(strategy).__bases__[0].__name__
-    quoted = "".join(f', "{name}"' for name in forgotten)
-    advice = "them into state_dict"
-    if hasattr(strategy, "KEPT"):
-        advice = f"KEPT = (*{base_class}.KEPT{quoted}) in the class"
+    name = next(n for n in before | after if before.get(n) != after.get(n))
     raise ValueError(
-        f"{class_name}: a resumed training would have lost {', '.join(forgotten)}; "
-        f"write {advice}, for tensors and numbers that start sets, or begin the names of "
-        "what may be lost with _"
+        f"{who} writes into {label.format(name)}, which others read; write into a copy, or into "
+        "the state that step is given"
     )
+
+
+def _versions(parts: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """Which object stands under each name, and how often it was written to, as PyTorch counts."""
+    counted = {n: torch.is_tensor(p) and not p.is_inference() for n, p in parts.items()}
+    return {n: (id(p), p._version if counted[n] else 0) for n, p in parts.items()}

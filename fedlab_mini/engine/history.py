@@ -1,22 +1,24 @@
 """History: what a training has done so far, how it gets to disk and back, and what it leaves.
 
-Chapter 1 introduces it. Below: checkpoint, rounds. Above: train, guard.
+Chapter 1 introduces it. Below: files, rounds. Above: train, guard.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from . import checkpoint as files
-from .rounds import Strategy
+from ..checks import home
+from .files import read_arrays, whole_file
+from .rounds import State, Strategy, copied
 
 if TYPE_CHECKING:
     import pandas
@@ -140,26 +142,35 @@ def _bits(row: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class History:
-    """What happened: T rounds, K clients.
+    """What happened: T rounds, K clients; and all that a training needs to go on from here.
 
     accuracy, loss [T + 1]  on the test set, index 0 before training
     scores, weights [T, K]  contribution after, and aggregation weight in, each round
     selected [T, K]         who was asked to take part
     rows                    the last three, as what each round changed; tables when asked for
     theta [P]               the final model; cost: see ``Cost``
-    strategy                a copy of the one that was trained, with its state at the end; the one
-                            that was given to ``train`` may be used again and changes nothing here
+    state                   what the strategy remembers at the end
+    strategy                the one that was trained; None where the history was loaded
     labels [n]              all clients' labels at the end; they differ from the federation's only
                             where a strategy's message made clients rename theirs
+    last_step [P], memory, first_length
+                            what the last round added to the model, what the clients have changed,
+                            and the first model's length: the next round depends on them
+    made_from               called, it says what decided the training: {part: words or a hash}
     """
 
     accuracy: Tensor
     loss: Tensor
     rows: Mapping[str, Rows] = field(repr=False)
     theta: Tensor
-    strategy: Strategy
-    cost: Cost = field(default_factory=Cost)
-    labels: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+    strategy: Strategy | None
+    cost: Cost
+    state: State
+    labels: Tensor
+    last_step: Tensor
+    memory: Tensor
+    first_length: float
+    made_from: Callable[[], Mapping[str, str]]
 
     @cached_property
     def scores(self) -> Tensor:
@@ -201,111 +212,130 @@ class History:
             loss=self.loss[1:].repeat_interleave(clients),
         )
 
+    def save(self, path: str | os.PathLike) -> None:
+        """Write all of it to ``path`` (npz), whole or not at all; ``load`` reads it back.
 
-QUALITY = ("accuracy", "loss")  # of each model
+        raises  ValueError where a setting is a lambda; OSError naming the file
+        """
+        try:
+            words = json.dumps(dict(self.made_from()))
+        except ValueError as error:
+            raise ValueError(f"save: {error}") from None
+        arrays = {name: to_numpy(getattr(self, name)) for name in TENSORS}
+        arrays |= {f"state.{name}": to_numpy(part) for name, part in self.state.items()}
+        numbers = [self.first_length, *vars(self.cost).values()]
+        arrays |= {"made_from": np.array(words), "numbers": np.array(numbers)}
+        for name in NOTED:
+            arrays |= self.rows[name].arrays(name)
+        with whole_file(home(path)) as part, open(part, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+
+    @staticmethod
+    def load(path: str | os.PathLike) -> History:
+        """The history that ``save`` has written; ValueError where the file holds none."""
+        arrays = read_arrays("path", home(path))
+        try:
+            words, numbers = (
+                json.loads(str(arrays.pop("made_from"))),
+                arrays.pop("numbers"),
+            )
+            parts = {name: torch.from_numpy(array) for name, array in arrays.items()}
+            rows = {name: Rows.from_arrays(name, parts) for name in NOTED}
+            tensors = {name: parts[name] for name in TENSORS}
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"path: {path} holds no history ({error})") from error
+        first_length, client_epochs, model_evaluations, seconds = numbers.tolist()
+        prefix = "state."
+        return History(
+            **tensors,
+            rows=rows,
+            strategy=None,
+            cost=Cost(client_epochs, int(model_evaluations), seconds),
+            state={
+                n.removeprefix(prefix): p
+                for n, p in parts.items()
+                if n.startswith(prefix)
+            },
+            first_length=first_length,
+            made_from=partial(dict, words),
+        )
+
+
+TENSORS = ("accuracy", "loss", "theta", "labels", "last_step", "memory")
 NOTED = ("scores", "weights", "selected")  # of each round and client
 
 
 @dataclass
 class Log:
-    """The rounds so far, and all that the next ones depend on beside the strategy's state.
+    """The rounds so far, as a training writes them; ``history`` is what it leaves behind.
 
-    theta, last_step [P]  the global model, and what the last round added to it, for attackers
-    client_memory         what the clients have changed, such as labels; see ``rounds.Workers``
-    accuracy, loss        of the models so far; scores, weights, selected: rows [K] of the rounds
-    seconds               of earlier, interrupted calls
+    Fields as in ``History``; seconds are those of earlier calls
     """
 
     theta: Tensor
     last_step: Tensor
-    client_memory: Tensor
+    memory: Tensor
+    state: State
+    first_length: float
     accuracy: list[Tensor] = field(default_factory=list)
     loss: list[Tensor] = field(default_factory=list)
-    scores: Rows = field(default_factory=Rows)
-    weights: Rows = field(default_factory=Rows)
-    selected: Rows = field(default_factory=Rows)
+    rows: dict[str, Rows] = field(default_factory=lambda: {n: Rows() for n in NOTED})
     client_epochs: float = 0.0
+    model_evaluations: int = 0
     seconds: float = 0.0
+
+    @staticmethod
+    def after(start: History, fresh: Log) -> Log:
+        """The log of a training that goes on from ``start``; ``fresh`` has devices and types."""
+        return Log(
+            theta=start.theta.to(fresh.theta, copy=True),
+            last_step=start.last_step.to(fresh.theta, copy=True),
+            memory=start.memory.to(fresh.memory, copy=True),
+            state={
+                n: start.state[n].to(part.device, copy=True)
+                for n, part in fresh.state.items()
+            },
+            first_length=start.first_length,
+            accuracy=list(start.accuracy),
+            loss=list(start.loss),
+            rows={name: rows.copy() for name, rows in start.rows.items()},
+            **vars(start.cost),
+        )
 
     @property
     def rounds(self) -> int:
         """How many rounds are done."""
-        return len(self.scores)
+        return len(self.rows["scores"])
 
-    def quality(self) -> dict[str, Tensor]:
-        """Accuracy and loss of every model, stacked."""
-        return {name: torch.stack(getattr(self, name)) for name in QUALITY}
+    def note(self, **rows: Tensor) -> None:
+        """The rows [K] of a round: scores, weights, selected."""
+        for name, row in rows.items():
+            self.rows[name].append(row)
 
-    def history(self, strategy: Strategy, seconds: float, labels: Tensor) -> History:
-        """What the training leaves behind after this many seconds of this call."""
-        cost = Cost(self.client_epochs, strategy.evaluations, self.seconds + seconds)
-        return History(
-            **self.quality(),
-            rows={name: getattr(self, name).copy() for name in NOTED},
-            theta=self.theta,
-            strategy=strategy,
-            cost=cost,
-            labels=labels.clone(),
-        )
-
-    def save(
+    def history(
         self,
-        path: str | os.PathLike,
-        mark: files.Mark,
         strategy: Strategy,
         seconds: float,
-    ) -> None:
-        """Write the rounds so far, and the strategy's state, under the work's fingerprint."""
-        arrays = self.quality() | {
-            "theta": self.theta,
-            "last_step": self.last_step,
-            "client_memory": self.client_memory,
-            "costs": torch.tensor([self.client_epochs, self.seconds + seconds]).double(),
-        }
-        arrays |= {
-            f"strategy.{name}": value for name, value in strategy.state_dict().items()
-        }
-        plain = {name: to_numpy(array) for name, array in arrays.items()}
-        for name in NOTED:
-            plain |= getattr(self, name).arrays(name)
-        files.save(path, mark, **plain)
+        labels: Tensor,
+        made_from: Callable[[], Mapping[str, str]],
+    ) -> History:
+        """What the training leaves behind after this many seconds of this call."""
+        return History(
+            accuracy=torch.stack(self.accuracy),
+            loss=torch.stack(self.loss),
+            rows={name: rows.copy() for name, rows in self.rows.items()},
+            theta=self.theta,
+            strategy=strategy,
+            cost=Cost(self.client_epochs, self.model_evaluations, self.seconds + seconds),
+            state=copied(self.state),
+            labels=labels.clone(),
+            last_step=self.last_step,
+            memory=self.memory.clone(),
+            first_length=self.first_length,
+            made_from=made_from,
+        )
 
 
 def to_numpy(array: Tensor) -> np.ndarray:
     """A tensor of any device as an array."""
     return array.detach().cpu().numpy()
-
-
-def resume(
-    path: str | os.PathLike, mark: files.Mark, strategy: Strategy, fresh: Log, rounds: int
-) -> Log:
-    """The training that ``path`` holds, its strategy's state restored; ``fresh`` if there is none.
-
-    ValueError if it belongs to other work or is longer than asked for.
-    """
-    saved = files.begin(path, mark)
-    if saved is None:
-        return fresh
-    if "scores.counts" not in saved:
-        raise ValueError(f"checkpoint: {path} is one of an older version; {files.ADVICE}")
-    # The strategy's state at an earlier round is not in the file.
-    if (done := len(saved["scores.counts"])) > rounds:
-        raise ValueError(f"checkpoint: {path} holds {done} rounds, {rounds} asked")
-    arrays = {name: torch.from_numpy(array) for name, array in saved.items()}
-    names = [name for name in arrays if name.startswith("strategy.")]
-    strategy.load_state_dict(
-        {name.removeprefix("strategy."): arrays[name] for name in names}
-    )
-    client_epochs, seconds = arrays["costs"].tolist()
-    log = Log(
-        theta=arrays["theta"].to(fresh.theta),
-        last_step=arrays["last_step"].to(fresh.theta),
-        client_memory=arrays["client_memory"].to(fresh.client_memory),
-        client_epochs=client_epochs,
-        seconds=seconds,
-    )
-    for name in QUALITY:
-        setattr(log, name, list(arrays[name]))
-    for name in NOTED:
-        setattr(log, name, Rows.from_arrays(name, arrays))
-    return log

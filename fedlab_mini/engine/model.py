@@ -136,12 +136,6 @@ class Model:
             return f"Model({'-'.join(map(str, widths))}, P={self.P})"
         return f"Model({type(self.module).__name__}, P={self.P})"
 
-    def __fingerprint__(self) -> tuple[object, ...]:
-        """For checkpoints: the module as ``init`` leaves it, not as it happens to be."""
-        module = copied(self.module).train()
-        nn.utils.vector_to_parameters(self.init(0).to(self.theta()), module.parameters())
-        return bool(self.layers), module
-
     def init(
         self, seed: int, *, dtype: torch.dtype = torch.float32, device=None
     ) -> Tensor:

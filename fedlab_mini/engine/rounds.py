@@ -6,13 +6,14 @@ Chapter 1 introduces them. Below: model. Above: history, train, methods.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from .checkpoint import Mark, Memo
 from .model import Model
+
+State = dict[str, Tensor]  # all that the coming rounds depend on; what a file holds
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,29 @@ class Round:
     sizes: Tensor
     updates: Tensor
     missing: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
-    memo: Memo = field(default_factory=Memo, init=False, repr=False, compare=False)
+    memo: dict[Any, Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def copy(self) -> Round:
         """A round that shares no memory with this one; what is computed of it is computed anew."""
         parts = {name: part for name, part in vars(self).items() if torch.is_tensor(part)}
         copies: dict[str, Any] = {name: part.clone() for name, part in parts.items()}
         return replace(self, **copies)
+
+
+class Step(NamedTuple):
+    """What a strategy makes of a round.
+
+    theta [P]  the next global model; weights [m] of the round's participants in it
+    state      all that the coming rounds depend on
+    evaluated  models that were judged on the validation samples: the bill
+    """
+
+    theta: Tensor
+    weights: Tensor
+    state: State
+    evaluated: int = 0
 
 
 class Message(Protocol):
@@ -73,33 +90,48 @@ class Message(Protocol):
 
 
 class Strategy(Protocol):
-    """The server's side of a round; ``methods.fedavg.FedAvg`` is the base to inherit from.
+    """The server's side of a round: a frozen configuration, and functions of (server, state).
 
-    ``message`` and ``hear`` are the only channel beside training; who has nothing to say may lack
-    both.
+    ``methods.fedavg.FedAvg`` is the base to inherit from. It keeps nothing to itself: all that it
+    remembers is the state that it returns, so the same object may train twice. ``message`` and
+    ``heard`` are the only channel beside training.
     """
 
-    applied: Tensor
+    def init(self, server: Server) -> State:
+        """The state before round 1."""
+        ...
 
-    @property
-    def scores(self) -> Tensor: ...
+    def select(self, server: Server, state: State, t: int) -> Tensor:
+        """Ids of the clients asked to take part in round ``t``."""
+        ...
 
-    evaluations: int
+    def step(self, server: Server, state: State, round: Round) -> Step:
+        """The round's outcome; ``state`` is a copy of its own, to write into."""
+        ...
 
-    def start(self, server: Server) -> None: ...
-    def select(self, t: int) -> Tensor: ...
-    def aggregate(self, round: Round) -> Tensor: ...
-    def message(self, t: int) -> Message | None: ...
-    def hear(self, clients: Tensor) -> None: ...
-    def state_dict(self) -> dict[str, Tensor]: ...
-    def load_state_dict(self, state: dict[str, Tensor]) -> None: ...
+    def scores(self, server: Server, state: State) -> Tensor:
+        """Contribution of every client so far, [K]."""
+        ...
+
+    def message(self, server: Server, state: State, t: int) -> Message | None:
+        """What clients are asked beside training, after round ``t``; None: nothing."""
+        ...
+
+    def heard(self, server: Server, state: State, changed: Tensor) -> State:
+        """The state after the clients ``changed`` said that they changed labels; a copy, too."""
+        ...
+
+
+def copied(state: State) -> State:
+    """The same state in memory of its own."""
+    return {name: tensor.clone() for name, tensor in state.items()}
 
 
 class Workers(Protocol):
     """The clients' side of a round: the K clients of a training, as its server reaches them.
 
     sizes [K]  samples each of them holds; for a client that never answers, any number
-    memory     what of theirs a checkpoint has to hold; ``restore`` takes it back
+    memory     what of theirs a history has to hold; ``restore`` takes it back
     labels     all clients' labels at the end, if they are here; else empty
     """
 
@@ -112,8 +144,8 @@ class Workers(Protocol):
 
     def restore(self, memory: Tensor) -> None: ...
 
-    def mark(self) -> Mark:
-        """Everything that their training depends on, part by part, for checkpoints."""
+    def made_from(self) -> dict[str, str]:
+        """All that their training depends on, part by part, in words or as a hash."""
         ...
 
     def updates(

@@ -12,15 +12,14 @@ import os
 import warnings
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from joblib import delayed
 from torch import Tensor
 
 from ..checks import array, choice, flag, instance
 from ..worlds.federation import Federation
-from . import checkpoint as files
 from . import guard, progress
+from .files import Cache
 from .minibatches import LocalSGD, Shuffles
 from .model import Model, check_metric
 from .rounds import Server
@@ -39,7 +38,7 @@ def simulate(
     on: str = "validation",
     theta: Tensor | None = None,
     last: bool = False,
-    checkpoint: str | os.PathLike | None = None,
+    cache: str | os.PathLike | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
     """Many federated trainings at once: who takes part, when, with which share of the data.
@@ -48,7 +47,7 @@ def simulate(
                              run b: the first ceil(share * n_k) of one fixed shuffle; 0: absent
     metric, on   "accuracy" or "loss" on the server's "validation" or "test" samples
     last         evaluate the final models only
-    checkpoint   file that finished blocks are written to; a killed run goes on from there
+    cache        folder that finished blocks are written to; a killed run goes on from there
     n_jobs       processes, through joblib, a block of up to 32 runs at a time each (128 where a
                  client takes part with a share of its data); None: one, or what
                  ``joblib.parallel_config`` says (Ray's backend: one, unless it names
@@ -65,60 +64,34 @@ def simulate(
     choice("on", on, ("validation", "test"))
     last = flag("last", last)
     participation = check_participation(participation, fed.clients)
-    runs, rounds, clients = participation.shape
+    _runs, rounds, _clients = participation.shape
     net, theta = guard.starting_model(fed, net, rounds, local, seed, theta)
     guard.warn_unusable_data(fed)
-    # Part of the mark below: blocks of another size would add up in another order.
-    block_runs = block_size(fed, net, theta, participation, local)
-    asked = {
-        "participation": participation,
-        "metric": metric,
-        "on": on,
-        "last": last,
-        "size": block_runs,
-    }
-    work = guard.training_mark(fed, net, local, seed)
-    mark = files.mark("simulate", work, theta=theta, **asked)
-    finished_work = {
-        "values": np.full((runs, 1 if last else rounds), np.nan),
-        "blamed": np.zeros(clients, dtype=bool),
-        "diverged": np.zeros(runs, dtype=bool),
-        "blocks": np.array(0),
-    }
-    if checkpoint is not None:
-        finished_work = files.begin(checkpoint, mark) or finished_work
     simulation = Simulation(fed, net, theta, Shuffles(fed, local, seed), metric, on, last)
-    blocks = participation.split(block_runs)
-    finished_blocks = int(finished_work["blocks"])
+    blocks = participation.split(block_size(fed, net, theta, participation, local))
+    folder = None
+    if cache is not None:
+        work = guard.made_from(fed, net, local, seed)
+        folder = Cache(cache, ("simulate", work, theta, metric, on, last))
+    found = [None if folder is None else folder.load(block) for block in blocks]
+    missing = [place for place, known in enumerate(found) if known is None]
     # A clone is sent to a process without the rest of the tensor.
-    tasks = (
-        delayed(simulation.run_block)(block.clone()) for block in blocks[finished_blocks:]
-    )
-    bar = progress.bar(None, "blocks of runs", total=len(blocks), done=finished_blocks)
-    # In the order of the blocks, so that a checkpoint holds the first ones.
-    for values, blamed, diverged in spread(tasks, n_jobs):
-        block_rows = slice(
-            block_runs * finished_blocks, block_runs * (finished_blocks + 1)
-        )
-        finished_work["values"][block_rows], finished_work["diverged"][block_rows] = (
-            values,
-            diverged,
-        )
-        finished_work["blamed"] |= blamed.numpy()
-        finished_blocks += 1
+    tasks = (delayed(simulation.run_block)(blocks[place].clone()) for place in missing)
+    known = len(blocks) - len(missing)
+    bar = progress.bar(None, "blocks of runs", total=len(blocks), done=known)
+    for place, result in zip(missing, spread(tasks, n_jobs), strict=True):
+        found[place] = {name: part.numpy() for name, part in result.items()}
+        if folder is not None:
+            folder.save(found[place], blocks[place])
         bar.update()
-        if checkpoint is not None:
-            files.save(
-                checkpoint,
-                mark,
-                **(finished_work | {"blocks": np.array(finished_blocks)}),
-            )
     bar.close()
-    warn_left_out(
-        np.flatnonzero(finished_work["blamed"]).tolist(),
-        int(finished_work["diverged"].sum()),
+    values, blamed, diverged = (
+        [torch.from_numpy(block[name]) for block in found]
+        for name in ("values", "blamed", "diverged")
     )
-    return torch.from_numpy(finished_work["values"])
+    left_out = torch.stack(blamed).any(0).nonzero().flatten().tolist()
+    warn_left_out(left_out, int(torch.cat(diverged).sum()))
+    return torch.cat(values)
 
 
 def warn_left_out(blamed: list[int], diverged: int) -> None:
@@ -149,7 +122,7 @@ class Simulation:
     on: str
     last: bool
 
-    def run_block(self, participation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def run_block(self, participation: Tensor) -> dict[str, Tensor]:
         """All rounds of runs [b, T, K]: values [b, T], who is blamed [K], what diverged [b]."""
         runs, rounds, _ = participation.shape
         x, y = self.fed.server(self.on)
@@ -158,8 +131,11 @@ class Simulation:
             block.one_round(participation[:, t - 1], t)
             if not self.last or t == rounds:
                 values.append(self.net.evaluate(block.thetas, x, y, self.metric).cpu())
-        # T tensors [b] -> [b, T]
-        return torch.stack(values, 1), block.blamed, block.diverged
+        return {
+            "values": torch.stack(values, 1),  # T tensors [b] -> [b, T]
+            "blamed": block.blamed,
+            "diverged": block.diverged,
+        }
 
 
 class Block:
@@ -173,7 +149,8 @@ class Block:
         self.thetas = simulation.theta.expand(runs, -1).clone()
         self.last_steps = torch.zeros_like(self.thetas)
         server = Server(fed.clients, fed.classes, net, fed.validation, self.shuffles.seed)
-        self.rule = UsableUpdates(server, simulation.theta, self.shuffles.local)
+        first_length = max(1.0, float(torch.linalg.vector_norm(simulation.theta)))
+        self.rule = UsableUpdates(server, first_length, self.shuffles.local)
         self.blamed = torch.zeros(fed.clients, dtype=torch.bool)
         self.diverged = torch.zeros(runs, dtype=torch.bool)
 

@@ -8,9 +8,10 @@ games, methods.
 from __future__ import annotations
 
 import copy
-import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -19,11 +20,11 @@ from ..checks import distinct_ids, reals, store, whole, wholes
 from ..streams import one_thread
 from ..worlds.federation import Federation, Samples
 from . import guard, progress
-from .checkpoint import Mark
+from .files import described
 from .history import History, Log
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
-from .rounds import Message, Round, Server, Strategy, Workers
+from .rounds import Message, Round, Server, Step, Strategy, Workers, copied
 from .updates import UpdateMemory, UsableUpdates, round_updates
 
 
@@ -36,27 +37,27 @@ def train(
     local: LocalSGD | None = None,
     seed: int = 0,
     theta: Tensor | None = None,
-    checkpoint: str | os.PathLike | None = None,
-    every: int = 50,
+    start: History | None = None,
+    watch: Callable[[Round, Step], object] | None = None,
 ) -> History:
     """Train one federated model under a strategy.
 
-    theta       [P] where to start; default: ``net.init(seed)``
-    checkpoint  file that is written after every ``every`` rounds and at the end, and that an
-                interrupted training goes on from; more ``rounds`` than it holds prolong it
-    returns     a ``History``; same seed, same bytes, interrupted or not
-    raises      ValueError or TypeError naming the argument, or what of the strategy's answers is
-                no answer. A client whose update is not finite or far too long (``UsableUpdates``)
-                is left out of that round, and named in a warning the first time
+    rounds   of the whole training, those of ``start`` among them
+    theta    [P] the first model; default: ``net.init(seed)``
+    start    a history of this very training to go on from, as it was returned or loaded
+    watch    called as ``watch(round, step)`` after every round's step; it changes nothing
+    returns  a ``History``; same seed, same bytes, in one go or in several
+    raises   ValueError or TypeError naming the argument, or what of the strategy's answers is
+             no answer. A client whose update is not finite or far too long (``UsableUpdates``)
+             is left out of that round, and named in a warning the first time
     """
     local = LocalSGD() if local is None else local
-    net, theta = guard.starting_model(fed, net, rounds, local, seed, theta)
-    every = whole("every", every)
+    net, theta = guard.starting_model(fed, net, rounds, local, seed, theta, start)
     guard.warn_unusable_data(fed)
     server = Server(fed.clients, fed.classes, net, fed.validation, seed)
     workers = InProcess(fed, net, local, seed)
-    training = Training(server, workers, strategy, local, theta, fed.test)
-    return training.run(rounds, checkpoint, every)
+    training = Training(server, workers, strategy, local, theta, fed.test, watch)
+    return training.run(rounds, start)
 
 
 @dataclass(eq=False)
@@ -69,42 +70,63 @@ class Training:
     local: LocalSGD
     theta: Tensor
     test: Samples
+    watch: Callable[[Round, Step], object] | None = None
 
     def __post_init__(self) -> None:
-        self.rule = UsableUpdates(self.server, self.theta, self.local)
-        self.blame = guard.Blame()
-        self.log = Log(self.theta, torch.zeros_like(self.theta), self.workers.memory)
+        self.began, self.blame = time.perf_counter(), guard.Blame()
+        guard.check_strategy(self.strategy)
+        self.name = type(self.strategy).__name__
+        # A copy of the server: clients and the rule of usable updates share this one's model.
+        self.told = self.server.copy()
+        first_state = self.strategy.init(self.told)
+        self.log = Log(
+            theta=self.theta,
+            last_step=torch.zeros_like(self.theta),
+            memory=self.workers.memory,
+            state=copied(guard.checked_state(f"{self.name}.init", first_state)),
+            first_length=max(1.0, float(torch.linalg.vector_norm(self.theta))),
+        )
+
+    def made_from(self) -> dict[str, str]:
+        """What decides the training, part by part."""
+        return made_from(self.workers, self.strategy)
 
     def run(
         self,
         rounds: int,
-        checkpoint: str | os.PathLike | None,
-        every: int,
+        start: History | None = None,
         after: Callable[[int, Log, Tensor], None] | None = None,
     ) -> History:
-        """All rounds that the checkpoint does not hold yet; see ``train``.
+        """All rounds that ``start`` does not hold yet; see ``train``.
 
         after  is called with every round's number, the log up to it, ids that sent nothing usable
         """
-        # A copy of the server: clients and the rule of usable updates share this one's model.
-        its_own = self.server.copy()
-        session = guard.Session(self.workers, its_own, self.strategy, checkpoint)
-        # The model before round 1 is the first entry; a checkpoint brings its own.
-        self._evaluate()
-        self.log = session.resume(self.log, rounds)
+        if start is None:
+            self._evaluate()  # the model before round 1 is the first entry
+        else:
+            guard.check_start(start, self.made_from(), rounds)
+            self.log = Log.after(start, self.log)
+        self.rule = UsableUpdates(self.server, self.log.first_length, self.local)
+        # Also at the start, where clients have nothing to take back yet.
+        self.workers.restore(self.log.memory)
         for t in progress.bar(range(self.log.rounds + 1, rounds + 1), "rounds"):
             missing = self.one_round(t)
-            if checkpoint is not None and (t % every == 0 or t == rounds):
-                session.save(self.log)
             if after is not None:
                 after(t, self.log, missing)
         self.blame.sum_up()
-        return session.history(self.log)
+        return self.history()
+
+    def history(self) -> History:
+        """What the training leaves behind, as far as it has come."""
+        seconds, parts = time.perf_counter() - self.began, (self.workers, self.strategy)
+        decided_by = partial(made_from, *parts)
+        return self.log.history(self.strategy, seconds, self.workers.labels, decided_by)
 
     def one_round(self, t: int) -> Tensor:
-        """Choose, train, leave out what is unusable, aggregate, note; returns who is missing."""
+        """Choose, train, leave out what is unusable, step, note; returns who is missing."""
         log, workers = self.log, self.workers
-        asked = self.strategy.select(t)
+        with guard.unwritten(f"{self.name}.select", 'state["{}"]', log.state):
+            asked = self.strategy.select(self.told, log.state, t)
         # Copies, here and below: what a strategy has returned it may write to again.
         chosen = distinct_ids("clients", asked, self.server.clients).clone()
 
@@ -118,11 +140,11 @@ class Training:
         missing = chosen[~torch.isin(chosen, torch.cat([clients, unblamed]))]
 
         sizes = workers.sizes[clients]
-        this = Round(t, log.theta.clone(), clients, sizes, updates, missing)
-        theta = self._aggregate(this)
-        log.theta, log.last_step = theta, theta - log.theta
+        weights = self._step(
+            Round(t, log.theta.clone(), clients, sizes, updates, missing)
+        )
         self._exchange_messages(t)
-        self._note(chosen)
+        self._note(chosen, clients, weights)
         return missing
 
     def _leave_out_unusable(
@@ -142,53 +164,50 @@ class Training:
             unblamed,
         )
 
-    def _aggregate(self, round: Round) -> Tensor:
-        """The strategy's new model [P]; the old one where nothing came that counts."""
-        strategy, theta = self.strategy, round.theta
-        # Nobody's weight is carried over from the round before.
-        strategy.applied = torch.zeros(
-            self.server.clients, dtype=theta.dtype, device=theta.device
-        )
+    def _step(self, round: Round) -> Tensor:
+        """The strategy's step into the log; the weights [m]. Nothing moves where nothing came."""
+        log, name = self.log, f"round {round.t}: {self.name}.step"
         if len(round.clients) == 0:
-            return theta
-        recorded, before = getattr(strategy, "rounds", None), _writes(round)
-        with one_thread():  # the same bytes whatever the number of threads
-            answer = strategy.aggregate(round)
-        # Asked only where it looks wrong: a round in order passes no ceremony.
-        if (after := _writes(round)) != before:
-            guard.refuse_written(strategy, round.t, before, after)
-        if getattr(strategy, "rounds", None) == recorded:
-            guard.check_recorded(strategy, round.t)
-        answered = f"round {round.t}: what {type(strategy).__name__}.aggregate returns"
-        return reals(answered, answer, [self.server.net.P]).to(theta, copy=True)
+            log.last_step = torch.zeros_like(log.theta)
+            return log.theta.new_zeros(0)
+        # The same bytes whatever the number of threads.
+        with one_thread(), guard.unwritten(name, "round.{}", vars(round)):
+            answer = self.strategy.step(self.told, copied(log.state), round)
+            step = guard.checked_step(name, answer, round, log.state)
+            if self.watch is not None:
+                self.watch(round, step._replace(state=copied(step.state)))
+        log.last_step, log.theta = step.theta - log.theta, step.theta
+        log.state, log.model_evaluations = (
+            step.state,
+            log.model_evaluations + step.evaluated,
+        )
+        return step.weights
 
     def _exchange_messages(self, t: int) -> None:
         """What the strategy asks of clients beside training; it hears who changed labels."""
-        # A strategy that has nothing to say may lack the method.
-        ask_message = getattr(self.strategy, "message", None)
-        message = None if ask_message is None else ask_message(t)
+        log, strategy = self.log, self.strategy
+        with guard.unwritten(f"{self.name}.message", 'state["{}"]', log.state):
+            message = strategy.message(self.told, log.state, t)
         if message is None:
             return
         asked = distinct_ids("clients", message.clients, self.server.clients)
-        changed = self.workers.answers(message, asked, self.log.theta, t)
+        changed = self.workers.answers(message, asked, log.theta, t)
         if len(changed):
-            self.strategy.hear(changed)
+            state = strategy.heard(self.told, copied(log.state), changed)
+            log.state = guard.checked_state(f"{self.name}.heard", state, log.state)
 
-    def _note(self, chosen: Tensor) -> None:
+    def _note(self, chosen: Tensor, clients: Tensor, weights: Tensor) -> None:
         """Write into the log what the round has left behind."""
-        log, strategy, clients = self.log, self.strategy, self.server.clients
-        class_name = type(strategy).__name__
-        log.scores.append(
-            reals(f"{class_name}.scores", strategy.scores, [clients]).clone()
-        )
-        log.weights.append(
-            reals(f"{class_name}.applied", strategy.applied, [clients]).clone()
-        )
-        selected = torch.zeros(clients, dtype=torch.bool)
+        log, K, name = self.log, self.server.clients, f"{self.name}.scores"
+        with guard.unwritten(name, 'state["{}"]', log.state):
+            scores = reals(name, self.strategy.scores(self.told, log.state), [K])
+        applied = torch.zeros(K, dtype=weights.dtype, device=weights.device)
+        applied[clients] = weights
+        selected = torch.zeros(K, dtype=torch.bool)
         selected[chosen] = True
-        log.selected.append(selected)
+        log.note(scores=scores.clone(), weights=applied, selected=selected)
         # Labels may have changed on a message in this round.
-        log.client_memory = self.workers.memory
+        log.memory = self.workers.memory
         self._evaluate()
 
     def _evaluate(self) -> None:
@@ -198,12 +217,9 @@ class Training:
         self.log.loss.append(net.evaluate(theta, *self.test, "loss")[0].cpu())
 
 
-def _writes(round: Round) -> dict[str, int]:
-    """How often each tensor of a round has been written to, as PyTorch counts it."""
-    parts = {name: part for name, part in vars(round).items() if torch.is_tensor(part)}
-    return {
-        name: parts[name]._version for name in parts if not parts[name].is_inference()
-    }
+def made_from(workers: Workers, strategy: Strategy) -> dict[str, str]:
+    """What decides a training, part by part, in words or as a hash."""
+    return workers.made_from() | {"strategy": described(strategy)}
 
 
 class InProcess:
@@ -212,7 +228,7 @@ class InProcess:
     def __init__(self, fed: Federation, net: Model, local: LocalSGD, seed: int):
         self.fed, self.net, self.local, self.seed = fed, net, local, seed
         # A message shows a client its labels as they were at first beside those it has now.
-        self.original_labels = fed.y
+        self.original = fed
         self.shuffles, self.update_memory = Shuffles(fed, local, seed), UpdateMemory()
 
     @property
@@ -234,9 +250,9 @@ class InProcess:
         store(self.fed, y=memory)
         self.shuffles.stack = None  # its working memory refers to the labels
 
-    def mark(self) -> Mark:
-        """Everything that the training depends on, for checkpoints."""
-        return guard.training_mark(self.fed, self.net, self.local, self.seed)
+    def made_from(self) -> dict[str, str]:
+        """All that the training depends on, part by part."""
+        return guard.made_from(self.original, self.net, self.local, self.seed)
 
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
@@ -266,7 +282,7 @@ class InProcess:
             x, y = fed.client(k)
             samples = slice(*fed.offsets[k : k + 2].tolist())
             # Copies, so that an answer cannot write into the federation or the model.
-            original = self.original_labels[samples].clone()
+            original = self.original.y[samples].clone()
             answer = message.answer(self.net, theta.clone(), x, original, y.clone())
             renamed = checked_labels(answer, k, len(y), fed.classes).to(labels)
             if not torch.equal(renamed, y):

@@ -195,10 +195,10 @@ class UsableUpdates:
     blame, and none counts as missing.
     """
 
-    def __init__(self, server: Server, theta: Tensor, local: LocalSGD):
-        self.server, self.local = server, local
-        self.first_length = max(1.0, float(torch.linalg.vector_norm(theta)))
-        self.largest = torch.finfo(theta.dtype).max ** 0.5  # what is longer has no square
+    def __init__(self, server: Server, first_length: float, local: LocalSGD):
+        self.server, self.local, self.first_length = server, local, first_length
+        dtype = server.validation[0].dtype
+        self.largest = torch.finfo(dtype).max ** 0.5  # what is longer has no square
         self.measured, self.measured_round = torch.empty(0), 0
 
     def judge(

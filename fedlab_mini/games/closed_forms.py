@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..engine import checkpoint as files
 from .game import Game
 
 MOST_GLOVES = 100  # of a kind: the value is a double sum of factorials
@@ -150,5 +149,5 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
 
     # A player keeps its own dividend and half of that of each pair; there are no larger ones.
     phi = -steps @ (g + H @ steps.sum(0) / 2)
-    name = "quadratic " + files.fingerprint(steps, g, H)[:12]
+    name = "quadratic"
     return Game(players, minus_loss, shapley=phi, name=name)

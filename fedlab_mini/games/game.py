@@ -1,21 +1,19 @@
 """Game: a worth for every coalition, a memoised set function on boolean matrices.
 
-Chapter 2 derives it. Below: engine.checkpoint. Above: the games of the book and their estimators.
+Chapter 2 derives it. Below: checks. Above: the games of the book and their estimators.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .. import checks
-from ..engine import checkpoint as files
 
 MOST_DENSE = 20  # players up to which the memo is a table of 2^n values
 MOST_ENUMERATED = 24  # players up to which all coalitions fit into memory
@@ -28,12 +26,8 @@ class Game:
     n          number of players
     value      BoolTensor [C, n] of distinct coalitions -> Tensor [C]; more is better
     shapley    the exact Shapley value [n] where a closed form is known
-    name       what the game is, for its repr and its files
+    name       what the game is, for its repr
     client_epochs  training cost of one member of one coalition (0 for games without training)
-    checkpoint  file that values are read from at first, and written to after every ``batch``
-    batch      how many coalitions are handed to ``value`` at once; default: all
-    mark       what tells the game from others in its files, as a text or part by part; default:
-               a fingerprint of ``value``, taken now: of its code and of all that it refers to
 
     ``game(coalitions)`` gives float64 values [C]; ``game.evaluations`` counts distinct coalitions.
     raises     TypeError for a matrix that is not boolean; ValueError for wrong shapes, n < 1, or
@@ -48,9 +42,6 @@ class Game:
         shapley: Tensor | None = None,
         name: str = "game",
         client_epochs: float = 0.0,
-        checkpoint: str | os.PathLike | None = None,
-        batch: int | None = None,
-        mark: str | Mapping[str, str] | None = None,
     ):
         self.n = checks.whole("n", n, 1, MOST_PLAYERS)
         such_as = "a function of a coalition matrix"
@@ -61,20 +52,11 @@ class Game:
             known = checks.reals("shapley", shapley, [self.n], dtype=torch.float64)
             self.shapley = known.clone()
         self.client_epochs = checks.number("client_epochs", client_epochs, 0)
-        self.batch = None if batch is None else checks.whole("batch", batch)
         self._memo: np.ndarray | dict[int, float] = {}
         if self.n <= MOST_DENSE:
             self._memo = np.full(1 << self.n, np.nan)
         self._tallies: list[set[int]] = []
         self.evaluations = 0
-        if not isinstance(mark, Mapping):
-            # Taken now: what the function refers to may change while the game lives.
-            identity = value if mark is None else checks.text("mark", mark)
-            mark = files.mark("game", name=name, value=identity)
-        self._mark = files.mark("game", mark, players=self.n)
-        self.checkpoint = checkpoint
-        if checkpoint is not None:
-            self._take(files.begin(checkpoint, self._mark))
 
     def __repr__(self) -> str:
         return f"Game({self.name}: {self.n} players, {self.evaluations} coalitions evaluated)"
@@ -107,24 +89,6 @@ class Game:
             # Equal sets are not the same set: tallies of nested blocks may hold the same codes.
             self._tallies = [tally for tally in self._tallies if tally is not codes]
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write all known values to ``path`` (npz), atomically."""
-        codes, worth = self._known()
-        members = decode(codes, self.n).numpy()
-        files.save(path, self._mark, members=members, values=worth)
-
-    def load(self, path: str | os.PathLike) -> None:
-        """Read values that this very game has saved; ValueError if it was another."""
-        saved = files.load(path, self._mark)
-        if saved is None:
-            raise FileNotFoundError(f"path: no file {path}")
-        self._take(saved)
-
-    def _take(self, saved: dict[str, np.ndarray] | None) -> None:
-        if saved is not None:
-            codes = encode(torch.from_numpy(saved["members"]))
-            self._remember(codes, saved["values"])
-
     def _checked(self, coalitions: Tensor) -> Tensor:
         matrix = checks.array("coalitions", coalitions, ["C", self.n])
         if matrix.dtype != torch.bool:
@@ -135,25 +99,19 @@ class Game:
         return matrix.cpu()
 
     def _compute(self, codes: np.ndarray) -> None:
-        """Ask ``value`` for the worth of coalitions, a batch at a time, and remember it."""
-        batch_size = self.batch or len(codes)
-        for start in range(0, len(codes), batch_size):
-            batch_codes = codes[start : start + batch_size]
-            coalitions = decode(batch_codes, self.n)
-            answer = checks.array("value", self.value(coalitions), [len(coalitions)])
-            worth = answer.double().cpu()
-            # In the memo NaN means unknown: such a worth would be computed again at every look.
-            strange = ~torch.isfinite(worth)
-            if strange.any():
-                first = int(strange.nonzero()[0])
-                members = coalitions[first].nonzero().flatten().tolist()
-                raise ValueError(
-                    f"value: gave {float(worth[first])} for the coalition {members}"
-                )
-            self._remember(batch_codes, worth.numpy())
-            # After every batch: a killed run loses one batch at most.
-            if self.checkpoint is not None:
-                self.save(self.checkpoint)
+        """Ask ``value`` for the worth of coalitions, and remember it."""
+        coalitions = decode(codes, self.n)
+        answer = checks.array("value", self.value(coalitions), [len(coalitions)])
+        worth = answer.double().cpu()
+        # In the memo NaN means unknown: such a worth would be computed again at every look.
+        strange = ~torch.isfinite(worth)
+        if strange.any():
+            first = int(strange.nonzero()[0])
+            members = coalitions[first].nonzero().flatten().tolist()
+            raise ValueError(
+                f"value: gave {float(worth[first])} for the coalition {members}"
+            )
+        self._remember(codes, worth.numpy())
 
     def _look_up(self, codes: np.ndarray) -> np.ndarray:
         """The remembered worth of coalitions, NaN where there is none."""
@@ -169,14 +127,6 @@ class Game:
         else:
             self._memo[codes.astype(np.int64)] = worth
         self.evaluations += int(unknown.sum())
-
-    def _known(self) -> tuple[np.ndarray, np.ndarray]:
-        if isinstance(self._memo, dict):
-            return np.array(list(self._memo), dtype=object), np.array(
-                list(self._memo.values())
-            )
-        codes = np.flatnonzero(~np.isnan(self._memo))
-        return codes, self._memo[codes]
 
 
 def encode(coalitions: Tensor) -> np.ndarray:

@@ -41,9 +41,7 @@ def round_table(
             absent=absent,
         )
         name = f"round {round.t}"
-        tables[metric, absent] = Game(
-            len(round.clients), value, name=name, mark="a round"
-        )
+        tables[metric, absent] = Game(len(round.clients), value, name=name)
     return tables[metric, absent]
 
 

@@ -9,22 +9,20 @@ from __future__ import annotations
 import copy
 import functools
 import os
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .. import checks
-from ..engine import checkpoint as files
-from ..engine.guard import starting_model, training_mark
+from ..engine.guard import starting_model
 from ..engine.local import LocalSGD
 from ..engine.model import Model, check_metric
 from ..engine.simulate import simulate
 from ..worlds.federation import Federation
 from .coalitions import RoundGame
 from .game import Game
-
-CHECKPOINT_EVERY = 128  # coalitions
 
 
 def round_game(
@@ -69,21 +67,22 @@ def round_game(
         shown = checks.shown(weights.tolist())
         raise ValueError(f"weights: expected {players} positive numbers, got {shown}")
     value = RoundGame(net, theta, updates, weights, x, y, metric=metric, absent=absent)
-    fingerprint = files.fingerprint(
-        "round", net, theta, updates, x, y, metric, weights, absent
-    )
-    name = f"round {fingerprint[:12]}"
     if absent == "left out":
-        return Game(players, value, name=name, mark=fingerprint)
+        return Game(players, value, name="a round")
     # Coalitions that differ by zero updates are evaluated once, whenever they are asked for.
-    moved = updates.any(1).cpu()
-    of_the_moved = Game(players, value, mark=fingerprint)
-    return Game(
-        players,
-        lambda coalitions: of_the_moved(coalitions & moved),
-        name=name,
-        mark=fingerprint,
-    )
+    moved = _Moved(Game(players, value), updates.any(1).cpu())
+    return Game(players, moved, name="a round, silent")
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """The worth of a coalition is that of those in it whose update is not zero."""
+
+    game: Game
+    moved: Tensor
+
+    def __call__(self, coalitions: Tensor) -> Tensor:
+        return self.game(coalitions & self.moved)
 
 
 def _common_type(*tensors: Tensor) -> list[Tensor]:
@@ -105,15 +104,14 @@ def retraining_game(
     seed: int = 0,
     *,
     on: str = "validation",
-    checkpoint: str | os.PathLike | None = None,
+    cache: str | os.PathLike | None = None,
     n_jobs: int | None = None,
 ) -> Game:
     """The game of whole trainings: v(S) is the final quality when only the clients of S took part.
 
     metric  "accuracy", or "loss" (v is then minus the loss) on the server's ``on`` samples
-    checkpoint  file for finished coalitions; a killed run goes on from there with the same bytes.
-                It is written after every 128 coalitions, which keep at most four workers busy; with
-                more workers, ask ``simulate(checkpoint=)`` for the same trainings
+    cache   folder for finished blocks of 32 coalitions; a killed game goes on from there with
+            the same bytes, and another one that asks for the same blocks finds them
     v(empty) is the quality of the untrained model; cost: |S| x rounds x passes client epochs
     """
     check_metric(metric)
@@ -123,30 +121,38 @@ def retraining_game(
     # The game of the clients as they now are, however late it is asked.
     fed = copy.deepcopy(fed)
 
-    def value(coalitions: Tensor) -> Tensor:
-        quality = simulate(
-            fed,
-            net,
-            # [C, n] -> [C, T, n] without a copy
-            participation=coalitions[:, None, :].expand(-1, rounds, -1),
-            local=local,
-            seed=seed,
-            metric=metric,
-            on=on,
-            last=True,
-            n_jobs=n_jobs,
-        )[:, 0]
-        return quality if metric == "accuracy" else -quality
-
+    value = _Retrained(fed, net, rounds, local, metric, seed, on, cache, n_jobs)
     passes = [local.passes(int(size)) for size in fed.sizes]
-    training = training_mark(fed, net, local, seed)
-    mark = files.mark("retraining game", training, rounds=rounds, metric=metric, on=on)
-    return Game(
-        fed.clients,
-        value,
-        name=f"retraining {files.fingerprint(mark)[:12]}",
-        mark=mark,
-        client_epochs=rounds * float(np.mean(passes)),
-        checkpoint=checkpoint,
-        batch=None if checkpoint is None else CHECKPOINT_EVERY,
-    )
+    client_epochs = rounds * float(np.mean(passes))
+    return Game(fed.clients, value, name="retraining", client_epochs=client_epochs)
+
+
+@dataclass(frozen=True)
+class _Retrained:
+    """The worth of coalitions by training them; see ``retraining_game``."""
+
+    fed: Federation
+    net: Model
+    rounds: int
+    local: LocalSGD
+    metric: str
+    seed: int
+    on: str
+    cache: str | os.PathLike | None
+    n_jobs: int | None
+
+    def __call__(self, coalitions: Tensor) -> Tensor:
+        quality = simulate(
+            self.fed,
+            self.net,
+            # [C, n] -> [C, T, n] without a copy
+            participation=coalitions[:, None, :].expand(-1, self.rounds, -1),
+            local=self.local,
+            seed=self.seed,
+            metric=self.metric,
+            on=self.on,
+            last=True,
+            cache=self.cache,
+            n_jobs=self.n_jobs,
+        )[:, 0]
+        return quality if self.metric == "accuracy" else -quality

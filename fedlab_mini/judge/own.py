@@ -7,27 +7,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from torch import Tensor
-
-from ..engine.rounds import Round
-from ..methods.round_scores import RoundScore
+from ..engine.rounds import Round, Server, State
+from ..methods.fedavg import strategy
+from ..methods.round_scores import RoundScore, Scored
 
 HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")  # the book's own code
 
 
-@dataclass(eq=False)
+@strategy
 class FunctionScore(RoundScore):
     """A function (round, server) -> [m] as a strategy."""
 
     function: Callable = lambda round, server: round.sizes
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """What the function says of the round, [m]."""
-        return self.function(round, self.server)
+        return self.function(round, server)
 
 
 def takes_round(function: Callable) -> bool:
@@ -49,7 +47,7 @@ def takes_round(function: Callable) -> bool:
 def is_guest(method: Any) -> bool:
     """Is a method, or the value or function that it carries, no code of the book?"""
     function = method.func if isinstance(method, partial) else method
-    code = type(method) if hasattr(method, "aggregate") else function
+    code = type(method) if hasattr(method, "step") else function
     carried = [getattr(method, name, None) for name in ("value", "function")]
     module = getattr(code, "__module__", None) or type(code).__module__
     return module.partition(".")[0] not in HOUSE or any(

@@ -6,7 +6,6 @@ stands above.
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from ..checks import choice, instance, reals, shown, wholes
 from ..engine.model import Model
-from ..engine.rounds import Round, Server, Strategy
+from ..engine.rounds import Round, Server, State, Strategy, copied
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.training_games import round_game
@@ -119,14 +118,15 @@ class _Judges:
     def __init__(self, methods: Mapping[str, Any], server: Server, metric: str):
         self.methods, self.server, self.metric = methods, server, metric
         self.strategies: dict[str, Strategy] = {}
+        self.servers: dict[str, Server] = {}
+        self.states: dict[str, State] = {}
         self.totals: dict[str, Tensor] = {}  # of a value over the rounds, [K]
         self.rounds = 0  # in which a usable update was sent
         self.present = torch.zeros(server.clients, dtype=torch.long)  # rounds of a client
         self.guests = {name for name, method in methods.items() if is_guest(method)}
         for method_name, method in methods.items():
-            if hasattr(method, "aggregate"):
-                # A copy: the caller's own object stays as it was.
-                strategy = self.strategies[method_name] = copy.deepcopy(method)
+            if hasattr(method, "step"):
+                strategy = self.strategies[method_name] = method
             else:
                 kinds = "a strategy, or a function of a game or of (round, server)"
                 instance(f"methods: {method_name}", method, Callable, kinds)  # type: ignore[arg-type]
@@ -136,7 +136,9 @@ class _Judges:
                     )
                     continue
                 strategy = self.strategies[method_name] = FunctionScore(function=method)
-            strategy.start(server.copy() if method_name in self.guests else server)
+            # What a guest writes to is its own.
+            own = server.copy() if method_name in self.guests else server
+            self.servers[method_name], self.states[method_name] = own, strategy.init(own)
 
     def watch(self, this: Round) -> Tensor:
         """Show everybody a round; return where federated averaging ends it."""
@@ -148,7 +150,9 @@ class _Judges:
             # Of the rivals' round, and of the model after it, a guest holds nothing.
             own = this.copy() if method_name in self.guests else this
             if method_name in self.strategies:
-                self.strategies[method_name].aggregate(own)
+                strategy, told = self.strategies[method_name], self.servers[method_name]
+                state = copied(self.states[method_name])
+                self.states[method_name] = strategy.step(told, state, own).state
             else:
                 self.totals[method_name][this.clients] += self._value(method_name, own)
         shares = (this.sizes / this.sizes.sum()).to(this.updates)
@@ -175,8 +179,10 @@ class _Judges:
         scores, totals = {}, dict(self.totals)
         for method_name, strategy in self.strategies.items():
             label, clients = f"{method_name}.scores", self.server.clients
-            found = reals(label, strategy.scores, [clients]).cpu().double()
-            scores[method_name], total = found, getattr(strategy, "total", None)
+            state = self.states[method_name]
+            said = strategy.scores(self.servers[method_name], state)
+            found = reals(label, said, [clients]).cpu().double()
+            scores[method_name], total = found, state.get("total")
             # Is it a mean over rounds at all?
             if total is not None and torch.equal(found, total / rounds):
                 totals[method_name] = total

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, flag, number, reals
-from ..engine import checkpoint as files
 from ..engine.model import one_thread
-from ..engine.rounds import Round, Server
+from ..engine.rounds import Round, Server, State, Step
 from ..games.game import Game
 from .fedavg import FedAvg, optional, strategy
 
@@ -47,8 +46,9 @@ class CGSV(FedAvg):
     original    the reputation of [Xu et al. 2021]: from 0, r <- .95 r + .05 psi, floor .001
     per_round   how many clients are drawn at random each round; None: all
 
-    scores [K]  weights r for the next round, sum 1, 0 for clients never seen; psi [K] the last
-                cosines, applied [K] the weights of the last round
+    scores [K]  weights r for the next round, sum 1, 0 for clients never seen
+    state       FedAvg's, and r; psi [K] the last cosines; sizes [K] samples, 0 for clients never
+                seen; times [K] rounds that a client was judged in
     ``t`` in gamma_t counts a client's own rounds, so who joins late is judged as fast as the
     others were, and on one scale with them: old weights have sum 1 over a round's clients and
     cosines do not, so where gammas differ each mix is divided by what it would sum to if all had
@@ -65,7 +65,6 @@ class CGSV(FedAvg):
     per_round: int | None = None
     weighting: str = field(default="size", init=False, repr=False)
 
-    KEPT: ClassVar = (*FedAvg.KEPT, "r", "psi", "sizes", "times")
     PRINTED: ClassVar = {"server_lr": 1.0, "floor": None}
     CHECKS: ClassVar = FedAvg.CHECKS | {
         "gamma0": partial(number, low=0, high=1),
@@ -90,52 +89,53 @@ class CGSV(FedAvg):
                 "literal: the printed text has unit updates and its own weights"
             )
 
-    def start(self, server: Server) -> None:
-        """Called once before the first round; forgets everything."""
-        super().start(server)
-        self.r = torch.zeros(server.clients, dtype=torch.float64)
-        self.psi = torch.zeros(server.clients, dtype=torch.float64)
-        self.sizes = torch.zeros(server.clients, dtype=torch.long)  # 0: never seen
-        # Rounds a client was judged in.
-        self.times = torch.zeros(server.clients, dtype=torch.long)
+    def init(self, server: Server) -> State:
+        """The state before round 1."""
+        zeros = torch.zeros(server.clients, dtype=torch.float64)
+        counts = torch.zeros(server.clients, dtype=torch.long)
+        ours = {
+            "r": zeros,
+            "psi": zeros.clone(),
+            "sizes": counts,
+            "times": counts.clone(),
+        }
+        return super().init(server) | ours
 
-    @property
-    def scores(self) -> Tensor:
+    def scores(self, server: Server, state: State) -> Tensor:
         """Weights r of the coming round, [K]: contribution so far."""
-        return self.r
+        return state["r"]
 
-    def weights(self, round: Round) -> Tensor:
+    def weights(self, server: Server, state: State, round: Round) -> Tensor:
         """Shares [m] of the participants in r; in a client's first round by its size."""
-        self._admit(round)
-        # If r never moves these are FedAvg's weights, and shall be to the last digit.
-        if self.gamma0 == 1 and not self.original:
-            return super().weights(round)
-        reputation = self.r[round.clients]
-        # Where nobody of the round has any weight, sizes are all that there is to go by.
-        if not reputation.sum() > 0:
-            return super().weights(round)
+        reputation = admitted(state, round)["r"][round.clients]
+        # If r never moves these are FedAvg's weights, and shall be to the last digit; and where
+        # nobody of the round has any weight, sizes are all that there is to go by.
+        if (self.gamma0 == 1 and not self.original) or not reputation.sum() > 0:
+            return super().weights(server, state, round)
         return (reputation / reputation.sum()).to(round.updates)
 
-    def aggregate(self, round: Round) -> Tensor:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P]; then the weights learn from the round's cosines."""
-        weights = self.weights(round)
+        weights = self.weights(server, state, round)
         lengths = _norms(round.updates)  # [m]
         unit_updates = _units(round.updates, lengths)
         step = weights @ (unit_updates if self.normalise else round.updates)  # U [P]
         psi = _alignment(unit_updates, step)
         # What a round says of its clients moves the weights of the next one, not its own.
-        self._learn(round, psi.double().cpu())
-        self.record(round, weights, psi)
-        return round.theta + self._step_size(lengths, weights) * step
+        state = state | admitted(state, round)
+        self._learn(state, round, psi.double().cpu())
+        self.count(state, round, psi)
+        theta = round.theta + self._step_size(lengths, weights) * step
+        return Step(theta, weights, state)
 
-    def rewards(self, step: Tensor, beta: float = 1.0) -> Tensor:
+    def rewards(self, state: State, step: Tensor, beta: float = 1.0) -> Tensor:
         """What each client would be sent: ``step`` [P] without its smallest entries, [K, P].
 
         Client k gets the share tanh(beta r_k) / max_j tanh(beta r_j) of the entries, the largest
         ones [Xu et al. 2021, Eqs. 5-6]; there it trains on from its own, poorer model. ``train``
         has one model for all, so this is what they would get, not what they got.
         """
-        shares = torch.tanh(beta * self.r.clamp(min=0))
+        shares = torch.tanh(beta * state["r"].clamp(min=0))
         shares = shares / shares.max() if shares.max() > 0 else shares
         # Sorted twice, entries become ranks, 0 for the largest.
         size_rank = step.abs().argsort(descending=True).argsort().cpu()
@@ -143,41 +143,30 @@ class CGSV(FedAvg):
         sent = (size_rank < entries_sent[:, None]).to(step.device)
         return torch.where(sent, step, 0)
 
-    def _admit(self, round: Round) -> None:
-        """Newcomers enter with their share n_k / n of all samples the server has heard of."""
-        newcomers = round.clients[self.sizes[round.clients] == 0]
-        if len(newcomers) == 0:
-            return
-        self.sizes[round.clients] = round.sizes
-        entering = self.sizes[newcomers].double() / self.sizes.sum()
-        # All weights keep the sum 1: the others make room in proportion.
-        self.r *= 1 - entering.sum()
-        self.r[newcomers] = entering
-
-    def _learn(self, round: Round, psi: Tensor) -> None:
+    def _learn(self, state: State, round: Round, psi: Tensor) -> None:
         """Mix the judged clients' weights with their cosines; absent ones keep theirs."""
-        missing = round.missing[self.sizes[round.missing] > 0]
+        missing = round.missing[state["sizes"][round.missing] > 0]
         # Who was asked and sent nothing usable is aligned with nothing, and loses weight by that.
         judged = torch.cat([round.clients, missing])
         psi = torch.cat([psi, psi.new_zeros(len(missing))])
-        self.times[judged] += 1
-        self.psi[judged] = psi
-        sum_of_shares = self.r[judged].sum()
+        state["times"][judged] += 1
+        state["psi"][judged] = psi
+        sum_of_shares = state["r"][judged].sum()
         if not sum_of_shares > 0:
             return
-        shares = self.r[judged] / sum_of_shares
+        shares, times = state["r"][judged] / sum_of_shares, state["times"][judged]
         mixed = (
-            self._reputation(judged, shares, psi)
+            self._reputation(times, shares, psi)
             if self.original
-            else self._mix(judged, shares, psi)
+            else self._mix(times, shares, psi)
         )
         # A sum of 0, of cosines of 0 or of weights that cancel, cannot be scaled to another.
         if mixed.sum() != 0:
-            self.r[judged] = sum_of_shares * mixed / mixed.sum()
+            state["r"][judged] = sum_of_shares * mixed / mixed.sum()
 
-    def _mix(self, judged: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
+    def _mix(self, times: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
         """gamma_t r + (1 - gamma_t) psi of the judged clients, [m], on one scale."""
-        gamma = 1 - (1 - self.gamma0) / self.times[judged]
+        gamma = 1 - (1 - self.gamma0) / times
         mixed = gamma * shares + (1 - gamma) * psi
         # Where all gammas are alike, the division by the new sum does the same.
         if gamma.min() < gamma.max():
@@ -187,9 +176,9 @@ class CGSV(FedAvg):
             mixed = torch.maximum(mixed, shares.clamp(max=self.floor))
         return mixed
 
-    def _reputation(self, judged: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
+    def _reputation(self, times: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
         """The original's moving average, which starts from 0 and not from a share, [m]."""
-        judged_before = (self.times[judged] > 1).double()
+        judged_before = (times > 1).double()
         moved = REPUTATION_MEMORY * judged_before * shares + (1 - REPUTATION_MEMORY) * psi
         return moved.clamp(min=REPUTATION_FLOOR)
 
@@ -201,6 +190,19 @@ class CGSV(FedAvg):
             return weights @ norms
         # Who sent zeros has no length to step by.
         return _median(norms, weights * (norms > 0))
+
+
+def admitted(state: State, round: Round) -> State:
+    """r and sizes with newcomers: they enter with their share n_k / n of all samples heard of."""
+    r, sizes = state["r"], state["sizes"]
+    newcomers = round.clients[sizes[round.clients] == 0]
+    if len(newcomers) == 0:
+        return {"r": r, "sizes": sizes}
+    sizes = sizes.index_copy(0, round.clients, round.sizes)
+    entering = sizes[newcomers].double() / sizes.sum()
+    # All weights keep the sum 1: the others make room in proportion.
+    r = (r * (1 - entering.sum())).index_copy(0, newcomers, entering)
+    return {"r": r, "sizes": sizes}
 
 
 def cosines(updates: Tensor, step: Tensor) -> Tensor:
@@ -249,7 +251,7 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
         cancelled = squared <= CANCELLED**2 * (members @ products.diagonal())
         return torch.where(cancelled, 0.0, inner / torch.where(cancelled, 1.0, lengths))
 
-    return Game(n, value, name="cosine " + files.fingerprint(products)[:12])
+    return Game(n, value, name="cosine")
 
 
 def _norms(rows: Tensor) -> Tensor:

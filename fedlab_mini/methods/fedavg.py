@@ -1,8 +1,8 @@
 """FedAvg: the base of every strategy. Chapter 1 derives it.
 
-A strategy is the server's side of a round: override ``select``, ``weights`` or ``aggregate``. It
-says what it is asked (its fields, whose defaults are ours), what it remembers (``KEPT``), and what
-the paper has instead (``PRINTED``); constructors, checks and states follow from that.
+A strategy is the server's side of a round: a frozen configuration, and functions of the server and
+of a state. Override ``select``, ``weights`` or ``step``. Its fields are what it is asked, and their
+defaults are ours; ``PRINTED`` is what the paper has instead; constructors and checks follow.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import torch
 from torch import Tensor
 
-from ..checks import choice, flag, whole
-from ..engine.rounds import Message, Round, Server
+from ..checks import choice, flag, store, whole
+from ..engine.rounds import Message, Round, Server, State, Step
 from ..streams import stream
 
 # (name, value) -> the value to keep, or a ValueError, TypeError
@@ -68,10 +67,12 @@ def median_sent(lengths: Tensor) -> Tensor:
     return sent.median() if len(sent) else lengths.new_zeros(())
 
 
-@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+@dataclass_transform(
+    frozen_default=True, eq_default=False, kw_only_default=True, field_specifiers=(field,)
+)
 def strategy(kind: Kind) -> Kind:
     """Make a strategy of a class: a dataclass whose arguments pass through ``completed``."""
-    decorated: Any = dataclass(eq=False, kw_only=True)(kind)
+    decorated: Any = dataclass(frozen=True, eq=False, kw_only=True)(kind)
     construct = decorated.__init__
     signature = inspect.signature(construct)
 
@@ -86,25 +87,32 @@ def strategy(kind: Kind) -> Kind:
     return decorated
 
 
-@dataclass(eq=False)
-class FedAvg:
+class Configuration:
+    """What is fixed once it is made: a strategy remembers in its state, or not at all."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"{type(self).__name__}.{name}: a strategy keeps nothing to itself; give init an entry "
+            f'"{name}", and write to state["{name}"] in step'
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FedAvg(Configuration):
     """Federated averaging: theta + sum_k (n_k / n) delta_k over the participants.
 
     per_round  how many clients are drawn at random each round; None: all
     weighting  "size" (n_k / n) or "uniform" (1 / m)
 
-    scores [K]   mean aggregation weight of every client so far: contribution by size
-    applied [K]  the weights of the last round, 0 for absent clients
-    evaluations  models the server has evaluated
-    raises       ValueError or TypeError naming the argument
-    source       [McMahan et al. 2017, Algorithm 1]
+    scores [K]  mean aggregation weight of every client so far: contribution by size
+    state       rounds: how many there were; total [K]: the sum of a client's scores over them
+    raises      ValueError or TypeError naming the argument
+    source      [McMahan et al. 2017, Algorithm 1]
     """
 
     per_round: int | None = None
     weighting: str = "size"
 
-    # attributes (or attributes of attributes) that the coming rounds depend on, set by ``start``
-    KEPT: ClassVar[tuple[str, ...]] = ("rounds", "evaluations", "total", "applied")
     # fields that the printed text decides otherwise, with its values; None: it has no such thing
     PRINTED: ClassVar[Mapping[str, object]] = {}
     CHECKS: ClassVar[dict[str, Check]] = {
@@ -122,7 +130,7 @@ class FedAvg:
             )
         for setting, check in self.CHECKS.items():
             if hasattr(self, setting):
-                setattr(self, setting, check(setting, getattr(self, setting)))
+                store(self, **{setting: check(setting, getattr(self, setting))})
 
     @classmethod
     def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
@@ -147,92 +155,51 @@ class FedAvg:
             {name: (printed, defaults[name]) for name, printed in cls.PRINTED.items()}
         )
 
-    def start(self, server: Server) -> None:
-        """Called once before the first round; forgets everything."""
+    def init(self, server: Server) -> State:
+        """The state before round 1."""
         if self.per_round is not None and self.per_round > server.clients:
             raise ValueError(f"per_round: {self.per_round} of {server.clients} clients")
-        self.server = server
-        self.evaluations = 0
-        self.rounds = 0
-        self.total = torch.zeros(server.clients, dtype=torch.float64)
-        self.applied = torch.zeros(server.clients)
+        total = torch.zeros(server.clients, dtype=torch.float64)
+        return {"rounds": torch.tensor(0), "total": total}
 
-    @property
-    def scores(self) -> Tensor:
-        """Contribution of every client so far, [K]."""
-        return self.total / max(self.rounds, 1)
-
-    def select(self, t: int) -> Tensor:
+    def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids of the clients asked to take part in round ``t``."""
         if self.per_round is None:
-            return torch.arange(self.server.clients)
-        chance = stream(self.server.seed, "selection", t)
-        order = torch.randperm(self.server.clients, generator=chance)
+            return torch.arange(server.clients)
+        order = torch.randperm(
+            server.clients, generator=stream(server.seed, "selection", t)
+        )
         # Sorted, so that the same clients add up in the same order however they were drawn.
         return order[: self.per_round].sort().values
 
-    def weights(self, round: Round) -> Tensor:
+    def weights(self, server: Server, state: State, round: Round) -> Tensor:
         """Aggregation weights [m] of the round's participants."""
         amounts = round.sizes.double()
         if self.weighting == "uniform":
             amounts = torch.ones_like(amounts)
         return (amounts / amounts.sum()).to(round.updates)
 
-    def aggregate(self, round: Round) -> Tensor:
-        """The new global model [P]; records the weights that made it."""
-        weights = self.weights(round)
-        self.record(round, weights, weights)
+    def step(self, server: Server, state: State, round: Round) -> Step:
+        """The new global model [P], the weights that made it, and what is remembered."""
+        weights = self.weights(server, state, round)
+        self.count(state, round, weights)
         # Chapter 1, step 4: [m] @ [m, P] -> [P], and a mean of models is theta + the mean update.
-        return round.theta + weights @ round.updates
+        return Step(round.theta + weights @ round.updates, weights, state)
 
-    def message(self, t: int) -> Message | None:
+    def scores(self, server: Server, state: State) -> Tensor:
+        """Contribution of every client so far, [K]."""
+        return state["total"] / state["rounds"].clamp(min=1)
+
+    def message(self, server: Server, state: State, t: int) -> Message | None:
         """What clients are asked beside training, after round ``t``; None: nothing."""
         return None
 
-    def hear(self, clients: Tensor) -> None:
-        """Ids of the clients that changed something on a message; nothing else comes back."""
-
-    def record(self, round: Round, weights: Tensor, scores: Tensor) -> None:
-        """Note the weights [m] applied in a round, and what it adds to its clients' scores [m]."""
-        # A new tensor, as histories keep the old one.
-        self.applied = torch.zeros(
-            self.server.clients, dtype=weights.dtype, device=weights.device
-        )
-        self.applied[round.clients] = weights
-        self.rounds += 1
-        self.total[round.clients] += scores.detach().double().cpu()
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """All that the coming rounds depend on, as tensors; ``load_state_dict`` restores it."""
-        # The name of the class in bytes, since a state holds tensors only.
-        state = {"kind": torch.tensor(list(type(self).__name__.encode()))}
-        for attribute in self.KEPT:
-            value = attrgetter(attribute)(self)
-            # A number of Python's is one in double precision, and comes back as it was.
-            dtype = torch.float64 if isinstance(value, float) else None
-            state[attribute] = torch.as_tensor(value, dtype=dtype).detach().clone()
+    def heard(self, server: Server, state: State, changed: Tensor) -> State:
+        """The state after the clients ``changed`` said that they changed something."""
         return state
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on where ``state_dict`` was taken; call ``start`` before.
-
-        ValueError if the state belongs to another strategy or number of clients
-        """
-        current = self.state_dict()
-        shapes = {name: list(tensor.shape) for name, tensor in state.items()}
-        fits = shapes == {name: list(tensor.shape) for name, tensor in current.items()}
-        if not fits or not torch.equal(state["kind"], current["kind"]):
-            raise ValueError(
-                f"state: {type(self).__name__} of these clients cannot hold {shapes}"
-            )
-        for kept in self.KEPT:
-            path, _, attribute = kept.rpartition(".")
-            owner: Any = attrgetter(path)(self) if path else self
-            previous = getattr(owner, attribute)
-            restored: Any = state[kept].clone()
-            if torch.is_tensor(previous):
-                # A saved tensor takes no gradient; the parameters of a policy have to.
-                restored.requires_grad_(previous.requires_grad)
-            else:
-                restored = restored.item()
-            setattr(owner, attribute, restored)
+    @staticmethod
+    def count(state: State, round: Round, scores: Tensor) -> None:
+        """Count the round in the state, and what it adds to its clients' scores [m]."""
+        state["rounds"] += 1
+        state["total"][round.clients] += scores.detach().double().cpu()

@@ -126,7 +126,7 @@ def fedccea(
     neutral: bool = False,
     metric: str = "accuracy",
     on: str = "validation",
-    checkpoint: str | os.PathLike | None = None,
+    cache: str | os.PathLike | None = None,
     n_jobs: int | None = None,
 ) -> FedCCEAResult:
     """Contribution by data quality, learned from what random data sizes did to the accuracy.
@@ -138,7 +138,7 @@ def fedccea(
     form, neutral        the AAM, see `AAM`; "hidden" only with ``steps``
     metric, on           what is approximated (of a loss, minus it), and the server's samples it is
                          measured on
-    checkpoint, n_jobs   of the simulator, see `simulate`; the fit takes a second
+    cache, n_jobs        of the simulator, see `simulate`; the fit takes a second
     cost                 about simulations x rounds x K / 2 x epochs client epochs
     raises               ValueError or TypeError naming the argument
     source               [Shyn et al. 2021, Algorithms 1 and 2; chapter 7]
@@ -159,7 +159,7 @@ def fedccea(
         seed,
         metric=metric,
         on=on,
-        checkpoint=checkpoint,
+        cache=cache,
         n_jobs=n_jobs,
     )
     # More has to be better, or no quality of at least 0 can explain it.
@@ -219,7 +219,7 @@ def simulator(
     *,
     metric: str = "accuracy",
     on: str = "validation",
-    checkpoint: str | os.PathLike | None = None,
+    cache: str | os.PathLike | None = None,
     n_jobs: int | None = None,
 ) -> Simulations:
     """FedCCEA's first phase: S trainings with random data sizes, as one participation tensor.
@@ -246,7 +246,7 @@ def simulator(
         seed=seed,
         metric=metric,
         on=on,
-        checkpoint=checkpoint,
+        cache=cache,
         n_jobs=n_jobs,
     )
     used = samples_used(fed, shares).double()

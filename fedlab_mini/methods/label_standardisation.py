@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..checks import choice, flag, number, whole
 from ..engine.model import Model
-from ..engine.rounds import Round, Server
+from ..engine.rounds import Message, Round, Server, State, Step
 from .fedavg import optional, strategy
 from .sfedavg import SFedAvg
 
@@ -87,7 +87,9 @@ class LabelStandardisation(SFedAvg):
 
     Suspects are the clients with phi below the mean and, unless literal, those that have renamed
     something before: a repair may be half done, and forgiven already.
-    stable_at     the first stable round (0: none yet); corrections [K] how often a client renamed
+    state         S-FedAvg's, and recent: the last validation accuracies; stable_at: the first
+                  stable round, 0 if there was none; right [classes] P, of round ``looked_at``;
+                  corrections [K] how often a client renamed something
     raises        ValueError or TypeError naming the argument
     source        [Nagalapatti & Narayanam 2021; chapter 9]
     """
@@ -99,7 +101,6 @@ class LabelStandardisation(SFedAvg):
     accuracy: str = "recall"
     groups: str = "original"
 
-    KEPT: ClassVar = (*SFedAvg.KEPT, "recent", "corrections", "stable_at")
     PRINTED: ClassVar = SFedAvg.PRINTED | {
         "margin": None,
         "spread": 0.02,
@@ -114,43 +115,35 @@ class LabelStandardisation(SFedAvg):
         "groups": partial(choice, accepted=("original", "current")),
     }
 
-    def start(self, server: Server) -> None:
-        """Called once before the first round; forgets everything."""
-        super().start(server)
-        # NaN until the window is full: comparisons with it are false, so nothing is stable before.
-        self.recent = torch.full((self.window,), math.nan, dtype=torch.float64)
-        self.corrections = torch.zeros(server.clients, dtype=torch.long)
-        self.stable_at = 0
-        self.note: Inspection | None = None
+    def init(self, server: Server) -> State:
+        """The state before round 1."""
+        return super().init(server) | {
+            # NaN until the window is full: comparisons with it are false, so nothing is stable.
+            "recent": torch.full((self.window,), math.nan, dtype=torch.float64),
+            "right": torch.full((server.classes,), math.inf, dtype=torch.float64),
+            "corrections": torch.zeros(server.clients, dtype=torch.long),
+            "stable_at": torch.tensor(0),
+            "looked_at": torch.tensor(0),
+        }
 
-    def aggregate(self, round: Round) -> Tensor:
-        """The new global model [P]; then the server looks whether it is stable, and whom to ask."""
-        theta = super().aggregate(round)
-        samples, labels = self.server.validation
-        predicted = self.server.net.predict(theta, samples)
-        self.evaluations += 1
+    def step(self, server: Server, state: State, round: Round) -> Step:
+        """S-FedAvg's; then the server looks whether its model is stable, and how good it is."""
+        done = super().step(server, state, round)
+        samples, labels = server.validation
+        predicted = server.net.predict(done.theta, samples)
         accuracy = (predicted == labels).double().mean().cpu()
-        self.recent = torch.cat([self.recent[1:], accuracy[None]])
-        if (
-            not self.stable_at
-            and self.recent.max() - self.recent.min() <= self.spread + 1e-12
-        ):
-            self.stable_at = round.t
-        # A repair may take several rounds, so the message is sent again in each of them.
-        if self.stable_at and (not self.once or self.stable_at == round.t):
-            suspects = self.phi < self.phi.mean()
-            # Forgiven clients stand at the mean, and would never be asked for the rest.
-            if not self.literal:
-                suspects |= self.corrections > 0
-            right = self._right(predicted, labels)
-            self.note = Inspection(
-                suspects.nonzero().flatten(), right, self.margin, self.groups
-            )
-        return theta
+        recent = torch.cat([state["recent"][1:], accuracy[None]])
+        if not state["stable_at"] and recent.max() - recent.min() <= self.spread + 1e-12:
+            state["stable_at"] += round.t
+        seen = {
+            "recent": recent,
+            "right": self._right(predicted, labels, server.classes),
+            "looked_at": torch.tensor(round.t),
+        }
+        return done._replace(state=state | seen, evaluated=done.evaluated + 1)
 
-    def _right(self, predicted: Tensor, labels: Tensor) -> Tensor:
+    def _right(self, predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
         """P [classes]: recall or precision; infinite for a class that nothing is known of."""
-        classes = self.server.classes
         counted = labels if self.accuracy == "recall" else predicted
         hits = torch.bincount(
             counted[predicted == labels].cpu(), minlength=classes
@@ -159,12 +152,29 @@ class LabelStandardisation(SFedAvg):
         # No share reaches infinity, so nobody renames anything to a class without evidence.
         return torch.where(total > 0, hits / total, math.inf)
 
-    def message(self, t: int) -> Inspection | None:
+    def inspection(self, state: State, t: int) -> Inspection | None:
         """What the suspects are asked after round ``t``; None: nothing."""
-        note, self.note = self.note, None
-        return note
+        stable_at = int(state["stable_at"])
+        # A repair may take several rounds, so the message is sent again in each of them.
+        if (
+            not stable_at
+            or int(state["looked_at"]) != t
+            or (self.once and stable_at != t)
+        ):
+            return None
+        suspects = state["phi"] < state["phi"].mean()
+        # Forgiven clients stand at the mean, and would never be asked for the rest.
+        if not self.literal:
+            suspects |= state["corrections"] > 0
+        asked = suspects.nonzero().flatten()
+        return Inspection(asked, state["right"], self.margin, self.groups)
 
-    def hear(self, clients: Tensor) -> None:
-        """The ids of the clients that say they have renamed labels: their penalty is lifted."""
-        self.corrections[clients] += 1
-        self.phi[clients] = self.phi.mean()
+    def message(self, server: Server, state: State, t: int) -> Message | None:
+        """See ``FedAvg``: the ``inspection``."""
+        return self.inspection(state, t)
+
+    def heard(self, server: Server, state: State, changed: Tensor) -> State:
+        """The clients ``changed`` say that they renamed labels: their penalty is lifted."""
+        state["corrections"][changed] += 1
+        state["phi"][changed] = state["phi"].mean()
+        return state

@@ -6,11 +6,14 @@ model, adam. Above: reinforce.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ..checks import shown, whole
+from ..engine.model import Model
 from ..engine.networks import mlp
 from ..streams import stream
 from .adam import adam_step
@@ -29,19 +32,30 @@ class Policy:
     def __init__(
         self, d: int, outputs: int, widths: tuple[int, ...], lr: float, clamp: float
     ):
-        # A module draws its first weights from the global generator, which is the caller's.
-        with torch.random.fork_rng(devices=[]):
-            self.net = mlp(d, *widths, outputs)
+        self.net = _network(d, widths, outputs)
         self.lr, self.clamp = lr, clamp
 
     def start(self, seed: int, like: Tensor) -> None:
         """Fresh parameters, decided by the seed, of the type and device of ``like``."""
         policy_seed = stream(seed, "policy").initial_seed()
         phi = self.net.init(policy_seed, dtype=like.dtype, device=like.device)
-        self.phi = phi.requires_grad_()
-        self.first = torch.zeros_like(self.phi.detach())  # Adam's moments
-        self.second = torch.zeros_like(self.phi.detach())
-        self.steps = torch.zeros((), dtype=torch.float32, device=like.device)
+        self.take(
+            phi=phi,
+            first=torch.zeros_like(phi),  # Adam's moments
+            second=torch.zeros_like(phi),
+            steps=torch.zeros((), dtype=torch.float32, device=like.device),
+        )
+
+    def take(self, phi: Tensor, first: Tensor, second: Tensor, steps: Tensor) -> None:
+        """Go on with these parameters, moments and steps, which ``learn`` then writes into."""
+        self.phi = phi.detach().requires_grad_()
+        self.first, self.second, self.steps = first, second, steps
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """What ``take`` takes."""
+        parts = {"first": self.first, "second": self.second, "steps": self.steps}
+        return {"phi": self.phi.detach(), **parts}
 
     def logits(self, inputs: Tensor) -> Tensor:
         """log(omega / (1 - omega)) of every row, [m]."""
@@ -71,6 +85,13 @@ class Policy:
         adam_step(
             parameters, [gradient], [self.first], [self.second], [self.steps], self.lr
         )
+
+
+@functools.cache
+def _network(d: int, widths: tuple[int, ...], outputs: int) -> Model:
+    # A module draws its first weights from the global generator, which is the caller's.
+    with torch.random.fork_rng(devices=[]):
+        return mlp(d, *widths, outputs)
 
 
 def log_probability(logits: Tensor, selections: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..checks import choice, number, whole
 from ..engine.model import one_thread
-from ..engine.rounds import Round, Server
+from ..engine.rounds import Round, Server, State, Step
 from ..streams import stream
 from .fedavg import FedAvg, bounded, median_sent, optional, strategy
 from .policy import Policy, check_widths, scaled
@@ -26,6 +26,7 @@ FASTEST = 1e3  # a step size above it ends in numbers that are not finite
 CLIP = 1.0
 # Bytes that a policy's first layer, its gradient and Adam's moments may take.
 MOST_BYTES = 8 << 30
+POLICY = ("phi", "first", "second", "steps")  # what the state holds of it
 
 
 @strategy
@@ -52,8 +53,11 @@ class FRCCE(FedAvg):
 
     An advantage counts at most 1 nat (``CLIP``) unless literal. If nobody is selected the model
     stays, and the reward is 0.
-    scores [K]  sum of omega over a client's rounds / all rounds; quality [K] is its mean over the
-                client's own rounds, omega [K] its last value
+    scores [K]  sum of omega over a client's rounds / all rounds; ``quality(state)`` is its mean
+                over the client's own rounds
+    state       FedAvg's, and omega [K] the last values; times [K] a client's rounds; delta the
+                moving average; read: first and last parameter that the policy reads; phi, first,
+                second, steps: the policy's parameters, and Adam's moments
     raises      ValueError or TypeError naming the argument  source [zhao2021efficient; chapter 5]
     """
 
@@ -72,10 +76,6 @@ class FRCCE(FedAvg):
     per_round: int | None = None
     literal: bool = False
 
-    KEPT: ClassVar = (
-        *(*FedAvg.KEPT, "omega", "times", "delta"),
-        *("policy.phi", "policy.first", "policy.second", "policy.steps"),
-    )
     PRINTED: ClassVar = {
         "lr": 1e-5,
         "sign": "printed",
@@ -106,17 +106,16 @@ class FRCCE(FedAvg):
         if self.baseline == "probes" and self.probes < 2:
             raise ValueError('probes: the baseline "probes" needs 2 or more, got 1')
 
-    def start(self, server: Server) -> None:
-        """Called once before the first round; forgets everything."""
-        super().start(server)
-        self.omega = torch.zeros(server.clients, dtype=torch.float64)
-        self.times = torch.zeros(server.clients, dtype=torch.long)
-        self.delta = torch.zeros((), dtype=torch.float64)  # the moving average
-        self.read = self._numbers_read(server)
-        numbers = self.read.stop - self.read.start
-        together = self.inputs == "all"
-        inputs = numbers * server.clients if together else numbers
-        outputs = server.clients if together else 1
+    def init(self, server: Server) -> State:
+        """The state before round 1."""
+        read = self._numbers_read(server)
+        state = super().init(server) | {
+            "omega": torch.zeros(server.clients, dtype=torch.float64),
+            "times": torch.zeros(server.clients, dtype=torch.long),
+            "delta": torch.zeros((), dtype=torch.float64),
+            "read": torch.tensor([read.start, read.stop]),
+        }
+        inputs, outputs = self._shape(state)
         first_layer = inputs * (self.widths or (outputs,))[0]
         bytes_needed = 4 * server.validation[0].element_size() * first_layer
         if bytes_needed > MOST_BYTES:
@@ -125,8 +124,20 @@ class FRCCE(FedAvg):
                 f"{bytes_needed / 2**30:.1f} GiB; "
                 'try inputs="client", layer="last" or smaller widths'
             )
-        self.policy = Policy(inputs, outputs, self.widths, self.lr, self.clamp)
-        self.policy.start(server.seed, server.validation[0])
+        policy = Policy(inputs, outputs, self.widths, self.lr, self.clamp)
+        policy.start(server.seed, server.validation[0])
+        return state | policy.state
+
+    def policy(self, state: State) -> Policy:
+        """The policy as the state has it; what it learns is written there."""
+        policy = Policy(*self._shape(state), self.widths, self.lr, self.clamp)
+        policy.take(**{name: state[name] for name in POLICY})
+        return policy
+
+    def _shape(self, state: State) -> tuple[int, int]:
+        """How many numbers the policy's network reads, and how many it gives."""
+        numbers, clients = int(state["read"].diff()), len(state["total"])
+        return (numbers * clients, clients) if self.inputs == "all" else (numbers, 1)
 
     def _numbers_read(self, server: Server) -> slice:
         """Which parameters the policy reads: all, or those of the layer that gives the outputs."""
@@ -140,85 +151,100 @@ class FRCCE(FedAvg):
         first = names.index(layer)
         return slice(ends[first], ends[first + names.count(layer)])
 
-    @property
-    def quality(self) -> Tensor:
+    def quality(self, state: State) -> Tensor:
         """Mean selection probability over a client's own rounds, [K]; 0 if it had none."""
-        return self.total / self.times.clamp(min=1)
+        return state["total"] / state["times"].clamp(min=1)
 
-    def aggregate(self, round: Round) -> Tensor:
-        """Select, reward, learn; returns the deployed model [P]."""
+    def step(self, server: Server, state: State, round: Round) -> Step:
+        """Select, reward, learn; deploy the first selection."""
         # The policy learns, too, where the caller has switched gradients off.
         with one_thread(), torch.enable_grad():
             if self.limit is not None:
                 round = replace(round, updates=shortened(round.updates, self.limit))
-            logits = self.logits(round)
+            policy = self.policy(state)
+            logits = self.logits(state, round, policy)
             omega = logits.detach().sigmoid()
-            selections = self.draw(omega, round.t, round.clients)
-            weights = self.deployed(round, omega, selections)
-            advantages = self._advantages(round, weights, selections)
-            self.policy.learn(logits, selections, advantages)
-        self.omega[round.clients] = omega.double().cpu()
-        self.times[round.clients] += 1
-        self.record(round, weights, omega)
-        return round.theta + weights @ round.updates
+            selections = self.draw(server, omega, round.t, round.clients)
+            weights = self.deployed(server, round, omega, selections)
+            models = self._judged(server, state, round, weights, selections)
+            advantages = self._advantages(server, state, round, models, selections)
+            policy.learn(logits, selections, advantages)
+        state["omega"][round.clients] = omega.double().cpu()
+        state["times"][round.clients] += 1
+        self.count(state, round, omega)
+        theta = round.theta + weights @ round.updates
+        evaluated = sum(map(len, models.values()))
+        return Step(theta, weights, state | policy.state, evaluated)
 
-    def deployed(self, round: Round, omega: Tensor, selections: Tensor) -> Tensor:
+    def deployed(
+        self, server: Server, round: Round, omega: Tensor, selections: Tensor
+    ) -> Tensor:
         """Aggregation weights [m] of the model that goes out: those of the first selection."""
-        return self.selected(round, selections[:1])[0]
+        return self.selected(server, round, selections[:1])[0]
 
-    def selected(self, round: Round, selections: Tensor) -> Tensor:
+    def selected(self, server: Server, round: Round, selections: Tensor) -> Tensor:
         """Weights [Q, m] of the selections [Q, m], renormalised; zeros for an empty one."""
-        chosen = selections * self.weights(round)
+        chosen = selections * self.weights(server, {}, round)
         total = chosen.sum(1, keepdim=True)
         return chosen / torch.where(total > 0, total, 1)
 
-    def logits(self, round: Round) -> Tensor:
+    def logits(self, state: State, round: Round, policy: Policy | None = None) -> Tensor:
         """What the policy says of the round's clients, [m]: log(omega / (1 - omega))."""
-        inputs = scaled(round.updates[:, self.read], self.scaling)
+        policy = policy or self.policy(state)
+        inputs = scaled(round.updates[:, slice(*state["read"].tolist())], self.scaling)
         if self.inputs == "client":
-            return self.policy.logits(inputs)
+            return policy.logits(inputs)
         # One network for all clients needs a place for each; who is absent leaves it empty.
-        table = inputs.new_zeros(self.server.clients, inputs.shape[1])
+        table = inputs.new_zeros(len(state["total"]), inputs.shape[1])
         table[round.clients] = inputs
-        return self.policy.logits(table.view(1, -1))[round.clients]
+        return policy.logits(table.view(1, -1))[round.clients]
 
-    def draw(self, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
+    def draw(
+        self, server: Server, omega: Tensor, t: int, clients: Tensor | None = None
+    ) -> Tensor:
         """Selections [Q, m] in {0, 1}, by coin flips with probabilities omega [m].
 
         A client's coin depends on its id, not on its place in the round.
         """
         client_ids = torch.arange(len(omega)) if clients is None else clients.cpu()
-        chance = stream(self.server.seed, "selections", t)
-        shape = (self.probes, self.server.clients)
+        chance = stream(server.seed, "selections", t)
+        shape = (self.probes, server.clients)
         coins = torch.rand(shape, generator=chance, dtype=torch.float64)
         return (coins[:, client_ids].to(omega.device) < omega).to(omega)
 
-    def losses(self, round: Round, weights: Tensor) -> Tensor:
+    def losses(self, server: Server, round: Round, weights: Tensor) -> Tensor:
         """Validation loss [C] of the models with aggregation weights [C, m]."""
-        self.evaluations += len(weights)
-        samples, labels = self.server.validation
+        samples, labels = server.validation
         # [C, m] @ [m, P] -> [C, P]: one model per selection
         models = round.theta + weights @ round.updates
-        return bounded(self.server.net.evaluate(models, samples, labels, "loss").cpu())
+        return bounded(server.net.evaluate(models, samples, labels, "loss").cpu())
 
-    def _advantages(self, round: Round, weights: Tensor, selections: Tensor) -> Tensor:
+    def _advantages(
+        self,
+        server: Server,
+        state: State,
+        round: Round,
+        judged: dict[str, Tensor],
+        selections: Tensor,
+    ) -> Tensor:
         """Reward minus baseline [Q] of each selection; 0 for an empty one."""
-        judged = self._judged(round, weights, selections)
         counts = [len(rows) for rows in judged.values()]
-        losses = self.losses(round, torch.cat(list(judged.values()))).split(counts)
+        losses = self.losses(server, round, torch.cat(list(judged.values()))).split(
+            counts
+        )
         loss_of = dict(zip(judged, losses, strict=True))
         probes, chose_any = loss_of["probes"], selections.any(1).cpu()
-        if self.baseline == "moving" and self.rounds == 0:
-            self.delta = loss_of["before"][0]
+        if self.baseline == "moving" and not state["rounds"]:
+            state["delta"] = loss_of["before"][0]
         baseline = {
-            "moving": self.delta,
+            "moving": state["delta"],
             "aggregate": loss_of.get("everybody"),
             "previous": loss_of.get("before"),
             "probes": others(probes, chose_any),
         }[self.baseline]
         # The average moves only after it was the baseline, so that no loss is part of its own.
         deployed = loss_of.get("deployed", probes)[0]
-        self.delta = self.delta + (deployed - self.delta) / self.window
+        state["delta"] = state["delta"] + (deployed - state["delta"]) / self.window
         gain = baseline - probes if self.sign == "gain" else probes - baseline
         # One absurd selection would otherwise fill Adam's moments for many rounds.
         if not self.literal:
@@ -226,17 +252,22 @@ class FRCCE(FedAvg):
         return torch.where(chose_any, gain, 0.0)
 
     def _judged(
-        self, round: Round, weights: Tensor, selections: Tensor
+        self,
+        server: Server,
+        state: State,
+        round: Round,
+        weights: Tensor,
+        selections: Tensor,
     ) -> dict[str, Tensor]:
         """Aggregation weights [C, m] of all models whose loss the rewards need."""
-        judged = {"probes": self.selected(round, selections)}
+        judged = {"probes": self.selected(server, round, selections)}
         # Where the first probe is what goes out, one model is evaluated once.
         if not self.literal and type(self).deployed is not FRCCE.deployed:
             judged["deployed"] = weights[None]
         if self.baseline == "aggregate":
-            judged["everybody"] = self.weights(round)[None]
+            judged["everybody"] = self.weights(server, state, round)[None]
         if self.baseline == "previous" or (
-            self.baseline == "moving" and self.rounds == 0
+            self.baseline == "moving" and not state["rounds"]
         ):
             judged["before"] = torch.zeros_like(weights)[None]
         return judged
@@ -277,14 +308,18 @@ class FLDVE(FRCCE):
                 f"probes: the printed text samples nothing, so 1, got {self.probes}"
             )
 
-    def draw(self, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
+    def draw(
+        self, server: Server, omega: Tensor, t: int, clients: Tensor | None = None
+    ) -> Tensor:
         """Selections [Q, m], see `FRCCE.draw`; literal: omega itself, [1, m]."""
         # With s = omega all s - omega are 0: the literal text never learns (chapter 6, step 1).
-        return omega[None] if self.literal else super().draw(omega, t, clients)
+        return omega[None] if self.literal else super().draw(server, omega, t, clients)
 
-    def deployed(self, round: Round, omega: Tensor, selections: Tensor) -> Tensor:
+    def deployed(
+        self, server: Server, round: Round, omega: Tensor, selections: Tensor
+    ) -> Tensor:
         """Aggregation weights [m] in proportion to omega."""
-        trusted = omega * self.weights(round)
+        trusted = omega * self.weights(server, {}, round)
         return trusted / trusted.sum() if trusted.sum() > 0 else trusted
 
 
@@ -296,12 +331,14 @@ class DVRLRemoval(FLDVE):
     Arguments, scores, quality, omega: see `FLDVE`           source [yoon2020data; chapter 6]
     """
 
-    def deployed(self, round: Round, omega: Tensor, selections: Tensor) -> Tensor:
+    def deployed(
+        self, server: Server, round: Round, omega: Tensor, selections: Tensor
+    ) -> Tensor:
         """Equal weights [m] of those with omega of at least 1/2."""
         staying = (omega >= 0.5).to(omega)
         if not staying.any():
-            return self.weights(round)
-        return self.selected(round, staying[None])[0]
+            return self.weights(server, {}, round)
+        return self.selected(server, round, staying[None])[0]
 
 
 def shortened(updates: Tensor, limit: float) -> Tensor:

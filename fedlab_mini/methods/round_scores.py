@@ -6,8 +6,7 @@ two series of chapter 2 are scores of this kind. Below: fedavg, tables, shapley.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import field
 from functools import partial
 from typing import ClassVar
@@ -16,12 +15,14 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, instance, number, reals, whole
-from ..engine.rounds import Round
+from ..engine.rounds import Round, Server, State, Step
 from ..games import sampling, shapley
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.round_tables import gradient, hessian_product, round_table
 from .fedavg import FedAvg, strategy
+
+Scored = Tensor | tuple[Tensor, int]  # scores [m]; and how many models were evaluated
 
 
 def _callable(name: str, value: object) -> Callable:
@@ -50,6 +51,7 @@ class RoundScore(FedAvg):
 
     scores [K]  the sum over rounds divided by their number (a round without the client counts 0),
                 or the moving average
+    state       FedAvg's, and now [K] the moving average; seen [K] rounds of a client
     raises      ValueError or TypeError naming the argument
     """
 
@@ -59,53 +61,47 @@ class RoundScore(FedAvg):
     discount: float = 1.0
     memory: float = 0.0
 
-    KEPT: ClassVar = (*FedAvg.KEPT, "now", "seen")
     CHECKS: ClassVar = FedAvg.CHECKS | {
         "metric": partial(choice, accepted=("accuracy", "loss")),
         "discount": partial(number, low=0, high=1, ends="(]"),
         "memory": partial(number, low=0, high=1, ends="[)"),
     }
 
-    def start(self, server) -> None:
-        """Called once before the first round; forgets everything."""
-        super().start(server)
-        self.now = torch.zeros(server.clients, dtype=torch.float64)
-        self.seen = torch.zeros(server.clients, dtype=torch.long)
+    def init(self, server: Server) -> State:
+        """The state before round 1."""
+        now = torch.zeros(server.clients, dtype=torch.float64)
+        seen = torch.zeros(server.clients, dtype=torch.long)
+        return super().init(server) | {"now": now, "seen": seen}
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """What the round's updates are worth, one number a client of the round: [m].
 
-        Without one of your own: their weights, that is contribution by size
+        Who evaluates models says how many, too: (scores, evaluated). Without a score of one's own:
+        the clients' weights, that is contribution by size
         """
-        return self.weights(round)
+        return self.weights(server, state, round)
 
-    @property
-    def scores(self) -> Tensor:
+    def scores(self, server: Server, state: State) -> Tensor:
         """Contribution of every client so far, [K]."""
-        return self.now if self.memory else super().scores
+        return state["now"] if self.memory else super().scores(server, state)
 
-    def aggregate(self, round: Round) -> Tensor:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """Federated averaging's model [P]; notes what the round's updates are worth."""
-        weights, clients = self.weights(round), round.clients
+        weights, clients = self.weights(server, state, round), round.clients
+        found = self.score(server, state, round)
+        found, evaluated = found if isinstance(found, tuple) else (found, 0)
         name = f"{type(self).__name__}.score"
-        scores = reals(name, self.score(round), [len(clients)], dtype=torch.float64).cpu()
+        scores = reals(name, found, [len(clients)], dtype=torch.float64).cpu()
         # Nothing is remembered of a client that is scored for the first time.
-        memory = self.memory * (self.seen[clients] > 0).double()
-        self.now[clients] = memory * self.now[clients] + (1 - memory) * scores
-        self.seen[clients] += 1
-        self.record(round, weights, scores * self.discount ** (round.t - 1))
-        return round.theta + weights @ round.updates
+        memory = self.memory * (state["seen"][clients] > 0).double()
+        state["now"][clients] = memory * state["now"][clients] + (1 - memory) * scores
+        state["seen"][clients] += 1
+        self.count(state, round, scores * self.discount ** (round.t - 1))
+        return Step(round.theta + weights @ round.updates, weights, state, evaluated)
 
-    def table(self, round: Round, absent: str = "left out") -> Game:
+    def table(self, server: Server, round: Round, absent: str = "left out") -> Game:
         """The round's game, shared with all who ask for it."""
-        return round_table(round, self.server, self.metric, absent)
-
-    @contextlib.contextmanager
-    def counted(self, game: Game) -> Iterator[Game]:
-        """Count the coalitions asked for as evaluations, as if nobody had asked before."""
-        with game.tally() as codes:
-            yield game
-        self.evaluations += len(codes)
+        return round_table(round, server, self.metric, absent)
 
 
 @strategy
@@ -129,13 +125,13 @@ class RoundValue(RoundScore):
         "absent": partial(choice, accepted=("left out", "silent")),
     }
 
-    def score(self, round: Round) -> Tensor:
-        """The values of the round's game, [m]."""
-        with self.counted(self.table(round, self.absent)) as game:
-            estimate = instance(
-                "value", self.value(game), Estimate, "what fm.exact returns"
-            )
-        return estimate.values
+    def score(self, server: Server, state: State, round: Round) -> Scored:
+        """The values of the round's game, [m]; counts what it asks for."""
+        game = self.table(server, round, self.absent)
+        with game.tally() as asked:
+            estimate = self.value(game)
+        estimate = instance("value", estimate, Estimate, "what fm.exact returns")
+        return estimate.values, len(asked)
 
 
 @strategy
@@ -151,13 +147,12 @@ class Taylor(RoundScore):
 
     CHECKS: ClassVar = RoundScore.CHECKS | {"order": partial(whole, low=1, high=2)}
 
-    def score(self, round: Round) -> Tensor:
+    def score(self, server: Server, state: State, round: Round) -> Scored:
         """First- or second-order worth of the round's updates, [m]; needs no evaluation."""
         # [m, P]: rows w_i delta_i, whose sum is U
-        weighted = self.weights(round)[:, None] * round.updates
-        direction = gradient(round, self.server)
+        weighted = self.weights(server, state, round)[:, None] * round.updates
+        direction = gradient(round, server)
         if self.order == 2:
-            direction = (
-                direction + hessian_product(round, self.server, weighted.sum(0)) / 2
-            )
+            curved = hessian_product(round, server, weighted.sum(0))
+            direction = direction + curved / 2
         return -(weighted @ direction)

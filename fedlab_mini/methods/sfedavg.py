@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..checks import choice, flag, instance, number, whole
 from ..engine.history import History
-from ..engine.rounds import Round, Server
+from ..engine.rounds import Round, Server, State, Step
 from ..games.coalitions import RoundGame
 from ..games.game import Game
 from ..games.sampling import permutation
@@ -52,8 +52,9 @@ class SFedAvg(FedAvg):
     literal       the text as printed: temperature 1, ten orders, and Algorithm 2's sets, which
                   compare a place in the order with a place in the list of clients
 
-    scores [K]    relevance phi; values [K] the last round's Shapley values, 0 for absent clients;
-    class_scores [K, classes] with ``by_class``
+    scores [K]    relevance phi
+    state         FedAvg's, and phi; values [K] the last round's Shapley values, 0 for absent
+                  clients; class_scores [K, classes] with ``by_class``
     A client that was asked and sent nothing usable earns the round's lowest value, at most 0.
     raises        ValueError or TypeError naming the argument
     source        [Nagalapatti & Narayanam 2021; chapter 8]
@@ -73,7 +74,6 @@ class SFedAvg(FedAvg):
     literal: bool = False
     per_round: int | None = field(default=None, init=False, repr=False)
 
-    KEPT: ClassVar = (*FedAvg.KEPT, "phi", "values", "class_scores")
     PRINTED: ClassVar = {"temperature": 1.0}
     CHECKS: ClassVar = FedAvg.CHECKS | {
         "m": optional(whole),
@@ -95,68 +95,62 @@ class SFedAvg(FedAvg):
                 "literal: the printed sets know neither exact values nor classes"
             )
 
-    def start(self, server: Server) -> None:
-        """Called once before the first round; forgets everything."""
+    def init(self, server: Server) -> State:
+        """The state before round 1."""
         if self.m is not None and self.m > server.clients:
             raise ValueError(f"m: {self.m} of {server.clients} clients")
-        super().start(server)
-        self.phi = torch.full((server.clients,), 1 / server.clients, dtype=torch.float64)
-        self.values = torch.zeros_like(self.phi)
-        self.class_scores = self.phi[:, None].repeat(
-            1, server.classes if self.by_class else 0
-        )
+        phi = torch.full((server.clients,), 1 / server.clients, dtype=torch.float64)
+        classes = server.classes if self.by_class else 0
+        ours = {"phi": phi, "class_scores": phi[:, None].repeat(1, classes)}
+        return super().init(server) | ours | {"values": torch.zeros_like(phi)}
 
-    @property
-    def scores(self) -> Tensor:
+    def scores(self, server: Server, state: State) -> Tensor:
         """Relevance phi of every client, [K]."""
-        return self.phi
+        return state["phi"]
 
-    @property
-    def probabilities(self) -> Tensor:
+    def probabilities(self, state: State) -> Tensor:
         """softmax(phi / temperature), [K]: who would be drawn first."""
-        return (self.phi / self.temperature).softmax(0)
+        return (state["phi"] / self.temperature).softmax(0)
 
-    def select(self, t: int) -> Tensor:
+    def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids [m] drawn one after another by ``probabilities``, without replacement.
 
         The m largest of phi / temperature + Gumbel noise are such a draw [Efraimidis & Spirakis
         2006; Kool et al. 2019]; a client's noise depends on its id, and nothing can underflow.
         """
-        clients = self.server.clients
-        chance = stream(self.server.seed, "selection", t)
+        clients, phi = server.clients, state["phi"]
+        chance = stream(server.seed, "selection", t)
         uniform = torch.rand(clients, generator=chance, dtype=torch.float64)
         # Gumbel noise; of a uniform 0 it would not be finite.
         noise = -(-uniform.clamp(min=1e-300).log()).log()
         # Only differences count; so taken, they overflow to -inf at a tiny temperature, not to inf.
-        perturbed = (self.phi - self.phi.max()) / self.temperature + noise
+        perturbed = (phi - phi.max()) / self.temperature + noise
         drawn = perturbed.topk(clients if self.m is None else self.m).indices
         return drawn.sort().values
 
-    def aggregate(self, round: Round) -> Tensor:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P], the mean of the updates; then the relevances learn."""
-        weights = self.weights(round)
-        samples, labels = self.server.validation
+        weights = self.weights(server, state, round)
+        samples, labels = server.validation
         if self.by_class:
             # The Shapley value is linear: that of all samples is a mean of those of the classes.
-            each_class = (labels == label for label in range(self.server.classes))
-            of_class = ((samples[chosen], labels[chosen]) for chosen in each_class)
-            by_class = torch.stack(
-                [self._values(round, weights, *some) for some in of_class]
-            )
+            each_class = (labels == label for label in range(server.classes))
+            of_class = [(samples[chosen], labels[chosen]) for chosen in each_class]
+            found = [self._values(server, round, weights, *some) for some in of_class]
+            by_class = torch.stack([values for values, _ in found])
             class_share = torch.bincount(
                 labels.cpu(), minlength=len(by_class)
             ).double() / len(labels)
-            values = class_share @ by_class
-            self._learn(self.class_scores, round, by_class.T)
+            values, evaluated = class_share @ by_class, sum(count for _, count in found)
+            self.learn(state["class_scores"], round, by_class.T)
         else:
-            values = self._values(round, weights, samples, labels)
-        self._learn(self.phi, round, values)
-        self.values = torch.zeros_like(self.phi)
-        self.values[round.clients] = values
-        self.record(round, weights, values)
-        return round.theta + weights @ round.updates
+            values, evaluated = self._values(server, round, weights, samples, labels)
+        self.learn(state["phi"], round, values)
+        state["values"].zero_()[round.clients] = values
+        self.count(state, round, values)
+        return Step(round.theta + weights @ round.updates, weights, state, evaluated)
 
-    def _learn(self, phi: Tensor, round: Round, values: Tensor) -> None:
+    def learn(self, phi: Tensor, round: Round, values: Tensor) -> None:
         """phi <- alpha phi + beta value for the round's clients; phi [K] or [K, classes]."""
         asked = torch.cat([round.clients, round.missing])
         floor = values.amin(0, keepdim=True).clamp(max=0)
@@ -164,19 +158,15 @@ class SFedAvg(FedAvg):
         values = torch.cat([values, floor.expand(len(round.missing), *values.shape[1:])])
         phi[asked] = self.alpha * phi[asked] + self.beta * values
 
-    def _values(self, round: Round, weights: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """Shapley values [m] of the round's game on the samples (x, y); zeros without samples."""
+    def _values(
+        self, server: Server, round: Round, weights: Tensor, x: Tensor, y: Tensor
+    ) -> tuple[Tensor, int]:
+        """Shapley values [m] of the round's game on the samples (x, y), and what was evaluated."""
         if len(y) == 0:
-            return torch.zeros(len(round.clients), dtype=torch.float64)
+            return torch.zeros(len(round.clients), dtype=torch.float64), 0
+        options = {"metric": self.metric, "absent": self.absent}
         value = RoundGame(
-            self.server.net,
-            round.theta,
-            round.updates,
-            weights,
-            x,
-            y,
-            metric=self.metric,
-            absent=self.absent,
+            server.net, round.theta, round.updates, weights, x, y, **options
         )
 
         def worth(coalitions: Tensor) -> Tensor:
@@ -187,16 +177,15 @@ class SFedAvg(FedAvg):
                 gained[~coalitions.any(1)] = 0.0
             return gained
 
-        game = Game(len(round.clients), worth, mark="a round")  # never saved
-        seed = stream(self.server.seed, "orders", round.t).initial_seed()
+        game = Game(len(round.clients), worth)
+        seed = stream(server.seed, "orders", round.t).initial_seed()
         if self.literal:
             values = algorithm_2(game, self.permutations, seed)
         elif self._enumerate(game.n):
             values = exact_values(game).values
         else:
             values = permutation(game, self.permutations, seed).values
-        self.evaluations += game.evaluations
-        return values
+        return values, game.evaluations
 
     def _enumerate(self, m: int) -> bool:
         # Exact values cost no more than the orders may: an order shares its ends with the others.
@@ -232,7 +221,7 @@ def class_relevance(history: History) -> Tensor:
     source   [Nagalapatti & Narayanam 2021, Class-Specific Best Client Selection]
     """
     instance("history", history, History, "a History, as fm.train returns it")
-    relevance = getattr(history.strategy, "class_scores", None)
+    relevance = history.state.get("class_scores")
     if relevance is None or relevance.shape[1] == 0:
         raise ValueError(
             "history: no class relevances; train with fm.SFedAvg(..., by_class=True)"

@@ -59,30 +59,25 @@ def one_by_one(theta: Tensor, updates: Tensor, x: Tensor, y: Tensor, sets: Tenso
     return torch.stack(accuracies)
 
 
-class Kept(fm.FedAvg):
-    """Federated averaging that keeps its rounds and what it was told of the server."""
-
-    def start(self, server: fm.Server) -> None:
-        super().start(server)
-        self.told, self.seen = server, []
-
-    def aggregate(self, round: fm.Round) -> Tensor:
-        self.seen.append(dataclasses.replace(round, updates=round.updates.clone()))
-        return super().aggregate(round)
-
-
 def shared(repetitions: int, data: str) -> list[Result]:
     """Ten rounds watched by twelve methods, over the same watched by the exact value alone."""
     fed, net = SCENARIOS["wrong labels"](data, 0)
-    kept = Kept()
-    fm.train(fed, net, kept, rounds=ROUNDS, local=LOCAL, seed=0)
+    kept: list[tuple[fm.Round, fm.Step]] = []
+    fm.train(
+        fed,
+        net,
+        fm.FedAvg(),
+        rounds=ROUNDS,
+        local=LOCAL,
+        seed=0,
+        watch=lambda *seen: kept.append(seen),
+    )
 
     def watched(names: tuple[str, ...]) -> None:
-        watch = Watch({name: METHODS[name] for name in names}, {"": fed.validation})
-        watch.start(kept.told)
-        for round in kept.seen:
+        watch = Watch.of({name: METHODS[name] for name in names}, fed, net, seed=0)
+        for round, step in kept:
             tables.forget(round)
-            watch.aggregate(round)
+            watch(round, step)
 
     several = {"twelve methods": TWELVE, "and the least core": (*TWELVE, *PROGRAM)}
     names = several | {"one": ("Shapley",)}

@@ -47,11 +47,12 @@ def server(fed: fm.Federation, net: fm.Model) -> fm.Server:
 def real_rounds(fed: fm.Federation, net: fm.Model, count: int) -> list[fm.Round]:
     """The first rounds of FedAvg, as a strategy sees them."""
     theta, ids, strategy, rounds = net.init(SEED), torch.arange(fed.clients), fm.FedAvg(), []
-    strategy.start(server(fed, net))
+    told = server(fed, net)
+    state = strategy.init(told)
     for t in range(1, count + 1):
         updates = fm.local_updates(fed, net, theta, local=LOCAL, seed=SEED, t=t)
         rounds.append(fm.Round(t, theta, ids, fed.sizes, updates))
-        theta = strategy.aggregate(rounds[-1])
+        theta, _, state, _ = strategy.step(told, state, rounds[-1])
     return rounds
 
 
@@ -81,9 +82,13 @@ class Training:
 def aggregation(strategy: fm.FedAvg, told: fm.Server, rounds: Sequence[fm.Round]) -> Side:
     """CPU seconds of a strategy's own work in these rounds, from a fresh start."""
 
+    def work() -> None:
+        state = strategy.init(told)
+        for r in rounds:
+            state = strategy.step(told, state, r).state
+
     def side() -> float:
-        strategy.start(told)
-        return cpu(lambda: [strategy.aggregate(r) for r in rounds])()
+        return cpu(work)()
 
     return side
 

@@ -1,0 +1,151 @@
+"""Files: what goes to disk goes whole or not at all, under a name or a hash that says what it is.
+
+Below: checks. Above: history, simulate, and everything that is stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import inspect
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import FunctionType
+
+import joblib
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..checks import home, shown
+
+WRITES = itertools.count()  # two threads of a process never write to the same file
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, *, voice: str = "") -> Iterator[Path]:
+    """A file beside ``path`` to write to, which then takes its place: nobody reads half of it.
+
+    raises  OSError naming ``path``, begun with ``voice``; what was half written is gone then
+    """
+    # The name ends as the path does, since pandas and NumPy read the kind of file from it.
+    partial_path = path.with_name(f".{os.getpid()}.{next(WRITES)}.{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield partial_path
+        # On the disk before it takes the other's place: else a power cut might leave neither.
+        with open(partial_path, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(partial_path, path)
+    except OSError as error:
+        raise OSError(f"{voice}cannot write {path} ({error})") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial_path.unlink(missing_ok=True)
+
+
+def read_arrays(name: str, path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; ValueError naming the argument where it is none, or damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {part: file[part] for part in file.files}
+    except OSError:  # not there, or not to be read
+        raise
+    except Exception as error:  # a damaged zip raises a dozen kinds
+        raise ValueError(
+            f"{name}: {path} is damaged, or no file of this kind ({error})"
+        ) from error
+
+
+def described(value: object) -> str:
+    """A setting in words that are the same in every process: arrays by hash, functions by source.
+
+    raises  ValueError for a lambda, which has no name
+    """
+    if isinstance(value, Tensor | np.ndarray):
+        array = np.ascontiguousarray(torch.as_tensor(value).detach().cpu().numpy())
+        return f"{array.dtype}{list(array.shape)} {_hash(array.tobytes())}"
+    if isinstance(value, FunctionType):
+        return _function(value)
+    if isinstance(value, partial):
+        return f"partial({described((value.func, value.args, value.keywords))})"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, nn.Module):
+        return f"{value!r} {described({**dict(value.named_buffers())})}"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{k!r}: {described(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list | tuple | set | frozenset):
+        parts = sorted(map(described, value)) if isinstance(value, set) else value
+        return (
+            f"[{', '.join(p if isinstance(value, set) else described(p) for p in parts)}]"
+        )
+    if dataclasses.is_dataclass(value):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return f"{described(type(value))}{described(fields)}"
+    if type(value).__repr__ is object.__repr__ and hasattr(value, "__dict__"):
+        return f"{described(type(value))}{described(vars(value))}"
+    return repr(value)
+
+
+def _function(function: FunctionType) -> str:
+    name = f"{function.__module__}.{function.__qualname__}"
+    if function.__name__ == "<lambda>":
+        raise ValueError(
+            f"a lambda ({name}) has no name by which it would be known again; write a def"
+        )
+    # What it closes over decides what it does, as its text does.
+    inside = [described(cell.cell_contents) for cell in function.__closure__ or ()]
+    try:
+        text = inspect.getsource(function)
+    except OSError:  # typed at a prompt
+        text = repr((function.__code__.co_code, function.__code__.co_consts))
+    return f"{name} {_hash(text.encode())} {inside if inside else ''}".strip()
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+class Cache:
+    """Finished blocks of long work in a folder, an .npz each; a killed run goes on from there.
+
+    A block's name is a hash of ``work`` and of the block's own arrays, so that other work may lie
+    in the same folder and is never taken for it.
+    raises  TypeError for what is no path, ValueError for a file
+    """
+
+    def __init__(self, folder: str | os.PathLike, work: object):
+        try:
+            self.folder = home(folder)
+        except TypeError:
+            raise TypeError(f"cache: expected a folder, got {shown(folder)}") from None
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"cache: expected a folder, got the file {folder}")
+        try:
+            self.work = described(work)
+        except ValueError as error:
+            raise ValueError(f"cache: {error}") from None
+
+    def path(self, *arrays: Tensor) -> Path:
+        """Where the block lies that these arrays decide."""
+        # Of arrays: a tensor hashes differently in every process.
+        key = joblib.hash([self.work, *(array.numpy() for array in arrays)])
+        return self.folder / f"{key}.npz"
+
+    def load(self, *arrays: Tensor) -> dict[str, np.ndarray] | None:
+        """What was saved for these arrays; None if nothing was."""
+        path = self.path(*arrays)
+        return read_arrays("cache", path) if path.exists() else None
+
+    def save(self, found: Mapping[str, np.ndarray], *arrays: Tensor) -> None:
+        """Keep what was found for these arrays; OSError naming the file if that fails."""
+        with (
+            whole_file(self.path(*arrays), voice="cache: ") as part,
+            open(part, "wb") as file,
+        ):
+            np.savez(file, **found)  # type: ignore[arg-type]
