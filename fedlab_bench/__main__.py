@@ -22,9 +22,13 @@ def main(words: Sequence[str] | None = None) -> object:
     command, rest = chosen("fedlab_bench", COMMANDS, words)
     if command in ("judge", "rounds", "truth"):
         # One parser, as they share their options.
-        return importlib.import_module("fedlab_bench.command.bench").main([command, *rest])
+        return importlib.import_module("fedlab_bench.command.bench").main(
+            [command, *rest]
+        )
     if command == "score":
-        return importlib.import_module("fedlab_mini.command.score").main(rest, "fedlab_bench")
+        return importlib.import_module("fedlab_mini.command.score").main(
+            rest, "fedlab_bench"
+        )
     return importlib.import_module("fedlab_bench.command.compare").main(rest)
 
 

@@ -117,5 +117,6 @@ def compared() -> dict[str, Method]:
     """The methods that ``compare`` sets beside each other, by name; values play for the loss."""
     methods = {row.name: row.method for row in COMPARED}
     return {
-        name: RoundValue(method) if callable(method) else method for name, method in methods.items()
+        name: RoundValue(method) if callable(method) else method
+        for name, method in methods.items()
     }

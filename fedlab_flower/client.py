@@ -216,7 +216,7 @@ class LabelMemory:
         if self.folder is not None:
             path = self._file(self.folder)
             with readable_by_owner(), whole_file(path) as part, open(part, "wb") as file:
-                np.savez(file, **label_arrays)  # type: ignore[arg-type]
+                np.savez(file, **label_arrays)
         else:
             label_record = ArrayRecord(
                 {round_name: Array(array) for round_name, array in label_arrays.items()}

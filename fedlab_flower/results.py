@@ -20,9 +20,7 @@ from .records import LOGGER
 class Report:
     """What the server logs of every round, and the tables it writes to a folder, if any."""
 
-    def __init__(
-        self, nodes: Nodes, rounds: int, folder: Path | None, history: Callable
-    ):
+    def __init__(self, nodes: Nodes, rounds: int, folder: Path | None, history: Callable):
         self.nodes, self.rounds, self.folder = nodes, rounds, folder
         self.history = history  # () -> what the training would leave behind now
         self.written = 0  # rounds that this process knows to be in ``scores.csv``

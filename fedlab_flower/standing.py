@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fedlab_mini.engine.rounds import Round
-from fedlab_mini.methods.cgsv import CGSV
+from fedlab_mini.methods.cgsv import CGSV, admitted
 
 from .ledger import Entry
 
 # Share of the past, as in the bench's class cosine; other scores are means.
 MEMORY = {"class cosine": 0.5}
-
-
-class Reputation(CGSV):
-    """CGSV that is told its cosines."""
-
-    def learn(self, round: Round, psi: Tensor) -> None:
-        """A round's cosines [m] change the weights of all who were asked."""
-        self._admit(round)
-        self._learn(round, psi)
+NO_SERVER: Any = None  # CGSV asks none for its weights
 
 
 class Standing:
@@ -40,16 +33,18 @@ class Standing:
     def __init__(self, methods: Iterable[str]):
         self.place: dict[str, int] = {}
         self.rounds = 0
-        self.cgsv = Reputation()
+        self.cgsv = CGSV()
         empty_column = torch.zeros(0, dtype=torch.float64)
         self.now = dict.fromkeys(methods, empty_column)  # [K] each
         self.times = empty_column.long()
-        self.cgsv.r, self.cgsv.psi = empty_column, empty_column
-        self.cgsv.sizes, self.cgsv.times = empty_column.long(), empty_column.long()
+        numbers, counts = dict.fromkeys(("r", "psi"), empty_column), ("sizes", "times")
+        self.state = numbers | dict.fromkeys(counts, empty_column.long())
 
     def values(self) -> dict[str, Tensor]:
         """{score: [K]}, all nodes that were ever asked, in the order of ``place``."""
-        current_scores = self.now | ({"CGSV": self.cgsv.r} if "CGSV" in self.now else {})
+        current_scores = self.now | (
+            {"CGSV": self.state["r"]} if "CGSV" in self.now else {}
+        )
         # Columns have room for nodes to come, which is left out.
         return {
             score: column[: len(self.place)].clone()
@@ -75,7 +70,8 @@ class Standing:
             if score_name == "CGSV":
                 # Without nodes nothing was aggregated that anybody could be aligned with.
                 if entry.nodes:
-                    self.cgsv.learn(round, round_scores)
+                    self.state |= admitted(self.state, round)
+                    self.cgsv.learn(self.state, round, round_scores)
                 continue
             running_scores = self.now[score_name]
             if score_name in MEMORY:
@@ -95,10 +91,9 @@ class Standing:
         # Only what is written to is copied: a deep copy would grow with all that were ever asked.
         next_standing = copy.copy(self)
         next_standing.place, next_standing.now = dict(self.place), dict(self.now)
-        next_standing.cgsv = copy.deepcopy(self.cgsv)
-        return next_standing.cgsv.weights(
-            next_standing._round(self.rounds + 1, nodes, sizes, [])
-        )
+        next_standing.state = dict(self.state)
+        round = next_standing._round(self.rounds + 1, nodes, sizes, [])
+        return self.cgsv.weights(NO_SERVER, next_standing.state, round)
 
     def _round(
         self, t: int, nodes: Sequence[str], sizes: Sequence[int], missing: Sequence[str]
@@ -132,5 +127,4 @@ class Standing:
         self.now = {name: wider(column) for name, column in self.now.items()}
         self.times = wider(self.times)
         # CGSV keeps columns of its own, with the same places.
-        for attribute in ("r", "psi", "sizes", "times"):
-            setattr(self.cgsv, attribute, wider(getattr(self.cgsv, attribute)))
+        self.state = {name: wider(column) for name, column in self.state.items()}

@@ -217,7 +217,7 @@ def input_rows(seed: int, *, data: str = "sms", rounds: int = LENGTHS[-1]) -> It
     data    "sms" or "sms-synthetic"
     rounds  of F-RCCE, 25 or more; of FedAvg at most 100
     """
-    given = {"clients": CLIENTS, "dtype": torch.float64, "seed": seed}
+    given: dict = {"clients": CLIENTS, "dtype": torch.float64, "seed": seed}
     lengths = [length for length in LENGTHS if length <= rounds]
     for features in INPUTS:
         fed = spam(data, features=features, share=0.0, **given)

@@ -46,7 +46,7 @@ METHODS: dict[str, tuple[Strategy, int, float]] = {  # most clients, most parame
     "CGSV": (CGSV(), 1_000, 1e7),
     "second order": (Taylor(2), 1_000, 1e6),
     "leave one out": (RoundValue(shapley.leave_one_out), 1_000, 1e6),
-    "S-FedAvg": (SFedAvg(m=None, metric="loss", exact=False), 300, 1e4),  # type: ignore[arg-type]
+    "S-FedAvg": (SFedAvg(m=None, metric="loss", exact=False), 300, 1e4),
     "GTG-Shapley": (GTGShapley(), 100, 1e4),
     "Shapley": (RoundValue(shapley.exact), 14, 1e4),
 }

@@ -49,8 +49,12 @@ def entered(
         strategies = {method: watcher(maker) for method, maker in methods.items()}
         look = partial(score, net=rounds.net, validation=rounds.validation, metric="loss")
         with one_thread():
-            table = look(rounds.records, methods=strategies, clients=range(rounds.clients))
+            table = look(
+                rounds.records, methods=strategies, clients=range(rounds.clients)
+            )
         for method in methods:
             found[method][name, seed] = torch.tensor(table[method].to_numpy())
     said = notes or {}
-    return [Submission(found[name], {"name": name, **said.get(name, {})}) for name in methods]
+    return [
+        Submission(found[name], {"name": name, **said.get(name, {})}) for name in methods
+    ]

@@ -48,8 +48,12 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
 
     entries = list(submissions)
     names = [one.name for one in entries]
-    if taken := sorted({name for name in names if name == CEILING or names.count(name) > 1}):
-        raise ValueError(f"name: expected one of its own for every score, got {', '.join(taken)}")
+    if taken := sorted(
+        {name for name in names if name == CEILING or names.count(name) > 1}
+    ):
+        raise ValueError(
+            f"name: expected one of its own for every score, got {', '.join(taken)}"
+        )
     asked = dict.fromkeys(cell for one in entries for cell in one.scores)
     rows: list[tuple] = []
     # Cell by cell, since the truth of a cell is the same for all.
@@ -72,7 +76,9 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
     return pandas.DataFrame(rows, columns=COLUMNS)
 
 
-def stored(cells: Collection[tuple[str, int]], besides: Collection[str] = ()) -> pandas.DataFrame:
+def stored(
+    cells: Collection[tuple[str, int]], besides: Collection[str] = ()
+) -> pandas.DataFrame:
     """What the committed submissions are worth in these scenarios and seeds, but for some names."""
     import pandas
 
@@ -81,7 +87,9 @@ def stored(cells: Collection[tuple[str, int]], besides: Collection[str] = ()) ->
         return pandas.DataFrame({name: [] for name in COLUMNS})
     frame = pandas.read_csv(path, keep_default_na=False)
     asked = [cell in cells for cell in zip(frame.scenario, frame.seed, strict=True)]
-    return frame[pandas.Series(asked, frame.index) & ~frame.method.isin([CEILING, *besides])]
+    return frame[
+        pandas.Series(asked, frame.index) & ~frame.method.isin([CEILING, *besides])
+    ]
 
 
 def judged(seeds: Iterable[int]) -> pandas.DataFrame:
@@ -95,7 +103,9 @@ def judged(seeds: Iterable[int]) -> pandas.DataFrame:
 
     wanted = list(seeds)
     files = [folder() / name for name in ("judged.csv", "confirmed.csv")]
-    known = [pandas.read_csv(file, keep_default_na=False) for file in files if file.is_file()]
+    known = [
+        pandas.read_csv(file, keep_default_na=False) for file in files if file.is_file()
+    ]
     parts = [frame[frame.seed.isin(wanted)] for frame in known]
     if not any(len(part) for part in parts):
         raise ValueError(f"seeds: expected some that the bench has judged, got {wanted}")
@@ -191,7 +201,10 @@ def _compared(
         table = rows.pivot(index=["method", "seed"], columns="scenario", values="value")
         # Who lacks a scenario of the family in a seed has no mean there: means stay comparable.
         by_seed = (
-            table.dropna().mean(axis=1).unstack("method").reindex(columns=table.index.levels[0])
+            table.dropna()
+            .mean(axis=1)
+            .unstack("method")
+            .reindex(columns=table.index.levels[0])
         )
         common, reasons = by_seed.index, {}
         # Who has most seeds comes first, so that one with other seeds takes nobody's place.

@@ -52,7 +52,9 @@ class Recorded:
         """The records as NumPy arrays, their numbers of this kind."""
         for record in self.records:
             yield {
-                name: np.asarray(value, FLOATS[kind] if name in ("theta", "updates") else np.int64)
+                name: np.asarray(
+                    value, FLOATS[kind] if name in ("theta", "updates") else np.int64
+                )
                 for name, value in record.items()
             }
 
@@ -97,5 +99,7 @@ def recorded(world: World, seed: int) -> Recorded:
 
 def slug(name: str) -> str:
     """A world's name as a file's: "attack: scale x2" is attack-scale-x2."""
-    words = "".join(letter if letter.isalnum() or letter == "." else " " for letter in name)
+    words = "".join(
+        letter if letter.isalnum() or letter == "." else " " for letter in name
+    )
     return "-".join(words.lower().split())

@@ -57,7 +57,9 @@ class Submission:
 
     def write(self, path: str | os.PathLike) -> None:
         """The same submission as a file; Refused, unwritten, where it would not be read again."""
-        lines = [f"# {note}: {words}" for note, words in self.notes.items()] + [",".join(COLUMNS)]
+        lines = [f"# {note}: {words}" for note, words in self.notes.items()] + [
+            ",".join(COLUMNS)
+        ]
         for (scenario, seed), values in self.scores.items():
             name = f'"{scenario}"' if "," in scenario else scenario
             for client, score in enumerate(values.tolist()):
@@ -91,7 +93,9 @@ def _parsed(file: Path, lines: Sequence[str]) -> Submission:
         places[scenario, seed, client] = number
         found.setdefault((scenario, seed), {})[client] = score
     if not found:
-        raise Refused(f"{file}: expected rows below the header {','.join(COLUMNS)}, got none")
+        raise Refused(
+            f"{file}: expected rows below the header {','.join(COLUMNS)}, got none"
+        )
     _check_whole(file, found)
     scores = {
         cell: torch.tensor([row[client] for client in sorted(row)], dtype=torch.float64)
@@ -110,7 +114,9 @@ def _text(file: Path) -> str:
     if not file.is_file():
         raise Refused(f"{file}: there is no such file")
     if file.stat().st_size > LARGEST:
-        raise Refused(f"{file}: larger than {LARGEST >> 20} MiB; a submission has some 250 kB")
+        raise Refused(
+            f"{file}: larger than {LARGEST >> 20} MiB; a submission has some 250 kB"
+        )
     try:
         # Spreadsheets begin a file with a byte order mark, which this encoding skips.
         text = file.read_bytes().decode("utf-8-sig")
@@ -121,7 +127,9 @@ def _text(file: Path) -> str:
         raise Refused(f"{file}: it is empty")
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise Refused(f"{file}, line {line}: holds a zero byte; a submission is plain text")
+        raise Refused(
+            f"{file}, line {line}: holds a zero byte; a submission is plain text"
+        )
     return text
 
 
@@ -136,21 +144,29 @@ def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
             continue
         voice = f"{file}, line {number}"
         if not colon or note.strip() not in NOTES:
-            raise Refused(f"{voice}: expected '# NOTE: words', NOTE one of {', '.join(NOTES)}")
+            raise Refused(
+                f"{voice}: expected '# NOTE: words', NOTE one of {', '.join(NOTES)}"
+            )
         if note.strip() in notes:
             raise Refused(f"{voice}: {note.strip()} is given twice")
         if not words.strip() or len(words.strip()) > LONGEST or not words.isprintable():
-            raise Refused(f"{voice}: {note.strip()}: expected 1 to {LONGEST} letters in one line")
+            raise Refused(
+                f"{voice}: {note.strip()}: expected 1 to {LONGEST} letters in one line"
+            )
         notes[note.strip()] = words.strip()
     raise Refused(f"{file}: expected the header {','.join(COLUMNS)}, got none")
 
 
-def _rows(file: Path, lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
+def _rows(
+    file: Path, lines: Sequence[str], first: int
+) -> Iterator[tuple[int, list[str]]]:
     """The rows below the header with their line numbers; blank lines do not count."""
     header = [name.strip().lower() for name in lines[first].split(",")]
     if tuple(header) != COLUMNS:
         advice = (
-            "; separate columns by commas" if ";" in lines[first] or "\t" in lines[first] else ""
+            "; separate columns by commas"
+            if ";" in lines[first] or "\t" in lines[first]
+            else ""
         )
         expected = ",".join(COLUMNS)
         raise Refused(f"{file}, line {first + 1}: expected the header {expected}{advice}")
@@ -160,7 +176,9 @@ def _rows(file: Path, lines: Sequence[str], first: int) -> Iterator[tuple[int, l
         try:
             (fields,) = csv.reader(io.StringIO(line), strict=True)
         except (csv.Error, ValueError) as error:
-            raise Refused(f"{file}, line {number}: cannot be read as a row ({error})") from None
+            raise Refused(
+                f"{file}, line {number}: cannot be read as a row ({error})"
+            ) from None
         yield number, [field.strip() for field in fields]
 
 
@@ -170,8 +188,12 @@ def _row(voice: str, fields: Sequence[str]) -> tuple[str, int, int, float]:
     scenario, *numbers = fields
     if scenario not in WORLDS:
         near = difflib.get_close_matches(scenario, WORLDS, 1)
-        advice = f"; did you mean {near[0]}?" if near else f"; they are {'; '.join(WORLDS)}"
-        raise Refused(f"{voice}: scenario: {scenario[:LONGEST]!r} is none of the bench{advice}")
+        advice = (
+            f"; did you mean {near[0]}?" if near else f"; they are {'; '.join(WORLDS)}"
+        )
+        raise Refused(
+            f"{voice}: scenario: {scenario[:LONGEST]!r} is none of the bench{advice}"
+        )
     world = WORLDS[scenario]
     seeds = [*seeds_of(world, PUBLIC), *seeds_of(world, HELD_OUT)]
     seed = _whole(f"{voice}: seed", numbers[0], seeds)
@@ -179,9 +201,13 @@ def _row(voice: str, fields: Sequence[str]) -> tuple[str, int, int, float]:
     try:
         score = float(numbers[2])
     except ValueError:
-        raise Refused(f"{voice}: score: expected a number, got {numbers[2][:20]!r}") from None
+        raise Refused(
+            f"{voice}: score: expected a number, got {numbers[2][:20]!r}"
+        ) from None
     if not math.isfinite(score) or abs(score) > 1e30:
-        raise Refused(f"{voice}: score: expected a finite number below 1e30, got {numbers[2][:20]}")
+        raise Refused(
+            f"{voice}: score: expected a finite number below 1e30, got {numbers[2][:20]}"
+        )
     return scenario, seed, client, score
 
 
@@ -194,7 +220,9 @@ def _whole(voice: str, text: str, known: Sequence[int]) -> int:
     return number
 
 
-def _check_whole(file: Path, found: Mapping[tuple[str, int], Mapping[int, float]]) -> None:
+def _check_whole(
+    file: Path, found: Mapping[tuple[str, int], Mapping[int, float]]
+) -> None:
     """A scenario has all public seeds, or all held-out ones, or both; and all clients."""
     for (scenario, seed), row in found.items():
         world = WORLDS[scenario]
@@ -202,7 +230,9 @@ def _check_whole(file: Path, found: Mapping[tuple[str, int], Mapping[int, float]
         if missing := [other for other in block if (scenario, other) not in found]:
             raise Refused(f"{file}: {scenario}: no scores for the seeds {missing}")
         if missing := sorted(set(range(world.clients)) - set(row)):
-            raise Refused(f"{file}: {scenario}, seed {seed}: no scores of the clients {missing}")
+            raise Refused(
+                f"{file}: {scenario}, seed {seed}: no scores of the clients {missing}"
+            )
         if world.truth is None and (world.beside, seed) not in found:
             words = f"{scenario} is judged beside {world.beside}, which has no scores"
             raise Refused(f"{file}: {words}")

@@ -62,7 +62,9 @@ def folder() -> Path:
 def game(world: World, seed: int, purpose: int) -> Game:
     """Retraining on the samples that are kept for this: worth is minus the loss there."""
     fed, net = world.made(seed)
-    return retraining_game(fed, net, ROUNDS, world.local, "loss", luck(seed, purpose), on="test")
+    return retraining_game(
+        fed, net, ROUNDS, world.local, "loss", luck(seed, purpose), on="test"
+    )
 
 
 def trained(world: World, seed: int) -> np.ndarray:
@@ -78,7 +80,9 @@ def trained(world: World, seed: int) -> np.ndarray:
                 rows.append(played.all())
                 continue
             orders = luck(seed, purpose)
-            estimate = sampling.permutation(played, world.sampled, orders, antithetic=True)
+            estimate = sampling.permutation(
+                played, world.sampled, orders, antithetic=True
+            )
             rows.append(torch.stack([estimate.values, estimate.stderr]))
     return torch.stack(rows).numpy().astype(np.float32)
 
@@ -92,8 +96,12 @@ def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Pat
     asked = list(names)
     owners = {name: WORLDS[name] for name in asked if WORLDS[name].truth == ""}
     if not owners:
-        others = ", ".join(dict.fromkeys(owner_of(name) or "no retraining" for name in asked))
-        raise ValueError(f"scenarios: {', '.join(asked)}: judged by {others}, no truth of its own")
+        others = ", ".join(
+            dict.fromkeys(owner_of(name) or "no retraining" for name in asked)
+        )
+        raise ValueError(
+            f"scenarios: {', '.join(asked)}: judged by {others}, no truth of its own"
+        )
     cells = cells_of(owners, seeds)
     with progress.bar(None, "truth", len(cells)) as progress_bar:
         for name, world in owners.items():
@@ -127,7 +135,9 @@ def seeds_of(world: World, seeds: Iterable[int]) -> list[int]:
 def cells_of(worlds: Mapping[str, World], seeds: Iterable[int]) -> list[tuple[str, int]]:
     """(scenario, seed) of those of the seeds that each world has; ValueError where none has any."""
     numbers = list(seeds)
-    if cells := [(name, seed) for name in worlds for seed in seeds_of(worlds[name], numbers)]:
+    if cells := [
+        (name, seed) for name in worlds for seed in seeds_of(worlds[name], numbers)
+    ]:
         return cells
     most = max((world.seeds for world in worlds.values()), default=0)
     known = f"0 to {most - 1}, or of 100 to {99 + most}"
@@ -142,7 +152,9 @@ def read(path: Path) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as file:
             return {seed: file[seed] for seed in file.files}
     except Exception as error:  # a damaged zip raises a dozen kinds
-        raise ValueError(f"{path} is damaged ({type(error).__name__}: {error})") from error
+        raise ValueError(
+            f"{path} is damaged ({type(error).__name__}: {error})"
+        ) from error
 
 
 def sha256(path: Path) -> str:
@@ -160,7 +172,9 @@ class Frozen:
         self.tables: dict[str, dict[str, np.ndarray]] = {}
         for place in map(checks.home, places or (folder() / "truth",)):
             if not place.is_dir():
-                raise FileNotFoundError(f"truth: expected a folder of tables, got {place}")
+                raise FileNotFoundError(
+                    f"truth: expected a folder of tables, got {place}"
+                )
             hashes = manifest(place.parent)["files"]
             for name, world in WORLDS.items():
                 path = place / f"{slug(name)}.npz"
@@ -168,7 +182,9 @@ class Frozen:
                     continue
                 expected = hashes.get(f"{place.name}/{path.name}")
                 if expected is not None and expected != sha256(path):
-                    raise ValueError(f"{path} is not the file that the bench was frozen with")
+                    raise ValueError(
+                        f"{path} is not the file that the bench was frozen with"
+                    )
                 tables = read(path)
                 shape = (2, 2, world.clients) if world.sampled else (2, 2**world.clients)
                 for seed, table in tables.items():

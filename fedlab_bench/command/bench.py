@@ -41,7 +41,9 @@ MOST_SEEDS, LARGEST_SEED = 100_000, 10**9
 def block(text: str) -> list[int]:
     """Seeds as they are written: ``10``, how many from 0, or ``100-109``, from one to another."""
     first_text, is_range, last_text = text.partition("-")
-    first_seed, end_seed = (int(first_text), int(last_text) + 1) if is_range else (0, int(text))
+    first_seed, end_seed = (
+        (int(first_text), int(last_text) + 1) if is_range else (0, int(text))
+    )
     # Without a limit one digit too many would fill the memory with seeds.
     if not (0 < end_seed - first_seed <= MOST_SEEDS and end_seed <= LARGEST_SEED):
         raise argparse.ArgumentTypeError(f"expected such as 10 or 100-109, got {text}")
@@ -52,11 +54,17 @@ def _parser() -> argparse.ArgumentParser:
     # The module's docstring is the help, and its lines stay as they stand there.
     formatter = argparse.RawDescriptionHelpFormatter
     program = "python -m fedlab_bench"
-    parser = argparse.ArgumentParser(prog=program, description=__doc__, formatter_class=formatter)
+    parser = argparse.ArgumentParser(
+        prog=program, description=__doc__, formatter_class=formatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     judge = commands.add_parser("judge", help="judge scores beside the frozen truth")
-    judge.add_argument("scores", nargs="+", help="FILE.csv, module:NAME, or a score of the book")
-    judge.add_argument("--alone", action="store_true", help="without the scores of the book")
+    judge.add_argument(
+        "scores", nargs="+", help="FILE.csv, module:NAME, or a score of the book"
+    )
+    judge.add_argument(
+        "--alone", action="store_true", help="without the scores of the book"
+    )
     judge.add_argument(
         "--truth",
         nargs="+",
@@ -64,7 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         type=home,
         help="folders of truth for more seeds",
     )
-    judge.add_argument("--metric", default="tau", choices=tuple(MEASURES), help="what is printed")
+    judge.add_argument(
+        "--metric", default="tau", choices=tuple(MEASURES), help="what is printed"
+    )
     judge.add_argument("--csv", type=home, help="write all measures here, in long format")
     judge.add_argument("--page", type=home, help="write a page here (.html)")
     figure_help = f"write a figure of the first family here ({', '.join(PICTURES)})"
@@ -78,10 +88,14 @@ def _parser() -> argparse.ArgumentParser:
     truth = commands.add_parser("truth", help="retrain the truth of seeds")
     for command in (rounds, truth):
         command.add_argument("--to", required=True, type=home, help="the folder")
-    rounds.add_argument("--kind", default="float32", choices=tuple(FLOATS), help="of numbers")
+    rounds.add_argument(
+        "--kind", default="float32", choices=tuple(FLOATS), help="of numbers"
+    )
     for command in (judge, rounds, truth):
         world_names = "; ".join(bench.WORLDS)
-        command.add_argument("--scenarios", nargs="+", help=f"'all', or some of: {world_names}")
+        command.add_argument(
+            "--scenarios", nargs="+", help=f"'all', or some of: {world_names}"
+        )
         command.add_argument(
             "--seeds",
             type=block,
@@ -105,7 +119,9 @@ def _python(score_text: str, options: argparse.Namespace) -> bench.Submission:
     else:
         (score_name,) = looked_up("scores", [score_text], known_scores).values()
         method = known_scores[score_name]
-    (submission,) = bench.entered({score_name: method}, _names(options, bench.EIGHT), options.seeds)
+    (submission,) = bench.entered(
+        {score_name: method}, _names(options, bench.EIGHT), options.seeds
+    )
     return submission
 
 
@@ -137,9 +153,13 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         [*_read(options, truth_folders)],
         {"--page": (".html",), "--figure": PICTURES, "--scores-to": (".csv",)},
     )
-    in_python = [index for index, text in enumerate(options.scores) if not text.endswith(".csv")]
+    in_python = [
+        index for index, text in enumerate(options.scores) if not text.endswith(".csv")
+    ]
     if options.scores_to and len(in_python) != 1:
-        raise ValueError(f"--scores-to: expected one score in Python, got {len(in_python)}")
+        raise ValueError(
+            f"--scores-to: expected one score in Python, got {len(in_python)}"
+        )
     frozen_truth = bench.Frozen(*truth_folders)
     submissions = [
         bench.read_submission(text) if text.endswith(".csv") else _python(text, options)
@@ -153,15 +173,21 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     if frame.empty:
         maker = "python -m fedlab_bench truth"
         raise ValueError(f"no truth is at hand for these seeds; {maker} makes it")
-    if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(frame.seed):
+    if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(
+        frame.seed
+    ):
         seed_list = ", ".join(map(str, sorted(unjudged)))
         print(f"not judged, as their truth is held out: seeds {seed_list}")
     notes = {entry.name: entry.notes for entry in submissions}
     if not options.alone:
         entered_cells = {cell for entry in submissions for cell in entry.scores}
         # Stored scores of the same cells only, and none of a name that was just entered.
-        frame = pandas.concat([bench.stored(entered_cells, notes), frame], ignore_index=True)
-        notes |= {rival["name"]: rival for rival in _rivals() if rival["name"] not in notes}
+        frame = pandas.concat(
+            [bench.stored(entered_cells, notes), frame], ignore_index=True
+        )
+        notes |= {
+            rival["name"]: rival for rival in _rivals() if rival["name"] not in notes
+        }
     print(leaderboard.board(frame, options.metric))
     for absence in bench.absent(frame, options.metric):
         print(absence)

@@ -37,7 +37,9 @@ FEW = (
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m fedlab_bench compare", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m fedlab_bench compare", description=__doc__
+    )
     add = parser.add_argument
     add(
         "--method",
@@ -95,7 +97,8 @@ def _compared(options: argparse.Namespace) -> pandas.DataFrame:
     method_names = looked_up("--beside", asked_names, METHODS).values()
     rivals = {method_name: METHODS[method_name] for method_name in method_names}
     return compare(
-        rivals | dict(own_method("--method", method_text) for method_text in options.method),
+        rivals
+        | dict(own_method("--method", method_text) for method_text in options.method),
         options.scenarios,
         options.seeds,
         data=options.data,

@@ -67,7 +67,9 @@ def compare(
     makers = _scenarios(scenarios)
     checks.choice("data", data, tuple(SAMPLES))
     checks.choice("metric", metric, ("accuracy", "loss"))
-    local = checks.instance("local", LOCAL if local is None else local, LocalSGD, "fm.LocalSGD()")
+    local = checks.instance(
+        "local", LOCAL if local is None else local, LocalSGD, "fm.LocalSGD()"
+    )
     setting = {"rounds": checks.whole("rounds", rounds), "local": local, "metric": metric}
     cells = [(seed, scenario) for seed in _seeds(seeds) for scenario in makers]
     paths = cell_paths(folder, cells, makers, data, setting, chosen)
@@ -85,7 +87,9 @@ def compare(
                 write_cell(paths[seed_and_name], frame)
             progress_bar.update()
     # Cells end in any order; the table keeps the one that was asked for.
-    return pandas.concat([frames[seed_and_name] for seed_and_name in cells], ignore_index=True)
+    return pandas.concat(
+        [frames[seed_and_name] for seed_and_name in cells], ignore_index=True
+    )
 
 
 def _frame(
@@ -110,7 +114,9 @@ def compared_frame(frame: Any) -> pandas.DataFrame:
 
     checks.instance("frame", frame, pandas.DataFrame, "the table that fb.compare returns")
     if lacking := set(COLUMNS) - set(frame):
-        raise ValueError(f"frame: expected what fb.compare returns, lacks {sorted(lacking)}")
+        raise ValueError(
+            f"frame: expected what fb.compare returns, lacks {sorted(lacking)}"
+        )
     return frame
 
 
@@ -127,10 +133,14 @@ def _list(name: str, value: Any, such_as: str) -> list:
 def _seeds(seeds: Any) -> list[int]:
     if isinstance(seeds, Mapping):
         raise TypeError(f"seeds: expected such as range(10), got {checks.shown(seeds)}")
-    numbers = [checks.whole("seeds", seed, 0) for seed in _list("seeds", seeds, "range(10)")]
+    numbers = [
+        checks.whole("seeds", seed, 0) for seed in _list("seeds", seeds, "range(10)")
+    ]
     if not numbers or len(set(numbers)) != len(numbers):
         shown = checks.shown(numbers)
-        raise ValueError(f"seeds: expected different whole numbers, at least one, got {shown}")
+        raise ValueError(
+            f"seeds: expected different whole numbers, at least one, got {shown}"
+        )
     return numbers
 
 
@@ -138,12 +148,22 @@ def _scenarios(scenarios: Any) -> dict[str, Callable]:
     if isinstance(scenarios, Mapping):
         if not scenarios or not all(map(callable, scenarios.values())):
             wanted = "{name: function (data, seed) -> (fed, net)}"
-            raise TypeError(f"scenarios: expected {wanted}, got {checks.shown(scenarios)}")
+            raise TypeError(
+                f"scenarios: expected {wanted}, got {checks.shown(scenarios)}"
+            )
         # The name stands in the table and in the file's name, so it must be a text.
-        return {checks.text("scenarios", scenario): scenarios[scenario] for scenario in scenarios}
+        return {
+            checks.text("scenarios", scenario): scenarios[scenario]
+            for scenario in scenarios
+        }
     wanted = "['alike'] or {name: function}"
-    names = list(SCENARIOS) if scenarios is None else _list("scenarios", scenarios, wanted)
+    names = (
+        list(SCENARIOS) if scenarios is None else _list("scenarios", scenarios, wanted)
+    )
     if not names:
         raise ValueError("scenarios: expected at least one name")
     known = tuple(SCENARIOS)
-    return {checks.choice("scenarios", scenario, known): SCENARIOS[scenario] for scenario in names}
+    return {
+        checks.choice("scenarios", scenario, known): SCENARIOS[scenario]
+        for scenario in names
+    }

@@ -100,7 +100,9 @@ class Experiment:
         """The seed of a training: its own for every purpose."""
         return 5 * self.seed + purpose
 
-    def train(self, strategy: Strategy, purpose: int, watch: Watch | None = None) -> History:
+    def train(
+        self, strategy: Strategy, purpose: int, watch: Watch | None = None
+    ) -> History:
         """One training under a strategy."""
         return train(
             self.fed,
@@ -115,7 +117,9 @@ class Experiment:
     def game(self, purpose: int) -> Game:
         """What a coalition is worth if only its members train."""
         luck = self.luck(purpose)
-        return retraining_game(self.fed, self.net, self.rounds, self.local, self.metric, luck)
+        return retraining_game(
+            self.fed, self.net, self.rounds, self.local, self.metric, luck
+        )
 
     @property
     def client_epochs(self) -> int:
@@ -139,7 +143,9 @@ class Truth:
 
     def judged_by_itself(self) -> Measured:
         """One training's values as a score: whatever judges them is of the other training."""
-        return judged(self.values[0], self.values[1:], self.worths[1], self.bad, self.seed)
+        return judged(
+            self.values[0], self.values[1:], self.worths[1], self.bad, self.seed
+        )
 
 
 def known_truth(experiment: Experiment, bad: list[int] | None) -> Truth:
@@ -152,7 +158,9 @@ def known_truth(experiment: Experiment, bad: list[int] | None) -> Truth:
 class Bench:
     """Everything that the methods are measured on, trained once."""
 
-    def __init__(self, experiment: Experiment, truth: Truth, methods: Mapping[str, Method]):
+    def __init__(
+        self, experiment: Experiment, truth: Truth, methods: Mapping[str, Method]
+    ):
         self.experiment, self.truth, self.methods = experiment, truth, methods
         redrawn = resampled(experiment.fed, experiment.seed)
         self.watch = self._watched(WATCHED, validation=redrawn.validation)
@@ -161,7 +169,9 @@ class Bench:
         self.game = experiment.game(WATCHED)
         self.plain_accuracy = float(experiment.train(FedAvg(), IN_USE).accuracy[-1])
 
-    def _watched(self, purpose: int, weighting: str = "size", **more_samples: Any) -> Watch:
+    def _watched(
+        self, purpose: int, weighting: str = "size", **more_samples: Any
+    ) -> Watch:
         """A training that all methods watch which do not train themselves."""
         methods = {
             method_name: method
@@ -232,5 +242,7 @@ class FixedWeights(FedAvg):
         """The fixed weights of the round's clients, scaled to sum 1, [m]; equal if all are 0."""
         weights = torch.tensor(self.client_weights, dtype=torch.float64)[round.clients]
         total = weights.sum()
-        shares = weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
+        shares = (
+            weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
+        )
         return shares.to(round.updates)

@@ -70,7 +70,9 @@ def read_cell(path: Path, seed: int, scenario: str) -> pandas.DataFrame:
 
     digest, _, table = path.read_bytes().partition(b"\n")
     if digest != hashlib.sha256(table).hexdigest().encode():
-        raise ValueError(f"folder: {path} is damaged; delete it, and its cell is computed again")
+        raise ValueError(
+            f"folder: {path} is damaged; delete it, and its cell is computed again"
+        )
     # As words first: "NA" is a fine name of a method, and a number keeps all its digits.
     frame = pandas.read_csv(io.BytesIO(table), dtype=str, keep_default_na=False)
     frame = frame.assign(seed=frame.seed.map(int), value=frame.value.map(float))

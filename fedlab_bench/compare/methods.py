@@ -33,10 +33,16 @@ def watchable(methods: Any) -> dict[str, Method]:
     """Methods by name, each of a kind that ``compare`` takes; others are refused by their name."""
     methods_by_name = by_name(methods)
     if CEILING in methods_by_name:
-        raise ValueError(f"methods: {CEILING} is the row of the ceiling; take another name")
+        raise ValueError(
+            f"methods: {CEILING} is the row of the ceiling; take another name"
+        )
     kinds = "a strategy, a function of a game or of (round, server), or Retrained(...)"
     for method_name, method in methods_by_name.items():
-        known = hasattr(method, "step") or isinstance(method, Retrained) or callable(method)
+        known = (
+            hasattr(method, "step") or isinstance(method, Retrained) or callable(method)
+        )
         if not known:
-            raise TypeError(f"methods: {method_name}: expected {kinds}, got {checks.shown(method)}")
+            raise TypeError(
+                f"methods: {method_name}: expected {kinds}, got {checks.shown(method)}"
+            )
     return methods_by_name

@@ -45,14 +45,20 @@ class noisy_inputs(DataCorruption):
         return x + self.level * x.std() * noise, y
 
 
-def dealt(split: Split | None = None, corrupt: Callable[[float], object] | None = None) -> Scenario:
+def dealt(
+    split: Split | None = None, corrupt: Callable[[float], object] | None = None
+) -> Scenario:
     """A scenario: how samples are dealt, and what is done to client k at the level k / 10."""
 
     def make(source: str, seed: int) -> Made:
         dataset, samples = _dataset(source), SAMPLES[source]
         # Client 0 stays as it is: its level is zero.
         graded = list(enumerate(LEVELS))[1:]
-        wrongs = {} if corrupt is None else {client: corrupt(level) for client, level in graded}
+        wrongs = (
+            {}
+            if corrupt is None
+            else {client: corrupt(level) for client, level in graded}
+        )
         fed = federation(
             dataset,
             clients=CLIENTS,
@@ -71,7 +77,9 @@ def irrelevant(source: str, seed: int) -> Made:
     dataset, samples = _dataset(source), SAMPLES[source]
     if dataset.classes == 2:
         wrongs = dict.fromkeys((2, 5), flip_labels(0.5))
-        fed = federation(dataset, clients=CLIENTS, samples=samples, corrupt=wrongs, seed=seed)
+        fed = federation(
+            dataset, clients=CLIENTS, samples=samples, corrupt=wrongs, seed=seed
+        )
         return fed, _net(dataset)
     # These federations take no number of samples, so the split deals as many as elsewhere.
     split = _each(samples // CLIENTS)
@@ -103,7 +111,9 @@ def rare_class(source: str, seed: int) -> Made:
     return _rebuilt(fed, dataset, pairs)
 
 
-def _rebuilt(fed: Federation, dataset: Dataset, pairs: list[tuple[Tensor, Tensor]]) -> Made:
+def _rebuilt(
+    fed: Federation, dataset: Dataset, pairs: list[tuple[Tensor, Tensor]]
+) -> Made:
     """Other clients before the same server."""
     rebuilt = Federation.from_datasets(
         pairs,
@@ -135,7 +145,9 @@ def lesser(scenario: str, fed: Federation) -> list[int] | None:
     scenario of one's own: the clients that were corrupted, unless that is none or all of them
     """
     if scenario in ("wrong labels", "noisy inputs"):
-        return [client for client, level in enumerate(LEVELS) if level >= LEVELS[CLIENTS // 2]]
+        return [
+            client for client, level in enumerate(LEVELS) if level >= LEVELS[CLIENTS // 2]
+        ]
     if scenario == "rare class":
         return list(range(CLIENTS - 1))
     known = scenario == "irrelevant" or scenario not in SCENARIOS
@@ -169,4 +181,6 @@ def _dataset(source: str) -> Dataset:
 
 def _net(dataset: Dataset) -> Model:
     inputs = dataset.x[0].numel()
-    return logistic(inputs, 2) if dataset.classes == 2 else mlp(inputs, 32, dataset.classes)
+    return (
+        logistic(inputs, 2) if dataset.classes == 2 else mlp(inputs, 32, dataset.classes)
+    )

@@ -33,7 +33,9 @@ class Watch:
             for samples, server in servers.items()
         }
         self.states: dict[str, dict[str, State]] = {
-            samples: {n: s.init(self.servers[samples][n]) for n, s in self.strategies.items()}
+            samples: {
+                n: s.init(self.servers[samples][n]) for n, s in self.strategies.items()
+            }
             for samples in servers
         }
         self.evaluated: dict[str, dict[str, int]] = {

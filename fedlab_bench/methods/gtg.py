@@ -99,7 +99,9 @@ class GTGShapley(RoundScore):
         """Orders [m, m] whose first places are 0, 1, ..., m - 1, the others at random."""
         # A stream of its own for every sweep: more sweeps leave the earlier ones as they were.
         chance = stream(seed, "GTG orders", t, index)
-        orders = torch.rand(players, players, generator=chance, dtype=torch.float64).argsort(1)
+        orders = torch.rand(
+            players, players, generator=chance, dtype=torch.float64
+        ).argsort(1)
         leaders = torch.arange(players)[:, None]
         # [m, m] -> [m, m - 1]: of each row all but its leader, in the order drawn
         followers = orders[orders != leaders].view(players, players - 1)

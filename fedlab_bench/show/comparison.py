@@ -46,7 +46,9 @@ def summary(
     low, high = span(metric)
     cell_groups = dict(iter(metric_frame.groupby(["method", "scenario"], sort=False)))
     # Not every method is measured everywhere, but all rows of a table have the same columns.
-    cells: dict[str, dict[str, object]] = {method: dict.fromkeys(columns, "") for method in rows}
+    cells: dict[str, dict[str, object]] = {
+        method: dict.fromkeys(columns, "") for method in rows
+    }
     for method, scenario in itertools.product(rows, columns):
         if (method, scenario) in cell_groups:
             per_seed = cell_groups[method, scenario].sort_values("seed").value.tolist()
@@ -62,7 +64,9 @@ def summary(
     return plots.table(named, rows="method", caption=caption)
 
 
-def _picked(argument: str, chosen: Sequence[str] | None, column: pandas.Series) -> list[str]:
+def _picked(
+    argument: str, chosen: Sequence[str] | None, column: pandas.Series
+) -> list[str]:
     """What was asked for, each known to the column; without that all that the column has."""
     # Each name once, in the order of the frame, which a set would lose.
     known_names = tuple(map(str, dict.fromkeys(column)))
@@ -70,7 +74,9 @@ def _picked(argument: str, chosen: Sequence[str] | None, column: pandas.Series) 
         return list(known_names)
     checks.instance(argument, chosen, Sequence, "a list of names")
     if not chosen:
-        raise ValueError(f"{argument}: expected at least one name, got {checks.shown(chosen)}")
+        raise ValueError(
+            f"{argument}: expected at least one name, got {checks.shown(chosen)}"
+        )
     return [checks.choice(argument, chosen_name, known_names) for chosen_name in chosen]
 
 
@@ -81,16 +87,21 @@ def figure(frame: pandas.DataFrame, scenario: str, metric: str = MEASURES[0]) ->
     """
     metric_frame = _measured(frame, metric)
     checks.choice("scenario", scenario, tuple(dict.fromkeys(metric_frame.scenario)))
-    by_method = metric_frame[metric_frame.scenario == scenario].groupby("method", sort=False)
+    by_method = metric_frame[metric_frame.scenario == scenario].groupby(
+        "method", sort=False
+    )
     per_seed = {
-        str(method): group.sort_values("seed").value.tolist() for method, group in by_method
+        str(method): group.sort_values("seed").value.tolist()
+        for method, group in by_method
     }
     # The truth is no rival of the methods but the line that they are held against.
     ceilings = per_seed.pop(CEILING, None)
     reference = {} if ceilings is None else {"ceiling": sum(ceilings) / len(ceilings)}
     low, high = span(metric)
     axis_label = f"{metric}, {scenario}"
-    return plots.dots(per_seed, xlabel=axis_label, reference=reference, low=low, high=high)
+    return plots.dots(
+        per_seed, xlabel=axis_label, reference=reference, low=low, high=high
+    )
 
 
 def _measured(frame: pandas.DataFrame, metric: str) -> pandas.DataFrame:

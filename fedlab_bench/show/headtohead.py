@@ -53,7 +53,9 @@ class HeadToHeadExplorer(Explorer):
     # 1: more is better, -1: less is
     ways = traitlets.List(traitlets.Int()).tag(sync=True)
     # [measures, kinds, names and ceiling, seeds]; no seeds where nothing is measured
-    values = traitlets.List(traitlets.List(traitlets.List(traitlets.List()))).tag(sync=True)
+    values = traitlets.List(traitlets.List(traitlets.List(traitlets.List()))).tag(
+        sync=True
+    )
     # [measures, 2]: lowest and highest possible value; None where there is no such end
     ranges = traitlets.List(traitlets.List()).tag(sync=True)
     # half an interval of 2, 3, ... seeds, in standard deviations
@@ -77,19 +79,28 @@ class HeadToHeadExplorer(Explorer):
         if seeds < 2:
             raise ValueError(f"frame: expected 2 seeds or more, got {seeds}")
         # The truth is the line of the picture, not one of the methods.
-        known_methods = [method for method in dict.fromkeys(frame.method) if method != CEILING]
+        known_methods = [
+            method for method in dict.fromkeys(frame.method) if method != CEILING
+        ]
         method_names = known_methods[:6] if methods is None else list(methods)
         for method in method_names:
             checks.choice("methods", method, tuple(known_methods))
         if not 2 <= len(set(method_names)) == len(method_names) <= 8:
-            raise ValueError(f"methods: expected 2 to 8 different names, got {method_names}")
+            raise ValueError(
+                f"methods: expected 2 to 8 different names, got {method_names}"
+            )
         measures = [measure for measure in MEASURES if measure in set(frame.metric)]
         scenario = kinds[0] if scenario is None else scenario
         metric = measures[0] if metric is None else metric
         level = strict(0.95)
-        half_widths = [student(count, level) / math.sqrt(count) for count in range(2, seeds + 1)]
+        half_widths = [
+            student(count, level) / math.sqrt(count) for count in range(2, seeds + 1)
+        ]
         # JSON knows no infinity: an end that is not there is None.
-        ranges = [[end if math.isfinite(end) else None for end in span(name)] for name in measures]
+        ranges = [
+            [end if math.isfinite(end) else None for end in span(name)]
+            for name in measures
+        ]
         super().__init__(
             names=method_names,
             kinds=kinds,
@@ -112,7 +123,9 @@ class HeadToHeadExplorer(Explorer):
         # [scores and ceiling, seeds], the ceiling last; a row without seeds was not measured.
         rows = [row[: self.seeds] for row in self.values[at_measure][at_kind]]
         # All rows have as many seeds, so that the best sum is the best mean.
-        line = rows[-1] or max(rows[:-1], key=lambda row: sign * sum(row) if row else -math.inf)
+        line = rows[-1] or max(
+            rows[:-1], key=lambda row: sign * sum(row) if row else -math.inf
+        )
         low, high = span(self.metric)
         intervals = [interval(row, low=low, high=high) if row else NONE for row in rows]
         gaps = [paired(row, line, low=low, high=high) if row else NONE for row in rows]
@@ -137,11 +150,17 @@ def _values(
 ) -> list:
     """Values [measures, kinds, methods, seeds], to four digits: the page need not hold more."""
     # In the order of seeds, since `paired` subtracts value by value.
-    seed_groups = frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
+    seed_groups = (
+        frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
+    )
     values_by_key = {
-        key: [float(f"{value:.4g}") for value in seed_values] for key, seed_values in seed_groups
+        key: [float(f"{value:.4g}") for value in seed_values]
+        for key, seed_values in seed_groups
     }
     return [
-        [[values_by_key.get((measure, kind, method), []) for method in methods] for kind in kinds]
+        [
+            [values_by_key.get((measure, kind, method), []) for method in methods]
+            for kind in kinds
+        ]
         for measure in measures
     ]

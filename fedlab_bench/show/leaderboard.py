@@ -68,7 +68,8 @@ def board(
         for family in families or known_families
     ]
     picked_methods = [
-        checks.choice("methods", method, tuple(by_method)) for method in methods or by_method
+        checks.choice("methods", method, tuple(by_method))
+        for method in methods or by_method
     ]
     cells = {
         SHOWN.get(method, method): {
@@ -76,11 +77,15 @@ def board(
         }
         for method in picked_methods
     }
-    caption = f"{metric}: {MEANING[metric]}; mean [95 % interval] over seeds (shared place)."
+    caption = (
+        f"{metric}: {MEANING[metric]}; mean [95 % interval] over seeds (shared place)."
+    )
     return table(cells, rows="score", caption=caption)
 
 
-def picture(frame: pandas.DataFrame, metric: str = "tau", family: str | None = None) -> Figure:
+def picture(
+    frame: pandas.DataFrame, metric: str = "tau", family: str | None = None
+) -> Figure:
     """A row a score and a dot a seed, in one family of scenarios; the dashed line is the ceiling.
 
     frame   from ``bench.judge`` or ``bench.judged``
@@ -94,7 +99,9 @@ def picture(frame: pandas.DataFrame, metric: str = "tau", family: str | None = N
     row_families = frame.scenario.map(lambda scenario: WORLDS[scenario].family)
     known_families = tuple(dict.fromkeys(row_families[frame.metric == metric]))
     asked_families = (
-        known_families[:1] if family is None else (checks.choice("family", family, known_families),)
+        known_families[:1]
+        if family is None
+        else (checks.choice("family", family, known_families),)
     )
     # Other families are left out at once: to compare all scores in all of them takes seconds.
     by_method, (shown_family,) = _rows(frame[row_families.isin(asked_families)], metric)
@@ -105,7 +112,9 @@ def picture(frame: pandas.DataFrame, metric: str = "tau", family: str | None = N
     }
     # The truth is the dashed line, not a row beside the scores.
     ceilings = per_seed.pop(CEILING, None)
-    ceiling_line = None if ceilings is None else {"ceiling": sum(ceilings) / len(ceilings)}
+    ceiling_line = (
+        None if ceilings is None else {"ceiling": sum(ceilings) / len(ceilings)}
+    )
     low, high, _ = MEASURES[metric]
     axis_label = f"{metric}, {shown_family}"
     return plots.dots(
@@ -118,7 +127,9 @@ def picture(frame: pandas.DataFrame, metric: str = "tau", family: str | None = N
     )
 
 
-def page(frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title: str) -> str:
+def page(
+    frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title: str
+) -> str:
     """A page that opens from disk: a sortable table a measure, scores that share the first place
     in one colour; notes {score: {"sees", "cost", "date", "version": words}}."""
     fragments = "\n".join(fragment(frame, notes, metric) for metric in metrics)
@@ -159,12 +170,18 @@ def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
     )
 
 
-def _rows(frame: pandas.DataFrame, metric: str) -> tuple[dict[str, dict[str, Standing]], list[str]]:
+def _rows(
+    frame: pandas.DataFrame, metric: str
+) -> tuple[dict[str, dict[str, Standing]], list[str]]:
     """{score: {family: standing}}, the ceiling first and then by name; and the families."""
     _measured(frame, metric)
     family_standings = standings(frame, metric)
     methods = sorted(
-        {method for its_standings in family_standings.values() for method in its_standings},
+        {
+            method
+            for its_standings in family_standings.values()
+            for method in its_standings
+        },
         key=str.casefold,
     )
     # Sorting is stable: this moves the ceiling to the front and leaves the others in order.
@@ -201,7 +218,9 @@ def _html_row(
     # Anybody can enter a score: its name and its notes are text on the page, never HTML.
     escaped_name = html.escape(SHOWN.get(method, method), quote=False)
     its_notes = notes.get(method, {})
-    cost_html = f"<small>{html.escape(its_notes['cost'])}</small>" if "cost" in its_notes else ""
+    cost_html = (
+        f"<small>{html.escape(its_notes['cost'])}</small>" if "cost" in its_notes else ""
+    )
     version_html = (
         f"<small>version {html.escape(its_notes['version'])}</small>"
         if "version" in its_notes
@@ -223,5 +242,7 @@ def _html_row(
         place_words = f", place {standing.place}" if standing.place else ""
         interval_html = f"<small>{low:.2f} to {high:.2f}{place_words}</small>"
         # Sorted by four digits though two are shown: what looks equal may be in order.
-        cells.append(f'<td{td_class} data-value="{mean:.4f}">{mean:.2f}{interval_html}</td>')
+        cells.append(
+            f'<td{td_class} data-value="{mean:.4f}">{mean:.2f}{interval_html}</td>'
+        )
     return f"<tr>{''.join(cells)}</tr>"

@@ -73,12 +73,12 @@ def simulate(
     if cache is not None:
         work = guard.made_from(fed, net, local, seed)
         folder = Cache(cache, ("simulate", work, theta, metric, on, last))
-    found = [None if folder is None else folder.load(block) for block in blocks]
-    missing = [place for place, known in enumerate(found) if known is None]
+    finished = [None if folder is None else folder.load(block) for block in blocks]
+    found = {place: done for place, done in enumerate(finished) if done is not None}
+    missing = [place for place in range(len(blocks)) if place not in found]
     # A clone is sent to a process without the rest of the tensor.
     tasks = (delayed(simulation.run_block)(blocks[place].clone()) for place in missing)
-    known = len(blocks) - len(missing)
-    bar = progress.bar(None, "blocks of runs", total=len(blocks), done=known)
+    bar = progress.bar(None, "blocks of runs", total=len(blocks), done=len(found))
     for place, result in zip(missing, spread(tasks, n_jobs), strict=True):
         found[place] = {name: part.numpy() for name, part in result.items()}
         if folder is not None:
@@ -86,7 +86,7 @@ def simulate(
         bar.update()
     bar.close()
     values, blamed, diverged = (
-        [torch.from_numpy(block[name]) for block in found]
+        [torch.from_numpy(found[place][name]) for place in range(len(blocks))]
         for name in ("values", "blamed", "diverged")
     )
     left_out = torch.stack(blamed).any(0).nonzero().flatten().tolist()

@@ -42,7 +42,7 @@ SCORES: dict[str, Method] = {
     "FedAvg": FedAvg(),
     "permutation": partial(sampling.permutation, samples=200),
     "FLDVE": FLDVE(),
-    "S-FedAvg": SFedAvg(None),  # type: ignore[arg-type]
+    "S-FedAvg": SFedAvg(None),
 }
 MORE = "; import fedlab_bench, or python -m fedlab_bench score, knows the neighbours, too"
 # What command lines read besides a name and its other spellings.

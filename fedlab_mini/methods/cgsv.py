@@ -123,7 +123,7 @@ class CGSV(FedAvg):
         psi = _alignment(unit_updates, step)
         # What a round says of its clients moves the weights of the next one, not its own.
         state = state | admitted(state, round)
-        self._learn(state, round, psi.double().cpu())
+        self.learn(state, round, psi.double().cpu())
         self.count(state, round, psi)
         theta = round.theta + self._step_size(lengths, weights) * step
         return Step(theta, weights, state)
@@ -143,7 +143,7 @@ class CGSV(FedAvg):
         sent = (size_rank < entries_sent[:, None]).to(step.device)
         return torch.where(sent, step, 0)
 
-    def _learn(self, state: State, round: Round, psi: Tensor) -> None:
+    def learn(self, state: State, round: Round, psi: Tensor) -> None:
         """Mix the judged clients' weights with their cosines; absent ones keep theirs."""
         missing = round.missing[state["sizes"][round.missing] > 0]
         # Who was asked and sent nothing usable is aligned with nothing, and loses weight by that.

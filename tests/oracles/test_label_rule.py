@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import pytest
 import torch
-from helpers import started
 from scipy import stats
 from sklearn.metrics import precision_score, recall_score
 from torch import Tensor
@@ -244,12 +243,12 @@ def test_a_client_may_be_told_of_a_label_that_it_does_not_hold():
 def told(predicted: Tensor, y: Tensor, **options) -> Inspection:
     """The message of a server whose model predicts so of its validation samples."""
     strategy = fm.LabelStandardisation(None, window=1, spread=1, **options)
-    started(strategy, 3, NET, (seen_as(predicted), y), classes=CLASSES)
-    strategy.select(1)
+    server = fm.Server(3, CLASSES, NET, (seen_as(predicted), y), 0)
     still = torch.zeros(3, NET.P, dtype=torch.float64)
-    theta = strategy.aggregate(Round(1, THETA, torch.arange(3), torch.ones(3).long(), still))
-    assert torch.equal(theta, THETA)
-    return strategy.message(1)
+    this = Round(1, THETA, torch.arange(3), torch.ones(3).long(), still)
+    done = strategy.step(server, strategy.init(server), this)
+    assert torch.equal(done.theta, THETA)
+    return strategy.message(server, done.state, 1)
 
 
 @pytest.mark.parametrize("seed", range(4))

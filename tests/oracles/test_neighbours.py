@@ -12,7 +12,7 @@ import fedlab_mini as fm
 from fedlab_bench.compare.judge import fair, left_over, relative_error, removal
 from fedlab_bench.compare.methods import METHODS, Retrained
 from fedlab_bench.compare.watch import Watch
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games import round_tables as tables
 
 NET = fm.mlp(3, 4, 3)
@@ -33,11 +33,18 @@ def a_round(t: int = 1, clients: tuple[int, ...] = tuple(range(K)), scale: float
     return Round(t, THETA, ids, 2 + 2 * (ids % 3), scale * numbers(len(ids), NET.P, seed=t))
 
 
-def after(strategy: fm.FedAvg, *rounds: Round) -> torch.Tensor:
-    strategy.start(SERVER)
+def played(strategy: fm.FedAvg, *rounds: Round) -> tuple[State, list[int]]:
+    """The state after some rounds, and how many models each round has evaluated."""
+    state, evaluated = strategy.init(SERVER), []
     for this in rounds:
-        strategy.aggregate(this)
-    return strategy.scores
+        done = strategy.step(SERVER, state, this)
+        state = done.state
+        evaluated.append(done.evaluated)
+    return state, evaluated
+
+
+def after(strategy: fm.FedAvg, *rounds: Round) -> torch.Tensor:
+    return strategy.scores(SERVER, played(strategy, *rounds)[0])
 
 
 def loss_at(theta: torch.Tensor) -> float:
@@ -168,9 +175,9 @@ def test_shapleyfl_scales_each_round_and_smooths() -> None:
     for size, is_rounding in ((1e-10, True), (1e-9, True), (1e-6, False)):  # in single precision
         rows = (size * numbers(3, net.P)).float()
         rule = fb.ShapleyFL()
-        rule.start(server)
-        rule.aggregate(Round(1, net.init(0), torch.arange(3), torch.ones(3).long(), rows))
-        assert (rule.scores.tolist() == [0.5] * 3) == is_rounding
+        this = Round(1, net.init(0), torch.arange(3), torch.ones(3).long(), rows)
+        state = rule.step(server, rule.init(server), this).state
+        assert (rule.scores(server, state).tolist() == [0.5] * 3) == is_rounding
 
 
 def test_gtg_without_truncation_is_near_the_exact_value_and_skips_quiet_rounds() -> None:
@@ -178,17 +185,14 @@ def test_gtg_without_truncation_is_near_the_exact_value_and_skips_quiet_rounds()
     truth = after(fm.RoundValue(), this)
     full = fb.GTGShapley(between=0, within=0, settled=0, samples=2000)
     assert (after(full, this) - truth).abs().max() < 0.05 * truth.abs().max()
-    assert full.evaluations == 2**K
+    assert played(full, this)[1] == [2**K]
     quiet = Round(2, THETA, this.clients, this.sizes, 1e-4 * this.updates)
     rule = fb.GTGShapley(between=0.5, within=0.2, samples=50)
-    after(rule, this)
-    before, total = rule.evaluations, rule.total.clone()
-    rule.aggregate(quiet)
-    assert rule.evaluations - before == 2
-    assert torch.equal(rule.total, total)
+    state, evaluated = played(rule, this, quiet)
+    assert evaluated[1] == 2
+    assert torch.equal(state["total"], played(rule, this)[0]["total"])
     few = fb.GTGShapley(within=0.5, samples=5)
-    after(few, this)
-    assert few.evaluations < 2**K
+    assert played(few, this)[1][0] < 2**K
 
 
 def test_trust_is_the_cosine_with_the_descent_direction_and_never_negative() -> None:
@@ -235,12 +239,11 @@ def test_class_cosine_reads_the_last_layer_with_or_without_biases() -> None:
     )
     rows = numbers(2, net.P, seed=4)
     this = Round(1, net.init(0).double(), torch.arange(2), torch.ones(2).long(), rows)
-    rule = fb.ClassCosine()
-    rule.start(Server(2, 3, net, (X, Y), 0))
-    rule.aggregate(this)
+    rule, server = fb.ClassCosine(), Server(2, 3, net, (X, Y), 0)
+    state = rule.step(server, rule.init(server), this).state
     last = rows[:, -12:].view(2, 3, 4)
     wanted = torch.cosine_similarity(last, last.mean(0)[None], dim=2).mean(1)
-    torch.testing.assert_close(rule.scores, wanted)
+    torch.testing.assert_close(rule.scores(server, state), wanted)
 
 
 def test_all_methods_share_one_table_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,9 +257,8 @@ def test_all_methods_share_one_table_a_round(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(tables, "RoundGame", Counted)
     watching = {name: m for name, m in METHODS.items() if not isinstance(m, Retrained)}
     assert len(watching) > 12
-    watch = Watch(watching, {"": (X, Y)})
-    watch.start(SERVER)
-    watch.aggregate(a_round())
+    watch, plain, this = Watch(watching, {"": SERVER}), fm.FedAvg(), a_round()
+    watch(this, plain.step(SERVER, plain.init(SERVER), this))
     for pair in {(metric, absent) for metric, absent, _ in asked}:
         assert sum(n for metric, absent, n in asked if (metric, absent) == pair) <= 2**K
     assert {(m, a) for m, a, _ in asked} == {

@@ -15,7 +15,7 @@ import torch
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server, State
 
 NET, K = fm.mlp(3, 4, 3), 6
 
@@ -41,11 +41,20 @@ LONG = [a_round(t, scale=1.5) for t in (1, 2, 3, 4)]
 SOME = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (3, 4), (0, 5, 2), (1, 5), (3, 0)], 1)]
 
 
-def after(strategy: fm.FedAvg, rounds: Sequence[Round], server: Server = SERVER) -> torch.Tensor:
-    strategy.start(server)
+def played(
+    strategy: fm.FedAvg, rounds: Sequence[Round], server: Server = SERVER
+) -> tuple[State, int]:
+    """The state after some rounds, and how many models they evaluated."""
+    state, evaluated = strategy.init(server), 0
     for this in rounds:
-        strategy.aggregate(this)
-    return strategy.scores
+        done = strategy.step(server, state, this)
+        state = done.state
+        evaluated += done.evaluated
+    return state, evaluated
+
+
+def after(strategy: fm.FedAvg, rounds: Sequence[Round], server: Server = SERVER) -> torch.Tensor:
+    return strategy.scores(server, played(strategy, rounds, server)[0])
 
 
 def outputs(theta: np.ndarray) -> np.ndarray:
@@ -100,7 +109,7 @@ def gtg(
         if gain > rule.between * (largest if of_gain else 1):
             eps, k, settled = rule.within * (gain if of_gain else 1), 0, False
             while not settled:
-                for order in rule._sweep(m, this.t, k // m).tolist():
+                for order in rule._sweep(m, SERVER.seed, this.t, k // m).tolist():
                     k += 1
                     marginal, before = [0.0] * m, v_0
                     for j, client in enumerate(order):
@@ -134,41 +143,39 @@ GTG = {
 @pytest.mark.parametrize("given", GTG)
 def test_gtg_is_its_algorithm_and_asks_for_no_more(given: str, rounds: list[Round]) -> None:
     rule = fb.GTGShapley(**GTG[given])
-    scores = after(rule, rounds)
+    state, asked = played(rule, rounds)
     worth = accuracy if rule.metric == "accuracy" else lambda theta: -loss(theta)
     wanted, evaluated = gtg(rule, rounds, worth)
-    np.testing.assert_allclose(scores.numpy(), wanted, rtol=0, atol=1e-12)
-    assert rule.evaluations == evaluated
+    scores = rule.scores(SERVER, state).numpy()
+    np.testing.assert_allclose(scores, wanted, rtol=0, atol=1e-12)
+    assert asked == evaluated
     assert np.abs(wanted).max() > 1e-3
 
 
 def test_gtg_adds_orders_to_those_it_has() -> None:
     rule = fb.GTGShapley()
-    rule.start(SERVER)
-    sweeps = [rule._sweep(K, 1, index) for index in range(3)]
+    sweeps = [rule._sweep(K, 0, 1, index) for index in range(3)]
     for sweep in sweeps:
         assert sweep[:, 0].tolist() == list(range(K))
         assert (sweep.sort(1).values == torch.arange(K)).all()
     assert not torch.equal(sweeps[0], sweeps[1])
-    assert not torch.equal(sweeps[0], rule._sweep(K, 2, 0))
+    assert not torch.equal(sweeps[0], rule._sweep(K, 0, 2, 0))
     asked = []
     for samples in (K, 2 * K, 3 * K):
         rule = fb.GTGShapley(between=0, within=0, settled=0, samples=samples)
-        rule.start(SERVER)
         this = a_round()
-        with rule.table(this).tally() as codes:
-            rule.aggregate(this)
+        with rule.table(SERVER, this).tally() as codes:
+            rule.step(SERVER, rule.init(SERVER), this)
         asked.append(set(codes))
     assert asked[0] < asked[1] < asked[2]
 
 
 def test_gtg_keeps_the_axioms_that_its_orders_keep() -> None:
     rule = fb.GTGShapley(settled=0, samples=60)
-    rule.start(SERVER)
     w = torch.tensor([1.0, 0, 3, 3, -2]).double()  # the second adds nothing, two are alike
-    torch.testing.assert_close(rule._guided(fm.additive(w), 0.0, 1), w)
+    torch.testing.assert_close(rule._guided(fm.additive(w), 0.0, 0, 1), w)
     game = fm.glove(2, 3)
-    total = rule._guided(game, 0.0, 1).sum()
+    total = rule._guided(game, 0.0, 0, 1).sum()
     assert float(total) == pytest.approx(float(game.all()[-1] - game.all()[0]))
     exact = after(fm.RoundValue(fm.exact), ROUNDS)
     many = after(fb.GTGShapley(between=0, within=0, settled=0, samples=3_000), ROUNDS)
@@ -221,12 +228,13 @@ FEW = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (4, 2, 1), (3, 0, 5, 
 @pytest.mark.parametrize("rounds", [ROUNDS, FEW], ids=["all clients", "some clients"])
 def test_fedce_is_its_authors_loop(rounds: list[Round], mix: str, metric: str) -> None:
     rule = fb.FedCE(mix=mix, metric=metric)
-    scores = after(rule, rounds)
+    state, evaluated = played(rule, rounds)
+    scores = rule.scores(SERVER, state)
     found = fedce(rounds, mix, loss if metric == "loss" else lambda theta: 1 - accuracy(theta))
     wanted = [found[k] for k in range(K)]
     np.testing.assert_allclose(scores.numpy(), wanted, rtol=0, atol=1e-12)
     assert np.ptp(wanted) > 0.01
-    assert rule.evaluations == sum(len(this.clients) for this in rounds)
+    assert evaluated == sum(len(this.clients) for this in rounds)
     assert float(scores.sum()) == pytest.approx(1)
 
 
@@ -249,16 +257,14 @@ def test_fedce_where_updates_agree_or_point_nowhere() -> None:
 
 
 def test_fedce_knows_late_clients_and_lonely_ones() -> None:
-    rule = fb.FedCE()
-    scores = after(rule, [a_round(1, (0, 1, 2))])
+    rounds = [a_round(1, (0, 1, 2)), a_round(2, (2, 4)), a_round(3, (5,))]
+    scores, later, last = (after(fb.FedCE(), rounds[:t]) for t in (1, 2, 3))
     assert (scores[3:] == 0).all()
     held = float(scores[2]) + 1 / K  # who joins brings an equal share
     assert float(scores[:3].sum()) == pytest.approx(3 / K)
-    rule.aggregate(a_round(2, (2, 4)))
-    assert float(rule.scores[[2, 4]].sum()) == pytest.approx(held)
-    rule.aggregate(a_round(3, (5,)))
-    assert float(rule.scores[5]) == pytest.approx(1 / K)
-    assert torch.isfinite(rule.scores).all()
+    assert float(later[[2, 4]].sum()) == pytest.approx(held)
+    assert float(last[5]) == pytest.approx(1 / K)
+    assert torch.isfinite(last).all()
 
 
 # --- FedIF ---------------------------------------------------------------------------------------
@@ -289,7 +295,7 @@ def test_fedif_is_its_three_equations(keep: float, rounds: list[Round]) -> None:
         rounds = rounds[-1:]  # without a memory RoundScore sums
     rule = fb.FedIF(memory=keep)
     np.testing.assert_allclose(after(rule, rounds).numpy(), fedif(rounds, keep), atol=1e-6)
-    assert rule.evaluations == 0
+    assert played(rule, rounds)[1] == 0
 
 
 def test_fedif_sees_directions_only_and_no_rounding() -> None:
@@ -335,11 +341,11 @@ CHAIN = [a_round(t, torch.randperm(K, generator=torch.Generator().manual_seed(t)
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
 def test_quality_inference_is_its_algorithm(metric: str) -> None:
     rule = fb.QualityInference(metric=metric)
-    scores = after(rule, CHAIN)
+    state, evaluated = played(rule, CHAIN)
     wanted = quality(CHAIN, accuracy if metric == "accuracy" else lambda theta: -loss(theta))
-    assert scores.tolist() == wanted
+    assert rule.scores(SERVER, state).tolist() == wanted
     assert len(set(wanted)) > 3
-    assert rule.evaluations == 2 * len(CHAIN)
+    assert evaluated == 2 * len(CHAIN)
 
 
 def test_quality_inference_reads_the_sum_of_updates_only() -> None:

@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
-from helpers import numbers, started
+from helpers import numbers
 from torch import Tensor
 from torch.distributions import Bernoulli
 
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server, copied
 from fedlab_mini.methods.policy import PULL, Policy, log_probability
 
 D = 3  # inputs of the policy
@@ -129,11 +129,11 @@ def test_sampled_selections_have_the_mean_gradient():
     n, draws = 5, 20_000
     strategy = fm.FRCCE(probes=draws)
     x = torch.zeros(1, 2, dtype=torch.float64)
-    started(strategy, n, validation=(x, torch.tensor([0])), seed=3)
+    server = Server(n, 2, fm.mlp(2, 2), (x, torch.tensor([0])), 3)
     policy, inputs, rewards = a_policy(6), numbers(n, D, seed=7), numbers(2**n, seed=8)
     logits = policy.logits(inputs)
     omega = logits.detach().sigmoid()
-    selections = strategy.draw(omega, 1)
+    selections = strategy.draw(server, omega, 1)
     assert selections.shape == (draws, n)
     assert set(selections.unique().tolist()) == {0.0, 1.0}
     code = (selections @ 2.0 ** torch.arange(n, dtype=torch.float64)).long()
@@ -192,21 +192,25 @@ class Enumerator:
     def __init__(self, strategy: fm.FRCCE, clients: int, monkeypatch: pytest.MonkeyPatch):
         net = fm.logistic(2, 2)
         x, y = numbers(12, 2, seed=1), torch.arange(12) % 2
-        self.net, self.samples, self.strategy = net, (x, y), strategy
-        started(strategy, clients, net, (x, y))
+        self.samples, self.strategy = (x, y), strategy
+        self.server = Server(clients, 2, net, (x, y), 0)
+        self.state = strategy.init(self.server)
         self.theta, updates = numbers(net.P, seed=2), 0.3 * numbers(clients, net.P, seed=3)
         ids, sizes = torch.arange(clients), torch.full((clients,), 5)
         self.round = Round(1, self.theta, ids, sizes, updates)
         self.logits = torch.zeros(clients)
-        monkeypatch.setattr(strategy.policy, "learn", self._note)
 
-    def _note(self, logits, selections, advantages):
-        self.logits, self.advantages = logits.detach(), advantages
+        def note(policy, logits, selections, advantages):
+            self.logits, self.advantages = logits.detach(), advantages
+
+        monkeypatch.setattr(Policy, "learn", note)
 
     def advantages_of(self, selections: Tensor, monkeypatch: pytest.MonkeyPatch) -> Tensor:
         """What the strategy makes of these selections [Q, m]: advantages [Q]."""
-        monkeypatch.setattr(self.strategy, "draw", lambda omega, *_: selections.to(omega))
-        self.strategy.aggregate(self.round)
+        # In its dictionary, as a strategy takes no other attributes.
+        own = vars(self.strategy)
+        monkeypatch.setitem(own, "draw", lambda server, omega, *_: selections.to(omega))
+        self.strategy.step(self.server, copied(self.state), self.round)
         return self.advantages
 
     def losses(self, selections: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from helpers import a_round, numbers, started, with_attacks
+from helpers import a_round, numbers, with_attacks
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -15,6 +15,7 @@ from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.rounds import Round, Server, Step
 from fedlab_mini.methods import cgsv
 from fedlab_mini.worlds.attacks import UpdateAttack
 
@@ -79,20 +80,44 @@ def as_row(values: dict[int, float], clients: int) -> Tensor:
     return torch.tensor([values.get(k, 0.0) for k in range(clients)], dtype=torch.float64)
 
 
-class Watched(fm.CGSV):
-    """CGSV with a timetable, which keeps what it was shown."""
+class Played:
+    """CGSV that is shown rounds by hand: the last weights [m], the state after them."""
 
-    def plan(self, timetable) -> Watched:
-        self.timetable, self.seen = timetable, []
-        return self
+    def __init__(self, strategy: fm.CGSV, clients: int, seed: int = 0):
+        sample = torch.zeros(1, 2), torch.tensor([0])
+        self.strategy = strategy
+        self.server = Server(clients, 2, fm.mlp(2, 2), sample, seed)
+        self.state = strategy.init(self.server)
 
-    def select(self, t):
-        return torch.tensor(self.timetable(t))
+    def step(self, round: Round) -> Tensor:
+        """The next model [P]."""
+        theta, self.weights, self.state, _ = self.strategy.step(self.server, self.state, round)
+        return theta
 
-    def aggregate(self, round):
+    @property
+    def scores(self) -> Tensor:
+        return self.strategy.scores(self.server, self.state)
+
+    @property
+    def psi(self) -> Tensor:
+        return self.state["psi"]
+
+
+def watched(fed, net, timetable, *, rounds: int, seed: int = 0, **options):
+    """A training whose clients come by a timetable, and all that CGSV was shown in it."""
+
+    class Asking(fm.CGSV):
+        def select(self, server, state, t):
+            return torch.tensor(timetable(t))
+
+    seen: list[Seen] = []
+
+    def watch(round: Round, step: Step) -> None:
         ids, sizes = round.clients.tolist(), round.sizes.tolist()
-        self.seen.append((ids, sizes, round.updates.clone().numpy(), round.missing.tolist()))
-        return super().aggregate(round)
+        seen.append((ids, sizes, round.updates.clone().numpy(), round.missing.tolist()))
+
+    given = {"rounds": rounds, "seed": seed, "watch": watch}
+    return fm.train(fed, net, Asking(**options), **given), seen
 
 
 class FailsOnce(UpdateAttack):
@@ -106,9 +131,9 @@ class FailsOnce(UpdateAttack):
         return updates * torch.nan if self.calls == self.call else updates
 
 
-def check_history(history: fm.History, clients: int, **options) -> None:
+def check_history(history: fm.History, seen: list[Seen], clients: int, **options) -> None:
     """The weights and the scores of a training are those of the plain loop."""
-    used, after, _ = follow(history.strategy.seen, **options)
+    used, after, _ = follow(seen, **options)
     for t, (weight, r) in enumerate(zip(used, after, strict=True)):
         torch.testing.assert_close(history.weights[t].double(), as_row(weight, clients))
         torch.testing.assert_close(history.scores[t], as_row(r, clients))
@@ -119,78 +144,78 @@ def check_history(history: fm.History, clients: int, **options) -> None:
 
 def test_the_first_round_by_hand():
     """30 and 10 samples; updates (3, 4) and (2, 0): u = (.6, .8) and (1, 0)."""
-    strategy = started(fm.CGSV(), 2)
-    theta = strategy.aggregate(a_round([[3.0, 4.0], [2.0, 0.0]], [30, 10]))
+    played = Played(fm.CGSV(), 2)
+    theta = played.step(a_round([[3.0, 4.0], [2.0, 0.0]], [30, 10]))
     # U = .75 (.6, .8) + .25 (1, 0) = (.7, .6); |U| = sqrt(.85); median length, by weight: 5
     assert theta.tolist() == pytest.approx([1 + 5 * 0.7, 1 + 5 * 0.6], abs=1e-12)
     # psi = (.6 * .7 + .8 * .6, .7) / sqrt(.85)
     psi = [0.9 / 0.9219544457292888, 0.7 / 0.9219544457292888]
-    assert strategy.psi.tolist() == pytest.approx(psi, abs=1e-12)
+    assert played.psi.tolist() == pytest.approx(psi, abs=1e-12)
     # gamma_1 = 1 - .5 / 1 = .5; then the sum is made 1
     raw = [0.5 * 0.75 + 0.5 * psi[0], 0.5 * 0.25 + 0.5 * psi[1]]
-    assert strategy.scores.tolist() == pytest.approx([0.6310446, 0.3689554], abs=1e-6)
-    assert strategy.scores.tolist() == pytest.approx([raw[0] / sum(raw), raw[1] / sum(raw)])
-    assert strategy.applied.tolist() == pytest.approx([0.75, 0.25])
+    assert played.scores.tolist() == pytest.approx([0.6310446, 0.3689554], abs=1e-6)
+    assert played.scores.tolist() == pytest.approx([raw[0] / sum(raw), raw[1] / sum(raw)])
+    assert played.weights.tolist() == pytest.approx([0.75, 0.25])
 
 
 def test_the_second_round_by_hand():
     """The same updates again: weights (.6310, .3690), and gamma_2 = 1 - .5 / 2 = .75."""
-    strategy = started(fm.CGSV(server_lr=2.0), 2)
-    strategy.aggregate(a_round([[3.0, 4.0], [2.0, 0.0]], [30, 10]))
-    theta = strategy.aggregate(a_round([[3.0, 4.0], [2.0, 0.0]], [30, 10], t=2))
+    played = Played(fm.CGSV(server_lr=2.0), 2)
+    played.step(a_round([[3.0, 4.0], [2.0, 0.0]], [30, 10]))
+    theta = played.step(a_round([[3.0, 4.0], [2.0, 0.0]], [30, 10], t=2))
     # U = .6310446 (.6, .8) + .3689554 (1, 0)
     U = (0.7475822, 0.5048357)
     assert theta.tolist() == pytest.approx([1 + 2 * U[0], 1 + 2 * U[1]], abs=1e-6)
     length = 0.9020744  # sqrt(.5588791 + .2548591)
     psi = [(0.6 * U[0] + 0.8 * U[1]) / length, U[0] / length]
-    assert strategy.psi.tolist() == pytest.approx(psi, abs=1e-6)
+    assert played.psi.tolist() == pytest.approx(psi, abs=1e-6)
     raw = [0.75 * 0.6310446 + 0.25 * psi[0], 0.75 * 0.3689554 + 0.25 * psi[1]]
-    assert strategy.scores.tolist() == pytest.approx([raw[0] / sum(raw), raw[1] / sum(raw)])
-    assert strategy.applied.tolist() == pytest.approx([0.6310446, 0.3689554], abs=1e-6)
+    assert played.scores.tolist() == pytest.approx([raw[0] / sum(raw), raw[1] / sum(raw)])
+    assert played.weights.tolist() == pytest.approx([0.6310446, 0.3689554], abs=1e-6)
 
 
 def test_an_opposed_client_by_hand():
     """Three times (1, 0) against (-1, 0), equal sizes: U = (.5, 0), psi = 1, 1, 1, -1."""
     updates = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]
-    strategy = started(fm.CGSV(0.0), 4)
-    strategy.aggregate(a_round(updates))
-    assert strategy.psi.tolist() == [1, 1, 1, -1]
+    played = Played(fm.CGSV(0.0), 4)
+    played.step(a_round(updates))
+    assert played.psi.tolist() == [1, 1, 1, -1]
     # gamma_1 = 0: new = 1, 1, 1, -1; the floor makes that 1, 1, 1, .001
-    assert strategy.scores.tolist() == pytest.approx([1 / 3.001] * 3 + [0.001 / 3.001])
-    free = started(fm.CGSV(0.0, floor=None), 4)
-    free.aggregate(a_round(updates))
+    assert played.scores.tolist() == pytest.approx([1 / 3.001] * 3 + [0.001 / 3.001])
+    free = Played(fm.CGSV(0.0, floor=None), 4)
+    free.step(a_round(updates))
     assert free.scores.tolist() == pytest.approx([0.5, 0.5, 0.5, -0.5])
-    theta = free.aggregate(a_round(updates, t=2))  # now the opposed one helps: U = (2, 0)
+    theta = free.step(a_round(updates, t=2))  # now the opposed one helps: U = (2, 0)
     assert theta.tolist() == pytest.approx([3.0, 1.0])
 
 
 def test_the_floor_is_met_before_the_sum_is_made_one():
     updates = [[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]
-    strategy = started(fm.CGSV(0.0, floor=0.25), 3)
-    strategy.aggregate(a_round(updates))
-    assert strategy.scores.tolist() == pytest.approx([1 / 2.25, 1 / 2.25, 0.25 / 2.25])
+    played = Played(fm.CGSV(0.0, floor=0.25), 3)
+    played.step(a_round(updates))
+    assert played.scores.tolist() == pytest.approx([1 / 2.25, 1 / 2.25, 0.25 / 2.25])
 
 
 def test_who_had_less_than_the_floor_keeps_what_it_had():
-    strategy = started(fm.CGSV(0.0), 2)
-    strategy.aggregate(a_round([[1.0, 0.0], [-1.0, 0.0]], [9_999, 1]))
-    assert strategy.scores.tolist() == pytest.approx([1 / 1.0001, 0.0001 / 1.0001])
+    played = Played(fm.CGSV(0.0), 2)
+    played.step(a_round([[1.0, 0.0], [-1.0, 0.0]], [9_999, 1]))
+    assert played.scores.tolist() == pytest.approx([1 / 1.0001, 0.0001 / 1.0001])
 
 
 def test_who_had_less_than_the_floor_may_rise():
-    strategy = started(fm.CGSV(0.0), 2)
-    strategy.aggregate(a_round([[1.0, 0.0], [1.0, 0.0]], [9_999, 1]))
-    assert strategy.scores.tolist() == pytest.approx([0.5, 0.5])
+    played = Played(fm.CGSV(0.0), 2)
+    played.step(a_round([[1.0, 0.0], [1.0, 0.0]], [9_999, 1]))
+    assert played.scores.tolist() == pytest.approx([0.5, 0.5])
 
 
 def test_without_a_floor_an_opposed_client_ends_below_zero():
-    strategy, updates = started(fm.CGSV(0.0, floor=None), 5), random_updates(5)
+    played, updates = Played(fm.CGSV(0.0, floor=None), 5), random_updates(5)
     updates[2] *= -1
     for t in range(1, 6):
-        strategy.aggregate(a_round(updates, t=t))
-        assert float(strategy.scores.sum()) == pytest.approx(1)
+        played.step(a_round(updates, t=t))
+        assert float(played.scores.sum()) == pytest.approx(1)
         if t == 1:
-            assert float(strategy.scores[2]) < 0
+            assert float(played.scores[2]) < 0
 
 
 # --- gamma ---------------------------------------------------------------------------------------
@@ -199,15 +224,15 @@ def test_without_a_floor_an_opposed_client_ends_below_zero():
 @pytest.mark.parametrize("gamma0", [0.0, 0.3, 0.5, 0.95, 1.0])
 @pytest.mark.parametrize("floor", [1e-3, 0.1, None])
 def test_weights_follow_the_plain_loop(gamma0, floor):
-    strategy, rounds = started(fm.CGSV(gamma0, floor=floor), 4), []
+    played, rounds = Played(fm.CGSV(gamma0, floor=floor), 4), []
     for t in range(1, 9):
         updates = random_updates(4, seed=t)
         updates[3] -= 2 * updates[0]
         rounds.append(([0, 1, 2, 3], [5, 1, 3, 2], updates.numpy(), []))
-        theta = strategy.aggregate(a_round(updates, [5, 1, 3, 2], t=t))
+        theta = played.step(a_round(updates, [5, 1, 3, 2], t=t))
         used, after, steps = follow(rounds, gamma0, floor)
-        torch.testing.assert_close(strategy.applied, as_row(used[-1], 4))
-        torch.testing.assert_close(strategy.scores, as_row(after[-1], 4))
+        torch.testing.assert_close(played.weights, as_row(used[-1], 4))
+        torch.testing.assert_close(played.scores, as_row(after[-1], 4))
         moved = theta - 1
         assert float(moved @ torch.from_numpy(steps[-1])) == pytest.approx(
             float(moved.norm()) * np.linalg.norm(steps[-1])
@@ -220,10 +245,10 @@ def test_gamma_keeps_a_share_of_the_prior_that_grows_with_gamma0():
     assert left == pytest.approx([0, 0.06, 0.59, 0.77, 1], abs=0.006)
     kept = []
     for gamma0 in (0.0, 0.5, 0.9, 0.95, 1.0):
-        strategy = started(fm.CGSV(gamma0), 2)  # alike directions, unequal sizes
+        played = Played(fm.CGSV(gamma0), 2)  # alike directions, unequal sizes
         for t in range(1, 101):
-            strategy.aggregate(a_round([[1.0, 0.0], [1.0, 0.0]], [90, 10], t=t))
-        kept.append(float(strategy.scores[0]))
+            played.step(a_round([[1.0, 0.0], [1.0, 0.0]], [90, 10], t=t))
+        kept.append(float(played.scores[0]))
     assert kept == sorted(kept)
     assert kept[0] == pytest.approx(0.5)
     assert kept[-1] == pytest.approx(0.9)
@@ -266,47 +291,47 @@ def test_normalised_steps_are_not_fedavg(make_fed):
 
 @pytest.mark.parametrize("floor", [1e-3, 0.3])
 def test_literal_takes_unit_steps_and_has_no_floor(floor):
-    strategy, rounds = started(fm.CGSV(0.2, literal=True, floor=floor), 3), []
+    played, rounds = Played(fm.CGSV(0.2, literal=True, floor=floor), 3), []
     for t in range(1, 7):
         updates = random_updates(3, seed=10 + t)
         updates[1] *= -1 if t in (1, 4) else 1
         rounds.append(([0, 1, 2], [2, 1, 1], updates.numpy(), []))
-        theta = strategy.aggregate(a_round(updates, [2, 1, 1], t=t))
+        theta = played.step(a_round(updates, [2, 1, 1], t=t))
         _, after, steps = follow(rounds, 0.2, None)
         torch.testing.assert_close(theta - 1, torch.from_numpy(steps[-1]))
-        torch.testing.assert_close(strategy.scores, as_row(after[-1], 3))
+        torch.testing.assert_close(played.scores, as_row(after[-1], 3))
     assert after[0][1] < 0
 
 
 def test_literal_with_a_step_of_its_own():
     updates = random_updates(3)
-    one, half = (started(fm.CGSV(literal=True, **lr), 3) for lr in ({}, {"server_lr": 0.5}))
-    moved = [strategy.aggregate(a_round(updates)) - 1 for strategy in (one, half)]
+    one, half = (Played(fm.CGSV(literal=True, **lr), 3) for lr in ({}, {"server_lr": 0.5}))
+    moved = [played.step(a_round(updates)) - 1 for played in (one, half)]
     torch.testing.assert_close(moved[1], moved[0] / 2)
 
 
 def test_original_is_the_recursion_of_the_first_paper():
-    strategy, rounds = started(fm.CGSV(original=True), 4), []
+    played, rounds = Played(fm.CGSV(original=True), 4), []
     for t in range(1, 31):
         updates = random_updates(4, seed=t)
         updates[3] -= 3 * updates[0]
         rounds.append(([0, 1, 2, 3], [5, 1, 3, 2], updates.numpy(), []))
-        strategy.aggregate(a_round(updates, [5, 1, 3, 2], t=t))
+        played.step(a_round(updates, [5, 1, 3, 2], t=t))
     used, after, _ = follow(rounds, original=True)
     assert list(used[0].values()) == pytest.approx([5 / 11, 1 / 11, 3 / 11, 2 / 11])
-    torch.testing.assert_close(strategy.scores, as_row(after[-1], 4))
-    assert float(strategy.scores[3]) < 0.05
+    torch.testing.assert_close(played.scores, as_row(after[-1], 4))
+    assert float(played.scores[3]) < 0.05
 
 
 def test_original_by_hand():
     """(3, 4) and (2, 0) again: psi = .976, .759; reputations start at 0, sizes are forgotten."""
-    strategy = started(fm.CGSV(original=True), 2)
-    strategy.aggregate(a_round([[3.0, 4.0], [2.0, 0.0]], [30, 10]))
-    assert strategy.applied.tolist() == pytest.approx([0.75, 0.25])
+    played = Played(fm.CGSV(original=True), 2)
+    played.step(a_round([[3.0, 4.0], [2.0, 0.0]], [30, 10]))
+    assert played.weights.tolist() == pytest.approx([0.75, 0.25])
     # .05 psi = .0488, .0380, so r = psi / (psi_1 + psi_2) = .9 / 1.6, .7 / 1.6
-    assert strategy.scores.tolist() == pytest.approx([0.5625, 0.4375], abs=1e-12)
-    opposed = started(fm.CGSV(original=True), 3)
-    opposed.aggregate(a_round([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]))
+    assert played.scores.tolist() == pytest.approx([0.5625, 0.4375], abs=1e-12)
+    opposed = Played(fm.CGSV(original=True), 3)
+    opposed.step(a_round([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]))
     assert opposed.scores.tolist() == pytest.approx([0.05 / 0.101, 0.05 / 0.101, 0.001 / 0.101])
 
 
@@ -339,10 +364,10 @@ def test_the_weighted_cosines_add_up_to_the_length_of_the_step(given_rows):
 def test_a_round_has_the_identity_too(given_rows):
     updates, weights = given_rows
     sizes = (weights * 10_000).round().long().clamp(min=1).tolist()
-    strategy = started(fm.CGSV(literal=True), len(updates))
-    theta = strategy.aggregate(a_round(updates, sizes))
+    played = Played(fm.CGSV(literal=True), len(updates))
+    theta = played.step(a_round(updates, sizes))
     length = float((theta - 1).norm())
-    assert float(strategy.applied @ strategy.psi) == pytest.approx(length, abs=1e-7)
+    assert float(played.weights @ played.psi) == pytest.approx(length, abs=1e-7)
 
 
 # --- cosines -------------------------------------------------------------------------------------
@@ -380,24 +405,24 @@ def test_a_length_that_no_float32_holds_has_a_direction():
 def test_the_server_steps_along_u(rate, length):
     """Lengths 4, 1, 10 with weights .5, .3, .2: half of the weight lies at or below 4."""
     updates = [[0.0, 4.0], [1.0, 0.0], [0.0, 10.0]]
-    strategy = started(fm.CGSV(server_lr=rate), 3)
-    theta = strategy.aggregate(a_round(updates, [5, 3, 2]))
+    played = Played(fm.CGSV(server_lr=rate), 3)
+    theta = played.step(a_round(updates, [5, 3, 2]))
     assert theta.tolist() == pytest.approx([1 + length * 0.3, 1 + length * 0.7])
 
 
 def test_without_scaling_the_step_is_the_mean_update():
     updates = [[0.0, 4.0], [1.0, 0.0], [0.0, 10.0]]
-    strategy = started(fm.CGSV(normalise=False), 3)
-    assert strategy.aggregate(a_round(updates, [5, 3, 2])).tolist() == pytest.approx([1.3, 5.0])
-    half = started(fm.CGSV(normalise=False, server_lr=0.5), 3)
-    assert half.aggregate(a_round(updates, [5, 3, 2])).tolist() == pytest.approx([1.15, 3.0])
+    played = Played(fm.CGSV(normalise=False), 3)
+    assert played.step(a_round(updates, [5, 3, 2])).tolist() == pytest.approx([1.3, 5.0])
+    half = Played(fm.CGSV(normalise=False, server_lr=0.5), 3)
+    assert half.step(a_round(updates, [5, 3, 2])).tolist() == pytest.approx([1.15, 3.0])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_model_keeps_its_type(dtype):
-    strategy = started(fm.CGSV(), 3)
-    assert strategy.aggregate(a_round(random_updates(3), dtype=dtype)).dtype == dtype
-    assert strategy.applied.dtype == dtype
+    played = Played(fm.CGSV(), 3)
+    assert played.step(a_round(random_updates(3), dtype=dtype)).dtype == dtype
+    assert played.weights.dtype == dtype
 
 
 # --- strange updates -----------------------------------------------------------------------------
@@ -406,25 +431,25 @@ def test_the_model_keeps_its_type(dtype):
 def test_a_zero_update_scores_zero_and_adds_nothing():
     updates = random_updates(4)
     updates[1] = 0
-    strategy = started(fm.CGSV(server_lr=1.0), 4)
-    theta = strategy.aggregate(a_round(updates))
-    assert float(strategy.psi[1]) == 0
+    played = Played(fm.CGSV(server_lr=1.0), 4)
+    theta = played.step(a_round(updates))
+    assert float(played.psi[1]) == 0
     units = torch.nn.functional.normalize(updates[[0, 2, 3]], dim=1)
     torch.testing.assert_close(theta, 1 + units.sum(0) / 4)
     for t in range(2, 30):
-        strategy.aggregate(a_round(updates, t=t))
-    assert torch.isfinite(strategy.scores).all()
-    assert strategy.scores.argmin() == 1
+        played.step(a_round(updates, t=t))
+    assert torch.isfinite(played.scores).all()
+    assert played.scores.argmin() == 1
 
 
 @pytest.mark.parametrize("options", [{}, {"literal": True}, {"original": True}, {"floor": None}])
 def test_when_nobody_moves_nothing_moves(options):
-    strategy = started(fm.CGSV(**options), 3)
+    played = Played(fm.CGSV(**options), 3)
     for t in (1, 2, 3):
-        theta = strategy.aggregate(a_round(torch.zeros(3, 2), [1, 2, 1], t=t))
+        theta = played.step(a_round(torch.zeros(3, 2), [1, 2, 1], t=t))
         assert theta.tolist() == [1, 1]
-        assert float(strategy.scores.sum()) == pytest.approx(1)
-        assert not strategy.psi.any()
+        assert float(played.scores.sum()) == pytest.approx(1)
+        assert not played.psi.any()
 
 
 @pytest.mark.parametrize("factor", [1e20, 1e30, 1e37])
@@ -437,9 +462,9 @@ def test_a_huge_update_counts_as_a_direction(factor, options):
     for length in (2.0, factor):
         sent = updates.clone()
         sent[3] *= length
-        strategy = started(fm.CGSV(**options), 5)
-        thetas.append(strategy.aggregate(a_round(sent, dtype=torch.float32)))
-        scores.append(strategy.scores)
+        played = Played(fm.CGSV(**options), 5)
+        thetas.append(played.step(a_round(sent, dtype=torch.float32)))
+        scores.append(played.scores)
     torch.testing.assert_close(*thetas)
     torch.testing.assert_close(*scores, rtol=1e-5, atol=1e-6)
     assert float((thetas[1] - 1).norm()) <= 1.0001
@@ -448,20 +473,20 @@ def test_a_huge_update_counts_as_a_direction(factor, options):
 def test_the_mean_length_of_huge_updates_is_a_length():
     """The squares of 1e30 overflow in float32; the mean, a third of 1e30, does not."""
     updates = torch.tensor([[1.0, 0], [1, 0], [1e30, 0]])
-    theta = started(fm.CGSV(server_lr="mean"), 3).aggregate(a_round(updates, dtype=torch.float32))
+    theta = Played(fm.CGSV(server_lr="mean"), 3).step(a_round(updates, dtype=torch.float32))
     assert float(theta[0]) == pytest.approx(1e30 / 3)
 
 
 @pytest.mark.parametrize("options", [{"literal": True}, {"floor": 0.0}, {"floor": None}, {}])
 def test_a_client_without_weight_may_come_alone(options):
     """With gamma0 = 0 a zero update leaves weight 0; then the others stay away for a round."""
-    strategy, updates = started(fm.CGSV(0.0, **options), 3), random_updates(3)
+    played, updates = Played(fm.CGSV(0.0, **options), 3), random_updates(3)
     updates[2] = 0
-    strategy.aggregate(a_round(updates))
-    theta = strategy.aggregate(a_round(random_updates(1), [10], clients=[2], t=2))
+    played.step(a_round(updates))
+    theta = played.step(a_round(random_updates(1), [10], clients=[2], t=2))
     assert torch.isfinite(theta).all()
-    assert torch.isfinite(strategy.scores).all()
-    assert float(strategy.scores.sum()) == pytest.approx(1)
+    assert torch.isfinite(played.scores).all()
+    assert float(played.scores.sum()) == pytest.approx(1)
 
 
 # --- the absent, the late, the silent ------------------------------------------------------------
@@ -481,28 +506,28 @@ def test_absent_clients_keep_their_weight_and_the_sum_stays_one(make_fed):
 
 
 def test_a_newcomer_enters_with_its_share_of_the_samples():
-    strategy = started(fm.CGSV(), 6)
+    played = Played(fm.CGSV(), 6)
     rounds = [([4, 1], [30, 10], random_updates(2, seed=t).numpy(), []) for t in range(3)]
     rounds.append(([2, 4, 1], [40, 30, 10], random_updates(3, seed=9).numpy(), []))
     for t, (ids, sizes, updates, _) in enumerate(rounds, 1):
-        before = strategy.scores.clone()
-        strategy.aggregate(a_round(updates, sizes, ids, t=t))
-    assert float(strategy.applied[2]) == pytest.approx(40 / 80)
-    assert strategy.applied[[4, 1]].tolist() == pytest.approx((before[[4, 1]] / 2).tolist())
+        before = played.scores.clone()
+        played.step(a_round(updates, sizes, ids, t=t))
+    assert float(played.weights[0]) == pytest.approx(40 / 80)
+    assert played.weights[1:].tolist() == pytest.approx((before[[4, 1]] / 2).tolist())
     _, after, _ = follow(rounds)
-    torch.testing.assert_close(strategy.scores, as_row(after[-1], 6))
+    torch.testing.assert_close(played.scores, as_row(after[-1], 6))
 
 
 def test_who_joins_late_is_judged_on_one_scale_with_the_others():
     """Updates that differ by noise only: joining in round 9 earns what the others have, at once."""
     ratios = []
     for seed in range(8):
-        strategy = started(fm.CGSV(), 6)
+        played = Played(fm.CGSV(), 6)
         for t in range(1, 11):
             ids = range(6 if t > 8 else 5)
             updates = 1 + numbers(len(ids), 50, seed=100 * seed + t)
-            strategy.aggregate(a_round(updates, clients=ids, t=t))
-        ratios.append(float(strategy.scores[5] / strategy.scores[:5].mean()))
+            played.step(a_round(updates, clients=ids, t=t))
+        ratios.append(float(played.scores[5] / played.scores[:5].mean()))
     assert 0.9 < min(ratios) < max(ratios) < 1.1  # 3.0 to 3.4 if mixed before they are scaled
 
 
@@ -510,12 +535,12 @@ def test_the_round_a_client_was_first_drawn_in_does_not_show_in_its_score():
     """Three of twelve a round, alike: over seeds the rank correlation is around 0, and was .6."""
     found = []
     for seed in range(40):
-        strategy, first = started(fm.CGSV(per_round=3), 12, seed=seed), torch.zeros(12)
+        played, first = Played(fm.CGSV(per_round=3), 12, seed=seed), torch.zeros(12)
         for t in range(1, 16):
-            ids = strategy.select(t).tolist()
+            ids = played.strategy.select(played.server, played.state, t).tolist()
             first[[k for k in ids if not first[k]]] = t
-            strategy.aggregate(a_round(1 + numbers(3, 50, seed=99 * seed + t), clients=ids, t=t))
-        found.append(fm.spearman(strategy.scores[first > 0], first[first > 0]))
+            played.step(a_round(1 + numbers(3, 50, seed=99 * seed + t), clients=ids, t=t))
+        found.append(fm.spearman(played.scores[first > 0], first[first > 0]))
     mean, error = np.mean(found), np.std(found, ddof=1) / 40**0.5
     assert abs(mean) < 2.5 * error < 0.2
 
@@ -525,7 +550,7 @@ def test_late_joiners_and_absent_clients_in_a_training(make_fed):
         return [4, 1] if t == 2 else [0, 2, 4] if t < 4 else [0, 2, 4, 3]
 
     fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
-    history = fm.train(fed, net, Watched(0.3).plan(timetable), rounds=7, seed=4)
+    history, seen = watched(fed, net, timetable, rounds=7, seed=4, gamma0=0.3)
     assert not history.scores[:3, 3].any()
     assert float(history.scores[0, 1]) == 0
     assert (history.scores[3:, 3] > 0).all()
@@ -535,55 +560,52 @@ def test_late_joiners_and_absent_clients_in_a_training(make_fed):
     kept[3] = SIZES[3] / heard
     here = kept[[0, 2, 3, 4]]
     torch.testing.assert_close(history.weights[3, [0, 2, 3, 4]], here / here.sum())
-    check_history(history, 5, gamma0=0.3)
+    check_history(history, seen, 5, gamma0=0.3)
 
 
 @pytest.mark.parametrize("options", [{}, {"original": True}, {"floor": None}])
 def test_a_client_that_sends_nothing_usable_is_judged_with_zero(make_fed, options):
     fed = with_attacks(make_fed(SIZES), {2: FailsOnce(3)})
-    strategy = Watched(**options).plan(lambda t: range(5))
+    net, everybody = fm.mlp(6, 4, 3), lambda t: range(5)
     with pytest.warns(UserWarning, match="round 3: client 2 sent"):
-        history = fm.train(fed, fm.mlp(6, 4, 3), strategy, rounds=5)
-    assert [missing for *_, missing in strategy.seen] == [[], [], [2], [], []]
+        history, seen = watched(fed, net, everybody, rounds=5, **options)
+    assert [missing for *_, missing in seen] == [[], [], [2], [], []]
     assert float(history.weights[2, 2]) == 0
     assert float(history.scores[2, 2]) < float(history.scores[1, 2])
     assert float(history.scores[2].sum()) == pytest.approx(1)
-    check_history(history, 5, **options)
+    check_history(history, seen, 5, **options)
 
 
 def test_psi_of_a_silent_client_is_zero():
-    strategy = started(fm.CGSV(), 3)
-    strategy.aggregate(a_round(random_updates(3)))
-    assert (strategy.psi > 0).all()
-    strategy.aggregate(a_round(random_updates(2), clients=[2, 0], t=2, missing=[1]))
-    assert float(strategy.psi[1]) == 0
-    assert float(strategy.applied[1]) == 0
+    played = Played(fm.CGSV(), 3)
+    played.step(a_round(random_updates(3)))
+    assert (played.psi > 0).all()
+    played.step(a_round(random_updates(2), clients=[2, 0], t=2, missing=[1]))
+    assert float(played.psi[1]) == 0
 
 
 def test_who_never_sent_anything_has_no_weight():
-    strategy = started(fm.CGSV(), 3)
+    played = Played(fm.CGSV(), 3)
     for t in (1, 2):
-        strategy.aggregate(a_round(random_updates(2), clients=[0, 1], t=t, missing=[2]))
-    assert float(strategy.scores[2]) == 0
-    assert float(strategy.scores.sum()) == pytest.approx(1)
-    strategy.aggregate(a_round(random_updates(3), [10, 10, 20], t=3))
-    assert float(strategy.applied[2]) == pytest.approx(0.5)
+        played.step(a_round(random_updates(2), clients=[0, 1], t=t, missing=[2]))
+    assert float(played.scores[2]) == 0
+    assert float(played.scores.sum()) == pytest.approx(1)
+    played.step(a_round(random_updates(3), [10, 10, 20], t=3))
+    assert float(played.weights[2]) == pytest.approx(0.5)
 
 
 # --- rewards -------------------------------------------------------------------------------------
 
 
-def with_weights(r: list[float]) -> fm.CGSV:
-    """A strategy whose weights are r."""
-    strategy = started(fm.CGSV(), len(r))
-    state = strategy.state_dict()
-    strategy.load_state_dict(state | {"r": torch.tensor(r, dtype=torch.float64)})
-    return strategy
+def rewards(r: list[float], step: Tensor, beta: float = 1.0) -> Tensor:
+    """What clients with the weights r would be sent."""
+    state = {"r": torch.tensor(r, dtype=torch.float64)}
+    return fm.CGSV().rewards(state, step, beta)
 
 
 def test_rewards_keep_the_largest_entries():
     step = torch.tensor([0.1, -9.0, 3.0, -2.0, 8.0, 0.0, 5.0, 4.0, -7.0, 6.0])
-    sent = with_weights([0.5, 0.3, 0.2, 0.0, -0.1]).rewards(step, beta=2.0)
+    sent = rewards([0.5, 0.3, 0.2, 0.0, -0.1], step, beta=2.0)
     # tanh(1), tanh(.6), tanh(.4) = .7616, .5370, .3799: shares 1, .705, .499 of 10 entries
     assert torch.equal(sent[0], step)
     assert sent[1].tolist() == [0, -9, 3, 0, 8, 0, 5, 4, -7, 6]
@@ -593,8 +615,7 @@ def test_rewards_keep_the_largest_entries():
 
 def test_the_larger_beta_the_more_alike_the_rewards():
     step = torch.arange(1.0, 201)
-    strategy = with_weights([0.6, 0.3, 0.1])
-    kept = [(strategy.rewards(step, beta) != 0).sum(1).tolist() for beta in (0.01, 1.0, 100.0)]
+    kept = [(rewards([0.6, 0.3, 0.1], step, b) != 0).sum(1).tolist() for b in (0.01, 1.0, 100.0)]
     assert kept[0][0] == kept[1][0] == kept[2][0] == 200
     assert kept[0][1:] == pytest.approx([100, 33], abs=1)
     assert kept[2] == [200, 200, 199] or kept[2] == [200, 200, 200]
@@ -602,7 +623,8 @@ def test_the_larger_beta_the_more_alike_the_rewards():
 
 
 def test_before_the_first_round_nobody_is_rewarded():
-    assert not started(fm.CGSV(), 3).rewards(torch.ones(4)).any()
+    state = Played(fm.CGSV(), 3).state
+    assert not fm.CGSV().rewards(state, torch.ones(4)).any()
 
 
 # --- arguments and threads -----------------------------------------------------------------------

@@ -5,34 +5,44 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from helpers import a_round, started
+from helpers import a_round
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.rounds import Server, Step
+
+
+def steps(strategy: fm.FedAvg, clients: int, *rounds: fm.Round) -> tuple[list[Step], list[float]]:
+    """What a strategy makes of some rounds, and its scores after them."""
+    sample = torch.zeros(1, 2), torch.tensor([0])
+    server, done = Server(clients, 2, fm.mlp(2, 2), sample, 0), []
+    state = strategy.init(server)
+    for round in rounds:
+        done.append(strategy.step(server, state, round))
+        state = done[-1].state
+    return done, strategy.scores(server, state).tolist()
 
 
 def test_weights_are_shares_of_the_data():
-    strategy = started(fm.FedAvg(), 2)
-    theta = strategy.aggregate(a_round([[4.0, 0.0], [0.0, 8.0]], sizes=[30, 10]))
-    assert theta.tolist() == [1 + 0.75 * 4, 1 + 0.25 * 8]
-    assert strategy.applied.tolist() == [0.75, 0.25]
+    (done,), _ = steps(fm.FedAvg(), 2, a_round([[4.0, 0.0], [0.0, 8.0]], sizes=[30, 10]))
+    assert done.theta.tolist() == [1 + 0.75 * 4, 1 + 0.25 * 8]
+    assert done.weights.tolist() == [0.75, 0.25]
 
 
 def test_uniform_weights_ignore_sizes():
-    strategy = started(fm.FedAvg(weighting="uniform"), 2)
-    assert strategy.aggregate(a_round([[4.0, 0.0], [0.0, 8.0]], sizes=[30, 10])).tolist() == [
-        3.0,
-        5.0,
-    ]
+    round = a_round([[4.0, 0.0], [0.0, 8.0]], sizes=[30, 10])
+    (done,), _ = steps(fm.FedAvg(weighting="uniform"), 2, round)
+    assert done.theta.tolist() == [3.0, 5.0]
 
 
-def test_weights_and_scores_belong_to_ids():
-    strategy = started(fm.FedAvg(), 9)
-    strategy.aggregate(a_round(torch.zeros(3, 2), [1, 2, 1], [7, 2, 5]))
-    assert strategy.applied.tolist() == [0, 0, 0.5, 0, 0, 0.25, 0, 0.25, 0]
-    strategy.applied = torch.zeros(9)
-    strategy.aggregate(a_round(torch.zeros(2, 2), [3, 1], [5, 0], t=2))
-    assert strategy.scores.tolist() == [0.125, 0, 0.25, 0, 0, 0.5, 0, 0.125, 0]
+def test_weights_belong_to_rows_and_scores_to_ids():
+    first = a_round(torch.zeros(3, 2), [1, 2, 1], [7, 2, 5])
+    (one, two), scores = steps(
+        fm.FedAvg(), 9, first, a_round(torch.zeros(2, 2), [3, 1], [5, 0], t=2)
+    )
+    assert one.weights.tolist() == [0.25, 0.5, 0.25]
+    assert two.weights.tolist() == [0.75, 0.25]
+    assert scores == [0.125, 0, 0.25, 0, 0, 0.5, 0, 0.125, 0]
 
 
 def test_one_round_by_hand():

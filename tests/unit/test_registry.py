@@ -35,10 +35,10 @@ WATCHING += [Row("S-FedAvg", BOTH), Row("quality inference", {"validation sample
 def scores(row, round: fm.Round, server: fm.Server) -> torch.Tensor:
     torch.manual_seed(0)
     strategy = watcher(row.method)
-    strategy.start(server)
+    state = strategy.init(server)
     for t in (1, 2, 3):  # a learner's first scores are older than its rewards
-        strategy.aggregate(replace(round, t=t))
-    return strategy.scores
+        state = strategy.step(server, state, replace(round, t=t)).state
+    return strategy.scores(server, state)
 
 
 @pytest.mark.parametrize("row", WATCHING, ids=lambda row: row.name)

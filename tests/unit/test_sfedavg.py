@@ -12,17 +12,41 @@ from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server, Step, copied
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)
 LOCAL = LocalSGD(batch=4)
 NET = fm.mlp(3, 4, 2)  # P = 26
 
 
-def started(strategy: fm.SFedAvg, clients: int, seed: int = 0) -> fm.SFedAvg:
-    """The strategy after its introduction: 3 inputs, 2 classes, 30 validation samples."""
+class Played:
+    """A strategy that is shown rounds by hand: the state, the bill so far."""
+
+    def __init__(self, strategy: fm.SFedAvg, server: Server):
+        self.strategy, self.server, self.evaluated = strategy, server, 0
+        self.state = strategy.init(server)
+
+    def step(self, round: Round) -> Step:
+        done = self.strategy.step(self.server, copied(self.state), round)
+        self.state, self.evaluated = done.state, self.evaluated + done.evaluated
+        return done
+
+    def select(self, t: int) -> Tensor:
+        return self.strategy.select(self.server, self.state, t)
+
+    @property
+    def scores(self) -> Tensor:
+        return self.strategy.scores(self.server, self.state)
+
+    @property
+    def probabilities(self) -> Tensor:
+        return self.strategy.probabilities(self.state)
+
+
+def started(strategy: fm.SFedAvg, clients: int, seed: int = 0) -> Played:
+    """The strategy before round 1: 3 inputs, 2 classes, 30 validation samples."""
     x = numbers(30, 3, seed=5)
-    return helpers.started(strategy, clients, NET, (x, (x[:, 0] > 0).long()), seed=seed)
+    return Played(strategy, Server(clients, 2, NET, (x, (x[:, 0] > 0).long()), seed))
 
 
 def a_round(ids, t: int = 1, missing=(), updates: Tensor | None = None) -> Round:
@@ -40,9 +64,9 @@ def test_everybody_starts_with_the_same_relevance():
     assert strategy.scores.tolist() == [1 / 8] * 8
     assert strategy.scores.dtype == torch.float64
     assert strategy.probabilities.tolist() == pytest.approx([1 / 8] * 8)
-    assert strategy.values.tolist() == [0] * 8
-    assert strategy.class_scores.shape == (8, 0)
-    assert started(fm.SFedAvg(by_class=True), 8).class_scores.tolist() == [[1 / 8] * 2] * 8
+    assert strategy.state["values"].tolist() == [0] * 8
+    assert strategy.state["class_scores"].shape == (8, 0)
+    assert started(fm.SFedAvg(by_class=True), 8).state["class_scores"].tolist() == [[1 / 8] * 2] * 8
 
 
 def test_defaults_are_those_of_the_paper_but_for_the_temperature():
@@ -53,15 +77,6 @@ def test_defaults_are_those_of_the_paper_but_for_the_temperature():
     assert strategy.weighting == "uniform"
     assert fm.SFedAvg(literal=True).temperature == 1
     assert fm.SFedAvg(literal=True, temperature=0.1).temperature == 0.1
-
-
-def test_the_start_forgets_everything():
-    strategy, fresh = (started(fm.SFedAvg(3, by_class=True), 6) for _ in range(2))
-    strategy.aggregate(a_round([0, 2, 3], missing=[5]))
-    started(strategy, 6)
-    for name, part in fresh.state_dict().items():
-        assert torch.equal(part, strategy.state_dict()[name]), name
-    assert strategy.evaluations == 0
 
 
 @pytest.mark.parametrize("m", [1, 3, 7, None])
@@ -86,28 +101,26 @@ def test_the_new_model_is_the_mean_of_all_updates(weighting):
     strategy, this = started(fm.SFedAvg(None, weighting=weighting), 7), a_round([6, 0, 3])
     share = torch.tensor([28.0, 10, 19]).double() if weighting == "size" else torch.ones(3).double()
     share /= share.sum()
-    moved = strategy.aggregate(this)
-    torch.testing.assert_close(moved, this.theta + share @ this.updates, rtol=0, atol=1e-12)
-    wanted = torch.zeros(7, dtype=torch.float64)
-    wanted[[6, 0, 3]] = share
-    torch.testing.assert_close(strategy.applied, wanted, rtol=0, atol=1e-12)
+    done = strategy.step(this)
+    torch.testing.assert_close(done.theta, this.theta + share @ this.updates, rtol=0, atol=1e-12)
+    torch.testing.assert_close(done.weights, share, rtol=0, atol=1e-12)
 
 
 def test_values_are_those_of_the_last_round_only():
     strategy = started(fm.SFedAvg(None, metric="loss"), 6)
-    strategy.aggregate(a_round([0, 1, 2], 1))
-    assert (strategy.values[:3] != 0).all()
-    strategy.aggregate(a_round([4, 2], 2))
-    assert not strategy.values[[0, 1, 3, 5]].any()
-    assert (strategy.values[[2, 4]] != 0).all()
+    strategy.step(a_round([0, 1, 2], 1))
+    assert (strategy.state["values"][:3] != 0).all()
+    strategy.step(a_round([4, 2], 2))
+    assert not strategy.state["values"][[0, 1, 3, 5]].any()
+    assert (strategy.state["values"][[2, 4]] != 0).all()
 
 
 def test_values_are_those_of_the_packages_round_game():
     strategy, this = started(fm.SFedAvg(None, metric="loss"), 6), a_round([5, 1, 3])
-    strategy.aggregate(this)
+    strategy.step(this)
     game = fm.round_game(NET, this.theta, this.updates, *strategy.server.validation, metric="loss")
     wanted = fm.exact(game).values
-    torch.testing.assert_close(strategy.values[[5, 1, 3]], wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(strategy.state["values"][[5, 1, 3]], wanted, rtol=0, atol=1e-12)
 
 
 def test_a_client_that_improves_the_model_rises_and_one_that_ruins_it_falls():
@@ -119,22 +132,22 @@ def test_a_client_that_improves_the_model_rises_and_one_that_ruins_it_falls():
     ).theta  # fmt: skip
     start = 0.3 * numbers(26, seed=0)
     updates = torch.stack([theta - start, start - theta, torch.zeros(26).double()])
-    strategy.aggregate(Round(1, start, torch.tensor([3, 0, 1]), torch.ones(3).long(), updates))
+    strategy.step(Round(1, start, torch.tensor([3, 0, 1]), torch.ones(3).long(), updates))
     phi = strategy.scores
     assert float(phi[3]) > float(phi[1]) > float(phi[0])
-    assert float(strategy.values[0]) < 0 < float(strategy.values[3])
+    assert float(strategy.state["values"][0]) < 0 < float(strategy.state["values"][3])
     assert strategy.probabilities[[0, 1, 3]].argmax() == 2
 
 
 def test_a_model_that_overflows_is_as_bad_as_can_be():
     strategy, this = started(fm.SFedAvg(None, metric="loss"), 4), a_round([0, 1, 3])
     this.updates[1] = 1e300
-    strategy.aggregate(this)
+    strategy.step(this)
     assert torch.isfinite(strategy.scores).all()
-    assert float(strategy.values[1]) < -1e30
+    assert float(strategy.state["values"][1]) < -1e30
     assert strategy.scores.argmin() == 1
     ids = started(fm.SFedAvg(2), 4)
-    ids.phi = strategy.phi
+    ids.state["phi"] = strategy.state["phi"]
     assert all(1 not in ids.select(t).tolist() for t in range(30))
     assert torch.isfinite(ids.probabilities).all()
 
@@ -147,25 +160,24 @@ def test_who_sent_nothing_usable_earns_the_lowest_value_at_most_zero():
     signs = set()
     for t in range(1, 20):
         before = strategy.scores.clone()
-        strategy.aggregate(a_round([0, 2, 3], t, missing=[5, 1]))
-        lowest = min(float(strategy.values[[0, 2, 3]].min()), 0.0)
+        strategy.step(a_round([0, 2, 3], t, missing=[5, 1]))
+        lowest = min(float(strategy.state["values"][[0, 2, 3]].min()), 0.0)
         for k in (1, 5):
             wanted = 0.75 * float(before[k]) + 0.25 * lowest
             assert float(strategy.scores[k]) == pytest.approx(wanted, abs=1e-12)
         assert float(strategy.scores[4]) == 1 / 6
-        assert not strategy.applied[[1, 4, 5]].any()
-        assert not strategy.values[[1, 4, 5]].any()
+        assert not strategy.state["values"][[1, 4, 5]].any()
         signs.add(lowest == 0)
     assert signs == {True, False}
 
 
 def test_who_is_missing_earns_the_lowest_value_of_every_class():
     strategy = started(fm.SFedAvg(None, 0, 1, by_class=True, metric="loss"), 6)
-    strategy.aggregate(a_round([0, 2, 3], missing=[5, 1]))
-    lowest = strategy.class_scores[[0, 2, 3]].amin(0).clamp(max=0)
+    strategy.step(a_round([0, 2, 3], missing=[5, 1]))
+    lowest = strategy.state["class_scores"][[0, 2, 3]].amin(0).clamp(max=0)
     assert len(set(lowest.tolist())) == 2
     for k in (1, 5):
-        torch.testing.assert_close(strategy.class_scores[k], lowest, rtol=0, atol=1e-12)
+        torch.testing.assert_close(strategy.state["class_scores"][k], lowest, rtol=0, atol=1e-12)
 
 
 def test_a_client_that_sends_nan_is_asked_less(make_fed):
@@ -191,8 +203,8 @@ def test_who_sends_zeros_earns_nothing_where_absentees_are_silent(metric, option
         for t in range(1, 6):
             updates = 0.3 * numbers(5, 26, seed=t)
             updates[[1, 3]] = 0
-            strategy.aggregate(a_round(range(5), t, updates=updates))
-            earned += strategy.values[[1, 3]].tolist()
+            strategy.step(a_round(range(5), t, updates=updates))
+            earned += strategy.state["values"][[1, 3]].tolist()
         assert (earned == [0.0] * 10) == (absent == "silent")
 
 
@@ -256,8 +268,8 @@ def test_different_rounds_and_seeds_use_different_orders():
     for seed in range(4):
         strategy = started(fm.SFedAvg(None, permutations=1, metric="loss", exact=False), 6, seed)
         for t in (1, 2, 3):
-            strategy.aggregate(Round(t, this.theta, this.clients, this.sizes, this.updates))
-            found.add(tuple(strategy.values.tolist()))
+            strategy.step(Round(t, this.theta, this.clients, this.sizes, this.updates))
+            found.add(tuple(strategy.state["values"].tolist()))
     assert len(found) > 9  # of 12 draws from 720 orders
 
 
@@ -269,9 +281,9 @@ def test_class_relevance_is_a_copy_of_what_the_strategy_learned(make_fed):
     history = fm.train(make_fed(SIZES), fm.mlp(6, 4, 3), strategy, rounds=4, local=LOCAL, seed=5)
     found = fm.class_relevance(history)
     assert found.shape == (7, 3)
-    assert torch.equal(found, history.strategy.class_scores)
+    assert torch.equal(found, history.state["class_scores"])
     found.zero_()
-    assert history.strategy.class_scores.any()
+    assert history.state["class_scores"].any()
 
 
 def test_class_relevance_finds_who_holds_a_class():

@@ -19,7 +19,7 @@ from torch import Tensor
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server, Step, copied
 from fedlab_mini.methods import fedavg
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)
@@ -101,31 +101,67 @@ def every_score_or_some(make: Callable[..., fm.FedAvg]) -> Callable[[Tensor], Te
     return torch.any if make in OTHERS.values() else torch.all
 
 
-def choosing(strategy: fm.FedAvg, timetable: Callable[[int], Iterable[int]]) -> fm.FedAvg:
-    """The strategy as a subclass of its class that asks the clients of a timetable."""
+def with_methods(strategy: fm.FedAvg, **methods: Callable) -> fm.FedAvg:
+    """The strategy as one of a subclass that has these methods."""
     own = type(strategy)
-    strategy.__class__ = type(
-        own.__name__, (own,), {"select": lambda self, t: torch.tensor(list(timetable(t)))}
-    )
+    object.__setattr__(strategy, "__class__", type(own.__name__, (own,), methods))
     return strategy
 
 
-def started(strategy: fm.FedAvg, clients: int, seed: int = 0) -> fm.FedAvg:
-    """The strategy after its introduction: 3 inputs, 2 classes, 12 validation samples."""
+def choosing(strategy: fm.FedAvg, timetable: Callable[[int], Iterable[int]]) -> fm.FedAvg:
+    """The strategy as one that asks the clients of a timetable."""
+    return with_methods(
+        strategy, select=lambda self, server, state, t: torch.tensor(list(timetable(t)))
+    )
+
+
+class Played:
+    """A strategy that is shown rounds by hand: the last step, the state, the bill so far."""
+
+    def __init__(self, strategy: fm.FedAvg, server: Server):
+        self.strategy, self.server, self.evaluated = strategy, server, 0
+        self.state = strategy.init(server)
+
+    def step(self, round: Round) -> Step:
+        self.last = self.strategy.step(self.server, self.state, round)
+        self.state, self.evaluated = self.last.state, self.evaluated + self.last.evaluated
+        return self.last
+
+    @property
+    def scores(self) -> Tensor:
+        return self.strategy.scores(self.server, self.state)
+
+
+def started(strategy: fm.FedAvg, clients: int, seed: int = 0) -> Played:
+    """The strategy before round 1: 3 inputs, 2 classes, 12 validation samples."""
     given = numbers(12, 3, seed=5), torch.arange(12) % 2
-    return helpers.started(strategy, clients, fm.mlp(3, 4, 2), given, seed=seed)
+    return Played(strategy, Server(clients, 2, fm.mlp(3, 4, 2), given, seed))
+
+
+def tosses(strategy: fm.FedAvg) -> bool:
+    """Does it draw coins?"""
+    return isinstance(strategy, fm.FRCCE) and not (
+        isinstance(strategy, fm.FLDVE) and strategy.literal
+    )
 
 
 def with_coins_by_place(strategy: fm.FedAvg) -> fm.FedAvg:
     """The strategy with coins that belong to rows, so that only the names of clients differ."""
-    if isinstance(strategy, fm.FRCCE) and not (isinstance(strategy, fm.FLDVE) and strategy.literal):
 
-        def draw(omega: Tensor, t: int, clients: Tensor) -> Tensor:
-            chance = torch.Generator().manual_seed(t)
-            return (torch.rand(strategy.probes, len(omega), generator=chance) < omega).to(omega)
+    def draw(self, server: Server, omega: Tensor, t: int, clients: Tensor) -> Tensor:
+        chance = torch.Generator().manual_seed(t)
+        return (torch.rand(self.probes, len(omega), generator=chance) < omega).to(omega)
 
-        strategy.draw = draw
-    return strategy
+    return with_methods(strategy, draw=draw) if tosses(strategy) else strategy
+
+
+def with_coins_by_id(strategy: fm.FedAvg) -> fm.FedAvg:
+    """The strategy with coins that belong to six clients, whatever their omega."""
+
+    def draw(self, server: Server, omega: Tensor, t: int, clients: Tensor) -> Tensor:
+        return (numbers(self.probes, 6, seed=t) > -0.3).double()[:, clients]
+
+    return with_methods(strategy, draw=draw) if tosses(strategy) else strategy
 
 
 def a_round(clients: Iterable[int], t: int, updates: Tensor | None = None, sizes=None) -> Round:
@@ -155,21 +191,21 @@ def test_scores_belong_to_ids_whatever_the_selection(make_fed, make):
     check_finite(history)
 
 
-def same_rounds(few: fm.FedAvg, many: fm.FedAvg) -> Iterator[int]:
+def same_rounds(few: Played, many: Played) -> Iterator[int]:
     """Five rounds of clients 0, 1, 2 with one strategy, of NAMES with the other; gives t."""
     for t in range(1, 6):
         updates = 0.3 * numbers(3, 26, seed=t)
-        one = few.aggregate(a_round(range(3), t, updates, [5, 9, 2]))
-        other = many.aggregate(a_round(NAMES, t, updates, [5, 9, 2]))
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
-        torch.testing.assert_close(few.applied, many.applied[NAMES], rtol=0, atol=1e-12)
+        one = few.step(a_round(range(3), t, updates, [5, 9, 2]))
+        other = many.step(a_round(NAMES, t, updates, [5, 9, 2]))
+        torch.testing.assert_close(one.theta, other.theta, rtol=0, atol=1e-12)
+        torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=1e-12)
         yield t
 
 
 @every(LINEAR, LEARNED)
 def test_ids_are_only_names(make):
     """The rounds of clients 0, 1, 2 of three, and the same rounds of 1, 4, 6 of seven."""
-    few, many = (with_coins_by_place(started(make(), n)) for n in (3, 7))
+    few, many = (started(with_coins_by_place(make()), n) for n in (3, 7))
     for _ in same_rounds(few, many):
         torch.testing.assert_close(few.scores, many.scores[NAMES], rtol=0, atol=1e-12)
 
@@ -263,13 +299,13 @@ def test_a_client_that_sends_nan_is_left_out(make_fed, make):
 def test_a_client_that_boosts_its_update(make_fed, make, factor):
     fed = with_attacks(make_fed(SIZES), {3: fm.scale(factor)})
     net = fm.mlp(6, 4, 3)
-    strategy = helpers.started(make(), 7, net, fed.validation, classes=3)
+    played = Played(make(), Server(7, 3, net, fed.validation, 0))
     theta = net.init(0, dtype=torch.float64)
     for t in (1, 2, 3):  # from the same model: what follows a ruined one is another question
         updates = fm.local_updates(fed, net, theta, local=LOCAL, t=t)
-        moved = strategy.aggregate(Round(t, theta, torch.arange(7), fed.sizes, updates))
-        assert torch.isfinite(moved).all()
-        assert torch.isfinite(strategy.scores).all()
+        done = played.step(Round(t, theta, torch.arange(7), fed.sizes, updates))
+        assert torch.isfinite(done.theta).all()
+        assert torch.isfinite(played.scores).all()
 
 
 @pytest.mark.parametrize("make", [fm.CGSV, fm.FRCCE, fm.FLDVE, fm.DVRLRemoval])
@@ -321,14 +357,15 @@ def test_huge_updates_harm_nobody_but_their_senders(make_fed, make, attackers, s
 @every(LINEAR, LEARNED, EXACT)
 def test_identical_clients_have_identical_scores(make):
     """Clients 1 and 5 send the same; what is drawn may differ, what the policy says may not."""
-    strategy = started(make(), 6)
+    played = started(make(), 6)
     for t in range(1, 8):
         updates = 0.3 * numbers(4, 26, seed=t)
         updates[3] = updates[0]
-        strategy.aggregate(a_round([1, 2, 3, 5], t, updates, [8, 3, 12, 8]))
-        assert float(strategy.scores[1]) == pytest.approx(float(strategy.scores[5]), abs=1e-10)
-    if hasattr(strategy, "omega"):
-        torch.testing.assert_close(strategy.omega[1], strategy.omega[5], rtol=0, atol=1e-10)
+        played.step(a_round([1, 2, 3, 5], t, updates, [8, 3, 12, 8]))
+        assert float(played.scores[1]) == pytest.approx(float(played.scores[5]), abs=1e-10)
+    if isinstance(played.strategy, fm.FRCCE):
+        omega = played.state["omega"]
+        torch.testing.assert_close(omega[1], omega[5], rtol=0, atol=1e-10)
 
 
 @every(RELEVANCE)
@@ -336,7 +373,8 @@ def test_values_belong_to_ids_however_many_clients_there_are(make):
     """As above; relevances start at 1 / K, so what is compared is the rounds' values."""
     few, many = started(make(), 3), started(make(), 7)
     for t in same_rounds(few, many):
-        torch.testing.assert_close(few.values, many.values[NAMES], rtol=0, atol=1e-12)
+        values = many.state["values"][NAMES]
+        torch.testing.assert_close(few.state["values"], values, rtol=0, atol=1e-12)
         start = 0.75**t * (1 / 3 - 1 / 7)  # what is left of the different starts
         torch.testing.assert_close(few.scores - start, many.scores[NAMES], rtol=0, atol=1e-12)
 
@@ -345,15 +383,15 @@ def test_values_belong_to_ids_however_many_clients_there_are(make):
 def test_renamed_clients_keep_their_scores(make):
     """Client k of one training is called pi(k) in another one: the scores move with the names."""
     rename = torch.tensor([3, 0, 4, 1, 5, 2])
-    one, other = (with_coins_by_place(started(make(), 6)) for _ in range(2))
+    one, other = (started(with_coins_by_place(make()), 6) for _ in range(2))
     for t in range(1, 6):
         ids = [[0, 1, 2, 3, 4], [5, 2, 0], [1, 3, 4, 5], [2], [0, 1, 2, 3, 4, 5]][t - 1]
         updates, sizes = 0.3 * numbers(len(ids), 26, seed=t), [10 + 3 * k for k in ids]
-        theta = one.aggregate(a_round(ids, t, updates, sizes))
-        same = other.aggregate(a_round(rename[ids].tolist(), t, updates, sizes))
-        torch.testing.assert_close(theta, same, rtol=0, atol=1e-12)
+        done = one.step(a_round(ids, t, updates, sizes))
+        same = other.step(a_round(rename[ids].tolist(), t, updates, sizes))
+        torch.testing.assert_close(done.theta, same.theta, rtol=0, atol=1e-12)
         torch.testing.assert_close(one.scores, other.scores[rename], rtol=0, atol=1e-12)
-        torch.testing.assert_close(one.applied, other.applied[rename], rtol=0, atol=1e-12)
+        torch.testing.assert_close(done.weights, same.weights, rtol=0, atol=1e-12)
 
 
 @every(LINEAR, EXACT)
@@ -361,24 +399,21 @@ def test_the_order_of_the_rows_does_not_matter(make):
     one, other = started(make(), 6), started(make(), 6)
     for t, ids in enumerate([[0, 1, 2, 3, 4], [5, 2, 0], [1, 3, 4, 5], [0, 5, 2, 1]], 1):
         mixed = torch.tensor(ids)[torch.randperm(len(ids), generator=torch.Generator())].tolist()
-        theta, same = one.aggregate(a_round(ids, t)), other.aggregate(a_round(mixed, t))
-        torch.testing.assert_close(theta, same, rtol=0, atol=1e-10)
+        done, same = one.step(a_round(ids, t)), other.step(a_round(mixed, t))
+        torch.testing.assert_close(done.theta, same.theta, rtol=0, atol=1e-10)
         torch.testing.assert_close(one.scores, other.scores, rtol=0, atol=1e-10)
 
 
 @every(LEARNED, TOGETHER)
-def test_the_order_of_the_rows_does_not_matter_once_the_coins_are_tossed(make, monkeypatch):
+def test_the_order_of_the_rows_does_not_matter_once_the_coins_are_tossed(make):
     """Each client's coin shows the same, in whatever row the client stands."""
-    one, other = started(make(), 6), started(make(), 6)
+    one, other = (started(with_coins_by_id(make()), 6) for _ in range(2))
     for t, ids in enumerate([[0, 1, 2, 3, 4], [5, 2, 0], [1, 3, 4, 5], [0, 5, 2, 1]], 1):
-        mixed = ids[2:] + ids[:2]
-        coins = (numbers(one.probes, 6, seed=t) > -0.3).double()
-        for strategy, order in ((one, ids), (other, mixed)):
-            if not strategy.literal or not isinstance(strategy, fm.FLDVE):
-                monkeypatch.setattr(strategy, "draw", lambda *_, s=coins[:, order]: s)
-        theta, same = one.aggregate(a_round(ids, t)), other.aggregate(a_round(mixed, t))
-        torch.testing.assert_close(one.omega, other.omega, rtol=0, atol=1e-9)
-        torch.testing.assert_close(theta, same, rtol=0, atol=1e-9)
+        done = one.step(a_round(ids, t))
+        same = other.step(a_round(ids[2:] + ids[:2], t))
+        omegas = one.state["omega"], other.state["omega"]
+        torch.testing.assert_close(*omegas, rtol=0, atol=1e-9)
+        torch.testing.assert_close(done.theta, same.theta, rtol=0, atol=1e-9)
         torch.testing.assert_close(one.scores, other.scores, rtol=0, atol=1e-9)
 
 
@@ -391,56 +426,25 @@ def timetable(t: int) -> list[int]:
 
 
 @every(ALL)
-def test_a_restored_strategy_goes_on_to_the_last_bit(make):
+def test_the_state_is_all_that_the_coming_rounds_depend_on(make):
+    """Another object, with other rounds behind it, goes on from a copy to the last bit."""
     one, other = started(make(), 6), started(make(), 6)
     for t in (1, 2, 3):
-        one.aggregate(a_round(timetable(t), t))
-    state = one.state_dict()
-    copy = {name: part.clone() for name, part in state.items()}
-    other.load_state_dict(state)
+        one.step(a_round(timetable(t), t))
+        other.step(a_round(timetable(t), t + 10))
+    snapshot = copied(one.state)
+    other.state = copied(snapshot)
     assert same_bytes(one.scores, other.scores)
-    assert same_bytes(one.applied, other.applied)
-    assert one.evaluations == other.evaluations
     for t in (4, 5, 6):
-        theta, same = (s.aggregate(a_round(timetable(t), t)) for s in (one, other))
-        assert same_bytes(theta, same)
+        done, same = (played.step(a_round(timetable(t), t)) for played in (one, other))
+        assert same_bytes(done.theta, same.theta)
+        assert same_bytes(done.weights, same.weights)
         assert same_bytes(one.scores, other.scores)
-        assert same_bytes(one.applied, other.applied)
-    assert one.evaluations == other.evaluations
-    assert all(same_bytes(state[name], copy[name]) for name in copy)  # a snapshot, not a view
-    for name, part in one.state_dict().items():
-        assert same_bytes(part, other.state_dict()[name]), name
-
-
-@every(ALL)
-def test_a_state_of_another_number_of_clients_is_refused(make):
-    strategy, other = started(make(), 6), started(make(), 5)
-    with pytest.raises(ValueError, match=r"^state: "):
-        strategy.load_state_dict(other.state_dict())
-
-
-STATES = ["FedAvg", "CGSV", "FRCCE", "FRCCE by size", "FRCCE together", "FLDVE"]
-STATES += ["SFedAvg", "SFedAvg by class", "LabelStandardisation"]
-
-
-@pytest.mark.parametrize("mine", STATES)
-@pytest.mark.parametrize("given", STATES)
-def test_a_state_of_another_strategy_is_refused(mine, given):
-    strategy, state = started(ALL[mine](), 6), started(ALL[given](), 6).state_dict()
-    if mine == given:
-        strategy.load_state_dict(state)
-    else:
-        with pytest.raises(ValueError, match=r"^state: "):
-            strategy.load_state_dict(state)
-
-
-@every(LEARNED | {"CGSV": fm.CGSV} | RELEVANCE)
-def test_a_state_with_a_part_missing_is_refused(make):
-    strategy = started(make(), 4)
-    state = strategy.state_dict()
-    del state[list(state)[-1]]
-    with pytest.raises(ValueError, match=r"^state: "):
-        strategy.load_state_dict(state)
+        assert done.evaluated == same.evaluated
+    assert one.state.keys() == snapshot.keys()
+    assert any(not same_bytes(one.state[name], part) for name, part in snapshot.items())
+    for name, part in one.state.items():
+        assert same_bytes(part, other.state[name]), name
 
 
 @every(ALL)
@@ -478,29 +482,20 @@ def test_a_repr_tells_settings_apart(make):
 
 
 def test_coins_belong_to_ids_not_to_places():
-    strategy = started(fm.FRCCE(probes=6), 9)
+    played = started(fm.FRCCE(probes=6), 9)
     omega, ids = (
         torch.rand(4, generator=torch.Generator().manual_seed(0)),
         torch.tensor([8, 1, 5, 2]),
     )
     order = torch.tensor([2, 0, 3, 1])
-    one, other = strategy.draw(omega, 3, ids), strategy.draw(omega[order], 3, ids[order])
+    one, other = (
+        played.strategy.draw(played.server, omega[rows], 3, ids[rows])
+        for rows in (torch.arange(4), order)
+    )
     assert torch.equal(one[:, order], other)
 
 
 # --- what a strategy says of itself --------------------------------------------------------------
-
-
-@every(ALL)
-def test_what_is_kept_is_all_that_a_round_changes(make):
-    """A strategy that is given another's state, and nothing else, holds the same tensors."""
-    strategy, fresh = started(make(), 6), started(make(), 6)
-    strategy.aggregate(a_round(range(6), 1))
-    fresh.load_state_dict(strategy.state_dict())
-    for name, value in vars(strategy).items():
-        if isinstance(value, Tensor | int | float | str | None):
-            assert isinstance(value, Tensor) or value == getattr(fresh, name), name
-            assert not isinstance(value, Tensor) or same_bytes(value, getattr(fresh, name)), name
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -535,14 +530,18 @@ def test_defaults_are_plain_values(name):
 
 
 def test_literal_wants_the_decorator_that_fills_it_in():
-    @dataclass(eq=False, kw_only=True)
-    class Mine(fm.CGSV):
-        own: float = 0.5
+    def mine(decorator):
+        @decorator
+        class Mine(fm.CGSV):
+            own: float = 0.5
 
-    assert Mine(0.2).own == 0.5
+        return Mine
+
+    plain = mine(dataclass(frozen=True, eq=False, kw_only=True))
+    assert plain(0.2).own == 0.5
     with pytest.raises(TypeError, match=r"^literal: Mine wants @strategy"):
-        Mine(literal=True)
-    assert fedavg.strategy(Mine)(literal=True).server_lr == 1
+        plain(literal=True)
+    assert mine(fedavg.strategy)(literal=True).server_lr == 1
 
 
 def test_arguments_are_refused_as_python_refuses_them():

@@ -13,20 +13,35 @@ import torch
 from helpers import numbers
 
 import fedlab_mini as fm
+from fedlab_mini.engine.rounds import Round, Server, copied
 from studies import flower_bill
-from studies.labels import Logged, Renaming, ServerSide, mostly, repaired, who
+from studies.labels import AskAll, Messages, Renaming, ServerSide, mostly, repaired, who
 from studies.sfedavg import Bandit, Oracle, OwnScale, in_company, sound, ways
 
 NET = fm.mlp(4, 5, 3)
 VALIDATION = numbers(30, 4, seed=1), torch.arange(30) % 3
 
 
-def started(rule: fm.SFedAvg, clients: int = 6, seed: int = 0) -> fm.SFedAvg:
-    return helpers.started(rule, clients, NET, VALIDATION, classes=3, seed=seed)
+class Played:
+    """A rule of six clients that is shown rounds by hand, and the state that it has come to."""
+
+    def __init__(self, rule: fm.SFedAvg):
+        self.rule, self.server = rule, Server(6, 3, NET, VALIDATION, 0)
+        self.state = rule.init(self.server)
+
+    def step(self, round: Round) -> None:
+        self.state = self.rule.step(self.server, copied(self.state), round).state
+
+    def select(self, t: int) -> torch.Tensor:
+        return self.rule.select(self.server, self.state, t)
+
+    def set(self, **state: list[float] | float) -> None:
+        """From now on this is the state, but for what is not named."""
+        self.state |= {name: torch.tensor(part).double() for name, part in state.items()}
 
 
 def test_an_oracle_asks_relevant_clients_alone_and_all_of_them_alike() -> None:
-    rule, asked = started(Oracle(2, pool=(1, 3, 5))), torch.zeros(6)
+    rule, asked = Played(Oracle(2, pool=(1, 3, 5))), torch.zeros(6)
     for t in range(600):
         asked[rule.select(t)] += 1
     assert asked[[0, 2, 4]].sum() == 0
@@ -34,34 +49,33 @@ def test_an_oracle_asks_relevant_clients_alone_and_all_of_them_alike() -> None:
 
 
 def test_a_bandit_asks_everybody_once_and_then_the_largest_bounds() -> None:
-    rule = started(Bandit(2))
+    rule = Played(Bandit(2))
     for t in (1, 2, 3):
         ids = rule.select(t)
-        rule.aggregate(helpers.a_round(0.3 * numbers(2, NET.P, seed=t), [5, 5], ids.tolist(), t=t))
-    assert rule.asked.tolist() == [1] * 6
-    rule.phi, rule.spread = torch.tensor([0.5, 0.1, 0.4, 0.05, 0.0, 0.0]).double(), 0.0
+        rule.step(helpers.a_round(0.3 * numbers(2, NET.P, seed=t), [5, 5], ids.tolist(), t=t))
+    assert rule.state["asked"].tolist() == [1] * 6
+    rule.set(phi=[0.5, 0.1, 0.4, 0.05, 0.0, 0.0], spread=0.0)
     assert rule.select(4).tolist() == [0, 2]
-    rule.asked[[0, 2]], rule.spread = 50.0, 1.0  # 1 wins its place by its doubt
+    rule.set(asked=[50.0, 1, 50, 1, 1, 1], spread=1.0)  # 1 wins its place by its doubt
     assert rule.select(100).tolist() == [1, 3]
 
 
 def test_the_spread_of_a_bandit_is_that_of_recent_values() -> None:
-    rule, wanted = started(Bandit(3)), 0.0
+    rule, wanted = Played(Bandit(3)), 0.0
     for t in (1, 2, 3, 4):
-        rule.aggregate(helpers.a_round(numbers(3, NET.P, seed=t), [5] * 3, [0, 2, 4], t=t))
-        own = float(rule.values[[0, 2, 4]].std())
+        rule.step(helpers.a_round(numbers(3, NET.P, seed=t), [5] * 3, [0, 2, 4], t=t))
+        own = float(rule.state["values"][[0, 2, 4]].std())
         wanted = own if t == 1 else 0.75 * wanted + 0.25 * own
-    assert rule.spread == pytest.approx(wanted)
+    assert float(rule.state["spread"]) == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("names", [[0, 1, 2], [1, 0, 2], [1, 2, 0]], ids=str)
 def test_a_server_finds_any_one_to_one_names_in_a_confusion_matrix(names: list[int]) -> None:
     """Of true class c the client's model says called[c]; its label called[c] should be c."""
-    rule = started(ServerSide(2))
+    table = torch.eye(3)
     for true, called in enumerate(names):
-        rule.tables[4, true, called] = 9.0
-        rule.tables[4, true, true] += 1.0
-    found = rule.names(4)
+        table[true, called] = 9.0 + (true == called)
+    found = ServerSide(2).names(table)
     assert torch.equal(found[torch.tensor(names)], torch.arange(3))
     y = torch.tensor(names)[VALIDATION[1]]
     message = Renaming(torch.tensor([4]), found)
@@ -69,9 +83,8 @@ def test_a_server_finds_any_one_to_one_names_in_a_confusion_matrix(names: list[i
 
 
 def test_a_server_that_gains_less_than_a_tenth_leaves_names_alone() -> None:
-    rule = started(ServerSide(2))
-    rule.tables[1] = torch.tensor([[5.0, 5.5, 0], [5.5, 5.0, 0], [0, 0, 10]])
-    assert torch.equal(rule.names(1), torch.arange(3))
+    table = torch.tensor([[5.0, 5.5, 0], [5.5, 5.0, 0], [0, 0, 10]])
+    assert torch.equal(ServerSide(2).names(table), torch.arange(3))
 
 
 def test_a_log_names_whom_was_asked_and_who_renamed() -> None:
@@ -79,15 +92,19 @@ def test_a_log_names_whom_was_asked_and_who_renamed() -> None:
     swapped, healthy, irrelevant = who(fed)
     assert sorted([swapped, *healthy, *irrelevant]) == list(range(10))
     assert sound(fed) == healthy
-    for everybody in (False, True):
-        rule = Logged(5, spread=0.1, everybody=everybody)
-        log = fm.train(fed, fm.mlp(64, 32, 5), rule, rounds=30, seed=0).strategy
-        assert min(log.sent) == log.stable_at
+    for make in (fm.LabelStandardisation, AskAll):
+        rule = make(5, spread=0.1)
+        log = Messages(rule)
+        history = fm.train(fed, fm.mlp(64, 32, 5), rule, rounds=30, seed=0, watch=log)
+        assert min(log.sent) == history.state["stable_at"]
+        everybody = make is AskAll
         assert all((ids == list(range(10))) == everybody for ids in log.sent.values())
-        renamed = [k for ids in log.heard.values() for k in ids]
-        assert (
-            torch.bincount(torch.tensor(renamed), minlength=10).tolist() == log.corrections.tolist()
-        )
+        heard = log.heard(history)
+        assert all(set(ids) <= set(log.sent[t]) for t, ids in heard.items())
+        renamed = torch.tensor([k for ids in heard.values() for k in ids])
+        assert torch.equal(renamed.bincount(minlength=10), history.state["corrections"])
+        owner = torch.arange(10).repeat_interleave(fed.sizes)
+        assert set(owner[history.labels != fed.y].tolist()) == set(renamed.tolist())
 
 
 @pytest.mark.parametrize("share", [1 / 6, 0.9, 1.0])
@@ -120,31 +137,30 @@ def test_without_flower_the_bill_says_what_it_needs(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_steered_oracle_draws_by_relevance_among_its_pool_alone() -> None:
-    rule, asked = started(Oracle(2, pool=(1, 3, 5), steered=True)), torch.zeros(6)
-    rule.phi = torch.tensor([9.0, 0.1, 9.0, 0.0, 9.0, 0.1]).double()
+    rule, asked = Played(Oracle(2, pool=(1, 3, 5), steered=True)), torch.zeros(6)
+    rule.set(phi=[9.0, 0.1, 9.0, 0.0, 9.0, 0.1])
     for t in range(300):
         asked[rule.select(t)] += 1
     assert asked[[0, 2, 4]].sum() == 0
     assert asked[3] < 30  # five temperatures below the others
-    assert rule.phi[0] == 9.0
+    assert rule.state["phi"][0] == 9.0
 
 
 def test_at_its_own_scale_a_softmax_draws_alike_whatever_the_unit_of_the_values() -> None:
-    rule = started(OwnScale(2, temperature=0.25))
-    relevances, drawn = torch.tensor([0.3, 0.2, 0.1, 0.0, -0.1, -0.2]).double(), []
+    rule, drawn = Played(OwnScale(2, temperature=0.25)), []
     for unit in (1.0, 0.01):
-        rule.phi, rule.spread = unit * relevances, unit * 0.5
+        rule.set(phi=[unit * phi for phi in (0.3, 0.2, 0.1, 0.0, -0.1, -0.2)], spread=unit * 0.5)
         drawn.append([rule.select(t).tolist() for t in range(50)])
     assert drawn[0] == drawn[1]
     assert sum(0 in ids for ids in drawn[0]) > 2 * sum(5 in ids for ids in drawn[0])
 
 
 def test_a_doubtful_bandit_asks_all_clients_in_turn() -> None:
-    rule = started(Bandit(2, doubt=1e6))
+    rule = Played(Bandit(2, doubt=1e6))
     for t in range(1, 13):
         ids = rule.select(t)
-        rule.aggregate(helpers.a_round(0.3 * numbers(2, NET.P, seed=t), [5, 5], ids.tolist(), t=t))
-    assert rule.asked.tolist() == [4] * 6
+        rule.step(helpers.a_round(0.3 * numbers(2, NET.P, seed=t), [5, 5], ids.tolist(), t=t))
+    assert rule.state["asked"].tolist() == [4] * 6
 
 
 def test_ways_to_value_a_round_differ_by_the_bonus_alone() -> None:

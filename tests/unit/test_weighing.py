@@ -25,12 +25,11 @@ def fed(request):
 def last(fed, rule):
     """Weights [5] of the fourth round, and all clients' losses in it, each alone [5]."""
     theta = fm.train(fed, NET, fm.FedAvg(), rounds=3, local=LOCAL, seed=1).theta
-    rule.start(Server(5, 10, NET, fed.validation, 1))
+    server = Server(5, 10, NET, fed.validation, 1)
     updates = fm.local_updates(fed, NET, theta, local=LOCAL, seed=1, t=4)
     round = Round(4, theta, torch.arange(5), fed.sizes, updates)
-    rule.aggregate(round)
     losses = NET.evaluate(theta + updates, *fed.validation, "loss")
-    return rule.applied, losses
+    return rule.step(server, rule.init(server), round).weights, losses
 
 
 def test_own_loss_weighs_by_the_loss_of_each_alone(fed):
@@ -53,13 +52,12 @@ def test_the_best_weights_of_a_round_lower_its_loss(fed):
 
 
 def test_the_reward_by_accuracy_is_the_share_of_right_answers(fed):
-    rule = fldve.ByAccuracy()
-    rule.start(Server(5, 10, NET, fed.validation, 1))
+    rule, server = fldve.ByAccuracy(), Server(5, 10, NET, fed.validation, 1)
     theta = NET.init(0, dtype=torch.float64)
     updates = fm.local_updates(fed, NET, theta, local=LOCAL, seed=1, t=1)
     round = Round(1, theta, torch.arange(5), fed.sizes, updates)
     right = NET.evaluate(theta + updates, *fed.validation, "accuracy")
-    assert torch.allclose(rule.losses(round, torch.eye(5).double()), 1 - right)
+    assert torch.allclose(rule.losses(server, round, torch.eye(5).double()), 1 - right)
 
 
 def test_a_server_that_stops_watches_what_teaches_nothing(fed):
@@ -67,9 +65,9 @@ def test_a_server_that_stops_watches_what_teaches_nothing(fed):
     seen = []
 
     class Asks(fm.FedAvg):
-        def start(self, server):
-            super().start(server)
+        def init(self, server):
             seen.append(server.validation)
+            return super().init(server)
 
     fed = fm.noisy_digits(fm.load("digits"), 2, seed=1)
     history, watch = fldve.watched(fed, NET, Asks(), 40, 1)
