@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from fedlab_mini.engine.rounds import Strategy
 from fedlab_mini.games import sampling, shapley
@@ -44,7 +45,7 @@ class Retrained:
     estimator: Callable[[Game], Estimate]
 
 
-Method = Strategy | Retrained | Callable
+Method = Strategy | Retrained | Callable[..., Any]
 
 register(
     {

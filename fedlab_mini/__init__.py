@@ -1,15 +1,14 @@
 """fedlab_mini: contribution evaluation in federated learning, one room per concept.
 
-``import fedlab_mini as fm`` gives every public name; the chapters of the book derive them. Eight
+``import fedlab_mini as fm`` gives every public name; the chapters of the book derive them. Seven
 files, read in this order, explain a round of training:
 
 engine/plain.py        a round as anybody would write it, one client after another
 engine/rounds.py       what a server sees of a round, what a strategy is, how clients are reached
 methods/fedavg.py      the strategy that all others inherit from
 engine/train.py        a round: choose, train, leave out, aggregate, note
-engine/updates.py      from shares of data to updates, and which of them count
 engine/minibatches.py  which samples form which minibatch
-engine/local.py        local training, as many clients at once as the model allows
+engine/local.py        local training, as many clients at once as possible; which updates count
 engine/model.py        any module as a function of one flat vector
 """
 
@@ -47,7 +46,7 @@ from .worlds.partition import (
 )
 from .worlds.scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
 
-__version__ = "1.0.0"
+__version__ = "2.0.dev0"
 
 __all__ = [
     "Cost",

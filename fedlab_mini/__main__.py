@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,22 +16,23 @@ COMMANDS = {
 def chosen(
     package: str, commands: Mapping[str, str], words: Sequence[str] | None
 ) -> tuple[str, list[str]]:
-    """The command that was asked for, and the words behind it; without one, what there is.
+    """The command that was asked for, and the words behind it; misuse ends with status 2.
 
-    commands  {name: what it does}; for --help the exit status is 0, for anything else 2
+    commands  {name: what it does}
     """
-    words = sys.argv[1:] if words is None else list(words)
-    if words and words[0] in commands:
-        return words[0], words[1:]
-    lines = [f"  {name:8s} {what}" for name, what in commands.items()]
-    usage = "\n".join([f"usage: python -m {package} COMMAND [--help]", "", *lines])
-    asked = words in (["-h"], ["--help"])
-    print(usage, file=sys.stdout if asked else sys.stderr)
-    sys.exit(0 if asked else 2)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {package}",
+        epilog="\n".join(f"{name:8s} {what}" for name, what in commands.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=commands, help="each has its own --help")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="...")
+    options = parser.parse_args(words)
+    return options.command, options.words
 
 
 def main(words: Sequence[str] | None = None) -> object:
-    """Run one command; what is not one ends with exit status 2 and the list of commands."""
+    """Run one command; what is not one ends with exit status 2 and the commands."""
     command, rest = chosen("fedlab_mini", COMMANDS, words)
     return importlib.import_module(f"fedlab_mini.command.{command}").main(rest)
 

@@ -37,13 +37,13 @@ def shown(value: object) -> str:
     return one_line if len(one_line) <= SHOWN else one_line[: SHOWN - 3] + "..."
 
 
-def home(path: str | os.PathLike) -> Path:
+def home(path: str | os.PathLike[str]) -> Path:
     """A path in which ``~`` means the user's home, as in a shell."""
     return Path(os.path.expanduser(path))
 
 
 def unread(
-    name: str, path: str | os.PathLike, others: Iterable[str | os.PathLike]
+    name: str, path: str | os.PathLike[str], others: Iterable[str | os.PathLike[str]]
 ) -> None:
     """Refuse to write to a file that is read, or written as well, under whatever name."""
     for other in others:
@@ -53,7 +53,7 @@ def unread(
             )
 
 
-def _same_file(one: str | os.PathLike, other: str | os.PathLike) -> bool:
+def _same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     try:
         # By what lies there: links, dots and capital letters make other names.
         return os.path.samefile(one, other)
@@ -63,13 +63,12 @@ def _same_file(one: str | os.PathLike, other: str | os.PathLike) -> bool:
 
 def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
     """A whole number in [low, high]: Python's or NumPy's, never a bool."""
-    limits = (
-        ""
-        if low is None
-        else f" of at least {low}"
-        if high is None
-        else f" of {low}..{high}"
-    )
+    # Python's whole numbers have no end; those of tensors end at 2^63 - 1.
+    most = 2**63 - 1 if high is None else high
+    if type(value) is int and (low is None or low <= value <= most):
+        return value
+    limits = f" of {low}..{high}" if high is not None else f" of at least {low}"
+    limits = "" if low is None else limits
     message = f"{name}: expected a whole number{limits}, got {shown(value)}"
     # True counts as 1 in Python, and hardly ever means it.
     if isinstance(value, bool | np.bool_ | Tensor):
@@ -78,8 +77,7 @@ def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -
         number = operator.index(value)
     except TypeError:
         raise TypeError(message) from None
-    # Python's whole numbers have no end; those of tensors end at 2^63 - 1.
-    if low is not None and not low <= number <= (2**63 - 1 if high is None else high):
+    if low is not None and not low <= number <= most:
         raise ValueError(message)
     return number
 
@@ -93,26 +91,28 @@ def number(
     ends: str = "[]",
 ) -> float:
     """A finite real number between low and high; ``ends`` as in "(]": which ends are open."""
-    if low == -math.inf and high == math.inf:
-        expected = "a finite number"
-    elif high == math.inf:
-        expected = (
-            f"a finite number {'above' if ends[0] == '(' else 'of at least'} {low:g}"
-        )
-    else:
-        expected = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
-    message = f"{name}: expected {expected}, got {shown(value)}"
+
+    def message() -> str:
+        if low == -math.inf and high == math.inf:
+            expected = "a finite number"
+        elif high == math.inf:
+            bound = "above" if ends[0] == "(" else "of at least"
+            expected = f"a finite number {bound} {low:g}"
+        else:
+            expected = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
+        return f"{name}: expected {expected}, got {shown(value)}"
+
     is_real = isinstance(value, int | float | np.integer | np.floating)
     if not is_real or isinstance(value, bool):
-        raise TypeError(message)
+        raise TypeError(message())
     try:
         real_number = float(value)
     except OverflowError:
-        raise ValueError(message) from None
+        raise ValueError(message()) from None
     above_low = real_number > low if ends[0] == "(" else real_number >= low
     below_high = real_number < high if ends[1] == ")" else real_number <= high
     if not (math.isfinite(real_number) and above_low and below_high):
-        raise ValueError(message)
+        raise ValueError(message())
     return real_number
 
 
@@ -147,14 +147,12 @@ def flag(name: str, value: Any) -> bool:
 
 def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
     """One of a few words."""
+    if isinstance(value, str) and value in accepted:
+        return str(value)
     *others, last = [f'"{word}"' for word in accepted]
     expected = f"{', '.join(others)} or {last}" if others else last
     message = f"{name}: expected {expected}, got {shown(value)}"
-    if not isinstance(value, str):
-        raise TypeError(message)
-    if value not in accepted:
-        raise ValueError(message)
-    return str(value)
+    raise (ValueError if isinstance(value, str) else TypeError)(message)
 
 
 def text(name: str, value: Any) -> str:
@@ -202,12 +200,10 @@ def instance(name: str, value: Any, kind: type[T], such_as: str) -> T:
 
 def floating(name: str, value: Any) -> torch.dtype:
     """A type that the package computes in: float32 or float64."""
-    message = f"{name}: expected torch.float32 or torch.float64, got {shown(value)}"
-    if not isinstance(value, torch.dtype):
-        raise TypeError(message)
-    if value not in (torch.float32, torch.float64):
-        raise ValueError(message)
-    return value
+    if isinstance(value, torch.dtype) and value in (torch.float32, torch.float64):
+        return value
+    kind = ValueError if isinstance(value, torch.dtype) else TypeError
+    raise kind(f"{name}: expected torch.float32 or torch.float64, got {shown(value)}")
 
 
 def dims(shape: Sequence[int | str]) -> str:
@@ -219,42 +215,42 @@ def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
     """A tensor of a shape, from a tensor, a NumPy array or a (nested) sequence of numbers.
 
     A whole number in ``shape`` is that length, a string any length of at least 1; a last "..."
-    any further dimensions. Nested and masked arrays have no shape or hide numbers: refused.
+    any further dimensions. Nested, sparse and masked arrays cannot be read entry by entry: refused
     """
-    message = f"{name}: expected an array {dims(shape)}, got {shown(value)}"
     if isinstance(value, Tensor):
         # Nothing here is differentiated: a graph would only keep memory.
         tensor = value.detach() if value.requires_grad else value
     else:
-        tensor = _from_numpy(message, value)
-    # None of these can be read entry by entry.
-    without_entries = tensor.is_nested or tensor.is_sparse or tensor.is_meta
-    if without_entries or tensor.is_complex() or tensor.is_quantized:
-        raise TypeError(message)
+        tensor = _from_numpy(name, value, shape)
+    strange = tensor.is_nested or tensor.is_meta or tensor.is_quantized
+    if strange or tensor.layout is not torch.strided or tensor.is_complex():
+        raise TypeError(_no_array(name, value, shape))
     open_end = len(shape) > 0 and shape[-1] == "..."
-    expected = list(shape[:-1]) if open_end else list(shape)
-    shape_fits = (
-        tensor.ndim >= len(expected) if open_end else tensor.ndim == len(expected)
-    )
-    if not shape_fits or any(
-        have < 1 if isinstance(want, str) else have != want
-        for have, want in zip(tensor.shape, expected, strict=False)
-    ):
-        raise ValueError(message)
+    expected = shape[:-1] if open_end else shape
+    fits = tensor.ndim >= len(expected) if open_end else tensor.ndim == len(expected)
+    for have, want in zip(tensor.shape, expected, strict=False):
+        fits = fits and (have >= 1 if isinstance(want, str) else have == want)
+    if not fits:
+        raise ValueError(_no_array(name, value, shape))
     return tensor
 
 
-def _from_numpy(message: str, value: Any) -> Tensor:
+def _no_array(name: str, value: Any, shape: Sequence[int | str]) -> str:
+    return f"{name}: expected an array {dims(shape)}, got {shown(value)}"
+
+
+def _from_numpy(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
     if value is None or isinstance(value, str | bytes | dict | set):
-        raise TypeError(message)
+        raise TypeError(_no_array(name, value, shape))
     if _masked(value):
-        raise TypeError(f"{message}, which hides values behind a mask")
+        words = _no_array(name, value, shape)
+        raise TypeError(f"{words}, which hides values behind a mask")
     try:
         values = np.asarray(value)
         # A read-only array is copied: torch would write to it all the same.
         return torch.from_numpy(values if values.flags.writeable else values.copy())
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(message) from None
+        raise TypeError(_no_array(name, value, shape)) from None
 
 
 def _masked(value: Any) -> bool:
@@ -329,7 +325,7 @@ def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
     return client_ids
 
 
-def ids_of(value: Any) -> list | None:
+def ids_of(value: Any) -> list[Any] | None:
     """The ids that pandas keeps beside a column's values; None for what has none."""
     index = getattr(value, "index", None)  # of a list a method
     if index is None or not hasattr(index, "get_indexer"):
@@ -337,7 +333,7 @@ def ids_of(value: Any) -> list | None:
     return index.tolist()
 
 
-def by_id(name: str, value: Any, ids: Iterable) -> Any:
+def by_id(name: str, value: Any, ids: Iterable[Any]) -> Any:
     """A column in the order of ``ids``; what has no ids of its own is taken to be in it."""
     own, wanted = ids_of(value), list(ids)
     if own is None or own == wanted:

@@ -33,8 +33,8 @@ def stream(seed: int, purpose: str, *index: int) -> torch.Generator:
     returns  a CPU ``torch.Generator`` (numbers are drawn on the CPU and moved, so devices agree)
     raises   TypeError if the seed is no integer
     """
-    whole_seed = checks.whole("seed", seed, None)
-    key = "/".join(map(str, (whole_seed, purpose, *index)))
+    seed = seed if type(seed) is int else checks.whole("seed", seed, None)
+    key = "/".join(map(str, (seed, purpose, *index)))
     # Hashed, so that neighbouring seeds and indices have unrelated streams.
     digest = hashlib.sha256(key.encode()).digest()
     stream_seed = int.from_bytes(digest[:8], "big") >> 1

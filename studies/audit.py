@@ -12,7 +12,7 @@ from datetime import date
 
 import pandas as pd
 
-from fedlab_mini.engine.model import one_thread
+from fedlab_mini.streams import one_thread
 from fedlab_mini.worlds.data import DataUnavailable
 
 from . import probes, store

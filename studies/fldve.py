@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import Model, one_thread
+from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import cnn, mlp
 from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.engine.train import local_updates, train
@@ -26,6 +26,7 @@ from fedlab_mini.judge.metrics import spearman
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.reinforce import FLDVE, DVRLRemoval, others, shortened
 from fedlab_mini.show import plots
+from fedlab_mini.streams import one_thread
 from fedlab_mini.worlds.corrupt import flip_labels, relabel_as
 from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import Federation, federation

@@ -17,12 +17,11 @@ import torch
 from matplotlib.figure import Figure
 
 from fedlab_bench.methods.gtg import GTGShapley
-from fedlab_mini.engine.local import LocalSGD, Shuffles
-from fedlab_mini.engine.model import Model, one_thread
+from fedlab_mini.engine.local import LocalSGD, Shuffles, round_updates
+from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.rounds import Round, Server, Strategy, copied
 from fedlab_mini.engine.train import train
-from fedlab_mini.engine.updates import round_updates
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games import shapley
 from fedlab_mini.methods.cgsv import CGSV
@@ -30,7 +29,7 @@ from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.round_scores import RoundValue, Taylor
 from fedlab_mini.methods.sfedavg import SFedAvg
 from fedlab_mini.show import plots
-from fedlab_mini.streams import stream
+from fedlab_mini.streams import one_thread, stream
 from fedlab_mini.worlds.federation import Federation
 
 from .protocols import study

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from fedlab_mini.engine.model import one_thread
 from fedlab_mini.engine.progress import bar
 from fedlab_mini.judge.evidence import Interval
 from fedlab_mini.show import plots
+from fedlab_mini.streams import one_thread
 
 from . import exact, probes, store
 from .items import DISTANCES, EXACT, NONE, PAPERS, Item, items

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 
 from fedlab_mini import __version__
-from fedlab_mini.engine.model import one_thread
+from fedlab_mini.streams import one_thread
 
 from . import store
 from .metrics import base

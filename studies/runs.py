@@ -16,9 +16,9 @@ from typing import Any
 import joblib
 import pandas as pd
 
-from fedlab_mini.engine.model import one_thread
 from fedlab_mini.engine.progress import bar
 from fedlab_mini.engine.sweep import spread
+from fedlab_mini.streams import one_thread
 
 from . import probes, store
 from .store import Known

@@ -10,18 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import fedlab_mini as fm
 import stamps
-from fedlab_mini.engine.rounds import Round, Server
+from fedlab_mini.engine.rounds import Round, Server, Step, copied
 from fedlab_mini.worlds.attacks import UpdateAttack
 
-S = TypeVar("S", bound=fm.FedAvg)
 ALL_CASES = bool(os.environ.get("FEDLAB_ALL_CASES"))
 
 
@@ -70,20 +69,36 @@ def numbers(*shape: int, seed: int) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
-def started(
-    strategy: S,
-    clients: int,
-    net: fm.Model | None = None,
-    validation: tuple[Tensor, Tensor] | None = None,
-    *,
-    classes: int = 2,
-    seed: int = 0,
-) -> S:
-    """The strategy after its introduction; by default to a server with one sample, zeros."""
-    net = fm.mlp(2, 2) if net is None else net
-    sample = torch.zeros(1, 2), torch.tensor([0])
-    strategy.start(Server(clients, classes, net, validation or sample, seed))
-    return strategy
+class Played:
+    """A strategy that is shown rounds by hand: its state, and the bill so far."""
+
+    def __init__(self, strategy: Any, server: Server):
+        self.strategy, self.server, self.evaluated = strategy, server, 0
+        self.state = strategy.init(server)
+
+    def step(self, round: Round) -> Step:
+        done = self.strategy.step(self.server, copied(self.state), round)
+        self.state, self.evaluated = done.state, self.evaluated + done.evaluated
+        return done
+
+    def select(self, t: int) -> Tensor:
+        return self.strategy.select(self.server, self.state, t)
+
+    @property
+    def scores(self) -> Tensor:
+        return self.strategy.scores(self.server, self.state)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.state[name]
+
+
+class Own(nn.Sequential):
+    """Layers that are not known to be the book's own, so that nothing is made of them."""
+
+
+def of_module(net: fm.Model, known: bool = False) -> fm.Model:
+    """The same layers as a module of somebody's own, or as a perceptron that is known."""
+    return fm.Model(net.module if known else Own(*net.module))
 
 
 def a_round(

@@ -27,16 +27,17 @@ NODE = [970, 13, 2**63 + 5, 402, 77]  # node ids, by client
 class Grid:
     """A network in this process: messages go to a ClientApp, replies come back shuffled.
 
-    late  {(client, round)}: no reply; ``meddle(k, t, reply)`` may change what a client replies
+    late  {(client, round)}: no reply; ``meddle(k, t, reply)`` may change what a client replies to
+    a task, or drop it by None. A grid that serves again keeps what its nodes remember.
     """
 
-    def __init__(self, app, clients=5, *, late=(), absent=(), meddle=None):
+    def __init__(self, app=None, clients=5, *, late=(), absent=(), meddle=None):
         self.app, self.late, self.absent, self.meddle = app, set(late), absent, meddle
         self.k = {NODE[k]: k for k in range(clients)}
         self.contexts = {
             n: Context(1, n, {"partition-id": k}, RecordDict(), {}) for n, k in self.k.items()
         }
-        self.t, self.asked = 0, []
+        self.t, self.asked, self.told = 0, [], []
 
     def get_node_ids(self):
         return [n for n, k in self.k.items() if k not in self.absent]
@@ -45,8 +46,9 @@ class Grid:
         replies = []
         for message in messages:
             node, kind = message.metadata.dst_node_id, message.metadata.message_type
-            self.t = max(self.t, int(message.metadata.group_id or 0))
+            self.t = int(message.metadata.group_id)
             self.asked.append((self.t, self.k[node], kind))
+            self.told.append(unpack(message.content))
             message.metadata.__dict__["_message_id"] = f"{len(self.asked)}"
             try:
                 reply = self.app(message, self.contexts[node])
@@ -54,22 +56,22 @@ class Grid:
                 reply = Message(Error(code=1, reason=str(error)), reply_to=message)
             if self.meddle is not None and kind == "train":
                 reply = self.meddle(self.k[node], self.t, reply)
-            if (self.k[node], self.t) not in self.late:
+            if reply is not None and (self.k[node], self.t) not in self.late:
                 replies.append(reply)
         random.Random(self.t).shuffle(replies)
         return replies
 
 
-def over_nodes(fed, net, strategy, rounds=4, *, grid=Grid, folder=None, load=None, **options):
+def over_nodes(fed, net, strategy, rounds=4, *, grid=None, load=None, **options):
     """A training over nodes of a network in this process."""
-    app = flower.client_app(fed if load is None else load, net, folder=folder)
-    grid = grid(app, fed.clients)
+    grid = Grid() if grid is None else grid
+    grid.app = flower.client_app(fed if load is None else load, net)
     options = {
         "clients": fed.clients,
         "local": LOCAL,
         "seed": 3,
-        "timeout": 9,
-        "patience": 1,
+        "timeout": 1,
+        "patience": 0.5,
         "same_as_train": True,
     } | options
     server = {"validation": fed.validation, "test": fed.test, "rounds": rounds}
@@ -78,16 +80,17 @@ def over_nodes(fed, net, strategy, rounds=4, *, grid=Grid, folder=None, load=Non
     return made.history
 
 
-class Spy(fm.FedAvg):
-    """FedAvg that notes who took part and who did not."""
+def spy():
+    """FedAvg, and the list in which it notes who took part, who did not, and the sizes."""
+    seen = []
 
-    def start(self, server):
-        super().start(server)
-        self._seen = []
+    class Spy(fm.FedAvg):
+        def step(self, server, state, round):
+            parts = round.clients, round.missing, round.sizes
+            seen.append(tuple(part.tolist() for part in parts))
+            return super().step(server, state, round)
 
-    def aggregate(self, round):
-        self._seen.append((round.clients.tolist(), round.missing.tolist(), round.sizes.tolist()))
-        return super().aggregate(round)
+    return Spy(), seen
 
 
 def changed(reply: Message, **parts) -> Message:

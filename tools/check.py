@@ -34,8 +34,8 @@ ALL = "all"  # the word for every stage
 LONG = tuple(
     f"tests/unit/test_{name}.py"
     for name in (
-        *("bench", "bench_versions", "benchmarks", "checkpoint", "compare", "contributing"),
-        *("resume", "studies", "types", "wheel"),
+        *("bench", "bench_versions", "benchmarks", "compare", "contributing", "files"),
+        *("going_on", "readme", "studies", "types", "wheel"),
     )
 )
 # the front page, two chapters, one page of evidence, the labs'

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from fedlab_mini.engine import progress
-from fedlab_mini.engine.model import one_thread
 from fedlab_mini.judge.score import score
+from fedlab_mini.streams import one_thread
 
 from ..compare.methods import watcher
 from .rounds import recorded

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -55,7 +55,7 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
             f"name: expected one of its own for every score, got {', '.join(taken)}"
         )
     asked = dict.fromkeys(cell for one in entries for cell in one.scores)
-    rows: list[tuple] = []
+    rows: list[tuple[Any, ...]] = []
     # Cell by cell, since the truth of a cell is the same for all.
     for scenario, seed in asked:
         if not frozen.knows(scenario, seed):

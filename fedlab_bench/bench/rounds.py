@@ -15,11 +15,12 @@ import numpy as np
 
 from fedlab_mini.checks import home
 from fedlab_mini.engine.files import whole_file
-from fedlab_mini.engine.model import Model, one_thread
+from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.rounds import Round, Step
 from fedlab_mini.engine.train import train
 from fedlab_mini.methods.fedavg import FedAvg
-from fedlab_mini.worlds.federation import Samples
+from fedlab_mini.streams import one_thread
+from fedlab_mini.worlds.data.dataset import Samples
 
 from ..compare.cell import ROUNDS
 from .worlds import World

@@ -55,7 +55,7 @@ class Submission:
         """What tables call it."""
         return self.notes["name"]
 
-    def write(self, path: str | os.PathLike) -> None:
+    def write(self, path: str | os.PathLike[str]) -> None:
         """The same submission as a file; Refused, unwritten, where it would not be read again."""
         lines = [f"# {note}: {words}" for note, words in self.notes.items()] + [
             ",".join(COLUMNS)
@@ -71,7 +71,7 @@ class Submission:
             part.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def read_submission(path: str | os.PathLike) -> Submission:
+def read_submission(path: str | os.PathLike[str]) -> Submission:
     """Read and check a file; every scenario that it names must be there whole.
 
     raises  Refused, naming the file and the line
@@ -104,7 +104,7 @@ def _parsed(file: Path, lines: Sequence[str]) -> Submission:
     return Submission(scores, {"name": file.stem[:LONGEST], **notes})
 
 
-def notes_of(path: str | os.PathLike) -> dict[str, str]:
+def notes_of(path: str | os.PathLike[str]) -> dict[str, str]:
     """What a submission says of itself, without its scores."""
     file = home(path)
     return {"name": file.stem[:LONGEST], **_notes(file, _text(file).splitlines())[0]}

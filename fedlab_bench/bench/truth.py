@@ -21,10 +21,10 @@ from torch import Tensor
 from fedlab_mini import checks
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.files import whole_file
-from fedlab_mini.engine.model import one_thread
 from fedlab_mini.games import sampling, shapley
 from fedlab_mini.games.game import Game
 from fedlab_mini.games.training_games import retraining_game
+from fedlab_mini.streams import one_thread
 
 from ..compare.cell import ROUNDS
 from .rounds import SECOND_TRUTH, TRUTH, luck, slug

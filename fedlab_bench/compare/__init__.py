@@ -17,15 +17,17 @@ import joblib
 from fedlab_mini import checks
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import one_thread
 from fedlab_mini.engine.sweep import spread
+from fedlab_mini.streams import one_thread
 
 from ..registry import Method
 from ..registry import Retrained as Retrained
 from .cell import LOCAL, ROUNDS, cell
 from .files import COLUMNS, cell_paths, read_cell, write_cell
-from .methods import METHODS, watchable
-from .scenarios import SAMPLES, SCENARIOS
+from .methods import METHODS as METHODS
+from .methods import watchable
+from .scenarios import SAMPLES as SAMPLES
+from .scenarios import SCENARIOS as SCENARIOS
 
 if TYPE_CHECKING:
     import pandas
@@ -33,14 +35,14 @@ if TYPE_CHECKING:
 
 def compare(
     methods: Mapping[str, Method] | Sequence[Method] | None = None,
-    scenarios: Iterable[str] | Mapping[str, Callable] | None = None,
+    scenarios: Iterable[str] | Mapping[str, Callable[..., Any]] | None = None,
     seeds: Iterable[int] = range(10),
     *,
     data: str = "digits",
     rounds: int = ROUNDS,
     local: LocalSGD | None = None,
     metric: str = "loss",
-    folder: str | os.PathLike | None = None,
+    folder: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> pandas.DataFrame:
     """Every method on every scenario and seed, judged against retraining; a long table.
@@ -93,12 +95,12 @@ def compare(
 
 
 def _frame(
-    methods: Mapping,
+    methods: Mapping[str, Any],
     data: str,
-    setting: Mapping,
+    setting: Mapping[str, Any],
     seed: int,
     scenario: str,
-    make: Callable,
+    make: Callable[..., Any],
 ) -> pandas.DataFrame:
     """The rows of one cell as a table."""
     import pandas
@@ -120,7 +122,7 @@ def compared_frame(frame: Any) -> pandas.DataFrame:
     return frame
 
 
-def _list(name: str, value: Any, such_as: str) -> list:
+def _list(name: str, value: Any, such_as: str) -> list[Any]:
     message = f"{name}: expected such as {such_as}, got {checks.shown(value)}"
     if isinstance(value, str | bytes):
         raise TypeError(message)
@@ -144,7 +146,7 @@ def _seeds(seeds: Any) -> list[int]:
     return numbers
 
 
-def _scenarios(scenarios: Any) -> dict[str, Callable]:
+def _scenarios(scenarios: Any) -> dict[str, Callable[..., Any]]:
     if isinstance(scenarios, Mapping):
         if not scenarios or not all(map(callable, scenarios.values())):
             wanted = "{name: function (data, seed) -> (fed, net)}"

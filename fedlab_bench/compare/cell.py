@@ -27,8 +27,9 @@ from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.fedccea import contribution_index
 from fedlab_mini.worlds.federation import Federation
 
+from ..registry import Method, Retrained
 from .judge import judged
-from .methods import CEILING, Method, Retrained
+from .methods import CEILING
 from .scenarios import lesser, resampled
 from .watch import Watch
 
@@ -59,7 +60,7 @@ def span(measure: str) -> tuple[float, float]:
 def cell(
     methods: Mapping[str, Method],
     scenario: str,
-    make: Callable,
+    make: Callable[..., Any],
     data: str,
     seed: int,
     *,

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import joblib
 
@@ -23,9 +23,9 @@ COLUMNS = ["seed", "scenario", "method", "metric", "value"]
 
 
 def cell_paths(
-    folder: str | os.PathLike | None,
+    folder: str | os.PathLike[str] | None,
     cells: Iterable[tuple[int, str]],
-    makers: Mapping[str, Callable],
+    makers: Mapping[str, Callable[..., Any]],
     *work: object,
 ) -> dict[tuple[int, str], Path]:
     """The file of every cell, named by all that decides its numbers; without a folder, none."""

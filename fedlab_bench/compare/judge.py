@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -92,7 +93,7 @@ def left_over(orders: Tensor, worth: Tensor) -> Tensor:
     return worth[everybody - gone]
 
 
-def fair(made: Callable, round: Round, server: Server) -> dict[str, float]:
+def fair(made: Callable[..., Any], round: Round, server: Server) -> dict[str, float]:
     """Four properties of a value, tried on one round: how far a method is from having each.
 
     made      () -> a strategy

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from fedlab_mini.engine.model import Model, one_thread
+from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.rounds import Round, Server, State, Step, Strategy
 from fedlab_mini.games import round_tables
 from fedlab_mini.judge.own import is_guest
-from fedlab_mini.worlds.federation import Federation, Samples
+from fedlab_mini.streams import one_thread
+from fedlab_mini.worlds.data.dataset import Samples
+from fedlab_mini.worlds.federation import Federation
 
-from .methods import Method, watcher
+from ..registry import Method
+from .methods import watcher
 
 
 class Watch:

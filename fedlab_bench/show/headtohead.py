@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import traitlets
 
@@ -147,7 +147,7 @@ class HeadToHeadExplorer(Explorer):
 
 def _values(
     frame: pandas.DataFrame, measures: list[str], kinds: list[str], methods: list[str]
-) -> list:
+) -> list[Any]:
     """Values [measures, kinds, methods, seeds], to four digits: the page need not hold more."""
     # In the order of seeds, since `paired` subtracts value by value.
     seed_groups = (

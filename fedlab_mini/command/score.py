@@ -11,7 +11,7 @@ from torch import nn
 from ..checks import home, reals, wholes
 from ..engine.model import Model
 from ..engine.networks import mlp
-from ..judge.records import Archive
+from ..judge.records import archive
 from ..judge.registry import looked_up, scoring
 from ..judge.score import score
 from . import explained, imported, module_files, own_method, writable, write_csv
@@ -105,14 +105,10 @@ def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     # Refused now, and not when the scores have been computed.
     writable({"--csv": options.csv}, [*options.rounds, options.validation, *modules])
     methods = read_methods(asked_methods)
-    with Archive("--validation", options.validation) as archive:
-        if lacking_arrays := {"x", "y"} - set(archive):
-            raise ValueError(
-                f"{archive.label}: lacks {', '.join(sorted(lacking_arrays))}"
-            )
+    with archive("--validation", options.validation) as samples:
         # Inputs [N, ...] say how many labels [N] there must be.
-        inputs = reals(f"{archive.label}: x", archive["x"], ["N", "..."])
-        labels = wholes(f"{archive.label}: y", archive["y"], [len(inputs)])
+        inputs = reals(f"{samples.label}: x", samples.value("x"), ["N", "..."])
+        labels = wholes(f"{samples.label}: y", samples.value("y"), [len(inputs)])
     return score(
         options.rounds,
         net=read_network(options.net),

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, MethodType
 
 import joblib
 import numpy as np
@@ -50,15 +50,14 @@ def whole_file(path: Path, *, voice: str = "") -> Iterator[Path]:
 
 def read_arrays(name: str, path: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz file; ValueError naming the argument where it is none, or damaged."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {part: file[part] for part in file.files}
-    except OSError:  # not there, or not to be read
-        raise
-    except Exception as error:  # a damaged zip raises a dozen kinds
-        raise ValueError(
-            f"{name}: {path} is damaged, or no file of this kind ({error})"
-        ) from error
+    with open(path, "rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                return {part: arrays[part] for part in arrays.files}
+        except Exception as error:  # a damaged zip raises a dozen kinds
+            raise ValueError(
+                f"{name}: {path} is damaged, or no file of this kind ({error})"
+            ) from error
 
 
 def described(value: object) -> str:
@@ -71,19 +70,22 @@ def described(value: object) -> str:
         return f"{array.dtype}{list(array.shape)} {_hash(array.tobytes())}"
     if isinstance(value, FunctionType):
         return _function(value)
+    if isinstance(value, MethodType):
+        return f"{value.__func__.__qualname__} of {described(value.__self__)}"
     if isinstance(value, partial):
         return f"partial({described((value.func, value.args, value.keywords))})"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, nn.Module):
-        return f"{value!r} {described({**dict(value.named_buffers())})}"
+        return described(dict(map(_layer, value.named_modules())))
+    if hasattr(value, "__wrapped__"):  # by functools.cache, for instance
+        return f"{type(value).__name__} of {described(value.__wrapped__)}"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{k!r}: {described(v)}' for k, v in value.items())}}}"
     if isinstance(value, list | tuple | set | frozenset):
-        parts = sorted(map(described, value)) if isinstance(value, set) else value
-        return (
-            f"[{', '.join(p if isinstance(value, set) else described(p) for p in parts)}]"
-        )
+        parts = list(map(described, value))
+        ordered = parts if isinstance(value, list | tuple) else sorted(parts)
+        return f"[{', '.join(ordered)}]"
     if dataclasses.is_dataclass(value):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         return f"{described(type(value))}{described(fields)}"
@@ -92,18 +94,36 @@ def described(value: object) -> str:
     return repr(value)
 
 
+def _layer(named: tuple[str, nn.Module]) -> tuple[str, str]:
+    """A part of a module: what it is, what it holds beside parameters, what it computes."""
+    name, layer = named
+    held = {
+        key: part
+        for key, part in vars(layer).items()
+        if key[0] != "_" and key != "training"
+    }
+    hooks = [*layer._forward_hooks.values(), *layer._forward_pre_hooks.values()]
+    forward = getattr(type(layer), "forward", None)
+    own = [] if type(layer).__module__.startswith("torch.") else [forward]
+    return name, described((type(layer), held, layer._buffers, hooks, own))
+
+
 def _function(function: FunctionType) -> str:
     name = f"{function.__module__}.{function.__qualname__}"
     if function.__name__ == "<lambda>":
         raise ValueError(
             f"a lambda ({name}) has no name by which it would be known again; write a def"
         )
-    # What it closes over decides what it does, as its text does.
-    inside = [described(cell.cell_contents) for cell in function.__closure__ or ()]
+    # What it closes over, and its defaults, decide what it does, as its text does.
+    contents = [cell.cell_contents for cell in function.__closure__ or ()]
+    inside = [described(part) for part in contents if part is not function]
+    inside += map(described, function.__defaults__ or ())
+    inside += map(described, sorted((function.__kwdefaults__ or {}).items()))
     try:
         text = inspect.getsource(function)
     except OSError:  # typed at a prompt
-        text = repr((function.__code__.co_code, function.__code__.co_consts))
+        code = function.__code__
+        text = repr((code.co_code, code.co_consts, code.co_names))
     return f"{name} {_hash(text.encode())} {inside if inside else ''}".strip()
 
 
@@ -119,7 +139,7 @@ class Cache:
     raises  TypeError for what is no path, ValueError for a file
     """
 
-    def __init__(self, folder: str | os.PathLike, work: object):
+    def __init__(self, folder: str | os.PathLike[str], work: object):
         try:
             self.folder = home(folder)
         except TypeError:

@@ -7,10 +7,9 @@ Above: train, simulate, flower.
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -76,7 +75,7 @@ def made_from(fed: Federation, net: Model, local: LocalSGD, seed: int) -> dict[s
         "clients": str(fed.clients),
         "data": described(data),
         "attacks": described(dict(sorted(fed.attacks.items()))),
-        "net": f"{bool(net.layers)} {shapes} {described(net.module)}",
+        "net": f"{shapes} {described(net.module)}",
         "local": described(local),
         "seed": str(whole("seed", seed, None)),
     }
@@ -96,47 +95,39 @@ def warn_unusable_data(fed: Federation) -> None:
         )
 
 
-class Blame:
-    """Who sent updates that do not count: each client is named in one warning, and counted."""
-
-    def __init__(self) -> None:
-        self.rounds_left_out: Counter[int] = Counter()
-        self.divergence_warned = False
-
-    def note(self, t: int, culprits: list[int], unblamed: int) -> None:
-        """After a round: ids of those who are to blame, and how many others were left out."""
-        # A client that lies every round is worth one line, not one a round.
-        newly_left_out = [k for k in culprits if not self.rounds_left_out[k]]
-        self.rounds_left_out.update(culprits)
-        if newly_left_out:
-            warnings.warn(
-                f"round {t}: client {names(newly_left_out)} sent an update that is not finite or "
-                "far too long; it is left out, now and whenever that happens again",
-                stacklevel=6,
-            )
-        if unblamed and not self.divergence_warned:
-            self.divergence_warned = True
-            warnings.warn(
-                f"round {t}: training diverges from this model; {unblamed} updates that are not "
-                "finite or far too long are left out, and nobody is named",
-                stacklevel=6,
-            )
-
-    def sum_up(self) -> None:
-        """How often clients were left out, where once is not all."""
-        counts = sorted(self.rounds_left_out.items())
-        repeated = [
-            f"client {k} in {count_of_rounds} rounds"
-            for k, count_of_rounds in counts
-            if count_of_rounds > 1
-        ]
-        if repeated:
-            warnings.warn(f"left out: {', '.join(repeated)}", stacklevel=4)
+def warn_left_out(t: int, clients: list[int], before: Counter[int], asked: int) -> None:
+    """Name those whose updates do not count, each of them once; and count them."""
+    newly = [client for client in clients if not before[client]]
+    before.update(clients)
+    if newly:
+        hint = (
+            ""
+            if len(clients) < asked
+            else "; all are: are inputs scaled, and is the step size small enough?"
+        )
+        warnings.warn(
+            f"round {t}: client {names(newly)} sent an update that is not finite or far too "
+            f"long; it is left out, now and whenever that happens again{hint}",
+            stacklevel=5,
+        )
 
 
-def check_start(start: History, now: dict[str, str], rounds: int) -> None:
+def sum_up(left_out: Counter[int]) -> None:
+    """How often clients were left out, where once is not all."""
+    counts = sorted(left_out.items())
+    repeated = [f"client {k} in {count} rounds" for k, count in counts if count > 1]
+    if repeated:
+        warnings.warn(f"left out: {', '.join(repeated)}", stacklevel=4)
+
+
+def check_start(
+    start: History, made_from: Callable[[], Mapping[str, str]], rounds: int
+) -> None:
     """Refuse a history that another training has left, naming what differs."""
-    before = start.made_from()
+    try:
+        before, now = start.made_from(), made_from()
+    except ValueError as error:
+        raise ValueError(f"start: {error}") from None
     if differing := [
         name
         if max(len(before.get(name, "")), len(now[name])) > 40
@@ -145,8 +136,8 @@ def check_start(start: History, now: dict[str, str], rounds: int) -> None:
         if before.get(name) != now[name]
     ]:
         raise ValueError(f"start: belongs to another training, by {', '.join(differing)}")
-    if (done := len(start.rows["scores"])) > rounds:
-        raise ValueError(f"start: holds {done} rounds, {rounds} asked")
+    if start.rounds > rounds:
+        raise ValueError(f"start: holds {start.rounds} rounds, {rounds} asked")
 
 
 def check_strategy(strategy: Any) -> None:
@@ -176,37 +167,11 @@ def checked_state(name: str, state: Any, like: State | None = None) -> State:
 
 
 def checked_step(name: str, step: Any, round: Round, before: State) -> Step:
-    """What a strategy's ``step`` returns, checked, in memory of its own."""
+    """What a strategy's ``step`` returns, or a refusal in words."""
     instance(name, step, Step, "fm.Step(theta, weights, state)")
     theta = reals(f"{name}: theta", step.theta, [len(round.theta)])
     weights = reals(f"{name}: weights", step.weights, [len(round.clients)])
     state = checked_state(name, step.state, before)
-    # Where rounds are counted, this one has to be: else the scores would stand still.
-    if "rounds" in state and torch.equal(state["rounds"], before["rounds"]):
-        raise ValueError(
-            f"{name}: counts no round and no scores; write "
-            "self.count(state, round, scores) before it returns"
-        )
     evaluated = whole(f"{name}: evaluated", step.evaluated, 0)
     like = round.theta
-    return Step(theta.to(like, copy=True), weights.to(like, copy=True), state, evaluated)
-
-
-@contextlib.contextmanager
-def unwritten(who: str, label: str, parts: dict[str, Any]) -> Iterator[None]:
-    """Refuse a call that writes into what others read: ValueError naming the tensor."""
-    before = _versions(parts)
-    yield
-    if (after := _versions(parts)) == before:
-        return
-    name = next(n for n in before | after if before.get(n) != after.get(n))
-    raise ValueError(
-        f"{who} writes into {label.format(name)}, which others read; write into a copy, or into "
-        "the state that step is given"
-    )
-
-
-def _versions(parts: dict[str, Any]) -> dict[str, tuple[int, int]]:
-    """Which object stands under each name, and how often it was written to, as PyTorch counts."""
-    counted = {n: torch.is_tensor(p) and not p.is_inference() for n, p in parts.items()}
-    return {n: (id(p), p._version if counted[n] else 0) for n, p in parts.items()}
+    return Step(theta.to(like), weights.to(like), state, evaluated)

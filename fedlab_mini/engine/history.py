@@ -44,100 +44,21 @@ class Cost:
     seconds: float = 0.0
 
 
-class Rows:
-    """One row [K] per round, kept as what it changes in the row before.
+Changes = list[tuple[Tensor, Tensor]]  # of each round: ids, and their entries
 
-    So rows grow with the clients that take part, not with all. A row that changes more than a third
-    of its entries is kept whole, as the first one is.
+
+def table(changes: Changes, clients: int, *, kept: bool) -> Tensor:
+    """Rows [T, K] from what each round says of some clients.
+
+    kept  of the others the row before holds; else their entry is 0
     """
-
-    def __init__(self) -> None:
-        # Each row: the ids that change, None for all of them, and their values.
-        self.changes: list[tuple[Tensor | None, Tensor]] = []
-        self.last = torch.empty(0)
-
-    def append(self, row: Tensor) -> None:
-        """The next round's row, which may be written to afterwards."""
-        ids = None
-        if self.changes:
-            # Bits, since 0.0 and -0.0 are other bytes; NumPy, since torch takes twice as long.
-            changed = to_numpy(_bits(row)) != to_numpy(_bits(self.last))
-            ids = torch.from_numpy(np.flatnonzero(changed)).to(row.device)
-        if ids is None or 3 * len(ids) > len(row):
-            self.last = row.clone()
-            self.changes.append((None, self.last))
-            return
-        # The whole row that was kept before stays as it is.
-        if self.changes[-1][1] is self.last:
-            self.last = self.last.clone()
-        values = row[ids]
-        self.last[ids] = values
-        self.changes.append((ids.int(), values))
-
-    def __len__(self) -> int:
-        return len(self.changes)
-
-    def __getitem__(self, place: int) -> Tensor:
-        """The last row, [-1]; for others see ``stacked``."""
-        if place != -1 or not self.changes:
-            raise IndexError(f"rows: only the last of {len(self)} can be taken, [-1]")
-        return self.last.clone()
-
-    def stacked(self) -> Tensor:
-        """All rows, [T, K]."""
-        table = self.last.new_empty(len(self), len(self.last))
-        for t, (ids, values) in enumerate(self.changes):
-            if ids is None:
-                table[t] = values
-            else:
-                table[t] = table[t - 1]
-                table[t, ids] = values
-        return table
-
-    def arrays(self, name: str) -> dict[str, np.ndarray]:
-        """The rows as arrays for a file: how many entries each changes (-1: all), which, values."""
-        counts = [-1 if ids is None else len(ids) for ids, _ in self.changes]
-        ids = [ids for ids, _ in self.changes if ids is not None]
-        return {
-            f"{name}.counts": np.array(counts, dtype=np.int32),
-            f"{name}.clients": to_numpy(torch.cat(ids))
-            if ids
-            else np.empty(0, dtype=np.int32),
-            f"{name}.values": to_numpy(torch.cat([values for _, values in self.changes])),
-        }
-
-    @staticmethod
-    def from_arrays(name: str, arrays: Mapping[str, Tensor]) -> Rows:
-        """The rows that ``arrays`` gave."""
-        counts, ids, values = (
-            arrays[f"{name}.{part}"] for part in ("counts", "clients", "values")
-        )
-        whole = counts < 0
-        # Other rows hold one value per id; what is left are the K values of each whole row.
-        clients = (len(values) - len(ids)) // int(whole.sum())
-        rows = Rows()
-        ids_by_row = ids.split(counts.clamp(min=0).tolist())
-        values_by_row = values.split(torch.where(whole, clients, counts).tolist())
-        for row_ids, row_values, is_whole in zip(
-            ids_by_row, values_by_row, whole, strict=True
-        ):
-            if is_whole:
-                rows.last = row_values.clone()
-            else:
-                rows.last[row_ids] = row_values
-            rows.changes.append((None if is_whole else row_ids, row_values))
-        return rows
-
-    def copy(self) -> Rows:
-        """The rows so far; others may be appended to the original."""
-        other = Rows()
-        other.changes, other.last = self.changes.copy(), self.last.clone()
-        return other
-
-
-def _bits(row: Tensor) -> Tensor:
-    """A row of any type as whole numbers that are equal where all bits are."""
-    return row.view({1: torch.uint8, 4: torch.int32, 8: torch.int64}[row.element_size()])
+    like = changes[0][1] if changes else torch.empty(0)
+    rows = like.new_zeros(len(changes), clients)
+    for t, (ids, values) in enumerate(changes):
+        if kept and t:
+            rows[t] = rows[t - 1]
+        rows[t, ids] = values
+    return rows
 
 
 @dataclass(frozen=True)
@@ -147,21 +68,22 @@ class History:
     accuracy, loss [T + 1]  on the test set, index 0 before training
     scores, weights [T, K]  contribution after, and aggregation weight in, each round
     selected [T, K]         who was asked to take part
-    rows                    the last three, as what each round changed; tables when asked for
+    changes                 the last three, as what each round says of some; tables when asked for
     theta [P]               the final model; cost: see ``Cost``
     state                   what the strategy remembers at the end
     strategy                the one that was trained; None where the history was loaded
     labels [n]              all clients' labels at the end; they differ from the federation's only
                             where a strategy's message made clients rename theirs
-    last_step [P], memory, first_length
+    last_step [P], memory, limit
                             what the last round added to the model, what the clients have changed,
-                            and the first model's length: the next round depends on them
+                            and the greatest length of a usable update, for the next round
     made_from               called, it says what decided the training: {part: words or a hash}
     """
 
     accuracy: Tensor
     loss: Tensor
-    rows: Mapping[str, Rows] = field(repr=False)
+    changes: Mapping[str, Changes] = field(repr=False)
+    clients: int
     theta: Tensor
     strategy: Strategy | None
     cost: Cost
@@ -169,28 +91,32 @@ class History:
     labels: Tensor
     last_step: Tensor
     memory: Tensor
-    first_length: float
+    limit: float
     made_from: Callable[[], Mapping[str, str]]
 
     @cached_property
     def scores(self) -> Tensor:
         """Contribution after each round, [T, K]."""
-        return self.rows["scores"].stacked()
+        return table(self.changes["scores"], self.clients, kept=True)
 
     @cached_property
     def weights(self) -> Tensor:
         """Aggregation weight in each round, [T, K]; 0 for who took no part."""
-        return self.rows["weights"].stacked()
+        return table(self.changes["weights"], self.clients, kept=False)
 
     @cached_property
     def selected(self) -> Tensor:
         """Who was asked to take part in each round, [T, K]."""
-        return self.rows["selected"].stacked()
+        return table(self.changes["selected"], self.clients, kept=False)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there were, T."""
+        return len(self.changes["scores"])
 
     def __repr__(self) -> str:
-        rounds, clients = len(self.rows["scores"]), len(self.rows["scores"].last)
         return (
-            f"History({rounds} rounds, {clients} clients, "
+            f"History({self.rounds} rounds, {self.clients} clients, "
             f"accuracy {self.accuracy[0]:.3f} -> {self.accuracy[-1]:.3f}, "
             f"{self.cost.client_epochs:.0f} client epochs)"
         )
@@ -212,7 +138,7 @@ class History:
             loss=self.loss[1:].repeat_interleave(clients),
         )
 
-    def save(self, path: str | os.PathLike) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to ``path`` (npz), whole or not at all; ``load`` reads it back.
 
         raises  ValueError where a setting is a lambda; OSError naming the file
@@ -223,15 +149,21 @@ class History:
             raise ValueError(f"save: {error}") from None
         arrays = {name: to_numpy(getattr(self, name)) for name in TENSORS}
         arrays |= {f"state.{name}": to_numpy(part) for name, part in self.state.items()}
-        numbers = [self.first_length, *vars(self.cost).values()]
+        numbers = [self.clients, self.limit, *vars(self.cost).values()]
         arrays |= {"made_from": np.array(words), "numbers": np.array(numbers)}
-        for name in NOTED:
-            arrays |= self.rows[name].arrays(name)
+        for name, changes in self.changes.items():
+            ids, values = zip(*changes, strict=True) if changes else ((), ())
+            none = torch.empty(0)
+            arrays |= {
+                f"{name}.counts": np.array(list(map(len, ids)), dtype=np.int64),
+                f"{name}.clients": to_numpy(torch.cat([none.int(), *ids])),
+                f"{name}.values": to_numpy(torch.cat([none.bool(), *values])),
+            }
         with whole_file(home(path)) as part, open(part, "wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
     @staticmethod
-    def load(path: str | os.PathLike) -> History:
+    def load(path: str | os.PathLike[str]) -> History:
         """The history that ``save`` has written; ValueError where the file holds none."""
         arrays = read_arrays("path", home(path))
         try:
@@ -240,15 +172,16 @@ class History:
                 arrays.pop("numbers"),
             )
             parts = {name: torch.from_numpy(array) for name, array in arrays.items()}
-            rows = {name: Rows.from_arrays(name, parts) for name in NOTED}
+            changes = {name: _changes(name, parts) for name in NOTED}
             tensors = {name: parts[name] for name in TENSORS}
         except (KeyError, ValueError) as error:
             raise ValueError(f"path: {path} holds no history ({error})") from error
-        first_length, client_epochs, model_evaluations, seconds = numbers.tolist()
+        clients, limit, client_epochs, model_evaluations, seconds = numbers.tolist()
         prefix = "state."
         return History(
             **tensors,
-            rows=rows,
+            changes=changes,
+            clients=int(clients),
             strategy=None,
             cost=Cost(client_epochs, int(model_evaluations), seconds),
             state={
@@ -256,13 +189,19 @@ class History:
                 for n, p in parts.items()
                 if n.startswith(prefix)
             },
-            first_length=first_length,
+            limit=limit,
             made_from=partial(dict, words),
         )
 
 
 TENSORS = ("accuracy", "loss", "theta", "labels", "last_step", "memory")
 NOTED = ("scores", "weights", "selected")  # of each round and client
+
+
+def _changes(name: str, arrays: Mapping[str, Tensor]) -> Changes:
+    parts = [arrays[f"{name}.{part}"] for part in ("clients", "values")]
+    counts = arrays[f"{name}.counts"].tolist()
+    return list(zip(*(part.split(counts) for part in parts), strict=True))
 
 
 @dataclass
@@ -276,10 +215,14 @@ class Log:
     last_step: Tensor
     memory: Tensor
     state: State
-    first_length: float
+    limit: float
     accuracy: list[Tensor] = field(default_factory=list)
     loss: list[Tensor] = field(default_factory=list)
-    rows: dict[str, Rows] = field(default_factory=lambda: {n: Rows() for n in NOTED})
+    scores: Changes = field(default_factory=list)
+    weights: Changes = field(default_factory=list)
+    selected: Changes = field(default_factory=list)
+    # [K], those of the last round, whole; empty before the first
+    last_scores: Tensor = field(default_factory=lambda: torch.empty(0))
     client_epochs: float = 0.0
     model_evaluations: int = 0
     seconds: float = 0.0
@@ -295,26 +238,25 @@ class Log:
                 n: start.state[n].to(part.device, copy=True)
                 for n, part in fresh.state.items()
             },
-            first_length=start.first_length,
+            limit=start.limit,
             accuracy=list(start.accuracy),
             loss=list(start.loss),
-            rows={name: rows.copy() for name, rows in start.rows.items()},
+            last_scores=start.scores[-1].clone() if start.rounds else fresh.last_scores,
+            scores=list(start.changes["scores"]),
+            weights=list(start.changes["weights"]),
+            selected=list(start.changes["selected"]),
             **vars(start.cost),
         )
 
     @property
     def rounds(self) -> int:
         """How many rounds are done."""
-        return len(self.rows["scores"])
-
-    def note(self, **rows: Tensor) -> None:
-        """The rows [K] of a round: scores, weights, selected."""
-        for name, row in rows.items():
-            self.rows[name].append(row)
+        return len(self.scores)
 
     def history(
         self,
         strategy: Strategy,
+        clients: int,
         seconds: float,
         labels: Tensor,
         made_from: Callable[[], Mapping[str, str]],
@@ -323,7 +265,8 @@ class Log:
         return History(
             accuracy=torch.stack(self.accuracy),
             loss=torch.stack(self.loss),
-            rows={name: rows.copy() for name, rows in self.rows.items()},
+            changes={name: list(getattr(self, name)) for name in NOTED},
+            clients=clients,
             theta=self.theta,
             strategy=strategy,
             cost=Cost(self.client_epochs, self.model_evaluations, self.seconds + seconds),
@@ -331,7 +274,7 @@ class Log:
             labels=labels.clone(),
             last_step=self.last_step,
             memory=self.memory.clone(),
-            first_length=self.first_length,
+            limit=self.limit,
             made_from=made_from,
         )
 

@@ -1,22 +1,26 @@
-"""Local training: what the clients of a round do, as many of them at once as their model allows.
+"""Local training: what the clients of a round send, as many trained at once as the model allows.
 
-``plain.py`` is the readable twin, one client after another. Perceptrons train in a stack by hand,
-each step one operation on all models, as chapter 1 derives; other modules in a stack by ``vmap``,
-and those that ``probe`` says must be asked alone one by one. Minibatches are padded to one width
-(``Plan``); a padding sample weighs 0. Below: minibatches, model, alone. Above: updates.
+``plain.py`` is the readable twin, one client after another; one training and many at once take this
+same way. Perceptrons train in a stack by hand, each step one operation on all models, as chapter 1
+derives; other modules in a stack by ``vmap``, and those that ``probe`` says must be asked alone one
+by one. Minibatches are padded to one width (``Plan``); a padding sample weighs 0. Longer than other
+files, so that all of a round's local work is read in one. Below: minibatches, model, alone. Above:
+train, simulate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ..streams import LOCK, no_denormals, one_thread
+from ..checks import reals
+from ..streams import LOCK, no_denormals, one_thread, stream
 from ..worlds.federation import Federation
 from .alone import Alone
 from .minibatches import LocalSGD, Plan, Shuffles
@@ -27,6 +31,164 @@ __all__ = ["LocalSGD", "Shuffles", "finite_rows", "train_rows"]
 STACK = 5 << 20  # bytes of parameters trained in one stack: they stay in the cache
 # Minibatch places whose tables are made at a time: all steps of most stacks.
 TABLE = 1 << 20
+TOO_LONG = 1e3  # an update is, at this many times the first model's length, or of 1 if that is less
+
+
+def limit_of(theta: Tensor) -> float:
+    """The greatest length of a usable update in a training that begins with ``theta`` [P]."""
+    return TOO_LONG * max(1.0, float(torch.linalg.vector_norm(theta)))
+
+
+def usable(updates: Tensor, limit: float) -> Tensor | None:
+    """Which of some updates [m, P] count, [m] bool: finite, and no longer than ``limit``.
+
+    None: all of them. No update is judged by those of other clients, of whom most may lie.
+    """
+    numbers = updates.flatten()
+    # One fast pass over all of them; a NaN is below nothing.
+    if float(numbers @ numbers) <= limit**2:
+        return None
+    lengths = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).cpu()
+    return None if (lengths <= limit).all() else lengths <= limit
+
+
+class Participants(NamedTuple):
+    """Who trains in a round: client ``client[i]`` of run ``run[i]``, on ``samples[i]``; all [R]."""
+
+    run: Tensor
+    client: Tensor
+    samples: Tensor
+
+
+def samples_used(fed: Federation, shares: Tensor) -> Tensor:
+    """How many samples [..., K] the clients use at these shares [..., K]: rounded up, 0 for 0."""
+    # A tenth of ten samples is one, in float32 too, where 0.1 is a little more than a tenth.
+    fractional_counts = shares.double() * fed.sizes * (1 - 1e-7)
+    counts = torch.ceil(fractional_counts).clamp_(max=fed.sizes).long()
+    # A share of 1 is all; of more than ten million samples the factor above takes some away.
+    counts = torch.where(shares >= 1, fed.sizes, counts)
+    # A share above 0 is at least one sample, however small the client.
+    counts[(shares > 0) & (counts == 0)] = 1
+    counts[..., sorted(fed.unusable)] = 0
+    return counts
+
+
+def client_updates(
+    fed: Federation,
+    net: Model,
+    thetas: Tensor,
+    participants: Participants,
+    shuffles: Shuffles,
+    t: int,
+    last_steps: Tensor,
+    out: Tensor | None = None,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """What the participants [R] send in round ``t``, attacks included, one stack after another.
+
+    thetas, last_steps [B, P]  the model of every run, and what its server added to it last
+    out     [R, P] where the updates go; without it the next stack overwrites them, so that memory
+            is bounded by a stack
+    yields  (positions [rows] among the participants, updates [rows, P])
+    """
+    run, client, samples = participants
+    if len(client) == 0:
+        return
+    pairs = torch.stack([client, samples], 1)
+    entry = torch.arange(len(pairs))
+    if len(thetas) > 1:  # many runs share a client's minibatches
+        pairs, entry = torch.unique(pairs, dim=0, return_inverse=True)
+    plan = shuffles.plan(t, *pairs.numpy().T)
+    # Rows with equally many steps side by side leave no gaps in a stack; lexsort is stable.
+    stack_order = torch.from_numpy(
+        np.lexsort((-samples.numpy(), -plan.steps[entry].numpy()))
+    )
+    run, client, entry = run[stack_order], client[stack_order], entry[stack_order]
+    in_order = torch.equal(stack_order, torch.arange(len(stack_order)))
+    # Stacks write into slices of ``out``; in another order, rows are copied to their places below.
+    place = out if in_order else None
+    lr = shuffles.local.rate(t)
+    stacks = train_rows(
+        fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles
+    )
+    for stack_rows, updates in stacks:
+        # In place, and before anything is copied: nobody sees what an attacker has trained.
+        if fed.attacks:
+            rows_of = client[stack_rows], last_steps, run[stack_rows]
+            attack(fed, updates, *rows_of, shuffles.seed, t)
+        if out is not None and not in_order:
+            out[stack_order[stack_rows]] = updates
+        yield stack_order[stack_rows], updates
+
+
+def round_updates(
+    fed: Federation,
+    net: Model,
+    theta: Tensor,
+    ids: Tensor,
+    shuffles: Shuffles,
+    t: int,
+    last_step: Tensor,
+    memory: UpdateMemory | None = None,
+) -> Tensor:
+    """What the clients ``ids`` [m] send in round ``t`` of one training: updates [m, P]."""
+    sizes = torch.from_numpy(shuffles.sizes[ids.numpy()])
+    everybody = Participants(torch.zeros_like(ids), ids, sizes)
+    # [m, P], filled stack by stack while the loop below runs the generator to its end
+    updates = (memory or UpdateMemory()).lend(len(ids), theta)
+    given = fed, net, theta[None], everybody, shuffles, t, last_step[None]
+    with one_thread():
+        for _ in client_updates(*given, out=updates):
+            pass
+    return updates
+
+
+class UpdateMemory:
+    """Memory for a round's updates; it serves again once nobody holds those of the round before.
+
+    Fresh pages would cost a training of 100 clients a twentieth of its time
+    """
+
+    def __init__(self) -> None:
+        self.rows = torch.empty(0, 0)
+        self.lent: Callable[[], object] = lambda: None
+
+    def lend(self, count: int, like: Tensor) -> Tensor:
+        """Memory [count, P] for rows like ``like`` [P]."""
+        # NumPy, whose array tells below who still holds the memory, has none on other devices.
+        if like.device.type != "cpu" or like.dtype not in (torch.float32, torch.float64):
+            return like.new_empty(count, len(like))
+        fits = len(self.rows) >= count and self.rows.shape[1] == len(like)
+        if self.lent() is not None or not fits:
+            self.rows = like.new_empty(count, len(like))
+        # Whatever views a strategy keeps, torch holds the array as long as one of them lives.
+        array = self.rows[:count].numpy()
+        self.lent = weakref.ref(array)
+        return torch.from_numpy(array)
+
+
+def attack(
+    fed: Federation,
+    updates: Tensor,
+    ids: Tensor,
+    last_steps: Tensor,
+    run: Tensor,
+    seed: int,
+    t: int,
+) -> None:
+    """Let the attackers among the clients ``ids`` [m] change their rows of ``updates``, in place.
+
+    run [m]  of which run each is, whose last step among ``last_steps`` [B, P] it knows
+    """
+    for client_id, attacker in fed.attacks.items():
+        for row in (ids == client_id).nonzero().flatten().tolist():
+            # Copies: an attack of anybody's own may work in place.
+            honest, last_step = updates[[row]], last_steps[run[[row]]]
+            # One stream a client and round: the same noise in every run.
+            sent = attacker(honest, last_step, stream(seed, "attack", t, client_id))
+            attack_name, shape = f"attack of client {client_id}", list(honest.shape)
+            updates[row] = reals(
+                attack_name, sent, shape, dtype=updates.dtype, finite=False
+            )[0]
 
 
 def train_rows(
@@ -48,7 +210,7 @@ def train_rows(
     yields    (slice of rows, updates [rows, P]) stack by stack; without ``out`` the next stack
               overwrites the updates, so memory is bounded by a stack, not by R
     """
-    with one_thread(), no_denormals():
+    with no_denormals():
         at_once = rows_at_once(fed, net, plan, len(run))
         stack = shuffles.stack if shuffles else None
         if stack is None or stack.net is not net or stack.most < at_once:
@@ -133,7 +295,7 @@ class Stack:
         # The memory of the updates holds the starts, until the last loop subtracts them there.
         if len(thetas) > 1:
             thetas = torch.index_select(thetas, 0, run.to(thetas.device), out=updates)
-        starts = self.net.split(thetas)  # one row for all, or one each
+        starts = self.net.parts.split(thetas)  # one row for all, or one each
         pairs = zip(self.parameters, starts, strict=True)
         # [1 or R, *shape] -> [R, *shape]: a copy for every row, in memory that is used again
         trained = [parameter[: len(run)].copy_(start) for parameter, start in pairs]
@@ -145,7 +307,7 @@ class Stack:
                 prepared[low, high] = self.prepare([part[low:high] for part in trained])
             self.step(prepared[low, high], *tables)
         for end, start, update in zip(
-            trained, starts, self.net.split(updates), strict=True
+            trained, starts, self.net.parts.split(updates), strict=True
         ):
             torch.sub(end, start, out=update)
         return updates

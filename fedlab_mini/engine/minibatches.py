@@ -54,7 +54,8 @@ class LocalSGD:
 
     def rate(self, t: int) -> float:
         """Step size of round ``t`` (the first is 1); ValueError if ``decay`` let it overflow."""
-        decays = (whole("t", t) - 1) // self.decay_every
+        t = t if type(t) is int and t > 0 else whole("t", t)
+        decays = (t - 1) // self.decay_every
         # A power that overflows raises, a product becomes infinite: here both are one refusal.
         try:
             step_size = self.lr * self.decay**decays
@@ -72,6 +73,12 @@ class LocalSGD:
             return float(self.epochs)
         whole_passes, steps_left = divmod(self.steps, math.ceil(size / self.batch))
         return whole_passes + min(1.0, steps_left * self.batch / size)
+
+    def client_epochs(self, sizes: Tensor) -> float:
+        """How often clients with so many samples [m] go through theirs in a round, together."""
+        if self.steps is None:
+            return float(self.epochs * len(sizes))
+        return sum(map(self.passes, sizes.tolist()))
 
 
 @dataclass(frozen=True)

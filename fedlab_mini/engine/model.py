@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -18,18 +20,16 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from .. import checks
-from ..checks import choice, flag, instance, reals, whole, wholes
+from ..checks import choice, instance, reals, whole, wholes
 from ..streams import LOCK, kept_chance, no_denormals, one_thread, other_chance, stream
 from .probe import (
     Look,
-    alike,
     copied,
     leaves,
     look,
     perceptron_layers,
     refuse,
     some,
-    traits,
 )
 
 CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
@@ -46,27 +46,39 @@ class Parts(NamedTuple):
     P: int
     layers: tuple[tuple[int, int], ...] | None
 
+    def split(self, theta: Tensor) -> list[Tensor]:
+        """Views on ``theta [..., P]``, one a parameter, each [..., *shape]."""
+        views, shapes, first = [], self.shapes.values(), theta.shape[:-1]
+        for piece, shape in zip(
+            theta.split(list(map(torch.Size.numel, shapes)), -1), shapes, strict=True
+        ):
+            views.append(piece.reshape(first + shape))
+        return views
+
 
 class Model:
     """An ``nn.Module`` as a function of ``theta``, the vector of all its P parameters.
 
     module   any module that maps inputs [N, ...] to class scores [N, classes]
-    stacked  treat perceptrons as such (False: like any other module)
 
-    ``P`` parameters; ``layers`` the (inputs, outputs) of a perceptron's layers, or None. The module
-    counts as it is when the model is used, and using it changes nothing of it.
+    ``P`` parameters; ``shapes`` of each, by name, in the order of theta; ``layers`` the (inputs,
+    outputs) of a perceptron's layers, or None. The module counts as it is when the model is used,
+    and using it changes nothing of it.
     raises   TypeError if it is no module; ValueError if it has no parameters, frozen ones, or
              keeps anything but parameters from one batch to the next. Threads may share a model;
              all but perceptrons then take turns
     """
 
-    def __init__(self, module: nn.Module, *, stacked: bool = True):
+    shapes: dict[str, torch.Size]
+    P: int
+    layers: tuple[tuple[int, int], ...] | None
+    parts: Parts
+
+    def __init__(self, module: nn.Module):
         self.module = instance("module", module, nn.Module, "a torch.nn.Module")
-        self.stacked = flag("stacked", stacked)
         # Whether a constructor of the book made it, with weights of nobody.
         self.ours = False
         self._taken: Parts | None = None  # of a copy that nobody changes any more
-        self._traits: list[Any] = []  # of the module that was looked at
         self._looks: dict[Any, Look] = {}
         self._parts()
 
@@ -79,22 +91,15 @@ class Model:
         P = sum(shape.numel() for shape in shapes.values())
         if P == 0:
             raise ValueError("module: has no parameters to train")
-        return Parts(shapes, P, perceptron_layers(self.module) if self.stacked else None)
+        return Parts(shapes, P, perceptron_layers(self.module))
 
-    @property
-    def shapes(self) -> dict[str, torch.Size]:
-        """The shape of every parameter by its name, in the order of theta."""
-        return self._parts().shapes
-
-    @property
-    def P(self) -> int:
-        """How many parameters there are."""
-        return self._parts().P
-
-    @property
-    def layers(self) -> tuple[tuple[int, int], ...] | None:
-        """The (inputs, outputs) of a perceptron's layers; None for other modules."""
-        return self._parts().layers
+    def __getattr__(self, name: str) -> Any:
+        # Asked of a module that may change; of a copy they are set once and for all, see `_copy`.
+        if name == "parts":
+            return self._parts()
+        if name in Parts._fields:
+            return getattr(self._parts(), name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def now(self) -> Model:
         """This model of a copy of the module as it is: what becomes of the module is no matter."""
@@ -102,17 +107,20 @@ class Model:
 
     def _copy(self) -> Model:
         parts = self._parts()
-        if self._taken is None and not alike(self._traits, now := traits(self.module)):
-            # Looks at what the module was say nothing of what it is.
-            self._traits, self._looks = now, {}
         twin = copy.copy(self)
         with LOCK:
             try:
                 twin.module = copied(self.module)
             except Exception as error:  # whatever its attributes raise
                 raise ValueError(f"module: cannot be copied ({error})") from error
-        twin._taken, twin._traits = parts, []
-        return twin
+        # Looks at what the module was say nothing of what it is.
+        twin._looks = dict(self._looks) if self._taken is not None else {}
+        return twin._take(parts)
+
+    def _take(self, parts: Parts) -> Model:
+        self._taken = parts
+        vars(self).update(parts._asdict(), parts=parts)
+        return self
 
     def copy(self) -> Model:
         """The same model of a module of its own, for somebody who may write into it."""
@@ -126,9 +134,7 @@ class Model:
         parts = self._parts()
         if parts.layers is None:
             return self.now() if keep else self._copy()
-        twin = copy.copy(self)
-        twin._taken = parts
-        return twin
+        return copy.copy(self)._take(parts)
 
     def __repr__(self) -> str:
         if self.layers:
@@ -137,7 +143,11 @@ class Model:
         return f"Model({type(self.module).__name__}, P={self.P})"
 
     def init(
-        self, seed: int, *, dtype: torch.dtype = torch.float32, device=None
+        self,
+        seed: int,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: str | torch.device | None = None,
     ) -> Tensor:
         """Fresh parameters ``theta [P]`` from PyTorch's own initialisers, decided by the seed.
 
@@ -178,9 +188,7 @@ class Model:
             raise ValueError(f"theta: expected an array [..., {parts.P}], got {got}")
         # a tensor keeps its gradient
         theta = theta if torch.is_tensor(theta) else numbers
-        pieces = theta.split([shape.numel() for shape in parts.shapes.values()], dim=-1)
-        pairs = zip(pieces, parts.shapes.values(), strict=True)
-        return [piece.reshape(piece.shape[:-1] + shape) for piece, shape in pairs]
+        return parts.split(theta)
 
     def forward(self, theta: Tensor, x: Tensor) -> Tensor:
         """Class scores [N, classes] of inputs ``x [N, ...]`` under ``theta [P]``, as judged."""
@@ -311,23 +319,32 @@ class Model:
             x.device
         )
         y = wholes("y", y, [len(x)]).to(x.device)
-        answers = net._perceptron_answers if net.layers else net._module_answers
-        results: list[Tensor] = []
-        with one_thread(), no_denormals():
+        with one_thread():
+            return net.judged(thetas, x, y, metric)[0]
+
+    @torch.no_grad()
+    def judged(
+        self, thetas: Tensor, x: Tensor, y: Tensor, *metrics: str
+    ) -> tuple[Tensor, ...]:
+        """As ``evaluate`` by each of some metrics, of what was checked before; [C] each."""
+        answers = self._perceptron_answers if self.layers else self._module_answers
+        results: dict[str, list[Tensor]] = defaultdict(list)
+        with no_denormals():
             for scores in answers(thetas, x):
                 # Only an answer tells how many classes a module has.
-                if not results:
+                if int(y.max()) >= scores.shape[1]:
                     wholes("y", y, [len(x)], 0, scores.shape[1] - 1)
-                results.append(measure(scores, y, metric))
-        return torch.cat(results)
+                for metric in metrics:
+                    results[metric].append(measure(scores, y, metric))
+        return tuple(map(torch.cat, results.values()))
 
     def _perceptron_answers(self, thetas: Tensor, x: Tensor) -> Iterator[Tensor]:
         """Class scores [c, classes, N] of the models, as many at a time as the cache holds."""
-        width = max(outputs for _, outputs in self.layers or ())
+        width = max(map(itemgetter(1), self.layers or ()))
         at_once = max(1, CACHE // (width * len(x) * x.element_size()))
         columns = x.flatten(1).T  # [d, N]
         for chunk in thetas.split(at_once):
-            weight, bias, *later = self.split(chunk)
+            weight, bias, *later = self.parts.split(chunk)
             # All first layers meet the same inputs: they are one tall matrix.
             h = weight.flatten(0, 1) @ columns  # [c * out, N]
             h = h.unflatten(0, (len(chunk), -1)).add_(bias[:, :, None])

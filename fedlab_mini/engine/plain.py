@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ..streams import stream
-from ..worlds.federation import Federation, Samples
+from ..worlds.data.dataset import Samples
+from ..worlds.federation import Federation
 from .minibatches import LocalSGD
 from .model import Model
 

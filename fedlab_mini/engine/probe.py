@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,6 @@ from torch.func import vmap
 # Parameters, x [N, ...] -> scores [N, classes].
 Scores = Callable[[list[Tensor], Tensor], Tensor]
 SEEN = 4  # samples that a module is looked at with
-SCALARS = (bool, int, float, complex, str, bytes, type(None))
 HOOKS = (
     *("_forward_hooks", "_forward_pre_hooks"),
     *("_backward_hooks", "_backward_pre_hooks"),
@@ -115,41 +113,6 @@ def some(x: Tensor) -> Tensor:
     zeros = x.new_zeros(x.shape[1:])
     # Valid where inputs are indices, too.
     return torch.stack([zeros, zeros + 1])
-
-
-def traits(module: nn.Module) -> list[Any]:
-    """All that a look may depend on: layers, settings, hooks, code; of tensors not the numbers."""
-    found: list[Any] = []
-    _gather(module, found, set())
-    return found
-
-
-def _gather(value: Any, found: list[Any], seen: set[int]) -> None:
-    found.append(value)
-    if isinstance(value, SCALARS) or id(value) in seen:
-        return
-    seen.add(id(value))
-    if torch.is_tensor(value):
-        found.append(bool(value._backward_hooks))
-    elif isinstance(value, Mapping):
-        for key, member in value.items():
-            found.append(key)
-            _gather(member, found, seen)
-    elif isinstance(value, list | tuple | set):
-        for member in value:
-            _gather(member, found, seen)
-    elif not isinstance(value, type | FunctionType) and hasattr(value, "__dict__"):
-        found.append(getattr(type(value), "forward", None))
-        _gather(vars(value), found, seen)
-
-
-def alike(before: list[Any], now: list[Any]) -> bool:
-    """Whether traits are the same: the same objects, and equal numbers and words."""
-    return len(before) == len(now) and all(
-        one is other
-        or (type(one) is type(other) and isinstance(one, SCALARS) and one == other)
-        for one, other in zip(before, now, strict=True)
-    )
 
 
 def look(

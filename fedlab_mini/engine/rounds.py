@@ -122,6 +122,15 @@ class Strategy(Protocol):
         ...
 
 
+class ReadOnly(dict[str, Tensor]):
+    """A state for the calls that only read it."""
+
+    def __setitem__(self, name: str, value: Tensor) -> None:
+        raise ValueError(
+            f'state["{name}"]: only what step and heard return is remembered; write there'
+        )
+
+
 def copied(state: State) -> State:
     """The same state in memory of its own."""
     return {name: tensor.clone() for name, tensor in state.items()}

@@ -2,7 +2,7 @@
 
 Chapter 3 introduces it. Leave-one-out, exact Shapley by retraining, truncated Monte Carlo, removal
 curves are this one call with different tensors. A run in which everybody always takes part is
-``train`` under ``FedAvg``. Below: updates, sweep. Above: games, metrics.
+``train`` under ``FedAvg``. Below: local, sweep. Above: games, metrics.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import os
 import warnings
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from joblib import delayed
 from torch import Tensor
 
 from ..checks import array, choice, flag, instance
+from ..streams import one_thread
 from ..worlds.federation import Federation
 from . import guard, progress
 from .files import Cache
+from .local import Participants, client_updates, limit_of, samples_used, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model, check_metric
-from .rounds import Server
 from .sweep import block_size, spread
-from .updates import Participants, UsableUpdates, client_updates, samples_used
 
 
 def simulate(
@@ -38,7 +39,7 @@ def simulate(
     on: str = "validation",
     theta: Tensor | None = None,
     last: bool = False,
-    cache: str | os.PathLike | None = None,
+    cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
     """Many federated trainings at once: who takes part, when, with which share of the data.
@@ -55,7 +56,7 @@ def simulate(
     returns      [B, T] float64 ([B, 1] with ``last``). Up to rounding, run b depends on its own
                  participation alone; the same tensor gives the same bytes
     raises       ValueError or TypeError naming the argument. Updates count as they do in ``train``
-                 (``UsableUpdates``); who sent others is named in a warning at the end
+                 (``local.usable``); who sent others is named in a warning at the end
     cost         sum of shares x epochs client epochs; memory: one block of runs, whatever B and K
     """
     local = LocalSGD() if local is None else local
@@ -85,29 +86,15 @@ def simulate(
             folder.save(found[place], blocks[place])
         bar.update()
     bar.close()
-    values, blamed, diverged = (
-        [torch.from_numpy(found[place][name]) for place in range(len(blocks))]
-        for name in ("values", "blamed", "diverged")
-    )
-    left_out = torch.stack(blamed).any(0).nonzero().flatten().tolist()
-    warn_left_out(left_out, int(torch.cat(diverged).sum()))
-    return torch.cat(values)
-
-
-def warn_left_out(blamed: list[int], diverged: int) -> None:
-    """Name the clients to blame in some run, and say in how many runs training diverged."""
-    if blamed:
+    done = [found[place] for place in range(len(blocks))]
+    left_out = np.flatnonzero(np.any([block["left_out"] for block in done], 0)).tolist()
+    if left_out:
         warnings.warn(
-            f"client {guard.names(blamed)} sent updates that are not finite or far too long in "
+            f"client {guard.names(left_out)} sent updates that are not finite or far too long in "
             "some runs; they were left out of those rounds",
-            stacklevel=3,
+            stacklevel=2,
         )
-    if diverged:
-        warnings.warn(
-            f"training diverges in {diverged} runs; updates that are not finite or far too long "
-            "were left out of them, and nobody is named",
-            stacklevel=3,
-        )
+    return torch.from_numpy(np.concatenate([block["values"] for block in done]))
 
 
 @dataclass(frozen=True)
@@ -123,18 +110,19 @@ class Simulation:
     last: bool
 
     def run_block(self, participation: Tensor) -> dict[str, Tensor]:
-        """All rounds of runs [b, T, K]: values [b, T], who is blamed [K], what diverged [b]."""
+        """All rounds of runs [b, T, K]: values [b, T], whose updates were left out [K]."""
         runs, rounds, _ = participation.shape
         x, y = self.fed.server(self.on)
         block, values = Block(self, runs), []
-        for t in range(1, rounds + 1):
-            block.one_round(participation[:, t - 1], t)
-            if not self.last or t == rounds:
-                values.append(self.net.evaluate(block.thetas, x, y, self.metric).cpu())
+        with one_thread():
+            for t in range(1, rounds + 1):
+                block.one_round(participation[:, t - 1], t)
+                if not self.last or t == rounds:
+                    (judged,) = self.net.judged(block.thetas, x, y, self.metric)
+                    values.append(judged.cpu())
         return {
             "values": torch.stack(values, 1),  # T tensors [b] -> [b, T]
-            "blamed": block.blamed,
-            "diverged": block.diverged,
+            "left_out": block.left_out,
         }
 
 
@@ -142,17 +130,14 @@ class Block:
     """The runs of one block: the global model of each, and the last step to it, [b, P]."""
 
     def __init__(self, simulation: Simulation, runs: int):
-        self.fed, self.net = fed, net = simulation.fed, simulation.net
+        self.fed, self.net = simulation.fed, simulation.net
         # Blocks may run in threads: each has working memory of its own.
         self.shuffles = copy.copy(simulation.shuffles)
         # A clone, as all rows of an expanded tensor are one memory (an exercise of chapter 1).
         self.thetas = simulation.theta.expand(runs, -1).clone()
         self.last_steps = torch.zeros_like(self.thetas)
-        server = Server(fed.clients, fed.classes, net, fed.validation, self.shuffles.seed)
-        first_length = max(1.0, float(torch.linalg.vector_norm(simulation.theta)))
-        self.rule = UsableUpdates(server, first_length, self.shuffles.local)
-        self.blamed = torch.zeros(fed.clients, dtype=torch.bool)
-        self.diverged = torch.zeros(runs, dtype=torch.bool)
+        self.limit = limit_of(simulation.theta)
+        self.left_out = torch.zeros(self.fed.clients, dtype=torch.bool)
 
     def one_round(self, shares: Tensor, t: int) -> None:
         """All clients with a share [b, K] of their data train; the weighted means are added."""
@@ -174,13 +159,12 @@ class Block:
         ):
             runs = run[positions]
             weights = participants.samples[positions].to(steps.dtype)
-            verdict = self.rule.judge(self.thetas, runs, updates, t)
-            if verdict is not None:
+            good = usable(updates, self.limit)
+            if good is not None:
                 # A weight of 0 takes their samples out; the rows go, too, since 0 * NaN is NaN.
-                weights = weights * verdict.usable
-                updates = updates.where(verdict.usable.to(updates.device)[:, None], 0)
-                self.blamed[client[positions][verdict.blamed]] = True
-                self.diverged[runs[verdict.unblamed]] = True
+                weights = weights * good
+                updates = updates.where(good.to(updates.device)[:, None], 0)
+                self.left_out[client[positions][~good]] = True
             # In place: the stack is overwritten next, and memory is the limit here.
             weighted = updates.mul_(weights.to(updates)[:, None])
             # [rows, P] -> [b, P]; steps[runs] += weighted would keep one client of each run.

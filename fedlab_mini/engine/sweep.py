@@ -26,7 +26,7 @@ WHOLE_RUNS = 32
 
 
 def spread(
-    tasks: Iterable, n_jobs: int | None = None, ordered: bool = True
+    tasks: Iterable[Any], n_jobs: int | None = None, ordered: bool = True
 ) -> Iterator[Any]:
     """Results of ``joblib.delayed`` calls, one after another, so that each can be kept at once.
 
@@ -43,7 +43,7 @@ def spread(
     return Parallel(n_jobs=n_jobs, return_as=results_as)(tasks)
 
 
-def _lists(tasks: Iterator, n_jobs: int | None) -> Iterator[Any]:
+def _lists(tasks: Iterator[Any], n_jobs: int | None) -> Iterator[Any]:
     """Results list by list, where nothing comes back before a whole list is done."""
     with Parallel(n_jobs=n_jobs) as workers:  # started once for all lists
         while task_list := list(islice(tasks, effective_n_jobs(n_jobs))):

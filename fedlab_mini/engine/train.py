@@ -1,7 +1,7 @@
 """Training: rounds of federated averaging under a strategy. Chapter 1 derives it.
 
 ``Training.one_round`` is a round as a server sees it, wherever its clients are: in this process
-(``InProcess``) or somewhere else (``flower``). Below: updates, guard. Beside: simulate. Above:
+(``InProcess``) or somewhere else (``flower``). Below: local, guard. Beside: simulate. Above:
 games, methods.
 """
 
@@ -9,23 +9,36 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 
 import torch
 from torch import Tensor
 
-from ..checks import distinct_ids, reals, store, whole, wholes
+from ..checks import distinct_ids, instance, reals, store, whole, wholes
 from ..streams import one_thread
-from ..worlds.federation import Federation, Samples
+from ..worlds.data.dataset import Samples
+from ..worlds.federation import Federation
 from . import guard, progress
 from .files import described
 from .history import History, Log
+from .local import UpdateMemory, limit_of, round_updates, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
-from .rounds import Message, Round, Server, Step, Strategy, Workers, copied
-from .updates import UpdateMemory, UsableUpdates, round_updates
+from .rounds import (
+    Message,
+    ReadOnly,
+    Round,
+    Server,
+    State,
+    Step,
+    Strategy,
+    Workers,
+    copied,
+)
 
 
 def train(
@@ -48,12 +61,14 @@ def train(
     watch    called as ``watch(round, step)`` after every round's step; it changes nothing
     returns  a ``History``; same seed, same bytes, in one go or in several
     raises   ValueError or TypeError naming the argument, or what of the strategy's answers is
-             no answer. A client whose update is not finite or far too long (``UsableUpdates``)
+             no answer. A client whose update is not finite or far too long (``local.usable``)
              is left out of that round, and named in a warning the first time
     """
     local = LocalSGD() if local is None else local
     net, theta = guard.starting_model(fed, net, rounds, local, seed, theta, start)
     guard.warn_unusable_data(fed)
+    if watch is not None:
+        instance("watch", watch, Callable, "a function of (round, step)")  # type: ignore[arg-type]
     server = Server(fed.clients, fed.classes, net, fed.validation, seed)
     workers = InProcess(fed, net, local, seed)
     training = Training(server, workers, strategy, local, theta, fed.test, watch)
@@ -73,10 +88,10 @@ class Training:
     watch: Callable[[Round, Step], object] | None = None
 
     def __post_init__(self) -> None:
-        self.began, self.blame = time.perf_counter(), guard.Blame()
+        self.began, self.left_out = time.perf_counter(), Counter[int]()
         guard.check_strategy(self.strategy)
         self.name = type(self.strategy).__name__
-        # A copy of the server: clients and the rule of usable updates share this one's model.
+        # A copy of the server: clients share the model of this one.
         self.told = self.server.copy()
         first_state = self.strategy.init(self.told)
         self.log = Log(
@@ -84,7 +99,7 @@ class Training:
             last_step=torch.zeros_like(self.theta),
             memory=self.workers.memory,
             state=copied(guard.checked_state(f"{self.name}.init", first_state)),
-            first_length=max(1.0, float(torch.linalg.vector_norm(self.theta))),
+            limit=limit_of(self.theta),
         )
 
     def made_from(self) -> dict[str, str]:
@@ -102,119 +117,189 @@ class Training:
         after  is called with every round's number, the log up to it, ids that sent nothing usable
         """
         if start is None:
-            self._evaluate()  # the model before round 1 is the first entry
+            with one_thread():
+                self._evaluate()  # the model before round 1 is the first entry
         else:
-            guard.check_start(start, self.made_from(), rounds)
+            guard.check_start(start, self.made_from, rounds)
             self.log = Log.after(start, self.log)
-        self.rule = UsableUpdates(self.server, self.log.first_length, self.local)
+        self._remember(self.log.state)
         # Also at the start, where clients have nothing to take back yet.
         self.workers.restore(self.log.memory)
         for t in progress.bar(range(self.log.rounds + 1, rounds + 1), "rounds"):
             missing = self.one_round(t)
             if after is not None:
                 after(t, self.log, missing)
-        self.blame.sum_up()
+        self._check_unwritten()
+        guard.sum_up(self.left_out)
         return self.history()
 
     def history(self) -> History:
         """What the training leaves behind, as far as it has come."""
         seconds, parts = time.perf_counter() - self.began, (self.workers, self.strategy)
         decided_by = partial(made_from, *parts)
-        return self.log.history(self.strategy, seconds, self.workers.labels, decided_by)
+        labels, clients = self.workers.labels, self.server.clients
+        return self.log.history(self.strategy, clients, seconds, labels, decided_by)
 
     def one_round(self, t: int) -> Tensor:
         """Choose, train, leave out what is unusable, step, note; returns who is missing."""
         log, workers = self.log, self.workers
-        with guard.unwritten(f"{self.name}.select", 'state["{}"]', log.state):
-            asked = self.strategy.select(self.told, log.state, t)
-        # Copies, here and below: what a strategy has returned it may write to again.
-        chosen = distinct_ids("clients", asked, self.server.clients).clone()
-
+        chosen = self._chosen(t)
         clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
         # A client that is left out below has trained all the same: its epochs count.
-        passes = [self.local.passes(size) for size in workers.sizes[clients].tolist()]
-        log.client_epochs += sum(passes)
-
-        clients, updates, unblamed = self._leave_out_unusable(clients, updates, t)
-        # An unblamed client sent what it could: it is neither used nor missing.
-        missing = chosen[~torch.isin(chosen, torch.cat([clients, unblamed]))]
-
+        log.client_epochs += self.local.client_epochs(workers.sizes[clients])
+        good = usable(updates, log.limit)
+        if good is not None:
+            bad = clients[~good].tolist()
+            guard.warn_left_out(t, bad, self.left_out, len(clients))
+            clients, updates = clients[good], updates[good.to(updates.device)]
+        missing = chosen[~torch.isin(chosen, clients)]
         sizes = workers.sizes[clients]
-        weights = self._step(
-            Round(t, log.theta.clone(), clients, sizes, updates, missing)
-        )
-        self._exchange_messages(t)
-        self._note(chosen, clients, weights)
+        this = Round(t, log.theta.clone(), clients, sizes, updates, missing)
+        with one_thread():  # the same bytes whatever the number of threads
+            weights = self._step(this)
+            self._exchange_messages(t)
+            self._note(chosen, clients, weights)
         return missing
 
-    def _leave_out_unusable(
-        self, clients: Tensor, updates: Tensor, t: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Clients [m] and updates [m, P] that count; clients that nobody blames for theirs."""
-        # The rule judges many runs at once; here all clients belong to run 0.
-        only_run = torch.zeros_like(clients)
-        verdict = self.rule.judge(self.log.theta[None], only_run, updates, t)
-        if verdict is None:
-            return clients, updates, clients[:0]
-        unblamed = clients[verdict.unblamed]
-        self.blame.note(t, clients[verdict.blamed].tolist(), len(unblamed))
-        return (
-            clients[verdict.usable],
-            updates[verdict.usable.to(updates.device)],
-            unblamed,
-        )
+    def _chosen(self, t: int) -> Tensor:
+        """Ids of the clients that the strategy asks; a copy, as it may write to what it gave."""
+        asked, K = self.strategy.select(self.told, self.seen, t), self.server.clients
+        # Ids in order, as most strategies give them, are looked at once; others with more care.
+        if torch.is_tensor(asked) and asked.dtype == torch.long and asked.ndim == 1:
+            ends = torch.tensor([-1]), asked.cpu(), torch.tensor([K])
+            if (torch.cat(ends).diff() > 0).all():
+                return ends[1].clone()
+        return distinct_ids("clients", asked, K).clone()
 
     def _step(self, round: Round) -> Tensor:
         """The strategy's step into the log; the weights [m]. Nothing moves where nothing came."""
         log, name = self.log, f"round {round.t}: {self.name}.step"
+        self._check_unwritten()
         if len(round.clients) == 0:
             log.last_step = torch.zeros_like(log.theta)
             return log.theta.new_zeros(0)
-        # The same bytes whatever the number of threads.
-        with one_thread(), guard.unwritten(name, "round.{}", vars(round)):
-            answer = self.strategy.step(self.told, copied(log.state), round)
-            step = guard.checked_step(name, answer, round, log.state)
-            if self.watch is not None:
-                self.watch(round, step._replace(state=copied(step.state)))
-        log.last_step, log.theta = step.theta - log.theta, step.theta
-        log.state, log.model_evaluations = (
-            step.state,
-            log.model_evaluations + step.evaluated,
-        )
-        return step.weights
+        parts = [getattr(round, part) for part in PARTS]
+        before = written(parts)
+        own = dict(zip(log.state, map(Tensor.clone, log.state.values()), strict=True))
+        step = self.strategy.step(self.told, own, round)
+        # Asked in words only where it is not the very thing.
+        if not (
+            isinstance(step, Step)
+            and torch.is_tensor(step.theta)
+            and torch.is_tensor(step.weights)
+            and step.theta.dtype == step.weights.dtype == round.theta.dtype
+            and step.theta.shape == round.theta.shape
+            and step.weights.shape == round.clients.shape
+            and step.state.keys() == log.state.keys()
+            and bool((step.theta.sum() + step.weights.sum()).isfinite())
+            and type(step.evaluated) is int
+            and step.evaluated >= 0
+        ):
+            step = guard.checked_step(name, step, round, log.state)
+        # Where rounds are counted, this one has to be: else the scores would stand still.
+        if "rounds" in log.state and torch.equal(
+            step.state["rounds"], log.state["rounds"]
+        ):
+            raise ValueError(
+                f"{name}: counts no round and no scores; write "
+                "self.count(state, round, scores) before it returns"
+            )
+        theta, weights = step.theta.detach().clone(), step.weights.detach().clone()
+        if self.watch is not None:
+            self.watch(round, step._replace(state=copied(step.state)))
+        if (part := changed(PARTS, before, written(parts))) is not None:
+            raise ValueError(
+                f"{name} or watch writes into round.{part}, which others read; write into a "
+                f"copy, round.{part}.clone()"
+            )
+        log.last_step, log.theta = theta - log.theta, theta
+        log.model_evaluations += step.evaluated
+        self._remember(step.state)
+        return weights
 
     def _exchange_messages(self, t: int) -> None:
         """What the strategy asks of clients beside training; it hears who changed labels."""
         log, strategy = self.log, self.strategy
-        with guard.unwritten(f"{self.name}.message", 'state["{}"]', log.state):
-            message = strategy.message(self.told, log.state, t)
+        message = strategy.message(self.told, self.seen, t)
         if message is None:
             return
         asked = distinct_ids("clients", message.clients, self.server.clients)
         changed = self.workers.answers(message, asked, log.theta, t)
         if len(changed):
             state = strategy.heard(self.told, copied(log.state), changed)
-            log.state = guard.checked_state(f"{self.name}.heard", state, log.state)
+            self._remember(guard.checked_state(f"{self.name}.heard", state, log.state))
 
     def _note(self, chosen: Tensor, clients: Tensor, weights: Tensor) -> None:
         """Write into the log what the round has left behind."""
-        log, K, name = self.log, self.server.clients, f"{self.name}.scores"
-        with guard.unwritten(name, 'state["{}"]', log.state):
-            scores = reals(name, self.strategy.scores(self.told, log.state), [K])
-        applied = torch.zeros(K, dtype=weights.dtype, device=weights.device)
-        applied[clients] = weights
-        selected = torch.zeros(K, dtype=torch.bool)
-        selected[chosen] = True
-        log.note(scores=scores.clone(), weights=applied, selected=selected)
+        log, K = self.log, self.server.clients
+        scores = self.strategy.scores(self.told, self.seen)
+        # Asked in words only where they are not the very thing.
+        if not (
+            torch.is_tensor(scores)
+            and scores.dtype in BITS
+            and scores.shape == (K,)
+            and bool(scores.sum().isfinite())
+        ):
+            scores = reals(f"{self.name}.scores", scores, [K])
+        ids, last, bits = torch.arange(K), log.last_scores, BITS[scores.dtype]
+        if log.scores and last.dtype == scores.dtype:
+            # Only what has changed is kept, by its bits, as 0.0 and -0.0 are other bytes.
+            ids = (scores.view(bits) != last.view(bits)).nonzero().flatten()
+        log.last_scores = scores.detach().clone()
+        log.scores.append((ids.int(), log.last_scores[ids]))
+        log.weights.append((clients.int(), weights))
+        log.selected.append((chosen.int(), torch.ones(len(chosen), dtype=torch.bool)))
         # Labels may have changed on a message in this round.
         log.memory = self.workers.memory
         self._evaluate()
 
     def _evaluate(self) -> None:
         """Accuracy and loss of the model as it now is, on the server's test samples."""
-        net, theta = self.server.net, self.log.theta[None]
-        self.log.accuracy.append(net.evaluate(theta, *self.test, "accuracy")[0].cpu())
-        self.log.loss.append(net.evaluate(theta, *self.test, "loss")[0].cpu())
+        judged = self.server.net.judged
+        accuracy, loss = judged(self.log.theta[None], *self.test, "accuracy", "loss")
+        self.log.accuracy.append(accuracy[0].cpu())
+        self.log.loss.append(loss[0].cpu())
+
+    def _remember(self, state: State) -> None:
+        self.log.state, self.settled = state, written(state.values())
+        self.seen = ReadOnly(state)
+
+    def _check_unwritten(self) -> None:
+        state = self.log.state
+        part = changed(list(state), self.settled, written(state.values()))
+        if part is not None:
+            raise ValueError(
+                f'{self.name}: select, message or scores writes into state["{part}"]; only step '
+                "and heard may, others write into a copy, .clone()"
+            )
+
+
+PARTS = (
+    "theta",
+    "clients",
+    "sizes",
+    "updates",
+    "missing",
+)  # of a round, that others read
+BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+
+def written(tensors: Iterable[Tensor]) -> tuple[int, ...]:
+    """How often each tensor has been written to, as PyTorch counts it."""
+    try:
+        return tuple(map(attrgetter("_version"), tensors))
+    except RuntimeError:  # nobody counts in torch.inference_mode()
+        return ()
+
+
+def changed(
+    names: Sequence[str], before: tuple[int, ...], now: tuple[int, ...]
+) -> str | None:
+    """The first name whose tensor was written to in between."""
+    if before == now:
+        return None
+    counts = zip(names, before, now, strict=True)
+    return next(name for name, one, other in counts if one != other)
 
 
 def made_from(workers: Workers, strategy: Strategy) -> dict[str, str]:
@@ -228,7 +313,7 @@ class InProcess:
     def __init__(self, fed: Federation, net: Model, local: LocalSGD, seed: int):
         self.fed, self.net, self.local, self.seed = fed, net, local, seed
         # A message shows a client its labels as they were at first beside those it has now.
-        self.original = fed
+        self.original, self.as_given = fed, written((fed.x, fed.y))
         self.shuffles, self.update_memory = Shuffles(fed, local, seed), UpdateMemory()
 
     @property
@@ -252,6 +337,8 @@ class InProcess:
 
     def made_from(self) -> dict[str, str]:
         """All that the training depends on, part by part."""
+        if written((self.original.x, self.original.y)) != self.as_given:
+            raise ValueError("fed: its samples were written to after the training began")
         return guard.made_from(self.original, self.net, self.local, self.seed)
 
     def updates(

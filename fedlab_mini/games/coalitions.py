@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..engine.model import CACHE, Model, measure, one_thread
+from ..engine.model import CACHE, Model, measure
+from ..streams import one_thread
 from .game import encode
 
 LATER_BYTES = 16 << 20  # of averaged later layers that are held at a time

@@ -104,7 +104,7 @@ def retraining_game(
     seed: int = 0,
     *,
     on: str = "validation",
-    cache: str | os.PathLike | None = None,
+    cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Game:
     """The game of whole trainings: v(S) is the final quality when only the clients of S took part.
@@ -138,7 +138,7 @@ class _Retrained:
     metric: str
     seed: int
     on: str
-    cache: str | os.PathLike | None
+    cache: str | os.PathLike[str] | None
     n_jobs: int | None
 
     def __call__(self, coalitions: Tensor) -> Tensor:

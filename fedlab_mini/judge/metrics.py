@@ -7,6 +7,7 @@ index of a pandas column. Scores that differ by rounding only are tied, in every
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -80,7 +81,7 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
     return float(roc_auc_score(is_bad, (-ranks(scores)).tolist()))
 
 
-def _places(ids: list, bad: Iterable) -> list[int]:
+def _places(ids: list[Any], bad: Iterable[Any]) -> list[int]:
     """Where the bad clients stand in an index."""
     places = {client: place for place, client in enumerate(ids)}
     bad_ids = list(checks.instance("bad", bad, Iterable, "client ids"))
@@ -91,7 +92,7 @@ def _places(ids: list, bad: Iterable) -> list[int]:
     return [places[client] for client in bad_ids]
 
 
-def _correlation(statistic: Callable, a: Scores, b: Scores) -> float:
+def _correlation(statistic: Callable[..., Any], a: Scores, b: Scores) -> float:
     ids = checks.ids_of(a)
     if ids is None or checks.ids_of(b) is None:
         # An array's ids are 0..K-1, so a column beside it has the same, or is refused.

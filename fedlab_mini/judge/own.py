@@ -21,14 +21,14 @@ HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")  # the book's own code
 class FunctionScore(RoundScore):
     """A function (round, server) -> [m] as a strategy."""
 
-    function: Callable = lambda round, server: round.sizes
+    function: Callable[..., Any] = lambda round, server: round.sizes
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
         """What the function says of the round, [m]."""
         return self.function(round, server)
 
 
-def takes_round(function: Callable) -> bool:
+def takes_round(function: Callable[..., Any]) -> bool:
     """Does a function ask for (round, server), and not for a game alone?"""
     positional = (
         inspect.Parameter.POSITIONAL_ONLY,

@@ -20,7 +20,7 @@ from ..methods.reinforce import FLDVE, FRCCE
 from ..methods.round_scores import RoundValue, Taylor
 from ..methods.sfedavg import SFedAvg
 
-Method = Strategy | Callable
+Method = Strategy | Callable[..., Any]
 
 # These names stand in stored results, so they stay as they are.
 SCORES: dict[str, Method] = {

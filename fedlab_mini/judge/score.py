@@ -29,7 +29,7 @@ from .registry import by_name, scoring
 if TYPE_CHECKING:
     import pandas
 
-Recorded = Mapping[str, Any] | Tensor | np.ndarray | str | os.PathLike
+Recorded = Mapping[str, Any] | Tensor | np.ndarray | str | os.PathLike[str]
 Method = Strategy | Callable[[Game], Estimate]
 
 

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import checks
-from ..engine.model import one_thread
-from ..streams import stream
+from ..streams import one_thread, stream
 from .aam import AAM
 from .adam import adam_step
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, flag, number, reals
-from ..engine.model import one_thread
 from ..engine.rounds import Round, Server, State, Step
 from ..games.game import Game
+from ..streams import one_thread
 from .fedavg import FedAvg, optional, strategy
 
 REPUTATION_MEMORY = 0.95  # alpha in the code of [Xu et al. 2021]

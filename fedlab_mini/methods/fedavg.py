@@ -201,5 +201,9 @@ class FedAvg(Configuration):
     @staticmethod
     def count(state: State, round: Round, scores: Tensor) -> None:
         """Count the round in the state, and what it adds to its clients' scores [m]."""
+        if "rounds" not in state:
+            raise ValueError(
+                "init: write super().init(server) | {...}: count needs its entries"
+            )
         state["rounds"] += 1
         state["total"][round.clients] += scores.detach().double().cpu()

@@ -20,10 +20,9 @@ from torch import Tensor
 
 from .. import checks
 from ..engine.history import Cost, frame
-from ..engine.local import LocalSGD
+from ..engine.local import LocalSGD, samples_used
 from ..engine.model import Model
 from ..engine.simulate import simulate
-from ..engine.updates import samples_used
 from ..streams import stream
 from ..worlds.federation import Federation
 from .aam_fit import Fit, Settled, check_fit_options, fit_aam, rank_agreement, settle
@@ -126,7 +125,7 @@ def fedccea(
     neutral: bool = False,
     metric: str = "accuracy",
     on: str = "validation",
-    cache: str | os.PathLike | None = None,
+    cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> FedCCEAResult:
     """Contribution by data quality, learned from what random data sizes did to the accuracy.
@@ -219,7 +218,7 @@ def simulator(
     *,
     metric: str = "accuracy",
     on: str = "validation",
-    cache: str | os.PathLike | None = None,
+    cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Simulations:
     """FedCCEA's first phase: S trainings with random data sizes, as one participation tensor.

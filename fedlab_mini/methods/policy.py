@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from ..checks import shown, whole
 from ..engine.model import Model
 from ..engine.networks import mlp
 from ..streams import stream
@@ -108,12 +107,3 @@ def scaled(rows: Tensor, scaling: str) -> Tensor:
     lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     root_mean_square = lengths / rows.shape[1] ** 0.5
     return rows / torch.where(root_mean_square > 0, root_mean_square, 1)
-
-
-def check_widths(name: str, value: object) -> tuple[int, ...]:
-    """Hidden units of a policy, one whole number a layer."""
-    if not isinstance(value, tuple | list):
-        raise TypeError(
-            f"{name}: expected whole numbers such as (64, 32), got {shown(value)}"
-        )
-    return tuple(whole(name, width) for width in value)

@@ -15,17 +15,15 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, number, whole
-from ..engine.model import one_thread
 from ..engine.rounds import Round, Server, State, Step
-from ..streams import stream
+from ..streams import one_thread, stream
 from .fedavg import FedAvg, bounded, median_sent, optional, strategy
-from .policy import Policy, check_widths, scaled
+from .policy import Policy, scaled
 
 FASTEST = 1e3  # a step size above it ends in numbers that are not finite
 # An advantage counts at most as one nat: one absurd update must not end the learning.
 CLIP = 1.0
-# Bytes that a policy's first layer, its gradient and Adam's moments may take.
-MOST_BYTES = 8 << 30
+WIDTHS = (64, 32, 16)  # hidden units of the policy
 POLICY = ("phi", "first", "second", "steps")  # what the state holds of it
 
 
@@ -43,11 +41,10 @@ class FRCCE(FedAvg):
     scaling    "client": every update has mean square 1; "none": it is read as it is
     layer      the policy reads the "last" layer of the update, which gives the model's outputs (all
                there is in a linear model), or "all" of it
-    inputs     "client": one network reads each update; "all": one reads them all, and needs ids
     clamp      the mean probability is kept in [clamp, 1 - clamp]; 0 lets it go
     limit      updates longer than ``limit`` times the median length (zeros apart) are cut to that;
                None: they stay as they are
-    widths     hidden units of the policy; weighting, per_round: see `FedAvg`
+    weighting, per_round: see `FedAvg`
     literal    the text as printed: sign "printed", moving baseline, all of the raw update is
                read, no clamp, no limit (whatever is given), lr 1e-5
 
@@ -68,10 +65,8 @@ class FRCCE(FedAvg):
     sign: str = "gain"
     scaling: str = "client"
     layer: str = "last"
-    inputs: str = "client"
     clamp: float = 0.1
     limit: float | None = 5.0
-    widths: tuple[int, ...] = (64, 32, 16)
     weighting: str = "uniform"
     per_round: int | None = None
     literal: bool = False
@@ -95,10 +90,8 @@ class FRCCE(FedAvg):
         "sign": partial(choice, accepted=("gain", "printed")),
         "scaling": partial(choice, accepted=("client", "none")),
         "layer": partial(choice, accepted=("last", "all")),
-        "inputs": partial(choice, accepted=("client", "all")),
         "clamp": partial(number, low=0, high=0.5, ends="[)"),
         "limit": optional(partial(number, low=0, ends="(]")),
-        "widths": check_widths,
     }
 
     def __post_init__(self) -> None:
@@ -115,29 +108,15 @@ class FRCCE(FedAvg):
             "delta": torch.zeros((), dtype=torch.float64),
             "read": torch.tensor([read.start, read.stop]),
         }
-        inputs, outputs = self._shape(state)
-        first_layer = inputs * (self.widths or (outputs,))[0]
-        bytes_needed = 4 * server.validation[0].element_size() * first_layer
-        if bytes_needed > MOST_BYTES:
-            raise ValueError(
-                f"inputs: one network that reads {inputs:,} numbers takes "
-                f"{bytes_needed / 2**30:.1f} GiB; "
-                'try inputs="client", layer="last" or smaller widths'
-            )
-        policy = Policy(inputs, outputs, self.widths, self.lr, self.clamp)
+        policy = Policy(read.stop - read.start, 1, WIDTHS, self.lr, self.clamp)
         policy.start(server.seed, server.validation[0])
         return state | policy.state
 
     def policy(self, state: State) -> Policy:
         """The policy as the state has it; what it learns is written there."""
-        policy = Policy(*self._shape(state), self.widths, self.lr, self.clamp)
+        policy = Policy(int(state["read"].diff()), 1, WIDTHS, self.lr, self.clamp)
         policy.take(**{name: state[name] for name in POLICY})
         return policy
-
-    def _shape(self, state: State) -> tuple[int, int]:
-        """How many numbers the policy's network reads, and how many it gives."""
-        numbers, clients = int(state["read"].diff()), len(state["total"])
-        return (numbers * clients, clients) if self.inputs == "all" else (numbers, 1)
 
     def _numbers_read(self, server: Server) -> slice:
         """Which parameters the policy reads: all, or those of the layer that gives the outputs."""
@@ -191,13 +170,8 @@ class FRCCE(FedAvg):
     def logits(self, state: State, round: Round, policy: Policy | None = None) -> Tensor:
         """What the policy says of the round's clients, [m]: log(omega / (1 - omega))."""
         policy = policy or self.policy(state)
-        inputs = scaled(round.updates[:, slice(*state["read"].tolist())], self.scaling)
-        if self.inputs == "client":
-            return policy.logits(inputs)
-        # One network for all clients needs a place for each; who is absent leaves it empty.
-        table = inputs.new_zeros(len(state["total"]), inputs.shape[1])
-        table[round.clients] = inputs
-        return policy.logits(table.view(1, -1))[round.clients]
+        read = slice(*state["read"].tolist())
+        return policy.logits(scaled(round.updates[:, read], self.scaling))
 
     def draw(
         self, server: Server, omega: Tensor, t: int, clients: Tensor | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from .fedavg import FedAvg, strategy
 Scored = Tensor | tuple[Tensor, int]  # scores [m]; and how many models were evaluated
 
 
-def _callable(name: str, value: object) -> Callable:
+def _callable(name: str, value: object) -> Callable[..., Any]:
     if isinstance(value, type):
         raise TypeError(
             f"{name}: expected a function such as fm.exact, got the class {value}"
@@ -117,7 +117,7 @@ class RoundValue(RoundScore):
     who is not asked earns 0 in that round.
     """
 
-    value: Callable = field(default=few_or_many, kw_only=False)
+    value: Callable[..., Any] = field(default=few_or_many, kw_only=False)
     absent: str = "left out"
 
     CHECKS: ClassVar = RoundScore.CHECKS | {

@@ -11,6 +11,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -98,7 +99,7 @@ def columns_of(panels: int) -> int:
 
 def new_figure(
     width: float = 5.0, height: float = 3.3, panels: int = 1
-) -> tuple[Figure, list[plt.Axes]]:
+) -> tuple[Figure, list[Axes]]:
     """A figure with its panels, of this height each; in inches."""
     column_count = columns_of(panels)
     row_count = math.ceil(panels / column_count)
@@ -125,7 +126,7 @@ def finished(figure: Figure, caption: str, alt: str) -> Figure:
     return figure
 
 
-def draw_legend(figure: Figure, axis: plt.Axes) -> None:
+def draw_legend(figure: Figure, axis: Axes) -> None:
     """The labels: in the picture, or beside it where they are many."""
     legend_handles, legend_labels = axis.get_legend_handles_labels()
     # More than eight would cover the lines.
@@ -137,7 +138,7 @@ def draw_legend(figure: Figure, axis: plt.Axes) -> None:
         )
 
 
-def mark_unknown(axis: plt.Axes, bars: Any, errors: Sequence[float]) -> None:
+def mark_unknown(axis: Axes, bars: Any, errors: Sequence[float]) -> None:
     """A mark at the end of bars whose error is NaN: without one they would look exact."""
     for bar, error in zip(bars, errors, strict=False):
         if math.isnan(error):
@@ -146,7 +147,7 @@ def mark_unknown(axis: plt.Axes, bars: Any, errors: Sequence[float]) -> None:
             axis.annotate("±?", place, ha="center", va=side, fontsize="small")
 
 
-def mark_clients(axis: plt.Axes, clients: int, corrupted: Collection[int]) -> None:
+def mark_clients(axis: Axes, clients: int, corrupted: Collection[int]) -> None:
     """Ticks for clients; the corrupted ones are marked by word or sign and in vermilion."""
     # A word under each tick fits only where clients are few.
     corrupted_mark = "corrupted" if clients <= 5 else "×"

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from torch import Tensor
@@ -161,7 +161,7 @@ def panels(
 
 
 def _band(
-    axis: plt.Axes,
+    axis: Axes,
     x_values: Sequence[float],
     intervals: list[Interval],
     label: str,
@@ -182,7 +182,7 @@ def _band(
     )
 
 
-def _share_axes(axes: Sequence[plt.Axes]) -> None:
+def _share_axes(axes: Sequence[Axes]) -> None:
     """One scale for all panels; its numbers stand at the left and at the bottom only."""
     column_count = columns_of(len(axes))
     y_limits = [axis.get_ylim() for axis in axes]
@@ -393,7 +393,7 @@ def dots(
 
 
 def _dots_row(
-    axis: plt.Axes, row: int, seeds: Tensor, colour: str, low: float, high: float
+    axis: Axes, row: int, seeds: Tensor, colour: str, low: float, high: float
 ) -> str:
     """Draw one row of ``dots``; what it shows in words."""
     # Not clipped: a dot at the very end of the range is drawn whole.

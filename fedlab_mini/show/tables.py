@@ -6,6 +6,7 @@ import html
 import math
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from .. import checks
 from ..judge.evidence import decimals, looks_zero
@@ -18,7 +19,9 @@ Cells = Mapping[str, object]
 class Table:
     """A table that a notebook shows as HTML and a terminal as text; made by ``table``."""
 
-    def __init__(self, header: list[str], rows: list[list[str]], best: set, caption: str):
+    def __init__(
+        self, header: list[str], rows: list[list[str]], best: set[Any], caption: str
+    ):
         self.header, self.rows, self.best, self.caption = header, rows, best, caption
 
     def __repr__(self) -> str:

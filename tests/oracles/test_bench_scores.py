@@ -45,7 +45,7 @@ def worths() -> np.ndarray:
 
 
 def first_round(name: str) -> tuple[np.ndarray, object, int]:
-    """What a score of the registry says after one round, the score, and what it evaluated."""
+    """What a score says after one round, the score itself, and how much it evaluated."""
     seen, record = rounds(), rounds().records[0]
     method = registry.compared()[name]
     server = Server(N, 10, seen.net, seen.validation, 0)

@@ -41,9 +41,7 @@ LONG = [a_round(t, scale=1.5) for t in (1, 2, 3, 4)]
 SOME = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (3, 4), (0, 5, 2), (1, 5), (3, 0)], 1)]
 
 
-def played(
-    strategy: fm.FedAvg, rounds: Sequence[Round], server: Server = SERVER
-) -> tuple[State, int]:
+def played(strategy, rounds: Sequence[Round], server=SERVER) -> tuple[State, int]:
     """The state after some rounds, and how many models they evaluated."""
     state, evaluated = strategy.init(server), 0
     for this in rounds:
@@ -53,7 +51,7 @@ def played(
     return state, evaluated
 
 
-def after(strategy: fm.FedAvg, rounds: Sequence[Round], server: Server = SERVER) -> torch.Tensor:
+def after(strategy: fm.FedAvg, rounds: Sequence[Round], server=SERVER) -> torch.Tensor:
     return strategy.scores(server, played(strategy, rounds, server)[0])
 
 

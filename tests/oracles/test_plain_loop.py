@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers import of_module
 from torch import nn
 
 import fedlab_mini as fm
@@ -33,7 +34,7 @@ NETS = {
     "logistic": lambda: fm.logistic(6, 3),
     "mlp": lambda: fm.mlp(6, 8, 3),
     "three layers": lambda: fm.mlp(6, 8, 5, 3),
-    "general mlp": lambda: fm.Model(fm.mlp(6, 8, 3).module, stacked=False),
+    "general mlp": lambda: of_module(fm.mlp(6, 8, 3)),
     "cnn": lambda: fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
     "own module": lambda: fm.Model(Residual()),
 }
@@ -111,7 +112,7 @@ def test_the_sizes_of_the_benchmarks_in_float32(make_fed, plain):
 @pytest.mark.parametrize("widths", [(6, 3), (6, 8, 3), (6, 8, 5, 3)], ids=str)
 def test_the_stacked_and_the_general_path_agree(make_fed, widths, local):
     fed, net = make_fed(SIZES), fm.mlp(*widths)
-    general = fm.Model(net.module, stacked=False)
+    general = of_module(net)
     one, other = (
         fm.train(fed, n, fm.FedAvg(), rounds=2, local=local, seed=1) for n in (net, general)
     )

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 import helpers
 import pytest
 import torch
-from helpers import numbers
+from helpers import Played, numbers
 from scipy import stats
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import Round, Server, Step, copied
+from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.methods.sfedavg import algorithm_2 as packaged
 
 NET = fm.mlp(4, 5, 3)  # P = 43
@@ -26,30 +26,6 @@ def samples(n: int = 50, seed: int = 1) -> tuple[Tensor, Tensor]:
     """Validation samples of unequally frequent classes."""
     x = numbers(n, 4, seed=seed)
     return x, (x[:, 0] > 0).long() + (x[:, 0] + x[:, 1] > 0.8).long()
-
-
-class Played:
-    """A strategy that is shown rounds by hand: the state, the bill so far."""
-
-    def __init__(self, strategy: fm.SFedAvg, server: Server):
-        self.strategy, self.server, self.evaluated = strategy, server, 0
-        self.state = strategy.init(server)
-
-    def step(self, round: Round) -> Step:
-        done = self.strategy.step(self.server, copied(self.state), round)
-        self.state, self.evaluated = done.state, self.evaluated + done.evaluated
-        return done
-
-    def select(self, t: int) -> Tensor:
-        return self.strategy.select(self.server, self.state, t)
-
-    @property
-    def scores(self) -> Tensor:
-        return self.strategy.scores(self.server, self.state)
-
-    @property
-    def probabilities(self) -> Tensor:
-        return self.strategy.probabilities(self.state)
 
 
 def started(strategy: fm.SFedAvg, clients: int, seed: int = 0, validation=None) -> Played:
@@ -111,12 +87,12 @@ def test_exact_values_are_those_of_plain_enumeration(plain, m, empty, weighting,
     worth = plain_worth(plain, this, samples(), **options)
     strategy.step(this)
     torch.testing.assert_close(
-        strategy.state["values"][this.clients], by_orders(worth, m), rtol=0, atol=1e-9
+        strategy["values"][this.clients], by_orders(worth, m), rtol=0, atol=1e-9
     )
     gain = worth(frozenset(range(m))) - worth(frozenset())
-    assert float(strategy.state["values"].sum()) == pytest.approx(gain, abs=1e-6)
+    assert float(strategy["values"].sum()) == pytest.approx(gain, abs=1e-6)
     absent = [k for k in range(8) if k not in this.clients.tolist()]
-    assert not strategy.state["values"][absent].any()
+    assert not strategy["values"][absent].any()
     assert strategy.evaluated == 2**m  # the empty coalition is one of them
 
 
@@ -127,7 +103,7 @@ def test_zero_for_nobody_hands_everybody_the_same_share_of_the_model(plain, m, m
     for empty in ("theta", "zero"):
         strategy = started(fm.SFedAvg(None, empty=empty, metric=metric, exact=True), 6)
         strategy.step(this)
-        found[empty] = strategy.state["values"][:m]
+        found[empty] = strategy["values"][:m]
     accuracy, loss = plain.judge(NET, this.theta, samples())
     share = (accuracy if metric == "accuracy" else -loss) / m
     assert share != 0
@@ -147,7 +123,7 @@ def test_values_are_exact_wherever_that_asks_for_no_more_coalitions(m):
         for strategy in (chosen, exact, orders):
             strategy.step(this)
         wanted = exact if 2**m <= permutations * (m - 1) + 2 else orders
-        assert torch.equal(chosen.state["values"], wanted.state["values"])
+        assert torch.equal(chosen["values"], wanted["values"])
         assert exact.evaluated == 2**m
         assert orders.evaluated <= permutations * (m - 1) + 2
 
@@ -165,7 +141,7 @@ def test_sampled_orders_are_unbiased_and_share_out_the_whole_gain(plain, metric)
     for t in range(1, 401):
         again = Round(t, this.theta, this.clients, this.sizes, this.updates)
         strategy.step(again)
-        found.append(strategy.state["values"][this.clients])
+        found.append(strategy["values"][this.clients])
         assert float(found[-1].sum()) == pytest.approx(gain, abs=1e-9)
     found = torch.stack(found)
     error = found.std(0) / math.sqrt(len(found))
@@ -257,10 +233,10 @@ def test_literal_rounds_use_algorithm_2(plain, m):
         make = fm.SFedAvg(None, permutations=1, literal=True, metric="loss")
         strategy = started(make, 8, seed)
         strategy.step(this)
-        near = (known - strategy.state["values"][this.clients]).abs().amax(1)
+        near = (known - strategy["values"][this.clients]).abs().amax(1)
         assert float(near.min()) < 1e-9
-        seen.add(tuple(strategy.state["values"].round(decimals=9).tolist()))
-        assert float(strategy.state["values"][this.clients[-1]]) == 0
+        seen.add(tuple(strategy["values"].round(decimals=9).tolist()))
+        assert float(strategy["values"][this.clients[-1]]) == 0
     assert len(seen) >= m
 
 
@@ -287,7 +263,7 @@ def test_relevance_is_the_expansion_over_a_clients_own_rounds(plain, alpha, beta
             values = by_orders(plain_worth(plain, this, part, metric="loss"), len(ids))
             for k, value in zip(ids, values.tolist(), strict=True):
                 own[k].append(value)
-    columns = [strategy.scores, *(strategy.state["class_scores"].T if by_class else ())]
+    columns = [strategy.scores, *(strategy["class_scores"].T if by_class else ())]
     for phi, own in zip(columns, earned, strict=True):
         for k, values in own.items():
             r = len(values)
@@ -313,12 +289,13 @@ def test_values_are_the_class_frequency_weighted_mean_of_class_values(plain, exa
     this, (x, y) = a_round([5, 1, 2, 0]), samples()
     for strategy in (whole, split):
         strategy.step(this)
-    torch.testing.assert_close(split.state["values"], whole.state["values"], rtol=0, atol=1e-7)
+    torch.testing.assert_close(split["values"], whole["values"], rtol=0, atol=1e-7)
     shares = [float((y == c).double().mean()) for c in range(CLASSES)]
     assert len(set(shares)) == CLASSES
-    own = split.state["class_scores"][this.clients]  # alpha 0, beta 1: the class values themselves
+    # alpha 0, beta 1: the class values themselves
+    own = split["class_scores"][this.clients]
     mean = sum(share * own[:, c] for c, share in enumerate(shares))
-    torch.testing.assert_close(mean, whole.state["values"][this.clients], rtol=0, atol=1e-9)
+    torch.testing.assert_close(mean, whole["values"][this.clients], rtol=0, atol=1e-9)
     if exact:
         for c in range(CLASSES):
             part = x[y == c], y[y == c]
@@ -333,7 +310,7 @@ def test_class_shares_are_as_precise_as_the_values():
     )
     for strategy in (whole, split):
         strategy.step(a_round(range(4)))
-    torch.testing.assert_close(split.state["values"], whole.state["values"], rtol=0, atol=1e-12)
+    torch.testing.assert_close(split["values"], whole["values"], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
@@ -345,11 +322,11 @@ def test_a_class_without_validation_samples_earns_nothing(metric):
     two = started(fm.SFedAvg(None, metric=metric), 5, validation=validation)
     for strategy in (one, two):
         strategy.step(a_round([0, 2, 4]))
-    torch.testing.assert_close(one.state["values"], two.state["values"], rtol=0, atol=1e-7)
-    assert torch.isfinite(one.state["class_scores"]).all()
+    torch.testing.assert_close(one["values"], two["values"], rtol=0, atol=1e-7)
+    assert torch.isfinite(one["class_scores"]).all()
     wanted = torch.tensor([0.75, 1, 0.75, 1, 0.75], dtype=torch.float64) / 5
-    torch.testing.assert_close(one.state["class_scores"][:, 1], wanted, rtol=0, atol=1e-12)
-    assert (one.state["class_scores"][[0, 2, 4]][:, [0, 2]] != 0.75 / 5).any()
+    torch.testing.assert_close(one["class_scores"][:, 1], wanted, rtol=0, atol=1e-12)
+    assert (one["class_scores"][[0, 2, 4]][:, [0, 2]] != 0.75 / 5).any()
 
 
 # --- who is drawn --------------------------------------------------------------------------------
@@ -384,7 +361,7 @@ def test_clients_are_drawn_as_by_successive_sampling(case, m):
     assert sum(chances.values()) == pytest.approx(1)
     strategy = started(fm.SFedAvg(m, temperature=temperature), len(phi), seed=11)
     strategy.state["phi"] = torch.tensor(phi, dtype=torch.float64)
-    assert strategy.probabilities.tolist() == pytest.approx(p)
+    assert strategy.strategy.probabilities(strategy.state).tolist() == pytest.approx(p)
     draws = 3000
     found = Counter(tuple(strategy.select(t).tolist()) for t in range(1, draws + 1))
     assert set(found) <= set(chances)
@@ -414,7 +391,9 @@ def test_two_near_misses_would_be_seen():
 def test_an_infinite_temperature_draws_all_sets_alike():
     strategy = started(fm.SFedAvg(2, temperature=math.inf), 5, seed=2)
     strategy.state["phi"] = torch.tensor([5.0, -3, 0, 1e3, -1e3], dtype=torch.float64)
-    torch.testing.assert_close(strategy.probabilities, torch.full((5,), 0.2).double())
+    torch.testing.assert_close(
+        strategy.strategy.probabilities(strategy.state), torch.full((5,), 0.2).double()
+    )
     found = Counter(tuple(strategy.select(t).tolist()) for t in range(3000))
     assert len(found) == 10
     assert stats.chisquare(list(found.values())).pvalue > 1e-3
@@ -424,12 +403,12 @@ def test_an_infinite_temperature_draws_all_sets_alike():
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
 def test_a_tiny_temperature_takes_the_best_and_nothing_underflows(temperature, scale):
     strategy = started(fm.SFedAvg(3, temperature=temperature), 6)
-    strategy.state["phi"] = scale * torch.tensor([-3.0, 7, 2, -8, 6, 1], dtype=torch.float64)
+    strategy.state["phi"] = scale * torch.tensor([-3.0, 7, 2, -8, 6, 1]).double()
     for t in range(1, 30):
         if scale / temperature > 1e3:
             assert strategy.select(t).tolist() == [1, 2, 4]
         assert len(strategy.select(t).unique()) == 3
-    chances = strategy.probabilities
+    chances = strategy.strategy.probabilities(strategy.state)
     assert torch.isfinite(chances).all()
     assert float(chances.sum()) == pytest.approx(1)
 
@@ -451,7 +430,8 @@ def test_a_clients_luck_is_its_own(t):
         strategy.state["phi"] = phi.clone()
         strategy.state["phi"][k] += 50.0 if k in chosen else -50.0
         assert strategy.select(t).tolist() == chosen
-        strategy.state["phi"][k] = 1e4 if k not in chosen else -1e4  # now the other way round
+        # Now the other way round.
+        strategy.state["phi"][k] = 1e4 if k not in chosen else -1e4
         now = strategy.select(t).tolist()
         assert (k in now) == (k not in chosen)
         assert len(set(now) & set(chosen)) == 2

@@ -16,8 +16,9 @@ from fedlab_mini.show import plots
 
 # what a call leaves behind, made by the package itself: nobody is asked to build one by hand
 RECORDS = {"AAM", "Cost", "DataUnavailable", "Estimate", "FedCCEAResult", "History"}
-# recorded rounds of somebody's system are checked where they are used, by the strategy
-GIVEN = {"Round", "Server"}
+# recorded rounds of somebody's system are checked where they are used, by the strategy; what a
+# strategy makes of a round, by the training
+GIVEN = {"Round", "Server", "Step"}
 
 
 def samples(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -99,7 +99,6 @@ ENGINE: Table = {
 GAMES: Table = {
     "Game": {
         "n": (0, -1, 10**400),
-        "batch": (0, -1),
         "shapley": ([1.0],),
         "client_epochs": (-1.0,),
     },

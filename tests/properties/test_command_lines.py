@@ -54,7 +54,7 @@ LINES = (
     "data fetch",
     "data fetch nothing",
     "data verify nothing",
-    "data fetch mnist --to good.npz",
+    "data fetch digits",
 )
 STUDIES = ("", "nothing", "show", "show nothing", "run nothing", "run cgsv-odd --seeds x")
 TOOLS = (

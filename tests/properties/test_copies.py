@@ -123,6 +123,8 @@ BY_CONTRACT = {
     "Model.stacked_scores": "the same",
     "Model.numbers_per_sample": "looks at shape and type only",
     "Model.look": "looks at shape and type only",
+    "Model.judged": "is given what was checked and copied before",
+    "LocalSGD.client_epochs": "counts",
 }
 # Hooks that the class itself hands copies, and what a strategy is told by ``train``.
 HOOKS = {"change", "deal"}

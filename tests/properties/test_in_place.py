@@ -76,7 +76,7 @@ class Clean(fm.FedAvg):
     def __init__(self):
         super().__init__(per_round=3)
 
-    def message(self, t):
+    def message(self, server, state, t):
         return Turned(torch.tensor([t]))
 
 
@@ -100,59 +100,63 @@ class TurnedInPlace(Turned):
 
 
 class Message(Clean):
-    def message(self, t):
+    def message(self, server, state, t):
         return TurnedInPlace(torch.tensor([t]))
 
 
 class Server(Clean):
     """Writes into all of the server that it was introduced to."""
 
-    def start(self, server):
-        super().start(server)
+    def init(self, server):
         for part in server.validation:
             part.zero_()
         for parameter in server.net.module.parameters():
             parameter.data.zero_()
         server.net.module.eval()
+        return super().init(server)
 
 
 class Chosen(Clean):
     """Turns the ids round after it has named them."""
 
-    def select(self, t):
-        self.ids = super().select(t)
-        return self.ids
+    def __init__(self):
+        super().__init__()
+        vars(self)["kept"] = []
 
-    def aggregate(self, round):
-        self.ids.copy_(4 - self.ids)
-        return super().aggregate(round)
+    def select(self, server, state, t):
+        ids = super().select(server, state, t)
+        self.kept.append(ids)
+        return ids
+
+    def step(self, server, state, round):
+        self.kept[-1].copy_(4 - self.kept[-1])
+        return super().step(server, state, round)
 
 
-class Kept(Clean):
-    """Keeps its model in one place, and overwrites the round before."""
+class Kept(Chosen):
+    """Gives its models in one place, and overwrites the round before."""
 
-    def start(self, server):
-        super().start(server)
-        self.kept, self.model = [], None
+    select = Clean.select
 
-    def aggregate(self, round):
-        for last in self.kept:
+    def step(self, server, state, round):
+        done = Clean.step(self, server, state, round)
+        if self.kept:
+            last, model = self.kept
             for part in PARTS:
                 getattr(last, part).zero_()
-        self.kept = [round]
-        made = super().aggregate(round)
-        self.model = made if self.model is None else self.model.copy_(made)
-        return self.model
+            done = done._replace(theta=model.copy_(done.theta))
+        self.kept[:] = round, done.theta
+        return done
 
 
 class WithNumPy(Clean):
     """Averages where the old model lies."""
 
-    def aggregate(self, round):
-        made = super().aggregate(round)
+    def step(self, server, state, round):
+        done = super().step(server, state, round)
         theta = round.theta.numpy()
-        theta[:] = made.numpy()
-        return torch.from_numpy(theta)
+        theta[:] = done.theta.numpy()
+        return done._replace(theta=torch.from_numpy(theta))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -170,31 +174,33 @@ def writes(part: str, how: str) -> fm.FedAvg:
     """A strategy that writes into a part of the round, in a method that its base goes on from."""
 
     class Weighs(fm.FedAvg):
-        def weights(self, round):
-            weights = super().weights(round)
+        def weights(self, server, state, round):
+            weights = super().weights(server, state, round)
             getattr(round, part).zero_()
             return weights
 
     class Scores(fm.RoundScore):
-        def score(self, round):
-            score = self.table(round)(torch.eye(len(round.clients), dtype=torch.bool))
+        def score(self, server, state, round):
+            score = self.table(server, round)(torch.eye(len(round.clients), dtype=torch.bool))
             getattr(round, part)[:] = 0
             return score
 
     class Averages(fm.FedAvg):
-        def aggregate(self, round):
-            made = super().aggregate(round)
+        def step(self, server, state, round):
+            done = super().step(server, state, round)
             part_of_it = getattr(round, part)
             part_of_it -= part_of_it
-            return made
+            return done
 
-    return {"weights": Weighs, "score": Scores, "aggregate": Averages}[how]()
+    return {"weights": Weighs, "score": Scores, "step": Averages}[how]()
 
 
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("how", ["weights", "score", "aggregate"])
+@pytest.mark.parametrize("how", ["weights", "score", "step"])
 def test_who_writes_into_a_round_is_told(part, how):
-    with pytest.raises(ValueError, match=rf"round 1: \w+ writes into round\.{part}.*copy"):
+    with pytest.raises(
+        ValueError, match=rf"round 1: \w+\.step( or watch)? writes into round\.{part}.*copy"
+    ):
         trained(writes(part, how), 1)
 
 

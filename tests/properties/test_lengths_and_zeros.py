@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, partialmethod
 
 import pytest
 import torch
@@ -59,11 +59,13 @@ def drawn(seed: int, clients: int = 5) -> tuple[Tensor, Tensor, tuple[Tensor, Te
 def after(made: Made, theta: Tensor, updates: Tensor, samples: tuple[Tensor, Tensor], rounds=2):
     """What a strategy says after some rounds of equal clients, and where its last step led."""
     strategy, clients = made(), torch.arange(len(updates))
-    strategy.start(Server(len(updates), 3, NET, samples, 0))
+    server = Server(len(updates), 3, NET, samples, 0)
+    state = strategy.init(server)
     for t in range(1, rounds + 1):
         rows = updates if t == 1 else updates.flip(1)
-        model = strategy.aggregate(Round(t, theta, clients, torch.full_like(clients, 9), rows))
-    return strategy.scores.double(), model - theta
+        this = Round(t, theta, clients, torch.full_like(clients, 9), rows)
+        model, _, state, _ = strategy.step(server, state, this)
+    return strategy.scores(server, state).double(), model - theta
 
 
 @pytest.mark.parametrize("made", (DIRECTIONS | NEAR).values(), ids=DIRECTIONS | NEAR)
@@ -127,18 +129,16 @@ def test_longer_updates_are_cut_to_the_median_of_what_was_sent(zeros):
         torch.testing.assert_close(shortened(rows, 1.0)[:5], cut)  # as F-RCCE reads them
 
 
-def counted(bill: list[int], function: Callable, *given):
+def counting(strategy: fm.FedAvg, bill: list[int], function: Callable, *given):
     bill.append(1)
-    return function(*given)
+    return function(strategy, *given)
 
 
 def test_guided_orders_settle_alike_whatever_the_unit_of_worth(monkeypatch):
     """A round's worths times 1e-13: as many orders, and the same values in that unit."""
-    bills = []
+    bills, sweep = [], fb.GTGShapley._sweep
     for unit in (1.0, 1e-13):
-        strategy = fb.GTGShapley(within=0.0, samples=400)
         theta, updates, samples = drawn(2)
-        strategy.start(Server(5, 3, NET, samples, 0))
         chance = torch.rand(32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         weights = 1 << torch.arange(5)
 
@@ -146,8 +146,10 @@ def test_guided_orders_settle_alike_whatever_the_unit_of_worth(monkeypatch):
             return unit * chance[coalitions.long() @ weights]
 
         orders: list[int] = []
-        monkeypatch.setattr(strategy, "table", lambda round, worth=worth: fm.Game(5, worth))
-        monkeypatch.setattr(strategy, "_sweep", partial(counted, orders, strategy._sweep))
-        strategy.aggregate(Round(1, theta, torch.arange(5), torch.full((5,), 9), updates))
-        bills.append((len(orders), (strategy.scores / unit).round(decimals=6).tolist()))
+        game, asked = fm.Game(5, worth), partialmethod(counting, orders, sweep)
+        monkeypatch.setattr(fb.GTGShapley, "table", lambda *given, game=game: game)
+        monkeypatch.setattr(fb.GTGShapley, "_sweep", asked)
+        made = partial(fb.GTGShapley, within=0.0, samples=400)
+        scores, _ = after(made, theta, updates, samples, 1)
+        bills.append((len(orders), (scores / unit).round(decimals=6).tolist()))
     assert bills[0] == bills[1]

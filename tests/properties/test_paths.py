@@ -19,7 +19,6 @@ from fedlab_bench.bench.rounds import Recorded
 from fedlab_bench.compare.files import finished
 from fedlab_mini import checks
 from fedlab_mini.__main__ import main as mini
-from fedlab_mini.engine import checkpoint
 from fedlab_mini.show.widgets import Quiz
 from studies import store
 
@@ -40,31 +39,24 @@ def federation():
     return fm.Federation.from_datasets([(x, y)] * 2, validation=(x, y), test=(x, y))
 
 
-def game(**given):
-    return fm.exact(fm.Game(2, lambda coalitions: coalitions.sum(1).double(), **given))
-
-
 def trained(path):
-    return fm.train(federation(), fm.mlp(4, 3), fm.FedAvg(), rounds=1, checkpoint=path)
+    history = fm.train(federation(), fm.mlp(4, 3), fm.FedAvg(), rounds=1)
+    history.save(path)
+    assert torch.equal(fm.History.load(path).theta, history.theta)
 
 
 def simulated(path):
-    shares = torch.ones(1, 1, 2)
-    return fm.simulate(federation(), fm.mlp(4, 3), shares, checkpoint=path)
+    fm.simulate(federation(), fm.mlp(4, 3), torch.ones(1, 1, 2), cache=path)
 
 
 def retrained(path):
     local = fm.LocalSGD(batch=3)
-    return fm.exact(
-        fm.retraining_game(federation(), fm.mlp(4, 3), 1, local, "loss", checkpoint=path)
-    )
+    game = fm.retraining_game(federation(), fm.mlp(4, 3), 1, local, "loss", cache=path)
+    fm.exact(game)
 
 
-def saved(path):
-    played = fm.Game(2, lambda coalitions: coalitions.sum(1).double())
-    fm.exact(played)
-    played.save(path)
-    played.load(path)
+def valued(path):
+    fm.fedccea(federation(), fm.mlp(4, 3), 2, 1, steps=1, cache=path)
 
 
 def submitted(path):
@@ -84,12 +76,10 @@ def scored(path):
 
 
 WRITES = {
-    "train": trained,
+    "History.save": trained,
     "simulate": simulated,
-    "Game": lambda path: game(checkpoint=path),
-    "Game.save": saved,
     "retraining_game": retrained,
-    "checkpoint": lambda path: checkpoint.begin(path, "work") or checkpoint.save(path, "work"),
+    "fedccea": valued,
     "Submission.write": lambda path: submitted(f"{path}.csv"),
     "score": scored,
     "rounds": lambda path: Recorded([], fm.mlp(4, 3), (torch.rand(3, 4), torch.arange(3)), 2).write(
@@ -112,10 +102,10 @@ def test_what_is_read_is_looked_for_at_home(home, monkeypatch):
     (home / "quiz.toml").write_text('[[question]]\ntext = "?"\n')
     for variable in ("FEDLAB_BENCH", "FEDLAB_RESULTS"):
         monkeypatch.setenv(variable, "~")
-    monkeypatch.setenv("FEDLAB_DATA", os.pathsep.join(["~/data", "~no one/data"]))
+    monkeypatch.setenv("FEDLAB_DATA", "~/data")
     assert bench.folder() == home / bench.truth.FOLDER
     assert store.folder() == home
-    assert home / "data" in fm.worlds.data.store.roots()
+    assert fm.worlds.data.folder() == home / "data"
     assert bench.Frozen("~/truth").tables == {}
     with pytest.raises(ValueError, match="question"):
         Quiz.load("~/quiz.toml")
@@ -202,28 +192,12 @@ def test_the_bench_s_own_files_are_no_output(inputs, capsys):
         assert path.read_bytes() == before
 
 
-def test_what_a_user_has_called_like_a_leftover_stays(home):
-    theirs, ours = Path(".backup.old.run.npz"), Path(f".{2**22 + 1}.3.run.npz")
-    for path in (theirs, ours):
-        path.write_text("x")
-    checkpoint.begin("run.npz", "work")
-    assert theirs.exists()
-    assert not (Path("/proc/self").exists() and ours.exists())
-
-
-def test_a_ledger_and_its_key_are_no_page_and_no_table(home, capsys):
+def test_a_ledger_lies_where_the_path_says(home):
     pytest.importorskip("flwr")
-    from fedlab_flower.__main__ import main as flower
-    from fedlab_flower.ledger import Ledger
+    from fedlab_flower.ledger import Ledger, entries
 
-    Ledger("~/l.jsonl", ["norm"])
-    before = {path: path.read_bytes() for path in home.iterdir()}
-    assert {path.name for path in before} == {"l.jsonl", "l.jsonl.key"}
-    (home / "link").symlink_to(home / "l.jsonl.key")
-    for words in ("verify ~/l.jsonl --csv={}", "page ~/l.jsonl {}"):
-        for path in ("~/l.jsonl", f"{home}/../home/l.jsonl", "~/l.jsonl.key", "~/link"):
-            assert flower(words.format(path).split()) == 1
-            assert "expected a file of its own" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in before} == before
-    assert flower(["verify", "~/l.jsonl", "--csv=~/t.csv"]) == 0
-    assert (home / "t.csv").exists()
+    Ledger("~/l.jsonl", ["CGSV"]).append(
+        node=[], size=[], norm=[], scores={"CGSV": []}, reply=[], missing={}
+    )
+    assert (home / "l.jsonl").exists()
+    assert len(list(entries("~/l.jsonl"))) == 1

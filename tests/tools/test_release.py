@@ -21,7 +21,14 @@ def test_the_version_is_the_same_everywhere() -> None:
     (newest, day), *_ = HEADINGS
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     cited = [CITED, *CITED["references"]]
-    assert {fm.__version__, project["version"], *(part["version"] for part in cited)} == {newest}
+    assert {part["version"] for part in cited} == {newest}
+    assert project["version"] == fm.__version__
+    # Between two releases the code has the number of the next one, and says that it is not out.
+    if fm.__version__ != newest:
+        coming, is_dev = fm.__version__.split(".dev")
+        assert is_dev.isdigit()
+        assert [*map(int, coming.split("."))] > [*map(int, newest.split("."))]
+        assert re.search(r"^## Unreleased$", NOTES, re.MULTILINE)
     assert {str(part["date-released"]) for part in cited} == {day}
 
 

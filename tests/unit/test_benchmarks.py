@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from unittest import mock
 
 import pytest
 import torch
@@ -83,17 +84,20 @@ def messages():
     return fm.Dataset(x, torch.randint(0, 2, (len(x),), generator=generator), classes=2)
 
 
-def test_strategies_are_given_the_rounds_of_train():
+def test_strategies_are_given_the_rounds_of_train(monkeypatch):
     fed, net = strategies.random_federation(3), fm.mlp(*strategies.WIDTHS)
     rounds = strategies.real_rounds(fed, net, 3)
     strategies.Training(fed, net, rounds).check_equal()
     for kind in strategies.STRATEGIES:
-        strategy, twin = kind(), kind()
-        assert strategies.aggregation(strategy, strategies.server(fed, net), rounds)() >= 0
-        assert strategy.rounds == 3
-        hist = fm.train(fed, net, twin, rounds=1, local=strategies.LOCAL, seed=strategies.SEED)
-        strategy.start(strategies.server(fed, net))
-        assert torch.equal(strategy.aggregate(rounds[0]), hist.theta)
+        strategy, server = kind(), strategies.server(fed, net)
+        with monkeypatch.context() as watched:
+            step = mock.Mock(wraps=strategy.step)
+            watched.setattr(kind, "step", step)
+            assert strategies.aggregation(strategy, server, rounds)() >= 0
+            assert [call.args[2].t for call in step.mock_calls] == [1, 2, 3]
+        done = strategy.step(server, strategy.init(server), rounds[0])
+        hist = fm.train(fed, net, kind(), rounds=1, local=strategies.LOCAL, seed=strategies.SEED)
+        assert torch.equal(done.theta, hist.theta)
 
 
 def test_more_clients_share_the_same_messages(messages):

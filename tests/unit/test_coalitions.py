@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from helpers import of_module
 
 import fedlab_mini as fm
 from fedlab_mini.games import coalitions as module
@@ -14,7 +15,7 @@ NETS = {
     "mlp": lambda: fm.mlp(6, 8, 3),
     "three layers": lambda: fm.mlp(6, 8, 5, 3),
     "four layers": lambda: fm.mlp(6, 8, 5, 4, 3),
-    "general": lambda: fm.Model(fm.mlp(6, 8, 3).module, stacked=False),
+    "general": lambda: of_module(fm.mlp(6, 8, 3)),
     "cnn": lambda: fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
 }
 nets = pytest.mark.parametrize("make_net", NETS.values(), ids=NETS.keys())

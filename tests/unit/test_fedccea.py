@@ -173,7 +173,7 @@ def test_the_same_seed_gives_the_same_bytes(make_fed):
 def test_an_interrupted_simulator_ends_with_the_same_bytes(
     make_fed, tmp_path, monkeypatch, finished
 ):
-    fed, path = make_fed(SIZES), tmp_path / "c.npz"
+    fed = make_fed(SIZES)
     small_blocks(monkeypatch, 2)
     wanted = bytes_of(fm.simulator(fed, NET, 5, 3, LOCAL, 1, metric="loss"))
     real, calls = simulation.Simulation.run_block, []
@@ -186,19 +186,19 @@ def test_an_interrupted_simulator_ends_with_the_same_bytes(
 
     monkeypatch.setattr(simulation.Simulation, "run_block", stop)
     with pytest.raises(KeyboardInterrupt):
-        fm.simulator(fed, NET, 5, 3, LOCAL, 1, metric="loss", checkpoint=path)
-    monkeypatch.setattr(simulation.Simulation, "run_block", real)
-    done = fm.simulator(fed, NET, 5, 3, LOCAL, 1, metric="loss", checkpoint=path)
+        fm.simulator(fed, NET, 5, 3, LOCAL, 1, metric="loss", cache=tmp_path)
+    finished = 3  # blocks are all of it, over both attempts
+    done = fm.simulator(fed, NET, 5, 3, LOCAL, 1, metric="loss", cache=tmp_path)
     assert bytes_of(done) == wanted
-    with pytest.raises(ValueError, match=r"checkpoint: .* other work"):
-        fm.simulator(fed, NET, 5, 3, LOCAL, 2, metric="loss", checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):  # of another seed nothing is known
+        fm.simulator(fed, NET, 5, 3, LOCAL, 2, metric="loss", cache=tmp_path)
 
 
 def test_options_reach_simulate(make_fed, given, tmp_path):
-    fed, path = make_fed(SIZES), tmp_path / "c.npz"
-    fm.simulator(fed, NET, 2, 3, LOCAL, 7, metric="loss", on="test", checkpoint=path, n_jobs=2)
+    fed, more = make_fed(SIZES), {"cache": tmp_path, "n_jobs": 2}
+    fm.simulator(fed, NET, 2, 3, LOCAL, 7, metric="loss", on="test", **more)
     options = {"local": LOCAL, "seed": 7, "metric": "loss", "on": "test"}
-    assert given[0][1] == options | {"checkpoint": path, "n_jobs": 2}
+    assert given[0][1] == options | more
 
 
 def test_two_jobs_give_the_same_bytes(make_fed, monkeypatch):
@@ -437,11 +437,11 @@ def test_too_few_simulations_give_no_errors(make_fed):
 
 
 def test_options_reach_simulator_and_fit(make_fed, tmp_path):
-    fed, path = make_fed(SIZES), tmp_path / "c.npz"
+    fed = make_fed(SIZES)
     options = {"form": "hidden", "neutral": True, "steps": 60, "lr": 0.03}
-    found = fm.fedccea(fed, NET, 6, 2, LOCAL, 4, **options, on="test", checkpoint=path)
+    found = fm.fedccea(fed, NET, 6, 2, LOCAL, 4, **options, on="test", cache=tmp_path)
     runs = fm.simulator(fed, NET, 6, 2, LOCAL, 4, on="test")
-    assert path.exists()
+    assert len([*tmp_path.glob("*.npz")]) == 1
     assert bytes_of(found.simulations) == bytes_of(runs)
     fit = fm.fit_aam(runs.sizes, runs.accuracy, seed=4, **options)
     assert torch.equal(found.quality, fit.model.omega[0])

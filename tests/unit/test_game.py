@@ -1,4 +1,4 @@
-"""Game: a memoised set function that counts, checks and can be interrupted."""
+"""Game: a memoised set function that counts and checks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from fedlab_mini.games.game import decode, encode
 
 
 class Counting:
-    """A value function that keeps what it was asked for, and stops on demand (``fail_at``)."""
+    """A value function that keeps what it was asked for."""
 
     def __init__(self):
         self.asked: list[tuple[int, ...]] = []
-        self.calls, self.fail_at = 0, None
 
     def __call__(self, s: torch.Tensor) -> torch.Tensor:
-        if self.calls == self.fail_at:
-            raise KeyboardInterrupt
-        self.calls += 1
         self.asked += [tuple(row.nonzero().flatten().tolist()) for row in s]
         return (s * (torch.arange(s.shape[1]) + 1.0)).sum(1).sqrt()
 
@@ -60,13 +56,6 @@ def test_codes_and_coalitions_are_inverse(n):
     assert int(encode(s)[1]) == 2**n - 1
 
 
-def test_batches_are_no_larger_than_asked():
-    sizes = []
-    game = fm.Game(5, lambda s: sizes.append(len(s)) or s.sum(1), batch=7)
-    game.all()
-    assert sizes == [7, 7, 7, 7, 4]
-
-
 def test_tallies_collect_what_was_asked_even_when_known_and_may_be_nested():
     game = fm.additive([1, 2, 3])
     empty, full = torch.zeros(1, 3).bool(), torch.ones(1, 3).bool()
@@ -78,60 +67,6 @@ def test_tallies_collect_what_was_asked_even_when_known_and_may_be_nested():
     game(torch.tensor([[True, False, False]]))
     assert inner == {7}
     assert outer == {0, 7}
-
-
-@pytest.mark.parametrize("n", [3, 22, 66])
-def test_save_and_load(tmp_path, n):
-    value, path = Counting(), tmp_path / "game.npz"
-    game = fm.Game(n, value, name="mine")
-    s = torch.rand(9, n, generator=torch.Generator().manual_seed(2)) < 0.5
-    wanted = game(s)
-    game.save(path)
-    unused = Counting()
-    fresh = fm.Game(n, unused, name="mine")
-    unused.fail_at = 0
-    for _ in range(2):  # what is known already is not counted again
-        fresh.load(path)
-        assert fresh.evaluations == game.evaluations
-    assert torch.equal(fresh(s), wanted)
-    for other in (
-        fm.Game(n, Counting(), name="yours"),
-        fm.Game(n + 1, Counting(), name="mine"),
-        fm.Game(n, lambda s: s.sum(1), name="mine"),
-    ):
-        for use in (other.load, other.save):
-            with pytest.raises(ValueError, match="other work"):
-                use(path)
-
-
-@pytest.mark.parametrize("n", [3, 22, 66])
-def test_a_game_without_values_can_be_saved(tmp_path, n):
-    fm.Game(n, Counting()).save(tmp_path / "empty")
-    game = fm.Game(n, Counting())
-    game.load(tmp_path / "empty")
-    assert game.evaluations == 0
-
-
-def test_load_without_a_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match="path"):
-        fm.additive([1, 2]).load(tmp_path / "none")
-
-
-@pytest.mark.parametrize("fail_at", [0, 1, 3])
-def test_an_interrupted_game_goes_on_where_it_was(tmp_path, fail_at):
-    path = tmp_path / "c"
-    first = Counting()
-    game = fm.Game(5, first, checkpoint=path, batch=8)
-    first.fail_at = fail_at
-    with pytest.raises(KeyboardInterrupt):
-        game.all()
-    second = Counting()
-    game = fm.Game(5, second, checkpoint=path, batch=8)
-    worths = game.all()
-    assert len(first.asked) == 8 * fail_at
-    assert sorted(first.asked + second.asked) == sorted(set(first.asked) | set(second.asked))
-    assert torch.equal(worths, fm.Game(5, Counting()).all())
-    assert len(first.asked) + len(second.asked) == 32
 
 
 @pytest.mark.parametrize(
@@ -153,7 +88,7 @@ def test_coalitions_must_be_a_boolean_matrix(coalitions, error):
 
 
 def test_numpy_is_as_good_as_torch():
-    game = fm.Game(np.int64(3), lambda s: s.numpy().sum(1), batch=np.int32(5))
+    game = fm.Game(np.int64(3), lambda s: s.numpy().sum(1))
     assert game(np.array([[True, False, True]])).tolist() == game([[True, False, True]]).tolist()
     assert game.all().tolist() == [0, 1, 1, 2, 1, 2, 2, 3]
 

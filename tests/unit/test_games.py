@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.games import training_games as games
+from fedlab_mini.engine.simulate import Simulation
 
 SIZES = (9, 4, 20, 13)
 LOCAL = LocalSGD(epochs=2, batch=8, lr=0.3)
@@ -210,22 +209,6 @@ def test_round_game_of_a_round_with_a_single_client(a_round):
     )
 
 
-def test_a_changed_round_is_another_game(a_round):
-    net = fm.mlp(6, 8, 3)
-    fed, theta, updates = a_round(net)
-    build = lambda *a, **k: fm.round_game(net, *a, *fed.validation, **k).name  # noqa: E731
-    names = {
-        build(theta, updates),
-        build(theta + 1, updates),
-        build(theta, updates * 2),
-        build(theta, updates, metric="loss"),
-        build(theta, updates, weights=fed.sizes),
-        build(theta, updates, absent="silent"),
-    }
-    assert len(names) == 6
-    assert build(theta, updates) in names
-
-
 # --- the game of whole trainings -----------------------------------------------------------------
 
 
@@ -267,54 +250,65 @@ def test_harmful_clients_have_negative_values(make_fed):
     assert fm.detection_auc(values, bad.corrupted) == 1.0
 
 
-def test_two_processes_and_checkpoints_change_no_byte(make_fed, tmp_path, monkeypatch):
-    fed, net = make_fed((9, 4, 20, 13, 5, 6, 7, 3, 2)), fm.mlp(6, 8, 3)
-    build = lambda **k: fm.retraining_game(fed, net, 1, LOCAL, "loss", **k)  # noqa: E731
-    wanted = build().all().numpy().tobytes()
-    path = tmp_path / "game.npz"
-    assert build(checkpoint=path).all().numpy().tobytes() == wanted
-    monkeypatch.setattr(games, "simulate", None)  # all 512 are known: nothing is trained again
-    known = build(checkpoint=path)
-    assert known.all().numpy().tobytes() == wanted
-    assert known.evaluations == 512
+@pytest.fixture
+def trained(monkeypatch):
+    """The coalitions that were trained, block by block; stops before block ``trained.stop``."""
+    real = Simulation.run_block
 
+    class Blocks(list):
+        stop = -1
 
-@pytest.mark.parametrize("finished", [1, 3])
-def test_an_interrupted_game_goes_on_without_redoing_coalitions(
-    make_fed, tmp_path, monkeypatch, finished
-):
-    fed, net, path = make_fed((3, 4, 2, 5, 3, 1, 2, 2, 4)), fm.mlp(6, 4, 3), tmp_path / "c.npz"
-    wanted = fm.retraining_game(fed, net, 1, metric="loss").all()
-    real, trained = games.simulate, []
+    done = Blocks()
 
-    def counted(fed, net, participation, **options):
-        if len(trained) == finished:
+    def counted(self, participation):
+        if len(done) == done.stop:
             raise KeyboardInterrupt
-        trained.append(participation[:, 0])
-        return real(fed, net, participation, **options)
+        done.append(participation[:, 0])
+        return real(self, participation)
 
-    monkeypatch.setattr(games, "simulate", counted)
-    game = fm.retraining_game(fed, net, 1, metric="loss", checkpoint=path)
+    monkeypatch.setattr(Simulation, "run_block", counted)
+    return done
+
+
+@pytest.mark.parametrize("finished", [0, 1, 13])
+def test_an_interrupted_game_goes_on_without_redoing_coalitions(
+    make_fed, tmp_path, trained, finished
+):
+    fed, net = make_fed((3, 4, 2, 5, 3, 1, 2, 2, 4)), fm.mlp(6, 4, 3)
+    wanted = fm.retraining_game(fed, net, 1, metric="loss").all().numpy().tobytes()
+
+    def again() -> fm.Game:
+        return fm.retraining_game(fed, net, 1, metric="loss", cache=tmp_path / "c")
+
+    trained.clear()
+    trained.stop = finished
     with pytest.raises(KeyboardInterrupt):
-        game.all()
-    finished = math.inf
-    got = fm.retraining_game(fed, net, 1, metric="loss", checkpoint=path).all()
-    assert got.numpy().tobytes() == wanted.numpy().tobytes()
+        again().all()
+    trained.stop = -1
+    assert again().all().numpy().tobytes() == wanted
     rows = torch.cat(trained)
     assert len(rows) == len(rows.unique(dim=0)) == 512
+    trained.clear()
+    known = again()
+    assert known.all().numpy().tobytes() == wanted
+    assert known.evaluations == 512
+    assert trained == []
 
 
-def test_a_checkpoint_of_another_game_is_refused(make_fed, tmp_path):
-    fed, net, path = make_fed(SIZES), fm.mlp(6, 8, 3), tmp_path / "c.npz"
-    fm.retraining_game(fed, net, 1, checkpoint=path).all()
+def test_another_game_in_the_same_folder_is_not_taken_for_this_one(make_fed, tmp_path, trained):
+    fed, net = make_fed(SIZES), fm.mlp(6, 8, 3)
+    wanted = fm.retraining_game(fed, net, 1, cache=tmp_path).all()
     for build in (
-        lambda: fm.retraining_game(fed, net, 2, checkpoint=path),
-        lambda: fm.retraining_game(fed, net, 1, LOCAL, checkpoint=path),
-        lambda: fm.retraining_game(fed, net, 1, metric="loss", checkpoint=path),
-        lambda: fm.retraining_game(fed, net, 1, seed=1, checkpoint=path),
-        lambda: fm.retraining_game(fed, net, 1, on="test", checkpoint=path),
-        lambda: fm.retraining_game(fed, fm.mlp(6, 3), 1, checkpoint=path),
-        lambda: fm.retraining_game(make_fed(SIZES, seed=1), net, 1, checkpoint=path),
+        lambda: fm.retraining_game(fed, net, 2, cache=tmp_path),
+        lambda: fm.retraining_game(fed, net, 1, LOCAL, cache=tmp_path),
+        lambda: fm.retraining_game(fed, net, 1, metric="loss", cache=tmp_path),
+        lambda: fm.retraining_game(fed, net, 1, seed=1, cache=tmp_path),
+        lambda: fm.retraining_game(fed, net, 1, on="test", cache=tmp_path),
+        lambda: fm.retraining_game(fed, fm.mlp(6, 3), 1, cache=tmp_path),
+        lambda: fm.retraining_game(make_fed(SIZES, seed=1), net, 1, cache=tmp_path),
     ):
-        with pytest.raises(ValueError, match=r"checkpoint: .* other work"):
-            build()
+        trained.clear()
+        build().all()
+        assert len(trained) == 1
+        assert torch.equal(fm.retraining_game(fed, net, 1, cache=tmp_path).all(), wanted)
+        assert len(trained) == 1

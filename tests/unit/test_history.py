@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.history import NOTED, Rows
 
 KINDS = {"scores": torch.float64, "weights": torch.float32, "selected": torch.bool}
 
@@ -34,53 +32,47 @@ def in_bytes(table: Tensor) -> bytes:
 
 @settings(deadline=None)
 @given(
-    kind=st.sampled_from(NOTED),
     seed=st.integers(0, 2**31),
     rounds=st.integers(1, 6),
     clients=st.integers(1, 12),
     changed=st.integers(0, 12),
 )
-def test_rows_come_back_as_they_were(kind, seed, rounds, clients, changed):
-    table = changing(kind, seed, rounds, clients, changed)
-    rows = Rows()
-    for row in table:
-        given_row = row.clone()
-        rows.append(given_row)
-        given_row.fill_(7)  # who appends may write to the row afterwards
-    assert len(rows) == rounds
-    assert in_bytes(rows.stacked()) == in_bytes(table)
-    assert in_bytes(rows[-1]) == in_bytes(table[-1])
-    stored = {name: torch.from_numpy(array) for name, array in rows.arrays("a").items()}
-    again = Rows.from_arrays("a", stored)
-    assert in_bytes(again.stacked()) == in_bytes(table)
-    before = again.copy()
-    again.append(table[0])
-    assert in_bytes(again.stacked()) == in_bytes(torch.cat([table, table[:1]]))
-    assert in_bytes(before.stacked()) == in_bytes(table)
+def test_tables_come_back_as_they_were(seed, rounds, clients, changed, tmp_path_factory):
+    """Scores that change in some entries, whoever takes part; saved, loaded, gone on from."""
+    wanted = changing("scores", seed, rounds + 1, clients, changed)
 
+    class Says(fm.FedAvg):
+        def scores(self, server, state):
+            return wanted[int(state["rounds"]) - 1]
 
-def test_only_the_last_row_is_at_hand():
-    rows = Rows()
-    with pytest.raises(IndexError, match="only the last of 0"):
-        rows[-1]
-    rows.append(torch.ones(3))
-    with pytest.raises(IndexError, match=r"only the last of 1 can be taken, \[-1\]"):
-        rows[0]
-    rows[-1].fill_(5)
-    assert rows.stacked().tolist() == [[1, 1, 1]]
+    data = torch.zeros(2, 3), torch.tensor([0, 1])
+    fed = fm.Federation.from_datasets([data] * clients, validation=data, test=data, classes=2)
+    strategy, net = Says(per_round=max(1, min(changed, clients))), fm.mlp(3, 2)
+    first = fm.train(fed, net, strategy, rounds=rounds)
+    assert in_bytes(first.scores) == in_bytes(wanted[:rounds])
+    path = tmp_path_factory.mktemp("history") / "h.npz"
+    first.save(path)
+    again = fm.History.load(path)
+    more = fm.train(fed, net, strategy, rounds=rounds + 1, start=again)
+    assert in_bytes(more.scores) == in_bytes(wanted)
+    for name in ("scores", "weights", "selected"):
+        table = getattr(again, name)
+        assert table.dtype == KINDS[name]
+        assert in_bytes(table) == in_bytes(getattr(more, name)[:rounds])
+    assert again.selected.sum() == again.weights.count_nonzero() == rounds * strategy.per_round
 
 
 def stored_bytes(clients: int, rounds: int, folder) -> int:
-    """Size of the checkpoint of a training with ten participants per round."""
+    """Size of the history of a training with ten participants per round."""
     data = torch.zeros(2, 3), torch.tensor([0, 1])
     fed = fm.Federation.from_datasets([data] * clients, validation=data, test=data, classes=2)
     path = folder / f"{clients}-{rounds}.npz"
     strategy = fm.SFedAvg(10, exact=False, permutations=1)
-    fm.train(fed, fm.mlp(3, 2), strategy, rounds=rounds, checkpoint=path)
+    fm.train(fed, fm.mlp(3, 2), strategy, rounds=rounds).save(path)
     return path.stat().st_size
 
 
-def test_a_checkpoint_grows_with_who_took_part(tmp_path):
+def test_a_saved_history_grows_with_who_took_part(tmp_path):
     growth = {
         clients: stored_bytes(clients, 9, tmp_path) - stored_bytes(clients, 3, tmp_path)
         for clients in (100, 2000)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from helpers import Sends, with_attacks
+from helpers import Sends, of_module, with_attacks
 from torch import Tensor, nn
 
 import fedlab_mini as fm
@@ -248,7 +248,7 @@ def test_clients_get_the_new_model_and_their_own_samples(make_fed):
 @pytest.mark.parametrize("stacked", [True, False], ids=["stacked", "general"])
 def test_the_next_round_trains_on_the_new_labels(make_fed, stacked):
     """Before, in and after: the same as training on the federation with these labels."""
-    fed, net = make_fed(SIZES), fm.Model(fm.mlp(6, 4, 3).module, stacked=stacked)
+    fed, net = make_fed(SIZES), of_module(fm.mlp(6, 4, 3), stacked)
     history = run(fed, Ordering(orders={2: Order([1, 4], shifted)}), 4, net)
     theta = run(fed, fm.FedAvg(), 2, net).theta
     labels = fed.y.clone()

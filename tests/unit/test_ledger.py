@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import studies
-from fedlab_mini.worlds.data import store as data_store
 from studies import __main__ as command
 from studies import exact, items, ledger, runs, sentences, store
 from studies.items import EXACT, NAMED, NONE, PAPER, Item
@@ -323,7 +322,7 @@ def test_fresh_seeds_are_new_each_time_and_beyond_all_blocks() -> None:
 
 
 def test_a_row_whose_data_are_not_here_says_how_to_get_them(monkeypatch, tmp_path):
-    monkeypatch.setattr(data_store, "roots", lambda: [tmp_path])
+    monkeypatch.setenv("FEDLAB_DATA", str(tmp_path))
     with pytest.raises(SystemExit, match="data fetch sms"):
         command.main(["row", "F-RCCE-2c-1"])
 

@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from helpers import of_module
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD, Shuffles, train_rows
@@ -269,7 +270,7 @@ flushes = pytest.mark.skipif(
 @pytest.mark.parametrize("stacked", [True, False])
 def test_denormals_count_as_zero_while_clients_train_and_models_are_judged(make_fed, stacked):
     """A tiny weight would cost some processors a hundred usual ones; here it is no weight."""
-    plain, net = make_fed((4, 5)), fm.Model(fm.logistic(6, 3).module, stacked=stacked)
+    plain, net = make_fed((4, 5)), of_module(fm.logistic(6, 3), stacked)
     fed = fm.Federation(**{**vars(plain), "x": plain.x.sign() * 1e300})  # times 1e-310: 1e-10
     theta = torch.zeros(net.P, dtype=torch.float64)
     theta[:6] = 1e-310
@@ -296,18 +297,18 @@ def test_denormals_are_as_they_were_after_training(make_fed, before):
 
 
 class Few(fm.FedAvg):
-    """Asks few clients, and notes how much memory their updates lie in."""
+    """Asks few clients."""
 
-    def select(self, t):
+    def select(self, server, state, t):
         return torch.arange(t)
-
-    def aggregate(self, round):
-        self.held = round.updates.untyped_storage().nbytes()
-        return super().aggregate(round)
 
 
 def test_memory_is_that_of_the_clients_that_take_part(make_fed):
     """m x P: 10,000 clients with 500,000 parameters, ten a round, would be 20 GB as K x P."""
-    fed, net, strategy = make_fed([2] * 500), fm.mlp(6, 50, 3), Few()
-    fm.train(fed, net, strategy, rounds=3)
-    assert strategy.held == 3 * net.P * 8
+    fed, net, held = make_fed([2] * 500), fm.mlp(6, 50, 3), []
+
+    def watch(round, step):
+        held.append(round.updates.untyped_storage().nbytes())
+
+    fm.train(fed, net, Few(), rounds=3, watch=watch)
+    assert held[-1] == 3 * net.P * 8

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from helpers import of_module
 from sklearn.metrics import log_loss
 from torch import nn
 
@@ -39,7 +40,7 @@ MODELS = {
     "logistic": lambda: fm.logistic(6, 3),
     "mlp": lambda: fm.mlp(6, 8, 3),
     "deep": lambda: fm.mlp(6, 8, 5, 3),
-    "general": lambda: fm.Model(fm.mlp(6, 8, 3).module, stacked=False),
+    "general": lambda: of_module(fm.mlp(6, 8, 3)),
     "own": lambda: fm.Model(Own()),
     "flatten": lambda: fm.Model(nn.Sequential(nn.Flatten(), nn.Linear(6, 3))),
 }
@@ -63,7 +64,7 @@ def draw(*shape: int, seed: int = 0) -> torch.Tensor:
         (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))), None, 23),
         (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.ReLU())), None, 15),
         (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))), None, 23),
-        (fm.Model(fm.mlp(4, 2).module, stacked=False), None, 10),
+        (of_module(fm.mlp(4, 2)), None, 10),
     ],
 )
 def test_which_modules_are_stacked_and_how_many_parameters_they_have(net, layers, P):
@@ -280,7 +281,7 @@ def test_channels_last_changes_the_storage_not_the_result():
         fm.mlp(6, 2),
         fm.cnn((1, 8, 8), 3),
         fm.Model(nn.Sequential(nn.Linear(6, 3), nn.Unflatten(1, (3, 1)))),
-        fm.Model(nn.Linear(7, 3), stacked=False),
+        of_module(fm.mlp(7, 3)),
         fm.Model(nn.LSTM(6, 3)),
         fm.Model(nn.Sequential(nn.Linear(6, 3), nn.Unflatten(2, (3, 1)))),
     ],

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import io
-import os
+import pickle
 import re
 import subprocess
 import sys
@@ -19,8 +18,6 @@ import torch
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.__main__ import main
-from fedlab_mini.command import write_csv
-from fedlab_mini.judge import records as recorded
 
 NET = fm.mlp(64, 8, 10)
 LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.3)
@@ -264,7 +261,8 @@ REFUSED = {
     "unknown keys": lambda r: [dict(r, size=[1, 2, 3])],
     "either updates or models": lambda r: [{"theta": r["theta"]}],
     "updates: expected an array": lambda r: [dict(r, updates=r["updates"][:, :-1])],
-    "expected one entry a client": lambda r: [dict(r, updates=[r["theta"]])],
+    "clients: expected 1 ids, one a row, got 3": lambda r: [dict(r, updates=[r["theta"]])],
+    "updates: expected a row a client, got none": lambda r: [r, {"updates": []}],
     "lacks the parameters": lambda r: [dict(r, theta={"0.weight": r["theta"]})],
     "expected 4 arrays": lambda r: [dict(r, theta=[r["theta"][:4], r["theta"][4:]])],
     "theta: holds NaN": lambda r: [dict(r, theta=r["theta"] * torch.nan)],
@@ -300,10 +298,12 @@ def test_unknown_clients_files_and_samples_are_refused(fed, rounds, tmp_path):
     with pytest.raises(ValueError, match="not among the clients named"):
         scored(rounds, fed, clients=[0, 1])
     (tmp_path / "no.npz").write_text("no")
-    np.save(tmp_path / "one.npy", np.zeros(3))
-    os.mkfifo(tmp_path / "pipe.npz")  # would wait for somebody to write
-    reasons = {"no.npz": "BadZipFile", "one.npy": "BadZipFile", "pipe.npz": "it is no file"}
-    for name, reason in (reasons | {"absent.npz": "there is no such file"}).items():
+    np.save(tmp_path / "one.npz", np.zeros(3))
+    (tmp_path / "one.npz.npy").rename(tmp_path / "one.npy")
+    (tmp_path / "pickle.npz").write_bytes(pickle.dumps({"updates": np.zeros((3, NET.P))}))
+    (tmp_path / "folder.npz").mkdir()
+    names = {"no.npz": "pickle", "one.npy": "single array", "pickle.npz": "pickle"}
+    for name, reason in (names | {"absent.npz": "NotFound", "folder.npz": "IsADir"}).items():
         told = rf"^updates\[0\]: cannot read .*{re.escape(name)} as an \.npz file.*{reason}"
         with pytest.raises(ValueError, match=told):
             scored([tmp_path / name], fed)
@@ -318,56 +318,35 @@ def flipped(path: Path) -> None:
     path.write_bytes(content)
 
 
-def claiming(shape: tuple[int, ...]) -> bytes:
-    """The header of an array of this shape, and nothing of it."""
-    head = io.BytesIO()
-    kind = {"descr": "<f8", "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(head, kind)
-    return head.getvalue()
-
-
-def held(path: Path, method: int = zipfile.ZIP_DEFLATED, **members: bytes) -> None:
-    """An archive whose members hold these bytes, compressed."""
-    with zipfile.ZipFile(path, "w", method) as archive:
-        for name, content in members.items():
-            archive.writestr(f"{name}.npy", content)
+def cut(path: Path) -> None:
+    """An array of which the archive holds the first half only."""
+    with zipfile.ZipFile(path) as archive:
+        content = archive.read("updates.npy")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("updates.npy", content[: len(content) // 2])
 
 
 DAMAGED = {
-    "BadZipFile: Bad CRC": lambda path, r: (np.savez(path, updates=r), flipped(path)),
-    "its header claims 4,000,000,000,128 bytes": lambda path, r: held(
-        path, updates=claiming((1000, 500_000_000))
+    r"cannot be read \(BadZipFile: Bad CRC": lambda path, r: (
+        np.savez(path, updates=r),
+        flipped(path),
     ),
-    "claim to unpack to 1,000,128": lambda path, r: held(
-        path, updates=claiming((125_000,)) + bytes(1_000_000)
-    ),
-    "it holds objects, not numbers": lambda path, r: np.savez(
+    r"cannot be read \(ValueError: EOF": lambda path, r: (np.savez(path, updates=r), cut(path)),
+    r"cannot be read \(ValueError: Object arrays": lambda path, r: np.savez(
         path, updates=np.array([None, 3], dtype=object)
     ),
-    "the magic string is not correct": lambda path, r: held(path, updates=b"no array"),
-    "version (3, 0) of NumPy's format": lambda path, r: held(path, updates=b"\x93NUMPY\3\0v\0\0\0"),
-    "packed in a way that numpy.savez does not know": lambda path, r: held(
-        path, zipfile.ZIP_BZIP2, updates=claiming((3, 9)) + bytes(216)
-    ),
+    "expected an array": lambda path, r: np.savez(path, updates=np.array(["no", "numbers"])),
 }
 
 
 @pytest.mark.parametrize("told", DAMAGED)
-def test_a_damaged_file_is_refused_by_its_name_and_key(fed, rounds, tmp_path, monkeypatch, told):
-    monkeypatch.setattr(recorded, "UNPACKED", 1000)  # instead of 256 MiB
+def test_a_damaged_file_is_refused_by_its_name_and_key(fed, rounds, tmp_path, told):
     path = tmp_path / "round_007.npz"
     DAMAGED[told](path, rounds[0]["updates"].numpy())
-    named = rf"^updates\[0\]: .*round_007\.npz: updates: cannot be read \(.*{re.escape(told)}"
-    with pytest.raises(ValueError, match=named):
-        scored([path], fed, theta=NET.init(0), clients=range(5))
-
-
-def test_an_array_of_a_wrong_shape_in_a_file_is_refused_by_its_name(fed, tmp_path):
-    np.savez(tmp_path / "round_3.npz", updates=np.ones((2, 7)))
     with pytest.raises(
-        ValueError, match=r"updates\[0\]: .*round_3\.npz: updates: expected an array"
+        (ValueError, TypeError), match=rf"^updates\[0\]: .*round_007\.npz: updates: {told}"
     ):
-        scored([tmp_path / "round_3.npz"], fed, theta=NET.init(0))
+        scored([path], fed, theta=NET.init(0), clients=range(5))
 
 
 WRONG_SHAPES = {
@@ -377,33 +356,17 @@ WRONG_SHAPES = {
     "clients": {"updates": np.zeros((2, NET.P)), "clients": np.arange(3)},
     "sizes": {"updates": np.zeros((2, NET.P)), "sizes": np.ones((2, 2), dtype=int)},
     "t": {"updates": np.zeros((2, NET.P)), "t": np.arange(2)},
+    "unknown keys": {"updates": np.zeros((2, NET.P)), "k" * 50_000: np.zeros(1)},
 }
 
 
 @pytest.mark.parametrize("key", WRONG_SHAPES)
-def test_a_file_of_wrong_shapes_is_refused_unread(fed, tmp_path, monkeypatch, key):
-    """By the header alone: what would have to be unpacked may be large, and many files come."""
-    path, read = tmp_path / "round_3.npz", []
-    np.savez_compressed(path, **WRONG_SHAPES[key])
-    read_array = np.lib.format.read_array
-
-    def noted(stream, **options):
-        read.append(stream.name)
-        return read_array(stream, **options)
-
-    monkeypatch.setattr(np.lib.format, "read_array", noted)
-    with pytest.raises(ValueError, match=rf"^updates\[0\]: .*round_3\.npz: {key}: expected an arr"):
+def test_a_file_of_wrong_shapes_is_refused_by_its_key(fed, tmp_path, key):
+    path = tmp_path / "round_3.npz"
+    np.savez(path, **WRONG_SHAPES[key])
+    with pytest.raises(ValueError, match=rf"^updates\[0\]: .*round_3\.npz: {key}") as refused:
         scored([path], fed, theta=NET.init(0))
-    assert f"{key}.npy" not in read
-
-
-def test_a_refusal_is_short_whatever_a_file_calls_its_arrays(fed, tmp_path):
-    held(tmp_path / "many.npz", **{f"k{i}": b"" for i in range(2_000)})
-    held(tmp_path / "long.npz", **{"k" * 50_000: b""})
-    for name in ("many.npz", "long.npz"):
-        with pytest.raises(ValueError, match=rf"^updates\[0\]: .*{name}: unknown keys") as refused:
-            scored([tmp_path / name], fed)
-        assert len(str(refused.value)) < len(str(tmp_path)) + 200
+    assert len(str(refused.value)) < len(str(tmp_path)) + 200
 
 
 @pytest.mark.parametrize(
@@ -427,17 +390,6 @@ def test_strange_arrays_are_refused_by_their_key(fed, rounds, changes):
     (key,) = changes
     with pytest.raises((ValueError, TypeError), match=rf"^updates\[0\]: {key}: "):
         scored([rounds[0] | changes], fed)
-
-
-def test_a_spreadsheet_runs_nothing_of_a_written_table(tmp_path, capsys):
-    index = pd.Index(["=HYPERLINK(1)", "-2", "north", "@x"], name="client")
-    frame = pd.DataFrame({"+CGSV": [-0.5, 1, 2, 3], "note": ["=1", "a", "\tb", "c"]}, index=index)
-    write_csv(str(tmp_path / "out.csv"), frame)
-    read = pd.read_csv(tmp_path / "out.csv", index_col="client")
-    assert list(read.index) == ["'=HYPERLINK(1)", "'-2", "north", "'@x"]
-    assert list(read) == ["'+CGSV", "note"]
-    assert read["'+CGSV"].tolist() == [-0.5, 1, 2, 3]  # numbers stay numbers
-    assert read.note.tolist() == ["'=1", "a", "'\tb", "c"]
 
 
 MINE = """import fedlab_mini as fm
@@ -485,9 +437,8 @@ def test_the_command_line_prints_and_writes_the_same_table(
         ("--methods", "CGVS"): "--methods: unknown CGVS; known are size",
         ("--net", "x"): "--net: expected widths",
         ("--net", "fedlab_mini:nothing"): "--net: expected module:NAME",
-        ("--net", "breaks:net"): r"IndexError: list index out of range; .*breaks\.py, line 2",
         ("--validation", "no.npz"): r"--validation: cannot read no\.npz",
-        ("--validation", "no_y.npz"): r"--validation: no_y\.npz: lacks y",
+        ("--validation", "no_y.npz"): r"--validation: no_y\.npz: y: cannot be read",
         ("--validation", "words.npz"): r"--validation: words\.npz: x: expected an array",
         ("--validation", "short.npz"): r"--validation: short\.npz: y: expected an array",
         ("--methods", "mine:Loud,mine:Loud"): "--methods: two of one name",
@@ -499,6 +450,8 @@ def test_the_command_line_prints_and_writes_the_same_table(
             main(["score", *names, *words, *wrong])
         assert left.value.code
         assert re.search(told, capsys.readouterr().err)
+    with pytest.raises(IndexError, match="list index out of range"):  # with its traceback
+        main(["score", *names, *words, "--net", "breaks:net"])
 
 
 MEMORY = """

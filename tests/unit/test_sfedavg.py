@@ -7,40 +7,16 @@ import math
 import helpers
 import pytest
 import torch
-from helpers import Sends, numbers, with_attacks
+from helpers import Played, Sends, numbers, of_module, with_attacks
 from torch import Tensor
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.rounds import Round, Server, Step, copied
+from fedlab_mini.engine.rounds import Round, Server
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)
 LOCAL = LocalSGD(batch=4)
 NET = fm.mlp(3, 4, 2)  # P = 26
-
-
-class Played:
-    """A strategy that is shown rounds by hand: the state, the bill so far."""
-
-    def __init__(self, strategy: fm.SFedAvg, server: Server):
-        self.strategy, self.server, self.evaluated = strategy, server, 0
-        self.state = strategy.init(server)
-
-    def step(self, round: Round) -> Step:
-        done = self.strategy.step(self.server, copied(self.state), round)
-        self.state, self.evaluated = done.state, self.evaluated + done.evaluated
-        return done
-
-    def select(self, t: int) -> Tensor:
-        return self.strategy.select(self.server, self.state, t)
-
-    @property
-    def scores(self) -> Tensor:
-        return self.strategy.scores(self.server, self.state)
-
-    @property
-    def probabilities(self) -> Tensor:
-        return self.strategy.probabilities(self.state)
 
 
 def started(strategy: fm.SFedAvg, clients: int, seed: int = 0) -> Played:
@@ -63,10 +39,11 @@ def test_everybody_starts_with_the_same_relevance():
     strategy = started(fm.SFedAvg(), 8)
     assert strategy.scores.tolist() == [1 / 8] * 8
     assert strategy.scores.dtype == torch.float64
-    assert strategy.probabilities.tolist() == pytest.approx([1 / 8] * 8)
-    assert strategy.state["values"].tolist() == [0] * 8
-    assert strategy.state["class_scores"].shape == (8, 0)
-    assert started(fm.SFedAvg(by_class=True), 8).state["class_scores"].tolist() == [[1 / 8] * 2] * 8
+    assert strategy.strategy.probabilities(strategy.state).tolist() == pytest.approx([1 / 8] * 8)
+    assert strategy["values"].tolist() == [0] * 8
+    assert strategy["class_scores"].shape == (8, 0)
+    by_class = started(fm.SFedAvg(by_class=True), 8)
+    assert by_class["class_scores"].tolist() == [[1 / 8] * 2] * 8
 
 
 def test_defaults_are_those_of_the_paper_but_for_the_temperature():
@@ -102,17 +79,18 @@ def test_the_new_model_is_the_mean_of_all_updates(weighting):
     share = torch.tensor([28.0, 10, 19]).double() if weighting == "size" else torch.ones(3).double()
     share /= share.sum()
     done = strategy.step(this)
-    torch.testing.assert_close(done.theta, this.theta + share @ this.updates, rtol=0, atol=1e-12)
+    wanted = this.theta + share @ this.updates
+    torch.testing.assert_close(done.theta, wanted, rtol=0, atol=1e-12)
     torch.testing.assert_close(done.weights, share, rtol=0, atol=1e-12)
 
 
 def test_values_are_those_of_the_last_round_only():
     strategy = started(fm.SFedAvg(None, metric="loss"), 6)
     strategy.step(a_round([0, 1, 2], 1))
-    assert (strategy.state["values"][:3] != 0).all()
+    assert (strategy["values"][:3] != 0).all()
     strategy.step(a_round([4, 2], 2))
-    assert not strategy.state["values"][[0, 1, 3, 5]].any()
-    assert (strategy.state["values"][[2, 4]] != 0).all()
+    assert not strategy["values"][[0, 1, 3, 5]].any()
+    assert (strategy["values"][[2, 4]] != 0).all()
 
 
 def test_values_are_those_of_the_packages_round_game():
@@ -120,7 +98,7 @@ def test_values_are_those_of_the_packages_round_game():
     strategy.step(this)
     game = fm.round_game(NET, this.theta, this.updates, *strategy.server.validation, metric="loss")
     wanted = fm.exact(game).values
-    torch.testing.assert_close(strategy.state["values"][[5, 1, 3]], wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(strategy["values"][[5, 1, 3]], wanted, rtol=0, atol=1e-12)
 
 
 def test_a_client_that_improves_the_model_rises_and_one_that_ruins_it_falls():
@@ -135,8 +113,8 @@ def test_a_client_that_improves_the_model_rises_and_one_that_ruins_it_falls():
     strategy.step(Round(1, start, torch.tensor([3, 0, 1]), torch.ones(3).long(), updates))
     phi = strategy.scores
     assert float(phi[3]) > float(phi[1]) > float(phi[0])
-    assert float(strategy.state["values"][0]) < 0 < float(strategy.state["values"][3])
-    assert strategy.probabilities[[0, 1, 3]].argmax() == 2
+    assert float(strategy["values"][0]) < 0 < float(strategy["values"][3])
+    assert strategy.strategy.probabilities(strategy.state)[[0, 1, 3]].argmax() == 2
 
 
 def test_a_model_that_overflows_is_as_bad_as_can_be():
@@ -144,12 +122,12 @@ def test_a_model_that_overflows_is_as_bad_as_can_be():
     this.updates[1] = 1e300
     strategy.step(this)
     assert torch.isfinite(strategy.scores).all()
-    assert float(strategy.state["values"][1]) < -1e30
+    assert float(strategy["values"][1]) < -1e30
     assert strategy.scores.argmin() == 1
     ids = started(fm.SFedAvg(2), 4)
     ids.state["phi"] = strategy.state["phi"]
     assert all(1 not in ids.select(t).tolist() for t in range(30))
-    assert torch.isfinite(ids.probabilities).all()
+    assert torch.isfinite(ids.strategy.probabilities(ids.state)).all()
 
 
 # --- who is missing ------------------------------------------------------------------------------
@@ -161,12 +139,12 @@ def test_who_sent_nothing_usable_earns_the_lowest_value_at_most_zero():
     for t in range(1, 20):
         before = strategy.scores.clone()
         strategy.step(a_round([0, 2, 3], t, missing=[5, 1]))
-        lowest = min(float(strategy.state["values"][[0, 2, 3]].min()), 0.0)
+        lowest = min(float(strategy["values"][[0, 2, 3]].min()), 0.0)
         for k in (1, 5):
             wanted = 0.75 * float(before[k]) + 0.25 * lowest
             assert float(strategy.scores[k]) == pytest.approx(wanted, abs=1e-12)
         assert float(strategy.scores[4]) == 1 / 6
-        assert not strategy.state["values"][[1, 4, 5]].any()
+        assert not strategy["values"][[1, 4, 5]].any()
         signs.add(lowest == 0)
     assert signs == {True, False}
 
@@ -174,10 +152,11 @@ def test_who_sent_nothing_usable_earns_the_lowest_value_at_most_zero():
 def test_who_is_missing_earns_the_lowest_value_of_every_class():
     strategy = started(fm.SFedAvg(None, 0, 1, by_class=True, metric="loss"), 6)
     strategy.step(a_round([0, 2, 3], missing=[5, 1]))
-    lowest = strategy.state["class_scores"][[0, 2, 3]].amin(0).clamp(max=0)
+    of_class = strategy["class_scores"]
+    lowest = of_class[[0, 2, 3]].amin(0).clamp(max=0)
     assert len(set(lowest.tolist())) == 2
     for k in (1, 5):
-        torch.testing.assert_close(strategy.state["class_scores"][k], lowest, rtol=0, atol=1e-12)
+        torch.testing.assert_close(of_class[k], lowest, rtol=0, atol=1e-12)
 
 
 def test_a_client_that_sends_nan_is_asked_less(make_fed):
@@ -204,7 +183,7 @@ def test_who_sends_zeros_earns_nothing_where_absentees_are_silent(metric, option
             updates = 0.3 * numbers(5, 26, seed=t)
             updates[[1, 3]] = 0
             strategy.step(a_round(range(5), t, updates=updates))
-            earned += strategy.state["values"][[1, 3]].tolist()
+            earned += strategy["values"][[1, 3]].tolist()
         assert (earned == [0.0] * 10) == (absent == "silent")
 
 
@@ -254,7 +233,7 @@ def test_sampled_values_never_need_more_than_their_orders(make_fed):
 
 def test_a_model_of_any_module_will_do(make_fed):
     fed, net = make_fed(SIZES[:4]), fm.mlp(6, 4, 3)
-    general = fm.Model(net.module, stacked=False)
+    general = of_module(net)
     one, other = (
         fm.train(fed, n, fm.SFedAvg(3, by_class=True, metric="loss"), rounds=3, local=LOCAL)
         for n in (net, general)
@@ -269,7 +248,7 @@ def test_different_rounds_and_seeds_use_different_orders():
         strategy = started(fm.SFedAvg(None, permutations=1, metric="loss", exact=False), 6, seed)
         for t in (1, 2, 3):
             strategy.step(Round(t, this.theta, this.clients, this.sizes, this.updates))
-            found.add(tuple(strategy.state["values"].tolist()))
+            found.add(tuple(strategy["values"].tolist()))
     assert len(found) > 9  # of 12 draws from 720 orders
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -11,14 +10,13 @@ import joblib
 import numpy as np
 import pytest
 import torch
-from helpers import small_blocks
+from helpers import of_module, small_blocks
 from torch import nn
 
 import fedlab_mini as fm
+from fedlab_mini.engine import local as training
 from fedlab_mini.engine import simulate as simulation
-from fedlab_mini.engine import updates
-from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.updates import samples_used
+from fedlab_mini.engine.local import LocalSGD, samples_used
 from fedlab_mini.worlds.attacks import UpdateAttack
 
 SIZES = (10, 1, 7, 22, 33)
@@ -27,7 +25,7 @@ NETS = {
     "logistic": lambda: fm.logistic(6, 3),
     "mlp": lambda: fm.mlp(6, 8, 3),
     "three layers": lambda: fm.mlp(6, 8, 5, 3),
-    "general": lambda: fm.Model(fm.mlp(6, 8, 3).module, stacked=False),
+    "general": lambda: of_module(fm.mlp(6, 8, 3)),
     "cnn": lambda: fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
 }
 nets = pytest.mark.parametrize("make_net", NETS.values(), ids=NETS.keys())
@@ -86,14 +84,14 @@ def test_shares_train_on_that_part_of_the_data(make_fed, plain):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_shares_are_rounded_up_to_whole_samples(make_fed, monkeypatch, dtype):
     fed, seen = make_fed((10, 100, 7, 1)), []
-    real = updates.train_rows
+    real = training.train_rows
 
     def look(fed, net, thetas, run, entry, plan, lr, **memory):
         used = {k: sum(map(len, plan.batches(e))) for e, k in enumerate(plan.clients.tolist())}
         seen.append(used)
         return real(fed, net, thetas, run, entry, plan, lr, **memory)
 
-    monkeypatch.setattr(updates, "train_rows", look)
+    monkeypatch.setattr(training, "train_rows", look)
     for row, wanted in [
         ([0.1, 0.1, 0.1, 0.1], {0: 1, 1: 10, 2: 1, 3: 1}),
         ([0.7, 0.07, 0.5, 1.0], {0: 7, 1: 7, 2: 4, 3: 1}),
@@ -293,8 +291,9 @@ def test_256_coalitions_are_tasks_for_eight_workers(make_fed, monkeypatch):
 def test_an_interrupted_simulation_goes_on_without_redoing_blocks(
     make_fed, tmp_path, monkeypatch, blocks, finished
 ):
-    fed, net, p, path = make_fed(SIZES), fm.mlp(6, 8, 3), shares(18, 2, 5), tmp_path / "c.npz"
-    wanted = fm.simulate(fed, net, p, metric="loss", seed=1)
+    fed, net, p, folder = make_fed(SIZES), fm.mlp(6, 8, 3), shares(18, 2, 5), tmp_path / "c"
+    options = {"metric": "loss", "seed": 1}
+    wanted = fm.simulate(fed, net, p, **options)
     assert blocks == [4, 4, 4, 4, 2]
     blocks.clear()
     counting, calls = simulation.Simulation.run_block, []
@@ -307,22 +306,21 @@ def test_an_interrupted_simulation_goes_on_without_redoing_blocks(
 
     monkeypatch.setattr(simulation.Simulation, "run_block", stop)
     with pytest.raises(KeyboardInterrupt):
-        fm.simulate(fed, net, p, metric="loss", seed=1, checkpoint=path)
-    assert path.exists() == (finished > 0)
+        fm.simulate(fed, net, p, **options, cache=folder)
+    assert len([*folder.glob("*")]) == finished
     monkeypatch.setattr(simulation.Simulation, "run_block", counting)
-    got = fm.simulate(fed, net, p, metric="loss", seed=1, checkpoint=path)
+    got = fm.simulate(fed, net, p, **options, cache=folder)
     assert got.numpy().tobytes() == wanted.numpy().tobytes()
     assert blocks == [4, 4, 4, 4, 2]  # every block once, over both attempts
     blocks.clear()
-    again = fm.simulate(fed, net, p, metric="loss", seed=1, checkpoint=path)
+    again = fm.simulate(fed, net, p, **options, cache=folder)
     assert again.numpy().tobytes() == wanted.numpy().tobytes()
     assert blocks == []
 
 
-def test_a_checkpoint_of_other_work_is_refused(make_fed, tmp_path):
-    fed, net, p, path = make_fed(SIZES), fm.mlp(6, 8, 3), shares(3, 2, 5), tmp_path / "c.npz"
-    wanted = fm.simulate(fed, net, p, checkpoint=path)
-    np.load(path, allow_pickle=False).close()
+def test_other_work_in_the_same_folder_is_not_taken_for_this_one(make_fed, tmp_path, blocks):
+    fed, net, p = make_fed(SIZES), fm.mlp(6, 8, 3), shares(3, 2, 5)
+    wanted = fm.simulate(fed, net, p, cache=tmp_path)
     attacked = fm.Federation(**{**vars(fed), "attacks": {1: fm.sign_flip()}})
     other = [
         ((fed, net, p), {"seed": 1}),
@@ -339,86 +337,22 @@ def test_a_checkpoint_of_other_work_is_refused(make_fed, tmp_path):
         ((fed, fm.mlp(6, 7, 3), p), {}),
         ((fed, fm.Model(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))), p), {}),
     ]
-    for arguments, changes in other:
-        with pytest.raises(ValueError, match=r"checkpoint: .* other work"):
-            fm.simulate(*arguments, checkpoint=path, **changes)
-    assert torch.equal(fm.simulate(fed, net, p, checkpoint=path), wanted)
+    for done, (arguments, changes) in enumerate(other, start=2):
+        fm.simulate(*arguments, cache=tmp_path, **changes)
+        assert len(blocks) == done, changes
+        assert torch.equal(fm.simulate(fed, net, p, cache=tmp_path), wanted)
+        assert len(blocks) == done
 
 
-def test_an_attack_without_a_repr_does_not_stop_a_resumption(make_fed, tmp_path):
+def test_an_attack_without_a_repr_does_not_stop_a_resumption(make_fed, tmp_path, blocks):
     """Its default repr holds an address, which is another in every process."""
-    p, path = shares(3, 1, 5), tmp_path / "c.npz"
+    p = shares(3, 1, 5)
     feds = [fm.Federation(**{**vars(make_fed(SIZES)), "attacks": {1: Poison()}}) for _ in range(2)]
     with pytest.warns(UserWarning, match="client 1"):
-        first = fm.simulate(feds[0], fm.logistic(6, 3), p, checkpoint=path)
+        first = fm.simulate(feds[0], fm.logistic(6, 3), p, cache=tmp_path)
     with pytest.warns(UserWarning, match="client 1"):  # from finished blocks, too
-        assert torch.equal(fm.simulate(feds[1], fm.logistic(6, 3), p, checkpoint=path), first)
-
-
-KILLED = """
-import os, random, signal, sys, time
-import numpy as np, torch
-import fedlab_mini as fm
-from fedlab_mini.engine import sweep
-sweep.RUNS = sweep.WHOLE_RUNS = 2
-g = torch.Generator().manual_seed(0)
-draw = lambda n: (torch.randn(n, 16, generator=g), torch.randint(3, (n,), generator=g))
-clients = [draw(n) for n in (20, 7, 13, 1)] * 2
-fed = fm.Federation.from_datasets(clients, validation=draw(30), test=draw(30))
-p = torch.rand(60, 6, 8, generator=g)
-net = fm.mlp(16, 8, 3)
-
-def simulated(path):
-    return fm.simulate(fed, net, p, metric="loss", checkpoint=path)
-
-def played(path):
-    game = fm.retraining_game(fed, net, 5, metric="loss", checkpoint=path)
-    if game.batch is not None:
-        game.batch = 8
-    return game.all()
-
-def attempt(work, path, patience):
-    pid = os.fork()
-    if pid == 0:
-        np.save(path + ".result.npy", work(path).numpy())
-        os._exit(0)
-    def version():
-        return os.stat(path).st_ino if os.path.exists(path) else None
-    for _ in range(patience):
-        before = version()
-        while version() == before:
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                assert status == 0
-                return True
-            time.sleep(0.0005)
-    time.sleep(random.random() * 0.01)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    with np.load(path, allow_pickle=False) as file:  # whole, whenever it was killed
-        assert {name: file[name].dtype for name in file.files}
-    return False
-
-torch.set_num_threads(1)
-random.seed(3)
-work = {"simulate": simulated, "game": played}[sys.argv[1]]
-path = os.path.join(sys.argv[2], "c.npz")
-kills = 0
-while not attempt(work, path, random.randint(1, 7)):
-    kills += 1
-# Computed here only after the last fork: a process that has computed may fork into a deadlock.
-assert np.load(path + ".result.npy").tobytes() == work(None).numpy().tobytes()
-print(kills)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process; there is no fork here")
-@pytest.mark.parametrize("work", ["simulate", "game"])
-def test_killed_again_and_again_it_ends_with_the_same_bytes(tmp_path, work):
-    arguments = [sys.executable, "-c", KILLED, work, str(tmp_path)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 3
+        assert torch.equal(fm.simulate(feds[1], fm.logistic(6, 3), p, cache=tmp_path), first)
+    assert len(blocks) == 1
 
 
 # --- memory --------------------------------------------------------------------------------------

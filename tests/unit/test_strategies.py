@@ -13,13 +13,22 @@ import helpers
 import numpy as np
 import pytest
 import torch
-from helpers import ALL_CASES, Sends, check_finite, each_value, numbers, same_bytes, with_attacks
+from helpers import (
+    ALL_CASES,
+    Played,
+    Sends,
+    check_finite,
+    each_value,
+    numbers,
+    same_bytes,
+    with_attacks,
+)
 from torch import Tensor
 
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.rounds import Round, Server, Step, copied
+from fedlab_mini.engine.rounds import Round, Server, copied
 from fedlab_mini.methods import fedavg
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)
@@ -44,7 +53,6 @@ LEARNED: dict[str, Callable[..., fm.FRCCE]] = {
     "FLDVE literal": functools.partial(fm.FLDVE, literal=True),
     "DVRLRemoval": fm.DVRLRemoval,
 }
-TOGETHER = {"FRCCE together": functools.partial(fm.FRCCE, inputs="all")}
 EXACT: dict[str, Callable[..., fm.SFedAvg]] = {  # for six clients or fewer
     "SFedAvg": functools.partial(fm.SFedAvg, m=None),
     "SFedAvg loss": functools.partial(fm.SFedAvg, m=None, metric="loss"),
@@ -72,7 +80,7 @@ OTHERS: dict[str, Callable[..., fm.FedAvg]] = {  # new ones are tried as they ar
     if inspect.isclass(kind) and issubclass(kind, fm.FedAvg)
     if name not in LINEAR | LEARNED | RELEVANCE
 }
-ALL = LINEAR | LEARNED | TOGETHER | RELEVANCE | OTHERS
+ALL = LINEAR | LEARNED | RELEVANCE | OTHERS
 LOCAL = LocalSGD(batch=4)
 NAMES = [1, 4, 6]  # ids of three clients of seven
 
@@ -113,23 +121,6 @@ def choosing(strategy: fm.FedAvg, timetable: Callable[[int], Iterable[int]]) -> 
     return with_methods(
         strategy, select=lambda self, server, state, t: torch.tensor(list(timetable(t)))
     )
-
-
-class Played:
-    """A strategy that is shown rounds by hand: the last step, the state, the bill so far."""
-
-    def __init__(self, strategy: fm.FedAvg, server: Server):
-        self.strategy, self.server, self.evaluated = strategy, server, 0
-        self.state = strategy.init(server)
-
-    def step(self, round: Round) -> Step:
-        self.last = self.strategy.step(self.server, self.state, round)
-        self.state, self.evaluated = self.last.state, self.evaluated + self.last.evaluated
-        return self.last
-
-    @property
-    def scores(self) -> Tensor:
-        return self.strategy.scores(self.server, self.state)
 
 
 def started(strategy: fm.FedAvg, clients: int, seed: int = 0) -> Played:
@@ -404,7 +395,7 @@ def test_the_order_of_the_rows_does_not_matter(make):
         torch.testing.assert_close(one.scores, other.scores, rtol=0, atol=1e-10)
 
 
-@every(LEARNED, TOGETHER)
+@every(LEARNED)
 def test_the_order_of_the_rows_does_not_matter_once_the_coins_are_tossed(make):
     """Each client's coin shows the same, in whatever row the client stands."""
     one, other = (started(with_coins_by_id(make()), 6) for _ in range(2))
@@ -566,10 +557,8 @@ OUT_OF_RANGE = {
         "sign": ("plus",),
         "scaling": ("layer",),
         "layer": ("first",),
-        "inputs": ("some",),
         "clamp": (-0.1, 0.5, math.nan),
         "limit": (0, -1.0, math.nan),
-        "widths": ((64, 0),),
         "weighting": ("data",),
         "per_round": (0,),
     },

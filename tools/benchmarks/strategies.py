@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import Shuffles
-from fedlab_mini.engine.updates import round_updates
+from fedlab_mini.engine.local import Shuffles, round_updates
 
 from .timing import Result, Side, cpu, interleave, ratios
 

@@ -41,7 +41,7 @@ class Quiz(Widget):
         )
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> Quiz:
+    def load(cls, path: str | os.PathLike[str]) -> Quiz:
         """The quiz that a TOML file holds: tables ``question`` with tables ``choice``."""
         quiz_tables = tomllib.loads(checks.home(path).read_text(encoding="utf-8"))
         questions = quiz_tables.get("question", [])

@@ -1,7 +1,8 @@
 """Data: labelled samples by name. `load("digits")` gives a `Dataset`; chapter 1 begins with one.
 
-"digits", "mnist5k" and "sms-synthetic" come with the package. Real sets are found on a search path
-and checked by SHA-256; `python -m fedlab_mini data list` shows what is there.
+"digits", "mnist5k" and "sms-synthetic" come with the package. Real sets lie in the folder that
+FEDLAB_DATA names, or in the user's cache, and are checked by SHA-256; `python -m fedlab_mini data
+list` shows what is there.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ import torch
 from ... import checks
 from . import images
 from .dataset import Dataset
-from .fetch import fetch
 from .registry import CARDS, Card, card
-from .store import DataUnavailable, roots
+from .store import DataUnavailable, fetch, folder
 from .text import read_sms, text_dataset
 
 READERS = {
@@ -30,8 +30,8 @@ __all__ = [
     "DataUnavailable",
     "Dataset",
     "fetch",
+    "folder",
     "load",
-    "roots",
     "text_dataset",
 ]
 
@@ -47,7 +47,7 @@ def load(
     """A data set by name; never downloads.
 
     name        "digits", "mnist5k", "sms-synthetic" (embedded); "mnist", "emnist-letters", "sms",
-                "cifar10" (real sets on the search path)
+                "cifar10" (real sets, see `folder`)
     part        "train" (default), "test" or "all", for sets with an official split; else None
     dtype       floating type of the inputs
     features    for messages: "bag-of-words" (default) or "tokens"; see `text_dataset`

@@ -48,8 +48,8 @@ def emnist_letters(card: Card, part: str | None) -> Arrays:
 def cifar10(card: Card, part: str | None) -> Arrays:
     """The first 4,000 training or 1,000 test images of CIFAR-10: [N, 3, 32, 32] bytes.
 
-    From the subset file or from the two binary batches, whichever is on the search path: the same
-    arrays, checked by their own hashes.
+    From the subset file or from the two binary batches, whichever is there: the same arrays,
+    checked by their own hashes.
     """
     images_name, labels_name = f"x_{part}", f"y_{part}"
     if in_use(card) == card.accepts:

@@ -12,8 +12,8 @@ from ... import checks
 
 
 @dataclass(frozen=True)
-class Download:
-    """Something at an address, of at most ``size`` bytes: a file, or an archive of several."""
+class Archive:
+    """A file at an address that holds files of a set; of at most ``size`` bytes."""
 
     url: str
     size: int
@@ -24,14 +24,14 @@ class Download:
 class File:
     """A file below a data folder, with the hash that every load checks.
 
-    download  where `fetch` gets it, None if it cannot be downloaded
-    member    its name inside the archive, None if the download is the file itself
+    url     where `fetch` gets it, or the archive that holds it; None: it cannot be downloaded
+    member  its name inside the card's archive, None if the address is that of the file itself
     """
 
     path: str
     size: int
     sha256: str
-    download: Download | None = None
+    url: str | None = None
     member: str | None = None
 
 
@@ -46,6 +46,7 @@ class Card:
     source: str
     shape: tuple[int, int, int] | None = None
     files: tuple[File, ...] = ()
+    archive: Archive | None = None  # what the files that are a member of it come in
     instead: str | None = None  # an embedded set to take where this one is absent
     content: str | None = None  # fingerprint of the set as loaded: Dataset.sha256()
     accepts: tuple[File, ...] = ()  # files that may stand for `files`
@@ -55,7 +56,7 @@ class Card:
     @property
     def embedded(self) -> bool:
         """Whether the set comes with the package."""
-        return all(file.download is None for file in self.files)
+        return all(file.url is None for file in self.files)
 
     @property
     def samples(self) -> int:
@@ -63,35 +64,19 @@ class Card:
         return sum(self.counts.values())
 
 
-def read(text: str) -> dict[str, Card]:
-    """The cards in a TOML text, by name."""
-    return {name: _card(name, entry) for name, entry in tomllib.loads(text).items()}
-
-
 def _card(name: str, entry: dict[str, Any]) -> Card:
-    archive = None
     if "archive" in entry:
-        archive = Download(**entry.pop("archive"))
+        entry["archive"] = Archive(**entry["archive"])
+        entry["files"] = [{"url": entry["archive"].url} | one for one in entry["files"]]
     for field_name in ("files", "accepts"):
-        entries = entry.get(field_name, ())
-        entry[field_name] = tuple(_file(file_entry, archive) for file_entry in entries)
+        entry[field_name] = tuple(File(**one) for one in entry.get(field_name, ()))
     for field_name in {"labels", "shape"} & entry.keys():
         entry[field_name] = tuple(entry[field_name])
     return Card(name=name, **entry)
 
 
-def _file(entry: dict[str, Any], archive: Download | None) -> File:
-    address = entry.pop("url", None)
-    # A member of an archive has the archive's address, other files their own.
-    if "member" in entry:
-        return File(**entry, download=archive)
-    download = (
-        None if address is None else Download(address, entry["size"], entry["sha256"])
-    )
-    return File(**entry, download=download)
-
-
-CARDS = read((Path(__file__).parent / "cards.toml").read_text(encoding="utf-8"))
+_TEXT = (Path(__file__).parent / "cards.toml").read_text(encoding="utf-8")
+CARDS = {name: _card(name, entry) for name, entry in tomllib.loads(_TEXT).items()}
 
 
 def card(name: str) -> Card:

@@ -1,19 +1,19 @@
-"""Store: where files of data sets are looked for, and the check that they are the right ones.
+"""Store: the files of data sets in their one folder, checked whenever they are read.
 
-Reading only. Nothing is downloaded or written here; `fetch` does that, when asked.
+Only `fetch` downloads, and only when it is asked to.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-from functools import lru_cache
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pooch
 
-from ...checks import home
-from .registry import Card, File
+from .registry import Archive, Card, File, card
 
 EMBEDDED = Path(__file__).resolve().parent / "files"  # what comes with the package
 
@@ -22,81 +22,109 @@ class DataUnavailable(RuntimeError):
     """A file of a data set is missing or is not the right one; the message names the ways out."""
 
 
-def roots() -> list[Path]:
-    """The folders that are searched, in this order.
-
-    The package's own; every folder in the environment variable FEDLAB_DATA; the user's cache
-    folder, which `fetch` fills.
-    """
-    entries = os.environ.get("FEDLAB_DATA", "").split(os.pathsep)
-    from_environment = [home(entry) for entry in entries if entry]
-    folders = [EMBEDDED, *from_environment, cache()]
-    return list(dict.fromkeys(folders))  # each once, at its first place
+def _shelf(files: Sequence[File] = ()) -> pooch.Pooch:
+    return pooch.create(
+        path=pooch.os_cache("fedlab_mini"),
+        base_url="",
+        registry={file.path: file.sha256 for file in files},
+        urls={file.path: file.url for file in files},
+        env="FEDLAB_DATA",
+    )
 
 
-def cache() -> Path:
-    """The user's cache folder for data of this package."""
-    return Path(pooch.os_cache("fedlab_mini"))
+def folder() -> Path:
+    """Where the files of real sets lie: FEDLAB_DATA, or the user's cache where that is not set."""
+    return _shelf().abspath
 
 
-def locate(file: File) -> Path | None:
-    """The first place on the search path that has this file, unchecked; None if no place has it."""
-    places = (root / file.path for root in roots())
-    return next((place for place in places if os.path.isfile(place)), None)
-
-
-def verified(card: Card, file: File) -> Path:
-    """The path of a file whose SHA-256 has been checked; `DataUnavailable` otherwise."""
-    path = locate(file)
-    if path is None:
-        searched = "\n".join(f"  {root}" for root in roots())
-        raise DataUnavailable(
-            f"{card.name}: {file.path} not found.\n  expected SHA-256  {file.sha256}\n"
-            f"Searched:\n{searched}\nWays out:\n{_ways_out(card, file)}"
-        )
-    check(card, file, path)
-    return path
-
-
-def check(card: Card, file: File, path: Path) -> None:
-    """Raise `DataUnavailable` unless the file at ``path`` has the registry's SHA-256."""
-    try:
-        digest = sha256(path)
-    except OSError as error:
-        raise DataUnavailable(f"{card.name}: {path} cannot be read: {error}") from error
-    if digest != file.sha256:
-        raise DataUnavailable(
-            f"{card.name}: {path} is not the right file.\n"
-            f"  expected SHA-256  {file.sha256}\n"
-            f"  found SHA-256     {digest}\n"
-            f"Move this file away, or search another folder first; then:\n{_ways_out(card, file)}"
-        )
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file; remembered in this process while its size and time stay the same."""
-    state = path.stat()
-    return _sha256(str(path), state.st_size, state.st_mtime_ns)
-
-
-@lru_cache(maxsize=256)
-def _sha256(path: str, size: int, mtime_ns: int) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _ways_out(card: Card, file: File) -> str:
-    get_it = f"python -m fedlab_mini data fetch {card.name}    downloads it"
-    if file.download is None:
-        get_it = "install the package anew, from a clone: the file comes with it"
-    ways_out = [get_it, f"set FEDLAB_DATA to a folder that holds {file.path}"]
-    if card.instead is not None:
-        ways_out.append(f'load("{card.instead}") needs no download')
-    return "\n".join(f"  - {way_out}" for way_out in ways_out)
+def place(card: Card, file: File) -> Path:
+    """Where a file of a set has to lie, whether it is there or not."""
+    return (EMBEDDED if card.embedded else folder()) / file.path
 
 
 def in_use(card: Card) -> tuple[File, ...]:
     """The files that a load reads here: files that stand for the set if found, else its own."""
     # All or none: parts of two sources may not fit together.
-    accepted = card.accepts and all(locate(file) for file in card.accepts)
+    accepted = card.accepts and all(place(card, file).is_file() for file in card.accepts)
     return card.accepts if accepted else card.files
+
+
+def verified(card: Card, file: File) -> Path:
+    """The path of a file whose SHA-256 has been checked; `DataUnavailable` otherwise."""
+    path = place(card, file)
+    there = path.is_file()
+    found = pooch.file_hash(str(path)) if there else "none"
+    if found == file.sha256:
+        return path
+    wrong = "is not the right file; move it away" if there else "not found"
+    ways_out = [
+        f"python -m fedlab_mini data fetch {card.name}    downloads it",
+        f"set FEDLAB_DATA to a folder that holds {file.path}",
+    ]
+    if card.embedded:
+        ways_out = ["install the package anew, from a clone: the file comes with it"]
+    if card.instead is not None:
+        ways_out.append(f'load("{card.instead}") needs no download')
+    raise DataUnavailable(
+        f"{card.name}: {path} {wrong}.\n"
+        f"  expected SHA-256  {file.sha256}\n  found SHA-256     {found}\n"
+        "Ways out:\n" + "\n".join(f"  - {way_out}" for way_out in ways_out)
+    )
+
+
+def fetch(name: str) -> list[Path]:
+    """Download the files of a set that `folder()` lacks, with a bar; returns where all files lie.
+
+    raises  ValueError for an unknown or an embedded set; `DataUnavailable` if a download fails or
+            has another hash than its card says, or if such a file is already there (it is left)
+    """
+    data_card = card(name)
+    if data_card.embedded:
+        raise ValueError(
+            f"name: {name} comes with the package; there is nothing to fetch"
+        )
+    paths = {file: place(data_card, file) for file in in_use(data_card)}
+    # A wrong file is refused before anything is downloaded.
+    missing = [
+        file
+        for file in paths
+        if not (paths[file].is_file() and verified(data_card, file))
+    ]
+    if not missing:
+        return list(paths.values())
+    shelf = _shelf(missing)
+    try:
+        shelf.abspath.mkdir(parents=True, exist_ok=True)
+        # Beside the files, where there is room: an archive is needed only once.
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=shelf.abspath) as scratch:
+            for file in missing:
+                downloader = _downloader(data_card.archive, file, scratch)
+                shelf.fetch(file.path, downloader=downloader)
+    # Network errors are OSErrors; pooch tells of another hash by a ValueError.
+    except (OSError, ValueError) as error:
+        raise DataUnavailable(
+            f"{name}: could not be fetched to {shelf.abspath}: {error}\n"
+            "Nothing incomplete was kept. Try again, or set FEDLAB_DATA to another folder."
+        ) from error
+    return list(paths.values())
+
+
+def _downloader(archive: Archive | None, file: File, scratch: str) -> Callable[..., Any]:
+    """What pooch calls to get a file: from its address, or out of its archive."""
+    if archive is None:
+        return pooch.HTTPDownloader(progressbar=True)
+    unpack = pooch.Untar if archive.url.endswith(".tar.gz") else pooch.Unzip
+
+    def from_archive(url: str, target: str, _: pooch.Pooch) -> None:
+        # Several files may come in one archive: pooch downloads it for the first of them.
+        (unpacked,) = pooch.retrieve(
+            url,
+            archive.sha256,
+            fname="archive",
+            path=scratch,
+            processor=unpack(members=[file.member]),
+            progressbar=True,
+        )
+        shutil.copyfile(unpacked, target)
+
+    return from_archive
