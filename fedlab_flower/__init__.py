@@ -12,17 +12,12 @@ from __future__ import annotations
 import os
 
 # Before the imports below: Flower and Ray read these when they are imported.
-for variable_name in (
-    "FLWR_TELEMETRY_ENABLED",
-    "RAY_USAGE_STATS_ENABLED",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO",  # or Ray warns of a change
-):
-    os.environ.setdefault(variable_name, "0")
-for variable_name in (
-    "FLWR_DISABLE_UPDATE_CHECK",
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION",
-):
-    os.environ.setdefault(variable_name, "1")
+SETTINGS = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+SETTINGS |= {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # or Ray warns of a change
+SETTINGS |= {"FLWR_DISABLE_UPDATE_CHECK": "1"}
+SETTINGS |= {"FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1"}
+for name, value in SETTINGS.items():
+    os.environ.setdefault(name, value)
 
 try:
     from .client import client_app

@@ -1,6 +1,6 @@
 """Scored: scores beside anybody's training in Flower, which stays as it is to the last byte.
 
-The page "Score a federation that you already have" shows it. Below: ledger, standing, games.
+The page "Score a federation that you already have" shows it. Below: ledger, standing, scores.
 """
 
 from __future__ import annotations
@@ -17,41 +17,40 @@ import numpy as np
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
+from torch import Tensor
 
-from fedlab_mini.checks import shown, texts
-from fedlab_mini.judge.registry import looked_up
+from fedlab_mini.checks import choice, shown, texts
 
-from .ledger import Entry, Ledger
+from .ledger import Ledger
 from .records import LOGGER
-from .replies import Replies
+from .scores import Replies, Validate, alignment, losses
 from .standing import Standing
-from .worth import Make, Validate, cosines, values
 
-NEEDS: dict[str, Any] = {  # score: the argument that it needs, beside the updates
-    "CGSV": None,
-    "class cosine": None,
-    "step cosine": None,
+NEEDS: dict[str, str] = {  # score: the argument that it needs, beside the updates
+    "CGSV": "",
+    "class cosine": "",
+    "step cosine": "",
     "trust cosine": "trusted",
     "leave one out": "validate",
     "second order": "validate",
     "Shapley, silent": "validate",
 }
-STEP_SCORES = ("class cosine", "step cosine")  # compared with the step that was taken
-PATCHED_METHODS = ("configure_train", "aggregate_train")
+TO_THE_STEP = ("class cosine", "step cosine")  # compared with the step that was taken
+FLOWER = logging.getLogger("flwr")
+PATCHED = ("configure_train", "aggregate_train")
 # Up to 4,096 validations per round: only where it is asked for.
-COSTLY_SCORE = "Shapley, silent"
+COSTLY = "Shapley, silent"
+Trusted = Callable[[ArrayRecord], ArrayRecord]
 Strategy = TypeVar("Strategy")
 
 
 def Scored(
     strategy: Strategy,
-    ledger: str | os.PathLike,
+    ledger: str | os.PathLike[str],
     *,
     methods: Sequence[str] | None = None,
-    validate: Callable[[ArrayRecord], float] | None = None,
-    trusted: Callable[[ArrayRecord], ArrayRecord] | None = None,
-    arrays: Sequence[str] | None = None,
-    key: str | os.PathLike | None = None,
+    validate: Validate | None = None,
+    trusted: Trusted | None = None,
 ) -> Strategy:
     """The same strategy of Flower's, or of your own; each round's replies are scored, too.
 
@@ -64,11 +63,8 @@ def Scored(
     validate  loss of a model on the server's samples: what ``strategy`` makes of some replies is
               judged; m + 1 models per round for the first, 2 m + 2 for the second
     trusted   the model after some training on samples that the server trusts [Cao et al. 2021]
-    arrays    names of the arrays that count; None: all of floating numbers, but for the statistics
-              of batch normalisation
-    key       file with the server's private key, PEM or OpenSSH, EC or Ed25519, that signs the
-              ledger; None: LEDGER.key, which is made if it is not there
 
+    All arrays of floating numbers count, but for the statistics of batch normalisation.
     ``strategy.scored.scores()`` is {score: {node: where it stands}}.
     Nodes count by Flower's ids, as texts. What fails in the first round raises; later the round is
     left unscored, with a warning in the log, and training goes on.
@@ -76,46 +72,27 @@ def Scored(
     raises    TypeError or ValueError naming the argument; ValueError if all replies of the first
               round are masked, as by secure aggregation
     """
-    if not all(
-        callable(getattr(strategy, method_name, None)) for method_name in PATCHED_METHODS
-    ):
-        given_text = f"{shown(strategy)}, without {' or '.join(PATCHED_METHODS)}"
-        raise TypeError(f"strategy: expected one of Flower's, or alike, got {given_text}")
+    lacking = [name for name in PATCHED if not callable(getattr(strategy, name, None))]
+    if lacking:
+        given = f"{shown(strategy)}, without {' or '.join(lacking)}"
+        raise TypeError(f"strategy: expected one of Flower's, or alike, got {given}")
     if hasattr(strategy, "scored"):
         raise ValueError("strategy: is scored already")
-    functions = {"validate": validate, "trusted": trusted}
-    for argument, function in functions.items():
-        if function is not None and not callable(function):
-            raise TypeError(
-                f"{argument}: expected a function of a model, got {shown(function)}"
-            )
-    # None is among them: scores that need no function can always be computed.
-    given_functions = {
-        None,
-        *(argument for argument, function in functions.items() if function is not None),
-    }
+    functions = {"": True, "validate": validate, "trusted": trusted}
+    there = {name for name, function in functions.items() if function is not None}
     if methods is None:
-        chosen_scores = [
-            score_name
-            for score_name, needed_function in NEEDS.items()
-            if needed_function in given_functions and score_name != COSTLY_SCORE
-        ]
+        chosen = [n for n, needed in NEEDS.items() if needed in there and n != COSTLY]
     else:
-        chosen_scores = list(
-            looked_up("methods", texts("methods", methods), NEEDS).values()
-        )
-    if not chosen_scores:
+        chosen = [choice("methods", name, [*NEEDS]) for name in texts("methods", methods)]
+    for name in chosen:
+        if NEEDS[name] not in there:
+            raise ValueError(f"methods: {name} needs {NEEDS[name]}=")
+    if not chosen:
         raise ValueError(f"methods: expected at least one of {', '.join(NEEDS)}")
-    for score_name in chosen_scores:
-        if NEEDS[score_name] not in given_functions:
-            raise ValueError(f"methods: {score_name} needs {NEEDS[score_name]}=")
-    counted_arrays = None if arrays is None else texts("arrays", arrays)
-    scorer = Scorer(
-        strategy, Ledger(ledger, chosen_scores, key), validate, trusted, counted_arrays
-    )
-    for method_name in PATCHED_METHODS:
+    scorer = Scorer(strategy, Ledger(ledger, chosen), functions)
+    for name in PATCHED:
         # On this object, not on its class: other strategies of the class stay as they are.
-        setattr(strategy, method_name, getattr(scorer, method_name))
+        setattr(strategy, name, getattr(scorer, name))
     strategy.scored = scorer  # type: ignore[attr-defined]
     return strategy
 
@@ -123,27 +100,19 @@ def Scored(
 class Scorer:
     """What stands between Flower and a strategy: it watches, and hands everything on untouched."""
 
-    def __init__(
-        self,
-        strategy: Any,
-        ledger: Ledger,
-        validate: Validate | None,
-        trusted: Callable[[ArrayRecord], ArrayRecord] | None,
-        counted: Sequence[str] | None,
-    ):
-        self.configure, self.aggregate = (
-            strategy.configure_train,
-            strategy.aggregate_train,
-        )
-        self.ledger, self.validate, self.trusted = ledger, validate, trusted
-        self.counted, self.size_name = counted, _size_name(strategy)
+    def __init__(self, strategy: Any, ledger: Ledger, functions: dict[str, Any]):
+        self.configure = strategy.configure_train
+        self.aggregate = strategy.aggregate_train
+        self.validate, self.trusted = functions["validate"], functions["trusted"]
+        self.ledger = ledger
+        self.size_name = _size_name(strategy)
         self.standing = Standing(ledger.methods)
-        for entry in ledger.replay():
+        for entry in ledger.past:
             self.standing.add(entry)
         self.arrays, self.sent = ArrayRecord(), dict[int, ArrayRecord]()
         self.scored_any = False
 
-    def __deepcopy__(self, memo: dict) -> Scorer:
+    def __deepcopy__(self, memo: object) -> Scorer:
         return self  # a copy of the strategy needs no second one
 
     def scores(self) -> dict[str, dict[str, float]]:
@@ -154,9 +123,8 @@ class Scorer:
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's own; notes what is sent to whom."""
-        messages = self.configure(server_round, arrays, config, grid)
         # An iterator can be read once, and Flower reads it after this.
-        messages = messages if isinstance(messages, list) else list(messages)
+        messages = list(self.configure(server_round, arrays, config, grid))
         self.arrays, self.sent = arrays.copy(), {}
         for message in messages:
             records = iter(message.content.array_records.values())
@@ -165,95 +133,81 @@ class Scorer:
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
         """The strategy's own; then scores, after which random states are as it left them."""
-        replies = replies if isinstance(replies, list) else list(replies)
-        states_before, round_replies, aggregate_twin = (
-            _random_states(),
-            None,
-            self.aggregate,
-        )
+        messages, read = list(replies), None
+        states_before, twin = _random_states(), self.aggregate
         with self._unharmed(server_round):
             # Now, as strategies empty replies, or change them, and learn from them.
-            round_replies = Replies.read(replies, self.sent, self.counted, self.size_name)
+            read = Replies.read(messages, self.sent, self.size_name)
             if self.validate is not None:
                 # A copy of a bound method copies its object, too: the strategy before this round.
-                aggregate_twin = copy.deepcopy(self.aggregate)
-        result = self.aggregate(server_round, replies)
-        states_after = _random_states()
+                twin = copy.deepcopy(self.aggregate)
+        result = self.aggregate(server_round, messages)
+        states_after, level = _random_states(), FLOWER.level
 
-        def make(messages: list[Message]) -> ArrayRecord:
+        def make(some: list[Message]) -> ArrayRecord:
             """What the strategy would have made of these replies, with the same random numbers."""
             _restore(states_before)
+            # It tells of every aggregation; those that are only imagined are no news.
+            FLOWER.setLevel(logging.ERROR)
             try:
                 # Copied once more: a strategy with momentum would learn from every question.
-                made_model = copy.deepcopy(aggregate_twin)(server_round, messages)[0]
+                made = copy.deepcopy(twin)(server_round, some)[0]
             except Exception as error:
-                reason = f"the strategy fails on some of the replies ({error!r})"
-                advice = "name scores that do not need validate="
-                raise ValueError(f"methods: {reason}; {advice}") from error
-            return self.arrays.copy() if made_model is None else made_model
+                why = f"the strategy fails on some of the replies ({error!r})"
+                raise ValueError(
+                    f"methods: {why}; give methods= that need no validate="
+                ) from error
+            return self.arrays.copy() if made is None else made
 
         try:
             with self._unharmed(server_round):
-                if round_replies is not None:
-                    self._record(
-                        round_replies,
-                        self.arrays if result[0] is None else result[0],
-                        make,
-                    )
+                if read is not None:
+                    made = self.arrays if result[0] is None else result[0]
+                    self._record(read, made, make)
         finally:
+            FLOWER.setLevel(level)
             _restore(states_after)
         return result
 
     def _record(
-        self, round_replies: Replies, new_model: ArrayRecord, make_model: Make
+        self, replies: Replies, made: ArrayRecord, make: Callable[..., ArrayRecord]
     ) -> None:
         """The round's scores, to the ledger first."""
-        # By node, the order of every column below, each [m].
-        score_names, ordered = self.ledger.methods, round_replies.sorted
-        node_ids, sizes = (
-            [str(reply.node) for reply in ordered],
-            [reply.size for reply in ordered],
-        )
-        scores: dict[str, list[float]] = {}
+        methods, ordered = self.ledger.methods, replies.ordered
+        nodes, sizes = [str(r.node) for r in ordered], [r.size for r in ordered]
+        found: dict[str, list[float]] = {}
         if ordered:
-            targets = dict.fromkeys(
-                [score_name for score_name in STEP_SCORES if score_name in score_names],
-                new_model,
-            )
-            if self.trusted is not None and "trust cosine" in score_names:
-                targets["trust cosine"] = self.trusted(self.arrays.copy())
-            weights = (
-                self.standing.weights(node_ids, sizes) if "CGSV" in score_names else None
-            )
-            scores = cosines(round_replies, self.arrays, targets, weights)
+            step, weights = replies.step(self.arrays, made), None
+            targets = {name: step for name in TO_THE_STEP if name in methods}
+            if self.trusted is not None and "trust cosine" in methods:
+                trusted = self.trusted(self.arrays.copy())
+                targets["trust cosine"] = replies.step(self.arrays, trusted)
+            if "CGSV" in methods:
+                weights = self.standing.weights(nodes, sizes)
+            found = alignment(replies, targets, weights)
             if self.validate is not None:
-                with _quiet():
-                    scores |= values(
-                        round_replies, make_model, self.validate, score_names
-                    )
-        entry = Entry(
-            self.standing.rounds + 1,
-            node_ids,
-            sizes,
-            [round_replies.norms[reply.node] for reply in ordered],
-            {score_name: scores.get(score_name, []) for score_name in score_names},
-            [reply.digest for reply in ordered],
-            round_replies.missing,
-        )
+                found |= losses(replies, make, self.validate, methods)
         # The ledger first: a server that dies in between finds the round when it reads it again.
-        self.ledger.append(entry)
+        entry = self.ledger.append(
+            node=nodes,
+            size=sizes,
+            norm=torch.linalg.vector_norm(replies.rows, dim=1).tolist(),
+            scores={name: found.get(name, []) for name in methods},
+            reply=[r.digest for r in ordered],
+            missing=replies.missing,
+        )
         self.standing.add(entry)
         self.scored_any = True
-        LOGGER.info(
-            "scored %d nodes; ledger anchor %s", len(node_ids), self.ledger.anchor
-        )
+        LOGGER.info("scored %d nodes; the ledger has %d lines", len(nodes), entry.round)
 
     @contextlib.contextmanager
     def _unharmed(self, server_round: int) -> Iterator[None]:
         """Before anything was scored an error raises; later it must not end a training."""
+        level = FLOWER.level
         try:
             yield
         except Exception as error:
+            FLOWER.setLevel(level)
             if not self.scored_any:
                 raise
             LOGGER.warning("round %d is not scored: %s", server_round, error)
@@ -268,29 +222,12 @@ def _size_name(strategy: Any) -> str:
     return "num-examples"
 
 
-def _random_states() -> tuple:
-    # Asking CUDA would start it in a process that has no use for it.
-    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+def _random_states() -> tuple[Any, Any, Tensor]:
     numpy_state = np.random.get_state()  # noqa: NPY002 -- Flower's noise comes from there
-    return random.getstate(), numpy_state, torch.get_rng_state(), cuda_states
+    return random.getstate(), numpy_state, torch.get_rng_state()
 
 
-def _restore(states: tuple) -> None:
-    python_state, numpy_state, torch_state, cuda_states = states
-    random.setstate(python_state)
-    np.random.set_state(numpy_state)  # noqa: NPY002
-    torch.set_rng_state(torch_state)
-    if cuda_states is not None:
-        torch.cuda.set_rng_state_all(cuda_states)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Flower tells of every aggregation; those that are only imagined are no news."""
-    flower_logger = logging.getLogger("flwr")
-    previous_level = flower_logger.level
-    flower_logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        flower_logger.setLevel(previous_level)
+def _restore(states: tuple[Any, Any, Tensor]) -> None:
+    random.setstate(states[0])
+    np.random.set_state(states[1])  # noqa: NPY002
+    torch.set_rng_state(states[2])

@@ -1,7 +1,7 @@
 """Standing: where every node stands after the rounds of a ledger, by the book's own rules.
 
 Nothing but a ledger's entries is needed, so a server that was started again goes on from them.
-Below: ledger, methods. Above: scored, page.
+Below: ledger, methods. Above: scored.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedlab_mini.engine.rounds import Round
-from fedlab_mini.methods.cgsv import CGSV, admitted
+import fedlab_mini as fm
+from fedlab_mini.methods.cgsv import admitted
 
 from .ledger import Entry
 
@@ -32,99 +32,67 @@ class Standing:
 
     def __init__(self, methods: Iterable[str]):
         self.place: dict[str, int] = {}
-        self.rounds = 0
-        self.cgsv = CGSV()
-        empty_column = torch.zeros(0, dtype=torch.float64)
-        self.now = dict.fromkeys(methods, empty_column)  # [K] each
-        self.times = empty_column.long()
-        numbers, counts = dict.fromkeys(("r", "psi"), empty_column), ("sizes", "times")
-        self.state = numbers | dict.fromkeys(counts, empty_column.long())
-
-    def values(self) -> dict[str, Tensor]:
-        """{score: [K]}, all nodes that were ever asked, in the order of ``place``."""
-        current_scores = self.now | (
-            {"CGSV": self.state["r"]} if "CGSV" in self.now else {}
-        )
-        # Columns have room for nodes to come, which is left out.
-        return {
-            score: column[: len(self.place)].clone()
-            for score, column in current_scores.items()
-        }
+        self.rounds, self.cgsv = 0, fm.CGSV()
+        none = torch.zeros(0, dtype=torch.float64)
+        self.now = dict.fromkeys(methods, none)  # [K] each
+        self.times = none.long()  # [K] rounds in which a node was scored
+        self.state = {"r": none, "psi": none, "sizes": none.long(), "times": none.long()}
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """{score: {node: where it stands}}."""
-        columns = {score: column.tolist() for score, column in self.values().items()}
+        """{score: {node: where it stands}}, all nodes that were ever asked."""
+        cgsv = {"CGSV": self.state["r"]} if "CGSV" in self.now else {}
+        columns = self.now | cgsv
         return {
-            score: dict(zip(self.place, column, strict=True))
+            score: dict(zip(self.place, column.tolist(), strict=True))
             for score, column in columns.items()
         }
 
     def add(self, entry: Entry) -> None:
         """Hear of the next round."""
-        round = self._round(entry.t, entry.nodes, entry.sizes, list(entry.missing))
+        round = self._round(entry.node, entry.size, list(entry.missing))
         places = round.clients
         self.rounds += 1
         self.times[places] += 1
-        for score_name, column in entry.scores.items():
-            round_scores = torch.tensor(column, dtype=torch.float64)
-            if score_name == "CGSV":
+        for score, column in entry.scores.items():
+            said, now = torch.tensor(column, dtype=torch.float64), self.now[score]
+            if score == "CGSV":
                 # Without nodes nothing was aggregated that anybody could be aligned with.
-                if entry.nodes:
+                if entry.node:
                     self.state |= admitted(self.state, round)
-                    self.cgsv.learn(self.state, round, round_scores)
-                continue
-            running_scores = self.now[score_name]
-            if score_name in MEMORY:
+                    self.cgsv.learn(self.state, round, said)
+            elif score in MEMORY:
                 # Nothing is remembered of a node that is scored for the first time.
-                memory_share = MEMORY[score_name] * (self.times[places] > 1).double()
-                running_scores[places] = (
-                    memory_share * running_scores[places]
-                    + (1 - memory_share) * round_scores
-                )
+                share = MEMORY[score] * (self.times[places] > 1).double()
+                now[places] = share * now[places] + (1 - share) * said
             else:
                 # The mean over all rounds: who was not in this one shrinks with the others.
-                running_scores *= (self.rounds - 1) / self.rounds
-                running_scores[places] += round_scores / self.rounds
+                now *= (self.rounds - 1) / self.rounds
+                now[places] += said / self.rounds
 
     def weights(self, nodes: Sequence[str], sizes: Sequence[int]) -> Tensor:
         """CGSV's shares [m] of the coming round's nodes; nothing is remembered of being asked."""
-        # Only what is written to is copied: a deep copy would grow with all that were ever asked.
-        next_standing = copy.copy(self)
-        next_standing.place, next_standing.now = dict(self.place), dict(self.now)
-        next_standing.state = dict(self.state)
-        round = next_standing._round(self.rounds + 1, nodes, sizes, [])
-        return self.cgsv.weights(NO_SERVER, next_standing.state, round)
+        twin = copy.deepcopy(self)
+        round = twin._round(nodes, sizes, [])
+        return self.cgsv.weights(NO_SERVER, twin.state, round)
 
     def _round(
-        self, t: int, nodes: Sequence[str], sizes: Sequence[int], missing: Sequence[str]
-    ) -> Round:
+        self, nodes: Sequence[str], sizes: Sequence[int], missing: Sequence[str]
+    ) -> fm.Round:
         """A round as the book's strategies know it, nodes by their places; no updates."""
-        for node_id in (*nodes, *missing):
-            self.place.setdefault(node_id, len(self.place))
-        if (lacking_places := len(self.place) - len(self.times)) > 0:
-            # At least doubled: newcomers one by one do not cost a copy each.
-            self._widen(max(lacking_places, len(self.times)))
-        client_places, absent_places = (
-            torch.tensor([self.place[node_id] for node_id in node_ids], dtype=torch.long)
-            for node_ids in (nodes, missing)
+        for node in (*nodes, *missing):
+            self.place.setdefault(node, len(self.place))
+        self.now = {score: self._wide(column) for score, column in self.now.items()}
+        self.state = {name: self._wide(column) for name, column in self.state.items()}
+        self.times = self._wide(self.times)
+        clients, absent = (
+            torch.tensor([self.place[node] for node in some], dtype=torch.long)
+            for some in (nodes, missing)
         )
         # [m, 0]: a strategy asks for a row per node, and no score here needs what stands in it.
-        no_updates = torch.empty(len(nodes), 0, dtype=torch.float64)
-        sample_counts = torch.tensor(sizes, dtype=torch.long)
-        return Round(
-            t,
-            no_updates.new_empty(0),
-            client_places,
-            sample_counts,
-            no_updates,
-            absent_places,
-        )
+        rows = torch.empty(len(nodes), 0, dtype=torch.float64)
+        counts = torch.tensor(sizes, dtype=torch.long)
+        return fm.Round(self.rounds + 1, rows.new_empty(0), clients, counts, rows, absent)
 
-    def _widen(self, more: int) -> None:
-        def wider(column: Tensor) -> Tensor:
-            return torch.cat([column, column.new_zeros(more)])
-
-        self.now = {name: wider(column) for name, column in self.now.items()}
-        self.times = wider(self.times)
-        # CGSV keeps columns of its own, with the same places.
-        self.state = {name: wider(column) for name, column in self.state.items()}
+    def _wide(self, column: Tensor) -> Tensor:
+        """A column [K] with zeros for newcomers, in memory of its own."""
+        return torch.cat([column, column.new_zeros(len(self.place) - len(column))])

@@ -17,9 +17,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-import pandas as pd
 import torch
 
+from fedlab_mini.engine.history import History
 from fedlab_mini.engine.networks import mlp
 from fedlab_mini.engine.train import train
 from fedlab_mini.methods.cgsv import CGSV
@@ -97,20 +97,19 @@ def processes(seed: int, rounds: int) -> tuple[float, float]:
     raises  AssertionError if the scores are not those of ``fm.train``
     """
     before, marks = cpu(), []
-    with tempfile.TemporaryDirectory() as name:
-        with runpy.run_path(str(EXAMPLE / "run.py"))["cluster"](Path(name), CLIENTS) as made:
-            run = made.submit(clients=CLIENTS, rounds=rounds, seed=seed, timeout=600.0)
-            for number in (1, rounds):
-                while made.rounds() < number:
-                    time.sleep(0.1)
-                    if made.processes["superlink"].poll() is not None:
-                        raise RuntimeError("flower-bill: the SuperLink has ended")
-                marks.append(cpu() - before)
-            made.wait(run, rounds)
-        table = pd.read_csv(Path(name) / "scores.csv")
-    scores = table.pivot(index="round", columns="client", values="score").to_numpy()
-    wanted = train(digits(), NET, CGSV(), rounds=rounds, seed=seed).scores.double()
-    torch.testing.assert_close(torch.tensor(scores), wanted, rtol=0, atol=1e-6)
+    cluster = runpy.run_path(str(EXAMPLE / "run.py"))["cluster"]
+    with tempfile.TemporaryDirectory() as name, cluster(Path(name), CLIENTS) as made:
+        run = made.submit(clients=CLIENTS, rounds=rounds, seed=seed, timeout=600.0)
+        for number in (1, rounds):
+            while made.rounds() < number:
+                time.sleep(0.1)
+                if made.processes["superlink"].poll() is not None:
+                    raise RuntimeError("flower-bill: the SuperLink has ended")
+            marks.append(cpu() - before)
+        made.wait(run, rounds)
+        scores = History.load(made.history).scores
+    wanted = train(digits(), NET, CGSV(), rounds=rounds, seed=seed).scores
+    torch.testing.assert_close(scores, wanted, rtol=0, atol=1e-6)
     return marks[0], marks[1]
 
 

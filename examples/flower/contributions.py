@@ -37,24 +37,19 @@ server = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """The server's side, by the run's settings."""
     asked = context.run_config
-    folder = Path(str(asked["folder"])).expanduser() if asked["folder"] else None
-    nodes = json.loads(Path(str(asked["nodes"])).expanduser().read_text()) if asked["nodes"] else {}
-    clients = {int(node): entry["client"] for node, entry in nodes.items()}
+    nodes = json.loads(Path(str(asked["nodes"])).read_text()) if asked["nodes"] else {}
     fed = federation(int(asked["clients"]))
     run = flower.server_app(
         NET,
         getattr(fm, str(asked["strategy"]))(),
-        clients=clients or fed.clients,
-        samples={entry["client"]: entry["samples"] for entry in nodes.values()},
+        clients={int(node): k for node, k in nodes.items()} or fed.clients,
         same_as_train=bool(asked["same-as-train"]),
-        signing_key=str(asked["signing-key"]) or None,
         validation=fed.validation,
         test=fed.test,
         rounds=int(asked["rounds"]),
         seed=int(asked["seed"]),
         timeout=float(asked["timeout"]),
         patience=float(asked["patience"]),
-        checkpoint=folder and folder / "checkpoint.npz",
-        results=folder,
+        history=str(asked["history"]) or None,
     )
     run(grid, context)

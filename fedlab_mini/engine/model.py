@@ -114,7 +114,7 @@ class Model:
             except Exception as error:  # whatever its attributes raise
                 raise ValueError(f"module: cannot be copied ({error})") from error
         # Looks at what the module was say nothing of what it is.
-        twin._looks = dict(self._looks) if self._taken is not None else {}
+        twin._looks = self._looks if self._taken is not None else {}
         return twin._take(parts)
 
     def _take(self, parts: Parts) -> Model:

@@ -106,16 +106,8 @@ class Training:
         """What decides the training, part by part."""
         return made_from(self.workers, self.strategy)
 
-    def run(
-        self,
-        rounds: int,
-        start: History | None = None,
-        after: Callable[[int, Log, Tensor], None] | None = None,
-    ) -> History:
-        """All rounds that ``start`` does not hold yet; see ``train``.
-
-        after  is called with every round's number, the log up to it, ids that sent nothing usable
-        """
+    def run(self, rounds: int, start: History | None = None) -> History:
+        """All rounds that ``start`` does not hold yet; see ``train``."""
         if start is None:
             with one_thread():
                 self._evaluate()  # the model before round 1 is the first entry
@@ -126,9 +118,7 @@ class Training:
         # Also at the start, where clients have nothing to take back yet.
         self.workers.restore(self.log.memory)
         for t in progress.bar(range(self.log.rounds + 1, rounds + 1), "rounds"):
-            missing = self.one_round(t)
-            if after is not None:
-                after(t, self.log, missing)
+            self.one_round(t)
         self._check_unwritten()
         guard.sum_up(self.left_out)
         return self.history()
@@ -140,8 +130,8 @@ class Training:
         labels, clients = self.workers.labels, self.server.clients
         return self.log.history(self.strategy, clients, seconds, labels, decided_by)
 
-    def one_round(self, t: int) -> Tensor:
-        """Choose, train, leave out what is unusable, step, note; returns who is missing."""
+    def one_round(self, t: int) -> None:
+        """Choose, train, leave out what is unusable, step, note."""
         log, workers = self.log, self.workers
         chosen = self._chosen(t)
         clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
@@ -159,7 +149,6 @@ class Training:
             weights = self._step(this)
             self._exchange_messages(t)
             self._note(chosen, clients, weights)
-        return missing
 
     def _chosen(self, t: int) -> Tensor:
         """Ids of the clients that the strategy asks; a copy, as it may write to what it gave."""

@@ -19,12 +19,13 @@ from fedlab_mini.engine.local import LocalSGD
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
-from flwr.app import Error, Message, RecordDict
-from nodes import LOCAL, NODE, SIZES, Grid, Spy, changed, identity, over_nodes
+from nodes import LOCAL, NODE, SIZES, Grid, identity, over_nodes, spy
 
 import fedlab_flower as flower
 
 assert identity  # a fixture of every test here
+NET = fm.mlp(6, 4, 3)
+REGISTERED = {node: k for k, node in enumerate(NODE)}
 
 
 def assert_alike(one: fm.History, other: fm.History) -> None:
@@ -36,24 +37,21 @@ def assert_alike(one: fm.History, other: fm.History) -> None:
     assert one.cost.model_evaluations == other.cost.model_evaluations
 
 
-def strategies() -> dict[str, Callable[..., fm.FedAvg]]:
+def strategies() -> dict[str, fm.FedAvg]:
     """Every strategy of the book; some clients a round where it lets one say so."""
-    kinds = [getattr(fm, name) for name in fm.methods.__all__]
-    kinds += [getattr(fb, name) for name in fb.methods.__all__]
+    kinds = [getattr(room, name) for room in (fm.methods, fb.methods) for name in room.__all__]
     kinds = [k for k in kinds if isinstance(k, type) and issubclass(k, fm.FedAvg)]
-    few = lambda k: k(3) if issubclass(k, fm.SFedAvg) else k(per_round=3)  # noqa: E731
-    return {k.__name__: lambda k=k: few(k) for k in kinds}
+    return {k.__name__: k(3) if issubclass(k, fm.SFedAvg) else k(per_round=3) for k in kinds}
 
 
 @pytest.mark.parametrize(
     ("name", "attack"), each_value(list(strategies()), [None, fm.replay(), fm.free_ride(0.1)])
 )
 def test_every_strategy_gives_what_it_gives_in_one_process(make_fed, name, attack):
-    make = strategies()[name]
-    fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
+    fed, strategy = make_fed(SIZES), strategies()[name]
     fed = fed if attack is None else with_attacks(fed, {2: attack})
-    wanted = fm.train(fed, net, make(), rounds=4, local=LOCAL, seed=3)
-    assert_alike(over_nodes(fed, net, make()), wanted)
+    wanted = fm.train(fed, NET, strategy, rounds=4, local=LOCAL, seed=3)
+    assert_alike(over_nodes(fed, NET, strategy), wanted)
 
 
 @pytest.mark.parametrize("local", [LocalSGD(steps=7, batch=5), LocalSGD(batch=64, decay=0.5)])
@@ -68,200 +66,210 @@ def test_any_module_and_any_local_training(make_fed, local):
     assert_alike(over_nodes(fed, net, fm.FedAvg(3), 3, local=local, seed=5), wanted)
 
 
-def swapped() -> tuple[fm.Federation, fm.Model, Callable[[], fm.LabelStandardisation]]:
+def test_own_minibatches_tell_a_client_nothing_of_the_others(make_fed):
+    """Neither the seed nor anybody's size is in a task; a training repeats all the same."""
+    fed, grid = make_fed(SIZES), Grid()
+    given = {"same_as_train": False}
+    one = over_nodes(fed, NET, fm.CGSV(), 3, grid=grid, **given)
+    names = set().union(*grid.told)
+    assert {"theta", "t", "nonce", "client", "heard", "local.lr"} < names
+    assert not names & {"seed", "sizes"}
+    assert torch.equal(one.theta, over_nodes(fed, NET, fm.CGSV(), 3, **given).theta)
+    alike = fm.train(fed, NET, fm.CGSV(), rounds=3, local=LOCAL, seed=3)
+    assert not torch.equal(one.theta, alike.theta)
+    torch.testing.assert_close(one.loss[-1], alike.loss[-1], rtol=0, atol=0.1)
+
+
+def swapped() -> tuple[fm.Federation, fm.Model, fm.LabelStandardisation, dict]:
     """A federation in which two labels are exchanged, and the strategy that undoes it."""
     given = {"split": fm.iid(), "relevant": 4, "irrelevant": 0, "seed": 1}
     fed = fm.irrelevant_digits(corrupt=fm.swap_labels((1, 2)), **given).to(dtype=torch.float64)
-    return fed, fm.mlp(64, 16, 5), lambda: fm.LabelStandardisation(3)
-
-
-def test_in_a_crowd_minibatches_are_dealt_otherwise_and_alike(make_fed, monkeypatch):
-    fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
-    few = fm.train(fed, net, fm.FedAvg(3), rounds=3, local=LOCAL, seed=3)
-    monkeypatch.setattr("fedlab_mini.engine.minibatches.CROWD", 2)
-    many = fm.train(fed, net, fm.FedAvg(3), rounds=3, local=LOCAL, seed=3)
-    assert not torch.equal(few.theta, many.theta)
-    assert_alike(over_nodes(fed, net, fm.FedAvg(3), 3), many)
-
-
-def test_clients_rename_labels_at_home(tmp_path):
-    fed, net, make = swapped()
     options = {"local": LocalSGD(), "seed": 1}
-    wanted = fm.train(fed, net, make(), rounds=20, **options)
-    assert wanted.strategy.corrections.sum() >= 1
-    for folder in (None, tmp_path):
-        found = over_nodes(fed, net, make(), 20, folder=folder, **options)
-        assert_alike(found, wanted)
-        assert torch.equal(found.strategy.corrections, wanted.strategy.corrections)
-        assert not len(found.labels)
-    assert len(list(tmp_path.iterdir())) == int((wanted.strategy.corrections > 0).sum())
+    return fed, fm.mlp(64, 16, 5), fm.LabelStandardisation(3), options
+
+
+def test_clients_rename_labels_at_home():
+    fed, net, strategy, options = swapped()
+    wanted = fm.train(fed, net, strategy, rounds=20, **options)
+    found = over_nodes(fed, net, strategy, 20, **options)
+    assert wanted.state["corrections"].sum() >= 1
+    assert_alike(found, wanted)
+    assert torch.equal(found.state["corrections"], wanted.state["corrections"])
+    assert not len(found.labels)
 
 
 class Killed(Exception):
-    """Stands for kill -9: nothing of the server's process is left but its files."""
+    """Stands for kill -9: nothing of the server's process is left but its file."""
 
 
 @pytest.mark.parametrize("last", [3, 11, 14])
 def test_a_server_that_is_killed_goes_on_to_the_same_bytes(tmp_path, last):
     """Clients have renamed labels by then, and one round more than the server remembers."""
-    fed, net, make = swapped()
-    options = {"local": LocalSGD(), "seed": 1}
+    fed, net, strategy, options = swapped()
 
     class Kills(Grid):
+        armed = True
+
         def send_and_receive(self, messages, *, timeout=None):
             replies = super().send_and_receive(messages, timeout=timeout)
-            if self.t == last and self.asked[-1][2] == "query.answer":
-                raise Killed
-            if self.t == last + 1:
+            now = self.asked[-1][::2] in ((last, "query.answer"), (last + 1, "train"))
+            if self.armed and now:
+                self.armed = False
                 raise Killed
             return replies
 
-    whole = over_nodes(fed, net, make(), 20, folder=tmp_path / "a", **options)
-    given = {"folder": tmp_path / "b", "checkpoint": tmp_path / "c.npz"} | options
+    whole = over_nodes(fed, net, strategy, 20, **options)
+    given = {"history": tmp_path / "h.npz", "grid": Kills()} | options
     with pytest.raises(Killed):
-        over_nodes(fed, net, make(), 20, grid=Kills, **given)
-    again = over_nodes(fed, net, make(), 20, **given)
+        over_nodes(fed, net, strategy, 20, **given)
+    done = len(fm.History.load(tmp_path / "h.npz").scores)
+    assert done in (last - 1, last)
+    again = over_nodes(fed, net, strategy, 20, **given)
     for name in ("theta", "scores", "weights", "loss"):
         assert torch.equal(getattr(whole, name), getattr(again, name)), name
+    with pytest.raises(ValueError, match=r"^start: belongs to another training, by seed"):
+        over_nodes(fed, net, strategy, 20, **given | {"seed": 2})
 
 
-def test_labels_that_a_node_has_lost_are_an_error_of_its_own(tmp_path, caplog):
-    """Without a folder, a node that is asked again knows nothing of what it renamed."""
-    fed, net, make = swapped()
-    options = {"local": LocalSGD(), "seed": 1, "checkpoint": tmp_path / "c.npz"}
-    first = over_nodes(fed, net, make(), 20, **options)
-    k = int(first.strategy.corrections.argmax())
-    again = over_nodes(fed, net, make(), 22, **options)
-    assert "are lost; give client_app a folder" in caplog.text
+def test_labels_that_went_with_a_run_are_an_error_of_the_nodes_own(tmp_path, caplog):
+    """Another run of Flower's knows nothing of what was renamed in the first."""
+    fed, net, strategy, options = swapped()
+    options |= {"history": tmp_path / "h.npz"}
+    first = over_nodes(fed, net, strategy, 20, **options)
+    k = int(first.state["corrections"].argmax())
+    again = over_nodes(fed, net, strategy, 22, **options)
+    assert "went with the run of Flower's that held them" in caplog.text
     assert not again.weights[20:, k].any()
 
 
-def nothing(reply: Message) -> Message:
-    """A reply without content."""
-    reply.content = RecordDict()
-    return reply
-
-
-WRONG = {
-    "an error": lambda r: Message(Error(code=2, reason="the disk is full"), reply_to=r),
-    "nothing": nothing,
-    "no update": lambda r: changed(r, update=None),
-    "a wrong shape": lambda r: changed(r, update=torch.zeros(3)),
-    "words": lambda r: changed(r, update="an update"),
-    "an older round": lambda r: changed(r, t=1),
-    "not finite": lambda r: changed(r, update=torch.full((43,), torch.nan, dtype=torch.float64)),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-@pytest.mark.filterwarnings("ignore:round 2. client 3 sent an update that is not finite")
-def test_a_client_that_fails_is_missing_in_that_round_only(make_fed, wrong):
-    fed, net, strategy = make_fed(SIZES), fm.mlp(6, 4, 3), Spy()
-
-    def grid(app, clients):
-        return Grid(app, meddle=lambda k, t, r: wrong(r) if (k, t) == (3, 2) else r)
-
-    over_nodes(fed, net, strategy, 3, grid=grid)
-    everybody = ([0, 1, 2, 3, 4], [], list(SIZES))
-    assert strategy._seen == [everybody, ([0, 1, 2, 4], [3], [9, 4, 20, 7]), everybody]
-
-
-def test_late_clients_are_missing_and_others_are_not_delayed(make_fed, caplog):
-    fed, net, strategy = make_fed(SIZES), fm.mlp(6, 4, 3), Spy()
-    over_nodes(fed, net, strategy, 3, grid=lambda a, n: Grid(a, late={(1, 2), (4, 2), (0, 3)}))
-    assert [seen[1] for seen in strategy._seen] == [[], [1, 4], [0]]
+def test_late_clients_are_missing_and_the_rest_is_the_book(make_fed, caplog):
+    """The same numbers as where the strategy itself asks only those that answer."""
+    fed, (strategy, seen), late = make_fed(SIZES), spy(), {(1, 2), (4, 2), (0, 3)}
+    found = over_nodes(fed, NET, strategy, 3, grid=Grid(late=late))
+    assert [missing for _, missing, _ in seen] == [[], [1, 4], [0]]
     assert f"round 2: nothing from node {NODE[1]}, {NODE[4]}" in caplog.text
+
+    class Punctual(fm.FedAvg):
+        def select(self, server, state, t):
+            return torch.tensor([k for k in range(5) if (k, t) not in late])
+
+    wanted = fm.train(fed, NET, Punctual(), rounds=3, local=LOCAL, seed=3)
+    torch.testing.assert_close(found.theta, wanted.theta, rtol=0, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:left out")
+def test_a_client_that_sends_nan_is_left_out_and_named_as_in_one_process(make_fed):
+    class broken(fm.sign_flip):
+        def __call__(self, updates, previous, generator):
+            return updates * torch.nan
+
+    fed = with_attacks(make_fed(SIZES), {3: broken()})
+    said = "client 3 sent an update that is not finite"
+    with pytest.warns(UserWarning, match=said):
+        wanted = fm.train(fed, NET, fm.CGSV(), rounds=3, local=LOCAL, seed=3)
+    with pytest.warns(UserWarning, match=said):
+        assert_alike(over_nodes(fed, NET, fm.CGSV(), 3), wanted)
 
 
 def test_whose_a_reply_is_the_node_decides(make_fed, caplog):
-    """Client 3 says it is 0: the score stays its own, the server's log names it."""
-    fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
+    """Client 3 says it is 0, with its own samples: the score stays its own, the log names it."""
+    fed = make_fed(SIZES)
+
+    def load(context):
+        k = context.node_config["partition-id"]
+        return 0 if k == 3 else k, *fed.client(k)
+
     honest, liar = (
-        over_nodes(
-            fed, net, fm.CGSV(), grid=lambda a, n, w=who: Grid(a, meddle=w),
-            clients={node: k for k, node in enumerate(NODE)},
-        )
-        for who in (None, lambda k, t, r: changed(r, client=0) if k == 3 else r)
-    )  # fmt: skip
+        over_nodes(fed, NET, fm.CGSV(), clients=REGISTERED, load=who) for who in (None, load)
+    )
     assert torch.equal(honest.scores, liar.scores)
-    assert "round 1: client 3 says it is 0" in caplog.text
+    assert f"node {NODE[3]} is client 3 and says it is 0" in caplog.text
+
+
+def test_a_second_node_in_the_name_of_a_client_stays_out(make_fed, caplog):
+    fed, (strategy, seen) = make_fed(SIZES), spy()
+
+    def load(context):
+        k = context.node_config["partition-id"]
+        return 0 if k == 3 else k, *fed.client(k)
+
+    over_nodes(fed, NET, strategy, 2, load=load, same_as_train=False)
+    (first,) = {tuple(clients) for clients, _, _ in seen}
+    assert first == (0, 1, 2, 4)
+    assert "does not join: client: " in caplog.text
 
 
 def test_a_node_that_nobody_named_takes_no_part(make_fed):
-    fed, net, strategy = make_fed(SIZES), fm.mlp(6, 4, 3), Spy()
-    grids = []
-
-    def grid(app, clients):
-        grids.append(Grid(app))
-        return grids[0]
-
+    fed, (strategy, seen), grid = make_fed(SIZES), spy(), Grid()
     known = {NODE[k]: k for k in range(4)}
-    over_nodes(fed, net, strategy, 2, grid=grid, clients=known)
-    assert {k for _, k, _ in grids[0].asked} == {0, 1, 2, 3}
-    assert strategy._seen[0][0] == [0, 1, 2, 3]
+    over_nodes(fed, NET, strategy, 2, grid=grid, clients=known)
+    assert {k for _, k, _ in grid.asked} == {0, 1, 2, 3}
+    assert seen[0][0] == [0, 1, 2, 3]
 
 
-def test_a_client_that_joins_late_leaves_the_others_minibatches_alone(make_fed, tmp_path):
-    fed, net, strategy = make_fed(SIZES), fm.mlp(6, 4, 3), Spy()
+class Joins(Grid):
+    """Client 4 is there from round 3 on."""
 
-    class Joins(Grid):
-        def get_node_ids(self):
-            self.absent = () if self.t >= 2 else (4,)
-            return super().get_node_ids()
+    def get_node_ids(self):
+        self.absent = () if self.t >= 2 else (4,)
+        return super().get_node_ids()
 
-    found = over_nodes(fed, net, strategy, 4, grid=Joins, results=tmp_path)
-    assert [seen[1] for seen in strategy._seen] == [[4], [4], [], []]
-    four = fm.Federation.from_datasets(
-        [fed.client(k) for k in range(4)], validation=fed.validation, test=fed.test, classes=3
-    )
-    alone = fm.train(four, net, fm.FedAvg(), rounds=2, local=LOCAL, seed=3)
-    torch.testing.assert_close(found.loss[:3], alone.loss, rtol=0, atol=1e-9)
-    assert (tmp_path / "clients.csv").read_text().splitlines()[5] == f"4,{NODE[4]},7,2"
+
+def test_a_client_may_join_late_but_not_where_minibatches_hang_on_its_size(make_fed):
+    fed, (strategy, seen) = make_fed(SIZES), spy()
+    over_nodes(fed, NET, strategy, 4, grid=Joins(), same_as_train=False)
+    assert [missing for _, missing, _ in seen] == [[4], [4], [], []]
+    with pytest.raises(RuntimeError, match=r"^same_as_train: .* client 4 has not joined"):
+        over_nodes(fed, NET, strategy, 4, grid=Joins())
 
 
 def test_a_server_that_is_cut_off_spends_no_rounds(make_fed):
-    fed, net, strategy = make_fed(SIZES), fm.mlp(6, 4, 3), Spy()
+    fed, (strategy, seen) = make_fed(SIZES), spy()
 
     class Returns(Grid):
         looks = 0
 
         def get_node_ids(self):
             self.looks += self.t == 1
-            return [] if 0 < self.looks < 6 else super().get_node_ids()
+            return [] if 0 < self.looks < 4 else super().get_node_ids()
 
-    over_nodes(fed, net, strategy, 3, grid=Returns)
-    assert [len(seen[0]) for seen in strategy._seen] == [5, 5, 5]
+    over_nodes(fed, NET, strategy, 3, grid=Returns(), timeout=9)
+    assert [len(clients) for clients, _, _ in seen] == [5, 5, 5]
 
 
-def test_results_are_written_by_client(make_fed, tmp_path):
-    import numpy as np
-    import pandas
+def test_data_that_grow_are_trained_on_and_weigh_more(make_fed):
+    """Where minibatches of all hang on them, the samples of the start count."""
+    fed = make_fed(SIZES)
 
-    fed, net = make_fed(SIZES), fm.mlp(6, 4, 3)
-    history = over_nodes(fed, net, fm.CGSV(), 3, results=tmp_path / "deep")
-    table = pandas.read_csv(tmp_path / "deep" / "scores.csv")
-    pandas.testing.assert_frame_equal(table, history.to_frame())
-    assert np.array_equal(np.load(tmp_path / "deep" / "theta.npy"), history.theta.numpy())
-    assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == [
-        ".results.lock",
-        "clients.csv",
-        "scores.csv",
-        "theta.npy",
-    ]
+    def growing() -> Callable:
+        calls = [0]
+
+        def load(context):
+            k = context.node_config["partition-id"]
+            x, y = fed.client(k)
+            calls[0] += k == 3
+            count = min(len(y), 9 + calls[0]) if k == 3 else len(y)
+            return k, x[:count], y[:count]
+
+        return load
+
+    for alike, wanted in ((False, [11, 12, 13, 13]), (True, [10] * 4)):
+        strategy, seen = spy()
+        over_nodes(fed, NET, strategy, 4, load=growing(), same_as_train=alike)
+        assert [sizes[3] for _, _, sizes in seen] == wanted
 
 
 def test_a_client_with_nan_data_takes_no_part(make_fed, caplog):
-    fed, net, strategy = make_fed(SIZES), fm.mlp(6, 4, 3), Spy()
+    fed, (strategy, seen) = make_fed(SIZES), spy()
 
     def load(context):
         k = context.node_config["partition-id"]
         x, y = fed.client(k)
-        return (None if k == 1 else k), (x * torch.nan if k == 2 else x), y
+        return k, (x * torch.nan if k == 2 else x), y
 
-    known = {node: k for k, node in enumerate(NODE)}
-    over_nodes(fed, net, strategy, 1, load=load, clients=known)
-    assert strategy._seen[0][:2] == ([0, 1, 3, 4], [2])
-    assert "client 2 holds inputs that are not finite" in caplog.text
+    over_nodes(fed, NET, strategy, 1, load=load, clients=REGISTERED)
+    assert seen[0][:2] == ([0, 1, 3, 4], [2])
+    assert f"round 1: node {NODE[2]} fails: x: " in caplog.text
 
 
 BAD = {
@@ -278,7 +286,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_refused_by_name(make_fed, name):
     with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
-        BAD[name](make_fed(SIZES), fm.mlp(6, 4, 3))
+        BAD[name](make_fed(SIZES), NET)
 
 
 def test_without_flower_the_import_says_what_to_install():
@@ -298,7 +306,7 @@ for name in ("theta", "scores", "weights", "loss"):
 def test_a_folder_with_a_space_is_an_error_and_no_endless_wait(monkeypatch, make_fed):
     monkeypatch.setattr("sys.prefix", "/home/ann/my book/.venv")
     with pytest.raises(RuntimeError, match="/home/ann/my book"):
-        flower.train(make_fed([9, 5]), fm.mlp(6, 4, 3), fm.FedAvg(), rounds=1)
+        flower.train(make_fed([9, 5]), NET, fm.FedAvg(), rounds=1)
 
 
 @with_all_cases("Ray starts processes for half a minute")

@@ -40,7 +40,6 @@ LONG |= {"fedlab_mini.methods.aam_fit": 365, "fedlab_mini.checks": 355}
 # A round as its server sees it, with clients in one process; all of their local work.
 LONG |= {"fedlab_mini.engine.train": 405, "fedlab_mini.engine.local": 475}
 LONG["fedlab_mini.methods.reinforce"] = 370  # three evaluators, one way to learn
-LONG["fedlab_flower.server"] = 350  # one round of Flower's, from asking to history
 
 
 @dataclass(frozen=True)

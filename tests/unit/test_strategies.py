@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -89,6 +90,29 @@ def every(*groups: dict[str, Callable[..., fm.FedAvg]]) -> pytest.MarkDecorator:
     """Run the test for each strategy of the groups; it gets ``make``."""
     merged = functools.reduce(dict.__or__, groups)
     return pytest.mark.parametrize("make", merged.values(), ids=merged.keys())
+
+
+HOSTILE = {
+    "NaN": Sends(torch.nan),
+    "infinite": Sends(torch.inf),
+    "1e30": Sends(1e30),
+    "a million times": fm.scale(1e6),
+}
+
+
+@pytest.mark.parametrize(("sent", "clients"), each_value(list(HOSTILE), [10, 2, 1]))
+@every(ALL)
+def test_one_hostile_client_is_named_and_nobody_else(make_fed, make, sent, clients):
+    fed = with_attacks(make_fed([8] * clients), {clients - 1: HOSTILE[sent]})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        history = fm.train(fed, fm.mlp(6, 4, 3), make(), rounds=2, local=LOCAL)
+    check_finite(history)
+    assert history.weights[:, -1].tolist() == [0, 0]
+    named = [str(warning.message) for warning in said]
+    first, total = f"round 1: client {clients - 1} sent", f"left out: client {clients - 1} in 2"
+    assert [text[: len(first)] for text in named[:1]] == [first]
+    assert [text[: len(total)] for text in named[1:]] == [total]
 
 
 def asking(make: Callable[..., fm.FedAvg], count: int) -> fm.FedAvg:
