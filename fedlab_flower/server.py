@@ -39,7 +39,19 @@ class TrainingApp(ServerApp):
 
 
 def server_app(net: fm.Model, strategy: fl.Strategy, **settings: Any) -> TrainingApp:
-    """The ServerApp of a training: `FlowerStrategy` with these arguments, started by a run."""
+    """The ServerApp of a training: a `FlowerStrategy` with these settings, started by a run.
+
+    clients     {Flower's node id: client id 0..K-1}, which decides whose a reply is, whatever it
+                says; or K: then nodes are believed what they say they are, as in a simulation
+    validation, test  the server's samples (x, y)
+    history     file of the history, which is written after every round and gone on from; read it
+                with ``fm.History.load(path).to_frame()``
+    same_as_train  clients are told the seed and the sizes of all, so that their minibatches are
+                those of ``fm.train``. Without, each draws its own, from a seed that its data make
+    timeout     seconds that a round waits for replies; who is late or fails is missing in it
+    patience    seconds that the start waits for clients that have not joined
+    other arguments, errors: see ``fm.train``. RuntimeError where ``same_as_train`` lacks a client
+    """
     made, app = FlowerStrategy(net, strategy, **settings), TrainingApp()
 
     @app.main()
@@ -55,16 +67,7 @@ class FlowerStrategy(Strategy):
     It is also the book's ``Workers``: Flower's ``start`` asks whom to train and brings the replies,
     and the rest of a round is ``Training.one_round``, as in one process.
 
-    clients     {Flower's node id: client id 0..K-1}, which decides whose a reply is, whatever it
-                says; or K: then nodes are believed what they say they are, as in a simulation
-    validation, test  the server's samples (x, y)
-    history     file of the history, which is written after every round and gone on from; read it
-                with ``fm.History.load(path).to_frame()``
-    same_as_train  clients are told the seed and the sizes of all, so that their minibatches are
-                those of ``fm.train``. Without, each draws its own, from a seed that its data make
-    timeout     seconds that a round waits for replies; who is late or fails is missing in it
-    patience    seconds that the start waits for clients that have not joined
-    other arguments, errors: see ``fm.train``. RuntimeError where ``same_as_train`` lacks a client
+    arguments, errors: see `server_app`
     """
 
     labels = torch.empty(0, dtype=torch.long)  # clients keep theirs

@@ -23,7 +23,7 @@ def train(
     """``fm.train`` by Flower's simulation: a node for every client, on Ray, in other processes.
 
     settings  ``rounds``, ``local``, ``seed`` as in ``fm.train``; ``history``, ``timeout`` as in
-              `FlowerStrategy`
+              `server_app`
     returns   the ``History`` of ``fm.train`` up to rounding, without ``labels``
     raises    ImportError without Ray; RuntimeError where Flower is installed below a folder with a
               space in its name; other errors: see ``fm.train``

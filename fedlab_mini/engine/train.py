@@ -180,6 +180,8 @@ class Training:
             and step.theta.shape == round.theta.shape
             and step.weights.shape == round.clients.shape
             and step.state.keys() == log.state.keys()
+            and all(map(torch.is_tensor, step.state.values()))
+            and not any(map(attrgetter("requires_grad"), step.state.values()))
             and bool((step.theta.sum() + step.weights.sum()).isfinite())
             and type(step.evaluated) is int
             and step.evaluated >= 0

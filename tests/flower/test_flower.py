@@ -179,9 +179,8 @@ def test_whose_a_reply_is_the_node_decides(make_fed, caplog):
         k = context.node_config["partition-id"]
         return 0 if k == 3 else k, *fed.client(k)
 
-    honest, liar = (
-        over_nodes(fed, NET, fm.CGSV(), clients=REGISTERED, load=who) for who in (None, load)
-    )
+    given = {"clients": REGISTERED, "same_as_train": False}
+    honest, liar = (over_nodes(fed, NET, fm.CGSV(), load=who, **given) for who in (None, load))
     assert torch.equal(honest.scores, liar.scores)
     assert f"node {NODE[3]} is client 3 and says it is 0" in caplog.text
 

@@ -83,6 +83,9 @@ BROKEN = {
     r"round 1: LaterState.step: expected the state that init begins with \(rounds, total\)": (
         LaterState
     ),
+    r'round 1: Mine.step: .* state\["total"\], got 3': returning(
+        state=lambda state: state | {"total": 3}
+    ),
     r"round 1: Mine.step: theta: .* NaN": returning(theta=lambda theta: theta * torch.nan),
     r"round 1: Mine.step: theta: expected": returning(theta=lambda theta: theta[:-1]),
     r"round 1: Mine.step: evaluated: ": returning(evaluated=lambda count: -1),
@@ -149,6 +152,12 @@ def test_what_is_written_into_the_state_is_remembered(make_fed):
     strategy = Mood()
     first, again = run(make_fed, strategy), run(make_fed, strategy)
     assert first.state["mood"].tolist() == again.state["mood"].tolist() == [3, 3, 3]
+
+
+def test_no_graph_of_autograd_is_remembered(make_fed):
+    """It would hold all rounds before."""
+    grown = returning(state=lambda state: state | {"total": state["total"].requires_grad_() * 2})
+    assert not run(make_fed, grown()).state["total"].requires_grad
 
 
 @pytest.mark.parametrize("kind", [fm.FedAvg, fm.CGSV, fm.FRCCE, fm.SFedAvg, fm.RoundScore])

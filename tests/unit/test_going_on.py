@@ -322,6 +322,17 @@ def test_repaired_labels_are_other_data():
         run(fm.LabelStandardisation(**REPAIR), replace(federation(), y=start.labels), start=start)
 
 
+def test_samples_that_were_written_to_meanwhile_are_noticed(tmp_path):
+    fed = random_federation(SIZES)
+    given = {"rounds": 2, "local": LOCAL}
+    history = fm.train(fed, fm.mlp(6, 4, 3), fm.FedAvg(), **given)
+    fed.x.mul_(2)
+    with pytest.raises(ValueError, match=r"^start: fed: its samples were written to"):
+        fm.train(fed, fm.mlp(6, 4, 3), fm.FedAvg(), **given, start=history)
+    with pytest.raises(ValueError, match=r"^save: fed: its samples were written to"):
+        history.save(tmp_path / "history.npz")
+
+
 def test_fewer_rounds_than_it_holds_are_refused():
     start = run(fm.CGSV(), rounds=5)
     with pytest.raises(ValueError, match=r"^start: holds 5 rounds, 4 asked$"):
