@@ -36,7 +36,7 @@ from .canvas import (
     positions_of,
     shown_label,
 )
-from .styles import CORRUPTED, EXACT, LINES, MARKERS, Style, client_colour, styles
+from .styles import CORRUPTED, LINES, MARKERS, Style, client_colour, styles
 from .tables import Table as Table
 from .tables import table as table
 
@@ -201,14 +201,13 @@ def by_client(
     corrupted: Iterable[int] | Mapping[int, str] = (),
     xlabel: str = "round",
     ylabel: str = "contribution",
-    title: str = "",
 ) -> Figure:
     """One line a client in its colour; corrupted clients are dashed, marked and named.
 
     values [T, K]  one column a client
     corrupted      their ids, or {id: what is wrong with it}
     """
-    check_texts(xlabel=xlabel, ylabel=ylabel, title=title)
+    check_texts(xlabel=xlabel, ylabel=ylabel)
     values = checks.reals(
         "values", values, ["T", "K"], dtype=torch.float64, finite=False
     ).cpu()
@@ -226,7 +225,7 @@ def by_client(
         axis.plot(
             client_values, label=label, markevery=max(1, len(values) // 8), **options
         )
-    axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    axis.set(xlabel=xlabel, ylabel=ylabel)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend_columns = 1 + (client_count - 1) // 12
     figure.legend(
@@ -270,9 +269,8 @@ def _spoilt(kind_index: int) -> dict[str, Any]:
     } | marker_colours
 
 
-def holdings(fed: Federation, *, title: str = "") -> Figure:
+def holdings(fed: Federation) -> Figure:
     """Who holds what: a grid of clients by classes, darker where a client holds more samples."""
-    check_texts(title=title)
     counts = checks.instance("fed", fed, Federation, "a Federation").label_counts
     figure, (axis,) = new_figure(height=0.9 + 0.28 * fed.classes)
     axis.grid(False)
@@ -280,7 +278,7 @@ def holdings(fed: Federation, *, title: str = "") -> Figure:
         counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0, interpolation="none"
     )
     figure.colorbar(image, ax=axis, label="samples")
-    axis.set(ylabel="class", title=title, yticks=range(fed.classes))
+    axis.set(ylabel="class", yticks=range(fed.classes))
     mark_clients(axis, fed.clients, fed.corrupted)
     fewest_held, most_held = int(fed.sizes.min()), int(fed.sizes.max())
     mean_classes = float((counts > 0).sum(1).double().mean())
@@ -298,7 +296,6 @@ def scores(
     corrupted: Iterable[int] = (),
     stderr: Mapping[str, Tensor] | None = None,
     ylabel: str = "contribution",
-    title: str = "",
 ) -> Figure:
     """Grouped bars: a group a client, a bar a method; corrupted clients are hatched and marked.
 
@@ -306,7 +303,7 @@ def scores(
             whose error is NaN, unknown, gets the mark ±?
     The bars of a single method have the colours of the clients
     """
-    check_texts(ylabel=ylabel, title=title)
+    check_texts(ylabel=ylabel)
     heights = labelled("values", values, "K")
     clients = len(next(iter(heights.values())))
     # Once more, now that the first label has said how many clients all others must have.
@@ -332,7 +329,7 @@ def scores(
             bars[client_id].set(hatch="//", edgecolor=CORRUPTED, linewidth=1.5)
     axis.axhline(0, color="0.3", linewidth=0.8)
     mark_clients(axis, clients, corrupted_ids)
-    axis.set(ylabel=ylabel, title=title)
+    axis.set(ylabel=ylabel)
     if len(heights) > 1:
         draw_legend(figure, axis)
     lowest = [
@@ -416,15 +413,13 @@ def errors(
     evaluations: Mapping[str, Sequence[float]],
     error: Mapping[str, Tensor],
     *,
-    exact_at: int | None = None,
     ylabel: str = "mean absolute error",
-    title: str = "",
 ) -> Figure:
     """Error of estimators against how many coalitions they evaluated, both axes logarithmic.
 
     evaluations, error  [n] numbers a label, the same labels in both
     """
-    check_texts(ylabel=ylabel, title=title)
+    check_texts(ylabel=ylabel)
     counts, error = (
         labelled("evaluations", evaluations, "n"),
         labelled("error", error, "n"),
@@ -443,14 +438,7 @@ def errors(
             label=shown_label(label),
             **line_look(style, markersize=5),
         )
-    if exact_at is not None:
-        exact_count = checks.whole("exact_at", exact_at)
-        axis.axvline(exact_count, color=EXACT, linestyle="--", linewidth=1)
-        text_options: dict[str, Any] = {"ha": "right", "va": "top", "rotation": 90}
-        axis.annotate(
-            f"exact: {exact_count}", (exact_count, axis.get_ylim()[1]), **text_options
-        )
-    axis.set(xlabel="coalitions evaluated", ylabel=ylabel, title=title)
+    axis.set(xlabel="coalitions evaluated", ylabel=ylabel)
     draw_legend(figure, axis)
     best_label = min(error, key=lambda label: float(error[label][-1]))
     return finished(
@@ -493,15 +481,13 @@ def removal(results: Mapping[str, RemovalCurves], *, title: str = "") -> Figure:
     )
 
 
-def confusion(
-    tables: Mapping[str, Tensor], *, rows: str = "true class", title: str = ""
-) -> Figure:
+def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figure:
     """Confusion matrices side by side: ``tables[label]`` [classes, classes], row = true class.
 
     Each row is scaled to shares; the diagonal holds the recall of every class. ``rows`` names what
     the rows are where they are not true classes, e.g. a client's labels
     """
-    check_texts(rows=rows, title=title)
+    check_texts(rows=rows)
     counts_by_label = labelled("tables", tables, "classes", "classes")
     panel_count = len(counts_by_label)
     figure, axes = new_figure(1.2 + 2.6 * columns_of(panel_count), 3.0, panel_count)
@@ -516,7 +502,6 @@ def confusion(
         axis.set(xticks=range(counts.shape[1]), yticks=range(len(counts)))
     # All panels run from 0 to 1, so that the last image speaks for every one.
     figure.colorbar(image, ax=axes, label=f"share of the {rows}")
-    figure.suptitle(title)
     right_shares = [
         f"{label} {float(counts.diagonal().sum() / counts.sum()):.2f}"
         for label, counts in counts_by_label.items()
