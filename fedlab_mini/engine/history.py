@@ -5,6 +5,7 @@ Chapter 1 introduces it. Below: files, rounds. Above: train, guard.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -137,6 +138,13 @@ class History:
             accuracy=self.accuracy[1:].repeat_interleave(clients),
             loss=self.loss[1:].repeat_interleave(clients),
         )
+
+    def __getstate__(self) -> dict[str, object]:
+        """For copies and other processes: what decided the training in words, not its data."""
+        state = dict(vars(self))
+        with contextlib.suppress(ValueError):  # what has no words stays what it is
+            state["made_from"] = partial(dict, self.made_from())
+        return state
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to ``path`` (npz), whole or not at all; ``load`` reads it back.

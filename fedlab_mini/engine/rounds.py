@@ -5,6 +5,7 @@ Chapter 1 introduces them. Below: model. Above: history, train, methods.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -153,8 +154,9 @@ class Workers(Protocol):
 
     def restore(self, memory: Tensor) -> None: ...
 
-    def made_from(self) -> dict[str, str]:
-        """All that their training depends on, part by part, in words or as a hash."""
+    @property
+    def made_from(self) -> Callable[[], dict[str, str]]:
+        """Called, it says all that their training depends on, part by part."""
         ...
 
     def updates(

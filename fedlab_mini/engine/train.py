@@ -104,7 +104,7 @@ class Training:
 
     def made_from(self) -> dict[str, str]:
         """What decides the training, part by part."""
-        return made_from(self.workers, self.strategy)
+        return made_from(self.workers.made_from, self.strategy)
 
     def run(self, rounds: int, start: History | None = None) -> History:
         """All rounds that ``start`` does not hold yet; see ``train``."""
@@ -125,8 +125,8 @@ class Training:
 
     def history(self) -> History:
         """What the training leaves behind, as far as it has come."""
-        seconds, parts = time.perf_counter() - self.began, (self.workers, self.strategy)
-        decided_by = partial(made_from, *parts)
+        seconds = time.perf_counter() - self.began
+        decided_by = partial(made_from, self.workers.made_from, self.strategy)
         labels, clients = self.workers.labels, self.server.clients
         return self.log.history(self.strategy, clients, seconds, labels, decided_by)
 
@@ -293,9 +293,20 @@ def changed(
     return next(name for name, one, other in counts if one != other)
 
 
-def made_from(workers: Workers, strategy: Strategy) -> dict[str, str]:
+def made_from(
+    of_clients: Callable[[], dict[str, str]], strategy: Strategy
+) -> dict[str, str]:
     """What decides a training, part by part, in words or as a hash."""
-    return workers.made_from() | {"strategy": described(strategy)}
+    return of_clients() | {"strategy": described(strategy)}
+
+
+def of_clients(
+    fed: Federation, net: Model, local: LocalSGD, seed: int, as_given: tuple[int, ...]
+) -> dict[str, str]:
+    """The clients' part of it; ValueError if samples were written to since they were given."""
+    if written((fed.x, fed.y)) != as_given:
+        raise ValueError("fed: its samples were written to after the training began")
+    return guard.made_from(fed, net, local, seed)
 
 
 class InProcess:
@@ -304,7 +315,10 @@ class InProcess:
     def __init__(self, fed: Federation, net: Model, local: LocalSGD, seed: int):
         self.fed, self.net, self.local, self.seed = fed, net, local, seed
         # A message shows a client its labels as they were at first beside those it has now.
-        self.original, self.as_given = fed, written((fed.x, fed.y))
+        self.original = fed
+        # Not a method of this object, as histories keep it: they would keep a round's memory, too.
+        given = fed, net, local, seed, written((fed.x, fed.y))
+        self.made_from = partial(of_clients, *given)
         self.shuffles, self.update_memory = Shuffles(fed, local, seed), UpdateMemory()
 
     @property
@@ -325,12 +339,6 @@ class InProcess:
         self.fed = copy.copy(self.fed)
         store(self.fed, y=memory)
         self.shuffles.stack = None  # its working memory refers to the labels
-
-    def made_from(self) -> dict[str, str]:
-        """All that the training depends on, part by part."""
-        if written((self.original.x, self.original.y)) != self.as_given:
-            raise ValueError("fed: its samples were written to after the training began")
-        return guard.made_from(self.original, self.net, self.local, self.seed)
 
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -320,6 +321,15 @@ def test_repaired_labels_are_other_data():
     assert not torch.equal(start.labels, federation().y)
     with pytest.raises(ValueError, match=r"^start: .* by data$"):
         run(fm.LabelStandardisation(**REPAIR), replace(federation(), y=start.labels), start=start)
+
+
+def test_a_history_from_another_process_goes_on_and_brings_no_data():
+    fed = fm.federation(fm.load("digits"), clients=4, seed=0)
+    net, given = fm.mlp(64, 4, 10), {"local": LocalSGD(batch=64)}
+    written = pickle.dumps(fm.train(fed, net, fm.CGSV(), rounds=1, **given))
+    assert len(written) < fed.x.nbytes / 4
+    more = fm.train(fed, net, fm.CGSV(), rounds=2, **given, start=pickle.loads(written))
+    assert torch.equal(more.theta, fm.train(fed, net, fm.CGSV(), rounds=2, **given).theta)
 
 
 def test_samples_that_were_written_to_meanwhile_are_noticed(tmp_path):

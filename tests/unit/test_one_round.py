@@ -14,7 +14,7 @@ import pytest
 import fedlab_mini as fm
 
 PACKAGE = Path(fm.__file__).parent
-MOST_FILES, MOST_CALLS, MOST_LINES = 7, 90, 1_350
+MOST_FILES, MOST_CALLS, MOST_LINES = 7, 90, 1_360
 PINNED = (3, 11)  # of .ci/run: other versions of Python call comprehensions otherwise
 
 
