@@ -116,13 +116,13 @@ class CGSV(FedAvg):
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P]; then the weights learn from the round's cosines."""
+        state = state | admitted(state, round)
         weights = self.weights(server, state, round)
         lengths = _norms(round.updates)  # [m]
         unit_updates = _units(round.updates, lengths)
         step = weights @ (unit_updates if self.normalise else round.updates)  # U [P]
         psi = _alignment(unit_updates, step)
         # What a round says of its clients moves the weights of the next one, not its own.
-        state = state | admitted(state, round)
         self.learn(state, round, psi.double().cpu())
         self.count(state, round, psi)
         theta = round.theta + self._step_size(lengths, weights) * step
