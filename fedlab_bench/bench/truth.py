@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fedlab_mini import checks
 from fedlab_mini.engine import progress
-from fedlab_mini.engine.files import whole_file
+from fedlab_mini.engine.files import read_arrays, whole_file
 from fedlab_mini.games import sampling, shapley
 from fedlab_mini.games.game import Game
 from fedlab_mini.games.training_games import retraining_game
@@ -146,15 +146,7 @@ def cells_of(worlds: Mapping[str, World], seeds: Iterable[int]) -> list[tuple[st
 
 def read(path: Path) -> dict[str, np.ndarray]:
     """The tables of a file by seed, none where it is not there; ValueError where it is damaged."""
-    if not path.is_file():
-        return {}
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {seed: file[seed] for seed in file.files}
-    except Exception as error:  # a damaged zip raises a dozen kinds
-        raise ValueError(
-            f"{path} is damaged ({type(error).__name__}: {error})"
-        ) from error
+    return read_arrays("truth", path) if path.is_file() else {}
 
 
 def sha256(path: Path) -> str:

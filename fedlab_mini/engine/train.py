@@ -265,13 +265,8 @@ class Training:
             )
 
 
-PARTS = (
-    "theta",
-    "clients",
-    "sizes",
-    "updates",
-    "missing",
-)  # of a round, that others read
+# Of a round, what others read, too.
+PARTS = ("theta", "clients", "sizes", "updates", "missing")
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
