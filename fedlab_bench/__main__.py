@@ -20,16 +20,10 @@ COMMANDS = {
 def main(words: Sequence[str] | None = None) -> object:
     """Run one command; what is not one ends with exit status 2 and the list of commands."""
     command, rest = chosen("fedlab_bench", COMMANDS, words)
-    if command in ("judge", "rounds", "truth"):
-        # One parser, as they share their options.
-        return importlib.import_module("fedlab_bench.command.bench").main(
-            [command, *rest]
-        )
     if command == "score":
-        return importlib.import_module("fedlab_mini.command.score").main(
-            rest, "fedlab_bench"
-        )
-    return importlib.import_module("fedlab_bench.command.compare").main(rest)
+        score = importlib.import_module("fedlab_mini.command.score")
+        return score.main(rest, "fedlab_bench")
+    return importlib.import_module("fedlab_bench.command").main([command, *rest])
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from fedlab_mini import checks
 from fedlab_mini.engine.rounds import Strategy
 from fedlab_mini.games import sampling, shapley
 from fedlab_mini.games.estimate import Estimate
 from fedlab_mini.games.game import Game
-from fedlab_mini.judge.registry import SCORES, register
+from fedlab_mini.judge.own import FunctionScore, takes_round
+from fedlab_mini.judge.registry import SCORES, by_name, register
 from fedlab_mini.methods.round_scores import RoundValue
 
 from .methods.fedce import FedCE
@@ -112,6 +114,7 @@ COMPARED = (
 )
 # How tables write a name that stands shorter in stored results.
 SHOWN = {"CGSV": "CGSV's weights"}
+CEILING = "(the truth itself)"
 
 
 def compared() -> dict[str, Method]:
@@ -121,3 +124,35 @@ def compared() -> dict[str, Method]:
         name: RoundValue(method) if callable(method) else method
         for name, method in methods.items()
     }
+
+
+METHODS = compared()
+
+
+def watcher(method: Method) -> Any:
+    """A method as a strategy."""
+    if hasattr(method, "step"):
+        return method
+    # A value of a game has one argument, a score of a round has two: (round, server).
+    if takes_round(method):  # type: ignore[arg-type]
+        return FunctionScore(function=method)  # type: ignore[arg-type]
+    return RoundValue(method)  # type: ignore[arg-type]
+
+
+def watchable(methods: Any) -> dict[str, Method]:
+    """Methods by name, each of a kind that ``compare`` takes; others are refused by their name."""
+    methods_by_name = by_name(methods)
+    if CEILING in methods_by_name:
+        raise ValueError(
+            f"methods: {CEILING} is the row of the ceiling; take another name"
+        )
+    kinds = "a strategy, a function of a game or of (round, server), or Retrained(...)"
+    for method_name, method in methods_by_name.items():
+        known = (
+            hasattr(method, "step") or isinstance(method, Retrained) or callable(method)
+        )
+        if not known:
+            raise TypeError(
+                f"methods: {method_name}: expected {kinds}, got {checks.shown(method)}"
+            )
+    return methods_by_name

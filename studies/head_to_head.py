@@ -7,19 +7,22 @@ labels that differ where sizes do not, wrong labels where labels differ, few val
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
-from fedlab_bench.compare.cell import LOCAL, ROUNDS, WATCHED, Experiment, cell, known_truth
-from fedlab_bench.compare.methods import CEILING, METHODS
-from fedlab_bench.compare.scenarios import SCENARIOS, Scenario, dealt, lesser
-from fedlab_bench.compare.watch import Watch
+from fedlab_bench.comparing import cell, watched
+from fedlab_bench.judging import against, ceiling
+from fedlab_bench.registry import CEILING, METHODS
+from fedlab_bench.rounds import RECORDED, luck, recorded
+from fedlab_bench.scenarios import SCENARIOS, Scenario, dealt
+from fedlab_bench.truth import trained, values_of
+from fedlab_bench.worlds import ROUNDS, WORLDS, WORSE, World
 from fedlab_mini.games import shapley
-from fedlab_mini.methods.fedavg import FedAvg
+from fedlab_mini.games.training_games import retraining_game
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import flip_labels
@@ -35,11 +38,10 @@ FEW = (
 )
 SIX = ("alone", "leave one out", "Shapley", "Shapley, silent", "second order", "CGSV")
 SIGHTS = ("sizes", "Dirichlet 0.1", "wrong labels", "rare class")  # the scenarios on MNIST
-TAU, AUC, GAIN = "tau with retraining", "detection AUC", "accuracy gained by weights"
+TAU, AUC, GAIN = "tau", "AUC", "accuracy gained by weights"
 SKEW, FLIPS, RARE = "Dirichlet 0.1", "wrong labels", "rare class"
 LOO, SILENT, SECOND = "leave one out", "Shapley, silent", "second order"
 TWIN, AGAIN = "ranks like silent Shapley", "stability, training"
-REMOVALS = ("removal, best first", "removal, worst first", "reversals")
 NEAR = TAU, "retrained: alone", CEILING
 BEST_OF_SIX = TAU, "the best of six", CEILING
 RANKED_LOWER = AUC, CEILING, SECOND
@@ -54,11 +56,8 @@ def cells(
     """Methods in scenarios of ``fb.compare``, all of its measures, on one seed."""
     chosen = {method: METHODS[method] for method in methods}
     for scenario in scenarios:
-        make = SCENARIOS[scenario]
-        for method, metric, value in cell(chosen, scenario, make, source, seed, rounds=rounds):
-            # The truth's own removal says how good its table is, and nothing of a score.
-            if method != CEILING or metric not in REMOVALS:
-                yield scenario, method, metric, value
+        world = replace(WORLDS[scenario], source=source, rounds=rounds)
+        yield from ((scenario, *row) for row in cell(world, seed, chosen))
 
 
 def head_to_head(
@@ -153,48 +152,41 @@ def harder_rows(
     few_samples  the scenarios in which the server has fewer and fewer of them
     """
     for scenario in scenarios:
-        found = judged_once(seed, HARDER[scenario], scenario, FEW, rounds, few_samples=False)
+        worse = WORSE if scenario.startswith(FLIPS) else None
+        world = World(HARDER[scenario], scenario, bad=worse, rounds=rounds)
+        found = judged_once(world, seed, FEW, few_samples=False)
         yield from ((scenario, method, metric, value) for _, method, metric, value in found)
     for scenario in few_samples:
-        make = SCENARIOS[scenario]
-        found = judged_once(seed, make, scenario, READERS, rounds, few_samples=True)
-        for count, method, metric, value in found:
+        world = replace(WORLDS[scenario], rounds=rounds)
+        for count, method, metric, value in judged_once(world, seed, READERS, few_samples=True):
             yield f"{scenario}, {count}", method, metric, value
 
 
-def judged_once(
-    seed: int,
-    make: Scenario,
-    scenario: str,
-    names: Iterable[str],
-    rounds: int,
-    few_samples: bool,
-) -> Iterator[Row]:
+def judged_once(world: World, seed: int, names: Iterable[str], few_samples: bool) -> Iterator[Row]:
     """Tau and AUC of methods that watch one training: (validation samples, method, metric, value).
 
-    The truth comes from two other trainings, and from all validation samples
+    The truth comes from two other trainings, its worth from samples that no server sees
     """
-    fed, net = make("digits", seed)
-    dirty = lesser(FLIPS, fed) if scenario.startswith(FLIPS) else None
-    experiment = Experiment(fed, net, rounds, LOCAL, "loss", seed)
-    truth = known_truth(experiment, dirty)
-    scores = {("", CEILING): truth.values[0]}
-    watching = {name: METHODS[name] for name in names if not name.startswith("retrained")}
+    values, worse = values_of(world, trained(world, seed)), world.worse(seed)
+    seen, (fed, net) = recorded(world, seed), world.made(seed)
     samples = {"": fed.validation}
     if few_samples:
-        # As many again that the truth has not seen: how much do shared samples help?
-        samples = {**fewer(fed.validation, seed), "360 others": fed.test}
-    watch = Watch.of(watching, fed, net, experiment.luck(WATCHED), samples)
-    experiment.train(FedAvg(), WATCHED, watch)
-    for count in samples:
-        scores |= {(count, name): score for name, score in watch.scores_on(count).items()}
+        # The truth's own samples, too: how much does it help to share them?
+        samples = {**fewer(fed.validation, seed), "360 of the truth": fed.test}
+    methods = {name: METHODS[name] for name in names}
+    scores: dict[tuple[str, str], Tensor] = {}
+    for count, pair in samples.items():
+        told = replace(seen, server=replace(seen.server, validation=pair))
+        scores |= {(count, n): found for n, found in watched(told, methods).scores().items()}
     if "retrained: alone" in names:
-        scores["", "retrained: alone"] = shapley.alone(experiment.game(WATCHED)).values
-    for (count, name), score in scores.items():
-        judged = truth.judged_by_itself() if name == CEILING else truth.judged(score)
-        for metric, value in judged:
-            if metric in (TAU, AUC):
-                yield count, name, metric, value
+        game = retraining_game(
+            fed, net, world.rounds, world.local, seed=luck(seed, RECORDED), metric="loss"
+        )
+        scores["", "retrained: alone"] = shapley.alone(game).values
+    judged = {("", CEILING): ceiling(values, worse)}
+    judged |= {place: against(score, values, worse) for place, score in scores.items()}
+    for (count, name), measures in judged.items():
+        yield from ((count, name, *one) for one in measures if one[0] in (TAU, AUC))
 
 
 def fewer(validation: tuple[Tensor, Tensor], seed: int) -> dict[str, tuple[Tensor, Tensor]]:

@@ -12,7 +12,6 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from fedlab_bench.compare.watch import Watch
 from fedlab_mini.engine.history import History
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
@@ -22,6 +21,7 @@ from fedlab_mini.engine.train import train
 from fedlab_mini.games import shapley
 from fedlab_mini.games.training_games import round_game
 from fedlab_mini.judge.metrics import spearman
+from fedlab_mini.judge.score import Watch
 from fedlab_mini.methods.cgsv import CGSV, cosines
 from fedlab_mini.methods.fedavg import FedAvg, strategy
 from fedlab_mini.methods.round_scores import RoundScore, RoundValue, Scored, Taylor
@@ -140,13 +140,14 @@ def rows(
     for skew in skews:
         fed = ladder(data, SKEWS[skew], seed)
         for veil, noise in {SENT: None, **NOISES}.items():
-            strategy, watch = Veiled(noise=noise, seed=seed), Watch.of(METHODS, fed, net, seed)
+            server = Server(fed.clients, fed.classes, net, fed.validation, seed)
+            strategy, watch = Veiled(noise=noise, seed=seed), Watch(METHODS, server)
             kept: dict[int, dict[str, Tensor]] = {}
 
             def look(round: Round, step: Step, strategy=strategy, watch=watch, kept=kept) -> None:
                 watch(strategy.veil(round), step)
                 if round.t in looks:
-                    kept[round.t] = watch.scores_on()
+                    kept[round.t] = watch.scores()
 
             accuracy = trained(fed, net, strategy, looks[-1], seed, look).accuracy
             for method in METHODS:

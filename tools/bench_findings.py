@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas
 
-from fedlab_bench import bench
+import fedlab_bench as fb
+from fedlab_bench.measures import MEASURES
 from fedlab_mini.judge.evidence import interval, paired
 
 WRONG = "wrong labels, Dirichlet 0.5"
@@ -34,7 +35,7 @@ def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
     """
     blocks = (seen, fresh)
     standings = [
-        {metric: bench.standings(frame, metric) for metric in ("tau", "AUC", "pay gained")}
+        {metric: fb.standings(frame, metric) for metric in ("tau", "AUC", "pay gained")}
         for frame in blocks
     ]
     tau, auc = [_upheld(block) for block in standings][-1]
@@ -54,14 +55,14 @@ def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
             f"a tau of {skew['size'].interval}, and no score on the board is clearly better.",
             f"**With even sizes no score comes near the truth.** There counting ranks nothing. "
             f"The highest tau is that of *{best}*, {even[best].interval}; two trainings agree by "
-            f"{even[bench.CEILING].interval}.",
+            f"{even[fb.CEILING].interval}.",
             f"**A server with few samples is better off with none.** Wrong labels are found with "
             f"an AUC of {few['class cosine'].interval} by *class cosine*, which looks at no "
             f"sample, and of {few['second order'].interval} by *second order*, which looks at a "
             f"hundred or fewer, or at none of one class.",
             f"**Dirt under skew stays hard.** No score has an AUC there that is clearly above "
             f"two thirds. The highest is that of *{finder}*, {hard[finder].interval}. Retraining "
-            f"itself has {hard[bench.CEILING].interval}.",
+            f"itself has {hard[fb.CEILING].interval}.",
             _cosines(pandas.concat(blocks)),
             f"**Scores that punish other attacks do not punish the predicted step.** Over the "
             f"six attacks of version 1 together, the attacker's pay clearly falls by "
@@ -141,7 +142,7 @@ def _simple(tau: dict, auc: dict, pays: dict) -> tuple[str, ...]:
 
 def _gap(family: dict[str, Any], one: str, other: str) -> Any:
     """By how much the first of two scores is ahead, seed by seed."""
-    low, high, _ = bench.MEASURES["tau"]
+    low, high, *_ = MEASURES["tau"]
     return paired(family[one].values, family[other].values, low=low, high=high)
 
 
@@ -150,7 +151,7 @@ def _upheld(standings: dict[str, dict]) -> tuple[dict, dict]:
     tau, auc = standings["tau"], standings["AUC"]
     even, few, hard = tau["skew, even sizes"], auc["few samples"], auc[HARD]
     assert tau["skew"]["size"].place == 1, "a score is clearly better than counting"
-    assert _gap(even, _first(even), bench.CEILING).below(0), "a score reaches the ceiling"
+    assert _gap(even, _first(even), fb.CEILING).below(0), "a score reaches the ceiling"
     more = paired(few["class cosine"].values, few["second order"].values, low=0, high=1)
     assert more.above(0), "few samples are enough"
     assert not hard[_first(hard)].interval.above(EASY), "a score finds dirt under skew"
@@ -159,7 +160,7 @@ def _upheld(standings: dict[str, dict]) -> tuple[dict, dict]:
 
 def _paid(frame: pandas.DataFrame) -> tuple[list[str], list[str]]:
     """By which scores the attacker's pay clearly rises, and by which it clearly falls."""
-    low, high, _ = bench.MEASURES["pay gained"]
+    low, high, *_ = MEASURES["pay gained"]
     found: dict[str, Any] = {}
     for method, rows in frame[frame.metric == "pay gained"].groupby("method"):
         by_seed = rows.groupby("seed").value.mean()
@@ -175,7 +176,7 @@ def _in_both(blocks: Sequence[list[str]]) -> list[str]:
 
 def _first(family: dict[str, Any]) -> str:
     """The score with the highest mean; that it is clearly the best is not said."""
-    scores = {name: own.interval.mean for name, own in family.items() if name != bench.CEILING}
+    scores = {name: own.interval.mean for name, own in family.items() if name != fb.CEILING}
     return max(scores, key=lambda name: scores[name])
 
 

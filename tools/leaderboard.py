@@ -26,9 +26,12 @@ import torch
 import bench_findings
 import chapters
 import computed
-from fedlab_bench import bench, registry
-from fedlab_bench.bench.rounds import recorded, slug
-from fedlab_bench.bench.truth import (
+import fedlab_bench as fb
+from fedlab_bench import registry
+from fedlab_bench.comparing import watched
+from fedlab_bench.rounds import recorded, slug
+from fedlab_bench.show import leaderboard
+from fedlab_bench.truth import (
     FOLDER,
     cells_of,
     manifest,
@@ -36,20 +39,15 @@ from fedlab_bench.bench.truth import (
     seeds_of,
     sha256,
 )
-from fedlab_bench.bench.worlds import World
-from fedlab_bench.compare.cell import LOCAL, ROUNDS
-from fedlab_bench.compare.watch import Watch
-from fedlab_bench.show import leaderboard
+from fedlab_bench.worlds import LOCAL, ROUNDS
 from fedlab_mini.engine.files import whole_file
-from fedlab_mini.engine.train import train
-from fedlab_mini.methods.fedavg import FedAvg
 
 PLACE = chapters.ROOT / "data" / "bench" / FOLDER
 SUBMISSIONS, JUDGED, MANIFEST = PLACE / "submissions", PLACE / "judged.csv", PLACE / "manifest.json"
 CONFIRMED = PLACE / "confirmed.csv"
 FILE = chapters.ROOT / "book" / "bench.txt"
 SHOWN = ("tau", "AUC", "rank gained", "pay gained")
-SEEDS = (*bench.PUBLIC, *bench.HELD_OUT)
+SEEDS = (*fb.PUBLIC, *fb.HELD_OUT)
 DATED = ("date", "version")  # when a score was entered; it stays, whatever scenarios are added
 # All coalitions of thirty clients cannot be evaluated; orders of a hundred until they settle can,
 # but they take a quarter of an hour.
@@ -77,11 +75,9 @@ def methods() -> dict[str, registry.Method]:
 
 def notes() -> dict[str, dict[str, str]]:
     """What each score must see, and how many models it evaluates in a round of eight clients."""
-    fed, net = bench.WORLDS["sizes"].made(0)
-    watch = Watch.of(methods(), fed, net, seed=0)
-    train(fed, net, FedAvg(), rounds=ROUNDS, local=LOCAL, seed=0, watch=watch)
-    counts = {name: watch.evaluations_of(name) / ROUNDS for name in methods()}
-    today = {"date": date.today().isoformat(), "version": bench.VERSION}
+    watch = watched(recorded(fb.WORLDS["sizes"], 0), methods())
+    counts = {name: watch.evaluated[name] / ROUNDS for name in methods()}
+    today = {"date": date.today().isoformat(), "version": fb.VERSION}
     return {
         row.name: {"sees": WORDS[frozenset(row.sees)], "cost": _models(counts[row.name]), **today}
         for row in rows()
@@ -97,48 +93,48 @@ def enter(names: Iterable[str]) -> None:
     torch.set_num_threads(1)
     said, scoring = notes(), methods()
     files = {row.name: SUBMISSIONS / f"{slug(row.name)}.csv" for row in rows()}
-    held = {name: bench.read_submission(path) for name, path in files.items() if path.is_file()}
+    held = {name: fb.read_submission(path) for name, path in files.items() if path.is_file()}
     known = {name: dict(held[name].scores) if name in held else {} for name in files}
     for name, one in held.items():
         said[name] = said[name] | {note: one.notes[note] for note in DATED if note in one.notes}
     for name in names:
-        world = bench.WORLDS[name]
+        world = fb.WORLDS[name]
         cells = [(name, seed) for seed in seeds_of(world, SEEDS)]
         missing = {
             score: scoring[score]
             for score in files
             if world.clients <= MOST_CLIENTS.get(score, 100) and not set(cells) <= set(known[score])
         }
-        for entered in bench.entered(missing, [name], SEEDS) if missing else []:
+        for entered in fb.entered(missing, [name], SEEDS) if missing else []:
             # What a file holds stays, also of the twin that an attack brings along.
             known[entered.name] = {**entered.scores, **known[entered.name]}
         for score in missing:
             ordered = {cell: known[score][cell] for cell in _ordered(known[score])}
-            bench.Submission(ordered, {"name": score, **said[score]}).write(files[score])
+            fb.Submission(ordered, {"name": score, **said[score]}).write(files[score])
         print(name, flush=True)
 
 
 def _ordered(cells: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    places = {name: place for place, name in enumerate(bench.WORLDS)}
+    places = {name: place for place, name in enumerate(fb.WORLDS)}
     return sorted(cells, key=lambda cell: (places[cell[0]], cell[1]))
 
 
-def submissions() -> list[bench.Submission]:
+def submissions() -> list[fb.Submission]:
     """All that have been committed, by name."""
-    return [bench.read_submission(path) for path in sorted(SUBMISSIONS.glob("*.csv"))]
+    return [fb.read_submission(path) for path in sorted(SUBMISSIONS.glob("*.csv"))]
 
 
 def judge(held_out: Path) -> None:
     """Judge all submissions by all truth; what they are worth, and a manifest of all files."""
     before = manifest(PLACE)
     MANIFEST.unlink(missing_ok=True)  # what is frozen now is the truth from here on
-    frozen = bench.Frozen(PLACE / "truth", held_out)
-    frame = _kept(bench.judge(submissions(), frozen))
+    frozen = fb.Frozen(PLACE / "truth", held_out)
+    frame = _kept(fb.judge(submissions(), frozen))
     with whole_file(JUDGED) as part:
         frame.assign(value=frame.value.round(6)).to_csv(part, index=False)
     files = [*sorted((PLACE / "truth").glob("*.npz")), *sorted((PLACE / "rounds").glob("*/*.npz"))]
     known = {
-        "version": bench.VERSION,
+        "version": fb.VERSION,
         "rounds of a training": ROUNDS,
         "local training": repr(LOCAL),
         "torch": torch.__version__.partition("+")[0],
@@ -174,23 +170,23 @@ def confirm(folder: Path) -> None:
     What is stored of a score in a family is not done again, so that the block is looked at once
     """
     torch.set_num_threads(1)
-    frozen = bench.Frozen(folder)
+    frozen = fb.Frozen(folder)
     stored = pandas.read_csv(CONFIRMED) if CONFIRMED.is_file() else pandas.DataFrame(columns=KEYS)
     for family in bench_findings.TOLD:
-        names = [name for name, world in bench.WORLDS.items() if world.family == family]
-        cells = cells_of({name: bench.WORLDS[name] for name in names}, bench.CONFIRMING)
+        names = [name for name, world in fb.WORLDS.items() if world.family == family]
+        cells = cells_of({name: fb.WORLDS[name] for name in names}, fb.CONFIRMING)
         there = set(zip(stored.method, stored.scenario, strict=True))
         entering = {
             score: method
             for score, method in methods().items()
-            if bench.WORLDS[names[0]].clients <= MOST_CLIENTS.get(score, 100)
+            if fb.WORLDS[names[0]].clients <= MOST_CLIENTS.get(score, 100)
             and any((score, name) not in there for name in names)
         }
         if not entering:
             continue
         if lacking := {str(owner_of(name)) for name, seed in cells if not frozen.knows(name, seed)}:
             sys.exit(f"{folder}: no truth of seeds 300-309 of {', '.join(sorted(lacking))}")
-        frame = bench.judge(bench.entered(entering, names, bench.CONFIRMING), frozen)
+        frame = fb.judge(fb.entered(entering, names, fb.CONFIRMING), frozen)
         # Attacks bring their twin, which stands in a family of its own.
         frame = frame[frame.scenario.isin(names)].assign(value=frame.value.round(6))
         new = zip(frame.method, frame.scenario, strict=True)  # of a later score, not the ceiling
@@ -214,7 +210,7 @@ def _write_manifest(known: dict[str, Any]) -> None:
 
 def _digests(known: dict[str, str]) -> Iterable[tuple[str, str]]:
     """The hash of every recording, public or held out; what is known is not recorded again."""
-    for name, world in bench.WORLDS.items():
+    for name, world in fb.WORLDS.items():
         for seed in seeds_of(world, SEEDS):
             cell = f"{name}/{seed}"
             yield cell, known.get(cell) or recorded(world, seed).digest()
@@ -222,10 +218,10 @@ def _digests(known: dict[str, str]) -> Iterable[tuple[str, str]]:
 
 def page() -> str:
     """The computed parts of the page, between marks."""
-    frame = bench.judged(bench.HELD_OUT)
+    frame = fb.judged(fb.HELD_OUT)
     said = {one.name: one.notes for one in submissions()}
     boards = {metric: leaderboard.fragment(frame, said, metric) for metric in SHOWN}
-    told = bench_findings.findings(frame, bench.judged(bench.CONFIRMING))
+    told = bench_findings.findings(frame, fb.judged(fb.CONFIRMING))
     parts = {"scenarios": scenarios(), "findings": told, **boards}
     return computed.under_marks(parts | {"script": leaderboard.SCRIPT})
 
@@ -236,7 +232,7 @@ def scenarios() -> str:
         "| scenario | family | clients | judged by | seeds |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for name, world in bench.WORLDS.items():
+    for name, world in fb.WORLDS.items():
         lines.append(
             f"| {name} | {world.family} | {world.clients} | {_truth_in_words(name, world)} "
             f"| 3 times {world.seeds} |"
@@ -244,7 +240,7 @@ def scenarios() -> str:
     return "\n".join(lines)
 
 
-def _truth_in_words(name: str, world: World) -> str:
+def _truth_in_words(name: str, world: fb.World) -> str:
     if world.truth is None:
         return "what the attacker gains"
     if world.truth:
@@ -256,7 +252,7 @@ def main(words: Sequence[str]) -> Any:
     """Do one of the four things; anything else prints how."""
     match words:
         case ["enter", *names]:
-            return enter(names or bench.WORLDS)
+            return enter(names or fb.WORLDS)
         case ["judge", folder]:
             return judge(Path(folder))
         case ["confirm", folder]:

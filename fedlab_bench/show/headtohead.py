@@ -14,21 +14,17 @@ from fedlab_mini.judge.evidence import Interval, interval, paired
 from fedlab_mini.judge.student import strict, student
 from fedlab_mini.show.widgets.base import Explorer, Numbers, by_name, program
 
-from ..compare import compared_frame
-from ..compare.cell import span
-from ..compare.methods import CEILING
+from ..judging import compared_frame
+from ..measures import MEASURES
+from ..registry import CEILING
 
 if TYPE_CHECKING:
     import pandas
 
-MEASURES = {  # 1: more is better
-    "tau with retraining": 1,
-    "detection AUC": 1,
-    "removal, worst first": 1,
-    "stability, training": 1,
-    "accuracy gained by weights": 1,
-    "seconds": -1,
-}
+ASKED = (
+    *("tau", "AUC", "removal, worst first", "stability, training"),
+    *("accuracy gained by weights", "seconds"),
+)
 NONE = Interval(math.nan, math.nan, math.nan, 0)
 
 
@@ -89,7 +85,7 @@ class HeadToHeadExplorer(Explorer):
             raise ValueError(
                 f"methods: expected 2 to 8 different names, got {method_names}"
             )
-        measures = [measure for measure in MEASURES if measure in set(frame.metric)]
+        measures = [measure for measure in ASKED if measure in set(frame.metric)]
         scenario = kinds[0] if scenario is None else scenario
         metric = measures[0] if metric is None else metric
         level = strict(0.95)
@@ -98,14 +94,14 @@ class HeadToHeadExplorer(Explorer):
         ]
         # JSON knows no infinity: an end that is not there is None.
         ranges = [
-            [end if math.isfinite(end) else None for end in span(name)]
+            [end if math.isfinite(end) else None for end in MEASURES[name][:2]]
             for name in measures
         ]
         super().__init__(
             names=method_names,
             kinds=kinds,
             measures=measures,
-            ways=[MEASURES[measure] for measure in measures],
+            ways=[1 if MEASURES[measure].more else -1 for measure in measures],
             values=_values(frame, measures, kinds, [*method_names, CEILING]),
             ranges=ranges,
             spans=half_widths,
@@ -126,7 +122,7 @@ class HeadToHeadExplorer(Explorer):
         line = rows[-1] or max(
             rows[:-1], key=lambda row: sign * sum(row) if row else -math.inf
         )
-        low, high = span(self.metric)
+        low, high, *_ = MEASURES[self.metric]
         intervals = [interval(row, low=low, high=high) if row else NONE for row in rows]
         gaps = [paired(row, line, low=low, high=high) if row else NONE for row in rows]
         # Not shown to be worse, seed by seed, is what counts as being at the line.

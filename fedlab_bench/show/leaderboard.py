@@ -1,32 +1,26 @@
 """Leaderboard: what ``bench.judge`` found, as a table of text or as a page that can be sorted.
 
-The page *The bench* shows it. Below: tables, judge.bench.
+Chapter 10 and the page *The bench* show them. Below: judging, measures.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fedlab_mini import checks
+from fedlab_mini.judge.evidence import interval
 from fedlab_mini.show.tables import Table, table
 
-from ..bench.judging import CEILING, MEASURES, Standing, standings
-from ..bench.worlds import WORLDS
-from ..registry import SHOWN
+from ..judging import Standing, compared_frame, family_of, over_seeds, standings
+from ..measures import MEASURES
+from ..registry import CEILING, SHOWN
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-MEANING = {
-    "tau": "rank correlation with retraining, between -1 and 1",
-    "AUC": "chance that a client of less use gets the lower score",
-    "relative error": "distance to the retrained shares, at the best scale",
-    "rank gained": "share of the clients that an attacker overtakes; below 0 it falls behind",
-    "pay gained": "share of the pay that an attacker gains; below 0 it loses",
-}
 Notes = Mapping[str, Mapping[str, str]]
 # Sorts by the column whose button is pressed, again the other way round; without it the page reads.
 SCRIPT = """<script>
@@ -57,71 +51,90 @@ def board(
 ) -> Table:
     """A measure of scores (rows) in families (columns): mean, interval and shared place.
 
-    frame    from ``bench.judge`` or ``bench.judged``; scores that are not told apart share a place
+    frame    from ``judge`` or ``judged``; scores that are not told apart share a place
     methods  those to show, in this order; None: all. Places are among all
     families  those to show; None: all that the measure has
     raises   ValueError for a metric, a method or a family that it lacks
     """
     by_method, known_families = _rows(frame, metric)
-    shown_families = [
-        checks.choice("families", family, tuple(known_families))
-        for family in families or known_families
-    ]
-    picked_methods = [
-        checks.choice("methods", method, tuple(by_method))
-        for method in methods or by_method
-    ]
+    shown_families = _picked("families", families, known_families)
+    picked_methods = _picked("methods", methods, by_method)
     cells = {
         SHOWN.get(method, method): {
             family: _text(by_method[method].get(family)) for family in shown_families
         }
         for method in picked_methods
     }
-    caption = (
-        f"{metric}: {MEANING[metric]}; mean [95 % interval] over seeds (shared place)."
-    )
+    meaning = MEASURES[metric].meaning
+    caption = f"{metric}: {meaning}; mean [95 % interval] over seeds (shared place)."
     return table(cells, rows="score", caption=caption)
 
 
-def picture(
-    frame: pandas.DataFrame, metric: str = "tau", family: str | None = None
-) -> Figure:
-    """A row a score and a dot a seed, in one family of scenarios; the dashed line is the ceiling.
+def summary(
+    frame: pandas.DataFrame,
+    metric: str = "tau",
+    *,
+    methods: Sequence[str] | None = None,
+    scenarios: Sequence[str] | None = None,
+    spread: bool = True,
+) -> Table:
+    """A measure of methods (rows) in scenarios (columns), over seeds.
 
-    frame   from ``bench.judge`` or ``bench.judged``
-    family  None: the first in which the measure has values
-    raises  ValueError for a metric or a family that it lacks
+    frame    from ``compare``; the row "(the truth itself)" is the ceiling
+    methods, scenarios  those to show, in this order; None: all
+    spread   mean and interval; without it the mean alone
+    raises   TypeError for what is no such frame, ValueError for what it lacks
+    """
+    checks.flag("spread", spread)
+    rows = _measured(frame, metric)
+    columns = _picked("scenarios", scenarios, rows.scenario)
+    low, high, *_ = MEASURES[metric]
+    groups = dict(iter(rows.groupby(["method", "scenario"], sort=False)))
+    cells: dict[str, dict[str, object]] = {}
+    for method in _picked("methods", methods, rows.method):
+        # Not every method is measured everywhere, but all rows have the same columns.
+        row: dict[str, object] = dict.fromkeys(columns, "")
+        cells[SHOWN.get(method, method)] = row
+        for scenario in columns:
+            if (method, scenario) in groups:
+                per_seed = groups[method, scenario].sort_values("seed").value.tolist()
+                # A single seed has no interval, only its value.
+                row[scenario] = (
+                    interval(per_seed, low=low, high=high)
+                    if spread and len(per_seed) > 1
+                    else sum(per_seed) / len(per_seed)
+                )
+    words = "mean and 95 % interval" if spread else "mean"
+    caption = f"{metric}: {words} over {rows.seed.nunique()} seeds."
+    return table(cells, rows="method", caption=caption)
+
+
+def picture(
+    frame: pandas.DataFrame, metric: str = "tau", place: str | None = None
+) -> Figure:
+    """A row a score and a dot a seed, in one scenario or family; the dashed line is the ceiling.
+
+    frame   from ``compare``, ``judge`` or ``judged``
+    place   a scenario, or a family of them; None: the first family that has values
+    raises  TypeError for what is no such frame, ValueError for what it lacks
     """
     from fedlab_mini.show import plots  # here: a page and a table need no matplotlib
 
-    # Asked first: a measure that the frame lacks has no family to choose from.
-    _measured(frame, metric)
-    row_families = frame.scenario.map(lambda scenario: WORLDS[scenario].family)
-    known_families = tuple(dict.fromkeys(row_families[frame.metric == metric]))
-    asked_families = (
-        known_families[:1]
-        if family is None
-        else (checks.choice("family", family, known_families),)
-    )
-    # Other families are left out at once: to compare all scores in all of them takes seconds.
-    by_method, (shown_family,) = _rows(frame[row_families.isin(asked_families)], metric)
-    per_seed = {
-        method: by_family[shown_family].values
-        for method, by_family in by_method.items()
-        if shown_family in by_family
-    }
+    rows = _measured(frame, metric)
+    families = rows.scenario.map(family_of)
+    known = tuple(dict.fromkeys([*families, *rows.scenario]))
+    shown = known[0] if place is None else checks.choice("place", place, known)
+    # Others are left out at once: to compare all scores in all families takes seconds.
+    chosen = rows[(rows.scenario if shown in set(rows.scenario) else families) == shown]
+    ((_, per_seed, _),) = over_seeds(chosen, metric)
     # The truth is the dashed line, not a row beside the scores.
-    ceilings = per_seed.pop(CEILING, None)
-    ceiling_line = (
-        None if ceilings is None else {"ceiling": sum(ceilings) / len(ceilings)}
-    )
-    low, high, _ = MEASURES[metric]
-    axis_label = f"{metric}, {shown_family}"
+    ceiling = per_seed.pop(CEILING, None)
+    low, high, *_ = MEASURES[metric]
     return plots.dots(
         per_seed,
-        xlabel=axis_label,
+        xlabel=f"{metric}, {shown}",
         ylabel="score",
-        reference=ceiling_line,
+        reference=None if ceiling is None else {"ceiling": sum(ceiling) / len(ceiling)},
         low=low,
         high=high,
     )
@@ -162,7 +175,7 @@ def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
     body_rows = "\n".join(
         _html_row(method, by_method[method], families, notes) for method in by_method
     )
-    caption = f"{metric}: {MEANING[metric]}"
+    caption = f"{metric}: {MEASURES[metric].meaning}"
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(caption)}">\n'
         f'<table class="leaderboard"><caption>{html.escape(caption)}</caption>\n'
@@ -197,12 +210,25 @@ def _rows(
     return by_method, list(family_standings)
 
 
-def _measured(frame: pandas.DataFrame, metric: str) -> None:
-    checks.choice(
-        "metric",
-        metric,
-        tuple(measure for measure in MEASURES if measure in set(frame.metric)),
-    )
+def _measured(frame: pandas.DataFrame, metric: str) -> pandas.DataFrame:
+    compared_frame(frame)
+    known = tuple(measure for measure in MEASURES if measure in set(frame.metric))
+    return frame[frame.metric == checks.choice("metric", metric, known)]
+
+
+def _picked(
+    argument: str, chosen: Iterable[str] | None, known: Iterable[str]
+) -> list[str]:
+    """What was asked for, each of them known; without that all, in their order."""
+    # Each name once, in the order of the frame, which a set would lose.
+    names = tuple(map(str, dict.fromkeys(known)))
+    if chosen is None:
+        return list(names)
+    checks.instance(argument, chosen, Sequence, "a list of names")
+    asked = [checks.choice(argument, name, names) for name in chosen]
+    if not asked:
+        raise ValueError(f"{argument}: expected at least one name")
+    return asked
 
 
 def _text(standing: Standing | None) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..checks import choice, instance, reals, shown, wholes
 from ..engine.model import Model
-from ..engine.rounds import Round, Server, State, Strategy, copied
+from ..engine.rounds import Round, Server, State, Step, Strategy, copied
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.training_games import round_game
@@ -94,7 +94,7 @@ def score(
             f"clients: expected distinct ids, at least one, got {shown(clients)}"
         )
     server = Server(len(ids), net.outputs(inputs), net, (inputs, labels), seed)
-    judges = _Judges(named_methods, server, metric)
+    watch = Watch(named_methods, server, metric)
     model = None if theta is None else flat(net, "theta", theta).to(inputs, copy=True)
     t, last_number = 0, -1
     # One record at a time: a long history needs no more memory than a round.
@@ -104,23 +104,28 @@ def score(
             last_number = record.number(last_number)
             model = record.theta(net, model, inputs)
             this = record.round(t, net, model, places)
-        model = judges.watch(this)
+        model = watch(this)
         del this, record, entry  # before the next round is read
     if not t:
         raise ValueError("updates: expected at least one round, got none")
-    found = judges.scores(by_round=per == "round")
-    return _table(found | {"rounds": judges.present}, ids)
+    found = watch.scores(by_round=per == "round")
+    return _table(found | {"rounds": watch.present}, ids)
 
 
-class _Judges:
-    """Strategies that watch the rounds, and functions that value each round's game."""
+class Watch:
+    """Strategies that watch rounds, and functions that value each round's game.
 
-    def __init__(self, methods: Mapping[str, Any], server: Server, metric: str):
+    Live as well: ``fm.train(..., watch=Watch(...))``; what they say changes nothing there
+    """
+
+    def __init__(self, methods: Mapping[str, Any], server: Server, metric: str = "loss"):
         self.methods, self.server, self.metric = methods, server, metric
         self.strategies: dict[str, Strategy] = {}
         self.servers: dict[str, Server] = {}
         self.states: dict[str, State] = {}
         self.totals: dict[str, Tensor] = {}  # of a value over the rounds, [K]
+        # Models that a strategy evaluated, as if it had been alone.
+        self.evaluated = dict.fromkeys(methods, 0)
         self.rounds = 0  # in which a usable update was sent
         self.present = torch.zeros(server.clients, dtype=torch.long)  # rounds of a client
         self.guests = {name for name, method in methods.items() if is_guest(method)}
@@ -140,7 +145,7 @@ class _Judges:
             own = server.copy() if method_name in self.guests else server
             self.servers[method_name], self.states[method_name] = own, strategy.init(own)
 
-    def watch(self, this: Round) -> Tensor:
+    def __call__(self, this: Round, step: Step | None = None) -> Tensor:
         """Show everybody a round; return where federated averaging ends it."""
         if not len(this.clients):
             return this.theta
@@ -152,7 +157,9 @@ class _Judges:
             if method_name in self.strategies:
                 strategy, told = self.strategies[method_name], self.servers[method_name]
                 state = copied(self.states[method_name])
-                self.states[method_name] = strategy.step(told, state, own).state
+                done = strategy.step(told, state, own)
+                self.states[method_name] = done.state
+                self.evaluated[method_name] += done.evaluated
             else:
                 self.totals[method_name][this.clients] += self._value(method_name, own)
         shares = (this.sizes / this.sizes.sum()).to(this.updates)
@@ -172,7 +179,7 @@ class _Judges:
         estimate = self.methods[method_name](game)
         return instance(method_name, estimate, Estimate, "what fm.exact returns").values
 
-    def scores(self, by_round: bool) -> dict[str, Tensor]:
+    def scores(self, by_round: bool = False) -> dict[str, Tensor]:
         """What each method says of each client, [K], after all rounds."""
         rounds = max(1, self.rounds)
         own_rounds = self.present.clamp(min=1)

@@ -13,7 +13,7 @@ import torch
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_bench.compare import METHODS
+from fedlab_bench import METHODS
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.worlds.attacks import UpdateAttack
 from studies import runs, store

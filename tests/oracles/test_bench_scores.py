@@ -6,6 +6,7 @@ round's numbers and, for GTG, the orders that were drawn.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -13,9 +14,9 @@ import pytest
 import torch
 from scipy.optimize import linprog, nnls
 
-from fedlab_bench import bench, registry
-from fedlab_bench.bench.rounds import Recorded
-from fedlab_mini.engine.rounds import Round, Server
+import fedlab_bench as fb
+from fedlab_bench import registry, truth
+from fedlab_bench.rounds import Recorded
 
 SCENARIO, SEED, N = "sizes", 0, 8
 NAMES = ("GTG-Shapley", "least core", "nucleolus")
@@ -24,13 +25,13 @@ MEMBERS = (np.arange(1 << N)[:, None] >> np.arange(N)) & 1  # row: a coalition's
 
 @cache
 def rounds() -> Recorded:
-    return bench.recorded(bench.WORLDS[SCENARIO], SEED)
+    return fb.recorded(fb.WORLDS[SCENARIO], SEED)
 
 
 @cache
 def worths() -> np.ndarray:
     """Minus the validation loss of every coalition's mean model in the first round, [256]."""
-    record, (x, y) = rounds().records[0], rounds().validation
+    record, (x, y) = rounds().records[0], rounds().server.validation
     inputs, labels, sizes = x.flatten(1).numpy(), y.numpy(), record["sizes"].numpy()
     found = []
     for members in MEMBERS:
@@ -46,12 +47,8 @@ def worths() -> np.ndarray:
 
 def first_round(name: str) -> tuple[np.ndarray, object, int]:
     """What a score says after one round, the score itself, and how much it evaluated."""
-    seen, record = rounds(), rounds().records[0]
-    method = registry.compared()[name]
-    server = Server(N, 10, seen.net, seen.validation, 0)
-    fields = ("t", "theta", "clients", "sizes", "updates")
-    this = Round(*(record[field] for field in fields))
-    done = method.step(server, method.init(server), this)
+    method, server = registry.METHODS[name], replace(rounds().server, seed=0)
+    done = method.step(server, method.init(server), rounds().rounds[0])
     return method.scores(server, done.state).numpy(), method, done.evaluated
 
 
@@ -136,11 +133,9 @@ def test_the_board_has_what_they_say_of_all_rounds() -> None:
     methods = {name: registry.compared()[name] for name in NAMES}
     submitted = {
         one.name: one
-        for one in map(
-            bench.read_submission, sorted((bench.folder() / "submissions").glob("*.csv"))
-        )
+        for one in map(fb.read_submission, sorted((truth.folder() / "submissions").glob("*.csv")))
     }
-    for one in bench.entered(methods, [SCENARIO], [SEED]):
+    for one in fb.entered(methods, [SCENARIO], [SEED]):
         mine, stored = one.scores[SCENARIO, SEED], submitted[one.name].scores[SCENARIO, SEED]
         room = 0.05 if one.name == "GTG-Shapley" else 1e-4
         assert (mine - stored).abs().max() <= room * stored.abs().max()

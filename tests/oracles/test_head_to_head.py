@@ -1,23 +1,25 @@
 """What chapter 10's studies rest on beside fb.compare: the truth's own row, splits, samples."""
 
+import pytest
 import torch
 
-from fedlab_bench.compare.cell import Truth
-from fedlab_bench.compare.judge import removal
+import fedlab_mini as fm
+from fedlab_bench.judging import ceiling
+from fedlab_bench.measures import relative_error
 from fedlab_mini.streams import stream
 from studies.head_to_head import equal_dirichlet, fewer
 
 
-def test_the_truth_is_judged_by_the_other_training():
+def test_the_ceiling_is_one_training_judged_by_the_other_both_ways():
     generator = torch.Generator().manual_seed(0)
-    first, second = torch.rand(2, 5, generator=generator).double()
-    masks = torch.arange(32)[:, None] >> torch.arange(5) & 1
-    worths = [masks.double() @ first, masks.double() @ second]
-    found = dict(Truth([first, second], worths, None, seed=3).judged_by_itself())
-    by_other = dict(removal(first, worths[1], 3))
-    by_itself = dict(removal(first, worths[0], 3))
-    assert by_itself["removal, best first"] > by_other["removal, best first"]
-    assert {name: found[name] for name in by_other} == by_other
+    values = torch.rand(2, 5, generator=generator).double()
+    found = dict(ceiling(values, [0, 3]))
+    first, second = values
+    assert found["tau"] == pytest.approx(fm.kendall(first, second))
+    errors = [relative_error(*pair) for pair in ((first, second), (second, first))]
+    assert found["relative error"] == pytest.approx(sum(errors) / 2)
+    aucs = [fm.detection_auc(own, [0, 3]) for own in values]
+    assert found["AUC"] == pytest.approx(sum(aucs) / 2)
 
 
 def test_equal_sizes_and_unequal_labels():

@@ -12,8 +12,8 @@ from scipy import stats
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_bench.bench.judging import outranked
-from fedlab_bench.compare.judge import removal
+from fedlab_bench.judging import outranked
+from fedlab_bench.measures import removal
 from fedlab_mini.judge.metrics import ranks
 from fedlab_mini.judge.removal import _present
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
+import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_bench import bench
+from fedlab_bench import submission, truth
 from fedlab_bench.__main__ import main
-from fedlab_bench.bench.rounds import Recorded
-from fedlab_bench.compare.files import finished
+from fedlab_bench.rounds import Recorded
 from fedlab_mini import checks
 from fedlab_mini.__main__ import main as mini
 from fedlab_mini.show.widgets import Quiz
@@ -60,10 +60,10 @@ def valued(path):
 
 
 def submitted(path):
-    scores = {("alike", seed): torch.rand(8).double() for seed in bench.PUBLIC}
-    bench.Submission(scores, {"name": "mine"}).write(path)
-    assert bench.read_submission(path).scores.keys() == scores.keys()
-    assert bench.notes_of(path)["name"] == "mine"
+    scores = {("alike", seed): torch.rand(8).double() for seed in fb.PUBLIC}
+    fb.Submission(scores, {"name": "mine"}).write(path)
+    assert fb.read_submission(path).scores.keys() == scores.keys()
+    assert submission.notes_of(path)["name"] == "mine"
 
 
 def scored(path):
@@ -75,6 +75,7 @@ def scored(path):
     mini([*words, "--methods", "CGSV", f"--csv={path}.csv"])
 
 
+SERVER = fm.Server(2, 3, fm.mlp(4, 3), (torch.rand(3, 4), torch.arange(3)), 0)
 WRITES = {
     "History.save": trained,
     "simulate": simulated,
@@ -82,9 +83,7 @@ WRITES = {
     "fedccea": valued,
     "Submission.write": lambda path: submitted(f"{path}.csv"),
     "score": scored,
-    "rounds": lambda path: Recorded([], fm.mlp(4, 3), (torch.rand(3, 4), torch.arange(3)), 2).write(
-        path
-    ),
+    "rounds": lambda path: Recorded([], SERVER).write(path),
 }
 
 
@@ -97,16 +96,16 @@ def test_a_tilde_is_the_home(name, home):
 
 
 def test_what_is_read_is_looked_for_at_home(home, monkeypatch):
-    for folder in (bench.truth.FOLDER, "truth", "data"):
+    for folder in (truth.FOLDER, "truth", "data"):
         (home / folder).mkdir()
     (home / "quiz.toml").write_text('[[question]]\ntext = "?"\n')
     for variable in ("FEDLAB_BENCH", "FEDLAB_RESULTS"):
         monkeypatch.setenv(variable, "~")
     monkeypatch.setenv("FEDLAB_DATA", "~/data")
-    assert bench.folder() == home / bench.truth.FOLDER
+    assert truth.folder() == home / truth.FOLDER
     assert store.folder() == home
     assert fm.worlds.data.folder() == home / "data"
-    assert bench.Frozen("~/truth").tables == {}
+    assert fb.Frozen("~/truth").tables == {}
     with pytest.raises(ValueError, match="question"):
         Quiz.load("~/quiz.toml")
     assert checks.home("~no one/x") == Path("~no one/x")  # a user whom nobody knows
@@ -141,7 +140,6 @@ LINES = [  # a command, its outputs, what it reads
     (JUDGE.format("mine.csv --alone"), ["--csv", "--scores-to"], ["mine.csv"]),
     (JUDGE.format("mine:S other.csv"), ["--csv"], ["mine.py", "other.csv"]),
     (JUDGE.format("mine.csv --truth t/truth"), ["--csv"], ["t/truth/alike.npz", "t/manifest.json"]),
-    ("compare --folder cells", ["--csv"], [f"cells/{'0a' * 8}-3.csv"]),
     ("compare --method mine:S", ["--csv"], ["mine.py"]),
 ]
 
@@ -178,13 +176,8 @@ def test_two_outputs_are_two_files(one, two, inputs, capsys):
     assert not Path("out.csv").exists()
 
 
-def test_only_cells_of_a_folder_are_read(inputs):
-    Path("cells/all.csv").write_text("a table of the reader's")
-    assert [path.name for path in finished(Path("cells"))] == [f"{'0a' * 8}-3.csv"]
-
-
 def test_the_bench_s_own_files_are_no_output(inputs, capsys):
-    for path in (bench.folder() / "judged.csv", next(bench.folder().glob("submissions/*.csv"))):
+    for path in (truth.folder() / "judged.csv", next(truth.folder().glob("submissions/*.csv"))):
         before = path.read_bytes()
         with pytest.raises(SystemExit):
             main([*JUDGE.format("mine.csv").split(), "--csv", str(path)])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from visit import AXE, CONTRAST, EVERY_RULE, LOOKS, MARK, PHONE, RULES, SETTLE, THIN, axe_program
 
-from fedlab_bench import bench
-from fedlab_bench.command import bench as command
+import fedlab_bench as fb
+from fedlab_bench import command, truth
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("one board for all")]
 
@@ -19,7 +19,7 @@ WIDER = "() => document.documentElement.scrollWidth - document.documentElement.c
 def board(tmp_path_factory) -> str:
     """The page beside all scores of the book, as a stranger's command writes it."""
     page = tmp_path_factory.mktemp("board") / "board.html"
-    command.main(["judge", str(bench.folder() / "submissions" / "size.csv"), "--page", str(page)])
+    command.main(["judge", str(truth.folder() / "submissions" / "size.csv"), "--page", str(page)])
     return page.as_uri()
 
 
@@ -65,4 +65,4 @@ def test_every_score_says_when_it_was_entered_and_for_which_version(board, open_
                              " row.cells[2].innerText])")  # fmt: skip
     assert len(told) > 19
     for name, words in told:
-        assert name == bench.CEILING or (words.startswith("2026-") and "version 1" in words), name
+        assert name == fb.CEILING or (words.startswith("2026-") and "version 1" in words), name

@@ -13,9 +13,10 @@ import pytest
 import torch
 
 import bench_findings
+import fedlab_bench as fb
+import fedlab_mini as fm
 import leaderboard
-from fedlab_bench import bench
-from fedlab_bench.bench import judging, truth, worlds
+from fedlab_bench import judging, submission, truth, worlds
 from fedlab_bench.show import leaderboard as show
 from fedlab_mini.worlds.attacks import replay
 
@@ -43,8 +44,8 @@ def test_the_predicted_step_is_the_last_one_at_an_honest_length(dtype):
 
 
 def test_who_predicts_the_step_goes_on_as_the_server_did():
-    honest = bench.recorded(bench.WORLDS[worlds.TWIN], 1).records
-    records = bench.recorded(bench.WORLDS[PREDICTED], 1).records
+    honest = fb.recorded(fb.WORLDS[worlds.TWIN], 1).records
+    records = fb.recorded(fb.WORLDS[PREDICTED], 1).records
     others = [client for client in range(8) if client != worlds.ATTACKER]
     assert torch.equal(records[0]["updates"][others], honest[0]["updates"][others])
     assert not records[0]["updates"][worlds.ATTACKER].any()
@@ -56,39 +57,37 @@ def test_who_predicts_the_step_goes_on_as_the_server_did():
 
 
 def test_one_of_alike_clients_multiplies_its_update_and_is_judged_beside_itself():
-    honest = bench.recorded(bench.WORLDS["alike"], 1).records[0]["updates"]
-    sent = bench.recorded(bench.WORLDS[LOUD], 1).records[0]["updates"]
+    honest = fb.recorded(fb.WORLDS["alike"], 1).records[0]["updates"]
+    sent = fb.recorded(fb.WORLDS[LOUD], 1).records[0]["updates"]
     times = torch.ones(8, 1)
     times[worlds.ATTACKER] = 4
     assert torch.allclose(sent, times * honest)
-    (one,) = bench.entered(
-        {"lengths": lambda round, server: round.updates.norm(dim=1)}, [LOUD], [0]
-    )
+    (one,) = fb.entered({"lengths": lambda round, server: round.updates.norm(dim=1)}, [LOUD], [0])
     assert set(one.scores) == {(LOUD, 0), ("alike", 0)}
-    gained = bench.judge([one], bench.Frozen()).set_index(["scenario", "metric"]).value
-    pays = [judging.pay(one.scores[name, 0])[worlds.ATTACKER] for name in (LOUD, "alike")]
+    gained = fb.judge([one], fb.Frozen()).set_index(["scenario", "metric"]).value
+    pays = [fm.contribution_index(one.scores[name, 0])[worlds.ATTACKER] for name in (LOUD, "alike")]
     assert gained[LOUD, "pay gained"] == pytest.approx(float(pays[0] - pays[1]))
     assert gained[LOUD, "pay gained"] > 0.1
 
 
 def test_a_convolution_sees_the_same_clients_with_a_step_of_its_own():
-    world, plain = bench.WORLDS[CNN], bench.WORLDS["wrong labels"]
+    world, plain = fb.WORLDS[CNN], fb.WORLDS["wrong labels"]
     (fed, net), (other, mlp) = world.made(2), plain.made(2)
     assert torch.equal(fed.x, other.x)
     assert torch.equal(fed.y, other.y)
     assert (world.local.lr, plain.local.lr) == (0.5, 0.2)
     # 8 maps of 3 x 3 and their bias, 8 x 4 x 4 pixels after the pool, 32 hidden units, ten classes
     assert net.P == 8 * 10 + (128 + 1) * 32 + 33 * 10 != mlp.P
-    records = bench.recorded(world, 2).records
+    records = fb.recorded(world, 2).records
     losses = [float(net.evaluate(record["theta"][None], *fed.test, "loss")) for record in records]
     assert losses[-1] < losses[0] - 0.3
     game = truth.game(world, 2, truth.TRUTH)
     grand = float(game(torch.ones(1, 8, dtype=torch.bool)))
-    assert grand == pytest.approx(bench.Frozen().tables[CNN]["2"][0][255], rel=1e-3)
+    assert grand == pytest.approx(fb.Frozen().tables[CNN]["2"][0][255], rel=1e-3)
 
 
 def test_a_file_of_version_1_is_told_what_it_lacks():
-    names = [name for name, world in bench.WORLDS.items() if world.family == "attacks"]
+    names = [name for name, world in fb.WORLDS.items() if world.family == "attacks"]
     rows = [
         (seed, name, method, "rank gained", 0.1)
         for seed in range(10)
@@ -97,18 +96,18 @@ def test_a_file_of_version_1_is_told_what_it_lacks():
         if (method, name) != ("old", PREDICTED)
     ]
     frame = pandas.DataFrame(rows, columns=judging.COLUMNS)
-    assert list(bench.standings(frame, "rank gained")["attacks"]) == ["new"]
+    assert list(fb.standings(frame, "rank gained")["attacks"]) == ["new"]
     said = f"old does not stand in attacks: it lacks {PREDICTED}"
-    assert bench.absent(frame, "rank gained") == [said]
+    assert fb.absent(frame, "rank gained") == [said]
 
 
 def test_a_version_behind_the_point_keeps_its_folder():
     assert truth.FOLDER == "v1"
     manifest = json.loads(leaderboard.MANIFEST.read_text(encoding="utf-8"))
-    assert manifest["version"] == bench.VERSION
+    assert manifest["version"] == fb.VERSION
     asked = {
         f"{leaderboard.slug(owner)}.npz"
-        for name, world in bench.WORLDS.items()
+        for name, world in fb.WORLDS.items()
         if world.family in bench_findings.TOLD and (owner := truth.owner_of(name))
     }
     assert set(manifest["confirming"]) == asked
@@ -155,17 +154,17 @@ def judged_lines():
 def test_no_row_of_version_1_has_changed(stem, tmp_path):
     path = leaderboard.SUBMISSIONS / f"{stem}.csv"
     lines = path.read_text(encoding="utf-8").splitlines()
-    of_it = judged_lines()[bench.notes_of(path)["name"]]
+    of_it = judged_lines()[submission.notes_of(path)["name"]]
     other = (*LATER, HALF) if stem == "fedce" else LATER
     first = [line for line in lines if not line.startswith(("#", *(f'"{LOUD}"', *other)))]
     assert (digest(first), digest(of_it)) == FIRST[stem]
     # Nor does who reads a file and writes it again, as `enter` does.
-    bench.read_submission(path).write(tmp_path / "again.csv")
+    fb.read_submission(path).write(tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == path.read_bytes()
 
 
 def test_the_ceilings_of_version_1_are_those_of_then():
-    assert digest(judged_lines()[bench.CEILING]) == CEILING_ROWS
+    assert digest(judged_lines()[fb.CEILING]) == CEILING_ROWS
 
 
 def test_who_enters_keeps_what_a_file_holds(tmp_path, monkeypatch):
@@ -176,12 +175,12 @@ def test_who_enters_keeps_what_a_file_holds(tmp_path, monkeypatch):
     monkeypatch.setattr(leaderboard, "notes", lambda: {"size": said})
     cells = [(worlds.TWIN, seed) for seed in leaderboard.SEEDS]
     held = torch.arange(8, dtype=torch.float64) / 7
-    bench.Submission(dict.fromkeys(cells, held), {"name": "size"}).write(tmp_path / "size.csv")
+    fb.Submission(dict.fromkeys(cells, held), {"name": "size"}).write(tmp_path / "size.csv")
     later = {(name, seed): 1 + held for name in (PREDICTED, worlds.TWIN) for _, seed in cells}
-    entered = [bench.Submission(later, {"name": "size"})]
-    monkeypatch.setattr(bench, "entered", lambda *asked: entered)
+    entered = [fb.Submission(later, {"name": "size"})]
+    monkeypatch.setattr(fb, "entered", lambda *asked: entered)
     leaderboard.enter([PREDICTED])
-    scores = bench.read_submission(tmp_path / "size.csv").scores
+    scores = fb.read_submission(tmp_path / "size.csv").scores
     assert all(torch.equal(scores[cell], held) for cell in cells)
     assert torch.equal(scores[PREDICTED, 100], 1 + held)
 
@@ -201,20 +200,20 @@ def test_a_judgement_stays_where_only_its_rounding_differs(tmp_path, monkeypatch
 
 
 def test_a_block_of_seeds_is_read_from_its_file():
-    held, fresh = bench.judged(bench.HELD_OUT), bench.judged(bench.CONFIRMING)
-    assert set(held.seed) == set(bench.HELD_OUT)
-    assert set(fresh.seed) == set(bench.CONFIRMING)
+    held, fresh = fb.judged(fb.HELD_OUT), fb.judged(fb.CONFIRMING)
+    assert set(held.seed) == set(fb.HELD_OUT)
+    assert set(fresh.seed) == set(fb.CONFIRMING)
     with pytest.raises(ValueError, match=r"seeds: expected some that the bench has judged, got"):
-        bench.judged([77])
+        fb.judged([77])
 
 
 def test_a_board_shows_the_scores_that_are_asked_for_and_a_picture_one_family():
-    fresh = bench.judged(bench.CONFIRMING)
-    chosen = [bench.CEILING, "size", "CGSV"]
+    fresh = fb.judged(fb.CONFIRMING)
+    chosen = [fb.CEILING, "size", "CGSV"]
     few, whole = (show.board(fresh, "tau", names) for names in (chosen, None))
     lines = {line.split("  ")[0]: line for line in str(whole).splitlines()}
     shown = str(few).splitlines()
-    assert [line.split("  ")[0] for line in shown[1:4]] == [bench.CEILING, "size", "CGSV's weights"]
+    assert [line.split("  ")[0] for line in shown[1:4]] == [fb.CEILING, "size", "CGSV's weights"]
     for line in shown[1:4]:  # places are among all scores, whichever are shown
         assert line.split() == lines[line.split("  ")[0]].split()
     narrow = str(show.board(fresh, "tau", chosen, ["skew", "dirt"])).splitlines()
@@ -226,15 +225,15 @@ def test_a_board_shows_the_scores_that_are_asked_for_and_a_picture_one_family():
     assert drawn.get_xlabel() == "AUC, few samples"
     # but the mean cosine, which is judged in one family only
     assert len(drawn.get_yticklabels()) == len(leaderboard.rows()) - 1
-    for metric, family, said in (("beauty", None, "metric"), ("tau", "attacks", "family")):
+    for metric, family, said in (("beauty", None, "metric"), ("tau", "attacks", "place")):
         with pytest.raises(ValueError, match=f"{said}: expected"):
             show.picture(fresh, metric, family)
 
 
 def test_every_score_was_tried_on_seeds_that_nobody_had_seen():
-    frame = bench.judged(bench.CONFIRMING)
-    assert set(frame.seed) == set(bench.CONFIRMING)
-    told = [name for name, world in bench.WORLDS.items() if world.family in bench_findings.TOLD]
+    frame = fb.judged(fb.CONFIRMING)
+    assert set(frame.seed) == set(fb.CONFIRMING)
+    told = [name for name, world in fb.WORLDS.items() if world.family in bench_findings.TOLD]
     # The mean cosine is judged in one family only: dirt under skew.
     scores = [row.name for row in leaderboard.rows() if row.name != "mean cosine"]
     assert {"GTG-Shapley", "least core", "nucleolus"} <= set(scores)
@@ -242,12 +241,12 @@ def test_every_score_was_tried_on_seeds_that_nobody_had_seen():
     assert there >= {
         (scenario, seed, score)
         for scenario in told
-        for seed in truth.seeds_of(bench.WORLDS[scenario], bench.CONFIRMING)
+        for seed in truth.seeds_of(fb.WORLDS[scenario], fb.CONFIRMING)
         for score in scores
-        if bench.WORLDS[scenario].clients <= leaderboard.MOST_CLIENTS.get(score, 100)
+        if fb.WORLDS[scenario].clients <= leaderboard.MOST_CLIENTS.get(score, 100)
     }
-    seen = set(bench.judged((*bench.PUBLIC, *bench.HELD_OUT)).seed)
-    assert not seen & set(bench.CONFIRMING)
+    seen = set(fb.judged((*fb.PUBLIC, *fb.HELD_OUT)).seed)
+    assert not seen & set(fb.CONFIRMING)
 
 
 # A sentence of the page -> rows that make it false: family, metric, score, new value.
@@ -278,20 +277,20 @@ FALSE = {
 def blocks():
     """Both blocks of seeds, of which all sentences are true."""
     read = {
-        "held out": bench.judged(bench.HELD_OUT),
-        "confirming": bench.judged(bench.CONFIRMING),
+        "held out": fb.judged(fb.HELD_OUT),
+        "confirming": fb.judged(fb.CONFIRMING),
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench, "standings", standings)
+        patch.setattr(fb, "standings", standings)
         bench_findings.findings(*read.values())
     return read
 
 
-STANDINGS, KNOWN = bench.standings, {}
+STANDINGS, KNOWN = fb.standings, {}
 
 
 def family_of(scenarios):
-    return scenarios.map(lambda name: bench.WORLDS[name].family)
+    return scenarios.map(lambda name: fb.WORLDS[name].family)
 
 
 def standings(frame, metric):
@@ -308,7 +307,7 @@ def standings(frame, metric):
 @pytest.mark.parametrize("block", ["held out", "confirming"])
 @pytest.mark.parametrize("said", FALSE)
 def test_a_sentence_that_a_block_refutes_is_not_written(said, block, monkeypatch):
-    monkeypatch.setattr(bench, "standings", standings)
+    monkeypatch.setattr(fb, "standings", standings)
     family, metric, score, value = FALSE[said]
     frame = blocks()[block].copy()
     frame.loc[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import textwrap
 from functools import partial
@@ -14,16 +13,13 @@ import torch
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_bench.command import compare as command
-from fedlab_bench.compare import METHODS, SCENARIOS, Retrained
-from fedlab_bench.compare.cell import MEASURES, cell
-from fedlab_bench.compare.methods import watcher
-from fedlab_bench.compare.scenarios import CLIENTS, lesser, noisy_inputs
-from fedlab_bench.compare.watch import Watch
-from fedlab_bench.show.comparison import figure, summary
+from fedlab_bench import METHODS, SCENARIOS, WORLDS, Retrained, command, comparing, picture, summary
+from fedlab_bench.measures import BESIDE_TRUTH, OF_METHODS
+from fedlab_bench.registry import CEILING, watcher
+from fedlab_bench.scenarios import CLIENTS, noisy_inputs
+from fedlab_bench.worlds import DRAWN, WORSE, World
+from fedlab_mini.judge.score import Watch
 
-# beside the function
-module = importlib.import_module("fedlab_bench.compare")
 SMALL = {
     "Shapley": METHODS["Shapley"],
     "CGSV": METHODS["CGSV"],
@@ -39,42 +35,52 @@ def found() -> pd.DataFrame:
 
 def test_a_long_table_with_the_ceiling_in_it(found: pd.DataFrame) -> None:
     assert list(found) == ["seed", "scenario", "method", "metric", "value"]
-    assert set(found.method) == {*SMALL, "(the truth itself)"}
+    assert set(found.method) == {*SMALL, CEILING}
     assert set(found.seed) == {0, 1}
     assert found.value.notna().all()
-    tau = found[found.metric == "tau with retraining"]
+    tau = found[found.metric == "tau"]
     assert len(tau) == 8
     assert tau.value.between(-1, 1).all()
-    own = found[(found.metric == "tau with the rounds' value") & (found.method == "Shapley")]
-    assert own.value.tolist() == pytest.approx([1, 1])
-    table = repr(summary(found, "detection AUC"))
-    assert "(the truth itself)" in table
+    table = repr(summary(found, "AUC"))
+    assert CEILING in table
     assert "irrelevant" in table
-    assert figure(found, "irrelevant").axes
+    assert picture(found, "AUC", "irrelevant").axes
+
+
+def test_a_comparison_is_judged_as_the_bench_judges() -> None:
+    """The same federations, trainings and rules: what the bench has stored comes out here."""
+    names = ["size", "alone", "leave one out", "class cosine", "second order"]
+    frame = fb.compare({name: METHODS[name] for name in names}, ["wrong labels"], [3])
+    keys = ["seed", "scenario", "method", "metric"]
+    stored = fb.judged(fb.PUBLIC).set_index(keys).value
+    mine = frame[frame.metric.isin(list(BESIDE_TRUTH))].set_index(keys).value
+    assert len(mine) == 3 * (len(names) + 1)
+    assert mine.to_numpy() == pytest.approx(stored[mine.index].to_numpy(), abs=2e-5)
 
 
 def test_a_summary_has_intervals_inside_the_range() -> None:
-    rows = [(s, "alike", name, "detection AUC", v - s * d) for s in range(3) for name, v, d in
+    rows = [(s, "alike", name, "AUC", v - s * d) for s in range(3) for name, v, d in
             (("a", 1.0, 0.2), ("b", 0.9, 0.1))]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["seed", "scenario", "method", "metric", "value"])
-    assert summary(frame, "detection AUC").rows[0][1].endswith(", 1.00]")
-    assert summary(frame, "detection AUC", spread=False).rows[0][1] == "0.80"
-    chosen = summary(frame, "detection AUC", methods=["b"], scenarios=["alike"])
+    assert summary(frame, "AUC").rows[0][1].endswith(", 1.00]")
+    assert summary(frame, "AUC", spread=False).rows[0][1] == "0.80"
+    chosen = summary(frame, "AUC", methods=["b"], scenarios=["alike"])
     assert [row[0] for row in chosen.rows] == ["b"]
     with pytest.raises(ValueError, match="methods: expected"):
-        summary(frame, "detection AUC", methods=["c"])
+        summary(frame, "AUC", methods=["c"])
 
 
 def test_an_interrupted_comparison_goes_on_with_the_same_table(
     found: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(methods, scenario, make, data, seed, **setting):
+    def killed(world, seed, methods):
         if seed == 1:
             raise KeyboardInterrupt
-        return cell(methods, scenario, make, data, seed, **setting)
+        return cell(world, seed, methods)
 
-    given = {**RUN, "folder": tmp_path}
-    monkeypatch.setattr(module, "cell", killed)
+    cell = comparing.cell
+    given = {**RUN, "cache": tmp_path}
+    monkeypatch.setattr(comparing, "cell", killed)
     with pytest.raises(KeyboardInterrupt):
         fb.compare(SMALL, **given)
     monkeypatch.undo()
@@ -94,7 +100,7 @@ def other_levels(data: str, seed: int):
 
 
 def test_a_scenario_that_keeps_its_name_and_changes_is_computed_again(tmp_path: Path) -> None:
-    given = {"seeds": [0], "rounds": 1, "folder": tmp_path}
+    given = {"seeds": [0], "rounds": 1, "cache": tmp_path}
     first, second = (
         fb.compare({"size": fm.FedAvg()}, {"mine": make}, **given)
         for make in (SCENARIOS["alike"], other_levels)
@@ -108,16 +114,10 @@ def halved(path: Path) -> None:
     path.write_bytes(content[: len(content) // 2])
 
 
-def doubled(path: Path) -> None:
-    head, *rows = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([head, *rows, *rows[1:]]))
-
-
 def another_digit(path: Path) -> None:
     content = path.read_bytes()
-    at = content.rindex(b"0.") + 2
-    digit = b"1" if content[at : at + 1] == b"2" else b"2"
-    path.write_bytes(content[:at] + digit + content[at + 1 :])
+    at = len(content) // 2
+    path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
 
 
 def emptied(path: Path) -> None:
@@ -126,26 +126,23 @@ def emptied(path: Path) -> None:
 
 def test_a_damaged_cell_is_refused_by_its_name(tmp_path: Path) -> None:
     given = {"methods": {"NA": fm.FedAvg()}, "scenarios": {"None": SCENARIOS["alike"]}}
-    given |= {"rounds": 1, "folder": tmp_path}
+    given |= {"rounds": 1, "cache": tmp_path}
     written = fb.compare(**given, seeds=[0])
-    assert set(written.method) == {"NA", "(the truth itself)"}
+    assert set(written.method) == {"NA", CEILING}
     again = fb.compare(**given, seeds=[0])
     pd.testing.assert_frame_equal(again, written, check_exact=True)  # names as they were
     (path,) = tmp_path.iterdir()
     content = path.read_bytes()
-    for damage in (halved, doubled, another_digit, emptied):
+    for damage in (halved, another_digit, emptied):
         damage(path)
-        with pytest.raises(ValueError, match=rf"^folder: .*{path.name} is damaged; delete it"):
+        with pytest.raises(ValueError, match=rf"^cache: .*{path.name} is damaged"):
             fb.compare(**given, seeds=[0])
         path.write_bytes(content)
-    path.rename(path.with_name(path.name.replace("-0.csv", "-1.csv")))
-    with pytest.raises(ValueError, match=r"folder: .*-1\.csv holds another seed"):
-        fb.compare(**given, seeds=[1])
 
 
 def test_the_measures_are_those_of_a_comparison(found: pd.DataFrame) -> None:
-    own = set(found[found.method != "(the truth itself)"].metric)
-    assert own == set(MEASURES)
+    own = set(found[found.method != CEILING].metric)
+    assert own == set(BESIDE_TRUTH | OF_METHODS)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -167,23 +164,24 @@ def test_scenarios_are_what_they_say(name: str, data: str) -> None:
         rare = fed.label_counts[:, -1]
         assert (rare[:-1] == 0).all()
         assert rare[-1] > 0
-        assert lesser(name, fed) == list(range(CLIENTS - 1))
+        assert WORLDS[name].worse(3) == list(range(CLIENTS - 1))
     if name == "irrelevant":
-        assert lesser(name, fed) == sorted(fed.corrupted)
+        world = World(SCENARIOS[name], name, source=data, bad=DRAWN)
+        assert world.worse(3) == sorted(fed.corrupted)
         assert len(fed.corrupted) == 2
     if name == "wrong labels":
         assert fed.noise.argsort().tolist() == list(range(CLIENTS))
+        assert WORLDS[name].bad == WORSE
 
 
-def test_a_scenario_of_ones_own_knows_who_was_corrupted() -> None:
-    digits = fm.load("digits")
-    clean = fm.federation(digits, clients=3, seed=0)
-    one = fm.federation(digits, clients=3, corrupt={1: fm.flip_labels(0.5)}, seed=0)
-    everybody = dict.fromkeys(range(3), fm.flip_labels(0.5))
-    all_three = fm.federation(digits, clients=3, corrupt=everybody, seed=0)
-    assert lesser("mine", one) == [1]
-    assert lesser("mine", clean) is None
-    assert lesser("mine", all_three) is None
+@pytest.mark.parametrize(("wrong", "told"), [((), None), ((1,), [1]), ((0, 1, 2), None)])
+def test_a_scenario_of_ones_own_knows_who_was_corrupted(wrong, told) -> None:
+    def make(data: str, seed: int):
+        corrupt = dict.fromkeys(wrong, fm.flip_labels(0.5))
+        fed = fm.federation(fm.load(data), clients=3, corrupt=corrupt, seed=seed)
+        return fed, fm.mlp(64, 8, 10)
+
+    assert World(make, "mine", bad=DRAWN).worse(0) == told
 
 
 def test_noise_on_inputs_has_the_size_that_is_asked_for() -> None:
@@ -215,14 +213,28 @@ def test_a_method_cannot_touch_what_its_rivals_see(part: str) -> None:
     fed = fm.federation(fm.load("digits"), clients=4, split=fm.dirichlet_sizes(1.0), samples=200)
     rivals = {"size": fm.FedAvg(), "second order": fm.Taylor(2), "CGSV": fm.CGSV()}
 
-    def watched(methods: dict) -> dict[str, torch.Tensor]:
+    def shown(methods: dict) -> dict[str, torch.Tensor]:
         net = fm.mlp(64, 8, 10)
-        watch = Watch.of(methods, fed, net, 0)
+        server = fm.Server(fed.clients, fed.classes, net, fed.validation, 0)
+        watch = Watch(methods, server)
         history = fm.train(fed, net, fm.FedAvg(), rounds=2, watch=watch)
-        return watch.scores_on() | {"model": history.theta}
+        return watch.scores() | {"model": history.theta}
 
-    alone, beside = watched(rivals), watched({"rude": rude, **rivals})
+    alone, beside = shown(rivals), shown({"rude": rude, **rivals})
     assert all(torch.equal(alone[name], beside[name]) for name in alone)
+
+
+def test_scores_that_are_read_between_rounds_stay_as_they_were() -> None:
+    fed, net = SCENARIOS["Dirichlet 0.5"]("digits", 0)
+    watch = Watch({"CGSV": fm.CGSV()}, fm.Server(8, 10, net, fed.validation, 0))
+    kept: list[torch.Tensor] = []
+
+    def look(round: fm.Round, step: fm.Step) -> None:
+        watch(round, step)
+        kept.append(watch.scores()["CGSV"])
+
+    history = fm.train(fed, net, fm.CGSV(), rounds=4, watch=look)
+    assert all(map(torch.equal, kept, history.scores.double()))
 
 
 @pytest.mark.parametrize(
@@ -232,7 +244,7 @@ def test_a_method_cannot_touch_what_its_rivals_see(part: str) -> None:
         ({"methods": {}}, "methods: expected at least one"),
         ({"methods": {"a": 3}}, "methods: a: expected a strategy"),
         ({"methods": 3}, "methods: expected"),
-        ({"methods": {"(the truth itself)": fm.CGSV()}}, "methods: .* is the row of the ceiling"),
+        ({"methods": {CEILING: fm.CGSV()}}, "methods: .* is the row of the ceiling"),
         ({"methods": {1: fm.CGSV()}}, "methods: expected a text, got 1"),
         ({"methods": [fm.CGSV(), fm.CGSV()]}, "methods: two of one name"),
         ({"scenarios": ["IID"]}, "scenarios: expected"),
@@ -252,13 +264,12 @@ def test_refusals_name_the_argument(given: dict, told: str) -> None:
 def test_a_metric_or_scenario_that_is_not_there(found: pd.DataFrame) -> None:
     with pytest.raises(ValueError, match="metric: expected"):
         summary(found, "beauty")
-    with pytest.raises(ValueError, match="scenario: expected"):
-        figure(found, "alike")
+    with pytest.raises(ValueError, match="place: expected"):
+        picture(found, "tau", "alike")
     for strange in (None, {}, found.value):
-        with pytest.raises(TypeError, match="frame: expected the table"):
-            summary(strange)
-        with pytest.raises(TypeError, match="frame: expected the table"):
-            figure(strange, "irrelevant")
+        for show in (summary, picture):
+            with pytest.raises(TypeError, match="frame: expected the table"):
+                show(strange)
     with pytest.raises(ValueError, match=r"frame: .* lacks \['metric'\]"):
         summary(found.drop(columns="metric"))
 
@@ -281,10 +292,10 @@ def test_a_strangers_method_by_one_command(
     monkeypatch.setattr(command, "compare", partial(fb.compare, rounds=2))
     words = ["--method", "my_module:MyScore", "--beside", "alone", "--scenarios", "irrelevant"]
     files = ["--seeds", "2", "--csv", "all.csv", "--figure", "one.svg"]
-    frame = command.main([*words, *files])
+    frame = command.main(["compare", *words, *files])
     told = capsys.readouterr().out
     assert "MyScore" in told
-    assert "(the truth itself)" in told
+    assert CEILING in told
     assert "MyScore" in set(pd.read_csv("all.csv").method) & set(frame.method)
     assert "MyScore" in (tmp_path / "one.svg").read_text()
 
@@ -317,11 +328,11 @@ def test_a_mistake_on_the_command_line_is_one_line_before_anything_is_computed(
         def trained(*given, **more):
             raise AssertionError("computed before it was refused")
 
-        monkeypatch.setattr(module, "_frame", trained)
+        monkeypatch.setattr(comparing, "_cell", trained)
     few = ["--beside", "alone", "--seeds", "1"]
     few += [] if "--scenarios" in wrong else ["--scenarios", "alike"]
     with pytest.raises(SystemExit) as left:
-        command.main([*few, *wrong])
+        command.main(["compare", *few, *wrong])
     assert left.value.code
     error = capsys.readouterr().err
     assert re.search(told, error)

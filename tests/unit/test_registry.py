@@ -10,9 +10,8 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_bench.compare import METHODS
-from fedlab_bench.compare.methods import watcher
-from fedlab_bench.registry import BOTH, COMPARED, SIZES, Retrained, Row
+from fedlab_bench import METHODS
+from fedlab_bench.registry import BOTH, COMPARED, SIZES, Retrained, Row, watcher
 from fedlab_mini.judge.registry import looked_up, scoring
 
 NET, CLIENTS = fm.mlp(4, 6, 3), 4

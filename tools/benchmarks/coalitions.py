@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
-from fedlab_bench.compare import METHODS, SCENARIOS
-from fedlab_bench.compare.cell import LOCAL
-from fedlab_bench.compare.watch import Watch
+from fedlab_bench.comparing import watched
+from fedlab_bench.registry import METHODS
+from fedlab_bench.rounds import recorded
+from fedlab_bench.worlds import WORLDS
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.games.game import all_coalitions
 
@@ -61,27 +62,16 @@ def one_by_one(theta: Tensor, updates: Tensor, x: Tensor, y: Tensor, sets: Tenso
 
 def shared(repetitions: int, data: str) -> list[Result]:
     """Ten rounds watched by twelve methods, over the same watched by the exact value alone."""
-    fed, net = SCENARIOS["wrong labels"](data, 0)
-    kept: list[tuple[fm.Round, fm.Step]] = []
-    fm.train(
-        fed,
-        net,
-        fm.FedAvg(),
-        rounds=ROUNDS,
-        local=LOCAL,
-        seed=0,
-        watch=lambda *seen: kept.append(seen),
-    )
+    seen = recorded(dataclasses.replace(WORLDS["wrong labels"], source=data, rounds=ROUNDS), 0)
 
-    def watched(names: tuple[str, ...]) -> None:
-        watch = Watch.of({name: METHODS[name] for name in names}, fed, net, seed=0)
-        for round, step in kept:
+    def shown(names: tuple[str, ...]) -> None:
+        for round in seen.rounds:
             tables.forget(round)
-            watch(round, step)
+        watched(seen, {name: METHODS[name] for name in names})
 
     several = {"twelve methods": TWELVE, "and the least core": (*TWELVE, *PROGRAM)}
     names = several | {"one": ("Shapley",)}
-    sides = {what: cpu(lambda some=some: watched(some)) for what, some in names.items()}
+    sides = {what: cpu(lambda some=some: shown(some)) for what, some in names.items()}
     seconds = interleave(sides, 3 * repetitions)
     return [
         Result(NAME, f"{data}, 8 clients: {what} / exact value alone",

@@ -12,7 +12,7 @@ from fedlab_mini.engine import progress
 from fedlab_mini.judge.score import score
 from fedlab_mini.streams import one_thread
 
-from ..compare.methods import watcher
+from .registry import watcher
 from .rounds import recorded
 from .submission import Submission
 from .truth import cells_of
@@ -47,10 +47,11 @@ def entered(
         rounds = recorded(worlds[name], seed)
         # A method each: one cannot touch what a rival sees of a round, nor be paid for its work.
         strategies = {method: watcher(maker) for method, maker in methods.items()}
-        look = partial(score, net=rounds.net, validation=rounds.validation, metric="loss")
+        server = rounds.server
+        look = partial(score, net=server.net, validation=server.validation, metric="loss")
         with one_thread():
             table = look(
-                rounds.records, methods=strategies, clients=range(rounds.clients)
+                rounds.records, methods=strategies, clients=range(server.clients)
             )
         for method in methods:
             found[method][name, seed] = torch.tensor(table[method].to_numpy())

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from fedlab_mini import checks
 from fedlab_mini.judge.evidence import Interval, interval, paired
 from fedlab_mini.judge.metrics import detection_auc, kendall, ranks
+from fedlab_mini.methods.fedccea import contribution_index
 
-from ..compare.judge import relative_error
+from .measures import MEASURES, relative_error
+from .registry import CEILING
 from .submission import Submission
 from .truth import Frozen, folder, owner_of
 from .worlds import ATTACKER, WORLDS
@@ -24,16 +27,7 @@ from .worlds import ATTACKER, WORLDS
 if TYPE_CHECKING:
     import pandas
 
-CEILING = "(the truth itself)"
 COLUMNS = ["seed", "scenario", "method", "metric", "value"]
-# measure: its range, and whether more is better
-MEASURES = {
-    "tau": (-1.0, 1.0, True),
-    "AUC": (0.0, 1.0, True),
-    "relative error": (0.0, 1.0, False),
-    "rank gained": (-1.0, 1.0, False),
-    "pay gained": (-1.0, 1.0, False),
-}
 Measured = Iterator[tuple[str, float]]
 
 
@@ -61,7 +55,7 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
         if not frozen.knows(scenario, seed):
             continue
         values = None if owner_of(scenario) is None else frozen.of(scenario, seed)
-        bad = WORLDS[scenario].bad(seed)
+        bad = WORLDS[scenario].worse(seed)
         for one in entries:
             if (scenario, seed) in one.scores:
                 mine = one.scores[scenario, seed].double()
@@ -131,7 +125,8 @@ def ceiling(values: Tensor, bad: list[int] | None) -> Measured:
 def attacked(scores: Tensor, honest: Tensor) -> Measured:
     """What a client gains by an attack: places among the others, and share of the pay."""
     yield "rank gained", outranked(scores) - outranked(honest)
-    yield "pay gained", float(pay(scores)[ATTACKER] - pay(honest)[ATTACKER])
+    shares = [contribution_index(told)[ATTACKER] for told in (scores, honest)]
+    yield "pay gained", float(shares[0] - shares[1])
 
 
 def outranked(scores: Tensor) -> float:
@@ -142,11 +137,16 @@ def outranked(scores: Tensor) -> float:
     return float((mine > others).double().mean() + (mine == others).double().mean() / 2)
 
 
-def pay(scores: Tensor) -> Tensor:
-    """Shares of a sum that is divided by scores, negative ones earning nothing, [K]."""
-    earned = scores.clamp(min=0)
-    total = earned.sum()
-    return earned / total if total > 0 else torch.full_like(earned, 1 / len(earned))
+def compared_frame(frame: Any) -> pandas.DataFrame:
+    """A table that ``compare`` returned; TypeError or ValueError for any other thing."""
+    import pandas
+
+    checks.instance("frame", frame, pandas.DataFrame, "the table that fb.compare returns")
+    if lacking := set(COLUMNS) - set(frame):
+        raise ValueError(
+            f"frame: expected what fb.compare returns, lacks {sorted(lacking)}"
+        )
+    return frame
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -170,7 +170,7 @@ def standings(frame: pandas.DataFrame, metric: str) -> dict[str, dict[str, Stand
 
     Scores are compared over the seeds that all have; ``absent`` says who does not stand.
     """
-    low, high, _ = MEASURES[metric]
+    low, high, *_ = MEASURES[metric]
     return {
         family: {
             method: Standing(
@@ -178,7 +178,7 @@ def standings(frame: pandas.DataFrame, metric: str) -> dict[str, dict[str, Stand
             )
             for method, own in values.items()
         }
-        for family, values, _ in _compared(frame, metric)
+        for family, values, _ in over_seeds(frame, metric)
     }
 
 
@@ -186,17 +186,22 @@ def absent(frame: pandas.DataFrame, metric: str) -> list[str]:
     """Who does not stand in a family though it has values there, and why; a line each."""
     return [
         f"{method} does not stand in {family}: {why}"
-        for family, _, reasons in _compared(frame, metric)
+        for family, _, reasons in over_seeds(frame, metric)
         for method, why in reasons.items()
     ]
 
 
-def _compared(
+def family_of(scenario: str) -> str:
+    """The family of a scenario of the bench; one of your own is a family by itself."""
+    return WORLDS[scenario].family if scenario in WORLDS else scenario
+
+
+def over_seeds(
     frame: pandas.DataFrame, metric: str
 ) -> Iterator[tuple[str, dict[str, tuple[float, ...]], dict[str, str]]]:
     """Of every family the values of scores, seed by seed, and why the others have none."""
     chosen = frame[frame.metric == metric]
-    families = chosen.scenario.map(lambda name: WORLDS[name].family)
+    families = chosen.scenario.map(family_of)
     for family, rows in chosen.groupby(families, sort=False):
         table = rows.pivot(index=["method", "seed"], columns="scenario", values="value")
         # Who lacks a scenario of the family in a seed has no mean there: means stay comparable.
@@ -226,7 +231,7 @@ def place_of(method: str, values: Mapping[str, Sequence[float]], metric: str) ->
     """1 + how many scores are clearly better, seed by seed; 0 for the ceiling."""
     if method == CEILING:
         return 0
-    low, high, more = MEASURES[metric]
+    low, high, more, _ = MEASURES[metric]
     mine, place = values[method], 1
     for rival, its_values in values.items():
         # Nobody is clearly better whose mean is not: most intervals need not be asked for.

@@ -1,6 +1,6 @@
-"""Scenarios of the comparison: eight clients, dealt and corrupted in nine ways.
+"""Scenarios: eight clients, dealt and corrupted in nine ways; ``compare`` takes them by name.
 
-Below: data, corrupt, partition, federation. Chapter 10 names them.
+Chapter 10 names them; the bench builds on them. Below: fedlab_mini's worlds and engine.
 """
 
 from __future__ import annotations
@@ -136,23 +136,6 @@ SCENARIOS: dict[str, Scenario] = {
     "replicas": replicas,
     "rare class": rare_class,
 }
-
-
-def lesser(scenario: str, fed: Federation) -> list[int] | None:
-    """Ids of the clients known to be of less use, before any training; None: nothing is known.
-
-    Graded scenarios: the worse half; irrelevant clients; rare class: all but its holder; of a
-    scenario of one's own: the clients that were corrupted, unless that is none or all of them
-    """
-    if scenario in ("wrong labels", "noisy inputs"):
-        return [
-            client for client, level in enumerate(LEVELS) if level >= LEVELS[CLIENTS // 2]
-        ]
-    if scenario == "rare class":
-        return list(range(CLIENTS - 1))
-    known = scenario == "irrelevant" or scenario not in SCENARIOS
-    corrupted = sorted(fed.corrupted) if known else []
-    return corrupted if 0 < len(corrupted) < fed.clients else None
 
 
 def resampled(fed: Federation, seed: int) -> Federation:

@@ -15,39 +15,41 @@ import numpy as np
 
 from fedlab_mini.checks import home
 from fedlab_mini.engine.files import whole_file
-from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.rounds import Round, Step
+from fedlab_mini.engine.rounds import Round, Server, Step
 from fedlab_mini.engine.train import train
 from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.streams import one_thread
-from fedlab_mini.worlds.data.dataset import Samples
 
-from ..compare.cell import ROUNDS
 from .worlds import World
 
-# No two purposes share a training: each has its own seed of every three.
-TRUTH, SECOND_TRUTH, RECORDED = range(3)
+# No two purposes share a training; what the bench has frozen is of the first three.
+TRUTH, SECOND_TRUTH, RECORDED, AGAIN, IN_USE = range(5)
+FROZEN, OTHERS = 3, 10**6
+PARTS = ("t", "theta", "updates", "clients", "sizes")
 FLOATS = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 
 
 def luck(seed: int, purpose: int) -> int:
     """The seed of a training: its own for every purpose."""
-    return 3 * seed + purpose
+    if purpose < FROZEN:
+        return FROZEN * seed + purpose
+    return OTHERS + 2 * seed + purpose - FROZEN
 
 
 @dataclass(frozen=True)
 class Recorded:
     """The rounds of one world and seed: ``fm.score(recorded.records, ...)``.
 
-    records     one mapping a round: t, theta [P], updates [m, P], clients [m], sizes [m]
-    net, validation  the server's model and its samples (x, y)
-    clients     how many there are
+    rounds  what a strategy sees    server  its model, and its samples (x, y)
     """
 
-    records: list[dict[str, Any]]
-    net: Model
-    validation: Samples
-    clients: int
+    rounds: list[Round]
+    server: Server
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """One mapping a round: t, theta [P], updates [m, P], clients [m], sizes [m]."""
+        return [{name: getattr(one, name) for name in PARTS} for one in self.rounds]
 
     def arrays(self, kind: str = "float32") -> Iterator[dict[str, np.ndarray]]:
         """The records as NumPy arrays, their numbers of this kind."""
@@ -69,7 +71,7 @@ class Recorded:
 
     def write(self, folder: Path, kind: str = "float32") -> list[Path]:
         """A file a round, and ``server.npz`` with the samples x, y that a score may look at."""
-        inputs, labels = self.validation
+        inputs, labels = self.server.validation
         folder = home(folder)
         server = {
             "x": inputs.numpy().astype(np.float32),
@@ -82,20 +84,32 @@ class Recorded:
         return [folder / name for name in (*named, "server.npz")]
 
 
-def recorded(world: World, seed: int) -> Recorded:
-    """Train once and keep every round; the same bytes on the same kind of processor."""
+def recorded(
+    world: World, seed: int, purpose: int = RECORDED, weighting: str = "size"
+) -> Recorded:
+    """Train once and keep every round; the same bytes on the same kind of processor.
+
+    purpose  whose luck: that of the frozen bench, or of another training
+    """
     fed, net = world.made(seed)
-    records: list[dict[str, Any]] = []
+    rounds: list[Round] = []
 
     def keep(round: Round, step: Step) -> None:
-        parts = ("theta", "updates", "clients", "sizes")
-        kept = {name: getattr(round, name).clone() for name in parts}
-        records.append({"t": round.t, **kept})
+        rounds.append(round)
 
-    strategy, lot = FedAvg(per_round=world.per_round), luck(seed, RECORDED)
+    lot = luck(seed, purpose)
+    strategy = FedAvg(weighting=weighting, per_round=world.per_round)
     with one_thread():
-        train(fed, net, strategy, rounds=ROUNDS, local=world.local, seed=lot, watch=keep)
-    return Recorded(records, net, fed.validation, fed.clients)
+        train(
+            fed,
+            net,
+            strategy,
+            rounds=world.rounds,
+            local=world.local,
+            seed=lot,
+            watch=keep,
+        )
+    return Recorded(rounds, Server(fed.clients, fed.classes, net, fed.validation, lot))
 
 
 def slug(name: str) -> str:

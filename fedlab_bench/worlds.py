@@ -1,13 +1,13 @@
 """Worlds: the scenarios of the bench, in families; each takes a seed and gives a federation.
 
-Digits, eight clients unless a name says more. The page *The bench* describes every one.
-Below: compare.scenarios, worlds.
+The nine scenarios, and what grows out of them: other skews, few validation samples, attacks, other
+data, more clients. The page *The bench* describes every one. Below: scenarios.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
@@ -22,18 +22,17 @@ from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import LabelSplit, Split, dirichlet_labels
 
-from ..compare.cell import LOCAL
-from ..compare.scenarios import (
-    CLIENTS,
-    LEVELS,
-    SCENARIOS,
-    Made,
-    Scenario,
-    dealt,
-    lesser,
-    noisy_inputs,
-)
+from .scenarios import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisy_inputs
 
+ROUNDS, LOCAL = 20, LocalSGD(epochs=1, batch=20, lr=0.2)
+# Who is of less use, before any training: the worse half, all but the holder of a rare class.
+WORSE, DRAWN = tuple(range(CLIENTS // 2, CLIENTS)), ()
+BAD = {
+    "wrong labels": WORSE,
+    "noisy inputs": WORSE,
+    "irrelevant": DRAWN,
+    "rare class": tuple(range(CLIENTS - 1)),
+}
 SOURCE = "digits"
 ATTACKER = 2  # the client that attacks, where one does
 TWIN = "Dirichlet 0.5"  # the world of the attacks, with everybody honest
@@ -114,8 +113,9 @@ class World:
     sampled    orders of clients that estimate its truth; 0: all coalitions are retrained
     seeds      how many seeds it has, of those that are public and of those held out
     clients    how many there are
-    local      what a client does in a round
-    bad        seed -> ids of the clients known to be of less use, or None
+    rounds, local, metric  of every training: how many, what a client does, what worth is
+    bad        ids of the clients known to be of less use; None: nothing is known; DRAWN: those
+               that the federation of a seed says were corrupted
     """
 
     make: Scenario
@@ -127,19 +127,22 @@ class World:
     seeds: int = 10
     source: str = SOURCE
     clients: int = CLIENTS
+    rounds: int = ROUNDS
     local: LocalSGD = LOCAL
-    bad: Callable[[int], list[int] | None] = field(default=lambda seed: None)
+    metric: str = "loss"
+    bad: tuple[int, ...] | None = None
 
     def made(self, seed: int) -> Made:
         """The federation and the model of a seed."""
         return self.make(self.source, seed)
 
-
-def _known(scenario: str) -> Callable[[int], list[int] | None]:
-    if scenario != "irrelevant":
-        return lambda seed: lesser(scenario, None)  # type: ignore[arg-type]
-    # Only here are they drawn, so that the federation has to be asked.
-    return lambda seed: lesser(scenario, SCENARIOS[scenario](SOURCE, seed)[0])
+    def worse(self, seed: int) -> list[int] | None:
+        """Ids of the clients known to be of less use; None where that is nobody, or everybody."""
+        if self.bad is None:
+            return None
+        fed = self.made(seed)[0] if self.bad == DRAWN else None
+        worse = sorted(self.bad if fed is None else fed.corrupted)
+        return worse if 0 < len(worse) < (fed or self).clients else None
 
 
 def _standing(
@@ -148,7 +151,7 @@ def _standing(
     before = "" if source == SOURCE else f"{family}: "
     return {
         f"{before}{name}": World(
-            SCENARIOS[name], family, source=source, seeds=seeds, bad=_known(name)
+            SCENARIOS[name], family, source=source, seeds=seeds, bad=BAD.get(name)
         )
         for name in names
     }
@@ -161,7 +164,7 @@ def _skewed(split: Split) -> dict[str, World]:
         "noisy inputs": dealt(split, lambda level: noisy_inputs(3 * level)),
     }
     return {
-        f"{dirt}, Dirichlet 0.5": World(make, "dirt under skew", bad=_known(dirt))
+        f"{dirt}, Dirichlet 0.5": World(make, "dirt under skew", bad=WORSE)
         for dirt, make in makers.items()
     }
 
@@ -173,7 +176,7 @@ def _graded(family: str, seen: Callable[[Federation, int], Federation]) -> World
         fed, net = SCENARIOS[GRADED](source, seed)
         return seen(fed, seed), net
 
-    return World(make, family, truth=GRADED, bad=_known(GRADED))
+    return World(make, family, truth=GRADED, bad=WORSE)
 
 
 def _first(count: int) -> Callable[[Federation, int], Federation]:
@@ -207,7 +210,7 @@ def _crowd(clients: int, orders: int) -> dict[str, World]:
     """Many clients with few samples each; wrong labels from none to 70 %, client by client."""
     levels = [LEVELS[-1] * client / (clients - 1) for client in range(clients)]
     corrupt = {client: flip_labels(level) for client, level in enumerate(levels) if level}
-    worse = list(range(clients // 2, clients))
+    worse = tuple(range(clients // 2, clients))
     # As many for each: a sample more would betray who is good.
     samples = 1000 // clients * clients
 
@@ -221,9 +224,7 @@ def _crowd(clients: int, orders: int) -> dict[str, World]:
 
     name = f"wrong labels, {clients} clients"
     family = f"{clients} clients"
-    world = World(
-        make, family, sampled=orders, seeds=5, clients=clients, bad=lambda seed: worse
-    )
+    world = World(make, family, sampled=orders, seeds=5, clients=clients, bad=worse)
     return {name: world}
 
 
@@ -266,7 +267,7 @@ WORLDS: dict[str, World] = {
     **_standing("MNIST", "Dirichlet 0.5", "wrong labels", source="mnist5k", seeds=5),
     # A convolution takes larger steps: at 0.2 it has hardly begun after 20 rounds.
     "cnn: wrong labels": World(
-        _convolved, "cnn", seeds=5, local=replace(LOCAL, lr=0.5), bad=_known(GRADED)
+        _convolved, "cnn", seeds=5, local=replace(LOCAL, lr=0.5), bad=WORSE
     ),
     **_crowd(30, 32),
     **_crowd(100, 12),

@@ -1,6 +1,7 @@
-"""The bench from the command line: judge scores beside frozen truth; the page *The bench* shows it.
+"""The bench from the command line; the pages *The bench* and *Bring your own* show it.
 
-judge scores.csv              a file of scores, from any language
+compare                       your method beside others: federations are frozen, then judged
+judge scores.csv              a file of scores, from any language, beside the frozen truth
 judge module:NAME             a score in Python: it watches recorded rounds
 rounds --to FOLDER            the recorded rounds as files, to score them elsewhere
 truth --to FOLDER             retrain: the frozen truth, or that of held-out seeds
@@ -9,7 +10,7 @@ truth --to FOLDER             retrain: the frozen truth, or that of held-out see
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,16 +26,21 @@ from fedlab_mini.command import (
 from fedlab_mini.engine.files import whole_file
 from fedlab_mini.judge.registry import looked_up, scoring
 
-from .. import bench
-from ..bench.judging import MEASURES
-from ..bench.rounds import FLOATS, slug
-from ..bench.truth import cells_of
-from ..bench.worlds import chosen
-from ..compare import METHODS
+from . import entering, judging, submission, truth
+from .comparing import compare
+from .measures import BESIDE_TRUTH, MEASURES, OF_ATTACKS
+from .registry import METHODS
+from .rounds import FLOATS, recorded, slug
+from .scenarios import SAMPLES, SCENARIOS
+from .worlds import ROUNDS, WORLDS, chosen
 
 if TYPE_CHECKING:
     import pandas
 
+FEW = (
+    *("size", "alone", "leave one out", "Shapley", "Shapley, silent"),
+    *("CGSV", "second order"),
+)
 MOST_SEEDS, LARGEST_SEED = 100_000, 10**9
 
 
@@ -58,51 +64,96 @@ def _parser() -> argparse.ArgumentParser:
         prog=program, description=__doc__, formatter_class=formatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
+    beside = commands.add_parser("compare", help="a method of yours beside others")
     judge = commands.add_parser("judge", help="judge scores beside the frozen truth")
-    judge.add_argument(
-        "scores", nargs="+", help="FILE.csv, module:NAME, or a score of the book"
-    )
-    judge.add_argument(
-        "--alone", action="store_true", help="without the scores of the book"
-    )
-    judge.add_argument(
-        "--truth",
-        nargs="+",
-        default=[],
-        type=home,
-        help="folders of truth for more seeds",
-    )
-    judge.add_argument(
-        "--metric", default="tau", choices=tuple(MEASURES), help="what is printed"
-    )
-    judge.add_argument("--csv", type=home, help="write all measures here, in long format")
-    judge.add_argument("--page", type=home, help="write a page here (.html)")
-    figure_help = f"write a figure of the first family here ({', '.join(PICTURES)})"
-    judge.add_argument("--figure", type=home, help=figure_help)
-    judge.add_argument(
-        "--scores-to",
-        type=home,
-        help="write the scores of a Python score here, to submit",
-    )
     rounds = commands.add_parser("rounds", help="write the recorded rounds as files")
-    truth = commands.add_parser("truth", help="retrain the truth of seeds")
-    for command in (rounds, truth):
+    frozen = commands.add_parser("truth", help="retrain the truth of seeds")
+    _compare_options(beside.add_argument)
+    _judge_options(judge.add_argument)
+    for command in (rounds, frozen):
         command.add_argument("--to", required=True, type=home, help="the folder")
     rounds.add_argument(
         "--kind", default="float32", choices=tuple(FLOATS), help="of numbers"
     )
-    for command in (judge, rounds, truth):
-        world_names = "; ".join(bench.WORLDS)
+    for command in (judge, rounds, frozen):
         command.add_argument(
-            "--scenarios", nargs="+", help=f"'all', or some of: {world_names}"
+            "--scenarios", nargs="+", help=f"'all', or some of: {'; '.join(WORLDS)}"
         )
-        command.add_argument(
-            "--seeds",
-            type=block,
-            default=list(bench.PUBLIC),
-            help="how many, from 0, or 100-109",
-        )
+    for command in (beside, judge, rounds, frozen):
+        default = [0, 1, 2] if command is beside else list(truth.PUBLIC)
+        told = "how many, from 0, or 100-109"
+        command.add_argument("--seeds", type=block, default=default, help=told)
     return parser
+
+
+def _compare_options(add: Callable[..., object]) -> None:
+    own = "module:NAME, a method of yours; repeatable"
+    add("--method", action="append", default=[], help=own)
+    some = f"'all', or some of: {'; '.join(METHODS)}"
+    add("--beside", nargs="+", default=FEW, help=some)
+    nine = tuple(SCENARIOS)
+    add("--scenarios", nargs="+", default=nine, help=f"of: {'; '.join(nine)}")
+    add("--rounds", type=int, default=ROUNDS, help="of every training")
+    add("--data", default="digits", choices=tuple(SAMPLES))
+    add("--metric", default="tau", choices=tuple(MEASURES), help="what is printed")
+    kept = "folder for finished cells, so that a second call goes on"
+    add("--cache", type=home, help=kept)
+    add("--csv", type=home, help="write all measures here, in long format")
+    drawn = f"write a figure of the first scenario here ({', '.join(PICTURES)})"
+    add("--figure", type=home, help=drawn)
+    add("--jobs", type=int, default=1, help="cells side by side")
+
+
+def _judge_options(add: Callable[..., object]) -> None:
+    add("scores", nargs="+", help="FILE.csv, module:NAME, or a score of the book")
+    add("--alone", action="store_true", help="without the scores of the book")
+    more = "folders of truth for more seeds"
+    add("--truth", nargs="+", default=[], type=home, help=more)
+    measures = tuple(BESIDE_TRUTH | OF_ATTACKS)
+    add("--metric", default="tau", choices=measures, help="what is printed")
+    add("--csv", type=home, help="write all measures here, in long format")
+    add("--page", type=home, help="write a page here (.html)")
+    drawn = f"write a figure of the first family here ({', '.join(PICTURES)})"
+    add("--figure", type=home, help=drawn)
+    told = "write the scores of a Python score here, to submit"
+    add("--scores-to", type=home, help=told)
+
+
+def _compare(options: argparse.Namespace) -> pandas.DataFrame:
+    # Here: a usage error needs no tables.
+    from .show.leaderboard import summary
+
+    # Refused now, and not after an hour of training.
+    outputs = {"--csv": options.csv, "--figure": options.figure}
+    writable(outputs, [*module_files(options.method)], {"--figure": PICTURES})
+    asked = list(METHODS) if list(options.beside) == ["all"] else options.beside
+    names = looked_up("--beside", asked, METHODS).values()
+    own = dict(own_method("--method", text) for text in options.method)
+    frame = compare(
+        {name: METHODS[name] for name in names} | own,
+        options.scenarios,
+        options.seeds,
+        data=options.data,
+        rounds=options.rounds,
+        cache=options.cache,
+        n_jobs=options.jobs,
+    )
+    print(summary(frame, options.metric))
+    if options.csv:
+        write_csv(options.csv, frame, index=False)
+    if options.figure:
+        _draw(options, frame, options.scenarios[0])
+    return frame
+
+
+def _draw(
+    options: argparse.Namespace, frame: pandas.DataFrame, place: str | None = None
+) -> None:
+    from .show.leaderboard import picture
+
+    figure = picture(frame, options.metric, place)
+    figure.savefig(options.figure, bbox_inches="tight")
+    print(f"written: {options.figure}")
 
 
 def _names(options: argparse.Namespace, default_names: Sequence[str]) -> list[str]:
@@ -110,7 +161,7 @@ def _names(options: argparse.Namespace, default_names: Sequence[str]) -> list[st
     return list(chosen(None if list(asked_names) == ["all"] else asked_names))
 
 
-def _python(score_text: str, options: argparse.Namespace) -> bench.Submission:
+def _python(score_text: str, options: argparse.Namespace) -> submission.Submission:
     """A score in Python, by ``module:NAME`` or by its name in the book, made into a submission."""
     known_scores = scoring()
     # A few names of the book, such as "retrained: alone", have a colon and are no module.
@@ -119,10 +170,10 @@ def _python(score_text: str, options: argparse.Namespace) -> bench.Submission:
     else:
         (score_name,) = looked_up("scores", [score_text], known_scores).values()
         method = known_scores[score_name]
-    (submission,) = bench.entered(
-        {score_name: method}, _names(options, bench.EIGHT), options.seeds
+    (entered,) = entering.entered(
+        {score_name: method}, _names(options, entering.EIGHT), options.seeds
     )
-    return submission
+    return entered
 
 
 def _read(options: argparse.Namespace, truth_folders: Sequence[Path]) -> Iterator[Path]:
@@ -132,16 +183,16 @@ def _read(options: argparse.Namespace, truth_folders: Sequence[Path]) -> Iterato
     for place in truth_folders:
         yield from (*place.glob("*.npz"), place.parent / "manifest.json")
     if not options.alone:
-        yield from (bench.folder() / "judged.csv", *_submissions())
+        yield from (truth.folder() / "judged.csv", *_submissions())
 
 
 def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     import pandas  # here: a usage error needs no table
 
-    from ..show import leaderboard
+    from .show import leaderboard
 
     # The bench's own comes first: of a seed that lies in two folders, the first counts.
-    truth_folders = [bench.folder() / "truth", *options.truth]
+    truth_folders = [truth.folder() / "truth", *options.truth]
     # Refused now, and not when all has been judged.
     writable(
         {
@@ -160,16 +211,18 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         raise ValueError(
             f"--scores-to: expected one score in Python, got {len(in_python)}"
         )
-    frozen_truth = bench.Frozen(*truth_folders)
+    frozen_truth = truth.Frozen(*truth_folders)
     submissions = [
-        bench.read_submission(text) if text.endswith(".csv") else _python(text, options)
+        submission.read_submission(text)
+        if text.endswith(".csv")
+        else _python(text, options)
         for text in options.scores
     ]
     if options.scores_to:
         # Before anything is judged: scores that took long are not lost to an error there.
         submissions[in_python[0]].write(options.scores_to)
         print(f"written: {options.scores_to}")
-    frame = bench.judge(submissions, frozen_truth)
+    frame = judging.judge(submissions, frozen_truth)
     if frame.empty:
         maker = "python -m fedlab_bench truth"
         raise ValueError(f"no truth is at hand for these seeds; {maker} makes it")
@@ -183,13 +236,13 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         entered_cells = {cell for entry in submissions for cell in entry.scores}
         # Stored scores of the same cells only, and none of a name that was just entered.
         frame = pandas.concat(
-            [bench.stored(entered_cells, notes), frame], ignore_index=True
+            [judging.stored(entered_cells, notes), frame], ignore_index=True
         )
         notes |= {
             rival["name"]: rival for rival in _rivals() if rival["name"] not in notes
         }
     print(leaderboard.board(frame, options.metric))
-    for absence in bench.absent(frame, options.metric):
+    for absence in judging.absent(frame, options.metric):
         print(absence)
     if options.csv:
         write_csv(options.csv, frame, index=False)
@@ -197,51 +250,49 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         # A page has a table a measure, and a measure without values is refused.
         page_metrics = tuple(metric for metric in MEASURES if metric in set(frame.metric))
         page_html = leaderboard.page(
-            frame, notes, page_metrics, f"The bench, version {bench.VERSION}"
+            frame, notes, page_metrics, f"The bench, version {truth.VERSION}"
         )
         with whole_file(options.page) as partial_path:
             partial_path.write_text(page_html, encoding="utf-8")
         print(f"written: {options.page}")
     if options.figure:
-        figure = leaderboard.picture(frame, options.metric)
-        figure.savefig(options.figure, bbox_inches="tight")
-        print(f"written: {options.figure}")
+        _draw(options, frame)
     return frame
 
 
 def _rivals() -> list[dict[str, str]]:
     """What the committed submissions say of themselves."""
-    return [bench.notes_of(path) for path in _submissions()]
+    return [submission.notes_of(path) for path in _submissions()]
 
 
 def _submissions() -> list[Path]:
-    return sorted((bench.folder() / "submissions").glob("*.csv"))
+    return sorted((truth.folder() / "submissions").glob("*.csv"))
 
 
 def _rounds(options: argparse.Namespace) -> None:
     chosen_worlds = chosen(_names(options, ["all"]))
-    for world_name, seed in cells_of(chosen_worlds, options.seeds):
+    for world_name, seed in truth.cells_of(chosen_worlds, options.seeds):
         cell_folder = options.to / f"{slug(world_name)}-{seed}"
-        bench.recorded(chosen_worlds[world_name], seed).write(cell_folder, options.kind)
+        recorded(chosen_worlds[world_name], seed).write(cell_folder, options.kind)
         print(cell_folder)
 
 
 def _freeze(options: argparse.Namespace) -> None:
-    for truth_path in bench.freeze(_names(options, ["all"]), options.seeds, options.to):
+    for truth_path in truth.freeze(_names(options, ["all"]), options.seeds, options.to):
         print(truth_path)
 
 
 def main(words: Sequence[str]) -> object:
-    """Run one of the three commands; errors of use are one line."""
+    """Run one of the commands; errors of use are one line."""
     parser = _parser()
     options = parser.parse_args(words)
+    commands = {
+        "compare": _compare,
+        "judge": _judge,
+        "rounds": _rounds,
+        "truth": _freeze,
+    }
     try:
-        if options.command == "judge":
-            return _judge(options)
-        if options.command == "rounds":
-            _rounds(options)
-        else:
-            _freeze(options)
+        return commands[options.command](options)
     except Exception as error:
         parser.exit(1, f"{explained(error)}\n")
-    return None

@@ -26,7 +26,6 @@ from fedlab_mini.games.game import Game
 from fedlab_mini.games.training_games import retraining_game
 from fedlab_mini.streams import one_thread
 
-from ..compare.cell import ROUNDS
 from .rounds import SECOND_TRUTH, TRUTH, luck, slug
 from .worlds import WORLDS, World
 
@@ -49,7 +48,7 @@ def folder() -> Path:
 
     raises  FileNotFoundError that names the ways out
     """
-    repository = Path(__file__).resolve().parents[2] / "data" / "bench"
+    repository = Path(__file__).resolve().parents[1] / "data" / "bench"
     place = checks.home(os.environ.get(VARIABLE, "") or repository) / FOLDER
     if place.is_dir():
         return place
@@ -60,10 +59,16 @@ def folder() -> Path:
 
 
 def game(world: World, seed: int, purpose: int) -> Game:
-    """Retraining on the samples that are kept for this: worth is minus the loss there."""
+    """Retraining, its worth on samples that no server sees."""
     fed, net = world.made(seed)
     return retraining_game(
-        fed, net, ROUNDS, world.local, "loss", luck(seed, purpose), on="test"
+        fed,
+        net,
+        world.rounds,
+        world.local,
+        world.metric,
+        luck(seed, purpose),
+        on="test",
     )
 
 
@@ -195,16 +200,21 @@ class Frozen:
         """What retraining says of a world's clients, in two trainings: Shapley values [2, K]."""
         owner = owner_of(name)
         assert owner is not None, f"{name} has no truth"
-        table = torch.from_numpy(self.tables[owner][str(seed)]).double()
-        if WORLDS[owner].sampled:
-            return table[:, 0]  # beside their standard errors
-        return torch.stack([shapley.exact(_game(worths)).values for worths in table])
+        return values_of(WORLDS[owner], self.tables[owner][str(seed)])
 
 
 def owner_of(name: str) -> str | None:
     """The world whose truth judges this one."""
     truth = WORLDS[name].truth
     return name if truth == "" else truth
+
+
+def values_of(world: World, table: np.ndarray) -> Tensor:
+    """Shapley values [2, K] of a table that ``trained`` gave."""
+    worths = torch.from_numpy(table).double()
+    if world.sampled:
+        return worths[:, 0]  # beside their standard errors
+    return torch.stack([shapley.exact(_game(own)).values for own in worths])
 
 
 def _game(worths: Tensor) -> Game:

@@ -1,44 +1,78 @@
-"""Judge: what a score is like beside the truth, beside chance, and beside what is known.
+"""Measures: what a score is like beside the truth, in use, and when it is asked again.
 
-Below: metrics. Chapter 10 defines each measure.
+Below: fedlab_mini's judge. Above: judging, comparing. Chapter 10 defines each measure.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fedlab_mini.engine.rounds import Round, Server
-from fedlab_mini.judge.metrics import detection_auc, kendall, ranks, spearman
+from fedlab_mini.judge.metrics import ranks
 from fedlab_mini.streams import stream
 
+
+class Measure(NamedTuple):
+    """Its range, whether more is better, and what it says."""
+
+    low: float
+    high: float
+    more: bool
+    meaning: str
+
+
+BESIDE_TRUTH = {
+    "tau": Measure(-1, 1, True, "rank correlation with retraining, between -1 and 1"),
+    # only where it is known who is of less use
+    "AUC": Measure(0, 1, True, "chance that a client of less use gets the lower score"),
+    "relative error": Measure(
+        0, 1, False, "distance to the retrained shares, at the best scale"
+    ),
+}
+OF_ATTACKS = {
+    "rank gained": Measure(
+        *(-1, 1, False),
+        "share of the clients that an attacker overtakes; below 0 it falls behind",
+    ),
+    "pay gained": Measure(
+        *(-1, 1, False), "share of the pay that an attacker gains; below 0 it loses"
+    ),
+}
+# What scores alone do not say: only ``compare`` has the methods.
+OF_METHODS = {
+    **{
+        f"removal, {first} first": Measure(
+            *(0, 1, True),
+            f"share of random orders of leaving that it beats, the {first} first",
+        )
+        for first in ("best", "worst")
+    },
+    **{
+        f"stability, {again}": Measure(-1, 1, True, f"tau with its own scores, {words}")
+        for again, words in {
+            "validation draw": "the validation samples drawn again",
+            "training": "in another training",
+            "aggregation": "where the model is a plain mean",
+        }.items()
+    },
+    "accuracy gained by weights": Measure(
+        -1,
+        1,
+        True,
+        "test accuracy of a training with the scores as weights, minus without",
+    ),
+    "evaluations a round": Measure(0, math.inf, False, "models that it evaluates"),
+    "client epochs": Measure(0, math.inf, False, "passes over a client's data"),
+    "seconds": Measure(0, math.inf, False, "processor seconds of a training"),
+}
+MEASURES = BESIDE_TRUTH | OF_ATTACKS | OF_METHODS
 ORDERS = 200  # random orders that a removal is judged among, and by which ties are broken
-
-
-def judged(
-    scores: Tensor, truths: list[Tensor], worth: Tensor, bad: list[int] | None, seed: int
-) -> Iterator[tuple[str, float]]:
-    """What a score is like beside the truth, the removal that it advises, and what is known.
-
-    scores [K]; truths  exact values of retraining, one a training seed, each [K]
-    worth [2^K]  of every coalition, retrained: removal is read off it
-    bad          ids of the clients known to be of less use, or None
-    """
-    measures = {
-        "tau with retraining": kendall,
-        "rank correlation": spearman,
-        "relative error": relative_error,
-    }
-    for measure_name, measure in measures.items():
-        values = [measure(scores, phi) for phi in truths]
-        yield measure_name, sum(values) / len(values)
-    yield from removal(scores, worth, seed)
-    if bad is not None:
-        yield "detection AUC", detection_auc(scores, bad)
 
 
 def relative_error(scores: Tensor, truth: Tensor) -> float:
@@ -55,9 +89,8 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
 
     The area is the mean worth of those who are left. "removal, best first" is the share of random
     orders with a larger area (1: nobody does more harm), "removal, worst first" with a smaller one;
-    equal areas count half. "reversals": at how many of the n - 1 places the better clients' leaving
-    does less harm. Clients with tied scores leave in random order, the mean over ``ORDERS`` of
-    them: a score that is the same for all comes out as luck, whatever the ids say
+    equal areas count half. Clients with tied scores leave in random order, the mean over ``ORDERS``
+    of them: a score that is the same for all comes out as luck, whatever the ids say
     """
     generator = stream(seed, "removal")
     shuffles = torch.rand(2 * ORDERS, len(scores), generator=generator).argsort(1)
@@ -73,7 +106,6 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
     random_areas = left_over(rivals, worth).mean(1)
     yield "removal, best first", beaten(random_areas, after_best.mean(1))
     yield "removal, worst first", beaten(-random_areas, -after_worst.mean(1))
-    yield "reversals", float((after_best > after_worst + 1e-12).double().sum(1).mean())
 
 
 def beaten(random_areas: Tensor, areas: Tensor) -> float:

@@ -1,1 +1,0 @@
-"""Command: ``python -m fedlab_bench``."""

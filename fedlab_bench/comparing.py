@@ -1,0 +1,286 @@
+"""Comparing: any method beside all others, on federations that are frozen, then judged.
+
+    python -m fedlab_bench compare                                 the book's methods, on digits
+    python -m fedlab_bench compare --method my_module:MyScore      and yours
+
+Chapter 10 reads it. Truth, rounds and judgement are the bench's; what scores alone do not say is
+measured here: what a method costs, how stable it is, and what its use does.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import joblib
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedlab_mini import __version__, checks
+from fedlab_mini.engine import progress
+from fedlab_mini.engine.files import Cache
+from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.rounds import Round, Server, State, Strategy
+from fedlab_mini.engine.sweep import spread
+from fedlab_mini.engine.train import train
+from fedlab_mini.games import round_tables
+from fedlab_mini.games.training_games import retraining_game
+from fedlab_mini.judge.metrics import kendall
+from fedlab_mini.judge.score import Watch
+from fedlab_mini.methods.fedavg import FedAvg
+from fedlab_mini.methods.fedccea import contribution_index
+from fedlab_mini.streams import one_thread
+
+from .judging import COLUMNS, against, ceiling
+from .measures import removal
+from .registry import CEILING, METHODS, Method, Retrained, watchable, watcher
+from .rounds import AGAIN, IN_USE, RECORDED, Recorded, luck, recorded
+from .scenarios import SAMPLES, SCENARIOS, resampled
+from .truth import trained, values_of
+from .worlds import DRAWN, LOCAL, ROUNDS, WORLDS, World
+
+if TYPE_CHECKING:
+    import pandas
+
+Rows = Iterator[tuple[str, str, float]]
+
+
+def compare(
+    methods: Mapping[str, Method] | Sequence[Method] | None = None,
+    scenarios: Iterable[str] | Mapping[str, Callable[..., Any]] | None = None,
+    seeds: Iterable[int] = range(10),
+    *,
+    data: str = "digits",
+    rounds: int = ROUNDS,
+    local: LocalSGD | None = None,
+    metric: str = "loss",
+    cache: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+) -> pandas.DataFrame:
+    """Every method on every scenario and seed, judged against retraining; a long table.
+
+    methods    {name: method} or a list; default: ``fb.METHODS``. A method is a strategy, which
+               watches federated averaging; a function of a round's ``Game`` that returns an
+               ``Estimate``; a function (round, server) -> worth of its updates [m]; or
+               ``Retrained``
+    scenarios  names out of ``fb.SCENARIOS``, or {name: function (data, seed) -> (fed, net)};
+               default: all nine. Worth is measured on the federation's test samples, which no
+               server sees; clients of less use are those that were corrupted
+    data       "digits", "mnist5k", "sms-synthetic"; rounds, local: of every training
+    metric     of worth: "loss" (minus the loss) or "accuracy"
+    cache      folder where finished cells are kept: an interrupted run goes on
+    n_jobs     cells side by side, through joblib: a backend set by ``joblib.parallel_config`` is
+               used
+
+    returns    columns seed, scenario, method, metric, value. The method "(the truth itself)" holds
+               the ceiling: how far the exact values of two trainings agree
+    raises     TypeError or ValueError naming the argument, or a file of ``cache`` that is damaged
+    """
+    import pandas  # here, since it takes a second to import
+
+    chosen = watchable(METHODS if methods is None else methods)
+    local = LOCAL if local is None else local
+    setting: dict[str, Any] = {
+        "source": checks.choice("data", data, tuple(SAMPLES)),
+        "rounds": checks.whole("rounds", rounds),
+        "local": checks.instance("local", local, LocalSGD, "fm.LocalSGD()"),
+        "metric": checks.choice("metric", metric, ("accuracy", "loss")),
+    }
+    worlds = {name: replace(one, **setting) for name, one in _worlds(scenarios).items()}
+    cells = [(seed, scenario) for seed in _seeds(seeds) for scenario in worlds]
+    folders = {}
+    if cache is not None:
+        # The functions count as well: a scenario may change and keep its name.
+        folders = {
+            name: Cache(cache, (__version__, name, world.make, setting, chosen))
+            for name, world in worlds.items()
+        }
+    found = {key: rows for key in cells if (rows := _kept(folders, *key)) is not None}
+    missing = [key for key in cells if key not in found]
+    tasks = (
+        joblib.delayed(_cell)(seed, name, worlds[name], chosen) for seed, name in missing
+    )
+    with progress.bar(None, "cells", len(cells), len(found)) as progress_bar:
+        for seed, name, rows in spread(tasks, n_jobs, ordered=False):
+            found[seed, name] = rows
+            if name in folders:
+                folders[name].save(_arrays(rows), torch.tensor(seed))
+            progress_bar.update()
+    # Cells end in any order; the table keeps the one that was asked for.
+    table = [(*key, *row) for key in cells for row in found[key]]
+    return pandas.DataFrame(table, columns=COLUMNS)
+
+
+def _cell(
+    seed: int, name: str, world: World, methods: Mapping[str, Method]
+) -> tuple[int, str, list[Any]]:
+    with one_thread():
+        return seed, name, list(cell(world, seed, methods))
+
+
+def _kept(folders: Mapping[str, Cache], seed: int, name: str) -> list[Any] | None:
+    arrays = folders[name].load(torch.tensor(seed)) if name in folders else None
+    if arrays is None:
+        return None
+    columns = (arrays[part].tolist() for part in ("method", "metric", "value"))
+    return list(zip(*columns, strict=True))
+
+
+def _arrays(rows: Sequence[tuple[str, str, float]]) -> dict[str, np.ndarray]:
+    columns = zip(*rows, strict=True)
+    return dict(zip(("method", "metric", "value"), map(np.array, columns), strict=True))
+
+
+def cell(world: World, seed: int, methods: Mapping[str, Method]) -> Rows:
+    """Rows (method, metric, value) of one world and seed: truth, rounds, what each method says.
+
+    The truth is the exact value of retraining, twice, with two seeds of training; one against the
+    other is the ceiling. A third training's rounds are what the methods see: as they are, with the
+    validation samples drawn again, in another training, and where the aggregate is a plain mean
+    """
+    table = trained(world, seed)
+    values, worse = values_of(world, table), world.worse(seed)
+    yield from ((CEILING, *measured) for measured in ceiling(values, worse))
+    # [2, 2^K] -> [2^K]: removal is read off the mean of both trainings
+    worth = torch.from_numpy(table).double().mean(0)
+    fed, net = world.made(seed)
+    rounds, lot = recorded(world, seed), luck(seed, RECORDED)
+    watch = watched(rounds, methods)
+    said, again = watch.scores(), said_again(world, seed, rounds, methods)
+    game = retraining_game(fed, net, world.rounds, world.local, world.metric, lot)
+    plain = in_use(world, seed, FedAvg())
+    for name, method in methods.items():
+        if isinstance(method, Retrained):
+            # All of these share one game: a training that two of them ask for is done once.
+            start = time.process_time()
+            estimate = method.estimator(game)
+            scores, epochs = estimate.values, estimate.client_epochs
+            seconds = time.process_time() - start
+        else:
+            scores, epochs = said[name], world.rounds * fed.clients * world.local.epochs
+            seconds = world.rounds * seconds_a_round(watch, name, rounds.rounds[-1])
+            yield name, "evaluations a round", watch.evaluated[name] / world.rounds
+            for how, other in again.items():
+                yield name, f"stability, {how}", kendall(scores, other[name])
+        yield name, "client epochs", epochs
+        yield name, "seconds", seconds
+        yield from ((name, *measured) for measured in against(scores, values, worse))
+        yield from ((name, *measured) for measured in removal(scores, worth, seed))
+        weights = FixedWeights(client_weights=tuple(contribution_index(scores).tolist()))
+        # The same training as the plain one, so that the weights alone make the difference.
+        yield name, "accuracy gained by weights", in_use(world, seed, weights) - plain
+
+
+def watched(seen: Recorded, methods: Mapping[str, Method]) -> Watch:
+    """A training shown to all methods that do not train themselves."""
+    strategies = {
+        name: watcher(method)
+        for name, method in methods.items()
+        if not isinstance(method, Retrained)
+    }
+    watch = Watch(strategies, seen.server)
+    for one in seen.rounds:
+        watch(one)
+    return watch
+
+
+def said_again(
+    world: World, seed: int, seen: Recorded, methods: Mapping[str, Method]
+) -> dict[str, dict[str, Tensor]]:
+    """Scores on other validation samples, in another training, and beside a plain mean."""
+    samples = resampled(world.made(seed)[0], seed).validation
+    redrawn = replace(seen, server=replace(seen.server, validation=samples))
+    others = {
+        "validation draw": redrawn,
+        "training": recorded(world, seed, AGAIN),
+        "aggregation": recorded(world, seed, weighting="uniform"),
+    }
+    return {how: watched(other, methods).scores() for how, other in others.items()}
+
+
+def seconds_a_round(watch: Watch, name: str, last: Round) -> float:
+    """CPU seconds of a round for a method by itself, with an empty table: the best of 3."""
+    strategy, server = watch.strategies[name], watch.servers[name]
+    found = []
+    for _ in range(3):
+        state = strategy.init(server)
+        # Otherwise the methods before it would have paid for the round's table.
+        round_tables.forget(last)
+        with one_thread():
+            start = time.process_time()
+            strategy.step(server, state, last)
+            found.append(time.process_time() - start)
+    return min(found)  # whatever disturbs a measurement makes it longer
+
+
+def in_use(world: World, seed: int, strategy: Strategy) -> float:
+    """Test accuracy of a training under a strategy."""
+    fed, net = world.made(seed)
+    lot = luck(seed, IN_USE)
+    done = train(fed, net, strategy, rounds=world.rounds, local=world.local, seed=lot)
+    return float(done.accuracy[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class FixedWeights(FedAvg):
+    """Federated averaging with one fixed weight a client."""
+
+    client_weights: tuple[float, ...] = ()
+
+    def weights(self, server: Server, state: State, round: Round) -> Tensor:
+        """The fixed weights of the round's clients, scaled to sum 1, [m]; equal if all are 0."""
+        weights = torch.tensor(self.client_weights, dtype=torch.float64)[round.clients]
+        total = weights.sum()
+        shares = (
+            weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
+        )
+        return shares.to(round.updates)
+
+
+def _list(name: str, value: Any, such_as: str) -> list[Any]:
+    message = f"{name}: expected such as {such_as}, got {checks.shown(value)}"
+    if isinstance(value, str | bytes):
+        raise TypeError(message)
+    try:
+        return list(value)
+    except (TypeError, RuntimeError):  # a nested tensor has no length
+        raise TypeError(message) from None
+
+
+def _seeds(seeds: Any) -> list[int]:
+    if isinstance(seeds, Mapping):
+        raise TypeError(f"seeds: expected such as range(10), got {checks.shown(seeds)}")
+    numbers = [
+        checks.whole("seeds", seed, 0) for seed in _list("seeds", seeds, "range(10)")
+    ]
+    if not numbers or len(set(numbers)) != len(numbers):
+        shown = checks.shown(numbers)
+        raise ValueError(
+            f"seeds: expected different whole numbers, at least one, got {shown}"
+        )
+    return numbers
+
+
+def _worlds(scenarios: Any) -> dict[str, World]:
+    if isinstance(scenarios, Mapping):
+        if not scenarios or not all(map(callable, scenarios.values())):
+            wanted = "{name: function (data, seed) -> (fed, net)}"
+            raise TypeError(
+                f"scenarios: expected {wanted}, got {checks.shown(scenarios)}"
+            )
+        return {
+            checks.text("scenarios", name): World(make, name, bad=DRAWN)
+            for name, make in scenarios.items()
+        }
+    wanted = "['alike'] or {name: function}"
+    names = (
+        list(SCENARIOS) if scenarios is None else _list("scenarios", scenarios, wanted)
+    )
+    if not names:
+        raise ValueError("scenarios: expected at least one name")
+    known = tuple(SCENARIOS)
+    return {checks.choice("scenarios", name, known): WORLDS[name] for name in names}
