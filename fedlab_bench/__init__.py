@@ -13,43 +13,40 @@ measures    what is measured, and how          show/, command/   tables, figures
 from . import methods
 from .comparing import compare
 from .entering import entered
-from .judging import absent, judge, judged, standings, stored
+from .judging import absent as absent
+from .judging import judge, judged, standings
+from .judging import stored as stored
 from .methods import *  # noqa: F403
-from .registry import CEILING, METHODS, Retrained
+from .registry import CEILING as CEILING
+from .registry import METHODS as METHODS
+from .registry import Retrained
 from .rounds import recorded
-from .scenarios import SCENARIOS
+from .scenarios import SCENARIOS as SCENARIOS
 from .show.leaderboard import board, picture, summary
-from .submission import Refused, Submission, read_submission
-from .truth import CONFIRMING, HELD_OUT, PUBLIC, VERSION, Frozen, freeze
-from .worlds import FAMILIES, WORLDS, World
+from .submission import Refused as Refused
+from .submission import Submission, read_submission
+from .truth import CONFIRMING as CONFIRMING
+from .truth import HELD_OUT as HELD_OUT
+from .truth import PUBLIC as PUBLIC
+from .truth import VERSION as VERSION
+from .truth import Frozen as Frozen
+from .truth import freeze as freeze
+from .worlds import FAMILIES as FAMILIES
+from .worlds import WORLDS as WORLDS
+from .worlds import World as World
 
 __all__ = [
-    "CEILING",
-    "CONFIRMING",
-    "FAMILIES",
-    "HELD_OUT",
-    "METHODS",
-    "PUBLIC",
-    "SCENARIOS",
-    "VERSION",
-    "WORLDS",
-    "Frozen",
-    "Refused",
     "Retrained",
     "Submission",
-    "World",
-    "absent",
     "board",
     "compare",
     "entered",
-    "freeze",
     "judge",
     "judged",
     "picture",
     "read_submission",
     "recorded",
     "standings",
-    "stored",
     "summary",
 ]
 __all__ += methods.__all__

@@ -35,9 +35,10 @@ from fedlab_mini.methods.fedavg import FedAvg
 from fedlab_mini.methods.fedccea import contribution_index
 from fedlab_mini.streams import one_thread
 
+from .entering import watched
 from .judging import COLUMNS, against, ceiling
 from .measures import removal
-from .registry import CEILING, METHODS, Method, Retrained, watchable, watcher
+from .registry import CEILING, METHODS, Method, Retrained, watchable
 from .rounds import AGAIN, IN_USE, RECORDED, Recorded, luck, recorded
 from .scenarios import SAMPLES, SCENARIOS, resampled
 from .truth import trained, values_of
@@ -173,19 +174,6 @@ def cell(world: World, seed: int, methods: Mapping[str, Method]) -> Rows:
         weights = FixedWeights(client_weights=tuple(contribution_index(scores).tolist()))
         # The same training as the plain one, so that the weights alone make the difference.
         yield name, "accuracy gained by weights", in_use(world, seed, weights) - plain
-
-
-def watched(seen: Recorded, methods: Mapping[str, Method]) -> Watch:
-    """A training shown to all methods that do not train themselves."""
-    strategies = {
-        name: watcher(method)
-        for name, method in methods.items()
-        if not isinstance(method, Retrained)
-    }
-    watch = Watch(strategies, seen.server)
-    for one in seen.rounds:
-        watch(one)
-    return watch
 
 
 def said_again(

@@ -74,16 +74,9 @@ def stored(
     cells: Collection[tuple[str, int]], besides: Collection[str] = ()
 ) -> pandas.DataFrame:
     """What the committed submissions are worth in these scenarios and seeds, but for some names."""
-    import pandas
-
-    path = folder() / "judged.csv"
-    if not path.is_file():
-        return pandas.DataFrame({name: [] for name in COLUMNS})
-    frame = pandas.read_csv(path, keep_default_na=False)
+    frame = _committed("judged.csv")
     asked = [cell in cells for cell in zip(frame.scenario, frame.seed, strict=True)]
-    return frame[
-        pandas.Series(asked, frame.index) & ~frame.method.isin([CEILING, *besides])
-    ]
+    return frame[asked & ~frame.method.isin([CEILING, *besides])]
 
 
 def judged(seeds: Iterable[int]) -> pandas.DataFrame:
@@ -93,17 +86,22 @@ def judged(seeds: Iterable[int]) -> pandas.DataFrame:
     returns  columns seed, scenario, method, metric, value, as ``standings`` takes them
     raises   ValueError for seeds of which nothing is stored
     """
+    wanted = list(seeds)
+    frame = _committed("judged.csv", "confirmed.csv")
+    frame = frame[frame.seed.isin(wanted)].reset_index(drop=True)
+    if frame.empty:
+        raise ValueError(f"seeds: expected some that the bench has judged, got {wanted}")
+    return frame
+
+
+def _committed(*names: str) -> pandas.DataFrame:
+    """The rows of files of the bench, those that are there."""
     import pandas
 
-    wanted = list(seeds)
-    files = [folder() / name for name in ("judged.csv", "confirmed.csv")]
-    known = [
-        pandas.read_csv(file, keep_default_na=False) for file in files if file.is_file()
-    ]
-    parts = [frame[frame.seed.isin(wanted)] for frame in known]
-    if not any(len(part) for part in parts):
-        raise ValueError(f"seeds: expected some that the bench has judged, got {wanted}")
-    return pandas.concat(parts, ignore_index=True)
+    files = [path for name in names if (path := folder() / name).is_file()]
+    frames = [pandas.read_csv(file, keep_default_na=False) for file in files]
+    empty = pandas.DataFrame({name: [] for name in COLUMNS})
+    return pandas.concat(frames, ignore_index=True) if frames else empty
 
 
 def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import Tensor
 
 from fedlab_mini import checks
@@ -28,11 +29,6 @@ from fedlab_mini.streams import one_thread
 
 from .rounds import SECOND_TRUTH, TRUTH, luck, slug
 from .worlds import WORLDS, World
-
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks
-    fcntl = None  # type: ignore[assignment]
 
 # A number before the point is a bench of its own, with its own files; one behind it has more
 # scenarios or scores, and no row of the one before is another.
@@ -120,11 +116,9 @@ def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Pat
 
 
 def _add(path: Path, seed: str, table: np.ndarray) -> None:
-    """A table more in a file; on Windows, two processes in the same moment may lose one."""
+    """A table more in a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.with_name(f".{path.name}.lock"), "wb") as lock:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(path.with_name(f".{path.name}.lock")):
         # Read under the lock: another process may just have added a table.
         tables = {**read(path), seed: table}
         with whole_file(path) as part, open(part, "wb") as file:

@@ -14,7 +14,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
-from fedlab_bench.comparing import cell, watched
+from fedlab_bench.comparing import cell
+from fedlab_bench.entering import watched
 from fedlab_bench.judging import against, ceiling
 from fedlab_bench.registry import CEILING, METHODS
 from fedlab_bench.rounds import RECORDED, luck, recorded

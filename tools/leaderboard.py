@@ -28,7 +28,7 @@ import chapters
 import computed
 import fedlab_bench as fb
 from fedlab_bench import registry
-from fedlab_bench.comparing import watched
+from fedlab_bench.entering import watched
 from fedlab_bench.rounds import recorded, slug
 from fedlab_bench.show import leaderboard
 from fedlab_bench.truth import (

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
-from fedlab_bench.comparing import watched
+from fedlab_bench.entering import watched
 from fedlab_bench.registry import METHODS
 from fedlab_bench.rounds import recorded
 from fedlab_bench.worlds import WORLDS
