@@ -75,8 +75,8 @@ def stored(
 ) -> pandas.DataFrame:
     """What the committed submissions are worth in these scenarios and seeds, but for some names."""
     frame = _committed("judged.csv")
-    asked = [cell in cells for cell in zip(frame.scenario, frame.seed, strict=True)]
-    return frame[asked & ~frame.method.isin([CEILING, *besides])]
+    frame = frame[~frame.method.isin([CEILING, *besides])]
+    return frame[[cell in cells for cell in zip(frame.scenario, frame.seed, strict=True)]]
 
 
 def judged(seeds: Iterable[int]) -> pandas.DataFrame:
