@@ -19,7 +19,6 @@ from torch import Tensor
 
 from .. import checks
 from ..judge.evidence import Interval, interval
-from ..judge.removal import RemovalCurves
 from ..worlds.federation import Federation
 from .canvas import (
     check_labels,
@@ -407,78 +406,6 @@ def _dots_row(
         row_words = str(band)
     axis.plot([float(seeds.mean())], [mean_row], "D", markersize=5, **options)
     return row_words
-
-
-def errors(
-    evaluations: Mapping[str, Sequence[float]],
-    error: Mapping[str, Tensor],
-    *,
-    ylabel: str = "mean absolute error",
-) -> Figure:
-    """Error of estimators against how many coalitions they evaluated, both axes logarithmic.
-
-    evaluations, error  [n] numbers a label, the same labels in both
-    """
-    check_texts(ylabel=ylabel)
-    counts, error = (
-        labelled("evaluations", evaluations, "n"),
-        labelled("error", error, "n"),
-    )
-    if {label: len(numbers) for label, numbers in counts.items()} != {
-        label: len(numbers) for label, numbers in error.items()
-    }:
-        raise ValueError(
-            "error: expected as many numbers of each label as evaluations has"
-        )
-    figure, (axis,) = new_figure()
-    for label, style in styles(counts).items():
-        axis.loglog(
-            counts[label],
-            error[label],
-            label=shown_label(label),
-            **line_look(style, markersize=5),
-        )
-    axis.set(xlabel="coalitions evaluated", ylabel=ylabel)
-    draw_legend(figure, axis)
-    best_label = min(error, key=lambda label: float(error[label][-1]))
-    return finished(
-        figure,
-        "Error of each estimator against its number of evaluations.",
-        f"Error against evaluations, logarithmic axes; the lowest at the end is {best_label}.",
-    )
-
-
-def removal(results: Mapping[str, RemovalCurves], *, title: str = "") -> Figure:
-    """Test accuracy without the highest-scored and without the lowest-scored clients."""
-    check_texts(title=title)
-    check_labels(
-        "results", checks.instance("results", results, Mapping, "{label: curves}")
-    )
-    for label, result in results.items():
-        checks.instance(
-            f"results[{label!r}]", result, RemovalCurves, "what removal_curves returns"
-        )
-    figure, axes = new_figure(7.6, 3.4, 2)
-    # Both sides on one scale: the distance between the curves is the message.
-    axes[1].sharey(axes[0])
-    for axis, side in zip(axes, ("highest", "lowest"), strict=True):
-        for label, style in styles(results).items():
-            result = results[label]
-            axis.plot(
-                result.removed,
-                getattr(result, side),
-                label=shown_label(label),
-                **line_look(style),
-            )
-        axis.set(xlabel=f"{side}-scored clients removed", ylabel="test accuracy")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    draw_legend(figure, axes[0])
-    figure.suptitle(title)
-    return finished(
-        figure,
-        "Test accuracy after retraining without the best and without the worst clients.",
-        "Two panels: test accuracy against the number of best, and of worst, clients removed.",
-    )
 
 
 def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figure:

@@ -10,7 +10,7 @@ import torch
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_bench.show import comparison
+from fedlab_bench.show import leaderboard
 from fedlab_mini.judge import evidence
 from fedlab_mini.show import plots
 
@@ -209,21 +209,18 @@ def model_methods() -> dict[str, dict[str, Any]]:
 def rooms(beside: Callable[..., None]) -> None:
     """Functions that stand beside ``fm``: figures, tables, intervals."""
     line = torch.rand(3, 5, generator=torch.Generator().manual_seed(2))
-    curves = fm.removal_curves(small(), NET, [1.0, 2, 3], rounds=1, local=LOCAL)
     beside("plots", plots.curves, lines={"CGSV": line})
     beside("plots", plots.panels, lines={"sizes": {"CGSV": line}}, x=range(5), ylabel="AUC")
     beside("plots", plots.by_client, values=line)
     beside("plots", plots.holdings, fed=small())
     beside("plots", plots.scores, values={"CGSV": line[0]})
     beside("plots", plots.dots, values={"CGSV": [0.1, 0.2]}, xlabel="AUC")
-    beside("plots", plots.errors, evaluations={"exact": [1, 2]}, error={"exact": line[0, :2]})
-    beside("plots", plots.removal, results={"CGSV": curves})
     beside("plots", plots.confusion, tables={"client 0": torch.ones(3, 3)})
     beside("plots", plots.table, data={"CGSV": {"AUC": 0.5}}, caption="A table.")
     frame = fb.compare({"alone": fm.RoundValue(fm.alone)},
         {"few": lambda data, seed: (small(), NET)}, seeds=[0, 1], rounds=1)  # fmt: skip
-    beside("comparison", comparison.summary, frame=frame)
-    beside("comparison", comparison.figure, frame=frame, scenario="few")
+    for show in (leaderboard.summary, leaderboard.board, leaderboard.picture):
+        beside("leaderboard", show, frame=frame)
     beside("evidence", evidence.interval, values=[1.0, 2.0, 3.0])
     beside("evidence", evidence.paired, a=[1.0, 2.0, 3.0], b=[0.0, 2.0, 1.0])
 

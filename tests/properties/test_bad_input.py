@@ -34,7 +34,7 @@ def cases() -> dict[str, list[bad_input.Case]]:
 def test_every_public_name_is_tried():
     tried = {name.partition(".")[0] for name in bad_input.CALLS} - {
         "plots",
-        "comparison",
+        "leaderboard",
         "evidence",
     }
     assert tried == {*fm.__all__, *fb.__all__} - RECORDS - GIVEN - {"judge", "Retrained"}

@@ -17,16 +17,12 @@ from matplotlib.text import Text
 
 import fedlab_mini as fm
 from fedlab_mini.judge.evidence import interval
-from fedlab_mini.judge.removal import RemovalCurves
 from fedlab_mini.show import plots
 from fedlab_mini.show.styles import CLIENTS, CORRUPTED, METHODS, SETTINGS
 
 LINES = {"one": torch.linspace(0, 1, 5), "two": torch.linspace(1, 0.25, 5)}
 RUNS = {"one": torch.rand(3, 5, generator=torch.Generator().manual_seed(0))}
 ROOT = Path(__file__).parents[2]
-CURVES = RemovalCurves(
-    torch.tensor([0, 1, 2]), torch.tensor([0.9, 0.5, 0.3]), torch.tensor([0.9, 0.9, 0.8])
-)
 
 
 @pytest.fixture(autouse=True)
@@ -54,11 +50,6 @@ FIGURES = {
         corrupted={1},
         stderr={"sampled": torch.full((3,), 0.01)},
     ),
-    "errors": lambda make_fed: plots.errors(
-        {"plain": [10, 100], "kernel": [12, 90]},
-        {"plain": torch.tensor([0.1, 0.03]), "kernel": torch.tensor([0.05, 0.01])},
-    ),
-    "removal": lambda make_fed: plots.removal({"exact": CURVES, "random": CURVES}),
     "by_client": lambda make_fed: plots.by_client(torch.eye(4)[:, :3], corrupted={1: "noisy"}),
     "dots": lambda make_fed: plots.dots(
         {"one": [0.2, 0.5, 0.4], "two": [0.1, 0.3]}, xlabel="AUC", reference={"chance": 0.5}
@@ -197,21 +188,6 @@ def test_holdings_show_the_label_counts(make_fed):
     assert "4 to 20 samples" in figure.alt
 
 
-def test_removal_has_a_panel_for_the_best_and_one_for_the_worst():
-    left, right = plots.removal({"exact": CURVES}).axes
-    assert left.get_lines()[0].get_ydata() == pytest.approx([0.9, 0.5, 0.3])
-    assert right.get_lines()[0].get_ydata() == pytest.approx([0.9, 0.9, 0.8])
-    assert "highest" in left.get_xlabel()
-    assert "lowest" in right.get_xlabel()
-
-
-def test_errors_are_drawn_on_logarithmic_axes():
-    figure = plots.errors({"plain": [10, 100]}, {"plain": torch.tensor([0.1, 0.03])})
-    axis = figure.axes[0]
-    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
-    assert "lowest at the end is plain" in figure.alt
-
-
 # Colours, markers and lines
 
 MAIN = [
@@ -327,7 +303,7 @@ def test_what_stands_in_one_figure_differs(figure, sight):
 def test_the_figures_of_the_book_are_known():
     text = "".join(p.read_text(encoding="utf-8") for p in ROOT.glob("book/chapters/*.md"))
     cells = re.findall(r"^```{code-cell}$(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    shown = [cell for cell in cells if re.search(r"plots\.(curves|scores|errors|removal)\(", cell)]
+    shown = [cell for cell in cells if re.search(r"plots\.(curves|scores)\(", cell)]
     named = {re.search(r"name: (fig-[\w-]+)", cell)[1] for cell in shown}
     every = re.findall(r"^    name: (fig-[\w-]+)$", text, re.MULTILINE)
     assert len(set(every)) == len(every), "two figures of the book have one name"
@@ -343,14 +319,9 @@ def test_a_method_has_its_style_whatever_else_is_drawn():
 
 def test_a_method_has_its_colour_in_every_function():
     colour, marker = METHODS["exact"]
-    own, values = {"kernel": [1, 2], "exact": [1, 2]}, torch.tensor([0.1, 0.2])
-    figures = [
-        plots.curves(dict.fromkeys(own, values)),
-        plots.errors(own, dict.fromkeys(own, values)),
-        plots.removal({"random": CURVES, "exact": CURVES}),
-    ]
-    assert [drawn(figure)["exact"] for figure in figures] == 3 * [(colour, marker, "-")]
-    assert drawn(figures[2], panel=1)["exact"] == (colour, marker, "-")
+    values = torch.tensor([0.1, 0.2])
+    curves = plots.curves({"kernel": values, "exact": values})
+    assert drawn(curves)["exact"] == (colour, marker, "-")
     bars = plots.scores({"kernel": values, "exact": values}).axes[0].containers
     (exact,) = (group for group in bars if group.get_label() == "exact")
     assert {to_hex(bar.get_facecolor()).upper() for bar in exact} == {colour}
@@ -455,8 +426,6 @@ def test_every_function_draws_one_and_many(make_fed, count):
         plots.curves(dict.fromkeys(labels, values)),
         plots.scores(dict.fromkeys(labels, values[0])),
         plots.scores({"exact": values[0, :count]}, corrupted={0}),
-        plots.errors(dict.fromkeys(labels, (1, 2)), dict.fromkeys(labels, values[0, :2])),
-        plots.removal(dict.fromkeys(labels, CURVES)),
         plots.by_client(values[:, :count], corrupted={count - 1}),
         plots.confusion(dict.fromkeys(labels, torch.eye(2))),
         plots.holdings(make_fed([3] * count)),
@@ -496,8 +465,6 @@ def test_labels_that_begin_with_an_underscore_are_shown():
     drawn = [
         plots.curves({"_own": LINES["one"], "two": LINES["two"]}),
         plots.scores({"_own": LINES["one"], "two": LINES["two"]}),
-        plots.errors({"_own": [1, 2]}, {"_own": [0.2, 0.1]}),
-        plots.removal({"_own": CURVES}),
     ]
     for figure in drawn:
         texts = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
@@ -519,8 +486,6 @@ def test_labels_that_begin_with_an_underscore_are_shown():
         (lambda: plots.scores({"a": [1]}, stderr={"a": [1, 2]}), ValueError, r"stderr\['a'\]"),
         (lambda: plots.by_client(torch.ones(3)), ValueError, "values: expected an array"),
         (lambda: plots.by_client(torch.ones(3, 2), corrupted=[5]), ValueError, "corrupted"),
-        (lambda: plots.errors({"a": [1]}, {"b": [1]}), ValueError, "error: expected as many"),
-        (lambda: plots.removal({"a": [1, 2]}), TypeError, "what removal_curves returns"),
         (lambda: plots.confusion({"a": [1, 2]}), ValueError, "tables"),
         (lambda: plots.holdings(None), TypeError, "fed: expected a Federation"),
         (lambda: plots.curves({1: [1, 2]}), TypeError, "lines: label: expected a text, got 1"),
@@ -532,8 +497,6 @@ def test_labels_that_begin_with_an_underscore_are_shown():
         (lambda: plots.dots({"a": [1]}, xlabel="x", reference=[1]), TypeError, "reference: exp"),
         (lambda: plots.by_client(torch.ones(3, 2), corrupted={1: 5}), TypeError, r"corrupted\[1\]"),
         (lambda: plots.panels({}, x=[1], ylabel="y"), ValueError, "lines: expected at least one"),
-        (lambda: plots.removal({}), ValueError, "results: expected at least one label"),
-        (lambda: plots.removal({0: CURVES}), TypeError, "results: label: expected a text"),
         (lambda: plots.confusion({None: torch.eye(2)}), TypeError, "tables: label: expected a"),
     ],
 )

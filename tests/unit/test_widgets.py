@@ -58,9 +58,7 @@ def model(form="linear", neutral=False, broken=0.0):
 def compared(scores=(("a", 0.5), ("b", 0.8), ("c", 0.81)), truth=0.8):
     """A comparison of three seeds: three scores, the ceiling, and seconds, which have none."""
     rows = [("(the truth itself)", "tau", truth)]
-    rows += [
-        (name, metric, v) for metric in ("tau", "seconds") for name, v in scores
-    ]
+    rows += [(name, metric, v) for metric in ("tau", "seconds") for name, v in scores]
     luck = {("a", 1): 0.02, ("b", 1): 0.05, ("c", 2): -0.03}
     made = [(s, "alike", n, m, v + luck.get((n, s), 0)) for s in range(3) for n, m, v in rows]
     return pd.DataFrame(made, columns=["seed", "scenario", "method", "metric", "value"])
