@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from fedlab_mini.worlds.data import DataUnavailable
 
-from . import check, confirm, every, ledger, named, read, run, sentences, state, verify
+from . import check, confirm, every, ledger, named, read, run, state, telling, verify
 from .audit import SOUND
-from .store import about
+from .store import about, questions
 from .study import BLOCK, Study
 
 
@@ -40,7 +40,7 @@ def line(study: Study) -> str:
     blocks = known.get("blocks", [])
     look = len(known.get("look", []))
     confirmed = len(blocks[-1]["seeds"]) if blocks else 0
-    asked, stood = sentences.questions(study), known.get("asked", {})
+    asked, stood = questions(study), known.get("asked", {})
     left = max(study.seeds - look, 0) + max(study.confirm - confirmed, 0)
     each = sum(seconds) / len(seconds) / 60 if seconds else float("nan")
     return (
@@ -62,7 +62,7 @@ def page(study: Study) -> str:
         several = {text: found.each for text, found in results.verdicts().items() if found.each}
         blocks = [f"{text}: blocks alone: {', '.join(each)}" for text, each in several.items()]
         parts += ["\n".join(blocks)] if blocks else []
-    told = Counter(r["chapter"] for r in sentences.told() if r.get("study") == study.name)
+    told = Counter(r["chapter"] for r in telling.told() if r.get("study") == study.name)
     where = ", ".join(f"{chapter}: {count}" for chapter, count in told.items()) or "none"
     return "\n\n".join([*parts, f"Sentences of the book that rest on it: {where}."])
 

@@ -131,11 +131,13 @@ def learned(results: Results) -> Derived:
             yield degree, method, "AUC moved by more than .02", (apart > 0.02).double()
 
 
-def rounds_claims() -> Iterator[Claim]:
-    """The score is to find who is harmful."""
-    for degree in FLIPS:
-        sentence = f"{degree}: as printed, the score finds corrupted clients (AUC above .75)"
-        yield Claim(sentence, "AUC @ 1000", PRINTED, at=degree, low=0.75, item="Abstract")
+ROUNDS_CLAIMS = [
+    Claim(
+        f"{degree}: as printed, the score finds corrupted clients (AUC above .75)",
+        "AUC @ 1000", PRINTED, at=degree, low=0.75, item="Abstract",
+    )
+    for degree in FLIPS
+]  # fmt: skip
 
 
 def rounds_figure(results: Results) -> Figure:
@@ -512,57 +514,6 @@ def both_ends(results: Results) -> Derived:
                 yield scenario, method, f"gap of the ends @ {place}", low - high
 
 
-def end_claims(item: str, at: str = "") -> Iterator[Claim]:
-    """What the paper says of the two ends, tested on the method as it prints it."""
-    start, gap = f"{at}: " if at else "", "gap of the ends @ 50"
-    lost, gained = "lost without highest @ 50", "gained without lowest @ 50"
-    place: dict = {"at": at, "item": item}
-    yield Claim(f"{start}accuracy is lower without the highest", lost, PRINTED, low=0, **place)
-    yield Claim(f"{start}accuracy is higher without the lowest", gained, PRINTED, low=0, **place)
-    same = f"{start}leave-one-out: no difference between the two ends"
-    yield Claim(same, gap, RIVAL, equal=True, **place)
-    farther = f"{start}the ends lie further apart than those of leave-one-out"
-    yield Claim(farther, gap, PRINTED, RIVAL, low=0, **place)
-    mended = f"{start}with our defaults {farther.removeprefix(start)}"
-    yield Claim(mended, gap, OURS, RIVAL, low=0, source="book", **place)
-
-
-def clean_claims() -> Iterator[Claim]:
-    """Fig. 2a: does the training converge as FedAvg does, and what do the two ends do?"""
-    for method, source in {PRINTED: "paper", OURS: "book"}.items():
-        sentence = f"{method}: with the evaluator, accuracy is that of FedAvg to within .01"
-        width: dict = {"low": -0.01, "high": 0.01, "item": "Fig. 2a", "source": source}
-        yield Claim(sentence, "accuracy @ 1000", method, PLAIN, **width)
-    yield from end_claims("Fig. 2a")
-
-
-def noise_claims() -> Iterator[Claim]:
-    """Fig. 2b: the two ends again, and who lacks words."""
-    at = next(iter(DEGREES))
-    yield from end_claims("Fig. 2b", at)
-    finds = f"{at}: as printed, the score finds the clients that lack them"
-    yield Claim(finds, "AUC", PRINTED, at=at, low=0.5, item="Section 3.3")
-
-
-def clients_claims() -> Iterator[Claim]:
-    """Fig. 2c: the highest are missed, the lowest not always, and there is no trend."""
-    few, *_, many = scenarios = [f"{clients} clients" for clients in MANY]
-    place: dict = {"low": 0, "item": "Fig. 2c"}
-    for at in scenarios:
-        worse, better = (f"{at}: accuracy is {end}" for end in ("lower", "higher"))
-        lost, gained = "lost without highest @ 50", "gained without lowest @ 50"
-        yield Claim(f"{worse} without the highest", lost, OURS, at=at, **place)
-        # The paper says "sometimes", which no test can refute; this is ours.
-        yield Claim(f"{better} without the lowest", gained, OURS, at=at, source="book", **place)
-    trends = {
-        "accuracy is the same for 500 clients as for 50": ("accuracy @ 50", PLAIN),
-        "and at the end of 1,000 rounds": ("accuracy @ 1000", PLAIN),
-        "the ends of 500 clients lie as far apart as those of 50": ("gap of the ends @ 50", OURS),
-    }
-    for sentence, (metric, method) in trends.items():
-        yield Claim(sentence, metric, (method, many), (method, few), equal=True, item="Fig. 2c")
-
-
 def ends_figure(results: Results) -> Figure:
     """What each end is worth after 50 rounds of retraining, method by method."""
     differences = {}
@@ -598,10 +549,6 @@ def size_rows(seed: int, *, data: str = "sms", rounds: int = ROUNDS) -> Iterator
         fixed_rank, live_rank = (spearman(run.scores[-1], fed.sizes) for run in (history, trained))
         yield "", method, "rank correlation", fixed_rank
         yield "", method, "rank correlation while training", live_rank
-
-
-MORE = "contribution rises with the number of messages"
-SIZE_CLAIMS = (Claim(MORE, "rank correlation", PRINTED, low=0, item="Fig. 2d"),)
 
 
 def size_figure(results: Results) -> Figure:
@@ -655,18 +602,6 @@ def printed_growth(method: str) -> float:
     return round(many / few, 2)
 
 
-def bill_claims() -> Iterator[Claim]:
-    """Table 1, with the paper's own numbers."""
-    grown, shorter, item = "growth of seconds", "share of the rival's seconds", "Table 1"
-    most: dict = {"high": 1.1, "printed": printed_growth(LEARNED), "item": item}
-    yield Claim("500 clients take F-RCCE at most 1.1 times as long", grown, LEARNED, **most)
-    linear: dict = {"low": 4, "high": 6, "printed": printed_growth(RIVAL), "item": item}
-    yield Claim("500 clients take leave-one-out 4 to 6 times as long", grown, RIVAL, **linear)
-    less: dict = {"high": 1, "printed": round(66.9 / 1135.9, 3), "item": item}
-    sentence = "500 clients: F-RCCE in 1,000 rounds takes less time than leave-one-out in 50"
-    yield Claim(sentence, shorter, LEARNED, **less)
-
-
 def bill_figure(results: Results) -> Figure:
     """Time of 500 clients over that of 100, ours beside the paper's."""
     grown = {method: results.values("growth of seconds", method) for method in SECONDS}
@@ -679,7 +614,7 @@ STUDIES = (
     study(
         "frcce-rounds",
         rounds_rows,
-        rounds_claims(),
+        ROUNDS_CLAIMS,
         learned,
         rounds_figure,
         {"rounds": 3},
@@ -687,7 +622,7 @@ STUDIES = (
     study(
         "frcce-rounds-sms",
         partial(rounds_rows, data="sms"),
-        rounds_claims(),
+        (),
         learned,
         rounds_figure,
         FEW | {"rounds": 2},
@@ -698,7 +633,7 @@ STUDIES = (
     study(
         "frcce-removal",
         clean_rows,
-        clean_claims(),
+        (),
         both_ends,
         ends_figure,
         FEW | {"clients": 10, "rounds": 20},
@@ -706,7 +641,7 @@ STUDIES = (
     study(
         "frcce-noise",
         noise_rows,
-        noise_claims(),
+        (),
         both_ends,
         ends_figure,
         FEW | {"clients": 10, "rounds": 20, "degrees": tuple(DEGREES)[:1]},
@@ -714,7 +649,7 @@ STUDIES = (
     study(
         "frcce-clients",
         clients_rows,
-        clients_claims(),
+        (),
         both_ends,
         ends_figure,
         FEW | {"clients": (10, 60), "rounds": 20},
@@ -729,14 +664,13 @@ STUDIES = (
     study(
         "frcce-size",
         size_rows,
-        SIZE_CLAIMS,
         figure=size_figure,
         probe={"data": "sms-synthetic", "rounds": 10},
     ),
     study(
         "frcce-bill",
         bill_rows,
-        bill_claims(),
+        (),
         growth,
         bill_figure,
         {"clients": (10, 20), "rounds": 5},

@@ -15,7 +15,7 @@ import studies
 from fedlab_mini.judge import evidence
 from fedlab_mini.worlds.data import DataUnavailable
 from studies import __main__ as command
-from studies import audit, fldve, metrics, probes, protocols, runs, sentences, store
+from studies import audit, fldve, metrics, probes, protocols, runs, store, telling
 from studies.results import ALIKE, FAILS, HOLDS, NOT_SHOWN, reachable
 from studies.study import Claim, Study, question
 
@@ -58,7 +58,8 @@ STUDY = Study(
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FEDLAB_RESULTS", str(tmp_path))
     monkeypatch.setitem(metrics.declared(), "ratio", [0, 2])
-    monkeypatch.setattr(sentences, "told", lambda: iter(()))
+    monkeypatch.setattr(store, "told", lambda: iter(()))
+    monkeypatch.setattr(telling, "told", lambda: iter(()))
     calls.clear()
     return tmp_path
 
@@ -110,7 +111,7 @@ def test_verdicts_are_read_on_the_seeds_that_confirm() -> None:
     found = store.read(STUDY)
     assert (found.confirmed, found.seeds) == (True, [100, 101, 102, 103])
     assert found.look.seeds == store.read(STUDY, "look").seeds == [0, 1, 2]
-    assert [verdict.word for verdict in found.verdicts().values()] == [HOLDS, FAILS, HOLDS]
+    assert [entry.verdict for entry in found.verdicts().values()] == [HOLDS, FAILS, HOLDS]
     assert found.verdict() == "holds 1, does not hold 1"
     assert found.verdict("book") == "holds 1"
     values = found.values("AUC @ 10", "good", "here")
@@ -142,9 +143,9 @@ def test_a_claim_is_judged_by_where_its_whole_interval_lies() -> None:
         (replace(GOOD, low=-0.1, high=0.1), FAILS),
     ]
     for claim, word in words:
-        assert found.judge(claim).word == word, claim
+        assert found.judge(claim).verdict == word, claim
     verdict = found.judge(wide)
-    assert 0 < verdict.power < 0.1
+    assert 0 < verdict.interval.power < 0.1
     with pytest.raises(ValueError, match="expected low or high, or equal=True"):
         Claim("alike", "AUC", "a", "b")
     with pytest.raises(ValueError, match="source: expected 'paper' or 'book'"):
@@ -307,7 +308,7 @@ def test_a_block_notes_which_questions_are_asked_when_it_is_drawn() -> None:
     values = found.values("AUC @ 10", "bad", "here")
     # asked before both blocks: all seeds, at half the error; asked before the second: its seeds
     first, second = (
-        found.interval("AUC @ 10", "bad", "here").against((claim.low, math.inf))
+        found.interval("AUC @ 10", "bad", "here").against(claim.question)
         for claim in (BAD, later.claims[3])
     )
     assert first == evidence.interval(values, 0.975, low=0, high=1)
@@ -340,12 +341,12 @@ def test_blocks_that_one_by_one_show_nothing_may_decide_together() -> None:
     study = replace(STUDY, rows=noisy, claims=(claim,), derived=None, confirm=5)
     runs.run([study])
     runs.confirm([study])
-    assert store.read(study).judge(claim).word == NOT_SHOWN
+    assert store.read(study).judge(claim).verdict == NOT_SHOWN
     for block in (2, 3, 4):
         runs.confirm([study], block=block)
     found = store.read(study).judge(claim)
-    assert (found.word, found.each) == (HOLDS, (NOT_SHOWN,) * 4)
-    lasting = store.read(study).paired("AUC", "a", "b").against((0, math.inf))
+    assert (found.verdict, found.each) == (HOLDS, (NOT_SHOWN,) * 4)
+    lasting = store.read(study).paired("AUC", "a", "b").against(claim.question)
     assert (lasting.n, lasting.blocks) == (20, 4)
 
 
@@ -598,11 +599,11 @@ def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.Mon
 
 def test_a_page_without_claims_names_the_chapter(monkeypatch, capsys) -> None:
     monkeypatch.delenv("FEDLAB_RESULTS")
-    record = {"chapter": "06_reinforce_fldve", "study": "fldve-long"}
-    monkeypatch.setattr(sentences, "told", lambda: iter([record, record]))
-    command.main(["show", "fldve-long"])
+    record = {"chapter": "05_reinforce_frcce", "study": "frcce-slope"}
+    monkeypatch.setattr(telling, "told", lambda: iter([record, record]))
+    command.main(["show", "frcce-slope"])
     said = capsys.readouterr().out
-    assert "06_reinforce_fldve: 2." in said
+    assert "05_reinforce_frcce: 2." in said
     assert "claims" not in said
 
 
