@@ -383,12 +383,7 @@ STUDIES = (
         FIT_CLAIMS,
         on_the_way,
         explained_figure,
-        probe={
-            "skews": ["weak"],
-            "rounds": 5,
-            "simulations": 40,
-            "looks": [100, 300],
-        },
+        probe={"skews": ["weak"], "rounds": 5, "simulations": 40, "looks": [100, 300]},
     ),
     study(
         "fedccea-shapley",
@@ -406,11 +401,5 @@ STUDIES = (
         same_bill,
         probe={"bills": {8: [100]}, "rounds": 3},
     ),
-    study(
-        "fedccea-time",
-        time_rows,
-        (),
-        seconds,
-        probe={"data": "mnist5k", "clients": [4, 8]},
-    ),
+    study("fedccea-time", time_rows, (), seconds, probe={"data": "mnist5k", "clients": [4, 8]}),
 )

@@ -6,7 +6,7 @@ Above: results (stored rows and verdicts), store (files), audit (do the rows com
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,11 @@ Place = str | tuple[str, ...]  # a method, or a method and its scenario
 Derived = Iterable[tuple[str, str, str, Tensor]]  # scenario, method, metric, values [seeds]
 SEPARATOR = " | "  # of the parts of a question
 BLOCK = 100  # seeds to confirm: the first block begins with 100, the second with 200
+
+
+def rows_of(scenario: str, method: str, found: Iterable[tuple[str, float]]) -> Iterator[Row]:
+    """Rows of one method in one scenario; found: metric, value."""
+    return ((scenario, method, *pair) for pair in found)
 
 
 @dataclass(frozen=True)
