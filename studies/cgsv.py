@@ -226,8 +226,8 @@ def length_derived(results: Results) -> Derived:
         yield ALIKE, method, "accuracy, rounds 60 and 100", (at[60] + at[100]) / 2
         yield ALIKE, method, "accuracy at the best length", torch.stack([*at.values()]).amax(0)
         yield ALIKE, method, "accuracy lost from 200 to 1,600", at[200] - at[1600]
-    ours, equal = (results.values("accuracy @ 400", method, SOUND) for method in (OURS, EQUAL))
-    yield SOUND, OURS, "behind equal weights", (ours < equal).double()
+    behind = results.minus("accuracy @ 400", EQUAL, OURS, SOUND) > 0
+    yield SOUND, OURS, "behind equal weights", behind.double()
 
 
 def length_figure(results: Results) -> Figure:
@@ -511,7 +511,6 @@ STUDIES = (
     study(
         "cgsv-length-mnist5k",
         partial(over_length, data="mnist5k", rounds=200, splits=(ALIKE, VERY_SKEWED)),
-        figure=length_figure,
         probe={"images": 400, "rounds": 20},
     ),
     study("cgsv-ablation-mnist5k", partial(ablation, data="mnist5k", rounds=60), probe=SHORT),

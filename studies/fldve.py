@@ -25,6 +25,7 @@ from .results import Results
 from .study import Claim, Derived, Row, rows_of
 
 SETS = (1, 2, 3)
+PLACED = [f"set {number}" for number in SETS]
 IMAGES = ("mnist", "mnist-full", "cifar")  # the studies of the paper's own data
 SIZES = {"samples": 10_000, "validation": 2_000, "test": 2_000}  # of MNIST, as in the paper
 SMALL: dict = {"channels": (4, 8)}  # the network for MNIST
@@ -518,7 +519,7 @@ def variance_ratio(worth: Tensor, seed: int) -> float:
 def image_metrics(results: Results) -> Derived:
     """What noise costs FedAvg; what FLDVE gains over it; is it ahead of it, and of removal?"""
     clean = results.values("accuracy", "FedAvg", "without noise")
-    for scenario in (f"set {number}" for number in SETS):
+    for scenario in PLACED:
         plain = results.values("accuracy", "FedAvg", scenario)
         yield scenario, "FedAvg", "cost of noise", clean - plain
         fldve = results.values("accuracy", "FLDVE", scenario)
@@ -533,16 +534,12 @@ def image_metrics(results: Results) -> Derived:
 def kind_metrics(results: Results) -> Derived:
     """What FLDVE gains over FedAvg with each fault."""
     for kind in KINDS:
-        gain = results.values("accuracy", "FLDVE", kind) - results.values(
-            "accuracy", "FedAvg", kind
-        )
-        yield kind, "FLDVE", "gain over FedAvg", gain
+        yield kind, "FLDVE", "gain over FedAvg", results.minus("accuracy", "FLDVE", "FedAvg", kind)
 
 
 def long_metrics(results: Results) -> Derived:
     """In which seeds a sentence of chapter 6 is true: 1 or 0 each."""
-    for number in SETS:
-        where = f"set {number}"
+    for where in PLACED:
         for method in ("FLDVE", "direct gradient", "rewarded by accuracy", "own loss"):
             places, clients = results.curve("effective clients", method, where)
             for place, left in zip(places, clients.T, strict=True):
@@ -552,7 +549,7 @@ def long_metrics(results: Results) -> Derived:
     for method in ("FLDVE", "direct gradient", "own loss"):
         ranks = results.values("rank correlation @ 30", method, "set 2")
         yield "set 2", method, "ranks cleanness @ 30", (ranks > 0.5).double()
-    for where in (f"set {number}" for number in SETS):
+    for where in PLACED:
         curves = {
             rule: results.curve("accuracy", rule, where)[1].T
             for rule in ("FLDVE", "FedAvg", "own loss")
@@ -590,7 +587,7 @@ def images_figure(results: Results) -> Figure:
     """Accuracy against rounds in each set from round 10 on, beside the training without noise."""
     methods = [method for method in RULES if results.has("accuracy", method, "set 1")]
     curves = {}
-    for scenario in (f"set {number}" for number in SETS):
+    for scenario in PLACED:
         cases = {method: (method, scenario) for method in methods}
         cases["without noise"] = ("FedAvg", "without noise")
         curves[scenario] = {
@@ -606,7 +603,7 @@ def long_figure(results: Results) -> Figure:
         scenario: {
             method: results.curve("effective clients", method, scenario)[1] for method in methods
         }
-        for scenario in (f"set {number}" for number in SETS)
+        for scenario in PLACED
     }
     return plots.panels(curves, x=LOOKS, ylabel="effective clients", low=0, high=5)
 
@@ -633,7 +630,7 @@ def beside(*all_results: Results) -> plots.Table:
     table: dict[str, dict[str, object]] = {}
     for results in all_results:
         where = results.study.item.rpartition(": ")[2]
-        for scenario in (f"set {number}" for number in SETS):
+        for scenario in PLACED:
             row: dict[str, object] = {}
             row["noise costs FedAvg"] = results.interval("cost of noise", "FedAvg", scenario)
             for method in ("FedAvg", "removal", "own loss"):
@@ -661,8 +658,7 @@ def grid(
 
 def everywhere(*methods: str) -> dict[str, tuple[str, str]]:
     """Rows of a table: every method in every set."""
-    sets = [f"set {number}" for number in SETS]
-    return {f"{method}, {where}": (method, where) for method in methods for where in sets}
+    return {f"{method}, {where}": (method, where) for method in methods for where in PLACED}
 
 
 def noise_found(results: Results) -> plots.Table:
@@ -718,7 +714,7 @@ def signal_table(results: Results) -> plots.Table:
 
 def small_claims() -> Iterator[Claim]:
     """The paper's sentences where a client has 250 images; the ledger has them at its own size."""
-    for at in (f"set {number}" for number in SETS):
+    for at in PLACED:
         clean, noisy = ("FedAvg", "without noise"), ("FedAvg", at)
         sentence = f"noise lowers the accuracy of FedAvg, {at}"
         yield Claim(sentence, "accuracy", clean, noisy, low=0, item="Table 1")
@@ -740,10 +736,9 @@ STUDIES = (
     study(
         "fldve-kinds",
         kinds,
-        (),
-        kind_metrics,
-        kinds_figure,
-        {"rounds": 5, "early": (5,), "places": (5,)},
+        derived=kind_metrics,
+        figure=kinds_figure,
+        probe={"rounds": 5, "early": (5,), "places": (5,)},
     ),
     # 250 images per client, so that removal runs, too; then the paper's 2,000.
     study(
@@ -751,8 +746,7 @@ STUDIES = (
         partial(images, samples=1_250, validation=250, test=1_000, methods=WITH_REMOVAL),
         small_claims(),
         image_metrics,
-        images_figure,
-        EMBEDDED,
+        probe=EMBEDDED,
     ),
     study("fldve-mnist-full", images, (), image_metrics, images_figure, EMBEDDED),
     study("fldve-removal", removed, probe=EMBEDDED | {"rounds": 6}),
@@ -768,9 +762,7 @@ STUDIES = (
             test=500,
             methods=WITH_REMOVAL,
         ),
-        (),
-        image_metrics,
-        images_figure,
-        EMBEDDED | {"rounds": 2},
+        derived=image_metrics,
+        probe=EMBEDDED | {"rounds": 2},
     ),
 )

@@ -310,10 +310,8 @@ def scarce_figure(results: Results) -> Figure:
     """What the repair gains, and what there was to gain, against the share of twos and fours."""
     shown = {}
     for scenario in map(of_share, SHARES):
-        plain = results.values("accuracy", COLD, scenario)
         for method in (OURS, RIGHT):
-            gain = results.values("accuracy", method, scenario) - plain
-            shown[f"{method}, {scenario}"] = gain
+            shown[f"{method}, {scenario}"] = results.minus("accuracy", method, COLD, scenario)
     xlabel, ylabel = "accuracy above S-FedAvg, last 20 rounds", "rule, share at one client"
     return plots.dots(shown, xlabel=xlabel, ylabel=ylabel, reference={"S-FedAvg": 0.0})
 

@@ -23,7 +23,7 @@ from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, UNTESTED, Entry
 
 CLAIMED, MEASURED = "#cfe3f5", "#1f4e79"
 BARS = {HOLDS: "#2a7f62", FAILS: "#b5482a", NOT_SHOWN: "#c9c9c9"}
-HATCHES = {HOLDS: "", FAILS: "//", NOT_SHOWN: ""}
+HATCHES = {FAILS: "//"}
 
 
 def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
@@ -81,13 +81,7 @@ def _measured(axis: plt.Axes, row: int, entry: Entry) -> None:
     if all(map(math.isfinite, ends)):
         axis.plot(ends, [row, row], "-", color=MEASURED, linewidth=2.2, zorder=3)
     inside = MEASURED if entry.standing == CONFIRMED else "white"
-    look: dict[str, Any] = {
-        "color": MEASURED,
-        "markerfacecolor": inside,
-        "markersize": 7,
-        "zorder": 5,
-    }
-    axis.plot([mean], [row], "o", **look)
+    axis.plot([mean], [row], "o", color=MEASURED, markerfacecolor=inside, markersize=7, zorder=5)
 
 
 def _legend(figure: Figure, entries: Sequence[Entry], diamonds: bool) -> None:
@@ -116,17 +110,14 @@ def verdict_bars(found: Iterable[Entry]) -> Figure:
     """How many of each paper's tested sentences hold, do not hold, or are open."""
     counts = counted(tested(found))
     figure, (axis,) = new_figure(7.0, 1.2 + 0.5 * len(counts))
-    told = []
+    told, names = [], {HOLDS: HOLDS, FAILS: FAILS, NOT_SHOWN: "open"}
     for row, (paper, own) in enumerate(counts.items()):
         left = 0
         words = {HOLDS: own[HOLDS], FAILS: own[FAILS], NOT_SHOWN: own[NOT_SHOWN] + own[ALIKE]}
         for word, count in words.items():
-            look: dict[str, Any] = {
-                "color": BARS[word],
-                "hatch": HATCHES[word],
-                "edgecolor": "white",
-            }
-            axis.barh(row, count, left=left, label=word if row == 0 else None, **look)
+            look: dict[str, Any] = {"color": BARS[word], "hatch": HATCHES.get(word, "")}
+            look["label"] = names[word] if row == 0 else None
+            axis.barh(row, count, left=left, edgecolor="white", **look)
             if count:
                 ink = "black" if word == NOT_SHOWN else "white"
                 box: dict[str, Any] = {"facecolor": BARS[word], "edgecolor": "none", "pad": 1.0}
@@ -138,9 +129,7 @@ def verdict_bars(found: Iterable[Entry]) -> Figure:
     axis.set(
         ylabel="paper", xlabel="tested sentences, cells and curves", ylim=(len(counts) - 0.5, -0.5)
     )
-    handles, _ = axis.get_legend_handles_labels()
-    labels = ["holds", "does not hold", "open"]
-    figure.legend(handles, labels, loc="outside upper right", ncols=3, frameon=False)
+    figure.legend(loc="outside upper right", ncols=3, frameon=False)
     return finished(figure, "Verdicts, paper by paper.", "; ".join(told))
 
 

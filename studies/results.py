@@ -194,6 +194,10 @@ class Results:
             raise ValueError(f"{self.study.name}: {place}: seeds that are missing: {missing}")
         return torch.tensor(part.value.to_numpy(), dtype=torch.float64)
 
+    def minus(self, metric: str, a: Place, b: Place, scenario: str = "") -> Tensor:
+        """a minus b, seed by seed, [seeds]."""
+        return self.values(metric, a, scenario) - self.values(metric, b, scenario)
+
     def interval(self, metric: str, method: Place = "", scenario: str = "") -> Stored:
         """Mean and 95 % interval over the seeds, inside the metric's range."""
         values, (low, high) = self.values(metric, method, scenario), span(metric, self.study.name)
@@ -201,10 +205,9 @@ class Results:
 
     def paired(self, metric: str, a: Place, b: Place, scenario: str = "") -> Stored:
         """The interval of a minus b, seed by seed."""
-        difference = self.values(metric, a, scenario) - self.values(metric, b, scenario)
         low, high = span(metric, self.study.name)
         asked = (metric, *flat(a, scenario), "minus", *flat(b, scenario))
-        return self.known(asked, difference, low - high, high - low)
+        return self.known(asked, self.minus(metric, a, b, scenario), low - high, high - low)
 
     def count(self, metric: str, method: Place = "", scenario: str = "") -> StoredCount:
         """Of how many seeds a metric of 0 and 1 is true: "18 of 20 seeds"."""

@@ -423,16 +423,6 @@ def selection_figure(results: Results) -> Figure:
     return plots.dots(shown, xlabel=xlabel, ylabel="rule", low=0, high=1)
 
 
-def figures_figure(results: Results) -> Figure:
-    """Accuracy against rounds: all clients relevant; four irrelevant, rule by rule."""
-    clean, mixed = FEDS
-    places, line = results.curve("accuracy", FEDAVG, clean)
-    lines = {f"{FEDAVG}, 10 relevant": line}
-    for rule in (FEDAVG, LETTER, COLD):
-        lines[rule] = results.curve("accuracy", rule, mixed)[1]
-    return plots.curves(lines, x=places)
-
-
 def mnist_figure(results: Results) -> Figure:
     """Accuracy against rounds, rule by rule."""
     curves = {rule: results.curve("accuracy", rule) for rule in results.methods}
@@ -479,9 +469,7 @@ STUDIES = (
     study(
         "sfedavg-figures",
         figures,
-        (),
-        over_digits,
-        figures_figure,
+        derived=over_digits,
         probe={"data": "digits", "width": 50, "rounds": 6},
     ),
     study(

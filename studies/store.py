@@ -81,18 +81,11 @@ def _probe(study: Study) -> Path:
     return folder() / "probes" / f"{study.name}.csv"
 
 
-def read(study: Study, half: str = "") -> Results:
-    """The stored results of a study: of all blocks that confirm, if there are any.
-
-    half  "look" for the seeds to look at
-    """
-    return _read(study, about(study), half)
-
-
-def _read(study: Study, known: Known, half: str = "") -> Results:
-    frame = rows(study)
+def read(study: Study, known: Known | None = None) -> Results:
+    """The stored results of a study: of all blocks that confirm, if there are any."""
+    frame, known = rows(study), known or about(study)
     look = Results(study, frame[frame.seed.isin(known["look"])])
-    if half == "look" or not known["blocks"]:
+    if not known["blocks"]:
         return look
     blocks = {block["number"]: block["seeds"] for block in known["blocks"]}
     seeds = [seed for own in blocks.values() for seed in own]
@@ -147,7 +140,7 @@ def update(study: Study) -> bool:
 
 def said(study: Study, known: Known) -> Known:
     """What the study says of itself and its rows now."""
-    results = _read(study, known)
+    results = read(study, known)
     return {
         "item": study.item,
         "protocol": {setting: list(pair) for setting, pair in study.protocol.items()},
