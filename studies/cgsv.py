@@ -385,7 +385,8 @@ def gammas(seed: int, *, rounds: int = ONE_FOUR_SIXTEEN[-1]) -> Iterator[Row]:
 
 GAMMA_CLAIMS = [
     Claim(
-        f"{named(gamma0)} trains a better model than weights by size (the paper's step).",
+        f"Weights that listen to the cosine ({named(gamma0)}) train a better model than sizes "
+        "alone (the paper's step).",
         "accuracy @ 60", named(gamma0), named(1), PRINTED_STEP, low=0, source="book",
     )
     for gamma0 in (0.0, 0.5, 0.9)

@@ -316,11 +316,11 @@ def scarce_figure(results: Results) -> Figure:
     return plots.dots(shown, xlabel=xlabel, ylabel=ylabel, reference={"S-FedAvg": 0.0})
 
 
-def cold_claims(at: str = "") -> Iterator[Claim]:
+def cold_claims(data: str, at: str = "") -> Iterator[Claim]:
     """Fig. 5 at temperature 0.02: FedAvg, S-FedAvg, the printed rule, in this order."""
     names = {FEDAVG: "FedAvg", COLD: "S-FedAvg", COLD_PRINTED: "the printed rule"}
     for less, more in ((FEDAVG, COLD), (COLD, COLD_PRINTED)):
-        sentence = f"At temperature 0.02 {names[more]} is more accurate than {names[less]}."
+        sentence = f"At temperature .02 {names[more]} is more accurate than {names[less]} ({data})."
         yield Claim(sentence, "accuracy", more, less, at, 0, item="Fig. 5", source="book")
 
 
@@ -328,7 +328,7 @@ STUDIES = (
     study(
         "label-rates",
         rates,
-        cold_claims("1 class"),
+        cold_claims("digits", "1 class"),
         # The other rules are in the probe on MNIST's protocol.
         probe={
             "rounds": 13,
@@ -338,7 +338,7 @@ STUDIES = (
     study(
         "label-mnist",
         mnist_rates,
-        cold_claims(),
+        cold_claims("MNIST"),
         probe={"data": "digits", "split": "IID", "width": 50, "rounds": 12},
     ),
     study("label-scarce", scarce, figure=scarce_figure, probe={"rounds": 16, "shares": [0.9]}),
