@@ -90,8 +90,7 @@ def main(words: Sequence[str] | None = None) -> None:
     rows.add_argument("id", help="such as F-RCCE-2a-3, or the beginning of several: F-RCCE-2a")
     rows.add_argument("--seeds", type=int, default=2, help="how many; default: 2")
     rows.add_argument("--first", type=int, help="the first of them, to repeat a run")
-    checks = verbs.add_parser("check", help="are the stored results what the code gives?")
-    checks.add_argument("--without-probes", action="store_true", help="verdicts and hashes only")
+    verbs.add_parser("check", help="are the stored results what the code gives?")
     asked = parser.parse_args(words)
     try:
         answer(asked)
@@ -124,7 +123,7 @@ def answer(asked: argparse.Namespace) -> None:
         if wrong := [name for name, word in outcome.items() if word != SOUND]:
             sys.exit(f"not verified: {', '.join(wrong)}")
     else:
-        if faults := check(every(), probing=not asked.without_probes):
+        if faults := check(every()):
             sys.exit("\n".join(faults))
         print(f"{len(every())} studies: rows, verdicts and code agree")
 

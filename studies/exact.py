@@ -20,6 +20,7 @@ TABLE_1 = {"LOO": (249.5, 464.6, 699.6, 806.1, 1135.9), "F-RCCE": (62.6, 63.0, 6
 TABLE_2 = {  # FedCCEA: seconds for 4, 8, 12, 16, 32, 64 clients
     "simulation": (8.78, 10.50, 12.60, 14.35, 22.50, 38.58),
     "TMC": (40.37, 72.14, 107.21, 140.53, 279.48, 568.93),
+    "LOO": (41.16, 72.75, 107.85, 141.04, 284.50, 584.37),
 }
 SIMULATIONS = 100
 
@@ -140,7 +141,7 @@ def empty_is_nothing() -> Found:
 
 def hundred_are_cheaper() -> Found:
     """FedCCEA, C.1: with the hundred simulations that it asks for, in its own Table 2."""
-    ratio = [SIMULATIONS * s / t for s, t in zip(*TABLE_2.values(), strict=True)]
+    ratio = [SIMULATIONS * s / t for s, t, _ in zip(*TABLE_2.values(), strict=True)]
     return max(ratio) < 1, f"{ratio[0]:.0f} times TMC for 4 clients, {ratio[-1]:.1f} for 64"
 
 
