@@ -157,6 +157,16 @@ def test_a_question_is_known_in_the_words_of_a_chapter() -> None:
     assert replace(each, remark="said better").question == each.question
 
 
+@pytest.mark.parametrize("study", studies.every(), ids=lambda study: study.name)
+def test_a_study_claims_what_the_ledger_asks_of_it_and_then_what_that_has_not(study: Study) -> None:
+    rows = [each for each in items.items() if each.study == study.name]
+    own = study.claims[len(rows) :]
+    assert list(study.claims) == [*rows, *own]
+    assert not any(claim.id for claim in own)
+    asked = [claim.question for claim in study.claims]
+    assert len(set(asked)) == len(asked)
+
+
 def test_questions_of_the_ledger_stand_when_a_block_is_drawn() -> None:
     each = item(GAP)
     assert each.question in store.questions(studies.named(each.study))
