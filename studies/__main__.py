@@ -60,7 +60,7 @@ def page(study: Study) -> str:
         whole = f"The paper's claims: {results.verdict()}; ours: {results.verdict('book')}."
         parts.append(f"{whole} {study.cannot}".rstrip())
         several = {text: found.each for text, found in results.verdicts().items() if found.each}
-        blocks = [f"{text}: blocks alone: {', '.join(each)}" for text, each in several.items()]
+        blocks = [f"{t.rstrip('.')}: blocks alone: {', '.join(e)}" for t, e in several.items()]
         parts += ["\n".join(blocks)] if blocks else []
     told = Counter(r["chapter"] for r in telling.told() if r.get("study") == study.name)
     where = ", ".join(f"{chapter}: {count}" for chapter, count in told.items()) or "none"
@@ -111,11 +111,11 @@ def answer(asked: argparse.Namespace) -> None:
         print(ledger.rerun(asked.id, asked.seeds, asked.first))
     elif asked.verb == "run":
         for study in studies or every():
-            stored = run([study], asked.seeds, asked.jobs, asked.again)
+            stored = run(study, asked.seeds, asked.jobs, asked.again)
             print(f"{study.name}: {'stored' if stored else 'nothing to do'}", flush=True)
     elif asked.verb == "confirm":
         for study in studies or every():
-            stored = confirm([study], asked.block, asked.jobs, asked.again)
+            stored = confirm(study, asked.block, asked.jobs, asked.again)
             print(f"{study.name}: {'confirmed' if stored else 'nothing to do'}", flush=True)
     elif asked.verb == "verify":
         outcome = verify(studies or every(), asked.minutes)

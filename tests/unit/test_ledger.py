@@ -293,7 +293,7 @@ TOY_ITEM = {
 @pytest.fixture
 def toy(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Claim:
     monkeypatch.setenv("FEDLAB_RESULTS", str(tmp_path))
-    runs.run([TOY])
+    runs.run(TOY)
     monkeypatch.setattr(ledger, "named", lambda name: TOY)
     monkeypatch.setattr(ledger, "_read", lambda name: store.read(TOY))
     each = replace(item(GAP), **TOY_ITEM)
