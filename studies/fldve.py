@@ -112,13 +112,13 @@ def best_weights(
     return weights
 
 
-RULES: dict[str, Callable[[fm.Federation], fm.FedAvg]] = {
-    "FedAvg": lambda fed: fm.FedAvg(),
-    "FLDVE": lambda fed: fm.FLDVE(),
-    "removal": lambda fed: fm.DVRLRemoval(),
-    "own loss": lambda fed: OwnLoss(),
-    "direct gradient": lambda fed: Direct(),
-    "rewarded by accuracy": lambda fed: ByAccuracy(),
+RULES: dict[str, fm.FedAvg] = {
+    "FedAvg": fm.FedAvg(),
+    "FLDVE": fm.FLDVE(),
+    "removal": fm.DVRLRemoval(),
+    "own loss": OwnLoss(),
+    "direct gradient": Direct(),
+    "rewarded by accuracy": ByAccuracy(),
 }
 
 
@@ -183,8 +183,7 @@ def images(
         fed = fm.noisy_digits(dataset, number, **sizes, seed=seed)
         cases |= {(f"set {number}", method): fed for method in methods}
     for (scenario, method), fed in cases.items():
-        rule = RULES[method](fed)
-        history = fm.train(fed, net, rule, rounds=rounds, local=LOCAL, seed=seed)
+        history = fm.train(fed, net, RULES[method], rounds=rounds, local=LOCAL, seed=seed)
         yield from rows_of(scenario, method, accuracies(history))
         pixels, labels = fed.test
         with torch.no_grad():  # in parts: convolutions of all images at once need much memory
@@ -285,7 +284,7 @@ def long(seed: int, *, rounds: int = LOOKS[-1]) -> Iterator[Row]:
         fed = fm.noisy_digits(data, number, seed=seed)
         wrong = fed.y != clean.y
         for method in LONG_RULES:
-            history, watch = watched(fed, net, RULES[method](fed), rounds, seed)
+            history, watch = watched(fed, net, RULES[method], rounds, seed)
             yield from rows_of(f"set {number}", method, lengths(fed, net, wrong, history, watch))
     yield from alone(fm.noisy_digits(data, 2, seed=seed), clean, net, min(rounds, LONG), seed)
 
@@ -435,7 +434,7 @@ def kinds(
     for kind, fault in KINDS.items():
         fed = fm.federation(data, clients=5, corrupt={noisy: fault}, seed=seed)
         for method in ("FedAvg", "FLDVE"):
-            history = fm.train(fed, net, RULES[method](fed), rounds=rounds, local=LOCAL, seed=seed)
+            history = fm.train(fed, net, RULES[method], rounds=rounds, local=LOCAL, seed=seed)
             yield kind, method, "accuracy", last_five(history, rounds)
         yield kind, "", "systematic share", systematic(fed, net, fault, seed)
     for number in SETS:
