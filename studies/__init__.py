@@ -21,23 +21,12 @@ from .store import read, state
 from .study import Claim, Study
 from .telling import tell
 
-PLUMBING = ["study", "results", "metrics", "telling", "sentences", "protocols", "store"]
-PLUMBING += ["probes", "runs", "audit", "items", "exact", "ledger"]
-PLUMBING += ["ledger_views", "__main__"]
+PLUMBING = ["study", "results", "metrics", "telling", "protocols", "store", "probes", "runs"]
+PLUMBING += ["audit", "items", "exact", "ledger", "ledger_views", "__main__"]
 
 __all__ = ["Claim", "Results", "Study"]
-__all__ += [
-    "check",
-    "confirm",
-    "every",
-    "named",
-    "read",
-    "results",
-    "run",
-    "state",
-    "tell",
-    "verify",
-]
+__all__ += ["check", "confirm", "every", "named", "read", "results", "run", "state", "tell"]
+__all__ += ["verify"]
 
 
 def every() -> list[Study]:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from fedlab_mini.worlds.data import DataUnavailable
 
-from . import check, confirm, every, ledger, named, read, run, sentences, state, verify
+from . import check, confirm, every, ledger, named, read, run, state, telling, verify
 from .audit import SOUND
-from .store import about
+from .store import about, questions
 from .study import BLOCK, Study
 
 
@@ -40,7 +40,7 @@ def line(study: Study) -> str:
     blocks = known.get("blocks", [])
     look = len(known.get("look", []))
     confirmed = len(blocks[-1]["seeds"]) if blocks else 0
-    asked, stood = sentences.questions(study), known.get("asked", {})
+    asked, stood = questions(study), known.get("asked", {})
     left = max(study.seeds - look, 0) + max(study.confirm - confirmed, 0)
     each = sum(seconds) / len(seconds) / 60 if seconds else float("nan")
     return (
@@ -60,9 +60,9 @@ def page(study: Study) -> str:
         whole = f"The paper's claims: {results.verdict()}; ours: {results.verdict('book')}."
         parts.append(f"{whole} {study.cannot}".rstrip())
         several = {text: found.each for text, found in results.verdicts().items() if found.each}
-        blocks = [f"{text}: blocks alone: {', '.join(each)}" for text, each in several.items()]
+        blocks = [f"{t.rstrip('.')}: blocks alone: {', '.join(e)}" for t, e in several.items()]
         parts += ["\n".join(blocks)] if blocks else []
-    told = Counter(r["chapter"] for r in sentences.told() if r.get("study") == study.name)
+    told = Counter(r["chapter"] for r in telling.told() if r.get("study") == study.name)
     where = ", ".join(f"{chapter}: {count}" for chapter, count in told.items()) or "none"
     return "\n\n".join([*parts, f"Sentences of the book that rest on it: {where}."])
 
@@ -90,8 +90,7 @@ def main(words: Sequence[str] | None = None) -> None:
     rows.add_argument("id", help="such as F-RCCE-2a-3, or the beginning of several: F-RCCE-2a")
     rows.add_argument("--seeds", type=int, default=2, help="how many; default: 2")
     rows.add_argument("--first", type=int, help="the first of them, to repeat a run")
-    checks = verbs.add_parser("check", help="are the stored results what the code gives?")
-    checks.add_argument("--without-probes", action="store_true", help="verdicts and hashes only")
+    verbs.add_parser("check", help="are the stored results what the code gives?")
     asked = parser.parse_args(words)
     try:
         answer(asked)
@@ -112,11 +111,11 @@ def answer(asked: argparse.Namespace) -> None:
         print(ledger.rerun(asked.id, asked.seeds, asked.first))
     elif asked.verb == "run":
         for study in studies or every():
-            stored = run([study], asked.seeds, asked.jobs, asked.again)
+            stored = run(study, asked.seeds, asked.jobs, asked.again)
             print(f"{study.name}: {'stored' if stored else 'nothing to do'}", flush=True)
     elif asked.verb == "confirm":
         for study in studies or every():
-            stored = confirm([study], asked.block, asked.jobs, asked.again)
+            stored = confirm(study, asked.block, asked.jobs, asked.again)
             print(f"{study.name}: {'confirmed' if stored else 'nothing to do'}", flush=True)
     elif asked.verb == "verify":
         outcome = verify(studies or every(), asked.minutes)
@@ -124,7 +123,7 @@ def answer(asked: argparse.Namespace) -> None:
         if wrong := [name for name, word in outcome.items() if word != SOUND]:
             sys.exit(f"not verified: {', '.join(wrong)}")
     else:
-        if faults := check(every(), probing=not asked.without_probes):
+        if faults := check(every()):
             sys.exit("\n".join(faults))
         print(f"{len(every())} studies: rows, verdicts and code agree")
 

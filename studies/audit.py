@@ -23,10 +23,10 @@ SPREADS = 6.0  # on another kind, where long trainings part: standard deviations
 SOUND, OTHER, NO_DATA = "verified", "other rows", "no data"
 
 
-def check(studies: Sequence[Study], probing: bool = True) -> list[str]:
+def check(studies: Sequence[Study]) -> list[str]:
     """What is wrong with stored results, a sentence each: their hash, verdicts, seeds, probes.
 
-    probing  whether one seed of every probe is run again; which one turns from day to day
+    One seed of every probe is run again; which one turns from day to day
     """
     faults, seed = [], probes.SEEDS[date.today().toordinal() % len(probes.SEEDS)]
     for study in studies:
@@ -36,7 +36,7 @@ def check(studies: Sequence[Study], probing: bool = True) -> list[str]:
             faults.append(f"{study.name}: {word}; {cure}")
             continue
         faults += _inconsistent(study)
-        if probing and (fault := _probe_fault(study, seed)):
+        if fault := _probe_fault(study, seed):
             faults.append(f"{study.name}: {fault}")
     return faults
 

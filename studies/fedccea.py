@@ -13,21 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.networks import mlp
-from fedlab_mini.engine.simulate import simulate
-from fedlab_mini.games.sampling import permutation, truncated
-from fedlab_mini.games.shapley import exact, leave_one_out
-from fedlab_mini.games.training_games import retraining_game
-from fedlab_mini.judge.metrics import detection_auc, spearman
-from fedlab_mini.methods.aam_fit import fit_aam, settle
-from fedlab_mini.methods.fedccea import Simulations, contribution_index, simulator
+import fedlab_mini as fm
+from fedlab_mini.methods.fedccea import Simulations
 from fedlab_mini.streams import stream
-from fedlab_mini.worlds.corrupt import backdoor, flip_labels
-from fedlab_mini.worlds.data import Dataset, load
-from fedlab_mini.worlds.federation import Federation, federation
-from fedlab_mini.worlds.partition import Split, by_class, iid
+from fedlab_mini.worlds.partition import Split
 
 from .study import Row
 
@@ -39,7 +28,7 @@ SKEWS = ("alike", "weak", "strong")
 SETTLED, STOPPED = "FedCCEA", "FedCCEA, stopped"
 METHODS = (SETTLED, STOPPED, "TMC", "LOO")
 PLAIN, NOISE = "no noise", "40 % noise"
-FULL, FULL_LOCAL = f"strong, {PLAIN}", LocalSGD(epochs=3, batch=32, lr=0.001)
+FULL, FULL_LOCAL = f"strong, {PLAIN}", fm.LocalSGD(epochs=3, batch=32, lr=0.001)
 WRONGS = ("10 % noise", "20 % noise", "square", "80 % noise", "square and label")
 RATES = (0.03, 0.1, 0.3)
 PATH = (100, 300, 1000, 3000, 10000, 20000)  # Adam's steps that are looked at
@@ -57,42 +46,46 @@ class Source:
 
     weak: int
     strong: int
-    local: LocalSGD
+    local: fm.LocalSGD
 
 
 SOURCES = {
-    "mnist": Source(5, 2, LocalSGD(epochs=3, batch=32, lr=0.1)),
-    "digits": Source(5, 2, LocalSGD(epochs=3, batch=32, lr=0.1)),
-    "emnist-letters": Source(13, 5, LocalSGD(epochs=1, batch=16, lr=0.3)),
+    "mnist": Source(5, 2, fm.LocalSGD(epochs=3, batch=32, lr=0.1)),
+    "digits": Source(5, 2, fm.LocalSGD(epochs=3, batch=32, lr=0.1)),
+    "emnist-letters": Source(13, 5, fm.LocalSGD(epochs=1, batch=16, lr=0.3)),
 }
 
 
 def split_of(skew: str, source: str = "digits") -> Split:
     """How labels are dealt: all alike, or a few classes per client."""
     classes = SOURCES[source]
-    splits = {"alike": iid(), "weak": by_class(classes.weak), "strong": by_class(classes.strong)}
+    splits = {
+        "alike": fm.iid(),
+        "weak": fm.by_class(classes.weak),
+        "strong": fm.by_class(classes.strong),
+    }
     return splits[skew]
 
 
-def wrongs(data: Dataset) -> dict[str, object]:
+def wrongs(data: fm.Dataset) -> dict[str, object]:
     """What can be wrong with a fifth of the clients: nothing, labels, a square, both."""
-    levels = {f"{percent} % noise": flip_labels(percent / 100) for percent in (10, 20, 40, 80)}
+    levels = {f"{percent} % noise": fm.flip_labels(percent / 100) for percent in (10, 20, 40, 80)}
     shape = data.shape or (1, 8, 8)
     side = 3 if shape[1] > 8 else 2
     squares = {
-        "square": backdoor(None, 0.2, shape, size=side),
-        "square and label": backdoor(0, 0.2, shape, size=side),
+        "square": fm.backdoor(None, 0.2, shape, size=side),
+        "square and label": fm.backdoor(0, 0.2, shape, size=side),
     }
     return {PLAIN: None, **levels, **squares}
 
 
-def dealt(data: Dataset, skew: str, wrong: object, seed: int, source: str = "") -> Federation:
+def dealt(data: fm.Dataset, skew: str, wrong: object, seed: int, source: str = "") -> fm.Federation:
     """Twenty clients, 600 images; the same four are corrupted whatever is wrong.
 
     source  the data set by whose classes labels are dealt, if it is another
     """
     bad = torch.randperm(CLIENTS, generator=stream(seed, "noisy clients"))[:NOISY].tolist()
-    return federation(
+    return fm.federation(
         data,
         clients=CLIENTS,
         split=split_of(skew, source or data.name),
@@ -111,83 +104,43 @@ def gini(shares: Tensor) -> float:
     return float(places.double() @ ordered / count)
 
 
-def settings(
-    seed: int,
-    source: str,
-    data: str,
-    skews: Sequence[str],
-    what: Sequence[str],
-    lengths: tuple[int, int, int],
-) -> Iterator[Row]:
-    """All tests of all settings on one data set.
-
-    source  whose protocol it is    lengths  rounds, simulations and steps, see ``evaluation``
-    """
-    images = load(data)
-    for skew in skews:
-        for wrong in what:
-            fed = dealt(images, skew, wrongs(images)[wrong], seed, source)
-            for row in evaluation(fed, SOURCES[source].local, seed, *lengths):
-                yield f"{skew}, {wrong}", *row
-
-
 Measured = Iterator[tuple[str, str, float]]  # method, metric, value: a row of one scenario
 
 
-def mnist_rows(
+def index_rows(
     seed: int,
     *,
-    data: str = "mnist",
+    source: str = "mnist",
+    data: str = "",
     skews: Sequence[str] = SKEWS,
     wrong: Sequence[str] = (PLAIN, NOISE),
     rounds: int = ROUNDS,
     simulations: int = SIMULATIONS,
     steps: int = STEPS,
 ) -> Iterator[Row]:
-    """The main paper on MNIST: three skews, without noise and with 40 %."""
-    lengths = rounds, simulations, steps
-    yield from settings(seed, "mnist", data, skews, wrong, lengths)
+    """The index on one data set: skew by skew, and with what is wrong with a fifth of the clients.
 
-
-def letters_rows(
-    seed: int,
-    *,
-    data: str = "emnist-letters",
-    skews: Sequence[str] = SKEWS,
-    wrong: Sequence[str] = (PLAIN, NOISE),
-    rounds: int = ROUNDS,
-    simulations: int = SIMULATIONS,
-    steps: int = STEPS,
-) -> Iterator[Row]:
-    """The same on letters."""
-    lengths = rounds, simulations, steps
-    yield from settings(seed, "emnist-letters", data, skews, wrong, lengths)
-
-
-def noise_rows(
-    seed: int,
-    *,
-    wrong: Sequence[str] = WRONGS,
-    rounds: int = ROUNDS,
-    simulations: int = SIMULATIONS,
-    steps: int = STEPS,
-) -> Iterator[Row]:
-    """The appendix: little noise and the square, on digits; ours: 80 %, a square that lies."""
-    lengths = rounds, simulations, steps
-    yield from settings(seed, "digits", "digits", ("alike",), wrong, lengths)
+    source  whose protocol it is                data   the images, where they are others
+    wrong   of ``wrongs``; without noise first  steps  of Adam, where its fit is stopped
+    """
+    images, local = fm.load(data or source), SOURCES[source].local
+    for skew, what in itertools.product(skews, wrong):
+        fed = dealt(images, skew, wrongs(images)[what], seed, source)
+        for row in evaluation(fed, local, seed, rounds, simulations, steps):
+            yield f"{skew}, {what}", *row
 
 
 def halves_agree(simulated: Simulations) -> float:
     """Rank correlation of the qualities from every other simulation with those from the rest."""
     # Two halves share nothing but the clients: what they agree on is about these.
     halves = (slice(0, None, 2), slice(1, None, 2))
-    fits = [settle(simulated.sizes[half], simulated.accuracy[half], 1) for half in halves]
-    return spearman(*(fit.omega[0] for fit in fits))
+    fits = [fm.settle(simulated.sizes[half], simulated.accuracy[half], 1) for half in halves]
+    return fm.spearman(*(fit.omega[0] for fit in fits))
 
 
 def evaluation(
-    fed: Federation,
-    local: LocalSGD,
+    fed: fm.Federation,
+    local: fm.LocalSGD,
     seed: int,
     rounds: int,
     simulations: int,
@@ -199,33 +152,33 @@ def evaluation(
     whole  of the paper's size: FedCCEA alone, since one training takes seconds there
     steps  of Adam, where its fit is stopped
     """
-    net = mlp(fed.x[0].numel(), HIDDEN, fed.classes)
-    simulated = simulator(fed, net, simulations, rounds, local, seed)
-    settled = settle(simulated.sizes, simulated.accuracy, seed=seed)
+    net = fm.mlp(fed.x[0].numel(), HIDDEN, fed.classes)
+    simulated = fm.simulator(fed, net, simulations, rounds, local, seed)
+    settled = fm.settle(simulated.sizes, simulated.accuracy, seed=seed)
     omega = settled.model.omega[0]
     # Beside the settled fit the one that a user of the paper might stop.
-    adam = fit_aam(simulated.sizes, simulated.accuracy, steps=steps, every=100, seed=seed)
+    adam = fm.fit_aam(simulated.sizes, simulated.accuracy, steps=steps, every=100, seed=seed)
     stopped = adam.omega[:, 0]
     values = {SETTLED: simulated.full * omega, STOPPED: simulated.full * stopped[-1]}
     yield "", "agreement of starts", settled.agreement
     yield "", "split half", halves_agree(simulated)
-    yield "", "agreement of stopped and settled", spearman(stopped[-1], omega)
+    yield "", "agreement of stopped and settled", fm.spearman(stopped[-1], omega)
     yield "simulations", "accuracy", float(simulated.accuracy[:, -1].mean())
     if not whole:
-        game = retraining_game(fed, net, rounds, local, seed=seed)
-        values["TMC"] = truncated(game, 2, 0.01, seed=seed).values
-        values["LOO"] = leave_one_out(game).values
+        game = fm.retraining_game(fed, net, rounds, local, seed=seed)
+        values["TMC"] = fm.truncated(game, 2, 0.01, seed=seed).values
+        values["LOO"] = fm.leave_one_out(game).values
         yield "sizes", "Gini coefficient", gini(simulated.full / CLIENTS)
-        early = contribution_index(simulated.full * stopped[0])
+        early = fm.contribution_index(simulated.full * stopped[0])
         yield "FedCCEA, 100 steps", "Gini coefficient", gini(early)
     for method, value in values.items():
-        share = contribution_index(value)
+        share = fm.contribution_index(value)
         yield method, "Gini coefficient", gini(share)
         yield method, "zeros", int((share == 0).sum())
         if not whole:
             yield method, "smallest share", float(share.min())
         if fed.corrupted:
-            yield method, "AUC", detection_auc(value, fed.corrupted)
+            yield method, "AUC", fm.detection_auc(value, fed.corrupted)
     staying = exclusions(values, seed, (8,) if whole else REMOVED)
     if not whole:
         staying |= partial(values[SETTLED], fed, seed, rounds)
@@ -236,12 +189,12 @@ Staying = dict[tuple[str, str], Tensor]  # method, metric -> who trains, [K] or 
 
 
 def retrained(
-    fed: Federation, net: Model, staying: Staying, local: LocalSGD, seed: int, rounds: int
+    fed: fm.Federation, net: fm.Model, staying: Staying, local: fm.LocalSGD, seed: int, rounds: int
 ) -> Measured:
     """Test accuracy of trainings in which some clients are left out, all in one stack."""
     # One stack from one start: differences are due to who leaves.
     tables = torch.stack([shares.expand(rounds, CLIENTS) for shares in staying.values()])
-    final = simulate(fed, net, tables, local=local, seed=seed, on="test", last=True)[:, 0]
+    final = fm.simulate(fed, net, tables, local=local, seed=seed, on="test", last=True)[:, 0]
     for (method, metric), accuracy in zip(staying, final.tolist(), strict=True):
         yield method, metric, accuracy
 
@@ -260,13 +213,13 @@ def exclusions(values: dict[str, Tensor], seed: int, counts: tuple[int, ...]) ->
     for method, value in values.items():
         # Shuffled first: clients of equal value would leave in the order of their ids.
         order = shuffled[value[shuffled].argsort(stable=True)]
-        staying[method, "accuracy without zeros"] = (contribution_index(value) > 0).double()
+        staying[method, "accuracy without zeros"] = (fm.contribution_index(value) > 0).double()
         for removed in counts:
             staying |= {(method, metric): shares for metric, shares in ends(order, removed)}
     return staying
 
 
-def partial(values: Tensor, fed: Federation, seed: int, rounds: int) -> Staying:
+def partial(values: Tensor, fed: fm.Federation, seed: int, rounds: int) -> Staying:
     """Random amounts every round; gone are the lowest or highest of the round, by x omega or x."""
     generator, size = stream(seed, "amounts"), (rounds, CLIENTS)
     # No amount is exactly 0: that would be absence.
@@ -288,11 +241,13 @@ def full_rows(
     steps: int = STEPS,
 ) -> Iterator[Row]:
     """All of MNIST, two classes per client, the paper's own rate: the index, and who leaves."""
-    images, split = load(data), by_class(2)
-    fed = federation(images, clients=CLIENTS, split=split, validation=1_000, test=2_000, seed=seed)
+    images, split = fm.load(data), fm.by_class(2)
+    fed = fm.federation(
+        images, clients=CLIENTS, split=split, validation=1_000, test=2_000, seed=seed
+    )
     everybody = {("", "accuracy"): torch.ones(CLIENTS, dtype=torch.float64)}
     # First what takes seconds: the rest, an hour, need not run to renew the study.
-    net = mlp(fed.x[0].numel(), HIDDEN, fed.classes)
+    net = fm.mlp(fed.x[0].numel(), HIDDEN, fed.classes)
     for row in retrained(fed, net, everybody, FULL_LOCAL, seed, rounds):
         yield FULL, *row
     found = evaluation(fed, FULL_LOCAL, seed, rounds, simulations, steps, whole=True)
@@ -313,12 +268,12 @@ def fit_rows(
 
     simulations  the last twenty are held out    looks  steps of Adam, in hundreds, ascending
     """
-    data, net = load("digits"), mlp(64, HIDDEN, 10)
+    data, net = fm.load("digits"), fm.mlp(64, HIDDEN, 10)
     for skew in skews:
         fed = dealt(data, skew, None, seed)
         for rate in RATES:
-            local = LocalSGD(epochs=3, batch=32, lr=rate)
-            simulated = simulator(fed, net, simulations, rounds, local, seed)
+            local = fm.LocalSGD(epochs=3, batch=32, lr=rate)
+            simulated = fm.simulator(fed, net, simulations, rounds, local, seed)
             for row in predicted(simulated, skew, seed):
                 yield f"{skew}, rate {rate:g}", *row
             if rate == 0.1:
@@ -336,7 +291,7 @@ def predicted(simulated: Simulations, skew: str, seed: int) -> Measured:
     guess = {"mean curve": curve.expand_as(truth)}
     # If it matters who takes part, shuffled clients must predict worse.
     for label, inputs in {"AAM": sizes, "clients shuffled": mixed}.items():
-        model = settle(inputs[seen], accuracy[seen], 1).model
+        model = fm.settle(inputs[seen], accuracy[seen], 1).model
         guess[label] = model(inputs[-HELD:])[0]
     if skew == "weak":
         guess["balance of two groups"] = balanced(sizes, accuracy - curve) + curve
@@ -362,7 +317,7 @@ def balanced(sizes: Tensor, rest: Tensor) -> Tensor:
 
 def path(simulated: Simulations, seed: int, looks: Sequence[int]) -> Measured:
     """Four starts of Adam, looked at on their way, beside the least squared error."""
-    adam = fit_aam(
+    adam = fm.fit_aam(
         simulated.sizes,
         simulated.accuracy,
         starts=STARTS,
@@ -371,13 +326,13 @@ def path(simulated: Simulations, seed: int, looks: Sequence[int]) -> Measured:
         every=100,
         seed=seed,
     )
-    end = settle(simulated.sizes, simulated.accuracy, STARTS, seed)
+    end = fm.settle(simulated.sizes, simulated.accuracy, STARTS, seed)
     yield "settled", "agreement of starts", end.agreement
     for step in looks:
         omega, loss = adam.omega[step // 100 - 1], adam.loss[step // 100 - 1]  # [starts, K]
-        among = min(spearman(one, other) for one, other in itertools.combinations(omega, 2))
-        index = torch.stack([contribution_index(simulated.full * quality) for quality in omega])
-        with_end = sum(spearman(quality, end.omega[0]) for quality in omega) / STARTS
+        among = min(fm.spearman(one, other) for one, other in itertools.combinations(omega, 2))
+        index = torch.stack([fm.contribution_index(simulated.full * quality) for quality in omega])
+        with_end = sum(fm.spearman(quality, end.omega[0]) for quality in omega) / STARTS
         yield "Adam", f"agreement of starts @ {step}", among
         yield "Adam", f"agreement with the end @ {step}", with_end
         yield "Adam", f"zeros @ {step}", float((index < 1e-3 / CLIENTS).sum() / STARTS)
@@ -391,13 +346,13 @@ def ladder(y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
     return list(torch.randperm(len(y), generator=generator).tensor_split(cuts))
 
 
-def eight(data: Dataset, kind: str, seed: int) -> Federation:
+def eight(data: fm.Dataset, kind: str, seed: int) -> fm.Federation:
     """Eight clients: alike, skewed, of sizes 1 to 8, or with 0 to 7/8 of the labels wrong."""
     order = torch.randperm(8, generator=stream(seed, "who is noisy")).tolist()
     # Every client has another share, so that there is a right ranking.
-    noise = {client: flip_labels(place / 8) for place, client in enumerate(order) if place}
-    split = split_of(kind) if kind in SKEWS else iid()
-    return federation(
+    noise = {client: fm.flip_labels(place / 8) for place, client in enumerate(order) if place}
+    split = split_of(kind) if kind in SKEWS else fm.iid()
+    return fm.federation(
         data,
         clients=8,
         split=ladder if kind == "sizes" else split,
@@ -423,11 +378,11 @@ def learned(simulated: Simulations, count: int, seed: int) -> dict[str, Tensor]:
     """Three readings of the first ``count`` simulations; the stopped one at the paper's number."""
     sizes, accuracy = simulated.sizes[:count], simulated.accuracy[:count]
     scores = {
-        SETTLED: simulated.full * settle(sizes, accuracy, seed=seed).model.omega[0],
+        SETTLED: simulated.full * fm.settle(sizes, accuracy, seed=seed).model.omega[0],
         "ridge regression": simulated.full * ridge(sizes, accuracy),
     }
     if count == SIMULATIONS:
-        stopped = fit_aam(sizes, accuracy, every=3000, seed=seed).omega[-1, 0]
+        stopped = fm.fit_aam(sizes, accuracy, every=3000, seed=seed).omega[-1, 0]
         scores[STOPPED] = simulated.full * stopped
     return scores
 
@@ -440,26 +395,30 @@ def shapley_rows(
     simulations: Sequence[int] = LENGTHS,
 ) -> Iterator[Row]:
     """Rank correlation with the exact Shapley value of other trainings, eight clients."""
-    data, net, local = load("digits"), mlp(64, HIDDEN, 10), LocalSGD(epochs=2, batch=20, lr=0.3)
+    data, net, local = (
+        fm.load("digits"),
+        fm.mlp(64, HIDDEN, 10),
+        fm.LocalSGD(epochs=2, batch=20, lr=0.3),
+    )
     truth_seed = ANOTHER + seed
     # A score that saw the truth's own trainings would share their luck.
     assert truth_seed != seed
     for kind in kinds:
         fed = eight(data, kind, seed)
-        truth = exact(retraining_game(fed, net, rounds, local, seed=truth_seed)).values
-        game = retraining_game(fed, net, rounds, local, seed=seed)
-        simulated = simulator(fed, net, max(simulations), rounds, local, seed)
+        truth = fm.exact(fm.retraining_game(fed, net, rounds, local, seed=truth_seed)).values
+        game = fm.retraining_game(fed, net, rounds, local, seed=seed)
+        simulated = fm.simulator(fed, net, max(simulations), rounds, local, seed)
         for count in simulations:
             for method, value in learned(simulated, count, seed).items():
-                yield kind, method, f"rank correlation @ {count}", spearman(value, truth)
+                yield kind, method, f"rank correlation @ {count}", fm.spearman(value, truth)
         scores = {
-            "TMC": truncated(game, 8, 0.01, seed=seed).values,
-            "LOO": leave_one_out(game).values,
+            "TMC": fm.truncated(game, 8, 0.01, seed=seed).values,
+            "LOO": fm.leave_one_out(game).values,
             "size alone": simulated.full,
-            "exact, trained again": exact(game).values,
+            "exact, trained again": fm.exact(game).values,
         }
         for method, value in scores.items():
-            yield kind, method, "rank correlation", spearman(value, truth)
+            yield kind, method, "rank correlation", fm.spearman(value, truth)
 
 
 def bill_rows(
@@ -469,11 +428,15 @@ def bill_rows(
 
     bills  number of clients: simulations that may be spent
     """
-    data, net, local = load("digits"), mlp(64, HIDDEN, 10), LocalSGD(epochs=2, batch=10, lr=0.3)
+    data, net, local = (
+        fm.load("digits"),
+        fm.mlp(64, HIDDEN, 10),
+        fm.LocalSGD(epochs=2, batch=10, lr=0.3),
+    )
     for clients, counts in bills.items():
         order = torch.randperm(clients, generator=stream(seed, "noisy clients")).tolist()
-        bad = dict.fromkeys(order[: clients // 4], flip_labels(0.8))
-        fed = federation(
+        bad = dict.fromkeys(order[: clients // 4], fm.flip_labels(0.8))
+        fed = fm.federation(
             data,
             clients=clients,
             corrupt=bad,
@@ -489,26 +452,26 @@ def bill_rows(
                     f"{clients} clients",
                     method,
                     f"AUC @ {count}",
-                    detection_auc(value, fed.corrupted),
+                    fm.detection_auc(value, fed.corrupted),
                 )
                 yield f"{clients} clients", method, f"client epochs @ {count}", bill
 
 
 def same_bill(
-    fed: Federation, net: Model, local: LocalSGD, count: int, seed: int, rounds: int
+    fed: fm.Federation, net: fm.Model, local: fm.LocalSGD, count: int, seed: int, rounds: int
 ) -> dict[str, tuple[Tensor, float]]:
     """Values and client epochs of methods that spend what ``count`` simulations cost, or less."""
-    simulated = simulator(fed, net, count, rounds, local, seed)
+    simulated = fm.simulator(fed, net, count, rounds, local, seed)
     scores = learned(simulated, count, seed)
     spent = {method: (value, simulated.cost.client_epochs) for method, value in scores.items()}
     # One pass trains n (n + 1) / 2 clients, a simulation n / 2.
-    game = retraining_game(fed, net, rounds, local, seed=seed)
-    orders = permutation(game, max(1, count // (fed.clients + 1)), seed=seed)
+    game = fm.retraining_game(fed, net, rounds, local, seed=seed)
+    orders = fm.permutation(game, max(1, count // (fed.clients + 1)), seed=seed)
     spent["TMC"] = orders.values, orders.client_epochs
     if count == SIMULATIONS:
         for method, shares in designs(count, fed.clients, seed).items():
             table = shares.expand(-1, rounds, -1)
-            accuracy = simulate(fed, net, table, local=local, seed=seed)
+            accuracy = fm.simulate(fed, net, table, local=local, seed=seed)
             bill = float(shares.sum()) * rounds * local.epochs
             spent[method] = ridge(table, accuracy), bill
     return spent
@@ -525,12 +488,12 @@ def designs(count: int, clients: int, seed: int) -> dict[str, Tensor]:
 
 def time_rows(seed: int, *, data: str = "mnist", clients: Sequence[int] = TABLE2) -> Iterator[Row]:
     """Table 2: seconds of one training of each kind at every n, on one thread; 300 samples each."""
-    images, net = load(data), mlp(784, HIDDEN, 10)
+    images, net = fm.load(data), fm.mlp(784, HIDDEN, 10)
     # Two rounds are timed and taken times 25: all rounds cost the same.
-    local, rounds = LocalSGD(epochs=3, batch=32, lr=0.1), 2
+    local, rounds = fm.LocalSGD(epochs=3, batch=32, lr=0.1), 2
     for count in clients:
         samples = 300 * count
-        fed = federation(
+        fed = fm.federation(
             images, clients=count, samples=samples, validation=500, test=500, seed=seed
         )
         ids, places = torch.arange(count), torch.linspace(1, count, min(count, 8)).round()
@@ -545,7 +508,7 @@ def time_rows(seed: int, *, data: str = "mnist", clients: Sequence[int] = TABLE2
         }
         for method, (shares, trainings) in work.items():
             began = time.process_time()
-            simulate(fed, net, shares, local=local, seed=seed)
+            fm.simulate(fed, net, shares, local=local, seed=seed)
             taken = (time.process_time() - began) / len(shares) * 50 / rounds
             epochs = float(shares.mean()) * count * 50 * local.epochs
             yield f"{count} clients", method, "seconds", taken * trainings

@@ -19,20 +19,14 @@ from pathlib import Path
 
 import torch
 
-from fedlab_mini.engine.history import History
-from fedlab_mini.engine.networks import mlp
-from fedlab_mini.engine.train import train
-from fedlab_mini.methods.cgsv import CGSV
-from fedlab_mini.worlds.corrupt import flip_labels
-from fedlab_mini.worlds.data import DataUnavailable, load
-from fedlab_mini.worlds.federation import Federation, federation
+import fedlab_mini as fm
 
 from .protocols import study
 from .study import Row
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "flower"
 CLIENTS, ROUNDS, MANY = 3, 3, 401  # MANY where a round takes milliseconds
-NET = mlp(64, 32, 10)
+NET = fm.mlp(64, 32, 10)
 CHILD = """
 import sys
 from studies import flower_bill
@@ -40,10 +34,10 @@ print(*getattr(flower_bill, sys.argv[1])(*map(int, sys.argv[2:])))
 """
 
 
-def digits() -> Federation:
+def digits() -> fm.Federation:
     """The federation of ``examples/flower``: the last client's labels are flipped."""
-    wrong = {CLIENTS - 1: flip_labels(0.8)}
-    fed = federation(load("digits"), clients=CLIENTS, corrupt=wrong, seed=0)
+    wrong = {CLIENTS - 1: fm.flip_labels(0.8)}
+    fed = fm.federation(fm.load("digits"), clients=CLIENTS, corrupt=wrong, seed=0)
     return fed.to(dtype=torch.float64)
 
 
@@ -59,7 +53,7 @@ def cpu() -> float:
             pid = int(path.parent.name)
             parent[pid], used[pid] = int(words[1]), sum(map(int, words[11:15]))
     if os.getpid() not in used:
-        raise DataUnavailable("flower-bill: CPU seconds of processes are read from Linux' /proc")
+        raise fm.DataUnavailable("flower-bill: CPU seconds of processes are read from Linux' /proc")
     family = {os.getpid()}
     while more := {pid for pid in parent if parent[pid] in family} - family:
         family |= more
@@ -73,7 +67,7 @@ def notebook(seed: int, rounds: int) -> tuple[float, float]:
     def look(*_) -> None:
         seen.append(time.process_time())
 
-    train(digits(), NET, CGSV(), rounds=rounds, seed=seed, watch=look)
+    fm.train(digits(), NET, fm.CGSV(), rounds=rounds, seed=seed, watch=look)
     return seen[0], seen[-1]
 
 
@@ -107,8 +101,8 @@ def processes(seed: int, rounds: int) -> tuple[float, float]:
                     raise RuntimeError("flower-bill: the SuperLink has ended")
             marks.append(cpu() - before)
         made.wait(run, rounds)
-        scores = History.load(made.history).scores
-    wanted = train(digits(), NET, CGSV(), rounds=rounds, seed=seed).scores
+        scores = fm.History.load(made.history).scores
+    wanted = fm.train(digits(), NET, fm.CGSV(), rounds=rounds, seed=seed).scores
     torch.testing.assert_close(scores, wanted, rtol=0, atol=1e-6)
     return marks[0], marks[1]
 
@@ -119,7 +113,7 @@ def bill_rows(seed: int, *, rounds: int = ROUNDS, many: int = MANY) -> Iterator[
     rounds  between processes, at least 2    many  in one process, at least 2
     """
     if find_spec("flwr") is None or not EXAMPLE.is_dir():
-        raise DataUnavailable(
+        raise fm.DataUnavailable(
             "flower-bill: needs Flower and the folder examples/flower; make setup WITH=flower"
         )
     found = {

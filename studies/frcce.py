@@ -14,31 +14,18 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from fedlab_mini.engine.history import History
-from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.networks import logistic, mlp
-from fedlab_mini.engine.rounds import Round, Server, State, Step
-from fedlab_mini.engine.train import local_updates, train
-from fedlab_mini.games.game import all_coalitions
-from fedlab_mini.games.shapley import banzhaf, exact, leave_one_out
-from fedlab_mini.games.training_games import retraining_game, round_game
-from fedlab_mini.judge.metrics import detection_auc, spearman
-from fedlab_mini.methods.fedavg import FedAvg
+import fedlab_mini as fm
+from fedlab_mini.engine.rounds import State
 from fedlab_mini.methods.policy import Policy, log_probability, scaled
-from fedlab_mini.methods.reinforce import FRCCE
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
-from fedlab_mini.worlds.corrupt import delete_words, flip_labels
-from fedlab_mini.worlds.data import load
-from fedlab_mini.worlds.federation import Federation, federation
-from fedlab_mini.worlds.scenarios import spam
 
 from .protocols import study
 from .results import Results
-from .study import Claim, Derived, Row
+from .study import Claim, Derived, Row, rows_of
 
 CLIENTS, ROUNDS = 50, 1000
-LOCAL = LocalSGD(epochs=1, batch=64, lr=0.1)
+LOCAL = fm.LocalSGD(epochs=1, batch=64, lr=0.1)
 WORDS = {"sms-synthetic": 200, "sms": 500}  # of the bag of words
 OURS, PRINTED, RIVAL, PLAIN = "ours", "as printed", "leave-one-out", "FedAvg"
 
@@ -62,11 +49,7 @@ VARIANTS: dict[str, dict] = {
 
 
 def rounds_rows(
-    seed: int,
-    *,
-    data: str = "sms-synthetic",
-    samples: int | None = None,
-    rounds: int = ROUNDS,
+    seed: int, *, data: str = "sms-synthetic", samples: int | None = None, rounds: int = ROUNDS
 ) -> Iterator[Row]:
     """Detection AUC after 1 to 1,000 rounds, for each variant and both degrees of flipping.
 
@@ -74,36 +57,35 @@ def rounds_rows(
     samples  how many messages, the server's among them; None: all
     rounds   of every training
     """
-    net = logistic(WORDS[data], 2)
+    net = fm.logistic(WORDS[data], 2)
     for degree, share in FLIPS.items():
-        fed = messages(seed, CLIENTS, data, samples, 0.2, corrupt=flip_labels(share))
+        fed = messages(seed, CLIENTS, data, samples, 0.2, corrupt=fm.flip_labels(share))
         # The same messages and the same start for all: only the evaluator differs.
         for method, options in VARIANTS.items():
-            strategy = FRCCE(**options)
-            history = train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
-            for metric, value in ranked(fed, history):
-                yield degree, method, metric, value
+            strategy = fm.FRCCE(**options)
+            history = fm.train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
+            yield from rows_of(degree, method, ranked(fed, history))
 
 
-def ranked(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
+def ranked(fed: fm.Federation, history: fm.History) -> Iterator[tuple[str, float]]:
     """What a training leaves: AUC of the score at several rounds, spread of omega, accuracy."""
     omega = by_round(history)
     for place in LOOKS:
         if place <= len(omega):
-            yield f"AUC @ {place}", detection_auc(history.scores[place - 1], fed.corrupted)
+            yield f"AUC @ {place}", fm.detection_auc(history.scores[place - 1], fed.corrupted)
     # The score is a mean over rounds; the last one shows what was learned by then.
-    yield "AUC of the last round", detection_auc(omega[-1], fed.corrupted)
+    yield "AUC of the last round", fm.detection_auc(omega[-1], fed.corrupted)
     yield "spread of omega", float(omega[-1].std())
     yield "accuracy", float(history.accuracy[-1])
 
 
-def by_round(history: History) -> Tensor:
+def by_round(history: fm.History) -> Tensor:
     """Omega of each round [T, K], from the scores, which are running means."""
     total = history.scores * torch.arange(1, len(history.scores) + 1)[:, None]
     return total.diff(dim=0, prepend=torch.zeros_like(total[:1]))
 
 
-def sides(feds: Sequence[Federation], histories: Sequence[History]) -> dict[str, Tensor]:
+def sides(feds: Sequence[fm.Federation], histories: Sequence[fm.History]) -> dict[str, Tensor]:
     """Mean omega of the sound and of the corrupted clients, round by round, each [seeds, T]."""
     lines: dict[str, list[Tensor]] = {"sound": [], "corrupted": []}
     for fed, history in zip(feds, histories, strict=True):
@@ -120,22 +102,24 @@ def learned(results: Results) -> Derived:
             last = results.values("AUC of the last round", method, degree)
             first = results.values("AUC @ 1", method, degree)
             yield degree, method, "AUC gained since round 1", last - first
-            early, late = (results.values(f"AUC @ {place}", method, degree) for place in (50, 1000))
-            ours_early, ours_late = (
-                results.values(f"AUC @ {place}", OURS, degree) for place in (50, 1000)
+            behind, behind_late = (
+                results.minus(f"AUC @ {place}", OURS, method, degree) for place in (50, 1000)
             )
+            late = results.values("AUC @ 1000", method, degree)
             # One seed in which a ranking is upside down widens a mean beyond use: count.
             yield degree, method, "finds them @ 1000", (late > 0.9).double()
-            yield degree, method, "behind ours @ 50", (early < ours_early).double()
-            apart = torch.maximum((early - ours_early).abs(), (late - ours_late).abs())
+            yield degree, method, "behind ours @ 50", (behind > 0).double()
+            apart = torch.maximum(behind.abs(), behind_late.abs())
             yield degree, method, "AUC moved by more than .02", (apart > 0.02).double()
 
 
-def rounds_claims() -> Iterator[Claim]:
-    """The score is to find who is harmful."""
-    for degree in FLIPS:
-        sentence = f"{degree}: as printed, the score finds corrupted clients (AUC above .75)"
-        yield Claim(sentence, "AUC @ 1000", PRINTED, at=degree, low=0.75, item="Abstract")
+ROUNDS_CLAIMS = [
+    Claim(
+        f"{degree}: as printed, the score finds corrupted clients (AUC above .75)",
+        "AUC @ 1000", PRINTED, at=degree, low=0.75, item="Abstract",
+    )
+    for degree in FLIPS
+]  # fmt: skip
 
 
 def rounds_figure(results: Results) -> Figure:
@@ -159,21 +143,21 @@ def slope_rows(seed: int, *, networks: int = NETWORKS) -> Iterator[Row]:
 
     networks  random policies
     """
-    digits, net = load("digits", dtype=torch.float64), mlp(64, 32, 10)
-    local = LocalSGD(epochs=1, batch=32, lr=0.1)
-    wrong = {client: flip_labels(1.0) for client in SLOPE_BAD}
-    fed = federation(digits, clients=8, corrupt=wrong, seed=seed)
-    theta = train(fed, net, FedAvg(), rounds=5, local=local, seed=seed).theta
-    updates = local_updates(fed, net, theta, local=local, seed=seed, t=6)
-    game = round_game(net, theta, updates, *fed.validation, metric="loss")
-    slope = banzhaf(game).values
-    yield "", "Banzhaf", "AUC", detection_auc(slope, fed.corrupted)
-    yield "", "Shapley", "AUC", detection_auc(exact(game).values, fed.corrupted)
-    everyone = all_coalitions(8)
+    digits, net = fm.load("digits", dtype=torch.float64), fm.mlp(64, 32, 10)
+    local = fm.LocalSGD(epochs=1, batch=32, lr=0.1)
+    wrong = {client: fm.flip_labels(1.0) for client in SLOPE_BAD}
+    fed = fm.federation(digits, clients=8, corrupt=wrong, seed=seed)
+    theta = fm.train(fed, net, fm.FedAvg(), rounds=5, local=local, seed=seed).theta
+    updates = fm.local_updates(fed, net, theta, local=local, seed=seed, t=6)
+    game = fm.round_game(net, theta, updates, *fed.validation, metric="loss")
+    slope = fm.banzhaf(game).values
+    yield "", "Banzhaf", "AUC", fm.detection_auc(slope, fed.corrupted)
+    yield "", "Shapley", "AUC", fm.detection_auc(fm.exact(game).values, fed.corrupted)
+    everyone = fm.all_coalitions(8)
     worth, inputs = game(everyone), scaled(updates[:, -LAST_LAYER:], "client")
     steps = [first_step(1000 * seed + i, inputs, everyone, worth) for i in range(networks)]
     cosines = torch.cosine_similarity(torch.stack(steps), slope[None])
-    found = torch.tensor([detection_auc(step, fed.corrupted) for step in steps])
+    found = torch.tensor([fm.detection_auc(step, fed.corrupted) for step in steps])
     yield "", "first step of the policy", "AUC", float(found.mean())
     yield "", "first step of the policy", "cosine with Banzhaf", float(cosines.mean())
     # At omega = 1/2 all 256 selections are equally likely: the variance needs no sampling.
@@ -220,19 +204,19 @@ def input_rows(seed: int, *, data: str = "sms", rounds: int = LENGTHS[-1]) -> It
     given: dict = {"clients": CLIENTS, "dtype": torch.float64, "seed": seed}
     lengths = [length for length in LENGTHS if length <= rounds]
     for features in INPUTS:
-        fed = spam(data, features=features, share=0.0, **given)
-        net = logistic(fed.x.shape[1], 2)
+        fed = fm.spam(data, features=features, share=0.0, **given)
+        net = fm.logistic(fed.x.shape[1], 2)
         longest = min(rounds, LENGTHS[1])
-        history = train(fed, net, FedAvg(), rounds=longest, local=LOCAL, seed=seed)
+        history = fm.train(fed, net, fm.FedAvg(), rounds=longest, local=LOCAL, seed=seed)
         constant = float((fed.test[1] == 0).double().mean())
         for length in lengths[:2]:
             value = float(history.accuracy[length]) - constant
             yield features, PLAIN, f"accuracy above the constant @ {length}", value
     # Words are another study's; here the input is the paper's, and all labels are flipped.
-    fed = spam(data, features=INPUTS[-1], corrupt=flip_labels(1.0), **given)
-    history = train(fed, net, FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
+    fed = fm.spam(data, features=INPUTS[-1], corrupt=fm.flip_labels(1.0), **given)
+    history = fm.train(fed, net, fm.FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
     for length in lengths:
-        found = detection_auc(history.scores[length - 1], fed.corrupted)
+        found = fm.detection_auc(history.scores[length - 1], fed.corrupted)
         yield INPUTS[-1], OURS, f"AUC @ {length}", found
 
 
@@ -248,7 +232,7 @@ def judge_rows(seed: int, *, rounds: int = JUDGED[-1]) -> Iterator[Row]:
     rounds  of every training, 50 or more
     """
     fed = messages(seed, source="sms-synthetic", share=0.2)
-    net = logistic(fed.x.shape[1], 2)
+    net = fm.logistic(fed.x.shape[1], 2)
     x, labels = fed.validation
     order = torch.randperm(len(labels), generator=stream(seed, "wrong judge"))
     for share in WRONG_JUDGES:
@@ -256,10 +240,10 @@ def judge_rows(seed: int, *, rounds: int = JUDGED[-1]) -> Iterator[Row]:
         chosen = order[: round(share * len(labels))]
         wrong[chosen] = 1 - wrong[chosen]
         misled = replace(fed, validation=(x, wrong))
-        history = train(misled, net, FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
+        history = fm.train(misled, net, fm.FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
         scenario = f"{100 * share:.0f} % wrong"
         for length in (length for length in JUDGED if length <= rounds):
-            found = detection_auc(history.scores[length - 1], fed.corrupted)
+            found = fm.detection_auc(history.scores[length - 1], fed.corrupted)
             yield scenario, OURS, f"AUC @ {length}", found
         yield scenario, OURS, "accuracy", float(history.accuracy[-1])
 
@@ -285,18 +269,18 @@ ENDS = ("highest", "lowest")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Removal(FedAvg):
+class Removal(fm.FedAvg):
     """The plain mean of a round's updates without those that are valued highest, or lowest.
 
     value  a round -> what each of its m updates is worth, [m]; its mean over rounds is the score
     end    "highest", "lowest" or "nobody"
     """
 
-    value: Callable[[Round], Tensor]
+    value: Callable[[fm.Round], Tensor]
     end: str = "nobody"
     weighting: str = "uniform"
 
-    def step(self, server: Server, state: State, round: Round) -> Step:
+    def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
         """The new global model [P]; see `FedAvg`."""
         worth = self.value(round)
         order, cut = worth.argsort(), int(REMOVED * len(worth))
@@ -304,15 +288,15 @@ class Removal(FedAvg):
         weights = torch.zeros_like(worth, dtype=round.updates.dtype)
         weights[stay[self.end]] = 1 / len(stay[self.end])
         self.count(state, round, worth)
-        return Step(round.theta + weights @ round.updates, weights, state)
+        return fm.Step(round.theta + weights @ round.updates, weights, state)
 
 
-def fixed(evaluator: FRCCE, state: State, round: Round) -> Tensor:
+def fixed(evaluator: fm.FRCCE, state: State, round: fm.Round) -> Tensor:
     """Selection probabilities [m] by an evaluator that learns no more."""
     return evaluator.logits(state, round).detach().sigmoid()
 
 
-def fixed_scores(scores: Tensor, round: Round) -> Tensor:
+def fixed_scores(scores: Tensor, round: fm.Round) -> Tensor:
     """Scores [m] of a round's clients that are the same in every round."""
     return scores[round.clients]
 
@@ -324,20 +308,20 @@ def messages(
     samples: int | None = None,
     share: float = 0.0,
     **given: object,
-) -> Federation:
+) -> fm.Federation:
     """The federation of a study: text messages, nobody corrupted unless asked for.
 
     samples  how many messages, the server's among them; None: all
     """
-    data = load(source, vocabulary=WORDS[source], dtype=torch.float64)
+    data = fm.load(source, vocabulary=WORDS[source], dtype=torch.float64)
     if samples is not None:
         data = data.subset(range(samples))
     # With hundreds of clients there are not five messages for the smallest.
     floor = 5 if clients <= 50 else 2
-    return spam(data, clients=clients, floor=floor, share=share, seed=seed, **given)  # type: ignore[arg-type]
+    return fm.spam(data, clients=clients, floor=floor, share=share, seed=seed, **given)  # type: ignore[arg-type]
 
 
-def reached(history: History, rounds: Sequence[int], without: str = "") -> Iterator[tuple]:
+def reached(history: fm.History, rounds: Sequence[int], without: str = "") -> Iterator[tuple]:
     """Accuracy and loss on the test messages after these rounds."""
     for place in rounds:
         if place < len(history.accuracy):
@@ -347,60 +331,53 @@ def reached(history: History, rounds: Sequence[int], without: str = "") -> Itera
 
 def without_ends(
     seed: int,
-    fed: Federation,
+    fed: fm.Federation,
     scenario: str,
-    values: dict[str, Callable[[Round], Tensor]],
+    values: dict[str, Callable[[fm.Round], Tensor]],
     rounds: int,
 ) -> Iterator[Row]:
     """Retrain without the highest and without the lowest of each way to value an update.
 
     rounds  of a retraining; no more than RETRAINED says
     """
-    net = logistic(fed.x.shape[1], 2)
+    net = fm.logistic(fed.x.shape[1], 2)
     for method, worth in values.items():
         for end in ENDS:
             strategy = Removal(value=worth, end=end)
             longest = min(rounds, RETRAINED[-1])
-            history = train(fed, net, strategy, rounds=longest, local=LOCAL, seed=seed)
-            for metric, value in reached(history, RETRAINED, f" without {end}"):
-                yield scenario, method, metric, value
+            history = fm.train(fed, net, strategy, rounds=longest, local=LOCAL, seed=seed)
+            yield from rows_of(scenario, method, reached(history, RETRAINED, f" without {end}"))
 
 
 def removal_rows(
-    seed: int,
-    fed: Federation,
-    evaluators: Sequence[str],
-    scenario: str,
-    rounds: int,
-    plain: int,
+    seed: int, fed: fm.Federation, evaluators: Sequence[str], scenario: str, rounds: int, plain: int
 ) -> Iterator[Row]:
     """Train evaluators and leave-one-out, then retrain without the highest and the lowest.
 
     rounds  of an evaluator, and the most of any other training
     plain   the most rounds of FedAvg
     """
-    net = logistic(fed.x.shape[1], 2)
-    values: dict[str, Callable[[Round], Tensor]] = {}
+    net = fm.logistic(fed.x.shape[1], 2)
+    values: dict[str, Callable[[fm.Round], Tensor]] = {}
     # Removal takes plain means, so the training beside it does, too.
-    strategy = FedAvg(weighting="uniform")
+    strategy = fm.FedAvg(weighting="uniform")
     longest = min(rounds, plain)
-    histories = {PLAIN: train(fed, net, strategy, rounds=longest, local=LOCAL, seed=seed)}
+    histories = {PLAIN: fm.train(fed, net, strategy, rounds=longest, local=LOCAL, seed=seed)}
     for method in evaluators:
-        strategy = FRCCE(**EVALUATORS[method])
-        history = train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
+        strategy = fm.FRCCE(**EVALUATORS[method])
+        history = fm.train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
         histories[method] = history
         values[method] = partial(fixed, strategy, history.state)
         if fed.corrupted:
-            yield scenario, method, "AUC", detection_auc(history.scores[-1], fed.corrupted)
+            yield scenario, method, "AUC", fm.detection_auc(history.scores[-1], fed.corrupted)
     # The paper says 50 rounds and not by what; a loss is finer than an accuracy.
-    game = retraining_game(fed, net, min(rounds, RIVALS), LOCAL, "loss", seed)
-    missed = leave_one_out(game).values
+    game = fm.retraining_game(fed, net, min(rounds, RIVALS), LOCAL, "loss", seed)
+    missed = fm.leave_one_out(game).values
     values[RIVAL] = partial(fixed_scores, missed)
     if fed.corrupted:
-        yield scenario, RIVAL, "AUC", detection_auc(missed, fed.corrupted)
+        yield scenario, RIVAL, "AUC", fm.detection_auc(missed, fed.corrupted)
     for method, history in histories.items():
-        for metric, value in reached(history, CURVE):
-            yield scenario, method, metric, value
+        yield from rows_of(scenario, method, reached(history, CURVE))
     yield from without_ends(seed, fed, scenario, values, rounds)
 
 
@@ -436,7 +413,7 @@ def noise_rows(
     """
     for scenario in degrees:
         share = DEGREES[scenario]
-        fed = messages(seed, clients, data, samples, 0.2, corrupt=delete_words(share))
+        fed = messages(seed, clients, data, samples, 0.2, corrupt=fm.delete_words(share))
         # The stronger noise is ours, and so is its evaluator.
         evaluators = tuple(EVALUATORS) if share < 0.5 else (OURS,)
         yield from removal_rows(seed, fed, evaluators, scenario, rounds, plain=RETRAINED[-1])
@@ -453,18 +430,17 @@ def clients_rows(
     """Fig. 2c: the same messages over more clients."""
     for many in clients:
         fed, scenario = messages(seed, many, data, samples), f"{many} clients"
-        net = logistic(fed.x.shape[1], 2)
-        trained = train(fed, net, FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
-        evaluator = partial(fixed, FRCCE(), trained.state)
+        net = fm.logistic(fed.x.shape[1], 2)
+        trained = fm.train(fed, net, fm.FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
+        evaluator = partial(fixed, fm.FRCCE(), trained.state)
         # Removal takes plain means, so the training beside it does, too.
-        everybody = FedAvg(weighting="uniform")
-        history = train(fed, net, everybody, rounds=rounds, local=LOCAL, seed=seed)
-        for metric, value in reached(history, CURVE):
-            yield scenario, PLAIN, metric, value
+        everybody = fm.FedAvg(weighting="uniform")
+        history = fm.train(fed, net, everybody, rounds=rounds, local=LOCAL, seed=seed)
+        yield from rows_of(scenario, PLAIN, reached(history, CURVE))
         yield from without_ends(seed, fed, scenario, {OURS: evaluator}, rounds)
 
 
-def by_size(round: Round) -> Tensor:
+def by_size(round: fm.Round) -> Tensor:
     """The rival that learns nothing: how many messages a client has, [m]."""
     return round.sizes.double()
 
@@ -483,15 +459,14 @@ def ends_rows(
     rounds   of a retraining, 20 or more
     """
     fed = messages(seed, source=data, samples=samples)
-    net = logistic(fed.x.shape[1], 2)
-    values: dict[str, Callable[[Round], Tensor]] = {"sizes": by_size}
+    net = fm.logistic(fed.x.shape[1], 2)
+    values: dict[str, Callable[[fm.Round], Tensor]] = {"sizes": by_size}
     for length in lengths:
-        trained = train(fed, net, FRCCE(), rounds=length, local=LOCAL, seed=seed)
-        values[f"{OURS}, {length} rounds"] = partial(fixed, FRCCE(), trained.state)
-    strategy = FedAvg(weighting="uniform")
-    history = train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
-    for metric, value in reached(history, RETRAINED):
-        yield "", PLAIN, metric, value
+        trained = fm.train(fed, net, fm.FRCCE(), rounds=length, local=LOCAL, seed=seed)
+        values[f"{OURS}, {length} rounds"] = partial(fixed, fm.FRCCE(), trained.state)
+    strategy = fm.FedAvg(weighting="uniform")
+    history = fm.train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
+    yield from rows_of("", PLAIN, reached(history, RETRAINED))
     yield from without_ends(seed, fed, "", values, rounds)
 
 
@@ -510,57 +485,6 @@ def both_ends(results: Results) -> Derived:
                 yield scenario, method, f"lost without highest @ {place}", plain - high
                 yield scenario, method, f"gained without lowest @ {place}", low - plain
                 yield scenario, method, f"gap of the ends @ {place}", low - high
-
-
-def end_claims(item: str, at: str = "") -> Iterator[Claim]:
-    """What the paper says of the two ends, tested on the method as it prints it."""
-    start, gap = f"{at}: " if at else "", "gap of the ends @ 50"
-    lost, gained = "lost without highest @ 50", "gained without lowest @ 50"
-    place: dict = {"at": at, "item": item}
-    yield Claim(f"{start}accuracy is lower without the highest", lost, PRINTED, low=0, **place)
-    yield Claim(f"{start}accuracy is higher without the lowest", gained, PRINTED, low=0, **place)
-    same = f"{start}leave-one-out: no difference between the two ends"
-    yield Claim(same, gap, RIVAL, equal=True, **place)
-    farther = f"{start}the ends lie further apart than those of leave-one-out"
-    yield Claim(farther, gap, PRINTED, RIVAL, low=0, **place)
-    mended = f"{start}with our defaults {farther.removeprefix(start)}"
-    yield Claim(mended, gap, OURS, RIVAL, low=0, source="book", **place)
-
-
-def clean_claims() -> Iterator[Claim]:
-    """Fig. 2a: does the training converge as FedAvg does, and what do the two ends do?"""
-    for method, source in {PRINTED: "paper", OURS: "book"}.items():
-        sentence = f"{method}: with the evaluator, accuracy is that of FedAvg to within .01"
-        width: dict = {"low": -0.01, "high": 0.01, "item": "Fig. 2a", "source": source}
-        yield Claim(sentence, "accuracy @ 1000", method, PLAIN, **width)
-    yield from end_claims("Fig. 2a")
-
-
-def noise_claims() -> Iterator[Claim]:
-    """Fig. 2b: the two ends again, and who lacks words."""
-    at = next(iter(DEGREES))
-    yield from end_claims("Fig. 2b", at)
-    finds = f"{at}: as printed, the score finds the clients that lack them"
-    yield Claim(finds, "AUC", PRINTED, at=at, low=0.5, item="Section 3.3")
-
-
-def clients_claims() -> Iterator[Claim]:
-    """Fig. 2c: the highest are missed, the lowest not always, and there is no trend."""
-    few, *_, many = scenarios = [f"{clients} clients" for clients in MANY]
-    place: dict = {"low": 0, "item": "Fig. 2c"}
-    for at in scenarios:
-        worse, better = (f"{at}: accuracy is {end}" for end in ("lower", "higher"))
-        lost, gained = "lost without highest @ 50", "gained without lowest @ 50"
-        yield Claim(f"{worse} without the highest", lost, OURS, at=at, **place)
-        # The paper says "sometimes", which no test can refute; this is ours.
-        yield Claim(f"{better} without the lowest", gained, OURS, at=at, source="book", **place)
-    trends = {
-        "accuracy is the same for 500 clients as for 50": ("accuracy @ 50", PLAIN),
-        "and at the end of 1,000 rounds": ("accuracy @ 1000", PLAIN),
-        "the ends of 500 clients lie as far apart as those of 50": ("gap of the ends @ 50", OURS),
-    }
-    for sentence, (metric, method) in trends.items():
-        yield Claim(sentence, metric, (method, many), (method, few), equal=True, item="Fig. 2c")
 
 
 def ends_figure(results: Results) -> Figure:
@@ -588,34 +512,24 @@ def size_rows(seed: int, *, data: str = "sms", rounds: int = ROUNDS) -> Iterator
     rounds  of an evaluator's training
     """
     fed = messages(seed, source=data)
-    net = logistic(fed.x.shape[1], 2)
-    strategies = {method: FRCCE(**options) for method, options in EVALUATORS.items()}
-    strategies[SIZE_WEIGHTED] = FRCCE(weighting="size")
+    net = fm.logistic(fed.x.shape[1], 2)
+    strategies = {method: fm.FRCCE(**options) for method, options in EVALUATORS.items()}
+    strategies[SIZE_WEIGHTED] = fm.FRCCE(weighting="size")
     for method, strategy in strategies.items():
-        trained = train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
+        trained = fm.train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
         again = Removal(value=partial(fixed, strategy, trained.state))
-        history = train(fed, net, again, rounds=min(rounds, 50), local=LOCAL, seed=seed)
-        fixed_rank, live_rank = (spearman(run.scores[-1], fed.sizes) for run in (history, trained))
+        history = fm.train(fed, net, again, rounds=min(rounds, 50), local=LOCAL, seed=seed)
+        fixed_rank, live_rank = (
+            fm.spearman(run.scores[-1], fed.sizes) for run in (history, trained)
+        )
         yield "", method, "rank correlation", fixed_rank
         yield "", method, "rank correlation while training", live_rank
-
-
-MORE = "contribution rises with the number of messages"
-SIZE_CLAIMS = (Claim(MORE, "rank correlation", PRINTED, low=0, item="Fig. 2d"),)
-
-
-def size_figure(results: Results) -> Figure:
-    """Rank correlation of score and number of messages."""
-    values = {method: results.values("rank correlation", method) for method in results.methods}
-    xlabel = "rank correlation with the number of messages"
-    return plots.dots(values, xlabel=xlabel, reference={"none": 0.0})
 
 
 # --- what does it cost? -------------------------------------------------------------------------
 
 BILLED = (100, 200, 300, 400, 500)  # clients of Table 1
 LEARNED = "F-RCCE"
-SECONDS = {LEARNED: (62.6, 66.9), RIVAL: (249.5, 1135.9)}  # of the paper, 100 and 500 clients
 
 
 def bill_rows(seed: int, *, clients: Sequence[int] = BILLED, rounds: int = ROUNDS) -> Iterator[Row]:
@@ -623,16 +537,16 @@ def bill_rows(seed: int, *, clients: Sequence[int] = BILLED, rounds: int = ROUND
 
     rounds  of F-RCCE, and the most of leave-one-out
     """
-    net = logistic(WORDS["sms-synthetic"], 2)
+    net = fm.logistic(WORDS["sms-synthetic"], 2)
     for many in clients:
         fed, scenario = messages(seed, many, "sms-synthetic"), f"{many} clients"
         start = time.process_time()
-        history = train(fed, net, FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
+        history = fm.train(fed, net, fm.FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
         yield scenario, LEARNED, "seconds", time.process_time() - start
         yield scenario, LEARNED, "client epochs", history.cost.client_epochs
-        game = retraining_game(fed, net, min(rounds, RIVALS), LOCAL, "loss", seed)
+        game = fm.retraining_game(fed, net, min(rounds, RIVALS), LOCAL, "loss", seed)
         start = time.process_time()
-        leave_one_out(game)
+        fm.leave_one_out(game)
         yield scenario, RIVAL, "seconds", time.process_time() - start
         # Leave-one-out trains everybody once, then K times K - 1 clients.
         yield scenario, RIVAL, "client epochs", game.client_epochs * many**2
@@ -642,82 +556,39 @@ def bill_rows(seed: int, *, clients: Sequence[int] = BILLED, rounds: int = ROUND
 
 def growth(results: Results) -> Derived:
     """How many times as long 500 clients take as 100, and one method's time over the other's."""
-    many = {method: results.values("seconds", method, "500 clients") for method in SECONDS}
+    many = {method: results.values("seconds", method, "500 clients") for method in (LEARNED, RIVAL)}
     for method, seconds in many.items():
         few = results.values("seconds", method, "100 clients")
         yield "", method, "growth of seconds", seconds / few
     yield "", LEARNED, "share of the rival's seconds", many[LEARNED] / many[RIVAL]
 
 
-def printed_growth(method: str) -> float:
-    """The paper's seconds of 500 clients over those of 100, as it prints them."""
-    few, many = SECONDS[method]
-    return round(many / few, 2)
-
-
-def bill_claims() -> Iterator[Claim]:
-    """Table 1, with the paper's own numbers."""
-    grown, shorter, item = "growth of seconds", "share of the rival's seconds", "Table 1"
-    most: dict = {"high": 1.1, "printed": printed_growth(LEARNED), "item": item}
-    yield Claim("500 clients take F-RCCE at most 1.1 times as long", grown, LEARNED, **most)
-    linear: dict = {"low": 4, "high": 6, "printed": printed_growth(RIVAL), "item": item}
-    yield Claim("500 clients take leave-one-out 4 to 6 times as long", grown, RIVAL, **linear)
-    less: dict = {"high": 1, "printed": round(66.9 / 1135.9, 3), "item": item}
-    sentence = "500 clients: F-RCCE in 1,000 rounds takes less time than leave-one-out in 50"
-    yield Claim(sentence, shorter, LEARNED, **less)
-
-
-def bill_figure(results: Results) -> Figure:
-    """Time of 500 clients over that of 100, ours beside the paper's."""
-    grown = {method: results.values("growth of seconds", method) for method in SECONDS}
-    paper = {f"paper: {printed_growth(method):.1f}": printed_growth(method) for method in SECONDS}
-    return plots.dots(grown, xlabel="time for 500 clients over that for 100", reference=paper)
-
-
 FEW: dict = {"data": "sms-synthetic", "samples": 1_500}  # and 1,144 of them the server's
 STUDIES = (
-    study(
-        "frcce-rounds",
-        rounds_rows,
-        rounds_claims(),
-        learned,
-        rounds_figure,
-        {"rounds": 3},
-    ),
+    study("frcce-rounds", rounds_rows, ROUNDS_CLAIMS, learned, rounds_figure, {"rounds": 3}),
     study(
         "frcce-rounds-sms",
         partial(rounds_rows, data="sms"),
-        rounds_claims(),
-        learned,
-        rounds_figure,
-        FEW | {"rounds": 2},
+        derived=learned,
+        probe=FEW | {"rounds": 2},
     ),
     study("frcce-slope", slope_rows, derived=relative_noise, probe={"networks": 2}),
     study("frcce-input", input_rows, probe={"data": "sms-synthetic", "rounds": 25}),
     study("frcce-judge", judge_rows, derived=judged_longer, probe={"rounds": 50}),
     study(
-        "frcce-removal",
-        clean_rows,
-        clean_claims(),
-        both_ends,
-        ends_figure,
-        FEW | {"clients": 10, "rounds": 20},
+        "frcce-removal", clean_rows, derived=both_ends, probe=FEW | {"clients": 10, "rounds": 20}
     ),
     study(
         "frcce-noise",
         noise_rows,
-        noise_claims(),
-        both_ends,
-        ends_figure,
-        FEW | {"clients": 10, "rounds": 20, "degrees": tuple(DEGREES)[:1]},
+        derived=both_ends,
+        probe=FEW | {"clients": 10, "rounds": 20, "degrees": tuple(DEGREES)[:1]},
     ),
     study(
         "frcce-clients",
         clients_rows,
-        clients_claims(),
-        both_ends,
-        ends_figure,
-        FEW | {"clients": (10, 60), "rounds": 20},
+        derived=both_ends,
+        probe=FEW | {"clients": (10, 60), "rounds": 20},
     ),
     study(
         "frcce-ends",
@@ -726,19 +597,6 @@ STUDIES = (
         figure=ends_figure,
         probe=FEW | {"lengths": (10, 20), "rounds": 20},
     ),
-    study(
-        "frcce-size",
-        size_rows,
-        SIZE_CLAIMS,
-        figure=size_figure,
-        probe={"data": "sms-synthetic", "rounds": 10},
-    ),
-    study(
-        "frcce-bill",
-        bill_rows,
-        bill_claims(),
-        growth,
-        bill_figure,
-        {"clients": (10, 20), "rounds": 5},
-    ),
+    study("frcce-size", size_rows, probe={"data": "sms-synthetic", "rounds": 10}),
+    study("frcce-bill", bill_rows, derived=growth, probe={"clients": (10, 20), "rounds": 5}),
 )

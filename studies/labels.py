@@ -13,28 +13,20 @@ from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from fedlab_mini.engine.history import History
-from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.networks import mlp
-from fedlab_mini.engine.rounds import Round, Server, State, Step
-from fedlab_mini.engine.train import train
+import fedlab_mini as fm
+from fedlab_mini.engine.rounds import State
 from fedlab_mini.methods.fedavg import strategy
-from fedlab_mini.methods.label_standardisation import Inspection, LabelStandardisation
-from fedlab_mini.methods.sfedavg import SFedAvg
+from fedlab_mini.methods.label_standardisation import Inspection
 from fedlab_mini.show import plots
-from fedlab_mini.worlds.corrupt import swap_labels
-from fedlab_mini.worlds.data import load
-from fedlab_mini.worlds.federation import Federation
-from fedlab_mini.worlds.partition import Split, iid
-from fedlab_mini.worlds.scenarios import irrelevant_digits
+from fedlab_mini.worlds.partition import Split
 
 from .protocols import study
 from .results import Results
 from .sfedavg import COLD, FEDAVG, RELEVANT, SHORT, SPLITS, WARM, M, setting, sound, uniform
-from .study import Claim, Row
+from .study import Claim, Row, rows_of
 
 ROUNDS, ALL_ROUNDS = 70, 100  # fewer than the paper's to save time, but on MNIST
-EXCHANGE = swap_labels((1, 2))  # classes 1 and 2 are the digits 2 and 4
+EXCHANGE = fm.swap_labels((1, 2))  # classes 1 and 2 are the digits 2 and 4
 NAMES = torch.tensor([0, 2, 1, 3, 4])  # the true class of an exchanged label
 SHARES = (0.8, 0.9, 1.0)  # of all twos and fours, at the client that exchanges them
 HARMFUL = 0.9  # where all are asked, too
@@ -64,7 +56,7 @@ WIDE = {  # on MNIST: stable within 5 % and within 2 %
 
 
 @strategy
-class AskAll(LabelStandardisation):
+class AskAll(fm.LabelStandardisation):
     """Label standardisation that asks all clients, not suspects alone."""
 
     def inspection(self, state: State, t: int) -> Inspection | None:
@@ -80,19 +72,19 @@ class Messages:
     known  round -> the relevances [K] by which it was decided whom to ask
     """
 
-    def __init__(self, rule: LabelStandardisation):
+    def __init__(self, rule: fm.LabelStandardisation):
         self.rule = rule
         self.sent: dict[int, list[int]] = {}
         self.known: dict[int, Tensor] = {}
         self.renamed: dict[int, Tensor] = {}  # [K], before the round's message
 
-    def __call__(self, round: Round, step: Step) -> None:
+    def __call__(self, round: fm.Round, step: fm.Step) -> None:
         """Note a round."""
         self.renamed[round.t] = step.state["corrections"]
         if note := self.rule.inspection(step.state, round.t):
             self.sent[round.t], self.known[round.t] = note.clients.tolist(), step.state["phi"]
 
-    def heard(self, history: History) -> dict[int, list[int]]:
+    def heard(self, history: fm.History) -> dict[int, list[int]]:
         """Round -> ids that have renamed something after it."""
         counts = [*self.renamed.values(), history.state["corrections"]]
         more = dict(zip(self.renamed, torch.stack(counts).diff(dim=0), strict=True))
@@ -106,13 +98,15 @@ class Renaming:
     clients: Tensor
     names: Tensor
 
-    def answer(self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor) -> Tensor:
+    def answer(
+        self, net: fm.Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor
+    ) -> Tensor:
         """The client's new labels [n]."""
         return self.names[y]
 
 
 @strategy
-class ServerSide(LabelStandardisation):
+class ServerSide(fm.LabelStandardisation):
     """The server guesses a suspect's names from a confusion matrix and tells them.
 
     A client's own model, theta plus its update, predicts the validation samples, counted by true
@@ -124,13 +118,13 @@ class ServerSide(LabelStandardisation):
 
     gain: float = 0.1
 
-    def init(self, server: Server) -> State:
+    def init(self, server: fm.Server) -> State:
         """The state before round 1."""
         tables = torch.zeros(server.clients, server.classes, server.classes)
         nobody = {"told": torch.tensor(-1), "names": torch.arange(server.classes)}
         return super().init(server) | {"tables": tables} | nobody
 
-    def step(self, server: Server, state: State, round: Round) -> Step:
+    def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
         """As S-FedAvg; then look at each client's own model, and at whom to tell what."""
         done, classes = super().step(server, state, round), server.classes
         x, y = server.validation
@@ -158,21 +152,21 @@ class ServerSide(LabelStandardisation):
             names[called] = torch.from_numpy(true)
         return names
 
-    def message(self, server: Server, state: State, t: int) -> Renaming | None:
+    def message(self, server: fm.Server, state: State, t: int) -> Renaming | None:
         """Names for the first suspect that seems to need any; None: nobody does."""
         if state["told"] < 0 or state["looked_at"] != t:
             return None
         return Renaming(state["told"][None], state["names"])
 
 
-def who(fed: Federation) -> tuple[int, list[int], list[int]]:
+def who(fed: fm.Federation) -> tuple[int, list[int], list[int]]:
     """Ids: the client with exchanged labels, the healthy ones, the irrelevant ones."""
     (swapped,) = (k for k, what in fed.truth.items() if what.startswith("swap"))
     return swapped, sound(fed), sorted(fed.corrupted - {swapped})
 
 
 def left(
-    fed: Federation, history: History, log: Messages | None = None
+    fed: fm.Federation, history: fm.History, log: Messages | None = None
 ) -> Iterator[tuple[str, float]]:
     """What a training leaves: accuracy, who was asked and repaired, who was harmed, relevance."""
     swapped, healthy, _ = who(fed)
@@ -185,7 +179,7 @@ def left(
         yield from inquiry(log, history, swapped)
 
 
-def repaired(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
+def repaired(fed: fm.Federation, history: fm.History) -> Iterator[tuple[str, float]]:
     """What became of the labels of each kind of client."""
     swapped, healthy, irrelevant = who(fed)
     own = [slice(*fed.offsets[k : k + 2].tolist()) for k in range(fed.clients)]
@@ -198,7 +192,7 @@ def repaired(fed: Federation, history: History) -> Iterator[tuple[str, float]]:
     yield "irrelevant renamed", float(sum(changed[k] for k in irrelevant))
 
 
-def inquiry(log: Messages, history: History, swapped: int) -> Iterator[tuple[str, float]]:
+def inquiry(log: Messages, history: fm.History, swapped: int) -> Iterator[tuple[str, float]]:
     """Whom the server asked, and when the client in question renamed its labels."""
     yield "rounds with a message", float(len(log.sent))
     yield "any message", float(bool(log.sent))
@@ -212,22 +206,22 @@ def inquiry(log: Messages, history: History, swapped: int) -> Iterator[tuple[str
 
 
 def compared(
-    strategies: dict[str, SFedAvg], split: Split, scenario: str, seed: int, rounds: int
+    strategies: dict[str, fm.SFedAvg], split: Split, scenario: str, seed: int, rounds: int
 ) -> Iterator[Row]:
     """Each rule where labels are exchanged."""
     data, net, local = setting()
-    fed = irrelevant_digits(data, corrupt=EXCHANGE, split=split, seed=seed)
+    fed = fm.irrelevant_digits(data, corrupt=EXCHANGE, split=split, seed=seed)
     for method, rule in strategies.items():
-        log = Messages(rule) if isinstance(rule, LabelStandardisation) else None
-        history = train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=log)
-        yield from ((scenario, method, *row) for row in left(fed, history, log))
+        log = Messages(rule) if isinstance(rule, fm.LabelStandardisation) else None
+        history = fm.train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=log)
+        yield from rows_of(scenario, method, left(fed, history, log))
 
 
 def untouched(split: Split, scenario: str, seed: int, rounds: int) -> Iterator[Row]:
     """S-FedAvg where nothing is exchanged."""
     data, net, local = setting()
-    fed = irrelevant_digits(data, split=split, seed=seed)
-    history = train(fed, net, SFedAvg(M), rounds=rounds, local=local, seed=seed)
+    fed = fm.irrelevant_digits(data, split=split, seed=seed)
+    history = fm.train(fed, net, fm.SFedAvg(M), rounds=rounds, local=local, seed=seed)
     yield scenario, RIGHT, "accuracy", float(history.accuracy[-20:].mean())
 
 
@@ -239,11 +233,11 @@ def rates(
     without  scenario: rules that it leaves out
     """
     for scenario, left_out in without.items():
-        strategies: dict[str, SFedAvg] = {
+        strategies: dict[str, fm.SFedAvg] = {
             FEDAVG: uniform(),
-            WARM: SFedAvg(M, temperature=1.0),
-            COLD: SFedAvg(M),
-            **{rule: LabelStandardisation(M, **options) for rule, options in RULES.items()},
+            WARM: fm.SFedAvg(M, temperature=1.0),
+            COLD: fm.SFedAvg(M),
+            **{rule: fm.LabelStandardisation(M, **options) for rule, options in RULES.items()},
             ALL: AskAll(M),
             SERVER: ServerSide(M),
         }
@@ -264,23 +258,23 @@ def mnist_rates(
 
     width  hidden units of each of the network's two layers
     """
-    fed = irrelevant_digits(load(data), split=SPLITS[split], corrupt=EXCHANGE, seed=seed)
-    strategies: dict[str, SFedAvg] = {
+    fed = fm.irrelevant_digits(fm.load(data), split=SPLITS[split], corrupt=EXCHANGE, seed=seed)
+    strategies: dict[str, fm.SFedAvg] = {
         FEDAVG: uniform(),
-        COLD: SFedAvg(M),
-        **{rule: LabelStandardisation(M, **options) for rule, options in WIDE.items()},
+        COLD: fm.SFedAvg(M),
+        **{rule: fm.LabelStandardisation(M, **options) for rule, options in WIDE.items()},
     }
-    net = mlp(fed.x[0].numel(), width, width, 5)
+    net = fm.mlp(fed.x[0].numel(), width, width, 5)
     for method, rule in strategies.items():
-        log = Messages(rule) if isinstance(rule, LabelStandardisation) else None
-        history = train(fed, net, rule, rounds=rounds, local=SHORT, seed=seed, watch=log)
-        yield from (("", method, *row) for row in left(fed, history, log))
+        log = Messages(rule) if isinstance(rule, fm.LabelStandardisation) else None
+        history = fm.train(fed, net, rule, rounds=rounds, local=SHORT, seed=seed, watch=log)
+        yield from rows_of("", method, left(fed, history, log))
 
 
 def scarce(seed: int, *, rounds: int = ROUNDS, shares: Sequence[float] = SHARES) -> Iterator[Row]:
     """Where repair should pay: few others hold twos and fours."""
     for share in shares:
-        strategies: dict[str, SFedAvg] = {COLD: SFedAvg(M), OURS: LabelStandardisation(M)}
+        strategies: dict[str, fm.SFedAvg] = {COLD: fm.SFedAvg(M), OURS: fm.LabelStandardisation(M)}
         if share == HARMFUL:
             strategies[ALL] = AskAll(M)
         yield from compared(strategies, mostly(share), of_share(share), seed, rounds)
@@ -298,7 +292,7 @@ def mostly(share: float) -> Split:
     def deal(y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
         # Called twice, for relevant and for irrelevant clients; these are all alike.
         if clients < RELEVANT:
-            return iid()(y, clients, generator)
+            return fm.iid()(y, clients, generator)
         parts: list[list[Tensor]] = [[] for _ in range(clients)]
         for label in range(int(y.max()) + 1):
             ids = (y == label).nonzero().flatten()
@@ -316,39 +310,25 @@ def scarce_figure(results: Results) -> Figure:
     """What the repair gains, and what there was to gain, against the share of twos and fours."""
     shown = {}
     for scenario in map(of_share, SHARES):
-        plain = results.values("accuracy", COLD, scenario)
         for method in (OURS, RIGHT):
-            gain = results.values("accuracy", method, scenario) - plain
-            shown[f"{method}, {scenario}"] = gain
+            shown[f"{method}, {scenario}"] = results.minus("accuracy", method, COLD, scenario)
     xlabel, ylabel = "accuracy above S-FedAvg, last 20 rounds", "rule, share at one client"
     return plots.dots(shown, xlabel=xlabel, ylabel=ylabel, reference={"S-FedAvg": 0.0})
 
 
-def order_claims(at: str = "", warm: str = "") -> Iterator[Claim]:
-    """Fig. 5: FedAvg, S-FedAvg, label standardisation, in this order; the client is repaired.
-
-    warm  S-FedAvg as printed, where it ran
-    """
-
-    def higher(sentence: str, one: str, other: str, source: str = "paper") -> Claim:
-        return Claim(sentence, "accuracy", one, other, at, 0, item="Fig. 5", source=source)
-
-    if warm:
-        yield higher("S-FedAvg is more accurate than FedAvg", warm, FEDAVG)
-        yield higher("with labels standardised it is more accurate than without", PRINTED, warm)
-    yield higher("label standardisation is more accurate than FedAvg", PRINTED, FEDAVG)
-    yield higher("at T = 0.02 S-FedAvg is more accurate than FedAvg", COLD, FEDAVG, "book")
-    better = "at T = 0.02 the printed rule is more accurate than S-FedAvg"
-    yield higher(better, COLD_PRINTED, COLD, "book")
-    most = "the client repairs its labels (in more than half of the runs)"
-    yield Claim(most, "repaired", PRINTED, at=at, low=0.5, item="Fig. 5")
+def cold_claims(data: str, at: str = "") -> Iterator[Claim]:
+    """Fig. 5 at temperature 0.02: FedAvg, S-FedAvg, the printed rule, in this order."""
+    names = {FEDAVG: "FedAvg", COLD: "S-FedAvg", COLD_PRINTED: "the printed rule"}
+    for less, more in ((FEDAVG, COLD), (COLD, COLD_PRINTED)):
+        sentence = f"At temperature .02 {names[more]} is more accurate than {names[less]} ({data})."
+        yield Claim(sentence, "accuracy", more, less, at, 0, item="Fig. 5", source="book")
 
 
 STUDIES = (
     study(
         "label-rates",
         rates,
-        order_claims("1 class", WARM),
+        cold_claims("digits", "1 class"),
         # The other rules are in the probe on MNIST's protocol.
         probe={
             "rounds": 13,
@@ -358,7 +338,7 @@ STUDIES = (
     study(
         "label-mnist",
         mnist_rates,
-        order_claims(),
+        cold_claims("MNIST"),
         probe={"data": "digits", "split": "IID", "width": 50, "rounds": 12},
     ),
     study("label-scarce", scarce, figure=scarce_figure, probe={"rounds": 16, "shares": [0.9]}),

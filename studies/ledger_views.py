@@ -17,13 +17,13 @@ from matplotlib.patches import Patch
 
 from fedlab_mini.show.canvas import finished, new_figure
 
-from .items import CAUSES
-from .ledger import CONFIRMED, UNTESTED, Entry, cause_counts, counted, tested
-from .results import ALIKE, FAILS, HOLDS, NOT_SHOWN
+from .items import CAUSES, split
+from .ledger import counted, tested
+from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, UNTESTED, Entry
 
 CLAIMED, MEASURED = "#cfe3f5", "#1f4e79"
 BARS = {HOLDS: "#2a7f62", FAILS: "#b5482a", NOT_SHOWN: "#c9c9c9"}
-HATCHES = {HOLDS: "", FAILS: "//", NOT_SHOWN: ""}
+HATCHES = {FAILS: "//"}
 
 
 def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
@@ -38,7 +38,7 @@ def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
     if untested := [entry.item.id for entry in entries if entry.interval is None]:
         raise ValueError(f"rows: expected items that are measured; got {untested}")
     figure, (axis,) = new_figure(7.0, 1.2 + 0.4 * len(rows))
-    printed = [_number(entry.item.printed) for entry in entries]
+    printed = [_number(str(entry.item.printed)) for entry in entries]
     low, high = _edges(entries, [number for number in printed if number is not None])
     told = []
     for row, (label, entry, number) in enumerate(zip(rows, entries, printed, strict=True)):
@@ -69,7 +69,7 @@ def _edges(entries: Sequence[Entry], printed: Sequence[float]) -> tuple[float, f
 
 def _claimed(axis: plt.Axes, row: int, entry: Entry, low: float, high: float) -> None:
     start, end = entry.item.ends
-    if not (math.isfinite(start) or math.isfinite(end)):  # no difference: a narrow band at 0
+    if start == end:  # no difference: a narrow band at 0
         start, end = -0.01 * (high - low), 0.01 * (high - low)
     start, end = max(start, low), min(end, high)
     axis.barh(row, end - start, left=start, height=0.62, color=CLAIMED, zorder=1)
@@ -81,13 +81,7 @@ def _measured(axis: plt.Axes, row: int, entry: Entry) -> None:
     if all(map(math.isfinite, ends)):
         axis.plot(ends, [row, row], "-", color=MEASURED, linewidth=2.2, zorder=3)
     inside = MEASURED if entry.standing == CONFIRMED else "white"
-    look: dict[str, Any] = {
-        "color": MEASURED,
-        "markerfacecolor": inside,
-        "markersize": 7,
-        "zorder": 5,
-    }
-    axis.plot([mean], [row], "o", **look)
+    axis.plot([mean], [row], "o", color=MEASURED, markerfacecolor=inside, markersize=7, zorder=5)
 
 
 def _legend(figure: Figure, entries: Sequence[Entry], diamonds: bool) -> None:
@@ -116,17 +110,14 @@ def verdict_bars(found: Iterable[Entry]) -> Figure:
     """How many of each paper's tested sentences hold, do not hold, or are open."""
     counts = counted(tested(found))
     figure, (axis,) = new_figure(7.0, 1.2 + 0.5 * len(counts))
-    told = []
+    told, names = [], {HOLDS: HOLDS, FAILS: FAILS, NOT_SHOWN: "open"}
     for row, (paper, own) in enumerate(counts.items()):
         left = 0
         words = {HOLDS: own[HOLDS], FAILS: own[FAILS], NOT_SHOWN: own[NOT_SHOWN] + own[ALIKE]}
         for word, count in words.items():
-            look: dict[str, Any] = {
-                "color": BARS[word],
-                "hatch": HATCHES[word],
-                "edgecolor": "white",
-            }
-            axis.barh(row, count, left=left, label=word if row == 0 else None, **look)
+            look: dict[str, Any] = {"color": BARS[word], "hatch": HATCHES.get(word, "")}
+            look["label"] = names[word] if row == 0 else None
+            axis.barh(row, count, left=left, edgecolor="white", **look)
             if count:
                 ink = "black" if word == NOT_SHOWN else "white"
                 box: dict[str, Any] = {"facecolor": BARS[word], "edgecolor": "none", "pad": 1.0}
@@ -138,19 +129,17 @@ def verdict_bars(found: Iterable[Entry]) -> Figure:
     axis.set(
         ylabel="paper", xlabel="tested sentences, cells and curves", ylim=(len(counts) - 0.5, -0.5)
     )
-    handles, _ = axis.get_legend_handles_labels()
-    labels = ["holds", "does not hold", "open"]
-    figure.legend(handles, labels, loc="outside upper right", ncols=3, frameon=False)
+    figure.legend(loc="outside upper right", ncols=3, frameon=False)
     return finished(figure, "Verdicts, paper by paper.", "; ".join(told))
 
 
 def cause_table(found: Sequence[Entry]) -> dict[str, dict[str, int]]:
     """How many items each shared cause decides, paper by paper; rows for ``plots.table``."""
     papers = list(dict.fromkeys(entry.item.paper for entry in found))
-    own = {paper: cause_counts(e for e in found if e.item.paper == paper) for paper in papers}
+    decided = [(cause, e.item.paper) for e in found for cause in split(e.item.decides)]
     return {
-        cause: {**{paper: own[paper][cause] for paper in papers},
-                "all": sum(own[paper][cause] for paper in papers)}
+        cause: {**{paper: decided.count((cause, paper)) for paper in papers},
+                "all": sum(cause == one for one, _ in decided)}
         for cause in CAUSES
     }  # fmt: skip
 
@@ -178,15 +167,15 @@ class Listing:
         item = entry.item
         could = f" ({entry.could} would have been seen)" if entry.could else ""
         seeds = f", {entry.seeds} seeds" if entry.seeds else ""
-        if entry.each:
-            seeds += f" of {entry.blocks} blocks (alone: {', '.join(entry.each)})"
         protocol = ": ".join(filter(None, [item.distance, item.departures]))
         if entry.interval is not None:
             protocol += f" ({item.study})"
+            if entry.each:
+                seeds += f" of {entry.interval.blocks} blocks (alone: {', '.join(entry.each)})"
         remark = " ".join(filter(None, [item.reason, item.remark]))
         standing = "" if entry.verdict == UNTESTED else entry.standing + seeds
-        says = item.sentence if item.voice == "paper" else f"(ours) {item.sentence}"
-        cells = (f"{item.item}: {says}", item.printed, entry.measured,
+        says = item.sentence if item.source == "paper" else f"(ours) {item.sentence}"
+        cells = (f"{item.item}: {says}", str(item.printed), entry.measured,
                  entry.verdict + could, standing, protocol, remark)  # fmt: skip
         told = "".join(f'<td style="text-align: left">{html.escape(cell)}</td>' for cell in cells)
         data = {"paper": item.paper, "verdict": entry.verdict, "distance": item.distance}

@@ -16,11 +16,8 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+import fedlab_mini as fm
 from fedlab_mini.engine import plain
-from fedlab_mini.engine.minibatches import LocalSGD
-from fedlab_mini.engine.model import Model
-from fedlab_mini.judge.metrics import spearman
-from fedlab_mini.worlds.federation import Federation
 
 from . import cgsv, sfedavg
 from .protocols import study
@@ -68,11 +65,11 @@ def rows(seed: int, *, rounds: int = sfedavg.ROUNDS) -> Iterator[Row]:
     noisy = cgsv.ladder(data, "digits", seed)
     longest = min(rounds, cgsv.ROUNDS)
     weights = aligned(noisy, net, seed, longest)
-    correlation = spearman(weights, 1 - noisy.noise)
+    correlation = fm.spearman(weights, 1 - noisy.noise)
     yield "digits", cgsv.ONE, f"rank correlation @ {longest}", correlation
 
 
-def told(scenario: str, rule: str, fed: Federation, course: Course) -> Iterator[Row]:
+def told(scenario: str, rule: str, fed: fm.Federation, course: Course) -> Iterator[Row]:
     """Accuracy, restlessness, share of relevant clients and relevance gap of the second half."""
     half = len(course.asked) // 2
     late = course.accuracy[half:]
@@ -88,7 +85,12 @@ def told(scenario: str, rule: str, fed: Federation, course: Course) -> Iterator[
 
 
 def selected(
-    fed: Federation, net: Model, local: LocalSGD, temperature: float, seed: int, rounds: int
+    fed: fm.Federation,
+    net: fm.Model,
+    local: fm.LocalSGD,
+    temperature: float,
+    seed: int,
+    rounds: int,
 ) -> Course:
     """S-FedAvg by hand; at an infinite temperature all are drawn alike, and nothing is valued."""
     generator = torch.Generator().manual_seed(seed)
@@ -110,13 +112,13 @@ def selected(
 
 
 def _update(
-    fed: Federation, net: Model, theta: Tensor, local: LocalSGD, seed: int, t: int, k: int
+    fed: fm.Federation, net: fm.Model, theta: Tensor, local: fm.LocalSGD, seed: int, t: int, k: int
 ) -> Tensor:
     minibatches = plain.batches(fed, local, seed, t, k)
     return plain.update(net, theta, fed.client(k), minibatches, local.rate(t))
 
 
-def shapley(fed: Federation, net: Model, theta: Tensor, updates: Tensor) -> Tensor:
+def shapley(fed: fm.Federation, net: fm.Model, theta: Tensor, updates: Tensor) -> Tensor:
     """Shapley values [m] of accuracy on the server's samples, by the sum over coalitions."""
     players = range(len(updates))
     worth = {}
@@ -135,7 +137,7 @@ def shapley(fed: Federation, net: Model, theta: Tensor, updates: Tensor) -> Tens
     return values
 
 
-def aligned(fed: Federation, net: Model, seed: int, rounds: int) -> Tensor:
+def aligned(fed: fm.Federation, net: fm.Model, seed: int, rounds: int) -> Tensor:
     """CGSV's weights [K] after its rounds, with the paper's step of length up to 1."""
     theta = net.init(seed, dtype=fed.x.dtype)
     weights = fed.sizes.double() / fed.sizes.sum()

@@ -1,6 +1,6 @@
 """Protocols: what each study is about and how the paper's setting differs from ours.
 
-They are data, in ``protocols.toml``; the code of a study makes rows and claims. Below: study.
+They are data, in ``protocols.toml``; the code of a study makes rows. Below: items, results.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from .items import items
 from .results import Results, reachable
 from .study import Claim, Derived, Row, Study
 
@@ -45,8 +46,9 @@ def study(
     told, protocol = f"{seeds} seeds to look at, {confirm} that confirm", described["protocol"]
     theirs, ours = protocol.get("repetitions", ("not given", ""))
     protocol["repetitions"] = (theirs, f"{told}; {ours}" if ours else told)
-    claims = tuple(claims)
-    if vain := [claim.sentence for claim in claims if not reachable(claim, confirm)]:
+    claims = (*(item for item in items() if item.study == name), *claims)
+    tried = [claim for claim in claims if not claim.reason]
+    if vain := [claim.sentence for claim in tried if not reachable(claim, confirm)]:
         raise ValueError(f"{name}: {confirm} seeds can never show {vain[0]!r}; six pass a half")
     return Study(
         name=name,

@@ -6,7 +6,7 @@ Above: store, telling. Below: study, metrics.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,6 +24,8 @@ from .study import SEPARATOR, Claim, Place, Study, flat, question
 
 HOLDS, FAILS, NOT_SHOWN, ALIKE = "holds", "does not hold", "not shown", "not shown to differ"
 WORDS = (HOLDS, FAILS, NOT_SHOWN, ALIKE)
+UNTESTED, ONLY_A_NUMBER = "cannot be tested", "not compared"
+CONFIRMED, SEEN, WITHOUT = "confirmed", "seen", "without seeds"
 
 
 class Stored(Interval):
@@ -31,7 +33,7 @@ class Stored(Interval):
 
     blocks   how many blocks it rests on, k: it is made for 1 - .05 / k
     each     the interval of every block alone, where there are several
-    against  (low, high) -> the interval that a sentence with these bounds rests on
+    against  a question -> the interval on the seeds that were drawn since it was asked
     """
 
     study: str
@@ -40,7 +42,7 @@ class Stored(Interval):
     confirmed: bool
     blocks: int
     each: list[Interval]
-    against: Callable[[Iterable[float]], Stored]
+    against: Callable[[str], Stored]
 
 
 class StoredCount(Stored):
@@ -50,25 +52,47 @@ class StoredCount(Stored):
     could = Count.could
 
 
-class Verdict(NamedTuple):
-    """What came out of a claim: the word, the interval as text, the difference that shows.
+class Entry(NamedTuple):
+    """A claim and what came out of it.
 
-    each  the word of every block alone, where several were drawn
+    measured  the interval, or what was found without seeds, as text
+    standing  confirmed: on seeds drawn when the question stood; seen: on others; without seeds
+    each      the verdict of every block alone, where several were drawn
     """
 
-    word: str
-    measured: str
-    power: float
+    item: Claim
+    verdict: str
+    measured: str = ""
+    interval: Stored | None = None
+    standing: str = WITHOUT
     each: tuple[str, ...] = ()
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds it rests on."""
+        return self.interval.n if self.interval else 0
+
+    @property
+    def could(self) -> str:
+        """The difference that could have been seen, with 80 % power, where none was shown."""
+        if self.interval is None or self.verdict not in (NOT_SHOWN, ALIKE):
+            return ""
+        return f"{self.interval.power:.2g}"
+
+    @property
+    def word(self) -> str:
+        """The verdict, under the name by which ``head_to_head`` asks for it."""
+        return self.verdict
 
 
 def word_of(claim: Claim, found: Interval) -> str:
     """The verdict that an interval gives on a claim."""
-    if claim.equal:
-        return FAILS if found.above(0) or found.below(0) else ALIKE
-    if found.above(claim.low) and found.below(claim.high):
+    low, high = claim.ends
+    if found.above(low) and found.below(high):
         return HOLDS
-    return FAILS if found.above(claim.high) or found.below(claim.low) else NOT_SHOWN
+    if found.above(high) or found.below(low):
+        return FAILS
+    return ALIKE if claim.equal else NOT_SHOWN
 
 
 def reachable(claim: Claim, seeds: int) -> bool:
@@ -170,6 +194,10 @@ class Results:
             raise ValueError(f"{self.study.name}: {place}: seeds that are missing: {missing}")
         return torch.tensor(part.value.to_numpy(), dtype=torch.float64)
 
+    def minus(self, metric: str, a: Place, b: Place, scenario: str = "") -> Tensor:
+        """a minus b, seed by seed, [seeds]."""
+        return self.values(metric, a, scenario) - self.values(metric, b, scenario)
+
     def interval(self, metric: str, method: Place = "", scenario: str = "") -> Stored:
         """Mean and 95 % interval over the seeds, inside the metric's range."""
         values, (low, high) = self.values(metric, method, scenario), span(metric, self.study.name)
@@ -177,10 +205,9 @@ class Results:
 
     def paired(self, metric: str, a: Place, b: Place, scenario: str = "") -> Stored:
         """The interval of a minus b, seed by seed."""
-        difference = self.values(metric, a, scenario) - self.values(metric, b, scenario)
         low, high = span(metric, self.study.name)
         asked = (metric, *flat(a, scenario), "minus", *flat(b, scenario))
-        return self.known(asked, difference, low - high, high - low)
+        return self.known(asked, self.minus(metric, a, b, scenario), low - high, high - low)
 
     def count(self, metric: str, method: Place = "", scenario: str = "") -> StoredCount:
         """Of how many seeds a metric of 0 and 1 is true: "18 of 20 seeds"."""
@@ -206,17 +233,17 @@ class Results:
         values: Tensor,
         low: float,
         high: float,
-        ends: Iterable[float] | None = None,
+        asks: str | None = None,
         kind: type[Stored] = Stored,
     ) -> Stored:
         """The interval of values [seeds] on all blocks that were drawn since it was asked for.
 
         asked      metric, method and scenario, and those of a rival behind "minus"
         low, high  the range of the values
-        ends       what a sentence holds it against; without them, since anything was asked of it
+        asks       the question of a sentence; without one, since anything was asked of it
         What nobody has asked is read on all seeds, as one block
         """
-        blocks = self._since(asked, ends)
+        blocks = self._since(asked, asks)
         chosen = {seed for block in blocks for seed in block} or set(self.seeds)
         keep = values[torch.tensor([seed in chosen for seed in self.seeds])]
         level = 1 - 0.05 / max(len(blocks), 1)
@@ -227,16 +254,17 @@ class Results:
         if len(blocks) > 1:
             alone = [values[[self.seeds.index(seed) for seed in block]] for block in blocks]
             found.each = [evidence.interval(v, low=low, high=high) for v in alone if len(v) > 1]
-        found.against = lambda bounds: self.known(asked, values, low, high, tuple(bounds), kind)
+        found.against = lambda asks: self.known(asked, values, low, high, asks, kind)
         return found
 
-    def _since(self, asked: Sequence[str], ends: Iterable[float] | None) -> list[Sequence[int]]:
+    def _since(self, asked: Sequence[str], asks: str | None) -> list[Sequence[int]]:
         """The seeds of each block that was drawn since a question was asked."""
-        if ends is None:
-            about = question(asked).rpartition(SEPARATOR)[0]
-            stood = [n for each, n in self.asked.items() if each.rpartition(SEPARATOR)[0] == about]
-        else:
-            stood = [self.asked[each] for each in [question(asked, ends)] if each in self.asked]
+        about = question(asked).rpartition(SEPARATOR)[0]
+        stood = [
+            number
+            for each, number in self.asked.items()
+            if each == asks or (asks is None and each.rpartition(SEPARATOR)[0] == about)
+        ]
         return [own for number, own in self.blocks.items() if stood and number >= min(stood)]
 
     def curve(
@@ -282,46 +310,42 @@ class Results:
             raise ValueError(f"{self.study.name} has no figure; show its table")
         return self.study.figure(self)
 
-    def judge(self, claim: Claim) -> Verdict:
-        """The verdict on a claim by these rows."""
+    def judge(self, claim: Claim) -> Entry:
+        """What these rows say of a claim."""
         if claim.b:
             found = self.paired(claim.metric, claim.a, claim.b, claim.at)
         else:
             read = self.count if is_count(claim.metric) else self.interval
             found = read(claim.metric, claim.a, claim.at)
-        found = found.against((claim.low, claim.high))
-        return Verdict(
-            word_of(claim, found),
+        found = found.against(claim.question)
+        stood = self.confirmed and claim.question in self.asked
+        return Entry(
+            claim,
+            ONLY_A_NUMBER if claim.reason else word_of(claim, found),
             str(found),
-            found.power,
+            found,
+            CONFIRMED if stood else SEEN,
             tuple(word_of(claim, alone) for alone in found.each),
         )
 
-    def verdicts(self) -> dict[str, Verdict]:
-        """What came out of each claim: sentence -> verdict."""
-        return {claim.sentence: self.judge(claim) for claim in self.study.claims}
+    def verdicts(self) -> dict[str, Entry]:
+        """Sentence -> what came out of it; without claims that need another study's rows, too."""
+        own = [claim for claim in self.study.claims if not claim.rival_study]
+        return {claim.sentence: self.judge(claim) for claim in own}
 
     def verdict(self, source: str = "paper") -> str:
         """How many of the paper's (or the book's) claims hold, do not hold, are not shown."""
-        words = [self.judge(claim).word for claim in self.study.claims if claim.source == source]
+        words = [e.verdict for e in self.verdicts().values() if e.item.source == source]
         counts = {word: words.count(word) for word in WORDS}
         return ", ".join(f"{word} {count}" for word, count in counts.items() if count) or "none"
 
-    def judged(self, start: str = "") -> plots.Table:
-        """Sentence by sentence: whose it is, the paper's number, what was measured, the verdict.
-
-        start  of the sentences shown; all without it
-        """
+    def judged(self) -> plots.Table:
+        """Sentence by sentence: whose it is, the paper's number, what was measured, the verdict."""
         data = {}
-        for claim in self.study.claims:
-            if claim.sentence.startswith(start):
-                verdict = self.judge(claim)
-                word = verdict.word
-                if word in (NOT_SHOWN, ALIKE):
-                    word += f" ({verdict.power:.2g} would have been)"
-                whose = {"paper": claim.item or "paper", "book": "this book"}[claim.source]
-                printed = "" if claim.printed is None else f"{claim.printed:g}"
-                row = {"source": whose, "printed": printed, "measured": verdict.measured}
-                data[claim.sentence] = {**row, "verdict": word}
+        for sentence, entry in self.verdicts().items():
+            item, could = entry.item, f" ({entry.could} would have been)" if entry.could else ""
+            whose = {"paper": item.item or "paper", "book": "this book"}[item.source]
+            row = {"source": whose, "printed": str(item.printed), "measured": entry.measured}
+            data[sentence] = {**row, "verdict": entry.verdict + could}
         caption = f"{self.study.item}: {self.whose}, mean and 95 % interval."
         return plots.table(data, rows="sentence", caption=caption)

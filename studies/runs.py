@@ -26,37 +26,27 @@ from .study import COLUMNS, Study
 
 
 def run(
-    studies: Iterable[Study],
-    seeds: Iterable[int] | None = None,
-    jobs: int | None = None,
-    again: bool = False,
-) -> list[str]:
-    """Compute the seeds to look at that are missing, and store them; returns the names stored.
+    study: Study, seeds: Iterable[int] | None = None, jobs: int | None = None, again: bool = False
+) -> bool:
+    """Compute the seeds to look at that are missing, and store them; says whether it stored any.
 
-    seeds   instead of each study's own, below 100: those that confirm have their own way
+    seeds   instead of the study's own, below 100: those that confirm have their own way
     jobs    processes side by side; None: one, or what ``joblib.parallel_config`` says
     again   do not take over what is stored
     raises  ValueError for a study that was edited, or whose probe gives other rows
     """
-    wanted = list(studies)
-    asked = {s.name: list(range(s.seeds) if seeds is None else seeds) for s in wanted}
-    return _fill(wanted, asked, jobs, again, block=None)
+    return _fill(study, list(range(study.seeds) if seeds is None else seeds), jobs, again, None)
 
 
-def confirm(
-    studies: Iterable[Study], block: int = 0, jobs: int | None = None, again: bool = False
-) -> list[str]:
-    """Draw a block of seeds that confirm: compute it and store it; returns the names stored.
+def confirm(study: Study, block: int = 0, jobs: int | None = None, again: bool = False) -> bool:
+    """Draw a block of seeds that confirm: compute it and store it; says whether it stored any.
 
     block   1, 2, ...; 0: the one at hand, or the first that nobody has seen
     again   do not take over what is stored
     The questions that are asked now are noted with the block: only they are confirmed by it.
     """
-    packed = []
-    for study in studies:
-        number = block or _next(store.about(study))
-        packed += _fill([study], {study.name: study.block(number)}, jobs, again, number)
-    return packed
+    number = block or _next(store.about(study))
+    return _fill(study, study.block(number), jobs, again, number)
 
 
 def _next(known: Known) -> int:
@@ -66,29 +56,22 @@ def _next(known: Known) -> int:
     return 1 + max((entry["number"] for entry in known.get("past", [])), default=0)
 
 
-def _fill(
-    studies: list[Study], asked: dict[str, list[int]], jobs: int | None, again: bool,
-    block: int | None,
-) -> list[str]:  # fmt: skip
+def _fill(study: Study, asked: list[int], jobs: int | None, again: bool, block: int | None) -> bool:
     """Compute the seeds asked for that are neither stored nor waiting, and store what is whole."""
-    tasks = []
-    for study in studies:
-        if again:
-            for seed in asked[study.name]:
-                _part(study, seed).unlink(missing_ok=True)
-        present = set(waiting(study)) | (set() if again else _seeds(study))
-        missing = [seed for seed in asked[study.name] if seed not in present]
-        if not again:
-            _refuse_other_rows(study, bool(missing))
-        tasks += [(study, seed) for seed in missing]
-    named = {study.name: study for study in studies}
-    computations = (joblib.delayed(compute)(study, seed) for study, seed in tasks)
-    with bar(None, "studies", total=len(tasks)) as progress:
-        for name, seed, table in spread(computations, jobs, ordered=False):
+    if again:
+        for seed in asked:
+            _part(study, seed).unlink(missing_ok=True)
+    present = set(waiting(study)) | (set() if again else _seeds(study))
+    missing = [seed for seed in asked if seed not in present]
+    if not again:
+        _refuse_other_rows(study, bool(missing))
+    computations = (joblib.delayed(compute)(study, seed) for seed in missing)
+    with bar(None, study.name, total=len(missing)) as progress:
+        for seed, table in spread(computations, jobs, ordered=False):
             # Written by who asked: a worker on another machine has no such folder.
-            store.write(_part(named[name], seed), table.to_csv(index=False))
+            store.write(_part(study, seed), table.to_csv(index=False))
             progress.update()
-    return [study.name for study in studies if _pack(study, asked[study.name], block, again)]
+    return _pack(study, asked, block, again)
 
 
 def _refuse_other_rows(study: Study, missing: bool) -> None:
@@ -102,12 +85,12 @@ def _refuse_other_rows(study: Study, missing: bool) -> None:
         raise ValueError(f"{study.name}: {fault}; or run it --again")
 
 
-def compute(study: Study, seed: int) -> tuple[str, int, pd.DataFrame]:
+def compute(study: Study, seed: int) -> tuple[int, pd.DataFrame]:
     """The rows of a seed, and the seconds that they took."""
     start = time.process_time()
     with one_thread():
         table = pd.DataFrame(probes.generated(study, seed), columns=COLUMNS)
-    return study.name, seed, table.assign(seconds=time.process_time() - start)
+    return seed, table.assign(seconds=time.process_time() - start)
 
 
 def _seeds(study: Study) -> set[int]:

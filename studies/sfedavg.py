@@ -13,33 +13,21 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from fedlab_mini.engine.history import History
-from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.model import Model
-from fedlab_mini.engine.networks import mlp
-from fedlab_mini.engine.rounds import Round, Server, State, Step
-from fedlab_mini.engine.train import train
-from fedlab_mini.games.game import Game
-from fedlab_mini.games.sampling import permutation
-from fedlab_mini.games.shapley import exact
-from fedlab_mini.games.training_games import round_game
-from fedlab_mini.judge.metrics import detection_auc
-from fedlab_mini.methods.sfedavg import SFedAvg, algorithm_2
+import fedlab_mini as fm
+from fedlab_mini.engine.rounds import State
+from fedlab_mini.methods.sfedavg import algorithm_2
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
-from fedlab_mini.worlds.data import Dataset, load
-from fedlab_mini.worlds.federation import Federation
-from fedlab_mini.worlds.partition import Split, iid, sorted_shards
-from fedlab_mini.worlds.scenarios import irrelevant_digits
+from fedlab_mini.worlds.partition import Split
 
 from .protocols import study
 from .results import Results
-from .study import Claim, Derived, Row
+from .study import Claim, Derived, Row, rows_of
 
 ROUNDS, HALF, M, RELEVANT, IRRELEVANT = 100, 50, 5, 6, 4
-SPLITS = {"IID": iid(), "1 class": sorted_shards(1)}
+SPLITS = {"IID": fm.iid(), "1 class": fm.sorted_shards(1)}
 # The rate is higher than the paper's: a client has a small part of its samples.
-LOCAL = LocalSGD(epochs=5, batch=32, lr=0.05, decay=0.995, decay_every=20)
+LOCAL = fm.LocalSGD(epochs=5, batch=32, lr=0.05, decay=0.995, decay_every=20)
 FEW = replace(LOCAL, steps=5, lr=0.01)  # Algorithm 1 to the letter: five minibatches
 # Of all MNIST images a client sees 640 a round; the rate makes up for some of the rest.
 SHORT = replace(LOCAL, epochs=1, steps=20, lr=0.1)
@@ -60,7 +48,7 @@ SHARE, RESTLESS, SPREAD = "relevant share", "change per round", "relevant client
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Oracle(SFedAvg):
+class Oracle(fm.SFedAvg):
     """Draws from those who are relevant in truth, and from nobody else.
 
     steered  by the softmax of their relevance, as S-FedAvg does; else all alike
@@ -69,7 +57,7 @@ class Oracle(SFedAvg):
     pool: tuple[int, ...] = ()
     steered: bool = False
 
-    def select(self, server: Server, state: State, t: int) -> Tensor:
+    def select(self, server: fm.Server, state: State, t: int) -> Tensor:
         """Ids [m] drawn from the pool."""
         pool, generator = torch.tensor(self.pool), stream(server.seed, "oracle", t)
         if not self.steered:
@@ -81,23 +69,23 @@ class Oracle(SFedAvg):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OwnScale(SFedAvg):
+class OwnScale(fm.SFedAvg):
     """S-FedAvg whose temperature is measured in the spread of recent values, not in accuracy.
 
     state  asked [K] a client's rounds; spread, the moving average of the spread of a round's values
     """
 
-    def init(self, server: Server) -> State:
+    def init(self, server: fm.Server) -> State:
         """The state before round 1."""
         asked, spread = torch.zeros(server.clients), torch.ones(()).double()
         return super().init(server) | {"asked": asked, "spread": spread}
 
-    def select(self, server: Server, state: State, t: int) -> Tensor:
+    def select(self, server: fm.Server, state: State, t: int) -> Tensor:
         """Ids [m] drawn by a softmax of phi / (temperature x spread)."""
         phi = state["phi"] / state["spread"].clamp(min=1e-12)
         return super().select(server, state | {"phi": phi}, t)
 
-    def step(self, server: Server, state: State, round: Round) -> Step:
+    def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
         """As S-FedAvg; then count, and look how far values are apart."""
         done = super().step(server, state, round)
         state = done.state
@@ -119,7 +107,7 @@ class Bandit(OwnScale):
 
     doubt: float = 1.0
 
-    def select(self, server: Server, state: State, t: int) -> Tensor:
+    def select(self, server: fm.Server, state: State, t: int) -> Tensor:
         """Ids [m] of the largest bounds; at random first, then those never asked."""
         asked, spread = state["asked"], float(state["spread"])
         bound = state["phi"] + self.doubt * spread * (2 * math.log(t) / asked).sqrt()
@@ -136,7 +124,7 @@ class Panel:
     of_class: class relevances [K, classes] of each round, where the rule keeps them
     """
 
-    def __init__(self, rule: SFedAvg, server: Server):
+    def __init__(self, rule: fm.SFedAvg, server: fm.Server):
         self.rule, self.server = rule, server
         phi = rule.init(server)["phi"]
         self.opinions = {way: phi.clone() for way in (ORDERS, LISTED, *UNPAID.values())}
@@ -144,10 +132,10 @@ class Panel:
         self.earned: list[Tensor] = []
         self.of_class: list[Tensor] = []
 
-    def __call__(self, round: Round, step: Step) -> None:
+    def __call__(self, round: fm.Round, step: fm.Step) -> None:
         """The other ways value the same game."""
         server, state = self.server, step.state
-        game = round_game(server.net, round.theta, round.updates, *server.validation)
+        game = fm.round_game(server.net, round.theta, round.updates, *server.validation)
         seed = stream(server.seed, "orders", round.t).initial_seed()
         for way, values in ways(game, seed).items():
             self.rule.learn(self.opinions[way], round, values)
@@ -159,41 +147,41 @@ class Panel:
 
 
 def with_panel(
-    fed: Federation, net: Model, rule: SFedAvg, rounds: int, local: LocalSGD, seed: int
-) -> tuple[History, Panel]:
+    fed: fm.Federation, net: fm.Model, rule: fm.SFedAvg, rounds: int, local: fm.LocalSGD, seed: int
+) -> tuple[fm.History, Panel]:
     """A training of the rule that a panel watches."""
-    panel = Panel(rule, Server(fed.clients, fed.classes, net, fed.validation, seed))
-    return train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=panel), panel
+    panel = Panel(rule, fm.Server(fed.clients, fed.classes, net, fed.validation, seed))
+    return fm.train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=panel), panel
 
 
-def ways(game: Game, seed: int) -> dict[str, Tensor]:
+def ways(game: fm.Game, seed: int) -> dict[str, Tensor]:
     """The values [m] of a round's game by ten orders, by Algorithm 2, and with v(empty) = 0."""
-    zeroed = Game(game.n, lambda mask: torch.where(mask.any(1), game(mask), 0.0))
+    zeroed = fm.Game(game.n, lambda mask: torch.where(mask.any(1), game(mask), 0.0))
     return {
-        ORDERS: permutation(game, 10, seed).values,
+        ORDERS: fm.permutation(game, 10, seed).values,
         LISTED: algorithm_2(game, 10, seed),
-        UNPAID[PRECISE]: exact(zeroed).values,
-        UNPAID[ORDERS]: permutation(zeroed, 10, seed).values,
+        UNPAID[PRECISE]: fm.exact(zeroed).values,
+        UNPAID[ORDERS]: fm.permutation(zeroed, 10, seed).values,
     }
 
 
-def uniform(**options: object) -> SFedAvg:
+def uniform(**options: object) -> fm.SFedAvg:
     """FedAvg that also keeps phi: at an infinite temperature all clients are drawn alike."""
-    return SFedAvg(M, temperature=math.inf, **options)  # type: ignore[arg-type]
+    return fm.SFedAvg(M, temperature=math.inf, **options)  # type: ignore[arg-type]
 
 
-def setting() -> tuple[Dataset, Model, LocalSGD]:
+def setting() -> tuple[fm.Dataset, fm.Model, fm.LocalSGD]:
     """Data, network, local work."""
-    return load("digits", dtype=torch.float64), mlp(64, 32, 5), LOCAL
+    return fm.load("digits", dtype=torch.float64), fm.mlp(64, 32, 5), LOCAL
 
 
-def federation_of(data: Dataset, split: Split, irrelevant: int, seed: int) -> Federation:
+def federation_of(data: fm.Dataset, split: Split, irrelevant: int, seed: int) -> fm.Federation:
     """Ten clients, so many of them irrelevant."""
     clients = RELEVANT + IRRELEVANT
-    return irrelevant_digits(data, clients - irrelevant, irrelevant, split=split, seed=seed)
+    return fm.irrelevant_digits(data, clients - irrelevant, irrelevant, split=split, seed=seed)
 
 
-def sound(fed: Federation) -> list[int]:
+def sound(fed: fm.Federation) -> list[int]:
     """Ids of the relevant clients."""
     return [k for k in range(fed.clients) if k not in fed.corrupted]
 
@@ -206,11 +194,11 @@ def late(rounds: Tensor) -> Tensor:
 def late_auc(relevances: Tensor | list[Tensor], irrelevant: list[int]) -> float:
     """How well relevance finds the clients: AUC, mean over every fifth round of the second half."""
     middle = len(relevances) // 2
-    areas = [detection_auc(phi, irrelevant) for phi in relevances[middle - 1 :: 5]]
+    areas = [fm.detection_auc(phi, irrelevant) for phi in relevances[middle - 1 :: 5]]
     return sum(areas) / len(areas)
 
 
-def left(fed: Federation, history: History, every: int = 10) -> Iterator[tuple[str, float]]:
+def left(fed: fm.Federation, history: fm.History, every: int = 10) -> Iterator[tuple[str, float]]:
     """What a training leaves: accuracy, restlessness, who was asked, and what relevance says."""
     rounds, half = len(history.selected), len(history.selected) // 2
     for t in range(every, rounds + 1, every):
@@ -227,22 +215,22 @@ def left(fed: Federation, history: History, every: int = 10) -> Iterator[tuple[s
             yield "relevance gap", float(phi[relevant].mean() - phi[irrelevant].mean())
 
 
-def in_effect(fed: Federation, history: History) -> float:
+def in_effect(fed: fm.Federation, history: fm.History) -> float:
     """As many relevant clients, asked equally often, would be asked as unevenly."""
     often = late(history.selected)[:, sound(fed)].double().sum(0)
     return float(often.sum() ** 2 / (often**2).sum())
 
 
-def rivals(fed: Federation, scenario: str) -> dict[str, SFedAvg]:
+def rivals(fed: fm.Federation, scenario: str) -> dict[str, fm.SFedAvg]:
     """FedAvg, S-FedAvg, a bandit; in the paper's split more of each kind, and oracles."""
-    both = {FEDAVG: uniform(), COLD: SFedAvg(M), BANDIT: Bandit(M)}
+    both = {FEDAVG: uniform(), COLD: fm.SFedAvg(M), BANDIT: Bandit(M)}
     if scenario == "IID":
         return both
     pool = tuple(sound(fed))
     return both | {
-        WARM: SFedAvg(M, temperature=1.0),
-        COLDEST: SFedAvg(M, temperature=0.005),
-        PAID: SFedAvg(M, empty="zero"),
+        WARM: fm.SFedAvg(M, temperature=1.0),
+        COLDEST: fm.SFedAvg(M, temperature=0.005),
+        PAID: fm.SFedAvg(M, empty="zero"),
         OWN_SCALE: OwnScale(M, temperature=0.25),
         WIDE: Bandit(M, doubt=100.0),
         ORACLE: Oracle(M, pool=pool),
@@ -260,19 +248,19 @@ def selection(
         fed = federation_of(data, split, SCENARIOS[scenario], seed)
         rules = rivals(fed, scenario) if scenario in SPLITS else {FEDAVG: uniform()}
         for rule, strategy in rules.items():
-            history = train(fed, net, strategy, rounds=rounds, local=local, seed=seed)
-            yield from ((scenario, rule, *row) for row in left(fed, history))
+            history = fm.train(fed, net, strategy, rounds=rounds, local=local, seed=seed)
+            yield from rows_of(scenario, rule, left(fed, history))
             yield scenario, rule, SPREAD, in_effect(fed, history)
 
 
 def mnist_rows(seed: int, *, data: str = "mnist", rounds: int = ROUNDS) -> Iterator[Row]:
     """Fig. 3 on MNIST with the paper's network, rate, split and local work."""
-    fed = irrelevant_digits(load(data), seed=seed)
-    net, local = mlp(fed.x[0].numel(), 200, 200, 5), replace(LOCAL, lr=0.01)
-    rules = {FEDAVG: uniform(), WARM: SFedAvg(M, temperature=1.0), COLD: SFedAvg(M)}
+    fed = fm.irrelevant_digits(fm.load(data), seed=seed)
+    net, local = fm.mlp(fed.x[0].numel(), 200, 200, 5), replace(LOCAL, lr=0.01)
+    rules = {FEDAVG: uniform(), WARM: fm.SFedAvg(M, temperature=1.0), COLD: fm.SFedAvg(M)}
     for rule, strategy in rules.items():
-        history = train(fed, net, strategy, rounds=rounds, local=local, seed=seed)
-        yield from (("", rule, *row) for row in left(fed, history))
+        history = fm.train(fed, net, strategy, rounds=rounds, local=local, seed=seed)
+        yield from rows_of("", rule, left(fed, history))
 
 
 def figures(
@@ -282,22 +270,22 @@ def figures(
 
     width  hidden units of each of the network's two layers
     """
-    images = load(data)
-    net = mlp(images.x[0].numel(), width, width, 5)
+    images = fm.load(data)
+    net = fm.mlp(images.x[0].numel(), width, width, 5)
     for name, irrelevant in FEDS.items():
         fed = federation_of(images, SPLITS["1 class"], irrelevant, seed)
-        uniform_draws = SFedAvg(M, temperature=math.inf, by_class=True)
-        rules: dict[str, SFedAvg] = {FEDAVG: uniform_draws}
+        uniform_draws = fm.SFedAvg(M, temperature=math.inf, by_class=True)
+        rules: dict[str, fm.SFedAvg] = {FEDAVG: uniform_draws}
         if irrelevant:
-            rules[LETTER] = SFedAvg(M, literal=True)
-            rules[PAID_ORDERS] = SFedAvg(M, temperature=1.0, exact=False, empty="zero")
-            rules[COLD] = SFedAvg(M)
+            rules[LETTER] = fm.SFedAvg(M, literal=True)
+            rules[PAID_ORDERS] = fm.SFedAvg(M, temperature=1.0, exact=False, empty="zero")
+            rules[COLD] = fm.SFedAvg(M)
         for rule, strategy in rules.items():
             if rule == FEDAVG:
                 history, panel = with_panel(fed, net, strategy, rounds, SHORT, seed)
             else:
-                history = train(fed, net, strategy, rounds=rounds, local=SHORT, seed=seed)
-            yield from ((name, rule, *row) for row in left(fed, history))
+                history = fm.train(fed, net, strategy, rounds=rounds, local=SHORT, seed=seed)
+            yield from rows_of(name, rule, left(fed, history))
             if rule == FEDAVG:
                 yield from of_classes(fed, torch.stack(panel.of_class), name)
                 yield from of_panel(fed, history, panel, name)
@@ -310,22 +298,22 @@ def values(
     data, net, local = setting()
     for name in splits:
         fed = federation_of(data, SPLITS[name], IRRELEVANT, seed)
-        drawn = SFedAvg(M, temperature=math.inf)
+        drawn = fm.SFedAvg(M, temperature=math.inf)
         history, panel = with_panel(fed, net, drawn, rounds, local, seed)
         yield from of_panel(fed, history, panel, name)
         yield from kinds(fed, history, panel, name)
-        quick = train(fed, net, uniform(), rounds=rounds, local=FEW, seed=seed)
+        quick = fm.train(fed, net, uniform(), rounds=rounds, local=FEW, seed=seed)
         yield name, "five minibatches", "AUC", late_auc(quick.scores, sorted(fed.corrupted))
         # With selection, too: there a wrong relevance decides who is asked again.
         x, y = fed.validation
         for size in (*SIZES, len(y)):
             small = replace(fed, validation=(x[:size], y[:size]))
-            cold = train(small, net, SFedAvg(M), rounds=rounds, local=local, seed=seed)
+            cold = fm.train(small, net, fm.SFedAvg(M), rounds=rounds, local=local, seed=seed)
             method = f"{COLD}, {size} samples"
-            yield from ((name, method, *row) for row in left(fed, cold, rounds))
+            yield from rows_of(name, method, left(fed, cold, rounds))
 
 
-def of_panel(fed: Federation, history: History, panel: Panel, scenario: str) -> Iterator[Row]:
+def of_panel(fed: fm.Federation, history: fm.History, panel: Panel, scenario: str) -> Iterator[Row]:
     """How well each way of valuing the same rounds finds the irrelevant clients."""
     if irrelevant := sorted(fed.corrupted):
         opinions: dict[str, Tensor | list[Tensor]] = {PRECISE: history.scores}
@@ -334,7 +322,7 @@ def of_panel(fed: Federation, history: History, panel: Panel, scenario: str) -> 
             yield scenario, way, "AUC", late_auc(relevances, irrelevant)
 
 
-def kinds(fed: Federation, history: History, panel: Panel, scenario: str) -> Iterator[Row]:
+def kinds(fed: fm.Federation, history: fm.History, panel: Panel, scenario: str) -> Iterator[Row]:
     """Mean relevance by what a client holds; its values by what the others of a round hold."""
     held, phi = fed.label_counts > 0, late(history.scores).mean(0)
     groups = {"irrelevant": sorted(fed.corrupted)}
@@ -349,7 +337,7 @@ def kinds(fed: Federation, history: History, panel: Panel, scenario: str) -> Ite
             yield scenario, company, "value in a round", value
 
 
-def in_company(fed: Federation, earned: Tensor) -> dict[str, float]:
+def in_company(fed: fm.Federation, earned: Tensor) -> dict[str, float]:
     """A relevant client's mean value where it brings a class, and where all it has is there.
 
     earned [rounds, K], nan where not asked. A class is there if another relevant client of the
@@ -368,7 +356,7 @@ def in_company(fed: Federation, earned: Tensor) -> dict[str, float]:
     return {"its class is missing": brought, "its classes are there": there}
 
 
-def of_classes(fed: Federation, seen: Tensor, scenario: str) -> Iterator[Row]:
+def of_classes(fed: fm.Federation, seen: Tensor, scenario: str) -> Iterator[Row]:
     """Class relevances, seen [T, K, classes]: those who hold a class against the others."""
     held = fed.label_counts > 0
     for c, digit in enumerate(DIGITS):
@@ -380,20 +368,20 @@ def of_classes(fed: Federation, seen: Tensor, scenario: str) -> Iterator[Row]:
         # Later rounds: class relevances start alike for all.
         later = late(seen)[:, :, c]
         gap = later[:, holds].mean() - later[:, rest].mean()
-        areas = [detection_auc(-phi, holds) for phi in later[::5]]
+        areas = [fm.detection_auc(-phi, holds) for phi in later[::5]]
         yield scenario, f"holders of {digit}", "relevance gap", float(gap)
         yield scenario, f"holders of {digit}", "AUC", sum(areas) / len(areas)
 
 
-def watched(fed: Federation, seed: int, rounds: int) -> tuple[Tensor, History]:
+def watched(fed: fm.Federation, seed: int, rounds: int) -> tuple[Tensor, fm.History]:
     """The class relevances of a training [T, K, classes], and the training."""
     _, net, local = setting()
-    rule, of_class = SFedAvg(M, temperature=1.0, by_class=True), []
+    rule, of_class = fm.SFedAvg(M, temperature=1.0, by_class=True), []
 
-    def note(round: Round, step: Step) -> None:
+    def note(round: fm.Round, step: fm.Step) -> None:
         of_class.append(step.state["class_scores"])
 
-    history = train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=note)
+    history = fm.train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=note)
     return torch.stack(of_class), history
 
 
@@ -403,7 +391,7 @@ def classes(seed: int, *, rounds: int = ROUNDS) -> Iterator[Row]:
     for name, irrelevant in FEDS.items():
         fed = federation_of(data, SPLITS["1 class"], irrelevant, seed)
         yield from of_classes(fed, watched(fed, seed, rounds)[0], name)
-    fed = federation_of(data, iid(), IRRELEVANT, seed)
+    fed = federation_of(data, fm.iid(), IRRELEVANT, seed)
     loud, y = min(fed.corrupted), fed.y.clone()
     y[slice(*fed.offsets[loud : loud + 2].tolist())] = 2  # the class of the digit 4
     seen, history = watched(replace(fed, y=y), seed, rounds)
@@ -435,16 +423,6 @@ def selection_figure(results: Results) -> Figure:
     return plots.dots(shown, xlabel=xlabel, ylabel="rule", low=0, high=1)
 
 
-def figures_figure(results: Results) -> Figure:
-    """Accuracy against rounds: all clients relevant; four irrelevant, rule by rule."""
-    clean, mixed = FEDS
-    places, line = results.curve("accuracy", FEDAVG, clean)
-    lines = {f"{FEDAVG}, 10 relevant": line}
-    for rule in (FEDAVG, LETTER, COLD):
-        lines[rule] = results.curve("accuracy", rule, mixed)[1]
-    return plots.curves(lines, x=places)
-
-
 def mnist_figure(results: Results) -> Figure:
     """Accuracy against rounds, rule by rule."""
     curves = {rule: results.curve("accuracy", rule) for rule in results.methods}
@@ -472,102 +450,30 @@ def classes_figure(results: Results) -> Figure:
     return plots.panels(lines, x=rounds, ylabel="relevance for 2")
 
 
-def printed_claims(warm: str, mixed: str) -> Iterator[Claim]:
-    """Fig. 3: S-FedAvg against FedAvg, and relevant clients against irrelevant ones."""
-    yield Claim(
-        "S-FedAvg is steadier than FedAvg", RESTLESS, FEDAVG, warm, mixed, 0, item="Fig. 3a"
-    )
-    yield Claim("and more accurate", "accuracy", warm, FEDAVG, mixed, 0, item="Fig. 3a")
-    more = "relevant clients have more relevance"
-    yield Claim(more, "relevance gap", warm, at=mixed, low=0, item="Fig. 3b")
-    yield Claim("one by one, too (AUC above .95)", "AUC", warm, at=mixed, low=0.95, item="Fig. 3b")
-
-
-def harm_claims(clean: str, mixed: str, *fewer: str) -> Iterator[Claim]:
-    """Fig. 1: what irrelevant clients do to FedAvg; and that a few suffice."""
-    alone, among, item = (FEDAVG, clean), (FEDAVG, mixed), "Fig. 1"
-    yield Claim("irrelevant clients make FedAvg restless", RESTLESS, among, alone, low=0, item=item)
-    yield Claim("and cost it accuracy", "accuracy", alone, among, low=0, item=item)
-    for number, few in enumerate(fewer, start=1):
-        sentence = f"{number} irrelevant of ten cost accuracy"
-        yield Claim(sentence, "accuracy", alone, (FEDAVG, few), low=0, item="Conclusions")
-
-
-def class_claims() -> Iterator[Claim]:
-    """Fig. 4: holders of a class lead in its relevance; more clearly without irrelevant clients."""
-    for name in FEDS:
-        for digit in DIGITS:
-            sentence, who = (
-                f"{name}: holders of {digit} lead in its relevance",
-                f"holders of {digit}",
-            )
-            yield Claim(sentence, "relevance gap", who, at=name, low=0, item="Fig. 4")
-    for metric in ("relevance gap", "AUC"):
-        sentence = f"with relevant data alone the {metric} is larger"
-        (one, other), who = FEDS, "holders, mean of five digits"
-        yield Claim(sentence, metric, (who, one), (who, other), low=0, item="Fig. 4")
-
-
-def values_claims() -> Iterator[Claim]:
-    """Ten orders are enough; the algorithm's letter."""
-    for scenario in SPLITS:
-        sentence = f"{scenario}: ten orders are as good as exact values, within .05"
-        yield Claim(sentence, "AUC", ORDERS, PRECISE, scenario, -0.05, 0.05, item="R = 10")
-
-
-CLEAN, MIXED = FEDS
-SELECTION = [
-    *harm_claims("1 class, 0 irrelevant", "1 class", "1 class, 1 irrelevant"),
-    *printed_claims(WARM, "1 class"),
-]
-FULL = [
-    *printed_claims(WARM, ""),
-    Claim("at T = 0.02 it is more accurate", "accuracy", COLD, FEDAVG, low=0, source="book"),
-    Claim("and steadier", RESTLESS, FEDAVG, COLD, low=0, source="book"),
-    Claim("nine in ten asked are relevant", SHARE, COLD, low=0.9, source="book"),
-]
-FIGURES = [
-    *harm_claims(CLEAN, MIXED),
-    *printed_claims(LETTER, MIXED),
-    *class_claims(),
-]
-
+STEADIER = "At temperature .02 S-FedAvg is steadier than FedAvg (MNIST)."
+STEADY = Claim(STEADIER, RESTLESS, FEDAVG, COLD, low=0, source="book")
 STUDIES = (
     study(
         "sfedavg-selection",
         selection,
-        SELECTION,
         figure=selection_figure,
         probe={"rounds": 10, "scenarios": ["1 class"]},
     ),
     study(
         "sfedavg-mnist",
         mnist_rows,
-        FULL,
+        [STEADY],
         figure=mnist_figure,
         probe={"data": "digits", "rounds": 10},
     ),
     study(
         "sfedavg-figures",
         figures,
-        FIGURES,
-        over_digits,
-        figures_figure,
+        derived=over_digits,
         probe={"data": "digits", "width": 50, "rounds": 6},
     ),
     study(
-        "sfedavg-values",
-        values,
-        values_claims(),
-        figure=values_figure,
-        probe={"rounds": 12, "splits": ["1 class"]},
+        "sfedavg-values", values, figure=values_figure, probe={"rounds": 12, "splits": ["1 class"]}
     ),
-    study(
-        "sfedavg-classes",
-        classes,
-        class_claims(),
-        over_digits,
-        classes_figure,
-        probe={"rounds": 15},
-    ),
+    study("sfedavg-classes", classes, (), over_digits, classes_figure, probe={"rounds": 15}),
 )

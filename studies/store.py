@@ -1,7 +1,7 @@
 """Store: the files of stored evidence.
 
 ``NAME.csv`` holds the rows of all seeds, ``probes/NAME.csv`` those of its probe, ``NAME.json`` what
-is known of them, under one hash. Below: results, sentences. Above: runs (fills them), audit.
+is known of them, under one hash. Below: results, telling. Above: runs (fills them), audit.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fedlab_mini.engine.files import whole_file
 
 from .items import ROOT
 from .results import Results
-from .sentences import questions
 from .study import Study
+from .telling import claim_of, told
 
 Known = dict[str, Any]
 
@@ -81,18 +81,11 @@ def _probe(study: Study) -> Path:
     return folder() / "probes" / f"{study.name}.csv"
 
 
-def read(study: Study, half: str = "") -> Results:
-    """The stored results of a study: of all blocks that confirm, if there are any.
-
-    half  "look" for the seeds to look at
-    """
-    return _read(study, about(study), half)
-
-
-def _read(study: Study, known: Known, half: str = "") -> Results:
-    frame = rows(study)
+def read(study: Study, known: Known | None = None) -> Results:
+    """The stored results of a study: of all blocks that confirm, if there are any."""
+    frame, known = rows(study), known or about(study)
     look = Results(study, frame[frame.seed.isin(known["look"])])
-    if half == "look" or not known["blocks"]:
+    if not known["blocks"]:
         return look
     blocks = {block["number"]: block["seeds"] for block in known["blocks"]}
     seeds = [seed for own in blocks.values() for seed in own]
@@ -121,6 +114,12 @@ def seal(study: Study, text: str, known: Known) -> str:
     return hashlib.sha256(sealed.encode()).hexdigest()
 
 
+def questions(study: Study) -> set[str]:
+    """The ids of all that is asked of a study now: by its claims and by chapters."""
+    chapters = [claim_of(record) for record in told() if record.get("study") == study.name]
+    return {claim.question for claim in (*study.claims, *chapters)}
+
+
 def stood(study: Study, known: Known, block: int) -> dict[str, int]:
     """Every question that is asked now, with the first block that was drawn while it stood.
 
@@ -141,12 +140,12 @@ def update(study: Study) -> bool:
 
 def said(study: Study, known: Known) -> Known:
     """What the study says of itself and its rows now."""
-    results = _read(study, known)
+    results = read(study, known)
     return {
         "item": study.item,
         "protocol": {setting: list(pair) for setting, pair in study.protocol.items()},
         "verdict": results.verdict(),
-        "verdicts": {text: list(verdict[:2]) for text, verdict in results.verdicts().items()},
+        "verdicts": {text: [e.verdict, e.measured] for text, e in results.verdicts().items()},
     }
 
 

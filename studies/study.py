@@ -6,9 +6,9 @@ Above: results (stored rows and verdicts), store (files), audit (do the rows com
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -20,23 +20,37 @@ if TYPE_CHECKING:
 
 Row = tuple[str, str, str, float]  # scenario, method, metric, value
 COLUMNS = ["seed", "scenario", "method", "metric", "value"]
-Place = str | tuple[str, str]  # a method, or a method and its scenario
+Place = str | tuple[str, ...]  # a method, or a method and its scenario
 Derived = Iterable[tuple[str, str, str, Tensor]]  # scenario, method, metric, values [seeds]
 SEPARATOR = " | "  # of the parts of a question
 BLOCK = 100  # seeds to confirm: the first block begins with 100, the second with 200
 
 
+def rows_of(scenario: str, method: str, found: Iterable[tuple[str, float]]) -> Iterator[Row]:
+    """Rows of one method in one scenario; found: metric, value."""
+    return ((scenario, method, *pair) for pair in found)
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper about one metric, as data: what is measured and where it must lie.
+    """A sentence about experience, as data: what is measured, where it must lie, and who says so.
 
     metric   of ``a``; with ``b`` it is a - b, seed by seed. Both are methods of the scenario
              ``at``, or pairs (method, scenario)
     low, high  the sentence holds if the whole interval lies between them, and does not hold if it
              lies outside
-    equal    "no difference" without a width: at best it is not shown to differ
+    equal    "no difference" from 0, or from the number that low and high both are: at best it is
+             not shown to differ
     printed  the paper's own number of a, or of a - b     item  where it stands, as "Fig. 2a"
     source   "paper", or "book" for what the paper does not say
+
+    A row of the ledger also has
+    id       stable: paper, place and number, such as F-RCCE-2a-1
+    study    whose rows are read; ``b`` may be of another one, ``rival_study``
+    distance how far our protocol is from the paper's; ``departures`` are its settings in which it
+             differs, where one or two do
+    bound    whose low and high are: the paper's, or ours where it gives none
+    decides  what decides the outcome     reason  why nothing is tested, or no number compared
     """
 
     sentence: str
@@ -47,16 +61,51 @@ class Claim:
     low: float = -math.inf
     high: float = math.inf
     equal: bool = False
-    printed: float | None = None
+    printed: str | float = ""
     item: str = ""
     source: str = "paper"
+    id: str = ""
+    paper: str = ""
+    study: str = ""
+    rival_study: str = ""
+    distance: str = ""
+    departures: str = ""
+    bound: str = ""
+    decides: str = ""
+    reason: str = ""
+    remark: str = ""
 
     def __post_init__(self) -> None:
-        bounded = math.isfinite(self.low) or math.isfinite(self.high)
+        bounded = self.low != self.high and any(map(math.isfinite, (self.low, self.high)))
         if bounded == self.equal:
             raise ValueError(f"{self.sentence!r}: expected low or high, or equal=True; not both")
         if self.source not in ("paper", "book"):
-            raise ValueError(f"source: expected 'paper' or 'book', got {self.source!r}")
+            said = f"expected 'paper' or 'book', got {self.source!r}"
+            raise ValueError(f"{self.sentence!r}: source: {said}")
+
+    @classmethod
+    def told(
+        cls,
+        sentence: str,
+        asked: Sequence[str],
+        above: float = -math.inf,
+        below: float = math.inf,
+        within: Sequence[float] | None = None,
+        undecided: float | None = None,
+    ) -> Claim:
+        """What a chapter tells of ``asked``, in the words of ``tell``."""
+        metric, *places = asked
+        cut = places.index("minus") if "minus" in places else len(places)
+        if undecided is not None:
+            within = undecided, undecided
+        low, high = within or (above, below)
+        sides = tuple(places[:cut]), tuple(places[cut + 1 :])
+        return cls(sentence, metric, *sides, low=low, high=high, equal=undecided is not None)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Low and high; of "no difference" both are the same number."""
+        return (0.0, 0.0) if self.equal and math.isinf(self.low) else (self.low, self.high)
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -67,10 +116,10 @@ class Claim:
     @property
     def question(self) -> str:
         """The id of what is asked: better words leave it as it is."""
-        return question(self.asked, (self.low, self.high))
+        return question(self.asked, self.ends)
 
 
-def flat(method: Place, scenario: str) -> tuple[str, str]:
+def flat(method: Place, scenario: str) -> tuple[str, ...]:
     """A method and its scenario, whichever way they were given."""
     return method if isinstance(method, tuple) else (method, scenario)
 
@@ -83,7 +132,7 @@ def question(asked: Sequence[str], ends: Iterable[float] = ()) -> str:
     No words are part of it, nor whether the answer is to lie above a number, below or around it:
     a sentence that turns asks the same. Of a - b and b - a, one stands for both.
     """
-    numbers = sorted(float(end) for end in ends if math.isfinite(end)) or [0.0]
+    numbers = sorted({float(end) for end in ends if math.isfinite(end)}) or [0.0]
     metric, *places = asked
     if "minus" in places:
         at = places.index("minus")
@@ -94,12 +143,6 @@ def question(asked: Sequence[str], ends: Iterable[float] = ()) -> str:
     return SEPARATOR.join([metric, *places, " to ".join(f"{number:g}" for number in numbers)])
 
 
-def ends_of(*bounds: Any) -> list[float]:
-    """The numbers that a sentence holds an interval against, whichever way."""
-    given = [bound for bound in bounds if bound is not None]
-    return [float(e) for b in given for e in (b if isinstance(b, (list, tuple)) else [b])]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """One table, figure or question: what the paper did and says, what we do, what follows.
@@ -108,7 +151,7 @@ class Study:
     says      the paper's sentences and numbers, in our words
     protocol  setting -> (the paper's, ours); where its text is silent, the first says so
     rows      seed, settings -> rows (scenario, method, metric, value); a pure function
-    claims    what the paper says, and what no chapter tells
+    claims    those of the ledger, and further ones
     derived   further metrics, seed by seed, from the stored rows
     figure    Results -> Figure
     seeds     to look at, from 0                           confirm  seeds of a block that confirms

@@ -3,20 +3,23 @@
     gain = rounds.paired("accuracy @ 300", "FLDVE", "FedAvg", "set 2")
     tell("gain", gain, above=0)        # false: AssertionError; true: {glue:text}`gain` shows it
 
-Every sentence is noted in the notebook's outputs; the page *How we know* counts them there.
+Every sentence is noted in the notebook's outputs, where ``told`` reads it.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedlab_mini.judge.evidence import Interval
 
-from .results import Stored
-from .study import ends_of
+from .items import ROOT
+from .results import ALIKE, HOLDS, Stored, word_of
+from .study import Claim
 
-RECORD = "application/x-sentence+json"
+SUFFIX = "x-sentence+json"
 
 
 class Told:
@@ -29,7 +32,8 @@ class Told:
         return self.text
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
-        return {"text/plain": self.text, **({RECORD: self.record} if self.record else {})}
+        more = {f"application/{SUFFIX}": self.record} if self.record else {}
+        return {"text/plain": self.text, **more}
 
 
 def tell(
@@ -50,21 +54,18 @@ def tell(
     """
     from myst_nb import glue  # the command line does without it
 
-    bounds = {"above": above, "below": below, "within": within, "undecided": undecided}
-    bounds = {name: bound for name, bound in bounds.items() if bound is not None}
-    if not bounds:
-        raise TypeError(f"{key}: expected above, below, within or undecided; got no bound")
+    given = {"above": above, "below": below, "within": within, "undecided": undecided}
+    bounds: dict[str, Any] = {name: bound for name, bound in given.items() if bound is not None}
+    if len(bounds) != 1 and set(bounds) != {"above", "below"}:
+        got = ", ".join(bounds) or "no bound"
+        raise TypeError(f"{key}: expected above, below, within or undecided; got {got}")
     if isinstance(found, Stored):
-        found = found.against(ends_of(*bounds.values()))
-    tests = {
-        "above": above is None or found.above(above),
-        "below": below is None or found.below(below),
-        "within": within is None or (found.above(within[0]) and found.below(within[1])),
-        "undecided": undecided is None or not (found.above(undecided) or found.below(undecided)),
-    }
-    if wrong := [name for name, right in tests.items() if not right]:
-        raise AssertionError(f"{key}: {found} is not {wrong[0]} {bounds[wrong[0]]}")
-    glue(key, Told(str(found), sentence(found, bounds)), display=False)
+        found = found.against(Claim.told(key, found.asked, **bounds).question)
+    record = sentence(found, bounds)
+    if not true(record, found):
+        said = " and ".join(f"{name} {bound}" for name, bound in bounds.items())
+        raise AssertionError(f"{key}: {found} is not {said}")
+    glue(key, Told(str(found), record), display=False)
     if undecided is not None:
         power = found.power if isinstance(found, Stored) else (found.high - found.low) / 2
         glue(f"{key}_power", Told(f"{power:.2g}", {}), display=False)
@@ -85,3 +86,25 @@ def sentence(found: Interval, bounds: dict[str, Any]) -> dict[str, Any]:
 
 def _finite(number: float) -> float | None:
     return round(number, 6) if math.isfinite(number) else None
+
+
+def claim_of(record: Mapping[str, Any]) -> Claim:
+    """What a sentence claims, by its record; of a live run nobody keeps what was asked."""
+    asked = record.get("asked", ("", ""))[1:]
+    return Claim.told(record.get("key", ""), asked, **record["bounds"])
+
+
+def true(record: Mapping[str, Any], found: Interval) -> bool:
+    """Does an interval lie where the sentence says?"""
+    return word_of(claim_of(record), found) in (HOLDS, ALIKE)
+
+
+def told() -> Iterator[dict[str, Any]]:
+    """Every sentence of the book that a notebook has noted: its record, chapter and key."""
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            for output in cell.get("outputs", []):
+                key = output.get("metadata", {}).get("scrapbook", {}).get("name")
+                for kind, record in output.get("data", {}).items():
+                    if kind.endswith(SUFFIX):
+                        yield {"chapter": path.stem, "key": key, **record}

@@ -19,8 +19,8 @@ import computed
 import interval_coverage
 from fedlab_mini.judge import evidence
 from fedlab_mini.judge.student import visible
-from studies import every, sentences, store
-from studies.results import FAILS, HOLDS
+from studies import every, store, telling
+from studies.results import FAILS, HOLDS, WORDS
 
 FILE = chapters.ROOT / "book" / "how_we_know.txt"
 PROMISED, NORMAL = 0.05, 0.01  # the error of an interval: as promised, and where values are normal
@@ -60,7 +60,7 @@ def known_studies() -> list[Known]:
                 tuple(
                     (claim.question, verdicts[claim.sentence][0])
                     for claim in study.claims
-                    if claim.sentence in verdicts
+                    if verdicts.get(claim.sentence, [""])[0] in WORDS
                 ),
             )
         )
@@ -72,7 +72,7 @@ def standing(record: dict[str, Any], stood: dict[str, frozenset[str]]) -> str:
     if record["half"] != CONFIRMED:
         return str(record["half"])
     # A bound that was chosen with the block in sight has been seen, whatever its seeds are called.
-    stands = sentences.question_of(record) in stood.get(record["study"], ())
+    stands = telling.claim_of(record).question in stood.get(record["study"], ())
     return CONFIRMED if stands else SEEN
 
 
@@ -242,14 +242,7 @@ def true(record: dict[str, Any]) -> bool:
     _, low, high = record["mean, low, high"]
     low = -math.inf if low is None else low
     high = math.inf if high is None else high
-    found = evidence.Interval(0, low, high, 2)
-    tests = {
-        "above": found.above,
-        "below": found.below,
-        "within": lambda ends: found.within(*ends),
-        "undecided": lambda value: not (found.above(value) or found.below(value)),
-    }
-    return all(tests[relation](bound) for relation, bound in record["bounds"].items())
+    return telling.true(record, evidence.Interval(0, low, high, 2))
 
 
 def measured(record: dict[str, Any]) -> str:
@@ -268,7 +261,7 @@ def rested(record: dict[str, Any]) -> str:
 
 def page() -> str:
     """All computed parts, each under its mark."""
-    studies, records = known_studies(), list(sentences.told())
+    studies, records = known_studies(), list(telling.told())
     stood = {study.name: study.stood for study in studies}
     parts = {
         "coverage": coverage(),

@@ -60,7 +60,7 @@ STUDY = Study(name="toy", item="", says="", protocol={}, rows=rows, claims=(), s
 
 
 def stored() -> bytes:
-    runs.run([STUDY], again=True)
+    runs.run(STUDY, again=True)
     return (store.folder() / "toy.csv").read_bytes()
 
 

@@ -14,7 +14,7 @@ import chapters
 import how_we_know
 import interval_coverage
 from fedlab_mini import evidence
-from studies import sentences
+from studies import telling
 
 PAGE = (chapters.ROOT / "book" / "how_we_know.md").read_text(encoding="utf-8")
 NAMES = list(interval_coverage.SHAPES)
@@ -111,7 +111,7 @@ RECORDS = [
     {"chapter": "02_toy", "key": "run", "bounds": {"below": 2}, "half": "live",
      "mean, low, high": [1.0, None, None], "seeds": 5},
 ]  # fmt: skip
-LATE, _, OPEN = map(sentences.question_of, RECORDS[:3])
+LATE, _, OPEN = (telling.claim_of(record).question for record in RECORDS[:3])
 TOY = how_we_know.Known(
     "toy", 5, 20, 1, stood=frozenset([LATE, OPEN]), claims=((OPEN, "holds"), ("z", "not shown"))
 )
@@ -169,7 +169,7 @@ def test_every_interval_of_the_book_lies_where_its_sentence_says() -> None:
     wrong = [
         f"{record['chapter']}, {record['key']}: {how_we_know.measured(record)} is not "
         f"{how_we_know.bounds(record)}"
-        for record in sentences.told()
+        for record in telling.told()
         if not how_we_know.true(record)
     ]
     assert not wrong, "\n".join(wrong)
@@ -184,7 +184,8 @@ def test_every_interval_of_the_book_lies_where_its_sentence_says() -> None:
         ({"below": 0}, (-0.3, None), False),
         ({"above": 0, "below": 1}, (0.1, 0.9), True),
         ({"above": 0, "below": 1}, (0.1, 1.1), False),
-        ({"within": [0, 1]}, (0, 1), True),
+        ({"within": [0, 1]}, (0.1, 0.9), True),
+        ({"within": [0, 1]}, (0, 1), False),
         ({"within": [0, 1]}, (None, None), False),
         ({"undecided": 0}, (-0.1, 0.1), True),
         ({"undecided": 0}, (0.1, 0.2), False),
@@ -219,5 +220,5 @@ def test_sentences_come_from_the_outputs_of_notebooks(tmp_path, monkeypatch) -> 
     (tmp_path / "notebooks").mkdir()
     notebook = {"cells": [{"outputs": [output]}, {"cell_type": "markdown"}]}
     (tmp_path / "notebooks" / "01_toy.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    monkeypatch.setattr(sentences, "ROOT", tmp_path)
-    assert list(sentences.told()) == [{"chapter": "01_toy", "key": "late", "half": "live"}]
+    monkeypatch.setattr(telling, "ROOT", tmp_path)
+    assert list(telling.told()) == [{"chapter": "01_toy", "key": "late", "half": "live"}]

@@ -11,10 +11,11 @@ import torch
 
 import studies
 from studies import __main__ as command
-from studies import exact, items, ledger, runs, sentences, store
-from studies.items import EXACT, NAMED, NONE, PAPER, Item
-from studies.results import FAILS, HOLDS, NOT_SHOWN, Results
-from studies.study import Study
+from studies import exact, items, ledger, runs, store, telling
+from studies.items import EXACT, NAMED, NONE, PAPER
+from studies.ledger_views import cause_table
+from studies.results import CONFIRMED, FAILS, HOLDS, NOT_SHOWN, SEEN, UNTESTED, Entry, Results
+from studies.study import Claim, Study
 
 DRAWN = {  # paper -> its figures and its tables
     "F-RCCE": (2, 1),
@@ -27,11 +28,11 @@ GAP = "S-FedAvg-4-13"  # holders of a 2 lead: stored on twenty seeds that confir
 
 
 @pytest.fixture(scope="module")
-def found() -> list[ledger.Entry]:
+def found() -> list[Entry]:
     return ledger.entries()
 
 
-def item(name: str) -> Item:
+def item(name: str) -> Claim:
     return next(each for each in items.items() if each.id == name)
 
 
@@ -61,20 +62,20 @@ def test_panels_of_the_figures_have_rows_too() -> None:
         assert re.search(rf"Figs?\. {panel}", told), panel
 
 
-def test_no_row_is_without_a_verdict_or_a_reason(found: list[ledger.Entry]) -> None:
-    own = [entry for entry in found if entry.item.voice == "paper"]
+def test_no_row_is_without_a_verdict_or_a_reason(found: list[Entry]) -> None:
+    own = [entry for entry in found if entry.item.source == "paper"]
     assert len(own) >= 120
     for entry in found:
         assert entry.verdict in ledger.VERDICTS
         assert bool(entry.item.study or entry.item.reason) or entry.item.distance == EXACT
-        assert (entry.verdict == ledger.UNTESTED) == (entry.item.distance == NONE)
+        assert (entry.verdict == UNTESTED) == (entry.item.distance == NONE)
         assert (entry.interval is not None) == bool(entry.item.study)
         if entry.verdict == NOT_SHOWN:
             assert entry.could
 
 
 def test_enough_rows_follow_the_paper_and_say_where_they_depart() -> None:
-    close = [i for i in items.items() if i.distance in (PAPER, NAMED) and i.voice == "paper"]
+    close = [i for i in items.items() if i.distance in (PAPER, NAMED) and i.source == "paper"]
     assert len(close) >= 45
     for each in items.items():
         departures = items.split(each.departures)
@@ -92,12 +93,12 @@ def test_no_verdict_is_typed() -> None:
     assert not [line for line in text if re.search(r",(holds|does not hold|not shown),", line)]
 
 
-def changed(each: Item, change) -> ledger.Entry:
+def changed(each: Claim, change) -> Entry:
     """The entry of an item whose stored rows have been changed in memory."""
     own = store.read(studies.named(each.study))
     rows = own.frame.copy()
-    mine = (rows.metric == each.metric) & (rows.method == each.method)
-    mine &= rows.scenario == each.scenario
+    mine = (rows.metric == each.metric) & (rows.method == each.a)
+    mine &= rows.scenario == each.at
     rows = change(rows, mine)
     # What is derived needs all rows, and is not what is asked here.
     edited = Results(replace(own.study, derived=None), rows, confirmed=own.confirmed)
@@ -130,21 +131,21 @@ def test_a_seed_that_is_dropped_is_noticed() -> None:
 
 def test_confirmed_is_only_what_stood_when_the_seeds_were_drawn() -> None:
     each = item(GAP)
-    assert ledger.judge(each).standing == ledger.CONFIRMED
+    assert ledger.judge(each).standing == CONFIRMED
     own, _ = ledger.halves(each)
-    assert ledger.standing(replace(each, low="0.01"), own) == ledger.SEEN
-    assert ledger.standing(each, own.look) == ledger.SEEN
+    assert own.judge(replace(each, low=0.01)).standing == SEEN
+    assert own.look.judge(each).standing == SEEN
 
 
 def test_a_question_is_known_in_the_words_of_a_chapter() -> None:
-    each = replace(item(GAP), rival="others", rival_at="there", low="0", high="")
-    own, others = (each.method, each.scenario), ("others", "there")
+    own, others = (item(GAP).a, item(GAP).at), ("others", "there")
+    each = replace(item(GAP), b=others)
     asked = [each.study, each.metric, *own, "minus", *others]
     assert [each.study, *each.asked] == asked
     turned = [each.study, each.metric, *others, "minus", *own]
 
     def known(asked: list[str], **bounds: object) -> bool:
-        return sentences.question_of({"asked": asked, "bounds": bounds}) == each.question
+        return telling.claim_of({"asked": asked, "bounds": bounds}).question == each.question
 
     assert known(asked, above=0)
     assert known(asked, undecided=0)
@@ -152,13 +153,23 @@ def test_a_question_is_known_in_the_words_of_a_chapter() -> None:
     assert not known(asked, above=0.01)
     assert not known(asked, within=[-0.1, 0.1])
     assert not known([*asked[:1], "other", *asked[2:]], above=0)
-    assert replace(each, low="0.1").question != each.question
+    assert replace(each, low=0.1).question != each.question
     assert replace(each, remark="said better").question == each.question
+
+
+@pytest.mark.parametrize("study", studies.every(), ids=lambda study: study.name)
+def test_a_study_claims_what_the_ledger_asks_of_it_and_then_what_that_has_not(study: Study) -> None:
+    rows = [each for each in items.items() if each.study == study.name]
+    own = study.claims[len(rows) :]
+    assert list(study.claims) == [*rows, *own]
+    assert not any(claim.id for claim in own)
+    asked = [claim.question for claim in study.claims]
+    assert len(set(asked)) == len(asked)
 
 
 def test_questions_of_the_ledger_stand_when_a_block_is_drawn() -> None:
     each = item(GAP)
-    assert each.question in sentences.questions(studies.named(each.study))
+    assert each.question in store.questions(studies.named(each.study))
     assert each.question in store.about(studies.named(each.study))["asked"]
 
 
@@ -166,8 +177,8 @@ def test_two_studies_are_compared_seed_by_seed() -> None:
     each = next(i for i in items.items() if i.rival_study)
     own, rival = ledger.halves(each)
     assert own.seeds == rival.seeds
-    by_hand = own.values(each.metric, each.method, each.scenario)
-    by_hand = by_hand - rival.values(each.metric, each.rival, each.rival_at)
+    by_hand = own.values(each.metric, each.a, each.at)
+    by_hand = by_hand - rival.values(each.metric, each.b, each.at)
     assert ledger.judge(each).interval.mean == pytest.approx(float(by_hand.mean()))
 
 
@@ -186,10 +197,10 @@ def test_two_studies_of_other_seeds_are_compared_on_those_that_they_share(monkey
     monkeypatch.setattr(ledger, "_read", fewer)
     own, rival = ledger.halves(each)
     assert own.seeds == rival.seeds == read(each.study).seeds[1:]
-    assert ledger.judge(each).standing == ledger.CONFIRMED
+    assert ledger.judge(each).standing == CONFIRMED
 
 
-def test_counts_are_those_of_the_entries(found: list[ledger.Entry]) -> None:
+def test_counts_are_those_of_the_entries(found: list[Entry]) -> None:
     counts = ledger.counted(found)
     assert sum(own["all"] for own in counts.values()) == len(found)
     own = ledger.tested(found)
@@ -197,13 +208,14 @@ def test_counts_are_those_of_the_entries(found: list[ledger.Entry]) -> None:
     words = [entry.verdict for entry in own]
     assert told[:3] == [len(own), words.count(HOLDS), words.count(FAILS)]
     assert told[3] == len(own) - told[1] - told[2]
-    assert told[4] == sum(entry.standing == ledger.CONFIRMED for entry in own)
-    causes = ledger.cause_counts(found)
-    assert set(causes) == set(items.CAUSES)
-    assert causes["empty coalition"] == sum("empty" in e.item.decides for e in found)
-    frame = ledger.frame(found)
-    assert list(frame.id) == [entry.item.id for entry in found]
-    assert (frame.verdict == [entry.verdict for entry in found]).all()
+    assert told[4] == sum(entry.standing == CONFIRMED for entry in own)
+    near = ledger.counted(own, "distance")
+    assert list(near) == [distance for distance in items.DISTANCES if distance in near]
+    assert sum(counts["all"] for counts in near.values()) == len(own)
+    causes = cause_table(found)
+    assert list(causes) == list(items.CAUSES)
+    assert causes["empty coalition"]["all"] == sum("empty" in e.item.decides for e in found)
+    assert causes["length"]["FedCCEA"] > causes["length"]["CGSV"] > 0
 
 
 def test_exact_sentences_come_out_as_by_hand() -> None:
@@ -226,7 +238,7 @@ def test_exact_sentences_come_out_as_by_hand() -> None:
         ("paper", "FedProx", "expected a paper"),
         ("distance", "near", "distance 'near'"),
         ("decides", "luck", r"decides: \['luck'\]"),
-        ("voice", "reader", "voice 'reader'"),
+        ("voice", "reader", "source: expected 'paper' or 'book', got 'reader'"),
         ("id", "", "expected a paper"),
     ],
 )
@@ -271,18 +283,17 @@ TOY_ITEM = {
     "study": "toy",
     "sentence": "Good is better.",
     "metric": "AUC",
-    "method": "good",
-    "scenario": "here",
-    "rival": "bad",
-    "rival_at": "here",
-    "low": "0.2",
+    "a": "good",
+    "b": "bad",
+    "at": "here",
+    "low": 0.2,
 }
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Item:
+def toy(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Claim:
     monkeypatch.setenv("FEDLAB_RESULTS", str(tmp_path))
-    runs.run([TOY])
+    runs.run(TOY)
     monkeypatch.setattr(ledger, "named", lambda name: TOY)
     monkeypatch.setattr(ledger, "_read", lambda name: store.read(TOY))
     each = replace(item(GAP), **TOY_ITEM)
@@ -290,7 +301,7 @@ def toy(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Item:
     return each
 
 
-def test_a_row_runs_again_on_seeds_that_nobody_used(toy: Item, tmp_path, capsys) -> None:
+def test_a_row_runs_again_on_seeds_that_nobody_used(toy: Claim, tmp_path, capsys) -> None:
     before = {path.name: path.read_bytes() for path in tmp_path.glob("toy.*")}
     command.main(["row", "S-FedAvg-9", "--seeds", "5", "--first", "30000"])
     said = capsys.readouterr().out

@@ -15,7 +15,7 @@ import studies
 from fedlab_mini.judge import evidence
 from fedlab_mini.worlds.data import DataUnavailable
 from studies import __main__ as command
-from studies import audit, fldve, metrics, probes, protocols, runs, sentences, store
+from studies import audit, fldve, metrics, probes, protocols, runs, store, telling
 from studies.results import ALIKE, FAILS, HOLDS, NOT_SHOWN, reachable
 from studies.study import Claim, Study, question
 
@@ -58,15 +58,16 @@ STUDY = Study(
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FEDLAB_RESULTS", str(tmp_path))
     monkeypatch.setitem(metrics.declared(), "ratio", [0, 2])
-    monkeypatch.setattr(sentences, "told", lambda: iter(()))
+    monkeypatch.setattr(store, "told", lambda: iter(()))
+    monkeypatch.setattr(telling, "told", lambda: iter(()))
     calls.clear()
     return tmp_path
 
 
 def stored(study: Study = STUDY) -> Study:
     """A study with its seeds to look at and its first block."""
-    runs.run([study])
-    runs.confirm([study])
+    runs.run(study)
+    runs.confirm(study)
     calls.clear()
     return study
 
@@ -81,7 +82,7 @@ def edited(place: Path, change) -> None:
 
 def test_rows_are_stored_in_long_format_with_all_that_is_known(place: Path) -> None:
     assert store.state(STUDY) == "missing"
-    assert runs.run([STUDY]) == ["toy"]
+    assert runs.run(STUDY)
     frame, known = pd.read_csv(place / "toy.csv"), json.loads((place / "toy.json").read_text())
     assert list(frame) == ["seed", "scenario", "method", "metric", "value"]
     assert len(frame) == 12
@@ -94,23 +95,24 @@ def test_rows_are_stored_in_long_format_with_all_that_is_known(place: Path) -> N
     assert probe.value[0] == pytest.approx(0.903)
     assert set(known["computed"][0]) == {"seeds", "version", "machine", "date"}
     assert store.state(STUDY) == "unconfirmed"
-    assert runs.confirm([STUDY]) == ["toy"]
+    assert runs.confirm(STUDY)
     assert store.state(STUDY) == "current"
     assert [e["seeds"] for e in store.about(STUDY)["computed"]] == [[0, 1, 2], [100, 101, 102, 103]]
     calls.clear()
-    assert runs.run([STUDY]) == runs.confirm([STUDY]) == []
+    assert not runs.run(STUDY)
+    assert not runs.confirm(STUDY)
     assert calls == []
 
 
 def test_verdicts_are_read_on_the_seeds_that_confirm() -> None:
-    runs.run([STUDY])
+    runs.run(STUDY)
     look = store.read(STUDY)
     assert (look.confirmed, look.seeds, look.look is look) == (False, [0, 1, 2], True)
     stored()
     found = store.read(STUDY)
     assert (found.confirmed, found.seeds) == (True, [100, 101, 102, 103])
-    assert found.look.seeds == store.read(STUDY, "look").seeds == [0, 1, 2]
-    assert [verdict.word for verdict in found.verdicts().values()] == [HOLDS, FAILS, HOLDS]
+    assert found.look.seeds == [0, 1, 2]
+    assert [entry.verdict for entry in found.verdicts().values()] == [HOLDS, FAILS, HOLDS]
     assert found.verdict() == "holds 1, does not hold 1"
     assert found.verdict("book") == "holds 1"
     values = found.values("AUC @ 10", "good", "here")
@@ -142,9 +144,9 @@ def test_a_claim_is_judged_by_where_its_whole_interval_lies() -> None:
         (replace(GOOD, low=-0.1, high=0.1), FAILS),
     ]
     for claim, word in words:
-        assert found.judge(claim).word == word, claim
+        assert found.judge(claim).verdict == word, claim
     verdict = found.judge(wide)
-    assert 0 < verdict.power < 0.1
+    assert 0 < verdict.interval.power < 0.1
     with pytest.raises(ValueError, match="expected low or high, or equal=True"):
         Claim("alike", "AUC", "a", "b")
     with pytest.raises(ValueError, match="source: expected 'paper' or 'book'"):
@@ -158,7 +160,7 @@ def test_seeds_are_aligned_by_number_and_missing_ones_are_named(place: Path) -> 
                 yield row
 
     study = replace(STUDY, rows=holes, claims=(), derived=None, probe={})
-    runs.run([study])
+    runs.run(study)
     found = store.read(study)
     with pytest.raises(ValueError, match=r"'good', 'AUC @ 10'.*missing: \[1\]"):
         found.paired("AUC @ 10", "good", "bad", "here")
@@ -194,9 +196,9 @@ def test_every_metric_has_a_range_and_no_interval_leaves_it() -> None:
     bare = replace(STUDY, claims=(), derived=None, probe={})
     unknown = replace(bare, rows=lambda seed: [("", "good", "beauty", 1.0)])
     with pytest.raises(KeyError, match="beauty"):
-        runs.run([unknown])
+        runs.run(unknown)
     perfect = replace(bare, rows=lambda seed: [("", "a", "AUC", 1.0)])
-    runs.run([perfect])
+    runs.run(perfect)
     sure = store.read(perfect).interval("AUC", "a")
     assert sure.mean == sure.high == 1
     assert sure.low < 0.5
@@ -257,9 +259,9 @@ def test_a_killed_run_goes_on_with_the_missing_seeds() -> None:
 
     for fill, last in ((runs.run, [2]), (runs.confirm, [102, 103])):
         with pytest.raises(KeyboardInterrupt):
-            fill([replace(STUDY, rows=killed)])
+            fill(replace(STUDY, rows=killed))
         calls.clear()
-        fill([STUDY])
+        fill(STUDY)
         assert calls == last
     assert store.read(STUDY).n == 4
 
@@ -267,21 +269,21 @@ def test_a_killed_run_goes_on_with_the_missing_seeds() -> None:
 def test_runs_at_once_keep_the_seeds_of_both() -> None:
     def meanwhile(seed: int, **settings: float):
         if not settings:
-            runs.run([STUDY], seeds=[0, 1])
+            runs.run(STUDY, seeds=[0, 1])
         return rows(seed, **settings)
 
-    assert runs.run([STUDY], seeds=[3]) == []  # one has no interval; it waits
-    runs.run([replace(STUDY, rows=meanwhile)], seeds=[2])
-    runs.run([STUDY], seeds=[0, 1, 2, 3])
+    assert not runs.run(STUDY, seeds=[3])  # one has no interval; it waits
+    runs.run(replace(STUDY, rows=meanwhile), seeds=[2])
+    runs.run(STUDY, seeds=[0, 1, 2, 3])
     assert store.read(STUDY).seeds == [0, 1, 2, 3]
 
     def again(seed: int, **settings: float):
         if not settings:
-            runs.run([STUDY], again=True)  # takes the parts of the run around it
+            runs.run(STUDY, again=True)  # takes the parts of the run around it
         return rows(seed, **settings)
 
-    runs.run([replace(STUDY, rows=again, seeds=5)])
-    runs.run([replace(STUDY, seeds=5)])
+    runs.run(replace(STUDY, rows=again, seeds=5))
+    runs.run(replace(STUDY, seeds=5))
     assert audit.check([STUDY]) == []
     assert not runs.waiting(STUDY)
 
@@ -293,10 +295,10 @@ def test_a_block_notes_which_questions_are_asked_when_it_is_drawn() -> None:
     assert known["asked"] == dict.fromkeys(sorted(claim.question for claim in STUDY.claims), 1)
     assert (block["number"], block["seeds"]) == (1, [100, 101, 102, 103])
     later = replace(STUDY, claims=(*STUDY.claims, replace(BAD, sentence="new", low=0.4)))
-    runs.run([later])
+    runs.run(later)
     assert store.about(later)["blocks"] == [block]  # it was seen first, and is not confirmed
     assert "3/  4" in command.line(later)
-    runs.confirm([later], block=2)
+    runs.confirm(later, block=2)
     known = store.about(later)
     assert [b["number"] for b in known["blocks"]] == [1, 2]
     assert {known["asked"][claim.question] for claim in later.claims[:3]} == {1}
@@ -307,7 +309,7 @@ def test_a_block_notes_which_questions_are_asked_when_it_is_drawn() -> None:
     values = found.values("AUC @ 10", "bad", "here")
     # asked before both blocks: all seeds, at half the error; asked before the second: its seeds
     first, second = (
-        found.interval("AUC @ 10", "bad", "here").against((claim.low, math.inf))
+        found.interval("AUC @ 10", "bad", "here").against(claim.question)
         for claim in (BAD, later.claims[3])
     )
     assert first == evidence.interval(values, 0.975, low=0, high=1)
@@ -338,14 +340,14 @@ def test_blocks_that_one_by_one_show_nothing_may_decide_together() -> None:
 
     claim = Claim("a is better", "AUC", "a", "b", low=0)
     study = replace(STUDY, rows=noisy, claims=(claim,), derived=None, confirm=5)
-    runs.run([study])
-    runs.confirm([study])
-    assert store.read(study).judge(claim).word == NOT_SHOWN
+    runs.run(study)
+    runs.confirm(study)
+    assert store.read(study).judge(claim).verdict == NOT_SHOWN
     for block in (2, 3, 4):
-        runs.confirm([study], block=block)
+        runs.confirm(study, block=block)
     found = store.read(study).judge(claim)
-    assert (found.word, found.each) == (HOLDS, (NOT_SHOWN,) * 4)
-    lasting = store.read(study).paired("AUC", "a", "b").against((0, math.inf))
+    assert (found.verdict, found.each) == (HOLDS, (NOT_SHOWN,) * 4)
+    lasting = store.read(study).paired("AUC", "a", "b").against(claim.question)
     assert (lasting.n, lasting.blocks) == (20, 4)
 
 
@@ -386,7 +388,7 @@ def test_rows_that_were_edited_are_named(place: Path, forgery: str) -> None:
     FORGERIES[forgery](place / "toy.csv")
     assert "toy: edited" in audit.check([STUDY])[0]
     with pytest.raises(ValueError, match="toy: edited"):
-        runs.run([STUDY])
+        runs.run(STUDY)
 
 
 FIELDS = ("item", "protocol", "verdict", "verdicts", "look", "blocks", "computed", "verified")
@@ -445,7 +447,6 @@ def test_a_probe_names_a_change_of_the_code_on_any_day(monkeypatch) -> None:
         said = f"AUC @ 1 of good, here, seed {Day.number}"
         assert fault.startswith("toy: its probe gives 0.9"), fault
         assert fault.endswith(said)
-    assert audit.check([shifted(0.001)], probing=False) == []
     (fault,) = audit.check([shifted(0.001)])
     assert fault.endswith("; 1 more")
     lost = replace(STUDY, rows=lambda seed, shift=0.0: list(rows(seed, shift))[1:])
@@ -479,14 +480,14 @@ def test_on_another_machine_a_probe_lies_in_the_range_of_its_seeds(place: Path) 
 def test_no_seed_is_added_by_other_code() -> None:
     stored()
     with pytest.raises(ValueError, match=r"toy: its probe gives .*; or run it --again"):
-        runs.run([replace(shifted(0.001), seeds=4)])
+        runs.run(replace(shifted(0.001), seeds=4))
     with pytest.raises(ValueError, match="its probe gives"):
-        runs.confirm([shifted(0.001)], block=2)
-    assert runs.run([shifted(0.001)], again=True) == ["toy"]
+        runs.confirm(shifted(0.001), block=2)
+    assert runs.run(shifted(0.001), again=True)
     known = store.about(STUDY)
     assert (known["blocks"], [block["number"] for block in known["past"]]) == ([], [1])
     assert audit.check([shifted(0.001)]) == []
-    runs.confirm([shifted(0.001)])
+    runs.confirm(shifted(0.001))
     assert store.read(STUDY).seeds == [200, 201, 202, 203]
 
 
@@ -506,7 +507,7 @@ def test_times_may_differ_from_the_stored_ones() -> None:
         calls.append(seed)
 
     study = replace(STUDY, rows=timed, claims=(), derived=None, probe={})
-    runs.run([study])
+    runs.run(study)
     assert audit.check([study]) == []
     assert audit.verify([study]) == {"toy": "verified"}
 
@@ -559,7 +560,7 @@ def test_verdicts_and_protocols_are_stored_anew_without_computing() -> None:
     reworded = replace(STUDY, claims=(GOOD,), protocol={"seeds": ("none", "three")})
     assert "stored verdicts" in audit.check([reworded])[0]
     calls.clear()
-    assert runs.run([reworded]) == ["toy"]
+    assert runs.run(reworded)
     assert calls == []
     assert audit.check([reworded]) == []
 
@@ -598,11 +599,11 @@ def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.Mon
 
 def test_a_page_without_claims_names_the_chapter(monkeypatch, capsys) -> None:
     monkeypatch.delenv("FEDLAB_RESULTS")
-    record = {"chapter": "06_reinforce_fldve", "study": "fldve-long"}
-    monkeypatch.setattr(sentences, "told", lambda: iter([record, record]))
-    command.main(["show", "fldve-long"])
+    record = {"chapter": "05_reinforce_frcce", "study": "frcce-slope"}
+    monkeypatch.setattr(telling, "told", lambda: iter([record, record]))
+    command.main(["show", "frcce-slope"])
     said = capsys.readouterr().out
-    assert "06_reinforce_fldve: 2." in said
+    assert "05_reinforce_frcce: 2." in said
     assert "claims" not in said
 
 

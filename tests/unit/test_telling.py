@@ -11,7 +11,7 @@ import pytest
 import studies
 from fedlab_mini.judge import evidence
 from fedlab_mini.judge.evidence import Interval, interval
-from studies import sentences, telling
+from studies import telling
 from studies.results import Stored
 from studies.telling import tell
 
@@ -28,7 +28,7 @@ def stored(mean: float, low: float, high: float, confirmed: bool = True) -> Stor
     found = Stored(mean, low, high, 10)
     found.study, found.asked = "toy", ("AUC", "good", "here")
     found.power, found.confirmed, found.blocks = 0.07, confirmed, 1
-    found.against = lambda ends: found
+    found.against = lambda asks: found
     return found
 
 
@@ -78,7 +78,8 @@ def test_a_told_count_is_a_sentence_of_its_study(glued: dict) -> None:
 
 def test_a_sentence_is_read_since_its_own_question_was_asked(glued: dict) -> None:
     wide, narrow = stored(0.6, 0.45, 0.75), stored(0.6, 0.55, 0.65)
-    wide.against = lambda ends: {(0.5,): narrow, (0.2, 0.9): narrow}[tuple(ends)]
+    asks = [f"AUC | good | here | {ends}" for ends in ("0.5", "0.2 to 0.9")]
+    wide.against = dict.fromkeys(asks, narrow).__getitem__
     tell("gain", wide, above=0.5)
     assert repr(glued["gain"]) == "0.60 [0.55, 0.65]"
     tell("gain", wide, within=(0.2, 0.9))
@@ -89,12 +90,14 @@ def test_a_sentence_is_read_since_its_own_question_was_asked(glued: dict) -> Non
 def test_a_number_without_a_bound_is_refused(glued: dict) -> None:
     with pytest.raises(TypeError, match="auc: expected above, below, within or undecided"):
         tell("auc", stored(0.6, 0.5, 0.7))
+    with pytest.raises(TypeError, match="within or undecided; got above, undecided"):
+        tell("auc", stored(0.6, 0.5, 0.7), above=0, undecided=0)
     assert not glued
 
 
 def test_the_question_of_a_sentence_is_what_it_asks_and_its_bounds(glued: dict) -> None:
     def asked(found: Interval, **bounds: object) -> str:
-        return sentences.question_of(telling.sentence(found, bounds))
+        return telling.claim_of(telling.sentence(found, bounds)).question
 
     first = asked(stored(0.6, 0.5, 0.7), above=0.5)
     assert first == asked(stored(0.9, 0.8, 0.95, confirmed=False), above=0.5)
@@ -121,7 +124,7 @@ def test_the_sentences_of_the_book_are_read_from_its_notebooks(
     cell = nbformat.v4.new_code_cell("tell(...)", outputs=outputs)
     (tmp_path / "notebooks").mkdir()
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks" / "01_toy.ipynb")
-    monkeypatch.setattr(sentences, "ROOT", tmp_path)
-    (record,) = sentences.told()
+    monkeypatch.setattr(telling, "ROOT", tmp_path)
+    (record,) = telling.told()
     assert (record["chapter"], record["key"], record["study"]) == ("01_toy", "gain", "toy")
     assert record["mean, low, high"] == [0.6, 0.5, 0.7]
