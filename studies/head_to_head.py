@@ -254,7 +254,7 @@ def carried(sets: Mapping[str, Results]) -> tuple[dict, dict[str, set[str]]]:
     """
     verdicts = {name: results.verdicts() for name, results in sets.items()}
     sentences = [claim.sentence for claim in CARRIES]
-    words = {s: {name: verdicts[name][s].word for name in sets} for s in sentences}
+    words = {s: {name: verdicts[name][s].verdict for name in sets} for s in sentences}
     held = {name: {s for s in sentences if words[s][name] == HOLDS} for name in sets}
     everywhere = set.intersection(*held.values())
     return words, {"all": set(sentences), **held, "everywhere": everywhere}

@@ -146,8 +146,8 @@ def rows(
 
             def look(round: Round, step: Step, strategy=strategy, watch=watch, kept=kept) -> None:
                 watch(strategy.veil(round), step)
-                if round.t in looks:
-                    kept[round.t] = watch.scores()
+                # Where training breaks off, as with the longest noise, the last scores stay.
+                kept.update({place: watch.scores() for place in looks if place >= round.t})
 
             accuracy = trained(fed, net, strategy, looks[-1], seed, look).accuracy
             for method in METHODS:

@@ -79,11 +79,6 @@ class Entry(NamedTuple):
             return ""
         return f"{self.interval.power:.2g}"
 
-    @property
-    def word(self) -> str:
-        """The verdict, under the name by which ``head_to_head`` asks for it."""
-        return self.verdict
-
 
 def word_of(claim: Claim, found: Interval) -> str:
     """The verdict that an interval gives on a claim."""
