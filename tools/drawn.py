@@ -46,11 +46,10 @@ Edit = tuple[str, ast.AST, ast.AST]  # operator, what stands there, what replace
 def moved(node: ast.AST) -> list[ast.expr]:
     """A number moved by one, or by a tenth of itself where it is no whole one; True for False."""
     value = getattr(node, "value", None)
-    if isinstance(value, bool):
-        return [ast.Constant(not value)]
     if isinstance(value, int | float):
-        step = 1 if isinstance(value, int) else value / 10 or 0.1
-        return [ast.Constant(value + step), ast.Constant(value - step)]
+        step = value / 10 or 0.1 if isinstance(value, float) else 1
+        new = [not value] if isinstance(value, bool) else [value + step, value - step]
+        return [ast.Constant(x) for x in new]
     return [ast.BinOp(node, op, ast.Constant(1)) for op in (ast.Add(), ast.Sub())]
 
 
@@ -84,8 +83,7 @@ def droppable(node: ast.stmt) -> bool:
     """A call, a leap, a raise, or an assignment without which no name goes missing."""
     names = [x for x in ast.walk(node) if isinstance(x, ast.Name)]
     if isinstance(node, ast.Assign):
-        read = {x.id for x in names if isinstance(x.ctx, ast.Load)}
-        return {x.id for x in names if isinstance(x.ctx, ast.Store)} <= read
+        return {x.id for x in names} <= {x.id for x in names if isinstance(x.ctx, ast.Load)}
     called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     return called or isinstance(node, ast.AugAssign | ast.Raise | ast.Continue | ast.Break)
 
@@ -96,9 +94,8 @@ def statements(node: ast.AST, function: bool = False) -> Iterator[tuple[int, lis
         if isinstance(child, ast.stmt if function else OUTSIDE):
             dropped = [("dropped", child, ast.Pass())] * (function and droppable(child))
             yield child.lineno, dropped + [*inside(child)] * (not isinstance(child, ast.Raise))
-        if isinstance(child, BLOCKS):
-            scope = isinstance(child, ast.FunctionDef) or function
-            yield from statements(child, scope and not isinstance(child, ast.ClassDef))
+        scope = isinstance(child, ast.FunctionDef) or function
+        yield from statements(child, scope and not isinstance(child, ast.ClassDef))
 
 
 def draw(package: str) -> Iterator[dict[str, str]]:
@@ -119,16 +116,15 @@ def draw(package: str) -> Iterator[dict[str, str]]:
         yield place | {"operator": operator, "before": before, "after": after}
 
 
-def measured(part: str) -> coverage.CoverageData:
+def measured(part: Path) -> coverage.CoverageData:
     """The lines of each file that a test file or a chapter executes."""
-    digest = stamps.digest([ROOT / part, *stamps.files_below(*chapters.PACKAGES)])
+    digest = stamps.digest([part, *stamps.files_below(*chapters.PACKAGES)])
     path = Path(tempfile.gettempdir(), f"fedlab-lines-{digest}")
     if not path.exists():
         with tempfile.TemporaryDirectory() as place:
-            files, settings = f"data_file = {place}/{path.name}", Path(place, "settings")
-            settings.write_text(f"[run]\nparallel = true\n{files}\n")
-            env = check.PORTABLE | {"COVERAGE_PROCESS_START": str(settings)}
-            code, said = mutants.run(mutants.words(part), ROOT, 1e3, **env)
+            Path(place, "set").write_text(f"[run]\nparallel = 1\ndata_file = {place}/{path.name}\n")
+            words = mutants.words(part.relative_to(ROOT).as_posix())
+            code, said = mutants.run(words, ROOT, 1e3, COVERAGE_PROCESS_START=f"{place}/set")
             if code:
                 raise SystemExit(f"{part} fails without any mutant: {said}")
             mutants.run(["-m", "coverage", "combine", f"--data-file={path}", place], ROOT, STEP)
@@ -142,16 +138,15 @@ def verdict(row: dict[str, str], known: dict[str, coverage.CoverageData]) -> str
 
     def rank(part: str) -> tuple:
         text, kind = (ROOT / part).read_text("utf-8"), part.split("/")[1]
-        own = kind == "unit" and file.stem in text
-        return part.endswith(".md"), part in check.LONG, not own, KINDS.index(kind), len(text)
+        other = kind != "unit" or file.stem not in text
+        return part in check.LONG, other, KINDS.index(kind), len(text)
 
     seen = sorted((p for p in known if lines & {*(known[p].lines(str(file)) or ())}), key=rank)
     tests = [part for part in seen if part.startswith("tests")]
     edit = mutants.Mutant(claim="", file=row["file"], find=row["before"], replace=row["after"])
     with mutants.edited(edit) as root:
         for step in [tests] * bool(tests) + [[part] for part in seen if part not in tests]:
-            limit = STEP + 10 * len(step)
-            code, said = mutants.run(mutants.words(*step), root, limit, **check.PORTABLE)
+            code, said = mutants.run(mutants.words(*step), root, STEP + 10 * len(step))
             if code:
                 failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
                 return failed[1] if failed else "time" if code == -1 else step[0]
@@ -171,14 +166,11 @@ def main() -> None:
         rows += [row for package in told.packages for row in draw(package)]
         return pd.DataFrame(rows).to_csv(TABLE, index=False)
     tests = [p for kind in KINDS[:-1] for p in ROOT.glob(f"tests/{kind}/test_*.py")]
-    parts = [path.relative_to(ROOT).as_posix() for path in (*tests, *chapters.sources())]
-    known = {part: measured(part) for part in parts}
+    known = {str(p.relative_to(ROOT)): measured(p) for p in (*tests, *chapters.sources())}
 
     def run(row: dict[str, str]) -> None:
         start = time.perf_counter()
-        row["killed_by"] = verdict(row, known)
-        row["seconds"] = f"{time.perf_counter() - start:.0f}"
-        row.setdefault("remark", "")
+        row |= {"killed_by": verdict(row, known), "seconds": f"{time.perf_counter() - start:.0f}"}
         pd.DataFrame(rows).to_csv(TABLE, index=False)
 
     left = ("", "survived") if told.survivors else ("",)

@@ -85,7 +85,7 @@ def edited(mutant: Mutant) -> Iterator[Path]:
 
 def run(words: list[str], root: Path, limit: float, **more: str) -> tuple[int, str]:
     """What Python returns and says with the packages below ``root``; -1 after so many seconds."""
-    own = {"PYTHONPATH": str(root), "MPLBACKEND": "Agg", "TQDM_DISABLE": "1", **more}
+    own = {"PYTHONPATH": str(root), "MPLBACKEND": "Agg", **more}
     command = [sys.executable, *words]
     try:
         done = subprocess.run(
