@@ -1,7 +1,7 @@
 """Drawn mutants: edits that chance has chosen, and what notices each of them.
 
     python tools/drawn.py draw [--packages fedlab_bench]     as many of each package as DRAWN says
-    python tools/drawn.py run [--jobs 2] [--survivors]       those that have not run; or survivors
+    python tools/drawn.py run [--jobs 2]                     those with nothing in killed_by
 
 Drawn are an operator, a statement that it can edit, an edit. Each runs on a copy of the book: the
 test files that execute its line, those that name its module first and the long ones last, then
@@ -128,7 +128,9 @@ def measured(part: Path) -> coverage.CoverageData:
             if code:
                 raise SystemExit(f"{part} fails without any mutant: {said}")
             mutants.run(["-m", "coverage", "combine", f"--data-file={path}", place], ROOT, STEP)
-    return coverage.CoverageData(str(path))
+    data = coverage.CoverageData(str(path))
+    data.read()
+    return data
 
 
 def verdict(row: dict[str, str], known: dict[str, coverage.CoverageData]) -> str:
@@ -158,7 +160,6 @@ def main() -> None:
     parser.add_argument("command", choices=["draw", "run"])
     parser.add_argument("--packages", nargs="+", choices=DRAWN, default=[*DRAWN])
     parser.add_argument("--jobs", type=int, default=1, help="how many side by side")
-    parser.add_argument("--survivors", action="store_true", help="run survivors again")
     told = parser.parse_args()
     rows = pd.read_csv(TABLE, dtype=str, keep_default_na=False).to_dict("records")
     if told.command == "draw":
@@ -173,8 +174,7 @@ def main() -> None:
         row |= {"killed_by": verdict(row, known), "seconds": f"{time.perf_counter() - start:.0f}"}
         pd.DataFrame(rows).to_csv(TABLE, index=False)
 
-    left = ("", "survived") if told.survivors else ("",)
-    todo = [r for r in rows if r.get("killed_by", "") in left and r["package"] in told.packages]
+    todo = [r for r in rows if not r.get("killed_by") and r["package"] in told.packages]
     with ThreadPoolExecutor(told.jobs) as pool:
         list(pool.map(run, todo))
 
