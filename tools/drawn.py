@@ -3,9 +3,9 @@
     python tools/drawn.py draw [--packages fedlab_bench]     as many of each package as DRAWN says
     python tools/drawn.py run [--jobs 2]                     those with nothing in killed_by
 
-Drawn are an operator, a statement that it can edit, an edit. Each runs on a copy of the book: the
-test files that execute its line, those that name its module first and the long ones last, then
-such chapters, until one fails. Which lines they execute is measured once, and kept in /tmp. The
+Drawn are an operator, a statement that it can edit, an edit. Each runs on a copy of the book: unit
+tests that execute its line and name its module, other tests and chapters that execute it, and the
+long ones last, until one fails. Which lines they execute is measured once, and kept in /tmp. The
 table, `tests/mutants/drawn/drawn.csv`, is written after each mutant: a second call goes on.
 """
 
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 
 import coverage
@@ -128,8 +129,7 @@ def measured(part: Path) -> coverage.CoverageData:
             if code:
                 raise SystemExit(f"{part} fails without any mutant: {said}")
             mutants.run(["-m", "coverage", "combine", f"--data-file={path}", place], ROOT, STEP)
-    data = coverage.CoverageData(str(path))
-    data.read()
+    (data := coverage.CoverageData(str(path))).read()
     return data
 
 
@@ -144,14 +144,14 @@ def verdict(row: dict[str, str], known: dict[str, coverage.CoverageData]) -> str
         return part in check.LONG, other, KINDS.index(kind), len(text)
 
     seen = sorted((p for p in known if lines & {*(known[p].lines(str(file)) or ())}), key=rank)
-    tests = [part for part in seen if part.startswith("tests")]
     edit = mutants.Mutant(claim="", file=row["file"], find=row["before"], replace=row["after"])
     with mutants.edited(edit) as root:
-        for step in [tests] * bool(tests) + [[part] for part in seen if part not in tests]:
-            code, said = mutants.run(mutants.words(*step), root, STEP + 10 * len(step))
+        for _, step in groupby(seen, lambda part: part if part.endswith(".md") else rank(part)[:3]):
+            parts = [*step]
+            code, said = mutants.run(mutants.words(*parts), root, STEP + 10 * len(parts))
             if code:
                 failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", said, re.MULTILINE)
-                return failed[1] if failed else "time" if code == -1 else step[0]
+                return failed[1] if failed else "time" if code == -1 else parts[0]
     return "survived"
 
 
