@@ -38,7 +38,6 @@ KINDS = ["oracles", "unit", "properties", "flower", "chapters"]
 SEED, STEP = 1, 300  # STEP: seconds that a step may take longer than without a mutant
 PAIRS = ["Lt LtE", "Gt GtE", "Eq NotEq", "In NotIn", "Is IsNot", "Add Sub", "Mult Div"]
 SWAPS = {getattr(ast, a): getattr(ast, b) for p in PAIRS for a, b in (p.split(), p.split()[::-1])}
-BLOCKS = ast.stmt, ast.excepthandler, ast.match_case
 OUTSIDE = ast.Assign, ast.AnnAssign, ast.FunctionDef
 TEXTS = ast.JoinedStr, ast.List, ast.Tuple
 Edit = tuple[str, ast.AST, ast.AST]  # operator, what stands there, what replaces it
@@ -76,7 +75,7 @@ def inside(node: ast.AST) -> Iterator[Edit]:
             yield from (("index", place, new) for place in places for new in moved(place))
             children = [value, *(p for p in parts if p not in places)]
     for child in children:
-        if not isinstance(child, (*BLOCKS, ast.JoinedStr)):
+        if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case | ast.JoinedStr):
             yield from inside(child)
 
 
@@ -119,15 +118,15 @@ def draw(package: str) -> Iterator[dict[str, str]]:
 
 def measured(part: Path) -> coverage.CoverageData:
     """The lines of each file that a test file or a chapter executes."""
-    digest = stamps.digest([part, *stamps.files_below(*chapters.PACKAGES)])
+    digest = stamps.digest([part, *stamps.files_below(*chapters.PACKAGES)], str(ROOT))
     path = Path(tempfile.gettempdir(), f"fedlab-lines-{digest}")
     if not path.exists():
         with tempfile.TemporaryDirectory() as place:
             Path(place, "set").write_text(f"[run]\nparallel = 1\ndata_file = {place}/{path.name}\n")
             words = mutants.words(part.relative_to(ROOT).as_posix())
             code, said = mutants.run(words, ROOT, 1e3, COVERAGE_PROCESS_START=f"{place}/set")
-            if code:
-                raise SystemExit(f"{part} fails without any mutant: {said}")
+            if code or not [*Path(place).glob("fedlab*")]:
+                raise SystemExit(f"{part} fails without any mutant, or is not measured: {said}")
             mutants.run(["-m", "coverage", "combine", f"--data-file={path}", place], ROOT, STEP)
     (data := coverage.CoverageData(str(path))).read()
     return data
@@ -135,7 +134,8 @@ def measured(part: Path) -> coverage.CoverageData:
 
 def verdict(row: dict[str, str], known: dict[str, coverage.CoverageData]) -> str:
     """The test or the chapter that notices a mutant; "time" where one does not end; "survived"."""
-    file, first = ROOT / row["file"], int(row["line"])
+    file = ROOT / row["file"]
+    first = 1 + file.read_text("utf-8").partition(row["before"])[0].count("\n")
     lines = {*range(first, first + 1 + row["before"].count("\n"))}
 
     def rank(part: str) -> tuple:
