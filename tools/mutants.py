@@ -19,24 +19,16 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import chapters
 
 LISTS = chapters.ROOT / "tests/mutants"
-NEEDED = (
-    *chapters.PACKAGES,
-    "studies",
-    "book/chapters",
-    "notebooks/quizzes",
-    "data",
-    "examples",
-    "tests",
-    "tools",
-)
+LEFT_OUT = (".git", ".venv", "_build", "__pycache__", "node_modules", "parts", "*.egg-info")
 SLOWEST = 600  # seconds that a mutant may take
 CAUGHT = "AssertionError"
 
@@ -74,37 +66,48 @@ def read(names: Iterable[str] = ()) -> list[Mutant]:
     return [Mutant(**table) for tables_of_file in tables for table in tables_of_file]
 
 
-def command(mutant: Mutant, root: Path) -> list[str]:
-    if mutant.test:
-        words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutant.test]
-        return [sys.executable, *words]
-    (text,) = chapters.sources([mutant.chapter])
-    return [sys.executable, str(root / "tools/run_cells.py"), f"book/chapters/{text.name}"]
+def words(*parts: str) -> list[str]:
+    """What Python is asked for tests, until one fails, or for the text of one chapter."""
+    if parts[0].endswith(".md"):
+        return ["tools/run_cells.py", *parts]
+    return ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:nbval", *parts]
+
+
+@contextmanager
+def edited(mutant: Mutant) -> Iterator[Path]:
+    """A copy of the book with that edit."""
+    with tempfile.TemporaryDirectory() as folder:
+        skip = shutil.ignore_patterns(*LEFT_OUT)
+        root = Path(shutil.copytree(chapters.ROOT, f"{folder}/book", ignore=skip))
+        mutant.apply(root)
+        yield root
+
+
+def run(words: list[str], root: Path, limit: float, **more: str) -> tuple[int, str]:
+    """What Python returns and says with the packages below ``root``; -1 after so many seconds."""
+    own = {"PYTHONPATH": str(root), "MPLBACKEND": "Agg", **more}
+    command = [sys.executable, *words]
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=os.environ | own, capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return -1, f"took longer than {limit} s"
+    return done.returncode, done.stdout + done.stderr
 
 
 def verdict(mutant: Mutant) -> str:
     """The word caught, or what happened instead."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        for part in NEEDED:
-            skip = shutil.ignore_patterns("__pycache__", "node_modules", "parts")
-            shutil.copytree(chapters.ROOT / part, root / part, ignore=skip)
-        for name in ("pyproject.toml", "README.md"):
-            shutil.copy(chapters.ROOT / name, root / name)
-        try:
-            mutant.apply(root)
-        except ValueError as error:
-            return f"does not fit: {error}"
-        env = os.environ | {"PYTHONPATH": folder, "MPLBACKEND": "Agg", "TQDM_DISABLE": "1"}
-        words = command(mutant, root)
-        try:
-            done = subprocess.run(
-                words, cwd=root, env=env, capture_output=True, text=True, timeout=SLOWEST
-            )
-        except subprocess.TimeoutExpired:
-            return f"took longer than {SLOWEST} s"
-    said = done.stdout + done.stderr
-    if done.returncode == 0:
+    part = mutant.test
+    if not part:
+        (text,) = chapters.sources([mutant.chapter])
+        part = f"book/chapters/{text.name}"
+    try:
+        with edited(mutant) as root:
+            code, said = run(words(part), root, SLOWEST)
+    except ValueError as error:
+        return f"does not fit: {error}"
+    if code == 0:
         return "SURVIVED"
     noticed = CAUGHT in said or "Failed: DID NOT" in said
     return "caught" if noticed else f"ended otherwise:\n{said[-800:]}"

@@ -82,6 +82,13 @@ def test_taylor_is_the_closed_form_of_the_quadratic_game(order: int) -> None:
     torch.testing.assert_close(fm.exact(game).values, game.shapley)
 
 
+def test_a_table_of_another_kind_is_refused() -> None:
+    this = a_round()
+    for metric, absent, named in (("loss", "gone", "absent"), ("auc", "silent", "metric")):
+        with pytest.raises(ValueError, match=f"{named}: expected"):
+            tables.round_table(this, SERVER, metric, absent)
+
+
 def test_taylor_comes_near_the_silent_game_where_steps_are_short() -> None:
     found = []
     for scale in (0.1, 0.01):

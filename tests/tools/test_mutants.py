@@ -18,7 +18,7 @@ TEXT = "# A chapter\n\n" + "".join(
 @pytest.fixture
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A book of one chapter, whose package has one function."""
-    for part in mutants.NEEDED:
+    for part in ("book/chapters", "fedlab_mini", "notebooks", "tools"):
         (tmp_path / part).mkdir(parents=True)
     for tool in ("run_cells.py", "chapters.py"):
         (tmp_path / "tools" / tool).write_text((chapters.ROOT / "tools" / tool).read_text())
@@ -28,8 +28,6 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "book/chapters/01_one.md").write_text(head + TEXT)
     (tmp_path / "fedlab_mini/room.py").write_text("UNUSED = 1\n\n\ndef one():\n    return 1\n")
     (tmp_path / "fedlab_mini/__init__.py").write_text("")
-    (tmp_path / "README.md").write_text("")
-    (tmp_path / "pyproject.toml").write_text("")
     monkeypatch.setattr(chapters, "ROOT", tmp_path)
     monkeypatch.setattr(chapters, "TEXTS", tmp_path / "book/chapters")
     return tmp_path

@@ -179,6 +179,8 @@ def test_by_class_refuses_what_it_cannot_do(labels):
         by_class(11)(labels, 4, generator())
     with pytest.raises(ValueError, match="class 1 has 1 samples for 2"):
         by_class(1)(torch.tensor([0, 0, 0, 1]), 4, generator())
+    dealt = by_class(1)(torch.tensor([0, 0, 1, 1]), 4, generator())  # one each is enough
+    assert [len(positions) for positions in dealt] == [1, 1, 1, 1]
 
 
 def test_wrong_types_are_named(labels):

@@ -136,6 +136,17 @@ def test_a_legend_names_every_label_of_every_panel_once():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize(("count", "inside"), [(8, True), (9, False)])
+def test_many_labels_stand_beside_the_lines(count, inside):
+    figure = plots.curves({f"line {i}": [0, 1] for i in range(count)})
+    assert (figure.axes[0].get_legend() is not None, len(figure.legends)) == (inside, not inside)
+
+
+def test_a_value_at_an_end_of_the_range_is_in_it():
+    figure = plots.dots({"a": [0, 1, 1 + 1e-7]}, xlabel="accuracy", low=0, high=1)
+    assert len(figure.axes) == 1
+
+
 def test_panels_show_a_mean_and_its_interval_at_every_place():
     figure = plots.panels({"one": {"a": [[0.2, 0.5], [0.4, 0.6]]}}, x=[1, 10], ylabel="AUC")
     (axis,), found = figure.axes, interval([0.5, 0.6])
@@ -495,6 +506,8 @@ def test_labels_that_begin_with_an_underscore_are_shown():
         (lambda: plots.scores({"a": [1]}, stderr={"a": [-1]}), ValueError, r"stderr\['a'\]"),
         (lambda: plots.dots({"a": [1]}, xlabel=b"x"), TypeError, "xlabel: expected a text"),
         (lambda: plots.dots({"a": [1]}, xlabel="x", reference=[1]), TypeError, "reference: exp"),
+        (lambda: plots.dots({"a": [-0.1, 1]}, xlabel="x", low=0, high=1), ValueError, "low: exp"),
+        (lambda: plots.dots({"a": [0, 1.1]}, xlabel="x", low=0, high=1), ValueError, "high: exp"),
         (lambda: plots.by_client(torch.ones(3, 2), corrupted={1: 5}), TypeError, r"corrupted\[1\]"),
         (lambda: plots.panels({}, x=[1], ylabel="y"), ValueError, "lines: expected at least one"),
         (lambda: plots.confusion({None: torch.eye(2)}), TypeError, "tables: label: expected a"),
