@@ -139,7 +139,7 @@ def array_parameters(call: Any) -> set[str]:
 
 def public() -> Iterator[tuple[str, Any]]:
     """Every public function and class that is no strategy and no record, and its methods."""
-    for name in sorted({*fm.__all__, *fb.__all__} - {*RECORDS, *GIVEN, "judge"}):
+    for name in sorted({*fm.__all__, *fb.__all__} - {*RECORDS, *GIVEN, "judge", "Submission"}):
         made = getattr(fb if name in fb.__all__ else fm, name)
         yield name, made
         if not inspect.isclass(made) or issubclass(made, fm.FedAvg):
