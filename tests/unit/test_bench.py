@@ -252,6 +252,14 @@ def test_variants_change_what_a_server_sees_and_not_the_clients(name):
     assert {len(record["clients"]) for record in rounds.records} == {per_round}
 
 
+def test_a_crowd_has_wrong_labels_from_none_to_seven_in_ten():
+    fed, _ = fb.WORLDS["wrong labels, 30 clients"].made(0)
+    assert fed.clients == 30
+    assert fed.noise[0] == 0
+    assert fed.noise[:10].mean() < 0.3 < 0.5 < fed.noise[-10:].mean() < 0.7
+    assert fb.WORLDS["wrong labels, 30 clients"].worse(0) == list(range(15, 30))
+
+
 def test_an_attacker_sends_what_the_name_says():
     honest = fb.recorded(fb.WORLDS["Dirichlet 0.5"], 1).records[0]["updates"]
     attacked = fb.recorded(fb.WORLDS["attack: scale x4"], 1).records[0]["updates"]
