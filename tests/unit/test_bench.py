@@ -116,7 +116,8 @@ def test_files_that_are_no_text_or_not_there(tmp_path):
 
 def test_a_file_from_another_system_reads_alike_and_comes_back(tmp_path):
     plain = fb.read_submission(written(tmp_path, "# name: mine", HEAD, *SIZES))
-    foreign = written(tmp_path, "# name: mine", HEAD, "", *SIZES, encoding="utf-8-sig", end="\r\n")
+    lines = ("# name: mine", "", HEAD, "", *SIZES)
+    foreign = written(tmp_path, *lines, encoding="utf-8-sig", end="\r\n")
     again = fb.read_submission(foreign)
     again.write(tmp_path / "again.csv")
     copied = fb.read_submission(tmp_path / "again.csv")
