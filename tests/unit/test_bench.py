@@ -401,6 +401,12 @@ def test_scores_are_written_to_the_last_digit_and_only_if_they_can_be_read(tmp_p
         assert path.read_bytes() == before
 
 
+def test_a_file_without_a_name_has_that_of_the_file_as_far_as_it_fits(tmp_path):
+    file = written(tmp_path, HEAD, *SIZES).rename(tmp_path / f"{'a' * 70}.csv")
+    assert submission.notes_of(file)["name"] == "a" * 60
+    assert fb.read_submission(file).name == "a" * 60
+
+
 def test_the_python_score_is_the_one_that_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path, HEAD, *SIZES)
