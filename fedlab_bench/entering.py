@@ -12,7 +12,7 @@ from fedlab_mini.engine import progress
 from fedlab_mini.judge.score import Watch
 from fedlab_mini.streams import one_thread
 
-from .registry import Method, Retrained, watcher
+from .registry import Method, Retrained, watchable, watcher
 from .rounds import Recorded, recorded
 from .submission import Submission
 from .truth import cells_of
@@ -34,8 +34,14 @@ def entered(
     methods  {name: a strategy, a function of a round's game, or of (round, server)}
     scenarios  by name; an attack brings the world that it is judged beside
     seeds    those of them that a scenario has
-    raises   ValueError for a scenario that is none and seeds of none, or what a method raises
+    raises   ValueError for a scenario that is none and seeds of none, TypeError for a method
+             that cannot watch rounds, or what a method raises
     """
+    methods = watchable(methods)
+    if trainers := [name for name in methods if isinstance(methods[name], Retrained)]:
+        raise TypeError(
+            f"methods: {trainers[0]} trains itself; expected a score of rounds"
+        )
     worlds = chosen(scenarios)
     for world in [world for world in worlds.values() if world.truth is None]:
         worlds.setdefault(world.beside, WORLDS[world.beside])

@@ -147,7 +147,8 @@ def rows(
             def look(round: Round, step: Step, strategy=strategy, watch=watch, kept=kept) -> None:
                 watch(strategy.veil(round), step)
                 # Where training breaks off, as with the longest noise, the last scores stay.
-                kept.update({place: watch.scores() for place in looks if place >= round.t})
+                to_come = [place for place in looks if place >= round.t]
+                kept.update(dict.fromkeys(to_come, watch.scores()))
 
             accuracy = trained(fed, net, strategy, looks[-1], seed, look).accuracy
             for method in METHODS:

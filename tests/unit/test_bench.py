@@ -261,6 +261,19 @@ def test_a_crowd_has_wrong_labels_from_none_to_seven_in_ten():
     assert fb.WORLDS["wrong labels, 30 clients"].worse(0) == list(range(15, 30))
 
 
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (fb.Retrained(fm.alone), "methods: a trains itself; expected a score of rounds"),
+        (fm.CGSV, r"methods: a is a class; write CGSV\(\)"),
+        (3, "methods: a: expected a strategy"),
+    ],
+)
+def test_what_cannot_watch_rounds_is_refused_by_name(method, said):
+    with pytest.raises(TypeError, match=said):
+        entered({"a": method}, ["sizes"], [0])
+
+
 def test_an_attacker_sends_what_the_name_says():
     honest = fb.recorded(fb.WORLDS["Dirichlet 0.5"], 1).records[0]["updates"]
     attacked = fb.recorded(fb.WORLDS["attack: scale x4"], 1).records[0]["updates"]
