@@ -170,24 +170,24 @@ def place(notebook: NotebookNode, sheet: Path) -> str:
     return f"{sheet}: written"
 
 
+def stale() -> list[str]:
+    """Student's sheets that are not what their sources give, and those that have no source."""
+    right = {STUDENT / f"{s.stem}.ipynb": chapters.serialise(assign(s)[0]) for s in sources()}
+    there = {path: path.read_text(encoding="utf-8") for path in STUDENT.glob("*.ipynb")}
+    wrong = sorted(path for path in {**right, **there} if right.get(path) != there.get(path))
+    return [f"{path.name}: not generated from a source; run: make labs" for path in wrong]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write the students' sheets of the labs.")
     parser.add_argument("--check", action="store_true", help="write nothing, name stale sheets")
-    only_check = parser.parse_args().check
-    stale = []
+    if parser.parse_args().check:
+        sys.exit("\n".join(stale()) or 0)
     for source in sources():
         student, solution = assign(source)
-        sheet, text = STUDENT / f"{source.stem}.ipynb", chapters.serialise(student)
-        if not only_check:
-            print(place(student, sheet), flush=True)
-            chapters.write_atomic(SOLUTIONS / sheet.name, chapters.serialise(solution))
-        elif not sheet.exists() or sheet.read_text(encoding="utf-8") != text:
-            stale.append(f"{sheet.relative_to(chapters.ROOT)}: not generated from its source")
-    for sheet in STUDENT.glob("*.ipynb"):
-        if not (LABS / f"{sheet.stem}.md").exists():
-            stale.append(f"{sheet.relative_to(chapters.ROOT)}: has no source")
-    if stale:
-        sys.exit("\n".join([*stale, "run: make labs"]))
+        print(place(student, STUDENT / f"{source.stem}.ipynb"), flush=True)
+        target = SOLUTIONS / f"{source.stem}.ipynb"
+        chapters.write_atomic(target, chapters.serialise(solution))
 
 
 if __name__ == "__main__":
