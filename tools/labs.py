@@ -121,13 +121,9 @@ def hushed(test: str, reason: str = "", given: str = "") -> str:
     told = TOLD.findall(test)
     if len(told) != len(CHECK.findall(test)) or {len(h.split(" // ")) for h, _ in told} != {hints}:
         raise ValueError(f"{hints} hints, with // between them, are wanted for each check:\n{test}")
-    test = TOLD.sub(lambda found: f")\n@quiet({listed(found[1])})\ndef {found[2]}", test)
+    listed = {hints: ", ".join(f'"{hint}"' for hint in hints.split(" // ")) for hints, _ in told}
+    test = TOLD.sub(lambda found: f")\n@quiet({listed[found[1]]})\ndef {found[2]}", test)
     return f"{head}\n\n{test}"
-
-
-def listed(hints: str) -> str:
-    """Hints as a call has them."""
-    return ", ".join(f'"{hint}"' for hint in hints.split(" // "))
 
 
 def mark(letters: str) -> str:
@@ -153,18 +149,14 @@ def digest(notebook: NotebookNode) -> str:
     return hashlib.sha256(cells.encode()).hexdigest()[:16]
 
 
-def edited(sheet: Path) -> bool:
-    """Whether somebody has written into this file, or it is no sheet at all."""
-    try:
-        notebook = nbformat.read(sheet, as_version=4)
-    except Exception:
-        return True
-    return notebook.metadata.get("sheet") != digest(notebook)
-
-
 def place(notebook: NotebookNode, sheet: Path) -> str:
     """Write a sheet where there is none, or one that nobody has touched; says what was done."""
-    if sheet.exists() and edited(sheet):
+    try:
+        there = nbformat.read(sheet, as_version=4) if sheet.exists() else notebook
+        untouched = there.metadata.get("sheet") == digest(there)
+    except Exception:  # no sheet at all
+        untouched = False
+    if not untouched:
         return f"{sheet}: kept, because somebody has written into it"
     chapters.write_atomic(sheet, chapters.serialise(notebook))
     return f"{sheet}: written"
