@@ -8,7 +8,6 @@ import nbformat
 import pytest
 
 import chapters
-import followed
 import glued
 import reading
 from fedlab_mini.show import following
@@ -34,7 +33,7 @@ def test_a_notebook_has_all_numbers_and_pictures_and_nothing_of_myst(source):
             assert (place.parent / address).is_file()
         if place == reading.places(source)[0]:
             values = glued.glued(reading.compose(source))
-            for key, form in followed.GLUED.findall(source.read_text(encoding="utf-8")):
+            for key, form in reading.GLUED.findall(source.read_text(encoding="utf-8")):
                 assert format(values[key], form) in text, key
 
 
@@ -94,7 +93,7 @@ def test_a_run_is_told_which_sentences_have_other_numbers(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(myst_nb, "glue", myst_nb.glue)
     monkeypatch.setattr(following, "show", lambda thing: shown.append(thing.data))
-    exec(followed.FOLLOW.format(stem="99_x"), {})
+    exec(reading.FOLLOW.format(stem="99_x"), {})
     for name, value in {"b": 3, "a": 2.04}.items():
         assert shown == []
         myst_nb.glue(name, value, display=False)
