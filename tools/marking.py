@@ -135,6 +135,9 @@ def run(
         try:
             code = process.wait(LONGEST)
         except subprocess.TimeoutExpired:
+            with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+                process.send_signal(signal.SIGINT)  # it ends its kernel then, and what that began
+                process.wait(10)
             raise Refused(f"stopped after {LONGEST} seconds") from None
         finally:
             with contextlib.suppress(OSError, AttributeError):

@@ -1,6 +1,6 @@
 """Run the chapters and compare with their stored outputs: numbers as numbers, the rest exactly.
 
-    python tools/outputs.py [NOTEBOOK ...]
+    python tools/outputs.py [CHAPTER ...]      such as 02, or a path of its text or notebook
 
 Without names: every chapter that can run here, with its solutions. nbval runs the cells; this is
 its plugin. A number may be off by one unit
@@ -133,14 +133,16 @@ def pytest_configure(config: pytest.Config) -> None:
     plugin.RunningKernel = running
 
 
-def main(named: list[str]) -> int:
+def main(names: list[str]) -> int:
+    try:
+        sources = chapters.longest_first(chapters.runnable(names))
+    except ValueError as unknown:
+        sys.exit(str(unknown))
+    chapters.use_own_settings()
     options = ["-p", "outputs", "-q", "-W", "default", "-W", QUIET, "--nbval"]
     options += ["--nbval-current-env", "--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
-    if named:
-        return pytest.main([*options, *named])
     options += ["-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
-    files = map(str, chapters.longest_first(reading.gather(chapters.runnable())))
-    return pytest.main([*options, *files])
+    return pytest.main([*options, *map(str, reading.gather(sources))])
 
 
 if __name__ == "__main__":

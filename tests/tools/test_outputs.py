@@ -1,8 +1,14 @@
 """Stored outputs: another processor's last digit passes, a wrong number, word or shape does not."""
 
-import pytest
-from nbformat.v4 import new_output
+import os
+import subprocess
+import sys
 
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+import chapters
 import outputs
 from glued import RECORD
 
@@ -48,3 +54,25 @@ def test_a_glued_value_is_compared_as_the_text_shows_it_and_a_picture_not_at_all
         {f"{RECORD}text/plain": "0.94 0.9441234"},
         {"text/plain": "<Figure>"},
     ]
+
+
+def test_nbval_finds_what_is_planted(tmp_path, own_settings):
+    draw = "import matplotlib.pyplot as plt\n_ = plt.subplots()[1].set_xlabel('a')"
+    size = "<Figure size 640x480 with 1 Axes>"
+    figure = new_output("display_data", {"image/svg+xml": "<svg/>", "text/plain": size})
+    said = [new_output("stream", name="stdout", text=f"auc 0.94{end}\n") for end in (50, 59)]
+    outputs_of = {"print('auc 0.9449')": said[:1], "print( 'auc 0.9449')": said[1:], draw: [figure]}
+    cells = [new_code_cell(x, execution_count=1, outputs=y) for x, y in outputs_of.items()]
+    notebook = new_notebook(metadata=chapters.METADATA, cells=cells)
+    nbformat.write(notebook, tmp_path / "planted.ipynb")
+    command = [sys.executable, "-m", "pytest", "-p", "outputs", "--nbval", "--nbval-current-env"]
+    done = subprocess.run(
+        [*command, "-rA", str(tmp_path)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(chapters.ROOT / "tools")},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert [f"PASSED planted.ipynb::Cell {k}" in done.stdout for k in range(3)] == [1, 0, 0]
+    assert "no label on y" in done.stdout
