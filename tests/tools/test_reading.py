@@ -92,11 +92,13 @@ def test_a_run_is_told_which_sentences_have_other_numbers(tmp_path, monkeypatch)
     shown = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(myst_nb, "glue", myst_nb.glue)
-    monkeypatch.setattr(following, "show", lambda thing: shown.append(thing.data))
+    monkeypatch.setattr(following, "display", shown.append)
     exec(reading.FOLLOW.format(stem="99_x"), {})
     for name, value in {"b": 3, "a": 2.04}.items():
         assert shown == []
         myst_nb.glue(name, value, display=False)
-    (line,) = shown
-    assert "It is 2.0 and **3**." in line
-    assert "(The text has 2.)" in line
+    assert [line.data for line in shown] == [
+        "*In this run:* It is 2.0 and **3**. *(The text has 2.)*"
+    ]
+    myst_nb.glue("no sentence has it", 7)
+    assert shown[1:] == [7]  # what a cell would show it still shows
