@@ -10,7 +10,7 @@ What was handed in is marked by marking.py. Nothing needs a network.
 from __future__ import annotations
 
 import argparse
-import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -43,7 +43,14 @@ def ready() -> None:
     asked = len(nbformat.read(labs.STUDENT / f"{name}.ipynb", 4).metadata["otter"]["tests"])
     if (row["status"], row["points"], row["possible"]) != ("graded", 0, asked):
         sys.exit(f"This machine is not ready: {row}")
-    print(f"This machine is ready: {os.uname().nodename if hasattr(os, 'uname') else ''}".strip())
+    print(f"This machine is ready: {platform.node()}")
+
+
+def gradescope() -> None:
+    """An autograder a lab."""
+    for source in labs.sources():
+        target = labs.SOLUTIONS / "gradescope" / f"{source.stem}.zip"
+        print(autograder.archive(source.stem, target, alone=True))
 
 
 def main() -> None:
@@ -56,12 +63,8 @@ def main() -> None:
         parser.error(f"{args.what}: say which folder")
     if args.what == "sheets":
         sheets(args.folder.expanduser(), args.names)
-    elif args.what == "ready":
-        ready()
     else:
-        for source in labs.sources():
-            target = labs.SOLUTIONS / "gradescope" / f"{source.stem}.zip"
-            print(autograder.archive(source.stem, target, alone=True))
+        {"ready": ready, "gradescope": gradescope}[args.what]()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import chapters
@@ -18,7 +17,6 @@ LARGEST = 20 * 2**20  # bytes of a sheet, and of what the grader says of it
 COPIED = b"\x00\x05\x16\x07"  # how what a Mac writes beside a file begins, ._NAME
 HEAD = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="marks" content="{}">'
 PAGE = re.compile(re.escape(HEAD).replace(r"\{\}", "([0-9a-f]{16})").encode())
-PAGES = 100  # names that a page may have
 
 
 class Refused(Exception):
@@ -28,15 +26,26 @@ class Refused(Exception):
 Content = tuple[Path, bytes | Refused]
 
 
-def submissions(folder: Path) -> list[Path]:
-    """Every file below a folder, whatever it is called; hidden folders and our own files apart."""
-    found = []
+def contents(folder: Path) -> dict[str, Content]:
+    """Every file below a folder by its place in words, with its content, or why it has none.
+
+    Hidden files and folders and our own are left out; a sheet's name may begin with a dot.
+    """
+    found = {}
     for path in sorted(folder.rglob("*")):
         *folders, name = path.relative_to(folder).parts
-        hidden = any(part[0] == "." for part in folders) or (name[0] == "." and not dotted(path))
-        a_file = path.is_file() or path.is_symlink() or named(path)
-        if a_file and not hidden and path != folder / "grades.csv" and not ours(path):
-            found.append(path)
+        if path.is_dir() and not path.is_symlink() and not named(path):
+            continue
+        try:
+            content: bytes | Refused = read(path)
+        except (Refused, OSError) as error:
+            why = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+            content = Refused(why)
+        copied = isinstance(content, bytes) and content.startswith(COPIED)
+        hidden = name[0] == "." and (copied or not named(path))
+        hidden |= any(part[0] == "." for part in folders)
+        if not hidden and path != folder / "grades.csv" and not ours(path):
+            found[shown(path.relative_to(folder).as_posix())] = (path, content)
     return found
 
 
@@ -45,51 +54,26 @@ def named(path: Path) -> bool:
     return path.name.lower().endswith(".ipynb")
 
 
-def dotted(path: Path) -> bool:
-    """Whether a name that begins with a dot is a sheet's: ``.ipynb``, and no Mac's ``._``."""
-    return named(path) and not (path.is_file() and first_bytes(path, len(COPIED)) == COPIED)
+def read(path: Path) -> bytes:
+    """What was handed in, if it may be a sheet."""
+    if path.is_symlink() or not path.is_file():
+        raise Refused("no file: a link or a folder")
+    if path.stat().st_size > LARGEST:
+        raise Refused(f"larger than {LARGEST // 2**20} MiB")
+    content = path.read_bytes()
+    if not named(path) and b'"nbformat"' not in content:
+        raise Refused("no notebook")
+    return content
 
 
 def ours(path: Path) -> bool:
     """Whether a file is a page of marks, and as it was written."""
-    if path.suffix != ".html" or path.is_symlink() or not path.is_file():
+    try:
+        content = b"" if path.suffix != ".html" or path.is_symlink() else path.read_bytes()
+    except OSError:
         return False
-    content = first_bytes(path, LARGEST)
     head = PAGE.match(content)
     return bool(head) and head[1].decode() == mark_of(content[head.end() :])
-
-
-def first_bytes(path: Path, most: int) -> bytes:
-    """The beginning of a file; of one that cannot be read, nothing."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(most)
-    except OSError:
-        return b""
-
-
-def read(sheet: Path) -> bytes:
-    """What was handed in, before anything runs."""
-    if sheet.is_symlink() or not sheet.is_file():
-        raise Refused("no file: a link or a folder")
-    if sheet.stat().st_size > LARGEST:
-        raise Refused(f"larger than {LARGEST // 2**20} MiB")
-    return sheet.read_bytes()
-
-
-def contents_of(found: list[Path], folder: Path) -> Iterator[tuple[str, Content]]:
-    """Each file's place in words, its path and content, or why it has none."""
-    for sheet in found:
-        where = shown(sheet.relative_to(folder).as_posix())
-        try:
-            content = read(sheet)
-            if not named(sheet) and b'"nbformat"' not in content:
-                raise Refused("no notebook")
-            yield where, (sheet, content)
-        except Refused as refused:
-            yield where, (sheet, refused)
-        except OSError as error:
-            yield where, (sheet, Refused(f"cannot be read: {error.strerror}"))
 
 
 def shown(name: str) -> str:
@@ -107,7 +91,7 @@ def mark_of(content: bytes | Refused) -> str:
 def leave_page(sheet: Path, text: str) -> str:
     """A page beside the sheet, under a name that nothing else has; where it has none, says why."""
     page = HEAD.format(mark_of(text.encode())) + text
-    for place in ("", *range(2, PAGES)):
+    for place in ("", *range(2, 100)):
         path = sheet.with_name(f"{sheet.name}.marks{place}.html")
         try:
             if ours(path) or not os.path.lexists(path):

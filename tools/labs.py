@@ -121,13 +121,9 @@ def hushed(test: str, reason: str = "", given: str = "") -> str:
     told = TOLD.findall(test)
     if len(told) != len(CHECK.findall(test)) or {len(h.split(" // ")) for h, _ in told} != {hints}:
         raise ValueError(f"{hints} hints, with // between them, are wanted for each check:\n{test}")
-    test = TOLD.sub(lambda found: f")\n@quiet({listed(found[1])})\ndef {found[2]}", test)
+    listed = {hints: ", ".join(f'"{hint}"' for hint in hints.split(" // ")) for hints, _ in told}
+    test = TOLD.sub(lambda found: f")\n@quiet({listed[found[1]]})\ndef {found[2]}", test)
     return f"{head}\n\n{test}"
-
-
-def listed(hints: str) -> str:
-    """Hints as a call has them."""
-    return ", ".join(f'"{hint}"' for hint in hints.split(" // "))
 
 
 def mark(letters: str) -> str:
@@ -153,41 +149,37 @@ def digest(notebook: NotebookNode) -> str:
     return hashlib.sha256(cells.encode()).hexdigest()[:16]
 
 
-def edited(sheet: Path) -> bool:
-    """Whether somebody has written into this file, or it is no sheet at all."""
-    try:
-        notebook = nbformat.read(sheet, as_version=4)
-    except Exception:
-        return True
-    return notebook.metadata.get("sheet") != digest(notebook)
-
-
 def place(notebook: NotebookNode, sheet: Path) -> str:
     """Write a sheet where there is none, or one that nobody has touched; says what was done."""
-    if sheet.exists() and edited(sheet):
+    try:
+        there = nbformat.read(sheet, as_version=4) if sheet.exists() else notebook
+        untouched = there.metadata.get("sheet") == digest(there)
+    except Exception:  # no sheet at all
+        untouched = False
+    if not untouched:
         return f"{sheet}: kept, because somebody has written into it"
     chapters.write_atomic(sheet, chapters.serialise(notebook))
     return f"{sheet}: written"
 
 
+def stale() -> list[str]:
+    """Student's sheets that are not what their sources give, and those that have no source."""
+    right = {STUDENT / f"{s.stem}.ipynb": chapters.serialise(assign(s)[0]) for s in sources()}
+    there = {path: path.read_text(encoding="utf-8") for path in STUDENT.glob("*.ipynb")}
+    wrong = sorted(path for path in {**right, **there} if right.get(path) != there.get(path))
+    return [f"{path.name}: not generated from a source; run: make labs" for path in wrong]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Write the students' sheets of the labs.")
     parser.add_argument("--check", action="store_true", help="write nothing, name stale sheets")
-    only_check = parser.parse_args().check
-    stale = []
+    if parser.parse_args().check:
+        sys.exit("\n".join(stale()) or 0)
     for source in sources():
         student, solution = assign(source)
-        sheet, text = STUDENT / f"{source.stem}.ipynb", chapters.serialise(student)
-        if not only_check:
-            print(place(student, sheet), flush=True)
-            chapters.write_atomic(SOLUTIONS / sheet.name, chapters.serialise(solution))
-        elif not sheet.exists() or sheet.read_text(encoding="utf-8") != text:
-            stale.append(f"{sheet.relative_to(chapters.ROOT)}: not generated from its source")
-    for sheet in STUDENT.glob("*.ipynb"):
-        if not (LABS / f"{sheet.stem}.md").exists():
-            stale.append(f"{sheet.relative_to(chapters.ROOT)}: has no source")
-    if stale:
-        sys.exit("\n".join([*stale, "run: make labs"]))
+        print(place(student, STUDENT / f"{source.stem}.ipynb"), flush=True)
+        target = SOLUTIONS / f"{source.stem}.ipynb"
+        chapters.write_atomic(target, chapters.serialise(solution))
 
 
 if __name__ == "__main__":

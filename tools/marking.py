@@ -2,7 +2,7 @@
 
     python tools/marking.py SUBMISSIONS [--again]
 
-otter-grader runs every sheet from its first cell, in a kernel of its own, with the checks of this
+`otter run` runs every sheet from its first cell, in a kernel of its own, with the checks of this
 book and not those that the file carries. Sheets are read before any runs; each runs in an empty
 folder, without the environment of who calls, with bounds on time, memory and what it may write. A
 line of ``grades.csv`` is written as its sheet ends, so a second call goes on with the others. A
@@ -15,11 +15,12 @@ import argparse
 import contextlib
 import html
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,34 +32,18 @@ import autograder
 import chapters
 import grades
 import labs
-import processes
-from handed_in import (
-    LARGEST,
-    Content,
-    Refused,
-    contents_of,
-    leave_page,
-    mark_of,
-    named,
-    shown,
-    submissions,
-)
+from handed_in import LARGEST, Content, Refused, contents, leave_page, mark_of, named, shown
 
 LONGEST = 900  # seconds for one sheet
-MEMORY = 2**30  # bytes of all processes of a sheet, and of data of each
-FILES = 2**26  # bytes of a file that it writes
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
-GRADED = "graded"
-RAISED = re.compile(
-    r"^ *((?:the cell that sets \w+|its cell) raised .*)$", re.MULTILINE
-)  # quiet.py
+KEPT += ("IPYTHON", "JUPYTER", "MPL", "PYDEVD", "TQDM", "OMP", "ATEN")  # and what begins so
+RAISED = re.compile(r"^ *((?:the cell that sets \w+|its cell) raised .*)$", re.M)  # quiet.py
 LAUNCH = """
-import runpy, sys
-data, files = int(sys.argv.pop(1)), int(sys.argv.pop(1))
-try:
+import runpy
+try:  # each process of a sheet: 1 GiB of data, files of 64 MiB
     import resource
-    resource.setrlimit(resource.RLIMIT_DATA, (data, data))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (files, files))
+    resource.setrlimit(resource.RLIMIT_DATA, (2**30, 2**30))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**26, 2**26))
 except (ImportError, ValueError):
     pass  # a system without such bounds
 runpy.run_module("otter", run_name="__main__")
@@ -74,7 +59,7 @@ class Marks:
     """What a sheet is given: its lab, a status, points by question, and what each check said."""
 
     lab: str = ""
-    status: str = GRADED
+    status: str = "graded"
     points: dict[str, float] = field(default_factory=dict)
     possible: dict[str, float] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
@@ -113,30 +98,23 @@ def questions(lab: str) -> dict[str, float]:
 
 def marked(content: bytes, archives: dict[str, Path], env: dict[str, str]) -> Marks:
     """The marks of a sheet. Whatever goes wrong is a status."""
-    marks = Marks()
+    marks = Marks(status="no lab sheet of this book")
     try:
-        notebook, marks.lab = parsed(content, archives)
+        notebook = nbformat.reads(content.decode("utf-8"), as_version=4)
+        lab = notebook.metadata["otter"]["assignment_name"]
+        archive = archives[lab]
+    except Exception:
+        return marks
+    marks.lab, marks.status = lab, "graded"
+    notebook.metadata["kernelspec"] = chapters.KERNELSPEC  # another editor may have named its own
+    try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            results = run(notebook, archives[marks.lab], Path(folder), env)
-        fill(marks, results)
+            fill(marks, run(notebook, archive, Path(folder), env))
     except Refused as refused:
         marks.status = str(refused)
     except Exception as error:  # one sheet must not cost the others their marks
         marks.status = f"not marked: {type(error).__name__}"
     return marks
-
-
-def parsed(content: bytes, archives: dict[str, Path]) -> tuple[nbformat.NotebookNode, str]:
-    """A sheet as a notebook, and its lab."""
-    try:
-        notebook = nbformat.reads(content.decode("utf-8"), as_version=4)
-        lab = notebook.metadata["otter"]["assignment_name"]
-        if lab not in archives:
-            raise KeyError(lab)
-    except Exception as error:
-        raise Refused("no lab sheet of this book") from error
-    notebook.metadata["kernelspec"] = chapters.KERNELSPEC  # another editor may have named its own
-    return notebook, lab
 
 
 def run(
@@ -147,45 +125,29 @@ def run(
     for place in (work, out):
         place.mkdir()
     nbformat.write(notebook, work / "sheet.ipynb")
-    own = env | {
-        "HOME": str(work),
-        "TMPDIR": str(work),
-        "TMP": str(work),
-        processes.OWNER: str(folder),
-    }
+    own = env | dict.fromkeys(("HOME", "TMPDIR", "TMP"), str(work))
     otter = ["run", "-a", str(archive), "-o", str(out), "--no-logo", "sheet.ipynb"]
-    command = [sys.executable, "-c", LAUNCH, str(MEMORY), str(FILES), *otter]
     with open(folder / "said", "wb") as said:
         process = subprocess.Popen(
-            command, cwd=work, env=own, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-            start_new_session=True,
+            [sys.executable, "-c", LAUNCH, *otter], cwd=work, env=own, stdin=subprocess.DEVNULL,
+            stdout=said, stderr=said, start_new_session=True,
         )  # fmt: skip
         try:
-            code = ended(process, str(folder))
+            code = process.wait(LONGEST)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
+                process.send_signal(signal.SIGINT)  # it ends its kernel then, and what that began
+                process.wait(10)
+            raise Refused(f"stopped after {LONGEST} seconds") from None
         finally:
-            processes.end(process, str(folder))
+            with contextlib.suppress(OSError, AttributeError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.wait()
     if code:
-        raise Refused(f"otter-grader ended with {code}{last_line(folder / 'said')}")
+        last = (folder / "said").read_text("utf-8", "replace").strip().splitlines()[-1:]
+        raise Refused(": ".join([f"otter-grader ended with {code}", *last])[:250])
     return results_of(out / "results.json")
-
-
-def ended(process: subprocess.Popen[bytes], owner: str) -> int:
-    """The exit code of a sheet; Refused when it takes too long, or all its processes too much."""
-    until = time.monotonic() + LONGEST
-    while time.monotonic() < until:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(timeout=1)
-        if sum(map(processes.held, processes.owned(owner))) > MEMORY:
-            raise Refused(f"stopped: more than {MEMORY / 2**30:g} GiB of memory")
-    raise Refused(f"stopped after {LONGEST} seconds")
-
-
-def last_line(path: Path) -> str:
-    """The last words of a process, if it has said something, cut to a line."""
-    with open(path, "rb") as file:
-        file.seek(max(0, path.stat().st_size - 2000))
-        lines = file.read().decode("utf-8", "replace").strip().splitlines()
-    return f": {lines[-1][:200]}" if lines else ""
 
 
 def results_of(path: Path) -> dict[str, Any]:
@@ -195,12 +157,9 @@ def results_of(path: Path) -> dict[str, Any]:
     if path.stat().st_size > LARGEST:
         raise Refused("results too large to be the grader's")
     try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(results["tests"], list):
-            raise TypeError
+        return {"tests": [*json.loads(path.read_bytes())["tests"]]}
     except (ValueError, KeyError, TypeError) as error:
         raise Refused("results that are not the grader's") from error
-    return results
 
 
 def fill(marks: Marks, results: dict[str, Any]) -> None:
@@ -224,32 +183,25 @@ def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
     again  also those that grades.csv has already
     raises  ValueError where grades.csv cannot be read; nothing is run or written then
     """
-    found = submissions(folder)
-    if not found:
+    given = contents(folder)  # all are read before one of them runs
+    if not given:
         sys.exit(f"{folder}: no file in it")
-    table, new = grades.Table(folder, again), {}
-    contents = dict(contents_of(found, folder))  # all are read before one of them runs
-    for where, given in contents.items():
-        if not table.knows(where, mark_of(given[1])):
-            new[where] = given
-    for where, given in new.items():
-        if isinstance(given[1], Refused):
-            said(table, where, given, Marks(status=str(given[1])))
-    env = {name: value for name, value in chapters.own_settings().items() if _wanted(name)}
+    table = grades.Table(folder, again)
+    new = {w: file for w, file in given.items() if not table.knows(w, mark_of(file[1]))}
+    sheets = {where: content for where, (_, content) in new.items() if isinstance(content, bytes)}
+    for where in [where for where in new if where not in sheets]:
+        said(table, where, new[where], Marks(status=str(new[where][1])))
+    env = {n: value for n, value in chapters.own_settings().items() if n.startswith(KEPT)}
     with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor(2) as pool:
         archives = {
             s.stem: autograder.archive(s.stem, Path(made, f"{s.stem}.zip")) for s in labs.sources()
         }
-        jobs = {
-            pool.submit(marked, content, archives, env): where
-            for where, (_, content) in new.items()
-            if not isinstance(content, Refused)
-        }
+        jobs = {pool.submit(marked, sheets[where], archives, env): where for where in sheets}
         for job in as_completed(jobs):
             said(table, jobs[job], new[jobs[job]], job.result())
-    before = len(contents) - len(new)
-    print(f"{table.path}: {len(contents)} files, {before} marked before; a page beside each sheet")
-    return [table.rows[where] for where in contents]
+    before = len(given) - len(new)
+    print(f"{table.path}: {len(given)} files, {before} marked before; a page beside each sheet")
+    return [table.rows[where] for where in given]
 
 
 def said(table: grades.Table, where: str, given: Content, marks: Marks) -> None:
@@ -261,11 +213,6 @@ def said(table: grades.Table, where: str, given: Content, marks: Marks) -> None:
     row = marks.row()
     table.add({"student": student, "file": where, **row, "sha256": mark_of(content)})
     print(f"{where}  {marks.status}, {row['points']:g} of {row['possible']:g}", flush=True)
-
-
-def _wanted(name: str) -> bool:
-    own = ("IPYTHON", "JUPYTER", "MPL", "PYDEVD", "TQDM", "OMP", "ATEN")
-    return name in KEPT or name.startswith(own)
 
 
 def main() -> None:

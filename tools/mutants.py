@@ -1,7 +1,8 @@
 """Mutants: edits that make a sentence of the book false. One that nothing notices is a failure.
 
     python tools/mutants.py [02 04 ...]     all mutants, or those of some chapters
-    python tools/mutants.py --some 3        a few, others every day
+    python tools/mutants.py --changed [REF] those whose file, chapter or test differs from REF: by
+                                            default from where this branch left main, on main HEAD~1
 
 A mutant (tests/mutants/NN_topic.toml) names the claim that it makes false, a file, a text that
 occurs there once, and what replaces it. Its chapter's code must then end in an AssertionError; or
@@ -11,7 +12,6 @@ the test that it names must fail. Each runs on a copy of the book, never on the 
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import shutil
 import subprocess
@@ -113,21 +113,42 @@ def verdict(mutant: Mutant) -> str:
     return "caught" if noticed else f"ended otherwise:\n{said[-800:]}"
 
 
-def some(mutants: list[Mutant], count: int, day: int) -> list[Mutant]:
-    """``count`` of them, neighbours in a circle, starting elsewhere every day."""
-    start = day * count % len(mutants)
-    return (mutants[start:] + mutants[:start])[:count]
+def git(*words: str) -> list[str]:
+    """Lines that git says of the book; none where there is no git, or no such commit."""
+    try:
+        done = subprocess.run(["git", *words], cwd=chapters.ROOT, capture_output=True, text=True)
+    except OSError:
+        return []
+    return [] if done.returncode else done.stdout.splitlines()
+
+
+def changed(mutants: list[Mutant], ref: str = "") -> list[Mutant]:
+    """Those whose file, chapter or test differs from a commit, or is not committed."""
+    if ref and not git("rev-parse", "--verify", ref):
+        sys.exit(f"git knows no {ref} here")
+    main, here = git("rev-parse", "main"), git("rev-parse", "HEAD")
+    left = [] if main == here else git("merge-base", "main", "HEAD")
+    since = [ref] if ref else left or ["HEAD~1"]
+    files = {*git("diff", "--name-only", "--relative", *since)}
+    files |= {*git("ls-files", "--others", "--exclude-standard")}
+    texts = [Path(file).stem for file in files if file.startswith("book/chapters/")]
+    return [
+        mutant
+        for mutant in mutants
+        if {mutant.file, mutant.test.partition("::")[0]} & files
+        or (mutant.chapter and any(stem.startswith(mutant.chapter) for stem in texts))
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("chapters", nargs="*", help="numbers such as 02; default: all")
-    parser.add_argument("--some", type=int, help="only so many, others every day")
+    parser.add_argument("--changed", nargs="?", const="", help="only what differs from a commit")
     parser.add_argument("--jobs", type=int, default=2, help="how many side by side")
     asked = parser.parse_args()
     mutants = read(asked.chapters)
-    if asked.some:
-        mutants = some(mutants, asked.some, datetime.date.today().toordinal())
+    if asked.changed is not None:
+        mutants = changed(mutants, asked.changed)
     start, wrong = time.perf_counter(), 0
     with ThreadPoolExecutor(asked.jobs) as pool:
         for mutant, word in zip(mutants, pool.map(verdict, mutants), strict=True):

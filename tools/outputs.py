@@ -1,9 +1,9 @@
 """Run the chapters and compare with their stored outputs: numbers as numbers, the rest exactly.
 
-    python tools/outputs.py [NOTEBOOK ...]
+    python tools/outputs.py [CHAPTER ...]      such as 02, or a path of its text or notebook
 
-Without names: every chapter that can run here, with its solutions, unless it passed before and
-nothing has changed since. nbval runs the cells; this is its plugin. A number may be off by one unit
+Without names: every chapter that can run here, with its solutions. nbval runs the cells; this is
+its plugin. A number may be off by one unit
 of its last printed place, since another processor may round the other way; numbers in one pair of
 brackets share the finest place among them. Whole numbers must be equal. A number of more than seven
 digits is not rounded for readers and must agree to one part in 100,000. Below 1e-9 a number is a
@@ -23,8 +23,6 @@ from nbformat import from_dict
 import chapters
 import glued
 import reading
-import stamps
-import warm
 
 NUMBER = re.compile(
     r"[ \t]*((?:(?<![\w.])[-+−])?(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)"
@@ -111,7 +109,6 @@ def pytest_configure(config: pytest.Config) -> None:
     from nbval import plugin
     from nbval.plugin import IPyNbCell
 
-    warm.use()
     clean, compare = IPyNbCell.sanitize, IPyNbCell.compare_outputs
 
     def sanitize(cell: Any, shown: Any) -> Any:
@@ -136,46 +133,16 @@ def pytest_configure(config: pytest.Config) -> None:
     plugin.RunningKernel = running
 
 
-class Noted:
-    """Notes which chapters have passed, all their cells; for pytest a plugin."""
-
-    def __init__(self, passing: dict[str, stamps.Passed]) -> None:
-        self.passing, self.failed = passing, set[str]()
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self.failed.add(Path(report.nodeid.partition("::")[0]).stem)
-
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            for name in self.passing.keys() - self.failed:
-                self.passing[name].note()
-
-
-def passing(source: Path) -> stamps.Passed:
-    """Whether a chapter's stored outputs are known to be what it gives here."""
-    judges = [chapters.ROOT / "tests/notebooks/sanitize.cfg"]
-    judges += [
-        chapters.ROOT / f"tools/{name}.py" for name in ("outputs", "glued", "reading", "warm")
-    ]
-    return stamps.Passed(f"outputs/{source.stem}", [source, *reading.places(source), *judges])
-
-
-def main(named: list[str]) -> int:
+def main(names: list[str]) -> int:
+    try:
+        sources = chapters.longest_first(chapters.runnable(names))
+    except ValueError as unknown:
+        sys.exit(str(unknown))
+    chapters.use_own_settings()
     options = ["-p", "outputs", "-q", "-W", "default", "-W", QUIET, "--nbval"]
     options += ["--nbval-current-env", "--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
-    if named:
-        return pytest.main([*options, *named])
-    stale = {source: passing(source) for source in chapters.runnable()}
-    if known := [source for source, stamp in stale.items() if stamp]:
-        print(f"{stamps.PASSED_BEFORE}: {', '.join(source.stem for source in known)}", flush=True)
-        stale = {source: stamp for source, stamp in stale.items() if source not in known}
-    if not stale:
-        return 0
     options += ["-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
-    noted = Noted({source.stem: stamp for source, stamp in stale.items()})
-    files = map(str, chapters.longest_first(reading.gather(stale)))
-    return pytest.main([*options, *files], plugins=[noted])
+    return pytest.main([*options, *map(str, reading.gather(sources))])
 
 
 if __name__ == "__main__":

@@ -28,8 +28,7 @@ from pybtex.database import Entry, parse_file
 from pybtex.plugin import find_plugin
 
 import chapters
-import followed
-from fedlab_mini.show.following import Part
+from fedlab_mini.show.following import Line, Part
 from glued import RECORD, glued, noted
 
 STORED = chapters.BUILD / "stored"
@@ -43,6 +42,17 @@ import os
 if os.path.basename(os.getcwd()) == "solutions":
     os.chdir("..")
 %run {stem}.ipynb"""
+FOLLOW = """from fedlab_mini.show.following import follow
+
+follow("{stem}")"""
+COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
+# A paragraph, a row of a table, an item of a list: what a sentence does not go beyond.
+PIECE = re.compile(r"(?:^|\n)\s*(?:(?:\d+[.)]|[-*+])\s+(?:>\s*)*)+|\n\s*\n|\n(?=\|)")
+QUOTE = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
+SHORT = r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bal)(?<!\bcf)(?<!\bFig)(?<!\bEq)"
+SENTENCE = re.compile(rf"{SHORT}(?<=[.!?])\s+(?=[A-Z*$`{{\[(\"])")
+PAIRS = ("**", "$", "`", '"')  # of which a sentence has an even number
+GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
 parser = MarkdownIt("commonmark").enable("table").use(colon_fence_plugin).use(myst_block_plugin)
 parser.use(dollarmath_plugin, double_inline=True)
@@ -312,22 +322,56 @@ def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
     chapter = finish(parts[False], whole, stem)
     if told := sentences(whole, stem):
         place = next(k for k, cell in enumerate(chapter.cells) if cell.cell_type == "code")
-        chapter.cells.insert(place, followed.follower(stem))
+        chapter.cells.insert(place, follower(stem))
         chapter.metadata["sentences"] = told
     return chapter, finish(parts[True], whole, f"{stem}-solutions")
 
 
 def sentences(whole: NotebookNode, stem: str) -> dict[str, list[list[Part]]]:
-    """The sentences of a chapter that hold noted values, by the one that is noted last."""
+    """The sentences of a chapter that hold noted values, by the one that is noted last.
+
+    A sentence is a list of parts: words, or [name, form, value as stored].
+    """
     plain, found = Plain(stem, glued(whole)), dict[str, list[list[Part]]]()
     solving, order = False, {name: place for place, name in enumerate(noted(whole))}
     for cell in whole.cells:
         for block in blocks(cell.source) if cell.cell_type == "markdown" else ():
             solving = is_solving(block, solving)
-            for sentence in [] if solving else followed.sentences(block.text, plain):
-                names = [part[0] for part in sentence if not isinstance(part, str)]
-                found.setdefault(max(names, key=order.__getitem__), []).append(sentence)
+            text = "" if solving else QUOTE.sub("", COMMENT.sub("", block.text))
+            for sentence in (one for piece in PIECE.split(text) for one in whole_sentences(piece)):
+                # re.split gives the words and, in turn, a value's name and its form
+                words, *rest = GLUED.split(sentence)
+                parts: list[Part] = [plain.inline(words)]
+                for key, form, after in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+                    parts += [[key, form, plain.value(key, form)], plain.inline(after)]
+                if rest:
+                    found.setdefault(max(rest[::3], key=order.__getitem__), []).append(parts)
     return found
+
+
+def whole_sentences(piece: str) -> Iterator[str]:
+    """The sentences of a paragraph; one that ends within bold, code or brackets goes on."""
+    begun = ""
+    row = piece.lstrip().startswith("|")
+    words = " ".join((piece.strip().strip("|").replace("|", " ") if row else piece).split())
+    for part in SENTENCE.split(words):
+        begun = f"{begun} {part}" if begun else part
+        even = all(begun.count(mark) % 2 == 0 for mark in PAIRS)
+        if even and begun.count("(") <= begun.count(")"):
+            yield begun
+            begun = ""
+    if begun:
+        yield begun
+
+
+def follower(stem: str) -> NotebookNode:
+    """The folded cell that shows where a reader's run differs, with what it says."""
+    data = {"text/plain": repr(Line()), "text/html": Line()._repr_html_()}
+    said = nbformat.v4.new_output("display_data", data)
+    folded = {"jupyter": {"source_hidden": True}}
+    cell = nbformat.v4.new_code_cell(FOLLOW.format(stem=stem), outputs=[said], metadata=folded)
+    cell["id"] = f"{stem}-follow".replace("_", "-")
+    return cell
 
 
 def opening(title: str, stem: str, cells: list[NotebookNode]) -> list[NotebookNode]:
@@ -381,7 +425,7 @@ def compose(source: Path) -> NotebookNode:
             raise chapters.ChapterError(f"{place.name}: missing; {repair}")
         notebook = nbformat.read(place, as_version=4)
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        added = [text.format(stem=source.stem) for text in (BEGIN, followed.FOLLOW)]
+        added = [text.format(stem=source.stem) for text in (BEGIN, FOLLOW)]
         stored.append([cell for cell in code if cell.source not in added])
         widgets = notebook.metadata.get("widgets", {}).get(chapters.WIDGET_STATE)
         state |= widgets["state"] if widgets else {}
