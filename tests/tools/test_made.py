@@ -2,11 +2,11 @@
 
 import re
 
+import first_minute
+import interval_coverage as made
 import pandas as pd
 import pytest
 
-import first_minute
-import interval_coverage as made
 from fedlab_mini import evidence
 
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")

@@ -37,7 +37,7 @@ def test_a_sentence_is_confirmed_only_if_it_stood_when_the_seeds_were_drawn():
         "| `run` | the run in the chapter | below 2 | 1.00 [0.50, 1.50] | 5 | live |",
     ]
     edited = RECORDS[0] | {"mean, low, high": [0.8, 0.5, 0.9]}
-    with pytest.raises(ValueError, match="late: .* is not above"):
+    with pytest.raises(ValueError, match=r"late: .* is not above"):
         pages.listed([edited], {})
 
 
