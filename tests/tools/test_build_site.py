@@ -7,8 +7,10 @@ import nbformat
 import pytest
 import yaml
 
+import book
 import build_site
 import chapters
+import chromium
 import figures
 import page_scripts
 
@@ -72,3 +74,33 @@ def test_axes_without_a_label_are_found():
     assert fault.endswith("no label on x")
     right.set(xlabel="a")
     assert not [*figures.unlabelled(figure)]
+
+
+def test_a_chapter_is_run_again_where_something_it_hangs_on_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(chapters, "ROOT", tmp_path)
+    files = ["01_x.md", "fedlab_mini/a/model.py", "studies/x.py", "data/x.csv", "requirements.txt"]
+    for name in (*files, "book/index.md", "fedlab_mini/__pycache__/x.pyc"):
+        chapters.write_atomic(tmp_path / name, name)
+
+    def key():
+        book.shared.cache_clear()
+        return book.chapter_key(tmp_path / "01_x.md")
+
+    seen = [key()]
+    for name in files:
+        chapters.write_atomic(tmp_path / name, "changed")
+        seen.append(key())
+    assert len({*seen}) == len(seen)
+    for name in ("book/index.md", "fedlab_mini/__pycache__/x.pyc", "data/.part"):
+        chapters.write_atomic(tmp_path / name, "changed")
+    assert key() == seen[-1]
+
+
+def test_no_browser_is_said_in_one_line_or_is_an_error(monkeypatch, capsys):
+    monkeypatch.setattr(chromium, "find", lambda: None)
+    monkeypatch.delenv("FEDLAB_REQUIRE_BROWSER", raising=False)
+    assert chromium.wanted("PDFs") is None
+    assert "FEDLAB_CHROMIUM" in capsys.readouterr().out
+    monkeypatch.setenv("FEDLAB_REQUIRE_BROWSER", "1")
+    with pytest.raises(SystemExit, match="PDFs required"):
+        chromium.wanted("PDFs")
