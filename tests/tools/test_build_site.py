@@ -10,8 +10,6 @@ import yaml
 import book
 import build_site
 import chapters
-import chromium
-import figures
 import page_scripts
 
 CONFIG = "title: Book\nexecute: {execute_notebooks: 'off'}\nsphinx: {config: {}}\n"
@@ -63,19 +61,6 @@ def test_a_warning_of_the_builder_is_an_error(tmp_path, own_settings):
         build_site.jupyter_book(tmp_path / "staged", tmp_path / "out")
 
 
-def test_axes_without_a_label_are_found():
-    from matplotlib.figure import Figure
-
-    figure = Figure()
-    left, right, off = figure.subplots(1, 3, sharey=True)
-    left.set(xlabel="a", ylabel="b")
-    off.set_axis_off()
-    (fault,) = figures.unlabelled(figure)
-    assert fault.endswith("no label on x")
-    right.set(xlabel="a")
-    assert not [*figures.unlabelled(figure)]
-
-
 def test_a_chapter_is_run_again_where_something_it_hangs_on_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(chapters, "ROOT", tmp_path)
     files = ["01_x.md", "fedlab_mini/a/model.py", "studies/x.py", "data/x.csv", "requirements.txt"]
@@ -94,13 +79,3 @@ def test_a_chapter_is_run_again_where_something_it_hangs_on_changed(tmp_path, mo
     for name in ("book/index.md", "fedlab_mini/__pycache__/x.pyc", "data/.part"):
         chapters.write_atomic(tmp_path / name, "changed")
     assert key() == seen[-1]
-
-
-def test_no_browser_is_said_in_one_line_or_is_an_error(monkeypatch, capsys):
-    monkeypatch.setattr(chromium, "find", lambda: None)
-    monkeypatch.delenv("FEDLAB_REQUIRE_BROWSER", raising=False)
-    assert chromium.wanted("PDFs") is None
-    assert "FEDLAB_CHROMIUM" in capsys.readouterr().out
-    monkeypatch.setenv("FEDLAB_REQUIRE_BROWSER", "1")
-    with pytest.raises(SystemExit, match="PDFs required"):
-        chromium.wanted("PDFs")

@@ -13,7 +13,7 @@ HEAD = '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{}</ti
 
 
 @pytest.mark.parametrize("printed", [False, True])
-def test_everything_there_is_listed_and_in_the_zip(tmp_path, printed):
+def test_everything_there_is_listed_and_in_the_zip(tmp_path, monkeypatch, printed):
     site = tmp_path / "site"
     places = "".join(downloads.PLACE.format(part) for part in ("book", "chapters"))
     files = {
@@ -48,3 +48,7 @@ def test_everything_there_is_listed_and_in_the_zip(tmp_path, printed):
     assert check_site.faults(copy) == []
     downloads.write_zip(copy, tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == (site / f"{downloads.NAME}.zip").read_bytes()
+    monkeypatch.setattr(check_site, "SITE_LIMIT", 100_000)  # PDFs and the zip do not count there
+    assert check_site.faults(site) == []
+    monkeypatch.setattr(check_site, "DOWNLOADS_LIMIT", 1)
+    assert [fault.partition(" of")[0] for fault in check_site.faults(site)] == ["downloads"]
