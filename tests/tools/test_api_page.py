@@ -7,13 +7,12 @@ import re
 import torch
 
 import chapters
+import docstrings
 import fedlab_bench as fb
 import fedlab_mini as fm
 
 PAGE = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
-STORED = (chapters.ROOT / "book" / "examples.txt").read_text(encoding="utf-8")
-_, *PARTS = re.split(r"^## (\w+)\n", STORED, flags=re.MULTILINE)
-EXAMPLES = dict(zip(PARTS[::2], PARTS[1::2], strict=True))
+EXAMPLES = docstrings.examples(chapters.ROOT / "book" / "examples.txt")
 
 
 def test_every_public_name_is_on_the_page_with_an_example():
@@ -31,7 +30,7 @@ def test_every_example_holds(tmp_path, monkeypatch):
     told: list[str] = []
     for name, text in EXAMPLES.items():
         names = {"torch": torch, "fm": fm, "fb": fb}
-        test = doctest.DocTestParser().get_doctest(text, names, name, "book/examples.txt", 0)
+        test = doctest.DocTestParser().get_doctest(text + "\n", names, name, "book/examples.txt", 0)
         assert test.examples, name
         doctest.DocTestRunner(verbose=False).run(test, out=told.append)
     assert not told, "".join(told)

@@ -43,7 +43,10 @@ def test_tables_are_numbered_and_folded_cells_say_what_they_hold():
     written = nbformat.v4.new_markdown_cell("Costs:\n\n:::{table} Prices.\n\n| a |\n|---|\n:::")
     shown = [cell("x()", {"text/html": TABLE}), cell("assert a\nif b:\n    tell(k)", {})]
     shown += [cell("x = 1", {}), cell("x()", {"text/html": TABLE})]
-    build_site.staged(nbformat.v4.new_notebook(cells=[shown[0], written, *shown[1:]]), "4.")
+    widget = cell("w", {chapters.WIDGET_VIEW: {}, "text/html": "<p>"})
+    cells = [shown[0], written, *shown[1:], widget]
+    build_site.staged(nbformat.v4.new_notebook(cells=cells), "4.")
+    assert "widget-table" in widget.outputs[1]["data"]["text/html"]  # for who has no scripts
     texts = [shown[0].outputs[0]["data"]["text/html"], written.source]
     texts.append(shown[3].outputs[0]["data"]["text/html"])
     found = [re.findall(r'<span class="caption-number">(.*?) </span>', text) for text in texts]
@@ -51,6 +54,21 @@ def test_tables_are_numbered_and_folded_cells_say_what_they_hold():
     said = [each.metadata["mystnb"]["code_prompt_show"] for each in shown]
     made = "How this is made"
     assert said == [made, "2 checks passed", "How this is computed", made]
+
+
+def test_pictures_of_pixels_keep_their_colours_and_used_icons_stay(tmp_path):
+    program = 'var a={house:[576,512,[1,"home"],"f015","M1"],two:[1,2,[],"f1",["M3","M4"]]};y()'
+    page = '<i class="fa fa-home"></i><img src="../_images/a.svg"><img src="../_images/b.svg">'
+    files = {build_site.PROGRAM: program, "notebooks/x.html": page}
+    files |= {"_images/a.svg": "<svg><path/></svg>", "_images/b.svg": "<svg><image /></svg>"}
+    for name, text in files.items():
+        chapters.write_atomic(tmp_path / name, text)
+    build_site.mark_pictures(tmp_path)
+    build_site.trim_icons(tmp_path)
+    left = (tmp_path / build_site.PROGRAM).read_text(encoding="utf-8")
+    assert left == 'var a={house:[576,512,[1,"home"],"f015","M1"],};y()'
+    shown = (tmp_path / "notebooks" / "x.html").read_text(encoding="utf-8")
+    assert shown == page.replace('<img src="../_images/b', '<img data-pixels="" src="../_images/b')
 
 
 def test_a_warning_of_the_builder_is_an_error(tmp_path, own_settings):
