@@ -32,6 +32,8 @@ def test_a_docstrings_table_becomes_a_list_and_no_word_is_lost():
     docstrings.rewrite(app, "function", "m.f", 0, 0, lines)
     rows = ["   x [m]", "      numbers, \\|in\\| w\\*"]
     assert [line for line in lines if line][1:] == [".. container:: arguments", *rows]
+    wide = f"{'x ' * 46}x"  # had no room for the next word
+    assert docstrings.rows(["a  b", wide, "goes on"]) == [("a", "b"), ("", f"{wide} goes on")]
     for name in (name for name in fm.__all__ if getattr(fm, name).__doc__):
         lines = inspect.getdoc(getattr(fm, name)).splitlines()
         said = Counter(re.findall(r"[^\W_]+", " ".join(lines)))
