@@ -1,5 +1,5 @@
 """python -m studies list | run | confirm | verify [NAME ...] | show NAME | check
-| ledger | row ID.
+| ledger | row ID | pages | bench WHAT.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from fedlab_mini.worlds.data import DataUnavailable
 
 from . import check, confirm, every, ledger, named, read, run, state, telling, verify
+from . import leaderboard as board
+from . import pages as shown
 from .audit import SOUND
 from .store import about, questions
 from .study import BLOCK, Study
@@ -91,6 +94,11 @@ def main(words: Sequence[str] | None = None) -> None:
     rows.add_argument("--seeds", type=int, default=2, help="how many; default: 2")
     rows.add_argument("--first", type=int, help="the first of them, to repeat a run")
     verbs.add_parser("check", help="are the stored results what the code gives?")
+    writes = verbs.add_parser("pages", help="write what pages of the book show of stored rows")
+    writes.add_argument("--check", action="store_true", help="only say what is out of date")
+    bench = verbs.add_parser("bench", help="the bench's own files; see studies/leaderboard.py")
+    bench.add_argument("what", choices=["enter", "judge", "confirm"])
+    bench.add_argument("where", nargs="*", help="enter: scenarios; judge, confirm: a folder")
     asked = parser.parse_args(words)
     try:
         answer(asked)
@@ -109,6 +117,15 @@ def answer(asked: argparse.Namespace) -> None:
         print(ledger.page(asked.paper))
     elif asked.verb == "row":
         print(ledger.rerun(asked.id, asked.seeds, asked.first))
+    elif asked.verb == "pages":
+        stale = [path.name for path in shown.write(asked.check)]
+        if stale and asked.check:
+            raise ValueError(f"out of date: {', '.join(stale)}; python -m studies pages")
+        print(f"written: {', '.join(stale)}" if stale else "all pages are up to date")
+    elif asked.verb == "bench" and asked.what == "enter":
+        board.enter(asked.where or board.fb.WORLDS)
+    elif asked.verb == "bench":
+        getattr(board, asked.what)(Path(*asked.where))
     elif asked.verb == "run":
         for study in studies or every():
             stored = run(study, asked.seeds, asked.jobs, asked.again)

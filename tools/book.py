@@ -10,8 +10,14 @@ A chapter is run again only when its text, the package, the data or the requirem
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
+import platform
 import sys
+import sysconfig
 import time
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import build_site
@@ -19,29 +25,59 @@ import chapters
 import chromium
 import last_changed
 import reading
-import stamps
 
 SCALE = "fast"
 RUNS = chapters.BUILD / SCALE
+# what chapters reach
+CODE = (*chapters.PACKAGES, "studies", "data", "examples", "notebooks/quizzes")
+PAGES = ("book", *chapters.PACKAGES, "studies", "notebooks/labs/student", "tools")
+NAMED = ("requirements.txt", "tools/chapters.py", "tools/figures.py")
+KIND = ("ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS", "FEDLAB_DATA", "FEDLAB_RESULTS")
+
+
+def digest(files: Iterable[Path], *more: str) -> str:
+    """Hash of names and contents of files, or of all below folders, and of further strings."""
+    total = hashlib.sha256("\0".join(more).encode())
+    for path in sorted(path for place in files for path in (place, *place.rglob("*"))):
+        if path.is_file() and not any(p.startswith((".", "__pyc")) for p in path.parts[-4:]):
+            total.update(os.path.relpath(path, chapters.ROOT).encode() + b"\0")
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+@cache
+def shared(root: Path, *names: str) -> str:
+    """Hash of files and folders of the repository, the packages installed, the kind of run."""
+    installed = sorted(
+        path.name for path in Path(sysconfig.get_path("purelib")).glob("*.dist-info")
+    )
+    kind = (f"{name}={os.environ.get(name, '')}" for name in KIND)
+    return digest([root / name for name in names], platform.node(), sys.version, *installed, *kind)
+
+
+def is_current(target: Path, key: str) -> bool:
+    """Whether `target` is there and was made of exactly these inputs."""
+    stamp = target.with_suffix(".key")
+    return target.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == key
 
 
 def chapter_key(source: Path) -> str:
     """What a chapter's outputs depend on."""
-    return stamps.key([source], SCALE)
+    return digest([source], SCALE, shared(chapters.ROOT, *CODE, *NAMED))
 
 
 def run_chapters() -> list[Path]:
     """Bring the runs up to date; returns the executed notebooks, stored ones of what cannot run."""
     keys = {source: chapter_key(source) for source in chapters.runnable()}
     targets = {source: RUNS / f"{source.stem}.ipynb" for source in keys}
-    stale = [source for source in keys if not stamps.is_current(targets[source], keys[source])]
+    stale = [source for source in keys if not is_current(targets[source], keys[source])]
     if fresh := [source.stem for source in keys if source not in stale]:
         print(f"unchanged, not run again: {', '.join(fresh)}", flush=True)
     jobs = [(source, RUNS / "raw" / f"{source.stem}.ipynb", {"scale": SCALE}) for source in stale]
     for source, notebook, seconds in chapters.run_all(jobs):
         targets[source].with_suffix(".key").unlink(missing_ok=True)
         chapters.write_atomic(targets[source], chapters.serialise(notebook))
-        stamps.set_current(targets[source], keys[source])
+        chapters.write_atomic(targets[source].with_suffix(".key"), keys[source])
         print(f"ran {source.stem}  ({seconds:.0f} s)", flush=True)
     others = [source for source in chapters.sources() if source not in keys]
     if others:
@@ -59,20 +95,16 @@ def main() -> None:
     try:
         notebooks = reading.gather() if stored else run_chapters()
         target = chapters.BUILD / ("site" if stored else "html")
-        pages = stamps.files_below(
-            "book", *chapters.PACKAGES, "studies", "notebooks/labs/student", "tools"
-        )
-        config = [chapters.ROOT / name for name in ("_config.yml", "_toc.yml", "requirements.txt")]
         repository, browser = build_site.repository(), printed and chromium.wanted("PDFs")
-        made_of = [*pages, *notebooks, *config]
-        days = last_changed.dates(chapters.ROOT)
-        key = stamps.digest(made_of, *stamps.machine(), f"{repository} {browser} {days}")
-        if stamps.is_current(target, key):
+        about = f"{repository} {browser} {last_changed.dates(chapters.ROOT)}"
+        config = ("_config.yml", "_toc.yml", "requirements.txt")
+        key = digest(notebooks, about, shared(chapters.ROOT, *PAGES, *config))
+        if is_current(target, key):
             print("the site is up to date")
         else:
             start = time.perf_counter()
             build_site.build(notebooks, target, repository, browser or None, whole=stored)
-            stamps.set_current(target, key)
+            chapters.write_atomic(target.with_suffix(".key"), key)
             print(f"built the site  ({time.perf_counter() - start:.0f} s)")
     except (chapters.ChapterError, build_site.SiteError, ValueError, OSError) as failed:
         sys.exit(f"\n{failed}")

@@ -12,45 +12,31 @@ from pathlib import Path
 from typing import Any
 
 DATES = "last_changed.json"  # {path in the repository: day}, beside the staged sources
-SOURCES = ("book", "README.md")
+SHALLOW = ("git", "rev-parse", "--is-shallow-repository")
+LOG = ("git", "-c", "core.quotepath=off", "log", "--format=/%cs", "--name-only", "--relative")
 
 
 def dates(root: Path) -> dict[str, str]:
     """The day of the last commit that changed each file that pages are made of, by its path."""
-
-    def git(*words: str) -> str:
-        command = ["git", "-c", "core.quotepath=off", *words]
-        done = subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8", check=False)
-        return done.stdout if done.returncode == 0 else ""
-
+    said, found, day = {"cwd": root, "stderr": subprocess.DEVNULL, "encoding": "utf-8"}, {}, ""
     try:
-        if git("rev-parse", "--is-shallow-repository").strip() != "false":
+        if subprocess.check_output(SHALLOW, **said).strip() != "false":
             return {}
-        log = git("log", "--format=/%cs", "--name-only", "--relative", "--", *SOURCES)
-    except OSError:  # no git here
+        log = subprocess.check_output([*LOG, "--", "book", "README.md"], **said)
+    except (OSError, subprocess.CalledProcessError):  # no git, or no repository
         return {}
-    found: dict[str, str] = {}
-    day = ""
     for line in filter(None, log.splitlines()):
-        if line.startswith("/"):
-            day = line[1:]
-        else:
-            found.setdefault(line, day)  # the newest commit comes first
-    return found
-
-
-def source(page: str) -> str:
-    """Where the repository has the text of a page."""
-    folder, _, name = page.rpartition("/")
-    return f"book/chapters/{name}.md" if folder == "notebooks" else f"{page}.md"
+        day = line[1:] if line.startswith("/") else day
+        found.setdefault(line, day)  # the newest commit comes first
+    return {path: day for path, day in found.items() if not path.startswith("/")}
 
 
 def say(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """The day for the theme's foot, where a page is made of files that git knows."""
     known = json.loads((Path(app.srcdir) / DATES).read_text(encoding="utf-8"))
+    source = page.replace("notebooks/", "book/chapters/") + ".md"
     included = (Path(path).as_posix() for path in app.env.dependencies.get(page, ()))
-    days = [known[path] for path in (source(page), *included) if path in known]
-    if days:
+    if days := [known[path] for path in (source, *included) if path in known]:
         context["last_updated"] = max(days)
 
 

@@ -558,10 +558,8 @@ def test_the_manifest_knows_all_files_and_the_rounds_come_again():
 
 
 def test_the_page_is_up_to_date():
-    import leaderboard
+    from studies import pages
 
-    assert leaderboard.FILE.read_text(encoding="utf-8") == leaderboard.page(), (
-        "tools/leaderboard.py write"
-    )
+    assert not pages.write(check=True), "python -m studies pages"
     described = (chapters.ROOT / "book" / "bench.md").read_text(encoding="utf-8")
     assert all(family in described for family in fb.FAMILIES)

@@ -12,13 +12,12 @@ import pandas
 import pytest
 import torch
 
-import bench_findings
 import fedlab_bench as fb
 import fedlab_mini as fm
-import leaderboard
 from fedlab_bench import judging, submission, truth, worlds
 from fedlab_bench.show import leaderboard as show
 from fedlab_mini.worlds.attacks import replay
+from studies import bench_findings, leaderboard
 
 PREDICTED, LOUD, CNN = "attack: predicted step", "alike, scale x4", "cnn: wrong labels"
 LATER = (PREDICTED, LOUD, CNN)  # came after version 1

@@ -14,11 +14,11 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import make_mnist5k
 import numpy as np
 import pytest
 import torch
 
-import make_mnist5k
 from fedlab_mini.command.data import main
 from fedlab_mini.worlds.data import (
     CARDS,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from make_sms import FILE, GIVEN, PHONES, WORDS, packed, synthetic_sms
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -18,7 +19,6 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from fedlab_mini.worlds.data import DataUnavailable, load
 from fedlab_mini.worlds.data.registry import card
 from fedlab_mini.worlds.data.text import read_sms
-from make_sms import FILE, GIVEN, PHONES, WORDS, packed, synthetic_sms
 
 ROOT = Path(__file__).resolve().parents[2]
 REAL = json.loads((ROOT / "data" / "sms-statistics.json").read_text())

@@ -13,10 +13,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch starts its threads
 
 import torch
 
-from . import coalitions, engine, fedccea, memory, modules, pages, retraining, shapley, strategies
+from . import coalitions, engine, retraining, shapley
 from .timing import Result, machine, table
 
-MODULES = (engine, modules, coalitions, retraining, shapley, memory, strategies, fedccea, pages)
+MODULES = (engine, coalitions, retraining, shapley)
 BENCHMARKS = {module.NAME: module for module in MODULES}
 
 

@@ -1,7 +1,6 @@
 """The sentences of the page *The bench*: each is checked on two blocks of seeds and then written.
 
-A sentence that one of the blocks does not uphold stops the page. `tools/leaderboard.py` asks for
-them.
+A sentence that one of the blocks does not uphold stops the page. `leaderboard` asks for them.
 """
 
 from __future__ import annotations

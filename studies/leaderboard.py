@@ -1,10 +1,8 @@
 """The bench's files: the book's own scores, what they are worth, the computed parts of its page.
 
-    python tools/leaderboard.py enter           the book's scores into data/bench/*/submissions
-    python tools/leaderboard.py judge FOLDER    judge all submissions; FOLDER: truth held out
-    python tools/leaderboard.py confirm FOLDER  the book's scores on seeds that confirm sentences
-    python tools/leaderboard.py write           book/bench.txt, which the page includes
-    python tools/leaderboard.py write --check   only say whether it is out of date
+    python -m studies bench enter           the book's scores into data/bench/*/submissions
+    python -m studies bench judge FOLDER    judge all submissions; FOLDER: truth held out
+    python -m studies bench confirm FOLDER  the book's scores on seeds that confirm sentences
 
 Truth comes first: ``python -m fedlab_bench truth --to FOLDER``; held out: --seeds 100-109;
 to confirm: --seeds 300-309, and the scenarios that ``confirm`` asks for.
@@ -14,8 +12,7 @@ from __future__ import annotations
 
 import json
 import platform
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -23,29 +20,21 @@ from typing import Any
 import pandas
 import torch
 
-import bench_findings
-import chapters
-import computed
 import fedlab_bench as fb
 from fedlab_bench import registry
 from fedlab_bench.entering import watched
 from fedlab_bench.rounds import recorded, slug
 from fedlab_bench.show import leaderboard
-from fedlab_bench.truth import (
-    FOLDER,
-    cells_of,
-    manifest,
-    owner_of,
-    seeds_of,
-    sha256,
-)
+from fedlab_bench.truth import FOLDER, cells_of, manifest, owner_of, seeds_of, sha256
 from fedlab_bench.worlds import LOCAL, ROUNDS
 from fedlab_mini.engine.files import whole_file
 
-PLACE = chapters.ROOT / "data" / "bench" / FOLDER
+from . import bench_findings
+from .items import ROOT
+
+PLACE = ROOT / "data" / "bench" / FOLDER
 SUBMISSIONS, JUDGED, MANIFEST = PLACE / "submissions", PLACE / "judged.csv", PLACE / "manifest.json"
 CONFIRMED = PLACE / "confirmed.csv"
-FILE = chapters.ROOT / "book" / "bench.txt"
 SHOWN = ("tau", "AUC", "rank gained", "pay gained")
 SEEDS = (*fb.PUBLIC, *fb.HELD_OUT)
 DATED = ("date", "version")  # when a score was entered; it stays, whatever scenarios are added
@@ -76,47 +65,43 @@ def methods() -> dict[str, registry.Method]:
 def notes() -> dict[str, dict[str, str]]:
     """What each score must see, and how many models it evaluates in a round of eight clients."""
     watch = watched(recorded(fb.WORLDS["sizes"], 0), methods())
-    counts = {name: watch.evaluated[name] / ROUNDS for name in methods()}
     today = {"date": date.today().isoformat(), "version": fb.VERSION}
-    return {
-        row.name: {"sees": WORDS[frozenset(row.sees)], "cost": _models(counts[row.name]), **today}
-        for row in rows()
-    }
-
-
-def _models(count: float) -> str:
-    return f"{count:.0f} models a round" if count else "no model evaluated"
+    said = {}
+    for row in rows():
+        count = watch.evaluated[row.name] / ROUNDS
+        cost = f"{count:.0f} models a round" if count else "no model evaluated"
+        said[row.name] = {"sees": WORDS[frozenset(row.sees)], "cost": cost, **today}
+    return said
 
 
 def enter(names: Iterable[str]) -> None:
     """Let the book's scores watch every scenario; what a file holds already is not done again."""
     torch.set_num_threads(1)
     said, scoring = notes(), methods()
-    files = {row.name: SUBMISSIONS / f"{slug(row.name)}.csv" for row in rows()}
+    files = {name: SUBMISSIONS / f"{slug(name)}.csv" for name in scoring}
     held = {name: fb.read_submission(path) for name, path in files.items() if path.is_file()}
     known = {name: dict(held[name].scores) if name in held else {} for name in files}
     for name, one in held.items():
-        said[name] = said[name] | {note: one.notes[note] for note in DATED if note in one.notes}
+        said[name] |= {note: one.notes[note] for note in DATED if note in one.notes}
+    places = {name: place for place, name in enumerate(fb.WORLDS)}
     for name in names:
-        world = fb.WORLDS[name]
-        cells = [(name, seed) for seed in seeds_of(world, SEEDS)]
-        missing = {
-            score: scoring[score]
-            for score in files
-            if world.clients <= MOST_CLIENTS.get(score, 100) and not set(cells) <= set(known[score])
-        }
+        cells = {(name, seed) for seed in seeds_of(fb.WORLDS[name], SEEDS)}
+        fit = _fitting(name)
+        missing = {score: scoring[score] for score in fit if not cells <= known[score].keys()}
         for entered in fb.entered(missing, [name], SEEDS) if missing else []:
             # What a file holds stays, also of the twin that an attack brings along.
             known[entered.name] = {**entered.scores, **known[entered.name]}
         for score in missing:
-            ordered = {cell: known[score][cell] for cell in _ordered(known[score])}
-            fb.Submission(ordered, {"name": score, **said[score]}).write(files[score])
+            ordered = sorted(known[score], key=lambda cell: (places[cell[0]], cell[1]))
+            scores = {cell: known[score][cell] for cell in ordered}
+            fb.Submission(scores, {"name": score, **said[score]}).write(files[score])
         print(name, flush=True)
 
 
-def _ordered(cells: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    places = {name: place for place, name in enumerate(fb.WORLDS)}
-    return sorted(cells, key=lambda cell: (places[cell[0]], cell[1]))
+def _fitting(scenario: str) -> list[str]:
+    """The scores that can be computed for so many clients."""
+    clients = fb.WORLDS[scenario].clients
+    return [name for name in methods() if clients <= MOST_CLIENTS.get(name, 100)]
 
 
 def submissions() -> list[fb.Submission]:
@@ -177,15 +162,14 @@ def confirm(folder: Path) -> None:
         cells = cells_of({name: fb.WORLDS[name] for name in names}, fb.CONFIRMING)
         there = set(zip(stored.method, stored.scenario, strict=True))
         entering = {
-            score: method
-            for score, method in methods().items()
-            if fb.WORLDS[names[0]].clients <= MOST_CLIENTS.get(score, 100)
-            and any((score, name) not in there for name in names)
+            score: methods()[score]
+            for score in _fitting(names[0])
+            if any((score, name) not in there for name in names)
         }
         if not entering:
             continue
         if lacking := {str(owner_of(name)) for name, seed in cells if not frozen.knows(name, seed)}:
-            sys.exit(f"{folder}: no truth of seeds 300-309 of {', '.join(sorted(lacking))}")
+            raise ValueError(f"{folder}: no truth of seeds 300-309 of {sorted(lacking)}")
         frame = fb.judge(fb.entered(entering, names, fb.CONFIRMING), frozen)
         # Attacks bring their twin, which stands in a family of its own.
         frame = frame[frame.scenario.isin(names)].assign(value=frame.value.round(6))
@@ -216,51 +200,28 @@ def _digests(known: dict[str, str]) -> Iterable[tuple[str, str]]:
             yield cell, known.get(cell) or recorded(world, seed).digest()
 
 
-def page() -> str:
-    """The computed parts of the page, between marks."""
+def parts() -> dict[str, str]:
+    """The computed parts of the page, by name."""
     frame = fb.judged(fb.HELD_OUT)
     said = {one.name: one.notes for one in submissions()}
     boards = {metric: leaderboard.fragment(frame, said, metric) for metric in SHOWN}
     told = bench_findings.findings(frame, fb.judged(fb.CONFIRMING))
-    parts = {"scenarios": scenarios(), "findings": told, **boards}
-    return computed.under_marks(parts | {"script": leaderboard.SCRIPT})
+    return {"scenarios": scenarios(), "findings": told, **boards, "script": leaderboard.SCRIPT}
 
 
 def scenarios() -> str:
     """Every scenario in a row: family, clients, whose truth, seeds."""
-    lines = [
-        "| scenario | family | clients | judged by | seeds |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    lines = ["| scenario | family | clients | judged by | seeds |"]
+    lines.append("| --- | --- | --- | --- | --- |")
     for name, world in fb.WORLDS.items():
-        lines.append(
-            f"| {name} | {world.family} | {world.clients} | {_truth_in_words(name, world)} "
-            f"| 3 times {world.seeds} |"
-        )
+        judged_by, seeds = _truth_in_words(world), f"3 times {world.seeds}"
+        lines.append(f"| {name} | {world.family} | {world.clients} | {judged_by} | {seeds} |")
     return "\n".join(lines)
 
 
-def _truth_in_words(name: str, world: fb.World) -> str:
+def _truth_in_words(world: fb.World) -> str:
     if world.truth is None:
         return "what the attacker gains"
     if world.truth:
         return f"the truth of *{world.truth}*"
     return f"{world.sampled} orders, twice" if world.sampled else "all 256 coalitions, twice"
-
-
-def main(words: Sequence[str]) -> Any:
-    """Do one of the four things; anything else prints how."""
-    match words:
-        case ["enter", *names]:
-            return enter(names or fb.WORLDS)
-        case ["judge", folder]:
-            return judge(Path(folder))
-        case ["confirm", folder]:
-            return confirm(Path(folder))
-        case ["write"] | ["write", "--check"]:
-            return computed.write_or_check(FILE, page(), "python tools/leaderboard.py write")
-    sys.exit(__doc__)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,6 +1,6 @@
 """Make the embedded synthetic messages: our own wording, statistics of the SMS Spam Collection.
 
-    python tools/make_sms.py        writes the file in the package
+    python data/made/make_sms.py        writes the file in the package
 
 Numbers, words and sentences stand in `sms_words.toml`. Telephone numbers come from the ranges that
 the British regulator keeps free for drama. Each line is a label, a tab, a text, as in the real set.
@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 HERE = Path(__file__).parent
-FILE = HERE.parent / "fedlab_mini" / "worlds" / "data" / "files" / "sms-synthetic.txt.gz"
+FILE = HERE.parents[1] / "fedlab_mini" / "worlds" / "data" / "files" / "sms-synthetic.txt.gz"
 GIVEN = tomllib.loads((HERE / "sms_words.toml").read_text(encoding="utf-8"))
 WORDS = {name: [w.replace("_", " ") for w in t.split()] for name, t in GIVEN["words"].items()}
 

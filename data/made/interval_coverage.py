@@ -1,6 +1,6 @@
 """How often intervals hold the truth: many simulated studies of values whose true mean is known.
 
-    python tools/interval_coverage.py        simulate, write data/coverage.csv (a minute or two)
+    python data/made/interval_coverage.py        simulate, write data/coverage.csv (a minute or two)
 
 Every simulated study draws n seeds of a shape of values and makes two intervals of 95 %: Student's
 t as it is usual, and that of ``fm.evidence.interval``. The page *How we know* shows the table, and
@@ -10,17 +10,17 @@ a test draws a part of it again with other luck.
 from __future__ import annotations
 
 import csv
-import io
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-import chapters
+from fedlab_mini.engine.files import whole_file
 from fedlab_mini.judge.student import strict, student
 
-FILE = chapters.ROOT / "data" / "coverage.csv"
+FILE = Path(__file__).resolve().parents[2] / "data" / "coverage.csv"
 SEEDS = (3, 5, 10, 20)
 STUDIES = 20_000
 COLUMNS = ("values", "seeds", "t", "rule", "width", "outside", "without width")
@@ -155,28 +155,17 @@ def simulated(name: str, seeds: int, studies: int, luck: int) -> dict[str, float
     }
 
 
-def stored() -> dict[tuple[str, int], dict[str, float]]:
-    """The table as it was simulated: shape and seeds -> column -> number."""
-    with FILE.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {
-        (row["values"], int(row["seeds"])): {name: float(row[name]) for name in COLUMNS[2:]}
-        for row in rows
-    }
-
-
 def main() -> None:
     """Simulate everything and write the table."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for name in SHAPES:
-        for seeds in SEEDS:
-            found = simulated(name, seeds, STUDIES, luck=0)
-            rounded = {key: round(value, 4) for key, value in found.items()}
-            writer.writerow({"values": name, "seeds": seeds, **rounded})
-    chapters.write_atomic(FILE, text.getvalue())
-    print(f"{FILE.relative_to(chapters.ROOT)}: {STUDIES:,} studies a line")
+    with whole_file(FILE) as part, part.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for name in SHAPES:
+            for seeds in SEEDS:
+                found = simulated(name, seeds, STUDIES, luck=0)
+                rounded = {key: round(value, 4) for key, value in found.items()}
+                writer.writerow({"values": name, "seeds": seeds, **rounded})
+    print(f"{FILE}: {STUDIES:,} studies a line")
 
 
 if __name__ == "__main__":

