@@ -45,14 +45,6 @@ def gradient(objective: Tensor, policy: Policy) -> Tensor:
     return torch.autograd.grad(objective, policy.phi)[0]
 
 
-def score_function(policy: Policy, inputs: Tensor, advantages: Tensor) -> Tensor:
-    """sum over all s of p(s) A(s) grad log p(s): the exact mean of the sampled estimator."""
-    selections = all_selections(len(inputs))
-    logits = policy.logits(inputs)
-    p = chances(logits.detach(), selections)
-    return gradient((p * advantages * log_probability(logits, selections)).sum(), policy)
-
-
 def direction(policy: Policy) -> Tensor:
     """The gradient of the objective that Adam saw in its first step: its first moment / .1."""
     return -policy.first / (1 - 0.9)
@@ -68,12 +60,8 @@ def test_log_probabilities_are_those_of_coin_flips(n):
     torch.testing.assert_close(log_probability(logits, selections), wanted)
     torch.testing.assert_close(log_probability(logits, selections.bool()), wanted)
     assert float(log_probability(logits, selections).exp().sum()) == pytest.approx(1)
-
-
-def test_log_probabilities_of_the_very_unlikely_are_finite():
-    logits = torch.tensor([-800.0, 800.0, 0.0], dtype=torch.float64)
-    selections = torch.tensor([[1.0, 0, 1], [0, 1, 0]], dtype=torch.float64)
-    found = log_probability(logits, selections)
+    unlikely = torch.tensor([-800.0, 800.0, 0.0], dtype=torch.float64)
+    found = log_probability(unlikely, torch.tensor([[1.0, 0, 1], [0, 1, 0]]))
     assert found.tolist() == pytest.approx([-1600 - math.log(2), -math.log(2)])
 
 
@@ -89,28 +77,6 @@ def test_rows_are_read_by_one_network(plain):
 
 
 # --- the gradient --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 3, 6, 8])
-@pytest.mark.parametrize("seed", range(2))
-def test_three_ways_to_one_gradient(n, seed):
-    policy, inputs = a_policy(seed), numbers(n, D, seed=seed)
-    rewards = numbers(2**n, seed=50 + seed)
-    exact = gradient(enumerated(policy, inputs, rewards), policy)
-    assert float(exact.abs().max()) > 1e-3
-    torch.testing.assert_close(
-        score_function(policy, inputs, rewards), exact, rtol=1e-6, atol=1e-6 * float(exact.norm())
-    )
-    numerical, step = torch.zeros_like(exact), 1e-5
-    with torch.no_grad():
-        for i in range(len(exact)):
-            values = []
-            for sign in (1, -1):
-                policy.phi[i] += sign * step
-                values.append(enumerated(policy, inputs, rewards))
-                policy.phi[i] -= sign * step
-            numerical[i] = (values[0] - values[1]) / (2 * step)
-    torch.testing.assert_close(numerical, exact, rtol=1e-6, atol=1e-6 * float(exact.norm()))
 
 
 @pytest.mark.parametrize("n", [2, 5])
@@ -150,40 +116,8 @@ def test_sampled_selections_have_the_mean_gradient():
     z = (single.mean(0) - exact) / (single.std(0) / draws**0.5)
     assert float(z.abs().max()) < 5
 
-    policy.learn(logits, selections, rewards[code])
-    fresh = a_policy(6)
-    jacobian = torch.stack([gradient(fresh.logits(inputs)[k], fresh) for k in range(n)])  # [n, P]
-    spread = (single @ jacobian).std(0) / draws**0.5
-    full = gradient(enumerated(fresh, inputs, rewards), fresh)
-    z = ((direction(policy) - full) / spread)[spread > 1e-12]
-    assert float(z.abs().max()) < 5
-
 
 # --- baselines -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("baseline", [-3.0, 0.4, 100.0])
-def test_a_constant_baseline_leaves_the_expected_gradient(baseline):
-    policy, inputs, rewards = a_policy(1), numbers(4, D, seed=1), numbers(16, seed=2)
-    plain = score_function(policy, inputs, rewards)
-    moved = score_function(policy, inputs, rewards - baseline)
-    torch.testing.assert_close(moved, plain, rtol=0, atol=1e-10)
-
-
-def test_the_mean_of_the_other_draw_as_baseline_is_unbiased():
-    """All pairs of selections of three clients, each judged against the other one's reward."""
-    policy, inputs, rewards = a_policy(2), numbers(3, D, seed=3), numbers(8, seed=4)
-    selections, logits = all_selections(3), policy.logits(inputs)
-    p, logp = chances(logits.detach(), selections), log_probability(logits, selections)
-    objective = 0
-    for first in range(8):
-        for second in range(8):
-            difference = rewards[first] - rewards[second]
-            pair = (difference * logp[first] - difference * logp[second]) / 2
-            objective = objective + p[first] * p[second] * pair
-    exact = gradient(enumerated(policy, inputs, rewards), policy)
-    found = torch.autograd.grad(objective, policy.phi)[0]
-    torch.testing.assert_close(found, exact, rtol=0, atol=1e-10)
 
 
 class Enumerator:
@@ -271,8 +205,7 @@ def test_two_probes_climb_the_expected_reward_of_selections_that_choose_somebody
 
 
 @pytest.mark.parametrize("clamp", [0.0, 0.1])
-@pytest.mark.parametrize("shift", [-4.0, 0.0, 4.0], ids=["low", "middle", "high"])
-@pytest.mark.parametrize("lr", [1e-3, 0.05])
+@pytest.mark.parametrize(("shift", "lr"), [(-4.0, 0.05), (0.0, 1e-3), (4.0, 0.05)])
 def test_learning_is_adam_on_the_sampled_objective(plain, clamp, shift, lr):
     """Five steps; where the mean of omega leaves [clamp, 1 - clamp] it is drawn back, PULL-fold."""
     policy = a_policy(4, lr=lr, clamp=clamp)
