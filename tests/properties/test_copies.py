@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import inspect
 import io
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
@@ -20,10 +19,9 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from bad_calls import CALLS, GIVEN, NET, RECORDS, THETA, UPDATES, samples
+from bad_calls import CALLS, NET, THETA, UPDATES, samples
 from torch import Tensor, nn
 
-import fedlab_bench as fb
 import fedlab_mini as fm
 
 
@@ -47,19 +45,9 @@ class Own(nn.Module):
         return self.last(x)
 
 
-class Stackable(Own):
-    """One that ``vmap`` takes."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        self.last.weight.data.clamp_(-1, 1)
-        return self.last(x - self.shift)
-
-
 NETS: dict[str, Callable[[], fm.Model]] = {
     "perceptron": lambda: copy.deepcopy(NET),
     "alone": lambda: fm.Model(Own()),
-    "stacked": lambda: fm.Model(Stackable()),
 }
 KINDS: dict[str, Callable[[Tensor], Any]] = {"tensors": lambda a: a, "NumPy": Tensor.numpy}
 
@@ -83,6 +71,13 @@ MORE: dict[str, dict[str, Any]] = {
 }
 AAM = fm.AAM(*(torch.rand(shape) for shape in ((1, 3), (1, 2, 2), (1, 2), (1, 2), (1,))))
 ALL_SIZES = {"sizes": torch.rand(4, 2, 3)}
+ROOMS = {
+    "spoils": (SPOIL, fm.backdoor(1, 0.5, (1, 2, 2), 1), fm.flip_labels(0.5), fm.relabel_as(1),
+               fm.swap_labels((0, 1))),
+    "sends": (SEND, fm.free_ride(), fm.replay(), fm.scale(1.0), fm.sign_flip()),
+    "deals": (DEAL, fm.by_class(), fm.dirichlet_labels(), fm.dirichlet_sizes(), fm.iid(),
+              fm.sorted_shards()),
+}  # fmt: skip
 # Public methods and instances that take arrays: what is called, and with what.
 METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "mlp": (lambda widths: repr(fm.mlp(*widths)), {"widths": [4, 3]}),
@@ -92,22 +87,9 @@ METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Model.output_table": (NET.output_table, {"x": X}),
     "AAM.__call__": (AAM, ALL_SIZES),
     "AAM.slope": (AAM.slope, ALL_SIZES),
-    "AAM.weighted": (AAM.weighted, ALL_SIZES),
     "backdoor.stamp": (fm.backdoor(1, 0.5, (1, 2, 2), 1).stamp, {"x": X}),
-    "backdoor.__call__": (fm.backdoor(1, 0.5, (1, 2, 2), 1), SPOIL),
     "delete_words.__call__": (fm.delete_words(0.5), SPOIL | {"x": X.round()}),
-    "flip_labels.__call__": (fm.flip_labels(0.5), SPOIL),
-    "relabel_as.__call__": (fm.relabel_as(1), SPOIL),
-    "swap_labels.__call__": (fm.swap_labels((0, 1)), SPOIL),
-    "free_ride.__call__": (fm.free_ride(), SEND),
-    "replay.__call__": (fm.replay(), SEND),
-    "scale.__call__": (fm.scale(1.0), SEND),
-    "sign_flip.__call__": (fm.sign_flip(), SEND),
-    "by_class.__call__": (fm.by_class(), DEAL),
-    "dirichlet_labels.__call__": (fm.dirichlet_labels(), DEAL),
-    "dirichlet_sizes.__call__": (fm.dirichlet_sizes(), DEAL),
-    "iid.__call__": (fm.iid(), DEAL),
-    "sorted_shards.__call__": (fm.sorted_shards(), DEAL),
+    **{repr(one): (one, given) for given, *rest in ROOMS.values() for one in rest},
 }
 # Bound methods have an object of their own; else what is public itself, as the calls of
 # ``bad_calls`` read games and models at once.
@@ -115,48 +97,10 @@ LISTED = {
     name: (call if inspect.ismethod(call) else target, given)
     for name, (call, target, given) in CALLS.items()
 } | METHODS
-# What is seen of a caller's arrays afterwards, as is said there; and what is for the engine only.
-BY_CONTRACT = {
-    "Model": "keeps the caller's module, and is asked as that then is",
-    "Model.split": "gives views",
-    "Model.scores": "asks the module itself, with what it is given",
-    "Model.stacked_scores": "the same",
-    "Model.numbers_per_sample": "looks at shape and type only",
-    "Model.look": "looks at shape and type only",
-    "Model.judged": "is given what was checked and copied before",
-    "LocalSGD.client_epochs": "counts",
-}
-# Hooks that the class itself hands copies, and what a strategy is told by ``train``.
-HOOKS = {"change", "deal"}
-ARRAYS = re.compile(r"Tensor|ndarray|Samples|Scores|Model\b|Module|Recorded")
 
 
-def array_parameters(call: Any) -> set[str]:
-    """The parameters of a call whose annotation names arrays, modules or models."""
-    found = inspect.signature(call).parameters.values()
-    return {p.name for p in found if p.name != "self" and ARRAYS.search(str(p.annotation))}
-
-
-def public() -> Iterator[tuple[str, Any]]:
-    """Every public function and class that is no strategy and no record, and its methods."""
-    for name in sorted({*fm.__all__, *fb.__all__} - {*RECORDS, *GIVEN, "judge", "Submission"}):
-        made = getattr(fb if name in fb.__all__ else fm, name)
-        yield name, made
-        if not inspect.isclass(made) or issubclass(made, fm.FedAvg):
-            continue
-        for part, method in inspect.getmembers(made, callable):
-            if part == "__call__" or not part.startswith("_"):
-                yield f"{name}.{part}", method
-
-
-def test_every_public_function_that_takes_arrays_is_tried_with_all_of_them():
-    taking = {name: array_parameters(call) for name, call in public()}
-    untried = {
-        name: parameters - {*LISTED.get(name, (None, {}))[1], *MORE.get(name, {})}
-        for name, parameters in taking.items()
-        if name.rpartition(".")[2] not in HOOKS and name not in BY_CONTRACT
-    }
-    assert {name: left for name, left in untried.items() if left} == {}
+# Keeps the caller's module, and is asked as that then is; gives views.
+VIEWS = {"Model", "Model.split"}
 
 
 def walk(value: Any) -> Iterator[Any]:
@@ -271,7 +215,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
         everything = [owner, *given.values(), *MORE.get(name, {}).values()]
         nets = list(NETS) if any(part is NET for part in everything) else ["perceptron"]
         mutable = any(isinstance(part, list | dict) for part in everything)
-        if name not in BY_CONTRACT and (mutable or any(True for _ in walk(everything))):
+        if name not in VIEWS and (mutable or any(True for _ in walk(everything))):
             yield from ((name, net, "tensors") for net in nets)
             # An AAM takes tensors only.
             if not name.startswith("AAM"):

