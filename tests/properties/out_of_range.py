@@ -112,6 +112,9 @@ GAMES: Table = {
         "H": (ones(3, 3), torch.arange(4.0).view(2, 2)),
     },
     "exact": {"game": (fm.additive(range(25)),)},
+    "least_core": {"game": (fm.additive(range(13)),)},
+    "nucleolus": {"game": (fm.additive(range(13)),)},
+    "beta_shapley": {"alpha": (0,)},
     "permutation": {"samples": (0,)},
     "truncated": {"samples": (0,), "tolerance": (-0.1, NAN)},
     "guided": {"samples": (-1,), "tolerance": (INF,)},
@@ -167,6 +170,13 @@ JUDGED: Table = {
         "rounds": (0,),
         "metric": METRIC,
     },
+    "GTGShapley": {
+        "unit": ("share",), "between": (-1,), "within": (NAN,), "settled": (-1,),
+        "window": (0,), "least": (-1,), "samples": (2.5,),
+    },
+    "FedCE": {"mix": ("minus",), "floor": (1.0,), "metric": METRIC},
+    "FedIF": {"memory": (1.0,)},
+    "QualityInference": {"metric": METRIC, "per_round": (0,)},
     "evidence.interval": {"values": ([1.0],), "level": (1.0,)},
     "evidence.paired": {"b": ([1.0],)},
 }

@@ -24,31 +24,6 @@ from torch import Tensor, nn
 
 import fedlab_mini as fm
 
-
-class Own(nn.Module):
-    """A module of a reader's own that writes: into its input, a weight, a count of its calls."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(5)
-            self.last = nn.Linear(4, 3)
-        self.register_buffer("shift", torch.full((4,), 0.5))
-        self.calls = 0
-        # A mode of its own, as somebody may have given it.
-        self.last.eval()
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        self.last.bias.data.clamp_(-1, 1)
-        x -= self.shift
-        return self.last(x)
-
-
-NETS: dict[str, Callable[[], fm.Model]] = {
-    "perceptron": lambda: copy.deepcopy(NET),
-    "alone": lambda: fm.Model(Own()),
-}
 KINDS: dict[str, Callable[[Tensor], Any]] = {"tensors": lambda a: a, "NumPy": Tensor.numpy}
 
 CHANCE = torch.Generator().manual_seed(0)
@@ -86,7 +61,6 @@ METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Game.__call__": (fm.additive([1.0, 2.0]), {"coalitions": torch.eye(2, dtype=torch.bool)}),
     "Model.output_table": (NET.output_table, {"x": X}),
     "AAM.__call__": (AAM, ALL_SIZES),
-    "AAM.slope": (AAM.slope, ALL_SIZES),
     "backdoor.stamp": (fm.backdoor(1, 0.5, (1, 2, 2), 1).stamp, {"x": X}),
     "delete_words.__call__": (fm.delete_words(0.5), SPOIL | {"x": X.round()}),
     **{repr(one): (one, given) for given, *rest in ROOMS.values() for one in rest},
@@ -127,7 +101,7 @@ def state(value: Any) -> Any:
     if isinstance(value, nn.Module):
         flags = [part.training for part in value.modules()]
         gradients = [p.grad for p in value.parameters()]
-        return state(value.state_dict()), flags, gradients, getattr(value, "calls", None)
+        return state(value.state_dict()), flags, gradients
     if isinstance(value, fm.Game):
         return value.name, state(value.shapley), state(fm.exact(value))
     if isinstance(value, fm.Model):
@@ -170,69 +144,58 @@ def overwrite(value: Any) -> None:
         value.clear()
 
 
-def fresh(value: Any, net: str, kind: str) -> Any:
+def fresh(value: Any, kind: str) -> Any:
     """An argument that nobody else holds, arrays as this kind."""
     if isinstance(value, Tensor):
         return KINDS[kind](value.clone())
-    if value is NET:
-        return NETS[net]()
     if isinstance(value, list | tuple):
-        return type(value)(fresh(part, net, kind) for part in value)
+        return type(value)(fresh(part, kind) for part in value)
     if isinstance(value, dict):
-        return {key: fresh(part, net, kind) for key, part in value.items()}
+        return {key: fresh(part, kind) for key, part in value.items()}
     if isinstance(value, torch.Generator):
         return torch.Generator().manual_seed(1)
     writable = isinstance(value, nn.Module | fm.Model) or is_dataclass(value)
     return copy.deepcopy(value) if writable else value
 
 
-def called(name: str, net: str, kind: str) -> tuple[Any, Callable[[], Any]]:
-    """What a call is given, its own object included, and the call."""
+def called(name: str, kind: str) -> tuple[Any, Callable[[], Any]]:
+    """What a call is given, its own object included, and the call.
+
+    A strategy is not noted: it holds its last training.
+    """
     target, given = LISTED[name]
-    given = {key: fresh(part, net, kind) for key, part in (given | MORE.get(name, {})).items()}
+    given = {key: fresh(part, kind) for key, part in (given | MORE.get(name, {})).items()}
     owner = getattr(target, "__self__", None)
     if isinstance(owner, fm.Model | fm.Dataset | fm.Federation):
-        owner = fresh(owner, net, "tensors")
+        owner = fresh(owner, "tensors")
         target = getattr(owner, target.__name__)
-    return {"self": owner, **given}, lambda: target(**given)
+    noted = {key: part for key, part in given.items() if key != "strategy"}
+    return {"self": owner, **noted}, lambda: target(**given)
 
 
-def noted(given: Any, name: str) -> Any:
-    """The state of arguments, but a strategy's, which holds its last training.
-
-    A model's own methods ask the caller's module, which may count
-    """
-    seen = state({key: part for key, part in given.items() if key != "strategy"})
-    if name.startswith("Model."):
-        seen["self"] = seen["self"][:-1]
-    return seen
-
-
-def cases() -> Iterator[tuple[str, str, str]]:
-    """Every listed name with anything to overwrite: as tensors and as NumPy's, with every net."""
+def cases() -> Iterator[tuple[str, str]]:
+    """Every listed name with anything to overwrite: as tensors and as NumPy's."""
     for name, (target, given) in LISTED.items():
         owner = getattr(target, "__self__", None)
         everything = [owner, *given.values(), *MORE.get(name, {}).values()]
-        nets = list(NETS) if any(part is NET for part in everything) else ["perceptron"]
         mutable = any(isinstance(part, list | dict) for part in everything)
         if name not in VIEWS and (mutable or any(True for _ in walk(everything))):
-            yield from ((name, net, "tensors") for net in nets)
-            # An AAM takes tensors only.
-            if not name.startswith("AAM"):
-                yield name, nets[0], "NumPy"
+            yield name, "tensors"
+            if not name.startswith("AAM"):  # which takes tensors only
+                yield name, "NumPy"
 
 
-@pytest.mark.parametrize(("name", "net", "kind"), [*cases()])
+@pytest.mark.parametrize(("name", "kind"), [*cases()])
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_given_and_what_is_returned_share_nothing(name, net, kind):
-    wanted = state(called(name, net, kind)[1]())
-    given, call = called(name, net, kind)
-    before = noted(given, name)
+def test_what_is_given_and_what_is_returned_share_nothing(name, kind):
+    wanted = state(called(name, kind)[1]())
+    given, call = called(name, kind)
+    before = state(given)
     result = call()
-    assert noted(given, name) == before, "the call writes into what it is given"
+    assert state(given) == before, "the call writes into what it is given"
     for part in given.values():
         overwrite(part)
     assert state(result) == wanted, "what was returned changes with what was given"
-    after = noted(given, name)
+    after = state(given)
     overwrite(result)
-    assert noted(given, name) == after, "what was given changes with what was returned"
+    assert state(given) == after, "what was given changes with what was returned"

@@ -75,14 +75,6 @@ def test_a_common_factor_changes_no_direction_and_multiplies_a_first_order_score
         torch.testing.assert_close(found / unit, wanted, rtol=1e-9, atol=0, msg=f"{factor:g}")
 
 
-def test_a_small_common_factor_changes_little_where_the_model_has_curvature():
-    theta, updates, samples = drawn(1)
-    one, other = (
-        after(lambda: BOOK["FedCE"], theta, size * updates, samples)[0] for size in (1e-4, 1e-10)
-    )
-    torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("made", UNMOVED.values(), ids=UNMOVED)
 @pytest.mark.parametrize("zeros", [1, 9])
 def test_zeros_leave_the_order_of_the_others(made, zeros):
