@@ -118,15 +118,6 @@ def test_the_aam_is_linear_layers_on_padded_inputs(form, neutral, shape):
         torch.testing.assert_close(found[f], wanted, rtol=0, atol=1e-10)
 
 
-@every_form
-def test_a_round_knows_nothing_of_the_rounds_to_come(form, neutral):
-    sizes, model = drawn(2, 5, 3), fm.AAM(*random_parts(2, 5, 3), form=form, neutral=neutral)
-    changed = sizes.clone()
-    changed[:, 3:] = drawn(2, 2, 3, seed=5)
-    assert torch.equal(model(sizes)[..., :3], model(changed)[..., :3])
-    assert not torch.isclose(model(sizes)[..., 3:], model(changed)[..., 3:]).any()
-
-
 # --- linear nodes collapse -----------------------------------------------------------------------
 
 
@@ -142,19 +133,6 @@ def test_linear_nodes_collapse_to_one_number_a_round(neutral):
     torch.testing.assert_close(model(sizes), wanted, rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match=r"^form: "):
         fm.AAM(*random_parts(1, 3, 2), form="hidden").collapsed()
-
-
-@pytest.mark.parametrize("neutral", [False, True])
-def test_omega_and_a_may_change_sign_together(neutral):
-    omega, w1, b1, w2, b2 = random_parts(2, 5, 3)
-    model, sizes = fm.AAM(omega, w1, b1, w2, b2, form="linear", neutral=neutral), drawn(6, 5, 3)
-    a, c = model.collapsed()
-    b2 = b2 if neutral else b2 + a.sum(1)  # sigmoid(-X) = 1 - sigmoid(X)
-    twin = fm.AAM(-omega, -w1, b1, w2, b2, form="linear", neutral=neutral)
-    torch.testing.assert_close(twin.collapsed()[0], -a, rtol=0, atol=1e-12)
-    torch.testing.assert_close(twin.collapsed()[1], c, rtol=0, atol=1e-12)
-    torch.testing.assert_close(twin(sizes), model(sizes), rtol=0, atol=1e-12)
-    assert not torch.isclose(fm.AAM(-omega, w1, b1, w2, b2)(sizes), model(sizes)).any()
 
 
 # --- slope ---------------------------------------------------------------------------------------

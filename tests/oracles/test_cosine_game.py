@@ -132,24 +132,3 @@ def test_eight_alike_clients_have_shapley_values_like_their_cosines(seed):
     psi = fm.cosines(rows, rows.sum(0))
     assert phi.argmin() == psi.argmin() == 5
     assert max(float(psi[5]), float(phi[5])) < 0
-
-
-@everywhere
-@pytest.mark.parametrize("n", [3, 6])
-def test_the_distance_of_shapley_value_and_scaled_cosine_is_bounded(kind, n):
-    """|phi_i - L_i psi_i| <= L_i - 1/n, for unit updates u with sum U.
-
-    L_i is the Shapley-weighted mean of 1 / |u_(S+i)| over the S without i, the empty one included.
-    With a_S = u_S . U / |U| a marginal contribution is a_i / |u_(S+i)|, whose mean is L_i psi_i,
-    plus a_S (1 / |u_(S+i)| - 1 / |u_S|). As |a_S| <= |u_S| and the lengths of u_S and u_(S+i)
-    differ by at most 1, the second part is at most 1 / |u_(S+i)|; for the empty S, of weight 1/n,
-    it is 0 where this bound says 1.
-    """
-    rows = KINDS[kind](n, 10)
-    phi = fm.exact(fm.cosine_game(rows)).values
-    psi = fm.cosines(rows, rows.sum(0))
-    for i in range(n):
-        terms = [(w, float(rows[[*s, i]].sum(0).norm())) for s, w in by_subsets(n, i)]
-        assert sum(w for w, _ in terms) == pytest.approx(1)
-        L = sum(w / length for w, length in terms)
-        assert abs(float(phi[i] - L * psi[i])) <= L - 1 / n + 1e-9

@@ -1,4 +1,4 @@
-"""The rule of label standardisation against binomial sums, exact fractions and scikit-learn."""
+"""The rule of label standardisation against exact fractions and scikit-learn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import pytest
 import torch
-from scipy import stats
 from sklearn.metrics import precision_score, recall_score
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -52,20 +51,6 @@ def accepts(a: int, n: int, b: int, N: int, margin: Fraction | None) -> bool:
     return Fraction(a, n) >= Fraction(b, N) - margin
 
 
-def chance(n: int, N: int, p: float, margin: Fraction | None) -> float:
-    """P(a truly swapped group is renamed): a sum over what the model gets right, twice.
-
-    Wrong samples are all predicted as the group's wrong label 2, and L = 1: 2 a >= n is a majority.
-    """
-    ours, theirs = stats.binom(n, p).pmf(range(n + 1)), stats.binom(N, p).pmf(range(N + 1))
-    return sum(
-        float(ours[a] * theirs[b])
-        for a in range(n + 1)
-        for b in range(N + 1)
-        if 2 * a >= n and accepts(a, n, b, N, margin)
-    )
-
-
 # --- the threshold -------------------------------------------------------------------------------
 
 MARGINS = {"strict": None, "none": Fraction(0), "5 %": Fraction(1, 20), "20 %": Fraction(1, 5)}
@@ -100,27 +85,6 @@ def test_a_class_that_nothing_is_known_of_is_no_name_nor_is_the_own_label(margin
         False,
         True,
     ]
-
-
-# --- how often a swapped group is found ----------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n", "N", "p"), [(20, 30, 0.8), (60, 25, 0.95)])
-@pytest.mark.parametrize("margin", MARGINS)
-def test_a_swapped_group_is_renamed_as_often_as_the_binomial_sum_says(n, N, p, margin):
-    draws, exact = 600, chance(n, N, p, MARGINS[margin])
-    generator = torch.Generator().manual_seed(n)
-    ours = torch.rand(draws, n, generator=generator) < p
-    theirs = (torch.rand(draws, N, generator=generator) < p).sum(1)
-    given = None if MARGINS[margin] is None else float(MARGINS[margin])
-    renamed = 0
-    for hits, b in zip(ours, theirs.tolist(), strict=True):
-        rule = message([0.0, b / N, 0.0, 0.0, 0.0], given)
-        labels = answered(rule, torch.where(hits, 1, 2), [2] * n)
-        assert labels in ([1] * n, [2] * n)
-        renamed += labels[0] == 1
-    error = math.sqrt(exact * (1 - exact) / draws)
-    assert abs(renamed / draws - exact) < 4 * error + 1e-9
 
 
 # --- what a client does with the answer ----------------------------------------------------------

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from helpers import Played
 
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_bench.measures import fair, left_over, relative_error, removal
 from fedlab_bench.registry import METHODS, Retrained, watcher
-from fedlab_mini.engine.rounds import Round, Server, State
+from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.games import round_tables as tables
 from fedlab_mini.judge.score import Watch
 
@@ -33,18 +34,12 @@ def a_round(t: int = 1, clients: tuple[int, ...] = tuple(range(K)), scale: float
     return Round(t, THETA, ids, 2 + 2 * (ids % 3), scale * numbers(len(ids), NET.P, seed=t))
 
 
-def played(strategy: fm.FedAvg, *rounds: Round) -> tuple[State, list[int]]:
-    """The state after some rounds, and how many models each round has evaluated."""
-    state, evaluated = strategy.init(SERVER), []
-    for this in rounds:
-        done = strategy.step(SERVER, state, this)
-        state = done.state
-        evaluated.append(done.evaluated)
-    return state, evaluated
-
-
 def after(strategy: fm.FedAvg, *rounds: Round) -> torch.Tensor:
-    return strategy.scores(SERVER, played(strategy, *rounds)[0])
+    """What it says of some rounds."""
+    shown = Played(strategy, SERVER)
+    for this in rounds:
+        shown.step(this)
+    return shown.scores
 
 
 def loss_at(theta: torch.Tensor) -> float:

@@ -12,10 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from helpers import Played
 
 import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import Round, Server, State
+from fedlab_mini.engine.rounds import Round, Server
 
 NET, K = fm.mlp(3, 4, 3), 6
 
@@ -41,18 +42,16 @@ LONG = [a_round(t, scale=1.5) for t in (1, 2, 3, 4)]
 SOME = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (3, 4), (0, 5, 2), (1, 5), (3, 0)], 1)]
 
 
-def played(strategy, rounds: Sequence[Round], server=SERVER) -> tuple[State, int]:
-    """The state after some rounds, and how many models they evaluated."""
-    state, evaluated = strategy.init(server), 0
+def played(strategy: fm.FedAvg, rounds: Sequence[Round], server=SERVER) -> Played:
+    """A strategy that was shown some rounds."""
+    shown = Played(strategy, server)
     for this in rounds:
-        done = strategy.step(server, state, this)
-        state = done.state
-        evaluated += done.evaluated
-    return state, evaluated
+        shown.step(this)
+    return shown
 
 
 def after(strategy: fm.FedAvg, rounds: Sequence[Round], server=SERVER) -> torch.Tensor:
-    return strategy.scores(server, played(strategy, rounds, server)[0])
+    return played(strategy, rounds, server).scores
 
 
 def outputs(theta: np.ndarray) -> np.ndarray:
@@ -141,12 +140,11 @@ GTG = {
 @pytest.mark.parametrize("given", GTG)
 def test_gtg_is_its_algorithm_and_asks_for_no_more(given: str, rounds: list[Round]) -> None:
     rule = fb.GTGShapley(**GTG[given])
-    state, asked = played(rule, rounds)
+    shown = played(rule, rounds)
     worth = accuracy if rule.metric == "accuracy" else lambda theta: -loss(theta)
     wanted, evaluated = gtg(rule, rounds, worth)
-    scores = rule.scores(SERVER, state).numpy()
-    np.testing.assert_allclose(scores, wanted, rtol=0, atol=1e-12)
-    assert asked == evaluated
+    np.testing.assert_allclose(shown.scores.numpy(), wanted, rtol=0, atol=1e-12)
+    assert shown.evaluated == evaluated
     assert np.abs(wanted).max() > 1e-3
 
 
@@ -208,14 +206,13 @@ FEW = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (4, 2, 1), (3, 0, 5, 
 @pytest.mark.parametrize("mix", ["plus", "times"])
 @pytest.mark.parametrize("rounds", [ROUNDS, FEW], ids=["all clients", "some clients"])
 def test_fedce_is_its_authors_loop(rounds: list[Round], mix: str, metric: str) -> None:
-    rule = fb.FedCE(mix=mix, metric=metric)
-    state, evaluated = played(rule, rounds)
-    scores = rule.scores(SERVER, state)
+    shown = played(fb.FedCE(mix=mix, metric=metric), rounds)
+    scores = shown.scores
     found = fedce(rounds, mix, loss if metric == "loss" else lambda theta: 1 - accuracy(theta))
     wanted = [found[k] for k in range(K)]
     np.testing.assert_allclose(scores.numpy(), wanted, rtol=0, atol=1e-12)
     assert np.ptp(wanted) > 0.01
-    assert evaluated == sum(len(this.clients) for this in rounds)
+    assert shown.evaluated == sum(len(this.clients) for this in rounds)
     assert float(scores.sum()) == pytest.approx(1)
 
 
@@ -256,7 +253,7 @@ def test_fedif_is_its_three_equations(keep: float, rounds: list[Round]) -> None:
         rounds = rounds[-1:]  # without a memory RoundScore sums
     rule = fb.FedIF(memory=keep)
     np.testing.assert_allclose(after(rule, rounds).numpy(), fedif(rounds, keep), atol=1e-6)
-    assert played(rule, rounds)[1] == 0
+    assert played(rule, rounds).evaluated == 0
 
 
 def test_fedif_sees_no_rounding() -> None:
@@ -296,12 +293,11 @@ CHAIN = [a_round(t, torch.randperm(K, generator=torch.Generator().manual_seed(t)
 
 @pytest.mark.parametrize("metric", ["accuracy", "loss"])
 def test_quality_inference_is_its_algorithm(metric: str) -> None:
-    rule = fb.QualityInference(metric=metric)
-    state, evaluated = played(rule, CHAIN)
+    shown = played(fb.QualityInference(metric=metric), CHAIN)
     wanted = quality(CHAIN, accuracy if metric == "accuracy" else lambda theta: -loss(theta))
-    assert rule.scores(SERVER, state).tolist() == wanted
+    assert shown.scores.tolist() == wanted
     assert len(set(wanted)) > 3
-    assert evaluated == 2 * len(CHAIN)
+    assert shown.evaluated == 2 * len(CHAIN)
 
 
 def test_quality_inference_reads_the_sum_of_updates_only() -> None:

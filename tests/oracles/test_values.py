@@ -106,14 +106,6 @@ def test_the_least_core_is_the_shortest_of_the_fairest(make_game, seed: int, n: 
     assert x @ x <= other.x @ other.x + 1e-6
 
 
-def test_a_convex_game_has_its_shapley_value_in_the_core() -> None:
-    """Shapley 1971: where joining pays more the more are there already."""
-    game = fm.Game(4, lambda s: s.double().sum(1) ** 2)
-    assert fm.core_shortfall(game) <= 0
-    assert excesses(game, fm.exact(game).values.numpy())[1].max() <= 1e-12
-    assert fm.core_shortfall(fm.majority([1, 1, 1], 2)) > 0  # the core is empty
-
-
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (16, 1), (2.5, 3.5)])
 def test_beta_shapley_joins_with_a_random_probability(make_game, alpha: float, beta: float) -> None:
     """The integral over the probability, by quadrature on every coalition of the others."""
