@@ -179,33 +179,3 @@ def test_a_stack_of_fits_is_plain_adam_on_each_ones_simulations(form, neutral, s
         assert torch.equal(fit.omega[-1, f], fit.model.omega[f])
     assert float(fit.omega.min()) == 0  # more of the third client's data lowers the accuracy
     assert not torch.equal(begun.w1[0], begun.w1[1])
-
-
-# --- recovery ------------------------------------------------------------------------------------
-
-
-def known(form: str, neutral: bool) -> fm.AAM:
-    """An AAM with five different qualities whose accuracy rises with every one of them."""
-    omega, w1, b1, w2, _ = (p.abs() for p in random_parts(1, 4, 5, seed=2))
-    omega = torch.tensor([[0.9, 0.15, 0.6, 0.0, 0.35]], dtype=torch.float64)
-    b2 = torch.tensor([0.1], dtype=torch.float64)
-    return fm.AAM(omega, w1 / 4, b1 / 10, w2 / 4, b2, form=form, neutral=neutral)
-
-
-@every_form
-def test_a_known_quality_is_found_again(form, neutral):
-    truth, sizes = known(form, neutral), 2 * drawn(60, 4, 5)
-    fit = fm.fit_aam(
-        sizes, truth(sizes)[0], form=form, neutral=neutral, steps=1000, lr=0.05, every=500
-    )
-    torch.testing.assert_close(
-        fit.model.slope(sizes) * fit.model.omega[0],
-        truth.slope(sizes) * truth.omega[0],
-        rtol=0.01,
-        atol=0.002,
-    )
-    assert float(fit.loss[-1]) < 1e-4  # the accuracies' standard deviation is .2 or more
-    found = fit.model.omega[0]
-    assert found.argsort().tolist() == truth.omega[0].argsort().tolist()
-    wanted = fm.contribution_index(truth.omega[0])
-    torch.testing.assert_close(fm.contribution_index(found), wanted, rtol=0, atol=0.005)

@@ -310,25 +310,3 @@ def test_quality_inference_reads_the_sum_of_updates_only() -> None:
     assert after(fb.QualityInference(), masked).tolist() == after(
         fb.QualityInference(), CHAIN
     ).tolist()  # fmt: skip
-
-
-# --- what all of them owe ------------------------------------------------------------------------
-
-
-SYMMETRIC = {"FedCE": fb.FedCE, "FedIF": fb.FedIF, "quality inference": fb.QualityInference}
-
-
-@pytest.mark.parametrize("name", SYMMETRIC)
-def test_names_and_rows_are_no_matter(name: str) -> None:
-    rename = torch.tensor([3, 0, 4, 1, 5, 2])
-    renamed, turned = [], []
-    for this in SOME:
-        renamed.append(replace(this, clients=rename[this.clients]))
-        rows = torch.arange(len(this.clients)).flip(0)
-        turned.append(replace(this, clients=this.clients[rows], sizes=this.sizes[rows],
-                              updates=this.updates[rows]))  # fmt: skip
-    scores = after(SYMMETRIC[name](), SOME)
-    for other, there in ((renamed, rename), (turned, torch.arange(K))):
-        found = after(SYMMETRIC[name](), other)[there]
-        torch.testing.assert_close(found, scores, rtol=0, atol=1e-12)
-    assert scores.unique().numel() > 2

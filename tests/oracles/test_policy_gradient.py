@@ -90,30 +90,22 @@ def test_learning_from_all_selections_follows_the_enumerated_gradient(n):
     torch.testing.assert_close(direction(policy), exact, rtol=1e-9, atol=1e-12)
 
 
-def test_sampled_selections_have_the_mean_gradient():
-    """20,000 selections as the strategy draws them: every component within 5 standard errors."""
+def test_selections_are_drawn_as_often_as_their_chances_say():
+    """20,000 as the strategy draws them: every one within 5 standard errors."""
     n, draws = 5, 20_000
     strategy = fm.FRCCE(probes=draws)
     x = torch.zeros(1, 2, dtype=torch.float64)
     server = Server(n, 2, fm.mlp(2, 2), (x, torch.tensor([0])), 3)
-    policy, inputs, rewards = a_policy(6), numbers(n, D, seed=7), numbers(2**n, seed=8)
-    logits = policy.logits(inputs)
-    omega = logits.detach().sigmoid()
+    logits = a_policy(6).logits(numbers(n, D, seed=7)).detach()
+    omega = logits.sigmoid()
     selections = strategy.draw(server, omega, 1)
     assert selections.shape == (draws, n)
     assert set(selections.unique().tolist()) == {0.0, 1.0}
     code = (selections @ 2.0 ** torch.arange(n, dtype=torch.float64)).long()
 
-    wanted = chances(logits.detach(), all_selections(n))
+    wanted = chances(logits, all_selections(n))
     count = torch.bincount(code, minlength=2**n)
     z = (count - draws * wanted) / (draws * wanted * (1 - wanted)).sqrt()
-    assert float(z.abs().max()) < 5
-
-    outputs = torch.zeros(n, dtype=torch.float64, requires_grad=True)  # gradient by the logits
-    at = logits.detach() + outputs
-    exact = torch.autograd.grad(chances(at, all_selections(n)) @ rewards, outputs)[0]
-    single = rewards[code, None] * (selections - omega)  # [Q, n]: each draw's estimate
-    z = (single.mean(0) - exact) / (single.std(0) / draws**0.5)
     assert float(z.abs().max()) < 5
 
 
@@ -228,14 +220,3 @@ def test_learning_is_adam_on_the_sampled_objective(plain, clamp, shift, lr):
         adam.step()
         wanted = torch.nn.utils.parameters_to_vector(module.parameters()).detach()
         torch.testing.assert_close(policy.phi.detach(), wanted, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("shift", [-5.0, 5.0])
-def test_the_clamp_draws_the_mean_back(shift):
-    policy, inputs = a_policy(1, lr=0.02, clamp=0.1), numbers(4, D, seed=1)
-    policy.phi.data[-1] += shift
-    nothing = torch.zeros(1, dtype=torch.float64)
-    for _ in range(600):
-        policy.learn(policy.logits(inputs), torch.ones(1, 4, dtype=torch.float64), nothing)
-    mean = float(policy.logits(inputs).detach().sigmoid().mean())
-    assert 0.09 < mean < 0.91

@@ -312,16 +312,3 @@ def test_a_tiny_temperature_takes_the_best_and_nothing_underflows(temperature, s
     chances = strategy.strategy.probabilities(strategy.state)
     assert torch.isfinite(chances).all()
     assert float(chances.sum()) == pytest.approx(1)
-
-
-@pytest.mark.parametrize("t", [1, 2, 3])
-def test_a_clients_luck_is_its_own(t):
-    """Who is chosen stays so if it rises, who is not if it falls; nobody else's fate changes."""
-    strategy = started(fm.SFedAvg(3, temperature=0.5), 9, seed=4)
-    phi = numbers(9, seed=9)
-    strategy.state["phi"] = phi.clone()
-    chosen = strategy.select(t).tolist()
-    for k in range(9):
-        strategy.state["phi"] = phi.clone()
-        strategy.state["phi"][k] += 50.0 if k in chosen else -50.0
-        assert strategy.select(t).tolist() == chosen

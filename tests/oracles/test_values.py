@@ -126,3 +126,10 @@ def test_beta_shapley_joins_with_a_random_probability(make_game, alpha: float, b
     assert found == pytest.approx(expected, abs=1e-4)
     if alpha == beta == 1:
         torch.testing.assert_close(fb.beta_shapley(game, 1, 1).values, fm.exact(game).values)
+
+
+def test_one_player_gets_all() -> None:
+    alone = fm.Game(1, lambda s: 3 * s[:, 0].double())
+    for value in (fm.least_core, fm.nucleolus, fb.beta_shapley):
+        assert value(alone).values.tolist() == pytest.approx([3.0])
+    assert fm.core_shortfall(alone) == 0

@@ -56,12 +56,6 @@ def players(table: Tensor) -> int:
     return len(table).bit_length() - 1
 
 
-def relabelled(table: Tensor, order: Tensor) -> Tensor:
-    """The worths after player i is called ``order[i]``."""
-    members = fm.all_coalitions(players(table))
-    return table[(members[:, order] * (1 << torch.arange(len(order)))).sum(1)]
-
-
 def close(a: Tensor, b: Tensor) -> None:
     """Equal to rounding, for worths up to some hundreds."""
     torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
@@ -90,15 +84,6 @@ def test_linearity(estimate, make_table_game, table, a, b):
         estimate(make_table_game(t)).values for t in (table, other, a * table + b * other)
     )
     close(both, a * first + b * second)
-
-
-@named(EXACT, BANZHAF, ONE)
-@given(table=tables(), data=st.data())
-def test_values_follow_the_players_names(estimate, make_table_game, table, data):
-    order = torch.tensor(data.draw(st.permutations(range(players(table))), label="order"))
-    before = estimate(make_table_game(table)).values
-    after = estimate(make_table_game(relabelled(table, order))).values
-    close(after[order], before)
 
 
 @named(EXACT, BANZHAF, ONE, SAME_COALITIONS)

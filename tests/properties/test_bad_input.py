@@ -49,7 +49,7 @@ def test_a_call_works_and_bad_input_is_refused_clearly(name):
     for case in cases().get(name, [])[start::EVERY]:
         verdict = bad_input.judge(case)
         if verdict not in ("refused", "sound") and case not in bad_input.HARMLESS:
-            faults[str(case)] = verdict
+            faults[case] = verdict
     assert not faults, "\n".join(f"{case}: {verdict}" for case, verdict in faults.items())
 
 

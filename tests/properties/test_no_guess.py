@@ -10,40 +10,32 @@ import pytest
 import torch
 from torch import nn
 
+import fedlab_bench as fb
 import fedlab_mini as fm
 
 SIZES, INPUTS, CLASSES = (5, 8, 3), 6, 3
 
 
-class Ordered(nn.Module):
-    """Two layers, declared in an order that is given, and a parameter that is no layer's."""
+class Turned(nn.Module):
+    """A last layer that has a column, not a row, for each class."""
 
-    def __init__(self, order) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        layers = {"body": nn.Linear(INPUTS, 5), "head": nn.Linear(5, CLASSES)}
-        for name in order:
-            setattr(self, name, layers[name])
-        self.temper = nn.Parameter(torch.ones(CLASSES))
+        self.table = nn.Parameter(torch.ones(INPUTS, CLASSES))
 
     def forward(self, x):
-        return self.temper * self.head(torch.tanh(self.body(x)))
+        return x @ self.table
 
 
-def test_the_order_of_declaration_decides_no_score(make_fed):
-    x, y = make_fed(SIZES, inputs=INPUTS, classes=CLASSES).validation
-    usual, other = fm.Model(Ordered(["body", "head"])), fm.Model(Ordered(["head", "body"]))
-    noise = torch.Generator().manual_seed(3)
-    parts = [
-        {name: torch.randn(p.shape, generator=noise) for name, p in usual.module.named_parameters()}
-        for _ in range(5)
-    ]
-    told = {"validation": (x, y), "methods": ["class cosine", "F-RCCE", "CGSV", "second order"]}
-    rounds = [{"theta": parts[0], "updates": parts[1:]}]
-    scores = [fm.score(rounds, net=net, **told) for net in (usual, other)]
-    torch.testing.assert_close(*(torch.tensor(table.values) for table in scores))
-    heads = torch.stack([part["head.weight"] for part in parts[1:]])
-    wanted = torch.cosine_similarity(heads, heads.mean(0)[None], dim=2).mean(1)
-    assert scores[1]["class cosine"].tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
+def test_a_layer_without_a_row_for_each_class_is_refused(make_fed):
+    fed = make_fed(SIZES, inputs=INPUTS, classes=CLASSES, dtype=torch.float32)
+    net = fm.Model(Turned())
+    with pytest.raises(ValueError, match=r"^class cosine: .* got table \[6, 3\]$"):
+        fm.train(fed, net, fb.ClassCosine(), rounds=1, theta=net.theta())
+    module = Turned()
+    module.forward = lambda x: x @ module.table  # it would be the first one's in every copy
+    with pytest.raises(ValueError, match=r"^net: a hook, or a forward that was replaced"):
+        fm.train(fed, fm.Model(module), fm.FedAvg(), rounds=1)
 
 
 def test_images_of_another_order_are_refused_not_reshaped():

@@ -96,12 +96,3 @@ def test_an_index_of_others_is_refused():
     for game in (fm.additive, fm.airport):
         with pytest.raises(ValueError, match=r"expected an index of the ids \[0, 1, 2\]"):
             game(column)
-
-
-def test_removal_goes_by_the_index(make_fed):
-    fed, net = make_fed((9, 4, 20)), fm.logistic(6, 3)
-    told = {"rounds": 1, "local": fm.LocalSGD(batch=8), "seed": 1}
-    wanted = fm.removal_curves(fed, net, [0.1, 0.5, 0.2], (0, 0.4), **told)
-    column = pandas.Series([0.5, 0.1, 0.2], index=[1, 0, 2])
-    found = fm.removal_curves(fed, net, column, (0, 0.4), **told)
-    assert torch.equal(found.highest, wanted.highest)

@@ -93,6 +93,12 @@ def counting(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return m.head(x) * m.calls**0.5
 
 
+def keeping(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """What it says depends on what it was asked first."""
+    m.seen = [*m.seen, x.detach().mean()]
+    return m.head(x + m.seen[0])
+
+
 def bounded(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
     """A forward that writes to its own parameters."""
     m.head.weight.data.clamp_(-0.2, 0.2)
@@ -120,6 +126,7 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
     "hook on gradient": lambda: hooked("gradient", lambda g: g / (1 + g.norm()), 0),
     "replaced forward": replaced_forward,
     "counting": lambda: headed(counting),
+    "keeping": lambda: headed(keeping, seen=[]),
     "bounded": lambda: headed(bounded),
     "branch": lambda: headed(lambda m, x: m.head(x) if float(x.detach().sum()) > 0 else m.head(-x)),
     "modes": lambda: headed(lambda m, x: m.head(x) * (2 if m.training else 1)),
@@ -182,6 +189,8 @@ def test_a_module_is_trained_and_judged_as_it_says_itself(make_fed, make_table_g
     torch.testing.assert_close(found, losses, rtol=0, atol=1e-9)
     torch.testing.assert_close(net.forward(theta, x), answers[0], rtol=0, atol=1e-9)
     assert torch.equal(net.predict(theta, x), answers[0].argmax(1))
+    if hasattr(module, "head"):  # declared first, asked last
+        assert net.output_table(x) == "head.weight"
 
     game = fm.round_game(net, theta, updates, x, y, metric="loss")
     torch.testing.assert_close(game(members), -losses, rtol=0, atol=1e-9)

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -13,7 +12,6 @@ from fedlab_bench import submission, truth
 from fedlab_bench.__main__ import main
 from fedlab_bench.rounds import Recorded
 from fedlab_mini import checks
-from fedlab_mini.__main__ import main as mini
 from fedlab_mini.show.widgets import Quiz
 from studies import store
 
@@ -50,25 +48,12 @@ def submitted(path):
     assert submission.notes_of(path)["name"] == "mine"
 
 
-def scored(path):
-    rounds, samples = f"{path}.npz", f"{path}.samples.npz"
-    updates, theta = np.ones((2, 15), np.float32), np.zeros(15, np.float32)
-    np.savez(Path(rounds).expanduser(), updates=updates, theta=theta)
-    np.savez(Path(samples).expanduser(), x=np.ones((3, 4), np.float32), y=np.arange(3))
-    words = ["score", rounds, "--net", "4,3", "--validation", samples]
-    mini([*words, "--methods", "CGSV", f"--csv={path}.csv"])
-
-
 SERVER = fm.Server(2, 3, NET, (torch.rand(3, 4), torch.arange(3)), 0)
 WRITES = {
     "History.save": trained,
     "simulate": lambda path: fm.simulate(federation(), NET, torch.ones(1, 1, 2), cache=path),
-    "retraining_game": lambda path: fm.exact(
-        fm.retraining_game(federation(), NET, 1, fm.LocalSGD(batch=3), "loss", cache=path)
-    ),
     "fedccea": lambda path: fm.fedccea(federation(), NET, 2, 1, steps=1, cache=path),
     "Submission.write": lambda path: submitted(f"{path}.csv"),
-    "score": scored,
     "rounds": lambda path: Recorded([], SERVER).write(path),
 }
 
