@@ -208,6 +208,9 @@ def test_relevance_is_the_expansion_over_a_clients_own_rounds(plain, alpha, beta
                 alpha ** (r - s) * value for s, value in enumerate(values, 1)
             )
             assert float(phi[k]) == pytest.approx(wanted, abs=1e-7)
+    wanted = torch.tensor([sum(values) for values in earned[0].values()]).double()
+    torch.testing.assert_close(strategy["total"], wanted, rtol=0, atol=1e-7)
+    assert int(strategy["rounds"]) == len(TIMETABLE)
     assert float(strategy.scores[4]) == 1 / 7
     assert float(strategy.scores[6]) == 1 / 7
 
