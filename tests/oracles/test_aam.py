@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
-from fedlab_mini.methods import aam_fit
-from fedlab_mini.streams import stream
 
 NODES = 10
 FORMS = [(form, neutral) for form in ("linear", "hidden") for neutral in (False, True)]
@@ -107,17 +103,11 @@ def close(model: fm.AAM, f: int, plain: PlainAAM, atol: float) -> None:
         torch.testing.assert_close(mine[f], other, rtol=0, atol=atol)
 
 
-def curves(sizes: Tensor, quality: Tensor, seed: int = 0) -> Tensor:
-    """Accuracies [S, R] that grow with the rounds and with sizes @ quality, and a little noise."""
-    x = (sizes @ quality).cumsum(1)
-    return 0.2 + 0.6 * (1 - torch.exp(-x)) + 0.02 * drawn(*x.shape, seed=seed + 1)
-
-
 # --- the function --------------------------------------------------------------------------------
 
 
 @every_form
-@pytest.mark.parametrize("shape", [(1, 1, 1), (4, 1, 3), (1, 5, 2), (3, 6, 4)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 6, 4)])
 def test_the_aam_is_linear_layers_on_padded_inputs(form, neutral, shape):
     sizes = 2 * drawn(*shape)
     model = fm.AAM(*random_parts(3, *shape[1:]), form=form, neutral=neutral)
@@ -128,88 +118,21 @@ def test_the_aam_is_linear_layers_on_padded_inputs(form, neutral, shape):
         torch.testing.assert_close(found[f], wanted, rtol=0, atol=1e-10)
 
 
-@every_form
-def test_a_round_knows_nothing_of_the_rounds_to_come(form, neutral):
-    sizes, model = drawn(2, 5, 3), fm.AAM(*random_parts(2, 5, 3), form=form, neutral=neutral)
-    changed = sizes.clone()
-    changed[:, 3:] = drawn(2, 2, 3, seed=5)
-    assert torch.equal(model(sizes)[..., :3], model(changed)[..., :3])
-    assert not torch.isclose(model(sizes)[..., 3:], model(changed)[..., 3:]).any()
-
-
-@every_form
-def test_gradients_by_finite_differences(form, neutral):
-    sizes = drawn(3, 4, 2)
-    inputs = [p.requires_grad_() for p in (*random_parts(2, 4, 2), sizes)]
-    assert torch.autograd.gradcheck(
-        lambda *p: fm.AAM(*p[:-1], form=form, neutral=neutral)(p[-1]), inputs
-    )
-
-
 # --- linear nodes collapse -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("neutral", [False, True])
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
-def test_linear_nodes_collapse_to_one_number_a_round(dtype, atol, neutral):
+def test_linear_nodes_collapse_to_one_number_a_round(neutral):
+    """A guess is c plus a_r times the sigmoid of round r's sizes, above one half."""
     sizes = 2 * drawn(6, 5, 3)
     model = fm.AAM(*random_parts(2, 5, 3), form="linear", neutral=neutral)
-    cast = fm.AAM(*(p.to(dtype) for p in random_parts(2, 5, 3)), form="linear", neutral=neutral)
-    a, c = cast.collapsed()
-    assert a.shape == (2, 5)
-    assert c.shape == (2,)
-    for f in range(2):
-        whole = PlainAAM(model, f)(padded(sizes)).detach().view(6, 5)
-        for s in range(6):
-            guess = float(c[f])
-            for r in range(5):
-                x = float(sizes[s, r].to(dtype) @ cast.omega[f])
-                centred = 1 / (1 + math.exp(-x)) - 0.5
-                guess += float(a[f, r]) * centred * (2 if neutral else 1)
-                assert guess == pytest.approx(float(whole[s, r]), abs=atol)
-
-
-def test_the_identity_by_hand():
-    """R = 2, one client, omega = 1, w1 all 1, w2 all 1/10: a = (1, 1), b1 = 1, b2 = .25."""
-    one = torch.ones(1, 1, dtype=torch.float64)
-    wide, tens = one.expand(1, NODES), one.expand(1, NODES) / 10
-    model = fm.AAM(one, one.expand(1, NODES, 2), wide, tens, 0.25 * one[0])
     a, c = model.collapsed()
-    assert a[0].tolist() == pytest.approx([1, 1])
-    assert float(c) == pytest.approx(1 + 0.25 + 0.5 + 0.5)  # two padded rounds of 1/2 each
-    nothing = model(torch.zeros(1, 2, 1, dtype=torch.float64))[0, 0]
-    assert nothing.tolist() == pytest.approx([2.25, 2.25])
-    found = model(torch.tensor([[[math.log(3)], [0.0]]], dtype=torch.float64))[0, 0]
-    assert found.tolist() == pytest.approx([2.5, 2.5])  # sigmoid(log 3) = 3/4
-
-
-@pytest.mark.parametrize("neutral", [False, True])
-def test_padding_adds_half_a_weight_unless_neutral(neutral):
-    """Cut off the last rounds of the plain layers: what is missing is what padding had added."""
-    model = fm.AAM(*random_parts(1, 5, 3), form="linear", neutral=neutral)
-    sizes, a = drawn(4, 5, 3), model.collapsed()[0][0]
-    short = fm.AAM(model.omega, model.w1[:, :, :2], model.b1, model.w2, model.b2, neutral=neutral)
-    added = model(sizes)[0, :, :2] - short(sizes[:, :2])[0]
-    wanted = 0.0 if neutral else float(a[2:].sum()) / 2
-    torch.testing.assert_close(added, torch.full_like(added, wanted), rtol=0, atol=1e-12)
-
-
-def test_sigmoid_nodes_do_not_collapse():
+    x = torch.einsum("src,fc->fsr", sizes, model.omega)
+    centred = (1 / (1 + (-x).exp()) - 0.5) * (2 if neutral else 1)
+    wanted = c[:, None, None] + (a[:, None] * centred).cumsum(2)
+    torch.testing.assert_close(model(sizes), wanted, rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match=r"^form: "):
         fm.AAM(*random_parts(1, 3, 2), form="hidden").collapsed()
-
-
-@pytest.mark.parametrize("neutral", [False, True])
-def test_omega_and_a_may_change_sign_together(neutral):
-    omega, w1, b1, w2, b2 = random_parts(2, 5, 3)
-    model, sizes = fm.AAM(omega, w1, b1, w2, b2, form="linear", neutral=neutral), drawn(6, 5, 3)
-    a, c = model.collapsed()
-    b2 = b2 if neutral else b2 + a.sum(1)  # sigmoid(-X) = 1 - sigmoid(X)
-    twin = fm.AAM(-omega, -w1, b1, w2, b2, form="linear", neutral=neutral)
-    torch.testing.assert_close(twin.collapsed()[0], -a, rtol=0, atol=1e-12)
-    torch.testing.assert_close(twin.collapsed()[1], c, rtol=0, atol=1e-12)
-    torch.testing.assert_close(twin(sizes), model(sizes), rtol=0, atol=1e-12)
-    assert not torch.isclose(fm.AAM(-omega, w1, b1, w2, b2)(sizes), model(sizes)).any()
 
 
 # --- slope ---------------------------------------------------------------------------------------
@@ -221,6 +144,8 @@ def test_slope_times_quality_is_what_one_more_unit_brings(form, neutral):
     omega = omega.abs()
     omega[0, 1] = 0
     model = fm.AAM(omega, *above, form=form, neutral=neutral)
+    nobody = fm.AAM(0 * omega, *above, form=form, neutral=neutral)
+    assert not nobody.slope(drawn(5, 4, 3)).any()
     sizes, h = drawn(5, 4, 3), 1e-5
     last, slope = (lambda x: model(x)[..., -1].mean(1)), model.slope(sizes)
     assert slope.shape == (2,)
@@ -233,108 +158,24 @@ def test_slope_times_quality_is_what_one_more_unit_brings(form, neutral):
         torch.testing.assert_close(slope * omega[:, k], gained, rtol=0, atol=1e-8)
 
 
-def test_without_any_quality_there_is_no_slope():
-    omega, *above = random_parts(2, 4, 3)
-    omega = omega.abs()
-    omega[1] = 0
-    slope = fm.AAM(omega, *above).slope(drawn(5, 4, 3))
-    assert float(slope[0]) != 0
-    assert float(slope[1]) == 0
-    assert float(fm.AAM(omega, *above)(torch.zeros(1, 4, 3).double()).std()) > 0  # two models
-
-
 # --- fitting -------------------------------------------------------------------------------------
 
 
 @every_form
-@pytest.mark.parametrize("steps", [1, 2, 40])
-def test_a_stack_of_fits_is_plain_adam_on_each(form, neutral, steps):
-    sizes = 2 * drawn(7, 4, 3)
-    accuracy = curves(sizes, torch.tensor([0.5, 0.2, -0.4], dtype=torch.float64))
-    options = {"form": form, "neutral": neutral, "start": "random", "starts": 3, "seed": 5}
-    start = start_of(sizes, accuracy, **options)
-    fit = fm.fit_aam(sizes, accuracy, steps=steps, lr=0.05, every=1, **options)
+@pytest.mark.parametrize("start", ["random", "equal"])
+def test_a_stack_of_fits_is_plain_adam_on_each_ones_simulations(form, neutral, start):
+    sizes = 2 * drawn(8, 4, 3)
+    accuracy = 0.5 + 0.1 * (sizes @ torch.tensor([0.8, 0.3, -0.8]).double()).cumsum(1)
+    used = torch.ones(3, 8)
+    used[1, 5:], used[2, [0, 3, 4]] = 0, 0
+    options = {"form": form, "neutral": neutral, "start": start, "used": used, "seed": 5}
+    begun = start_of(sizes, accuracy, **options)
+    fit = fm.fit_aam(sizes, accuracy, steps=60, lr=0.05, every=1, **options)
     for f in range(3):
-        plain = PlainAAM(start, f)
-        losses = fit_plainly(plain, sizes, accuracy, steps, 0.05)
+        plain, seen = PlainAAM(begun, f), used[f].bool()
+        losses = fit_plainly(plain, sizes[seen], accuracy[seen], 60, 0.05)
         close(fit.model, f, plain, 1e-9)
         assert fit.loss[:, f].tolist() == pytest.approx(losses, abs=1e-9)
         assert torch.equal(fit.omega[-1, f], fit.model.omega[f])
-
-
-def test_used_is_the_mean_over_the_simulations_it_names():
-    sizes = 2 * drawn(8, 3, 2)
-    accuracy = curves(sizes, torch.tensor([0.5, 0.1], dtype=torch.float64))
-    used = torch.ones(3, 8)
-    used[1, 5:], used[2, [0, 3, 4]] = 0, 0
-    start = start_of(sizes, accuracy, used=used)
-    fit = fm.fit_aam(sizes, accuracy, used=used, steps=30, every=1)
-    for f in range(3):
-        seen, plain = used[f].bool(), PlainAAM(start, f)
-        losses = fit_plainly(plain, sizes[seen], accuracy[seen], 30, 0.01)
-        close(fit.model, f, plain, 1e-9)
-        assert fit.loss[:, f].tolist() == pytest.approx(losses, abs=1e-9)
-
-
-def test_the_clamp_works_where_more_data_lowers_the_accuracy():
-    sizes = 2 * drawn(20, 3, 3)
-    quality = torch.tensor([0.8, -0.8, 0.4], dtype=torch.float64)
-    accuracy = 0.5 + 0.1 * (sizes @ quality).cumsum(1)
-    start = start_of(sizes, accuracy)
-    fit = fm.fit_aam(sizes, accuracy, steps=200, lr=0.05, every=1)
-    plain = PlainAAM(start, 0)
-    fit_plainly(plain, sizes, accuracy, 200, 0.05)
-    close(fit.model, 0, plain, 1e-9)
-    assert float(fit.omega.min()) == 0
-    assert float(fit.model.omega[0, 1]) == 0
-    assert float(fit.model.omega[0, [0, 2]].min()) > 0
-
-
-def test_fits_in_one_stack_are_those_done_one_by_one(monkeypatch):
-    sizes = 2 * drawn(6, 4, 2)
-    accuracy = curves(sizes, torch.tensor([0.5, 0.1], dtype=torch.float64))
-    used = (drawn(3, 6, seed=4) > 0.3).double()  # a data set for each
-    options = {"start": "random", "form": "hidden", "steps": 60, "every": 20, "seed": 3}
-    together = fm.fit_aam(sizes, accuracy, used=used, **options)
-    for f in range(3):
-
-        def drawn_for(seed: int, name: str, _: int, f: int = f) -> torch.Generator:
-            return stream(seed, name, f)
-
-        monkeypatch.setattr(aam_fit, "stream", drawn_for)
-        alone = fm.fit_aam(sizes, accuracy, used=used[f : f + 1], **options)
-        close(together.model, f, PlainAAM(alone.model, 0), 1e-9)
-        torch.testing.assert_close(together.omega[:, f], alone.omega[:, 0], rtol=0, atol=1e-9)
-        torch.testing.assert_close(together.loss[:, f], alone.loss[:, 0], rtol=0, atol=1e-9)
-
-
-# --- recovery ------------------------------------------------------------------------------------
-
-
-def known(form: str, neutral: bool) -> fm.AAM:
-    """An AAM with five different qualities whose accuracy rises with every one of them."""
-    omega, w1, b1, w2, _ = (p.abs() for p in random_parts(1, 4, 5, seed=2))
-    omega = torch.tensor([[0.9, 0.15, 0.6, 0.0, 0.35]], dtype=torch.float64)
-    b2 = torch.tensor([0.1], dtype=torch.float64)
-    return fm.AAM(omega, w1 / 4, b1 / 10, w2 / 4, b2, form=form, neutral=neutral)
-
-
-@every_form
-def test_a_known_quality_is_found_again(form, neutral):
-    truth, sizes = known(form, neutral), 2 * drawn(60, 4, 5)
-    fit = fm.fit_aam(
-        sizes, truth(sizes)[0], form=form, neutral=neutral, steps=1000, lr=0.05, every=500
-    )
-    assert float(fit.loss[-1]) < 1e-4  # the accuracies' standard deviation is .2 or more
-    found = fit.model.omega[0]
-    assert found.argsort().tolist() == truth.omega[0].argsort().tolist()
-    wanted = fm.contribution_index(truth.omega[0])
-    torch.testing.assert_close(fm.contribution_index(found), wanted, rtol=0, atol=0.005)
-
-
-def test_slope_times_quality_is_found_again_whatever_the_scale():
-    truth, sizes = known("linear", True), 2 * drawn(60, 4, 5)
-    fit = fm.fit_aam(sizes, truth(sizes)[0], neutral=True, steps=1000, lr=0.05)
-    wanted = truth.slope(sizes) * truth.omega[0]
-    found = fit.model.slope(sizes) * fit.model.omega[0]
-    torch.testing.assert_close(found, wanted, rtol=0.01, atol=1e-5)
+    assert float(fit.omega.min()) == 0  # more of the third client's data lowers the accuracy
+    assert not torch.equal(begun.w1[0], begun.w1[1])

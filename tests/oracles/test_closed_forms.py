@@ -23,27 +23,12 @@ def random_quadratic(n: int, P: int = 7, seed: int = 0) -> fm.Game:
 
 GAMES = {
     "additive 1": lambda: fm.additive([3.0]),
-    "additive 12": lambda: fm.additive([(-1) ** k * k / 7 for k in range(12)]),
-    "glove 1+1": lambda: fm.glove(1, 1),
     "glove 1+4": lambda: fm.glove(1, 4),
     "glove 5+7": lambda: fm.glove(5, 7),
-    "glove 6+6": lambda: fm.glove(6, 6),
     "airport 7": lambda: fm.airport([3, 1, 2, 2, 0, 5.5, 1]),
-    "airport 12": lambda: fm.airport([k * k for k in range(12)]),
-    "majority 6": lambda: fm.majority([4, 4, 4, 2, 2, 1], 12),
     "majority 7 with a null player": lambda: fm.majority([0, 3, 1, 1, 5, 2, 2], 8),
-    "majority 12": lambda: fm.majority(range(1, 13), 40),
     "quadratic 5": lambda: random_quadratic(5),
-    "quadratic 12": lambda: random_quadratic(12, seed=4),
 }
-
-
-@pytest.mark.parametrize("make", GAMES.values(), ids=GAMES.keys())
-def test_enumeration_gives_the_closed_form(make):
-    game = make()
-    assert game.shapley.dtype == torch.float64
-    torch.testing.assert_close(fm.exact(game).values, game.shapley, rtol=1e-11, atol=1e-11)
-    assert game.evaluations == 2**game.n
 
 
 def by_orders(game: fm.Game) -> torch.Tensor:
@@ -57,20 +42,24 @@ def by_orders(game: fm.Game) -> torch.Tensor:
     return torch.tensor(total, dtype=torch.float64) / math.factorial(game.n)
 
 
-@pytest.mark.parametrize("name", [name for name, make in GAMES.items() if make().n <= 7])
-def test_permutations_agree_with_subsets(name):
-    game = GAMES[name]()
+@pytest.mark.parametrize("make", GAMES.values(), ids=GAMES.keys())
+def test_enumeration_two_ways_gives_the_closed_form(make):
+    game = make()
+    assert game.shapley.dtype == torch.float64
+    torch.testing.assert_close(fm.exact(game).values, game.shapley, rtol=1e-11, atol=1e-11)
+    assert game.evaluations == 2**game.n
+    if game.n <= 7:
+        torch.testing.assert_close(by_orders(game), game.shapley, rtol=1e-11, atol=1e-11)
+
+
+def test_a_random_game_is_not_zero_for_nobody_and_still_has_its_value(make_game):
+    game = make_game(5, seed=9)
     torch.testing.assert_close(by_orders(game), fm.exact(game).values, rtol=1e-11, atol=1e-11)
 
 
 BY_HAND = [
     (fm.glove(1, 2), [2 / 3, 1 / 6, 1 / 6]),
-    (fm.glove(2, 2), [1 / 2] * 4),
-    (fm.glove(2, 1), [1 / 6, 1 / 6, 2 / 3]),
-    (fm.airport([1, 2, 3]), [1 / 3, 5 / 6, 11 / 6]),
     (fm.airport([3, 1, 2]), [11 / 6, 1 / 3, 5 / 6]),
-    (fm.airport([2, 2, 0]), [1, 1, 0]),
-    (fm.majority([2, 1, 1, 1], 3), [1 / 2, 1 / 6, 1 / 6, 1 / 6]),
     (fm.majority([50, 49, 1], 51), [2 / 3, 1 / 6, 1 / 6]),
     # The council of the European Economic Community of 1958: Luxembourg's vote never counted.
     (fm.majority([4, 4, 4, 2, 2, 1], 12), [14 / 60] * 3 + [9 / 60] * 2 + [0]),
@@ -84,11 +73,6 @@ def test_values_known_by_hand(game, phi):
     wanted = torch.tensor(phi, dtype=torch.float64)
     torch.testing.assert_close(game.shapley, wanted, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(fm.exact(game).values, wanted, rtol=1e-10, atol=1e-12)
-
-
-def test_glove_worths_are_pairs():
-    worths = fm.glove(2, 1)(torch.tensor([[1, 1, 0], [1, 0, 1], [1, 1, 1], [0, 0, 0]]).bool())
-    assert worths.tolist() == [0, 1, 1, 0]
 
 
 def test_quadratic_worth_is_minus_the_loss_at_the_coalitions_step():
@@ -120,11 +104,6 @@ def test_one_antithetic_pair_is_exact_where_only_pairs_interact():
     assert float((plain.values - game.shapley).abs().max()) > 1e-3
 
 
-def test_kernel_recovers_pairwise_games_exactly():
-    game = random_quadratic(8, seed=3)  # paired regression: even interactions cancel
-    assert torch.allclose(fm.kernel(game, 100).values, game.shapley, atol=1e-9)
-
-
 def test_unanimity_games_share_equally():
     for size in range(1, 7):
         game = fm.Game(6, lambda s, size=size: s[:, :size].all(1).double())
@@ -133,16 +112,3 @@ def test_unanimity_games_share_equally():
         assert fm.banzhaf(game).values.tolist() == pytest.approx(
             [2.0 ** (1 - size)] * size + [0] * (6 - size)
         )
-
-
-def test_values_of_random_orders_by_the_textbook_sum(make_game):
-    game = make_game(4, seed=9)
-    v = game.all().tolist()
-    for i in range(4):
-        phi = 0.0
-        for s in range(16):
-            if not s >> i & 1:
-                size = s.bit_count()
-                ways = math.factorial(size) * math.factorial(3 - size) / math.factorial(4)
-                phi += ways * (v[s | 1 << i] - v[s])
-        assert float(fm.exact(game).values[i]) == pytest.approx(phi, abs=1e-12)

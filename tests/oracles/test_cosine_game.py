@@ -12,8 +12,6 @@ from torch.nn.functional import cosine_similarity, normalize
 
 import fedlab_mini as fm
 
-SEEDS = range(8)
-
 
 def directions(n: int, seed: int, spread: float | Tensor, entries: int = 20) -> Tensor:
     """n unit updates around a common direction; the larger ``spread``, the less alike."""
@@ -23,15 +21,14 @@ def directions(n: int, seed: int, spread: float | Tensor, entries: int = 20) -> 
     return normalize(rows[:1] + spread * rows[1:], dim=1)
 
 
+def half_opposed(n: int, seed: int) -> Tensor:
+    return directions(n, seed, 0.5) * torch.where(torch.arange(n) < n // 2, -1.0, 1.0)[:, None]
+
+
 KINDS = {
     "random": lambda n, seed: directions(n, seed, 1e6),
     "alike": lambda n, seed: directions(n, seed, 0.3),
-    "one opposed": lambda n, seed: torch.cat(
-        [directions(n - 1, seed, 0.5), -directions(1, seed, 0.5)]
-    ),
-    "half opposed": lambda n, seed: (
-        directions(n, seed, 0.5) * torch.where(torch.arange(n) < n // 2, -1.0, 1.0)[:, None]
-    ),
+    "half opposed": half_opposed,
 }
 everywhere = pytest.mark.parametrize("kind", KINDS)
 
@@ -68,64 +65,25 @@ def shapley(rows: Tensor) -> Tensor:
     )
 
 
-def cosines(rows: Tensor) -> Tensor:
-    """Each row's cosine with the sum of all, by PyTorch."""
-    return cosine_similarity(rows, rows.sum(0, keepdim=True), dim=1)
-
-
 # --- the game ------------------------------------------------------------------------------------
 
 
 @everywhere
-@pytest.mark.parametrize("n", [1, 2, 5])
-def test_every_worth_by_enumeration(kind, n):
-    rows = KINDS[kind](n, 3)
-    if n == 2 and "opposed" in kind:
-        rows[0] += 0.2  # two opposites would add up to (almost) nothing
-        rows = normalize(rows, dim=1)
-    lengths = torch.arange(1.0, n + 1)[:, None]
-    game = fm.cosine_game(lengths * rows)  # lengths must not matter
-    for size in range(n + 1):
-        for members in itertools.combinations(range(n), size):
-            mask = torch.zeros(1, n, dtype=torch.bool)
-            mask[0, list(members)] = True
-            assert float(game(mask)) == pytest.approx(worth(rows, members), abs=1e-10)
-
-
-@everywhere
-def test_nobody_is_worth_zero_and_everybody_one(kind):
-    game = fm.cosine_game(KINDS[kind](6, 1))
-    ends = torch.tensor([[False] * 6, [True] * 6])
-    assert game(ends).tolist() == pytest.approx([0, 1], abs=1e-12)
-    assert float(game.all().abs().max()) <= 1 + 1e-12
-
-
-@everywhere
-def test_exact_shapley_values_by_the_definition(kind):
-    rows = KINDS[kind](5, 2)
-    values = fm.exact(fm.cosine_game(rows)).values
+@pytest.mark.parametrize("scale", [None, 1e-14, 1.0, 1e9])
+@pytest.mark.parametrize("n", [1, 5])
+def test_worths_and_shapley_values_by_the_definition(kind, n, scale):
+    """Lengths of updates do not matter, nor a common factor of the weights."""
+    rows, lengths = KINDS[kind](n, 3), torch.arange(1.0, n + 1)[:, None]
+    weights = None if scale is None else scale * (torch.arange(n) + 2).double()
+    game = fm.cosine_game(lengths * rows, weights)
+    if weights is not None:
+        rows = weights[:, None] / scale * rows
+    for members, found in zip(fm.all_coalitions(n), game.all().tolist(), strict=True):
+        wanted = worth(rows, tuple(members.nonzero().flatten().tolist()))
+        assert found == pytest.approx(wanted, abs=1e-10)
+    values = fm.exact(game).values
     torch.testing.assert_close(values, shapley(rows), rtol=0, atol=1e-10)
     assert float(values.sum()) == pytest.approx(1, abs=1e-12)
-
-
-def test_weights_scale_the_unit_updates():
-    rows, weights = directions(4, 5, 0.6), torch.tensor([0.4, 0.1, 0.3, 0.2], dtype=torch.float64)
-    values = fm.exact(fm.cosine_game(7 * rows, weights)).values
-    torch.testing.assert_close(values, shapley(weights[:, None] * rows), rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("scale", [1e-14, 1e-6, 1e9])
-def test_common_factors_of_the_weights_do_not_matter(scale):
-    rows = directions(4, 5, 0.6)
-    weights = torch.tensor([0.4, 0.1, 0.3, 0.2], dtype=torch.float64)
-    one, other = fm.cosine_game(rows, weights), fm.cosine_game(rows, scale * weights)
-    torch.testing.assert_close(one.all(), other.all())
-
-
-def test_a_client_of_little_weight_alone_has_a_direction():
-    rows = torch.eye(2, dtype=torch.float64) + 1
-    worths = fm.cosine_game(rows, torch.tensor([1.0, 1e-13], dtype=torch.float64)).all()
-    assert worths.tolist() == pytest.approx([0, 1, 0.8, 1])  # (2, 1) and (1, 2): 4 / 5
 
 
 def test_a_zero_update_is_a_null_player():
@@ -147,12 +105,8 @@ def test_coalitions_that_cancel_are_worth_zero():
 @pytest.mark.parametrize(
     ("updates", "weights", "name"),
     [
-        (torch.ones(3), None, "updates"),
         (torch.tensor([[1.0, torch.nan]]), None, "updates"),
-        (torch.tensor([[1.0, torch.inf]]), None, "updates"),
-        (torch.ones(2, 3), torch.ones(3), "weights"),
         (torch.ones(2, 3), torch.tensor([1.0, torch.nan]), "weights"),
-        (torch.ones(2, 3), torch.ones(2, 1), "weights"),
         (torch.tensor([[1.0, 0], [-1, 0]]), None, "updates"),
         (torch.zeros(2, 3), None, "updates"),
     ],
@@ -165,58 +119,16 @@ def test_what_makes_no_game_is_named(updates, weights, name):
 # --- cosines against Shapley values --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(3))
 def test_eight_alike_clients_have_shapley_values_like_their_cosines(seed):
     rows = directions(8, seed, 0.5)
     phi = fm.exact(fm.cosine_game(rows)).values
     psi = fm.cosines(rows, rows.sum(0))
-    torch.testing.assert_close(psi, cosines(rows))
+    torch.testing.assert_close(psi, cosine_similarity(rows, rows.sum(0, keepdim=True), dim=1))
     assert float((psi / psi.sum() - phi / phi.sum()).abs().sum()) < 0.01
     assert (psi > 3 * phi).all()  # raw cosines are several times the Shapley values
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_one_opposed_among_eight_is_last_by_both(seed):
-    """The order of the seven others, who differ by chance alone, need not be the same."""
-    rows = directions(8, seed, 0.5)
-    rows[5] *= -1
+    rows[5] *= -1  # the order of the seven others, who differ by chance, need not be the same
     phi = fm.exact(fm.cosine_game(rows)).values
     psi = fm.cosines(rows, rows.sum(0))
     assert phi.argmin() == psi.argmin() == 5
-    assert float(psi[5]) < 0
-    assert float(phi[5]) < 0
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_one_opposed_leaves_the_ranking_of_clients_that_differ(seed):
-    spread = torch.arange(1, 9, dtype=torch.float64)[:, None] / 10  # less and less alike
-    rows = directions(8, seed, spread, entries=1000)
-    rows[5] *= -1
-    phi = fm.exact(fm.cosine_game(rows)).values
-    psi = fm.cosines(rows, rows.sum(0))
-    assert torch.equal(phi.argsort(), psi.argsort())
-    assert phi.argsort(descending=True).tolist() == [0, 1, 2, 3, 4, 6, 7, 5]
-
-
-@everywhere
-@pytest.mark.parametrize("n", [2, 3, 6])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_distance_of_shapley_value_and_scaled_cosine_is_bounded(kind, n, seed):
-    """|phi_i - L_i psi_i| <= L_i - 1/n, for unit updates u with sum U.
-
-    L_i is the Shapley-weighted mean of 1 / |u_(S+i)| over the S without i, the empty one included.
-    With a_S = u_S . U / |U| a marginal contribution is a_i / |u_(S+i)|, whose mean is L_i psi_i,
-    plus a_S (1 / |u_(S+i)| - 1 / |u_S|). As |a_S| <= |u_S| and the lengths of u_S and u_(S+i)
-    differ by at most 1, the second part is at most 1 / |u_(S+i)|; for the empty S, of weight 1/n,
-    it is 0 where this bound says 1.
-    """
-    rows = KINDS[kind](n, 10 + seed)
-    if n == 2 and "opposed" in kind:
-        rows = normalize(rows + torch.eye(2, 20, dtype=torch.float64) * 0.3, dim=1)
-    phi = fm.exact(fm.cosine_game(rows)).values
-    psi = fm.cosines(rows, rows.sum(0))
-    for i in range(n):
-        terms = [(w, float(rows[[*s, i]].sum(0).norm())) for s, w in by_subsets(n, i)]
-        assert sum(w for w, _ in terms) == pytest.approx(1)
-        L = sum(w / length for w, length in terms)
-        assert abs(float(phi[i] - L * psi[i])) <= L - 1 / n + 1e-9
+    assert max(float(psi[5]), float(phi[5])) < 0

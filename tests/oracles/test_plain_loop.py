@@ -9,7 +9,6 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.streams import stream
 
 pytestmark = pytest.mark.oracle
 SIZES = (9, 1, 20, 33, 4, 16, 2, 40)
@@ -32,9 +31,8 @@ class Residual(nn.Module):
 
 NETS = {
     "logistic": lambda: fm.logistic(6, 3),
-    "mlp": lambda: fm.mlp(6, 8, 3),
     "three layers": lambda: fm.mlp(6, 8, 5, 3),
-    "general mlp": lambda: of_module(fm.mlp(6, 8, 3)),
+    "mlp as somebody's own": lambda: of_module(fm.mlp(6, 8, 3)),
     "cnn": lambda: fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
     "own module": lambda: fm.Model(Residual()),
 }
@@ -42,12 +40,9 @@ nets = pytest.mark.parametrize("make_net", NETS.values(), ids=NETS.keys())
 LOCALS = {
     "one epoch": LocalSGD(batch=8, lr=0.2),
     "epochs": LocalSGD(epochs=3, batch=7, lr=0.1),
-    "one sample a step": LocalSGD(batch=1, lr=0.05),
     "batch beyond the data": LocalSGD(epochs=2, batch=64, lr=0.5),
-    "few steps": LocalSGD(batch=8, steps=2, lr=0.2),
     "many steps": LocalSGD(batch=8, steps=7, lr=0.2),
 }
-locals_ = pytest.mark.parametrize("local", LOCALS.values(), ids=LOCALS.keys())
 
 
 def close(a: torch.Tensor, b: torch.Tensor, atol: float = 1e-9) -> None:
@@ -56,7 +51,7 @@ def close(a: torch.Tensor, b: torch.Tensor, atol: float = 1e-9) -> None:
 
 
 @nets
-@locals_
+@pytest.mark.parametrize("local", LOCALS.values(), ids=LOCALS.keys())
 def test_updates_of_every_client(make_fed, plain, make_net, local):
     fed, net = make_fed(SIZES), make_net()
     theta = net.init(1, dtype=torch.float64)
@@ -68,7 +63,7 @@ def test_updates_of_every_client(make_fed, plain, make_net, local):
 
 
 @nets
-@pytest.mark.parametrize("ids", [[7, 2, 5], [1], [6, 0], [3, 4, 1, 0]])
+@pytest.mark.parametrize("ids", [[7, 2, 5], [1]])
 def test_non_contiguous_clients_keep_their_rows(make_fed, plain, make_net, ids):
     fed, net, local = make_fed(SIZES), make_net(), LocalSGD(epochs=2, batch=8)
     theta = net.init(1, dtype=torch.float64)
@@ -81,11 +76,12 @@ def test_non_contiguous_clients_keep_their_rows(make_fed, plain, make_net, ids):
 
 
 @nets
-@pytest.mark.parametrize("sizes", [SIZES, (5,), (1,), (1, 1, 1), (12, 12, 12)], ids=str)
+@pytest.mark.parametrize("sizes", [SIZES, (5,), (1, 1, 1)], ids=str)
 def test_whole_trainings(make_fed, plain, make_net, sizes):
     fed, net = make_fed(sizes), make_net()
     local = LocalSGD(epochs=2, batch=8, lr=0.2, decay=0.5, decay_every=2)
     history = fm.train(fed, net, fm.FedAvg(), rounds=3, local=local, seed=6)
+    assert history.theta.dtype == torch.float64
     theta = plain.train(fed, net, 3, local, seed=6)
     close(history.theta, theta)
     accuracy, loss = plain.judge(net, theta, fed.test)
@@ -101,61 +97,6 @@ def test_float32_after_two_rounds(make_fed, plain, make_net):
     close(history.theta, plain.train(fed, net, 2, LocalSGD(), seed=3), atol=1e-5)
 
 
-def test_the_sizes_of_the_benchmarks_in_float32(make_fed, plain):
-    fed = make_fed([100] * 5, inputs=64, classes=10, dtype=torch.float32)
-    net, local = fm.mlp(64, 32, 10), LocalSGD(batch=20)
-    history = fm.train(fed, net, fm.FedAvg(), rounds=2, local=local, seed=3)
-    close(history.theta, plain.train(fed, net, 2, local, seed=3), atol=1e-5)
-
-
-@locals_
-@pytest.mark.parametrize("widths", [(6, 3), (6, 8, 3), (6, 8, 5, 3)], ids=str)
-def test_the_stacked_and_the_general_path_agree(make_fed, widths, local):
-    fed, net = make_fed(SIZES), fm.mlp(*widths)
-    general = of_module(net)
-    one, other = (
-        fm.train(fed, n, fm.FedAvg(), rounds=2, local=local, seed=1) for n in (net, general)
-    )
-    close(one.theta, other.theta)
-    close(one.loss, other.loss)
-    assert torch.equal(one.accuracy, other.accuracy)
-
-
-def test_dropout_draws_from_its_own_stream(make_fed, plain):
-    net = fm.Model(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3)))
-    fed, local = make_fed(SIZES), LocalSGD(batch=8)
-    theta = net.init(0, dtype=torch.float64)
-    updates = fm.local_updates(fed, net, theta, local=local, seed=4, t=2)
-    for k in (2, 7):
-        noise = stream(4, "dropout", 2, k).initial_seed()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(noise)
-            batches = plain.batches(fed, local, 4, 2, k)
-            wanted = plain.update(net, theta, fed.client(k), batches, local.lr)
-        close(updates[k], wanted)
-    still = fm.Model(net.module).evaluate(theta[None], *fed.test, "loss")
-    assert float(still) == pytest.approx(plain.judge(net, theta, fed.test)[1])  # no dropout here
-
-
-class Functional(nn.Module):
-    """Dropout as a function: no layer tells that this module draws random numbers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(6, 3)
-
-    def forward(self, x):
-        return self.linear(nn.functional.dropout(x, 0.5, self.training))
-
-
-def test_a_module_that_draws_without_saying_so_is_reproducible(make_fed):
-    fed, net = make_fed(SIZES), fm.Model(Functional())
-    before = torch.get_rng_state()
-    one, two = (fm.train(fed, net, fm.FedAvg(), rounds=2).theta for _ in range(2))
-    assert torch.equal(one, two)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_images_of_any_shape_go_through_the_stack(make_fed):
     rows = make_fed((5, 8), inputs=8)
     pairs = [(rows.client(k)[0].view(-1, 2, 4), rows.client(k)[1]) for k in range(2)]
@@ -169,21 +110,3 @@ def test_images_of_any_shape_go_through_the_stack(make_fed):
     one, other = (fm.train(f, net, fm.FedAvg(), rounds=2) for f in (rows, shaped))
     assert torch.equal(one.theta, other.theta)
     assert torch.equal(one.loss, other.loss)
-
-
-def test_permuted_clients_have_permuted_updates(make_fed):
-    """With whole batches the order of samples is irrelevant, so only the ids may change."""
-    fed, order = make_fed(SIZES), [3, 0, 7, 1, 6, 2, 5, 4]
-    permuted = fm.Federation.from_datasets(
-        [fed.client(k) for k in order], validation=fed.validation, test=fed.test, classes=3
-    )
-    net, local = fm.mlp(6, 8, 3), LocalSGD(batch=64)
-    theta = net.init(0, dtype=torch.float64)
-    before, after = (fm.local_updates(f, net, theta, local=local) for f in (fed, permuted))
-    close(after, before[order], atol=1e-12)
-
-
-def test_the_given_model_is_converted_to_the_datas_type(make_fed):
-    fed, net = make_fed(SIZES), fm.mlp(6, 8, 3)
-    assert fm.local_updates(fed, net, net.init(0)).dtype == torch.float64
-    assert fm.train(fed, net, fm.FedAvg(), rounds=1, theta=net.init(0)).theta.dtype == torch.float64

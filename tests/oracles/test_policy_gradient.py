@@ -45,14 +45,6 @@ def gradient(objective: Tensor, policy: Policy) -> Tensor:
     return torch.autograd.grad(objective, policy.phi)[0]
 
 
-def score_function(policy: Policy, inputs: Tensor, advantages: Tensor) -> Tensor:
-    """sum over all s of p(s) A(s) grad log p(s): the exact mean of the sampled estimator."""
-    selections = all_selections(len(inputs))
-    logits = policy.logits(inputs)
-    p = chances(logits.detach(), selections)
-    return gradient((p * advantages * log_probability(logits, selections)).sum(), policy)
-
-
 def direction(policy: Policy) -> Tensor:
     """The gradient of the objective that Adam saw in its first step: its first moment / .1."""
     return -policy.first / (1 - 0.9)
@@ -68,12 +60,8 @@ def test_log_probabilities_are_those_of_coin_flips(n):
     torch.testing.assert_close(log_probability(logits, selections), wanted)
     torch.testing.assert_close(log_probability(logits, selections.bool()), wanted)
     assert float(log_probability(logits, selections).exp().sum()) == pytest.approx(1)
-
-
-def test_log_probabilities_of_the_very_unlikely_are_finite():
-    logits = torch.tensor([-800.0, 800.0, 0.0], dtype=torch.float64)
-    selections = torch.tensor([[1.0, 0, 1], [0, 1, 0]], dtype=torch.float64)
-    found = log_probability(logits, selections)
+    unlikely = torch.tensor([-800.0, 800.0, 0.0], dtype=torch.float64)
+    found = log_probability(unlikely, torch.tensor([[1.0, 0, 1], [0, 1, 0]]))
     assert found.tolist() == pytest.approx([-1600 - math.log(2), -math.log(2)])
 
 
@@ -91,28 +79,6 @@ def test_rows_are_read_by_one_network(plain):
 # --- the gradient --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 3, 6, 8])
-@pytest.mark.parametrize("seed", range(2))
-def test_three_ways_to_one_gradient(n, seed):
-    policy, inputs = a_policy(seed), numbers(n, D, seed=seed)
-    rewards = numbers(2**n, seed=50 + seed)
-    exact = gradient(enumerated(policy, inputs, rewards), policy)
-    assert float(exact.abs().max()) > 1e-3
-    torch.testing.assert_close(
-        score_function(policy, inputs, rewards), exact, rtol=1e-6, atol=1e-6 * float(exact.norm())
-    )
-    numerical, step = torch.zeros_like(exact), 1e-5
-    with torch.no_grad():
-        for i in range(len(exact)):
-            values = []
-            for sign in (1, -1):
-                policy.phi[i] += sign * step
-                values.append(enumerated(policy, inputs, rewards))
-                policy.phi[i] -= sign * step
-            numerical[i] = (values[0] - values[1]) / (2 * step)
-    torch.testing.assert_close(numerical, exact, rtol=1e-6, atol=1e-6 * float(exact.norm()))
-
-
 @pytest.mark.parametrize("n", [2, 5])
 def test_learning_from_all_selections_follows_the_enumerated_gradient(n):
     """``learn`` takes a mean over Q selections: advantages Q p(s) r(s) give the gradient of J."""
@@ -124,66 +90,26 @@ def test_learning_from_all_selections_follows_the_enumerated_gradient(n):
     torch.testing.assert_close(direction(policy), exact, rtol=1e-9, atol=1e-12)
 
 
-def test_sampled_selections_have_the_mean_gradient():
-    """20,000 selections as the strategy draws them: every component within 5 standard errors."""
+def test_selections_are_drawn_as_often_as_their_chances_say():
+    """20,000 as the strategy draws them: every one within 5 standard errors."""
     n, draws = 5, 20_000
     strategy = fm.FRCCE(probes=draws)
     x = torch.zeros(1, 2, dtype=torch.float64)
     server = Server(n, 2, fm.mlp(2, 2), (x, torch.tensor([0])), 3)
-    policy, inputs, rewards = a_policy(6), numbers(n, D, seed=7), numbers(2**n, seed=8)
-    logits = policy.logits(inputs)
-    omega = logits.detach().sigmoid()
+    logits = a_policy(6).logits(numbers(n, D, seed=7)).detach()
+    omega = logits.sigmoid()
     selections = strategy.draw(server, omega, 1)
     assert selections.shape == (draws, n)
     assert set(selections.unique().tolist()) == {0.0, 1.0}
     code = (selections @ 2.0 ** torch.arange(n, dtype=torch.float64)).long()
 
-    wanted = chances(logits.detach(), all_selections(n))
+    wanted = chances(logits, all_selections(n))
     count = torch.bincount(code, minlength=2**n)
     z = (count - draws * wanted) / (draws * wanted * (1 - wanted)).sqrt()
     assert float(z.abs().max()) < 5
 
-    outputs = torch.zeros(n, dtype=torch.float64, requires_grad=True)  # gradient by the logits
-    at = logits.detach() + outputs
-    exact = torch.autograd.grad(chances(at, all_selections(n)) @ rewards, outputs)[0]
-    single = rewards[code, None] * (selections - omega)  # [Q, n]: each draw's estimate
-    z = (single.mean(0) - exact) / (single.std(0) / draws**0.5)
-    assert float(z.abs().max()) < 5
-
-    policy.learn(logits, selections, rewards[code])
-    fresh = a_policy(6)
-    jacobian = torch.stack([gradient(fresh.logits(inputs)[k], fresh) for k in range(n)])  # [n, P]
-    spread = (single @ jacobian).std(0) / draws**0.5
-    full = gradient(enumerated(fresh, inputs, rewards), fresh)
-    z = ((direction(policy) - full) / spread)[spread > 1e-12]
-    assert float(z.abs().max()) < 5
-
 
 # --- baselines -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("baseline", [-3.0, 0.4, 100.0])
-def test_a_constant_baseline_leaves_the_expected_gradient(baseline):
-    policy, inputs, rewards = a_policy(1), numbers(4, D, seed=1), numbers(16, seed=2)
-    plain = score_function(policy, inputs, rewards)
-    moved = score_function(policy, inputs, rewards - baseline)
-    torch.testing.assert_close(moved, plain, rtol=0, atol=1e-10)
-
-
-def test_the_mean_of_the_other_draw_as_baseline_is_unbiased():
-    """All pairs of selections of three clients, each judged against the other one's reward."""
-    policy, inputs, rewards = a_policy(2), numbers(3, D, seed=3), numbers(8, seed=4)
-    selections, logits = all_selections(3), policy.logits(inputs)
-    p, logp = chances(logits.detach(), selections), log_probability(logits, selections)
-    objective = 0
-    for first in range(8):
-        for second in range(8):
-            difference = rewards[first] - rewards[second]
-            pair = (difference * logp[first] - difference * logp[second]) / 2
-            objective = objective + p[first] * p[second] * pair
-    exact = gradient(enumerated(policy, inputs, rewards), policy)
-    found = torch.autograd.grad(objective, policy.phi)[0]
-    torch.testing.assert_close(found, exact, rtol=0, atol=1e-10)
 
 
 class Enumerator:
@@ -271,8 +197,7 @@ def test_two_probes_climb_the_expected_reward_of_selections_that_choose_somebody
 
 
 @pytest.mark.parametrize("clamp", [0.0, 0.1])
-@pytest.mark.parametrize("shift", [-4.0, 0.0, 4.0], ids=["low", "middle", "high"])
-@pytest.mark.parametrize("lr", [1e-3, 0.05])
+@pytest.mark.parametrize(("shift", "lr"), [(-4.0, 0.05), (0.0, 1e-3), (4.0, 0.05)])
 def test_learning_is_adam_on_the_sampled_objective(plain, clamp, shift, lr):
     """Five steps; where the mean of omega leaves [clamp, 1 - clamp] it is drawn back, PULL-fold."""
     policy = a_policy(4, lr=lr, clamp=clamp)
@@ -295,14 +220,3 @@ def test_learning_is_adam_on_the_sampled_objective(plain, clamp, shift, lr):
         adam.step()
         wanted = torch.nn.utils.parameters_to_vector(module.parameters()).detach()
         torch.testing.assert_close(policy.phi.detach(), wanted, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("shift", [-5.0, 5.0])
-def test_the_clamp_draws_the_mean_back(shift):
-    policy, inputs = a_policy(1, lr=0.02, clamp=0.1), numbers(4, D, seed=1)
-    policy.phi.data[-1] += shift
-    nothing = torch.zeros(1, dtype=torch.float64)
-    for _ in range(600):
-        policy.learn(policy.logits(inputs), torch.ones(1, 4, dtype=torch.float64), nothing)
-    mean = float(policy.logits(inputs).detach().sigmoid().mean())
-    assert 0.09 < mean < 0.91

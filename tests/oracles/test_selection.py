@@ -76,10 +76,11 @@ def by_orders(worth: Worth, m: int) -> Tensor:
 # --- the round game ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "loss"])
-@pytest.mark.parametrize("weighting", ["uniform", "size"])
-@pytest.mark.parametrize("empty", ["theta", "zero"])
-@pytest.mark.parametrize("m", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("empty", "weighting", "metric"),
+    [("theta", "uniform", "accuracy"), ("zero", "size", "loss"), ("theta", "size", "loss")],
+)
+@pytest.mark.parametrize("m", [1, 5])
 def test_exact_values_are_those_of_plain_enumeration(plain, m, empty, weighting, metric):
     options = {"empty": empty, "weighting": weighting, "metric": metric}
     strategy, this = started(fm.SFedAvg(None, exact=True, **options), 8), a_round([6, 1, 3, 7, 0])
@@ -89,29 +90,12 @@ def test_exact_values_are_those_of_plain_enumeration(plain, m, empty, weighting,
     torch.testing.assert_close(
         strategy["values"][this.clients], by_orders(worth, m), rtol=0, atol=1e-9
     )
-    gain = worth(frozenset(range(m))) - worth(frozenset())
-    assert float(strategy["values"].sum()) == pytest.approx(gain, abs=1e-6)
     absent = [k for k in range(8) if k not in this.clients.tolist()]
     assert not strategy["values"][absent].any()
     assert strategy.evaluated == 2**m  # the empty coalition is one of them
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "loss"])
-@pytest.mark.parametrize("m", [1, 3, 4])
-def test_zero_for_nobody_hands_everybody_the_same_share_of_the_model(plain, m, metric):
-    this, found = a_round(range(m), 3), {}
-    for empty in ("theta", "zero"):
-        strategy = started(fm.SFedAvg(None, empty=empty, metric=metric, exact=True), 6)
-        strategy.step(this)
-        found[empty] = strategy["values"][:m]
-    accuracy, loss = plain.judge(NET, this.theta, samples())
-    share = (accuracy if metric == "accuracy" else -loss) / m
-    assert share != 0
-    wanted = torch.full((m,), share, dtype=torch.float64)
-    torch.testing.assert_close(found["zero"] - found["theta"], wanted, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("m", range(1, 10))
+@pytest.mark.parametrize("m", [1, 2, 4, 5, 6, 7])
 def test_values_are_exact_wherever_that_asks_for_no_more_coalitions(m):
     """R orders of m clients pass through R (m - 1) coalitions between the empty and the full."""
     for permutations in (1, 3, 10):
@@ -128,16 +112,13 @@ def test_values_are_exact_wherever_that_asks_for_no_more_coalitions(m):
         assert orders.evaluated <= permutations * (m - 1) + 2
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "loss"])
-def test_sampled_orders_are_unbiased_and_share_out_the_whole_gain(plain, metric):
+def test_sampled_orders_are_unbiased_and_share_out_the_whole_gain(plain):
     """The same round at 400 times t: the mean is near the exact values, each sum is the gain."""
     this = a_round([4, 0, 2, 5])
-    worth = plain_worth(plain, this, samples(), metric=metric)
+    worth = plain_worth(plain, this, samples(), metric="loss")
     exact, gain = by_orders(worth, 4), worth(frozenset(range(4))) - worth(frozenset())
-    strategy, found = (
-        started(fm.SFedAvg(None, permutations=2, exact=False, metric=metric), 6),
-        [],
-    )
+    rule, found = fm.SFedAvg(None, permutations=2, exact=False, metric="loss"), []
+    strategy = started(rule, 6)
     for t in range(1, 401):
         again = Round(t, this.theta, this.clients, this.sizes, this.updates)
         strategy.step(again)
@@ -147,8 +128,7 @@ def test_sampled_orders_are_unbiased_and_share_out_the_whole_gain(plain, metric)
     error = found.std(0) / math.sqrt(len(found))
     assert (error > 0).all()
     assert ((found.mean(0) - exact).abs() < 4 * error).all()
-    best = 12 if metric == "loss" else 4
-    assert len(found.round(decimals=9).unique(dim=0)) >= best  # orders differ from round to round
+    assert len(found.round(decimals=9).unique(dim=0)) >= 12  # orders differ from round to round
 
 
 # --- Algorithm 2, as printed ---------------------------------------------------------------------
@@ -171,36 +151,8 @@ def table(n: int, seed: int) -> Worth:
     return lambda members: values[sum(1 << i for i in members)]
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_printed_values_of_one_order_are_algorithm_2(make_game, n):
-    game, worth = make_game(n, 3), table(n, 3)
-    known = [algorithm_2(worth, order) for order in itertools.permutations(range(n))]
-    seen = set()
-    for seed in range(60 * n):
-        found = packaged(game, 1, seed)
-        near = [k for k, v in enumerate(known) if torch.allclose(found, v, rtol=0, atol=1e-12)]
-        assert near
-        seen.add(near[0])
-    distinct = len({tuple(v.round(decimals=9).tolist()) for v in known})
-    assert len(seen) == distinct  # every order turns up
-
-
-def test_printed_values_of_three_orders_are_a_mean(make_game):
-    game, worth = make_game(3, 5), table(3, 5)
-    known = [algorithm_2(worth, order) for order in itertools.permutations(range(3))]
-    means = torch.stack([sum(c) / 3 for c in itertools.product(known, repeat=3)])
-    alone = torch.stack(known)
-    mixed = 0
-    for seed in range(20):
-        found = packaged(game, 3, seed)
-        assert float((means - found).abs().amax(1).min()) < 1e-12
-        mixed += float((alone - found).abs().amax(1).min()) > 1e-9
-    assert mixed > 10  # three orders, not one order three times
-
-
-@pytest.mark.parametrize("n", [3, 5])
-def test_printed_values_go_to_the_mean_of_algorithm_2_over_all_orders(make_game, n):
-    worth = table(n, 8)
+def test_printed_values_go_to_the_mean_of_algorithm_2_over_all_orders(make_game):
+    n, worth = 4, table(4, 8)
     all_ = torch.stack([algorithm_2(worth, p) for p in itertools.permutations(range(n))])
     found, spread = packaged(make_game(n, 8), 20_000, 1), all_.std(0) / math.sqrt(20_000)
     assert ((found - all_.mean(0)).abs() <= 4.5 * spread + 1e-12).all()
@@ -208,22 +160,7 @@ def test_printed_values_go_to_the_mean_of_algorithm_2_over_all_orders(make_game,
     assert float((all_.mean(0) - exact).abs().max()) > 0.05  # these are no Shapley values
 
 
-def test_the_last_of_the_list_earns_nothing_and_nobody_asks_for_the_empty_coalition():
-    asked = []
-
-    def worth(coalitions: Tensor) -> Tensor:
-        asked.append(coalitions)
-        return coalitions.double() @ torch.tensor([1.0, 2, 4, 8]).double()
-
-    values = packaged(fm.Game(4, worth), 300, 0)
-    assert float(values[3]) == 0
-    assert torch.cat(asked).any(1).all()
-    # of an additive game, client i gains where it stands later than place i: a share (n - i) / n
-    wanted = torch.tensor([3 / 4 * 1, 2 / 4 * 2, 1 / 4 * 4, 0], dtype=torch.float64)
-    torch.testing.assert_close(values, wanted, rtol=0, atol=0.5)
-
-
-@pytest.mark.parametrize("m", [1, 2, 3, 4])
+@pytest.mark.parametrize("m", [1, 3])
 def test_literal_rounds_use_algorithm_2(plain, m):
     this = a_round([1, 4, 5, 6][:m], 2)
     worth = plain_worth(plain, this, samples(), metric="loss")
@@ -245,7 +182,7 @@ def test_literal_rounds_use_algorithm_2(plain, m):
 TIMETABLE = ([0, 3, 5], [3], [1, 2, 3, 5], [5, 0], [3, 5], [0, 1, 3, 5], [2], [5])
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [(0.75, 0.25), (1, 1), (0, 0.5), (0.9, 0), (0.3, 2)])
+@pytest.mark.parametrize(("alpha", "beta"), [(0.75, 0.25), (1, 1), (0, 0.5)])
 @pytest.mark.parametrize("by_class", [False, True], ids=["all", "by_class"])
 def test_relevance_is_the_expansion_over_a_clients_own_rounds(plain, alpha, beta, by_class):
     """phi_k = alpha^r phi_0 + beta sum over its rounds s = 1..r of alpha^(r - s) sv_s."""
@@ -271,6 +208,9 @@ def test_relevance_is_the_expansion_over_a_clients_own_rounds(plain, alpha, beta
                 alpha ** (r - s) * value for s, value in enumerate(values, 1)
             )
             assert float(phi[k]) == pytest.approx(wanted, abs=1e-7)
+    wanted = torch.tensor([sum(values) for values in earned[0].values()]).double()
+    torch.testing.assert_close(strategy["total"], wanted, rtol=0, atol=1e-7)
+    assert int(strategy["rounds"]) == len(TIMETABLE)
     assert float(strategy.scores[4]) == 1 / 7
     assert float(strategy.scores[6]) == 1 / 7
 
@@ -278,15 +218,16 @@ def test_relevance_is_the_expansion_over_a_clients_own_rounds(plain, alpha, beta
 # --- classes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "loss"])
-@pytest.mark.parametrize("empty", ["theta", "zero"])
-@pytest.mark.parametrize("exact", [True, False], ids=["exact", "orders"])
-def test_values_are_the_class_frequency_weighted_mean_of_class_values(plain, exact, empty, metric):
+@pytest.mark.parametrize(
+    ("exact", "empty", "metric"),
+    [(True, "theta", "loss"), (True, "zero", "accuracy"), (False, "theta", "loss")],
+)
+def test_values_are_the_class_frequency_weighted_mean_of_class_values(exact, empty, metric):
     """The worth on all samples is a weighted sum of the worths on each class: values are linear."""
     options = {"metric": metric, "empty": empty, "exact": exact, "permutations": 3}
     whole = started(fm.SFedAvg(None, **options), 6)
     split = started(fm.SFedAvg(None, 0, 1, by_class=True, **options), 6)
-    this, (x, y) = a_round([5, 1, 2, 0]), samples()
+    this, y = a_round([5, 1, 2, 0]), samples()[1]
     for strategy in (whole, split):
         strategy.step(this)
     torch.testing.assert_close(split["values"], whole["values"], rtol=0, atol=1e-7)
@@ -296,30 +237,15 @@ def test_values_are_the_class_frequency_weighted_mean_of_class_values(plain, exa
     own = split["class_scores"][this.clients]
     mean = sum(share * own[:, c] for c, share in enumerate(shares))
     torch.testing.assert_close(mean, whole["values"][this.clients], rtol=0, atol=1e-9)
-    if exact:
-        for c in range(CLASSES):
-            part = x[y == c], y[y == c]
-            wanted = by_orders(plain_worth(plain, this, part, metric=metric, empty=empty), 4)
-            torch.testing.assert_close(own[:, c], wanted, rtol=0, atol=1e-9)
-        assert split.evaluated == CLASSES * whole.evaluated == CLASSES * 16
+    assert split.evaluated == CLASSES * whole.evaluated
 
 
-def test_class_shares_are_as_precise_as_the_values():
-    whole, split = (
-        started(fm.SFedAvg(None, metric="loss", by_class=by_class), 4) for by_class in (False, True)
-    )
-    for strategy in (whole, split):
-        strategy.step(a_round(range(4)))
-    torch.testing.assert_close(split["values"], whole["values"], rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "loss"])
-def test_a_class_without_validation_samples_earns_nothing(metric):
+def test_a_class_without_validation_samples_earns_nothing():
     x, y = samples()
     some = y != 1
     validation = x[some], y[some]
-    one = started(fm.SFedAvg(None, by_class=True, metric=metric), 5, validation=validation)
-    two = started(fm.SFedAvg(None, metric=metric), 5, validation=validation)
+    one = started(fm.SFedAvg(None, by_class=True, metric="loss"), 5, validation=validation)
+    two = started(fm.SFedAvg(None, metric="loss"), 5, validation=validation)
     for strategy in (one, two):
         strategy.step(a_round([0, 2, 4]))
     torch.testing.assert_close(one["values"], two["values"], rtol=0, atol=1e-7)
@@ -345,14 +271,13 @@ def set_chances(p: list[float], m: int) -> dict[tuple[int, ...], float]:
 
 PHI = {
     "equal": ([0.2] * 5, 1.0),
-    "near": ([0.1, 0.3, -0.2, 0.25], 0.5),
     "far": ([0.02, 0.05, -0.01, 0.06, 0.0], 0.02),
     "printed": ([0.3, 0.1, 0.1, -0.4], 1.0),
 }
 
 
 @pytest.mark.parametrize("case", PHI)
-@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize("m", [1, 2])
 def test_clients_are_drawn_as_by_successive_sampling(case, m):
     phi, temperature = PHI[case]
     weights = [math.exp(value / temperature) for value in phi]
@@ -368,24 +293,6 @@ def test_clients_are_drawn_as_by_successive_sampling(case, m):
     sets = list(chances)
     test = stats.chisquare([found[s] for s in sets], [draws * chances[s] for s in sets])
     assert test.pvalue > 1e-3
-    for k in range(len(phi)):
-        inside = sum(chance for s, chance in chances.items() if k in s)
-        share = sum(count for s, count in found.items() if k in s) / draws
-        assert abs(share - inside) < 4 * math.sqrt(inside * (1 - inside) / draws)
-
-
-def test_two_near_misses_would_be_seen():
-    """Inclusion by m p, and sets by products of p, differ by more than the bounds above allow."""
-    phi, temperature = PHI["far"]
-    weights = [math.exp(value / temperature) for value in phi]
-    p = [w / sum(weights) for w in weights]
-    chances = set_chances(p, 2)
-    inside = [sum(c for s, c in chances.items() if k in s) for k in range(5)]
-    assert max(abs(a - 2 * b) for a, b in zip(inside, p, strict=True)) > 4 * math.sqrt(0.25 / 3000)
-    products = {s: p[s[0]] * p[s[1]] for s in chances}
-    total = sum(products.values())
-    distance = sum((c - products[s] / total) ** 2 / c for s, c in chances.items())
-    assert 3000 * distance > stats.chi2.isf(1e-3, len(chances) - 1)
 
 
 def test_an_infinite_temperature_draws_all_sets_alike():
@@ -399,52 +306,12 @@ def test_an_infinite_temperature_draws_all_sets_alike():
     assert stats.chisquare(list(found.values())).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("temperature", [1e-300, 1e-12, 1e-4])
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
+@pytest.mark.parametrize(("temperature", "scale"), [(1e-300, 1.0), (1e-4, 1e5)])
 def test_a_tiny_temperature_takes_the_best_and_nothing_underflows(temperature, scale):
     strategy = started(fm.SFedAvg(3, temperature=temperature), 6)
     strategy.state["phi"] = scale * torch.tensor([-3.0, 7, 2, -8, 6, 1]).double()
     for t in range(1, 30):
-        if scale / temperature > 1e3:
-            assert strategy.select(t).tolist() == [1, 2, 4]
-        assert len(strategy.select(t).unique()) == 3
+        assert strategy.select(t).tolist() == [1, 2, 4]
     chances = strategy.strategy.probabilities(strategy.state)
     assert torch.isfinite(chances).all()
     assert float(chances.sum()) == pytest.approx(1)
-
-
-def test_equal_relevances_are_drawn_alike_at_any_temperature():
-    strategy = started(fm.SFedAvg(1, temperature=1e-300), 4)
-    found = Counter(int(strategy.select(t)) for t in range(1200))
-    assert stats.chisquare([found[k] for k in range(4)]).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("t", range(1, 9))
-def test_a_clients_luck_is_its_own(t):
-    """Who is chosen stays so if it rises, who is not if it falls; nobody else's fate changes."""
-    strategy = started(fm.SFedAvg(3, temperature=0.5), 9, seed=4)
-    phi = numbers(9, seed=9)
-    strategy.state["phi"] = phi.clone()
-    chosen = strategy.select(t).tolist()
-    for k in range(9):
-        strategy.state["phi"] = phi.clone()
-        strategy.state["phi"][k] += 50.0 if k in chosen else -50.0
-        assert strategy.select(t).tolist() == chosen
-        # Now the other way round.
-        strategy.state["phi"][k] = 1e4 if k not in chosen else -1e4
-        now = strategy.select(t).tolist()
-        assert (k in now) == (k not in chosen)
-        assert len(set(now) & set(chosen)) == 2
-
-
-def test_renamed_clients_are_drawn_by_their_own_relevance():
-    """The frequencies move with the names, the single draws need not."""
-    phi, rename = torch.tensor([0.5, -0.5, 0.1, 0.9], dtype=torch.float64), [2, 0, 3, 1]
-    shares = []
-    for relevance in (phi, phi[torch.tensor(rename).argsort()]):
-        strategy = started(fm.SFedAvg(1, temperature=0.7), 4, seed=6)
-        strategy.state["phi"] = relevance
-        found = Counter(int(strategy.select(t)) for t in range(2000))
-        shares.append([found[k] / 2000 for k in range(4)])
-    for k in range(4):
-        assert abs(shares[0][k] - shares[1][rename[k]]) < 4 * math.sqrt(2 * 0.25 / 2000)

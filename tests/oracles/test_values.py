@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -27,26 +25,10 @@ def estate(amount: float) -> fm.Game:
     return fm.Game(3, lambda s: (amount - (~s.bool()).double() @ claims).clamp(min=0))
 
 
-def random_game(seed: int, n: int) -> fm.Game:
-    g = torch.Generator().manual_seed(seed)
-    table = torch.rand(1 << n, generator=g, dtype=torch.float64)
-    return fm.Game(n, lambda s: table[s.long() @ (1 << torch.arange(n))])
-
-
-LEMAIRE = game_of(
-    {
-        "1": 46125,
-        "2": 17437.5,
-        "3": 5812.5,
-        "12": 69187.5,
-        "13": 53812.5,
-        "23": 30750,
-        "123": 90000,
-    },
-    3,
-)
+ALONE, TOGETHER = {"1": 46125, "2": 17437.5, "3": 5812.5}, {"12": 69187.5, "13": 53812.5}
+LEMAIRE = game_of({**ALONE, **TOGETHER, "23": 30750, "123": 90000}, 3)
 GLOVES = game_of({"12": 1, "13": 1, "123": 1}, 3)
-RANDOM = [(seed, n) for n in (3, 4, 6) for seed in range(4)]
+RANDOM = [(seed, n) for n in (3, 6) for seed in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -78,12 +60,12 @@ def excesses(game: fm.Game, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("seed", "n"), RANDOM)
-def test_the_nucleolus_meets_kohlbergs_criterion(seed: int, n: int) -> None:
+def test_the_nucleolus_meets_kohlbergs_criterion(make_game, seed: int, n: int) -> None:
     """Kohlberg 1971: for every level, the coalitions at least that short are balanced.
 
     Balanced: the grand coalition is a combination of them in which each has a positive weight
     """
-    game = random_game(seed, n)
+    game = make_game(n, seed)
     x = fm.nucleolus(game).values.numpy()
     sets, short = excesses(game, x)
     assert x.sum() == pytest.approx(float(game.all()[-1] - game.all()[0]))
@@ -104,8 +86,8 @@ def test_the_nucleolus_meets_kohlbergs_criterion(seed: int, n: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "n"), RANDOM)
-def test_the_least_core_is_the_shortest_of_the_fairest(seed: int, n: int) -> None:
-    game = random_game(seed, n)
+def test_the_least_core_is_the_shortest_of_the_fairest(make_game, seed: int, n: int) -> None:
+    game = make_game(n, seed)
     x, shortfall = fm.least_core(game).values.numpy(), fm.core_shortfall(game)
     sets, short = excesses(game, x)
     assert short.max() == pytest.approx(shortfall, abs=1e-7)
@@ -124,18 +106,10 @@ def test_the_least_core_is_the_shortest_of_the_fairest(seed: int, n: int) -> Non
     assert x @ x <= other.x @ other.x + 1e-6
 
 
-def test_a_convex_game_has_its_shapley_value_in_the_core() -> None:
-    """Shapley 1971: where joining pays more the more are there already."""
-    game = fm.Game(4, lambda s: s.double().sum(1) ** 2)
-    assert fm.core_shortfall(game) <= 0
-    assert excesses(game, fm.exact(game).values.numpy())[1].max() <= 1e-12
-    assert fm.core_shortfall(fm.majority([1, 1, 1], 2)) > 0  # the core is empty
-
-
-@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (16, 1), (1, 4), (2.5, 3.5)])
-def test_beta_shapley_joins_with_a_random_probability(alpha: float, beta: float) -> None:
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (16, 1), (2.5, 3.5)])
+def test_beta_shapley_joins_with_a_random_probability(make_game, alpha: float, beta: float) -> None:
     """The integral over the probability, by quadrature on every coalition of the others."""
-    n, game = 5, random_game(1, 5)
+    n, game = 5, make_game(5, 1)
     t = (np.arange(20_000) + 0.5) / 20_000
     density = t ** (beta - 1) * (1 - t) ** (alpha - 1)
     density /= density.sum()
@@ -149,27 +123,13 @@ def test_beta_shapley_joins_with_a_random_probability(alpha: float, beta: float)
                 total += chance * float(v[code | 1 << i] - v[code])
         expected.append(total)
     found = fb.beta_shapley(game, alpha, beta).values.tolist()
-    assert found == pytest.approx(expected, abs=2e-3 if min(alpha, beta) < 1 else 1e-4)
-
-
-def test_beta_shapley_of_one_and_one_is_the_shapley_value() -> None:
-    game = random_game(2, 6)
-    assert torch.allclose(fb.beta_shapley(game, 1, 1).values, fm.exact(game).values)
-    assert math.isclose(float(fb.beta_shapley(fm.additive([1, 2, 3]), 9, 2).values[2]), 3.0)
-
-
-def test_they_refuse_too_many_players() -> None:
-    many = fm.Game(13, lambda s: s.double().sum(1))
-    for value in (fm.least_core, fm.nucleolus, fm.core_shortfall):
-        with pytest.raises(ValueError, match="n <= 12; got 13 players"):
-            value(many)
-    with pytest.raises(ValueError, match="alpha"):
-        fb.beta_shapley(GLOVES, alpha=0)
-    with pytest.raises(TypeError, match="game"):
-        fm.nucleolus([1, 2])
+    assert found == pytest.approx(expected, abs=1e-4)
+    if alpha == beta == 1:
+        torch.testing.assert_close(fb.beta_shapley(game, 1, 1).values, fm.exact(game).values)
 
 
 def test_one_player_gets_all() -> None:
     alone = fm.Game(1, lambda s: 3 * s[:, 0].double())
     for value in (fm.least_core, fm.nucleolus, fb.beta_shapley):
         assert value(alone).values.tolist() == pytest.approx([3.0])
+    assert fm.core_shortfall(alone) == 0

@@ -15,9 +15,10 @@ import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,76 +32,45 @@ VALUES: dict[str, Callable[[], Any]] = {
     "True": lambda: True,
     "0": lambda: 0,
     "-1": lambda: -1,
-    "2": lambda: 2,
     "1.5": lambda: 1.5,
-    "-0.5": lambda: -0.5,
-    "1e-320": lambda: 1e-320,
-    "1e300": lambda: 1e300,
     "10**400": lambda: 10**400,
     "nan": lambda: math.nan,
     "inf": lambda: math.inf,
-    "-inf": lambda: -math.inf,
     "1j": lambda: 1j,
     "'0.5'": lambda: "0.5",
-    "''": lambda: "",
     "b'x'": lambda: b"x",
     "[]": list,
     "[1.5, 2]": lambda: [1.5, 2],
-    "[nan]": lambda: [math.nan],
-    "['a']": lambda: ["a"],
     "[[1], [1, 2]]": lambda: [[1], [1, 2]],
-    "[None]": lambda: [None],
-    "()": lambda: (),
     "{}": dict,
     "{0: []}": lambda: {0: []},
-    "{'a': 1}": lambda: {"a": 1},
-    "set()": lambda: set(),
     "{1: [1, 2]}": lambda: {1: [1.0, 2.0]},
-    "{'a': tensor}": lambda: {"a": torch.ones(2, 2)},
     "object": lambda: object(),
     "function": lambda: lambda *given: None,
-    "type": lambda: int,
-    "generator": lambda: (i for i in range(3)),
-    "numpy 3": lambda: np.int64(3),
     "numpy 0.25": lambda: np.float32(0.25),
-    "numpy nan": lambda: np.float64("nan"),
     "numpy True": lambda: np.True_,
-    "numpy words": lambda: np.array(["a", "b"]),
     "numpy objects": lambda: np.array([None, object()]),
     "numpy [3, 4]": lambda: np.ones((3, 4)),
     "numpy masked": lambda: np.ma.masked_array([1.0, 2.0, 9e9], mask=[0, 0, 1]),
-    "list of masked": lambda: [np.ma.masked_array([1.0, 2.0], mask=[0, 1])],
-    "numpy dates": lambda: np.array(["2020-01-01"], dtype="datetime64[D]"),
     "tensor 2.5": lambda: torch.tensor(2.5),
     "tensor [0]": lambda: torch.empty(0),
     "tensor [3] of nan": lambda: torch.full((3,), math.nan),
-    "tensor [3, 4] of inf": lambda: torch.full((3, 4), math.inf),
     "tensor [2, 2, 2]": lambda: torch.ones(2, 2, 2),
     "tensor of complex": lambda: torch.ones(3, dtype=torch.complex64),
-    "tensor of bool": lambda: torch.ones(3, 3, dtype=torch.bool),
-    "tensor of int8": lambda: torch.full((3,), -7, dtype=torch.int8),
-    "tensor of half": lambda: torch.ones(3, dtype=torch.float16),
     "nested tensor": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
-    "list of nested": lambda: [torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])],
     "sparse tensor": lambda: torch.eye(3).to_sparse(),
     "meta tensor": lambda: torch.ones(3, device="meta"),
     "float dtype": lambda: torch.float64,
-    "int dtype": lambda: torch.int64,
     "module": lambda: torch.nn.Linear(4, 3),
-    "LSTM": lambda: torch.nn.LSTM(4, 3),
 }
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """One argument of one public name replaced by one value."""
 
     name: str
     argument: str
     value: str
-
-    def __str__(self) -> str:
-        return f"fm.{self.name}({self.argument}={self.value})"
 
 
 def parameters(name: str) -> dict[str, str]:
@@ -150,38 +120,27 @@ def refusal(case: Case, error: Exception) -> str:
     return f"unclear {type(error).__name__}: {str(error)[:90]}"
 
 
+# What an annotation says of values of a kind, in the order in which kinds are asked.
+SAID: list[tuple[Any, tuple[str, ...]]] = [
+    (type(None), ("None",)),
+    (bool | np.bool_, ("bool",)),
+    (numbers.Integral, ("float", "int")),
+    (numbers.Number, ("float",)),
+    (str, ("str", "PathLike")),
+    (torch.dtype, ("dtype",)),
+    (Mapping, ("Mapping",)),
+    (FunctionType | torch.nn.Module, ("Callable", "Split", "Module")),
+    (
+        Sequence | np.ndarray | torch.Tensor | set,
+        ("Tensor", "Sequence", "Scores", "Samples", "Values", "Iterable", "tuple", "int"),
+    ),
+]
+
+
 def fits(annotation: str, value: Any) -> bool:
     """Is the value of the annotated kind? Numbers and arrays may be NumPy's."""
-    if value is None:
-        return "None" in annotation
-    if isinstance(value, bool | np.bool_):
-        return "bool" in annotation
-    if isinstance(value, numbers.Number):
-        whole = isinstance(value, numbers.Integral)
-        return "float" in annotation or ("int" in annotation and whole)
-    if isinstance(value, str):
-        return "str" in annotation or "PathLike" in annotation
-    if isinstance(value, torch.dtype):
-        return "dtype" in annotation
-    if isinstance(value, Mapping):
-        return "Mapping" in annotation
-    if callable(value) and not isinstance(value, type):
-        return any(kind in annotation for kind in ("Callable", "Split", "Module"))
-    if isinstance(value, Iterator):
-        return "Sequence" in annotation or "Iterable" in annotation
-    arrays = (
-        "Tensor",
-        "Sequence",
-        "Scores",
-        "Samples",
-        "Values",
-        "Iterable",
-        "tuple",
-        "int",
-        "Array",
-    )
-    listed = isinstance(value, Sequence | np.ndarray | torch.Tensor | set)
-    return listed and any(kind in annotation for kind in arrays)
+    words = next((words for kind, words in SAID if isinstance(value, kind)), ())
+    return any(word in annotation for word in words)
 
 
 def sound(result: Any) -> bool:
@@ -205,10 +164,7 @@ def sound(result: Any) -> bool:
 HARMLESS = {
     Case("Federation", "noise", "None"),  # nothing said: no noise
     Case("Model.init", "device", "None"),  # the default device
-    Case("Model.forward", "x", "tensor [3, 4] of inf"),  # what it gives is the module's answer
-    *(Case("Game", "value", made) for made in ("type", "module", "LSTM")),  # its own error shows
-    *(Case("train", "watch", made) for made in ("type", "module", "LSTM")),  # the same
-    *(Case("RoundValue", "value", made) for made in ("module", "LSTM")),  # the same
-    # the split that these clients are dealt by refuses, and says what to do
-    *(Case("skewed_digits", "clients", few) for few in ("2", "numpy 3")),
+    Case("Game", "value", "module"),  # its own error shows
+    Case("train", "watch", "module"),  # the same
+    Case("RoundValue", "value", "module"),  # the same
 }

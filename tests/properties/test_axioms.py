@@ -56,12 +56,6 @@ def players(table: Tensor) -> int:
     return len(table).bit_length() - 1
 
 
-def relabelled(table: Tensor, order: Tensor) -> Tensor:
-    """The worths after player i is called ``order[i]``."""
-    members = fm.all_coalitions(players(table))
-    return table[(members[:, order] * (1 << torch.arange(len(order)))).sum(1)]
-
-
 def close(a: Tensor, b: Tensor) -> None:
     """Equal to rounding, for worths up to some hundreds."""
     torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
@@ -82,17 +76,6 @@ def test_null_player_gets_nothing(estimate, make_table_game, table, data):
     close(estimate(make_table_game(wider)).values[null], torch.tensor(0.0, dtype=torch.float64))
 
 
-@named(EXACT, BANZHAF, ONE)
-@given(table=tables(least=2), data=st.data())
-def test_symmetric_players_get_the_same(estimate, make_table_game, table, data):
-    n = players(table)
-    i, j = data.draw(st.permutations(range(n)), label="order")[:2]
-    swap = torch.arange(n)
-    swap[[i, j]] = swap[[j, i]]
-    values = estimate(make_table_game(table + relabelled(table, swap))).values
-    close(values[i], values[j])
-
-
 @named(EXACT, BANZHAF, ONE, SAME_COALITIONS)
 @given(table=tables(), a=st.floats(-3, 3), b=st.floats(-3, 3))
 def test_linearity(estimate, make_table_game, table, a, b):
@@ -103,25 +86,6 @@ def test_linearity(estimate, make_table_game, table, a, b):
     close(both, a * first + b * second)
 
 
-@given(table=tables(least=4))
-def test_kernel_is_linear_in_the_worths(make_table_game, table):
-    other = (table * 7.3 + 11).sin() * 50
-    first, second, both = (
-        fm.kernel(make_table_game(t), 2 * players(table) + 4, 3).values
-        for t in (table, other, table + other)
-    )
-    close(both, first + second)
-
-
-@named(EXACT, BANZHAF, ONE)
-@given(table=tables(), data=st.data())
-def test_values_follow_the_players_names(estimate, make_table_game, table, data):
-    order = torch.tensor(data.draw(st.permutations(range(players(table))), label="order"))
-    before = estimate(make_table_game(table)).values
-    after = estimate(make_table_game(relabelled(table, order))).values
-    close(after[order], before)
-
-
 @named(EXACT, BANZHAF, ONE, SAME_COALITIONS)
 @given(table=tables(), shift=st.floats(-50, 50))
 def test_a_constant_added_to_every_worth_changes_nothing(estimate, make_table_game, table, shift):
@@ -129,19 +93,11 @@ def test_a_constant_added_to_every_worth_changes_nothing(estimate, make_table_ga
     torch.testing.assert_close(after, before, rtol=0, atol=1e-9)
 
 
-@given(w=arrays(np.float64, st.integers(1, 8), elements=st.floats(-10, 10)).map(torch.from_numpy))
+@given(w=arrays(np.float64, st.integers(1, 6), elements=st.floats(-10, 10)).map(torch.from_numpy))
 def test_additive_games_leave_nothing_to_estimate(w):
     game = fm.additive(w)
-    every = [*EXACT.values(), *BANZHAF.values(), *ONE.values(), *ORDERS.values()]
-    for estimate in every[: None if len(w) <= 6 else 1]:
+    for estimate in (*EXACT.values(), *BANZHAF.values(), *ONE.values(), *ORDERS.values()):
         close(estimate(game).values, w)
-
-
-def test_banzhaf_and_leave_one_out_are_not_efficient():
-    unanimity = fm.majority([1, 1, 1], 3)
-    assert float(fm.banzhaf(unanimity).values.sum()) == 0.75
-    assert float(fm.leave_one_out(unanimity).values.sum()) == 3.0
-    assert float(unanimity.all()[-1]) == 1.0
 
 
 def test_leave_one_out_sees_nothing_where_any_two_suffice():

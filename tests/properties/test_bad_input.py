@@ -15,9 +15,7 @@ from out_of_range import OUT_OF_RANGE
 import fedlab_bench as fb
 import fedlab_mini as fm
 
-EVERY = 1 if ALL_CASES else 9  # with 9, each value meets each kind of name
-PLENTY = 2500
-
+EVERY = 1 if ALL_CASES else 7  # with 7, each value meets each kind of name
 
 # Tried with wrong files, names and seeds in tests/unit/test_bench.py.
 OF_THE_BENCH = {"Retrained", "Submission", "entered", "judge", "judged", "read_submission"}
@@ -37,32 +35,21 @@ def cases() -> dict[str, list[bad_input.Case]]:
 
 
 def test_every_public_name_is_tried():
-    tried = {name.partition(".")[0] for name in bad_input.CALLS} - {
-        "plots",
-        "leaderboard",
-        "evidence",
-    }
-    assert tried == {*fm.__all__, *fb.__all__} - RECORDS - GIVEN - OF_THE_BENCH
-
-
-def test_there_are_plenty_of_cases():
-    assert sum(map(len, cases().values())) >= PLENTY
+    tried = {name.partition(".")[0] for name in bad_input.CALLS}
+    public = {*fm.__all__, *fb.__all__} - RECORDS - GIVEN - OF_THE_BENCH
+    assert tried - {"plots", "leaderboard", "evidence"} == public
 
 
 @pytest.mark.parametrize("name", bad_input.CALLS)
-def test_the_call_itself_works(name):
+def test_a_call_works_and_bad_input_is_refused_clearly(name):
     call, _, given = bad_input.CALLS[name]
     assert bad_input.sound(call(**given))
-
-
-@pytest.mark.parametrize("name", bad_input.CALLS)
-def test_bad_input_is_refused_clearly(name):
     start = sum(map(ord, name)) % EVERY
     faults = {}
     for case in cases().get(name, [])[start::EVERY]:
         verdict = bad_input.judge(case)
         if verdict not in ("refused", "sound") and case not in bad_input.HARMLESS:
-            faults[str(case)] = verdict
+            faults[case] = verdict
     assert not faults, "\n".join(f"{case}: {verdict}" for case, verdict in faults.items())
 
 
@@ -75,18 +62,3 @@ def test_what_is_out_of_range_is_refused_by_name(name):
             said = rf"^{named}(\[.+?\])*( \[.*?\])?: "
             with pytest.raises((TypeError, ValueError), match=said):
                 call(**(given | {replaced: value}))
-
-
-def test_the_judge_finds_faults(monkeypatch):
-    def careless(n):
-        return n * 1.0 if n else float("nan")
-
-    monkeypatch.setattr(fm, "all_coalitions", careless)
-    monkeypatch.setitem(bad_input.CALLS, "all_coalitions", (careless, careless, {"n": 3}))
-
-    def verdict(value):
-        return bad_input.judge(bad_input.Case("all_coalitions", "n", value))
-
-    assert verdict("'0.5'").startswith("unclear TypeError")
-    assert verdict("0") == "accepted, though not of the annotated kind"
-    assert verdict("10**400") == "raw OverflowError: int too large to convert to float"

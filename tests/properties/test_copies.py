@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import inspect
 import io
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
@@ -20,47 +19,11 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from bad_calls import CALLS, GIVEN, NET, RECORDS, THETA, UPDATES, samples
+from bad_calls import CALLS, NET, THETA, UPDATES, samples
 from torch import Tensor, nn
 
-import fedlab_bench as fb
 import fedlab_mini as fm
 
-
-class Own(nn.Module):
-    """A module of a reader's own that writes: into its input, a weight, a count of its calls."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(5)
-            self.last = nn.Linear(4, 3)
-        self.register_buffer("shift", torch.full((4,), 0.5))
-        self.calls = 0
-        # A mode of its own, as somebody may have given it.
-        self.last.eval()
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        self.last.bias.data.clamp_(-1, 1)
-        x -= self.shift
-        return self.last(x)
-
-
-class Stackable(Own):
-    """One that ``vmap`` takes."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.calls += 1
-        self.last.weight.data.clamp_(-1, 1)
-        return self.last(x - self.shift)
-
-
-NETS: dict[str, Callable[[], fm.Model]] = {
-    "perceptron": lambda: copy.deepcopy(NET),
-    "alone": lambda: fm.Model(Own()),
-    "stacked": lambda: fm.Model(Stackable()),
-}
 KINDS: dict[str, Callable[[Tensor], Any]] = {"tensors": lambda a: a, "NumPy": Tensor.numpy}
 
 CHANCE = torch.Generator().manual_seed(0)
@@ -83,6 +46,13 @@ MORE: dict[str, dict[str, Any]] = {
 }
 AAM = fm.AAM(*(torch.rand(shape) for shape in ((1, 3), (1, 2, 2), (1, 2), (1, 2), (1,))))
 ALL_SIZES = {"sizes": torch.rand(4, 2, 3)}
+ROOMS = {
+    "spoils": (SPOIL, fm.backdoor(1, 0.5, (1, 2, 2), 1), fm.flip_labels(0.5), fm.relabel_as(1),
+               fm.swap_labels((0, 1))),
+    "sends": (SEND, fm.free_ride(), fm.replay(), fm.scale(1.0), fm.sign_flip()),
+    "deals": (DEAL, fm.by_class(), fm.dirichlet_labels(), fm.dirichlet_sizes(), fm.iid(),
+              fm.sorted_shards()),
+}  # fmt: skip
 # Public methods and instances that take arrays: what is called, and with what.
 METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "mlp": (lambda widths: repr(fm.mlp(*widths)), {"widths": [4, 3]}),
@@ -91,23 +61,9 @@ METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Game.__call__": (fm.additive([1.0, 2.0]), {"coalitions": torch.eye(2, dtype=torch.bool)}),
     "Model.output_table": (NET.output_table, {"x": X}),
     "AAM.__call__": (AAM, ALL_SIZES),
-    "AAM.slope": (AAM.slope, ALL_SIZES),
-    "AAM.weighted": (AAM.weighted, ALL_SIZES),
     "backdoor.stamp": (fm.backdoor(1, 0.5, (1, 2, 2), 1).stamp, {"x": X}),
-    "backdoor.__call__": (fm.backdoor(1, 0.5, (1, 2, 2), 1), SPOIL),
     "delete_words.__call__": (fm.delete_words(0.5), SPOIL | {"x": X.round()}),
-    "flip_labels.__call__": (fm.flip_labels(0.5), SPOIL),
-    "relabel_as.__call__": (fm.relabel_as(1), SPOIL),
-    "swap_labels.__call__": (fm.swap_labels((0, 1)), SPOIL),
-    "free_ride.__call__": (fm.free_ride(), SEND),
-    "replay.__call__": (fm.replay(), SEND),
-    "scale.__call__": (fm.scale(1.0), SEND),
-    "sign_flip.__call__": (fm.sign_flip(), SEND),
-    "by_class.__call__": (fm.by_class(), DEAL),
-    "dirichlet_labels.__call__": (fm.dirichlet_labels(), DEAL),
-    "dirichlet_sizes.__call__": (fm.dirichlet_sizes(), DEAL),
-    "iid.__call__": (fm.iid(), DEAL),
-    "sorted_shards.__call__": (fm.sorted_shards(), DEAL),
+    **{repr(one): (one, given) for given, *rest in ROOMS.values() for one in rest},
 }
 # Bound methods have an object of their own; else what is public itself, as the calls of
 # ``bad_calls`` read games and models at once.
@@ -115,48 +71,10 @@ LISTED = {
     name: (call if inspect.ismethod(call) else target, given)
     for name, (call, target, given) in CALLS.items()
 } | METHODS
-# What is seen of a caller's arrays afterwards, as is said there; and what is for the engine only.
-BY_CONTRACT = {
-    "Model": "keeps the caller's module, and is asked as that then is",
-    "Model.split": "gives views",
-    "Model.scores": "asks the module itself, with what it is given",
-    "Model.stacked_scores": "the same",
-    "Model.numbers_per_sample": "looks at shape and type only",
-    "Model.look": "looks at shape and type only",
-    "Model.judged": "is given what was checked and copied before",
-    "LocalSGD.client_epochs": "counts",
-}
-# Hooks that the class itself hands copies, and what a strategy is told by ``train``.
-HOOKS = {"change", "deal"}
-ARRAYS = re.compile(r"Tensor|ndarray|Samples|Scores|Model\b|Module|Recorded")
 
 
-def array_parameters(call: Any) -> set[str]:
-    """The parameters of a call whose annotation names arrays, modules or models."""
-    found = inspect.signature(call).parameters.values()
-    return {p.name for p in found if p.name != "self" and ARRAYS.search(str(p.annotation))}
-
-
-def public() -> Iterator[tuple[str, Any]]:
-    """Every public function and class that is no strategy and no record, and its methods."""
-    for name in sorted({*fm.__all__, *fb.__all__} - {*RECORDS, *GIVEN, "judge", "Submission"}):
-        made = getattr(fb if name in fb.__all__ else fm, name)
-        yield name, made
-        if not inspect.isclass(made) or issubclass(made, fm.FedAvg):
-            continue
-        for part, method in inspect.getmembers(made, callable):
-            if part == "__call__" or not part.startswith("_"):
-                yield f"{name}.{part}", method
-
-
-def test_every_public_function_that_takes_arrays_is_tried_with_all_of_them():
-    taking = {name: array_parameters(call) for name, call in public()}
-    untried = {
-        name: parameters - {*LISTED.get(name, (None, {}))[1], *MORE.get(name, {})}
-        for name, parameters in taking.items()
-        if name.rpartition(".")[2] not in HOOKS and name not in BY_CONTRACT
-    }
-    assert {name: left for name, left in untried.items() if left} == {}
+# Keeps the caller's module, and is asked as that then is; gives views.
+VIEWS = {"Model", "Model.split"}
 
 
 def walk(value: Any) -> Iterator[Any]:
@@ -183,7 +101,7 @@ def state(value: Any) -> Any:
     if isinstance(value, nn.Module):
         flags = [part.training for part in value.modules()]
         gradients = [p.grad for p in value.parameters()]
-        return state(value.state_dict()), flags, gradients, getattr(value, "calls", None)
+        return state(value.state_dict()), flags, gradients
     if isinstance(value, fm.Game):
         return value.name, state(value.shapley), state(fm.exact(value))
     if isinstance(value, fm.Model):
@@ -226,69 +144,58 @@ def overwrite(value: Any) -> None:
         value.clear()
 
 
-def fresh(value: Any, net: str, kind: str) -> Any:
+def fresh(value: Any, kind: str) -> Any:
     """An argument that nobody else holds, arrays as this kind."""
     if isinstance(value, Tensor):
         return KINDS[kind](value.clone())
-    if value is NET:
-        return NETS[net]()
     if isinstance(value, list | tuple):
-        return type(value)(fresh(part, net, kind) for part in value)
+        return type(value)(fresh(part, kind) for part in value)
     if isinstance(value, dict):
-        return {key: fresh(part, net, kind) for key, part in value.items()}
+        return {key: fresh(part, kind) for key, part in value.items()}
     if isinstance(value, torch.Generator):
         return torch.Generator().manual_seed(1)
     writable = isinstance(value, nn.Module | fm.Model) or is_dataclass(value)
     return copy.deepcopy(value) if writable else value
 
 
-def called(name: str, net: str, kind: str) -> tuple[Any, Callable[[], Any]]:
-    """What a call is given, its own object included, and the call."""
+def called(name: str, kind: str) -> tuple[Any, Callable[[], Any]]:
+    """What a call is given, its own object included, and the call.
+
+    A strategy is not noted: it holds its last training.
+    """
     target, given = LISTED[name]
-    given = {key: fresh(part, net, kind) for key, part in (given | MORE.get(name, {})).items()}
+    given = {key: fresh(part, kind) for key, part in (given | MORE.get(name, {})).items()}
     owner = getattr(target, "__self__", None)
     if isinstance(owner, fm.Model | fm.Dataset | fm.Federation):
-        owner = fresh(owner, net, "tensors")
+        owner = fresh(owner, "tensors")
         target = getattr(owner, target.__name__)
-    return {"self": owner, **given}, lambda: target(**given)
+    noted = {key: part for key, part in given.items() if key != "strategy"}
+    return {"self": owner, **noted}, lambda: target(**given)
 
 
-def noted(given: Any, name: str) -> Any:
-    """The state of arguments, but a strategy's, which holds its last training.
-
-    A model's own methods ask the caller's module, which may count
-    """
-    seen = state({key: part for key, part in given.items() if key != "strategy"})
-    if name.startswith("Model."):
-        seen["self"] = seen["self"][:-1]
-    return seen
-
-
-def cases() -> Iterator[tuple[str, str, str]]:
-    """Every listed name with anything to overwrite: as tensors and as NumPy's, with every net."""
+def cases() -> Iterator[tuple[str, str]]:
+    """Every listed name with anything to overwrite: as tensors and as NumPy's."""
     for name, (target, given) in LISTED.items():
         owner = getattr(target, "__self__", None)
         everything = [owner, *given.values(), *MORE.get(name, {}).values()]
-        nets = list(NETS) if any(part is NET for part in everything) else ["perceptron"]
         mutable = any(isinstance(part, list | dict) for part in everything)
-        if name not in BY_CONTRACT and (mutable or any(True for _ in walk(everything))):
-            yield from ((name, net, "tensors") for net in nets)
-            # An AAM takes tensors only.
-            if not name.startswith("AAM"):
-                yield name, nets[0], "NumPy"
+        if name not in VIEWS and (mutable or any(True for _ in walk(everything))):
+            yield name, "tensors"
+            if not name.startswith("AAM"):  # which takes tensors only
+                yield name, "NumPy"
 
 
-@pytest.mark.parametrize(("name", "net", "kind"), [*cases()])
+@pytest.mark.parametrize(("name", "kind"), [*cases()])
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_given_and_what_is_returned_share_nothing(name, net, kind):
-    wanted = state(called(name, net, kind)[1]())
-    given, call = called(name, net, kind)
-    before = noted(given, name)
+def test_what_is_given_and_what_is_returned_share_nothing(name, kind):
+    wanted = state(called(name, kind)[1]())
+    given, call = called(name, kind)
+    before = state(given)
     result = call()
-    assert noted(given, name) == before, "the call writes into what it is given"
+    assert state(given) == before, "the call writes into what it is given"
     for part in given.values():
         overwrite(part)
     assert state(result) == wanted, "what was returned changes with what was given"
-    after = noted(given, name)
+    after = state(given)
     overwrite(result)
-    assert noted(given, name) == after, "what was given changes with what was returned"
+    assert state(given) == after, "what was given changes with what was returned"

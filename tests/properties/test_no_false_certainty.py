@@ -20,7 +20,6 @@ SAMPLERS: dict[str, Callable[[fm.Game, int, int], fm.Estimate]] = {
     "Banzhaf": lambda game, draws, seed: fm.banzhaf(game, 4 * draws, seed),
 }
 samplers = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
-EXACT = (fm.exact, fm.banzhaf, fm.leave_one_out, fm.alone)
 
 
 def drawn(seed: int) -> fm.Game:
@@ -51,7 +50,7 @@ def additive(seed: int) -> fm.Game:
 def test_a_sampled_value_is_never_called_sure(sampler):
     """Nor nearly so: an error is 0 for no sampled value, and a value that is wrong by far has one
     that says it, or none."""
-    for seed in range(40):
+    for seed in range(15):
         game = drawn(seed)
         found = sampler(game, 2 + seed % 4, seed)
         truth = (fm.banzhaf if found.method == "Banzhaf" else fm.exact)(game).values
@@ -59,20 +58,10 @@ def test_a_sampled_value_is_never_called_sure(sampler):
         sure = found.stderr < 1e-9 * (found.values - truth).abs()
         assert not sure.any(), (seed, found, truth)
 
-
-@samplers
-def test_draws_that_agree_but_for_rounding_tell_no_error(sampler):
-    for seed in range(10):
+    for seed in range(5):
         found = sampler(additive(seed), 4, seed)
         if found.method != "Banzhaf":  # whose draws are worths, and differ
             assert found.stderr.isnan().all(), (seed, found)
-
-
-@pytest.mark.parametrize("value", EXACT)
-def test_exact_values_have_no_error(value):
-    found = value(drawn(3))
-    assert found.stderr.tolist() == [0.0] * found.values.numel()
-    assert "±" not in repr(found)
 
 
 def test_what_is_unknown_is_seen():

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pandas
 import pytest
 import torch
-from scipy import stats
 from torch import Tensor
 
 import fedlab_mini as fm
@@ -17,7 +14,7 @@ from fedlab_bench.measures import removal
 from fedlab_mini.judge.metrics import ranks
 from fedlab_mini.judge.removal import _present
 
-SEEDS = range(12)
+SEEDS = range(4)
 
 
 def numbers(seed: int, *shape: int) -> Tensor:
@@ -53,21 +50,13 @@ def test_rounding_changes_no_measure(seed):
     assert dict(removal(rough, worth, seed)) == dict(removal(scores, worth, seed))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_scores_told_apart_keep_their_order(seed):
-    """Whatever their unit, down to one part in a hundred thousand."""
-    scores = torch.arange(1, 10)[torch.randperm(9)].double() * 1e-5 + 1
-    for factor in (1e-30, 1.0, 1e30):
-        assert torch.equal(ranks(factor * scores), scores.argsort().argsort())
-    truth = numbers(seed, 9)
-    assert fm.kendall(truth, scores) == pytest.approx(stats.kendalltau(truth, scores).statistic)
-
-
 def test_ties_by_hand():
     assert ranks(torch.tensor([1.0, 1 + 5e-7, 1 + 1.4e-6, 1 + 3e-6])).tolist() == [0, 0, 0, 1]
     assert ranks(torch.tensor([0.0, 1e-13, -5e-13, 1.0])).tolist() == [0, 0, 0, 1]
     assert ranks(torch.tensor([0.0, 1e-13, -5e-13])).tolist() == [1, 2, 0]
-    assert ranks(torch.zeros(3)).tolist() == [0, 0, 0]
+    apart = torch.tensor([3.0, 1, 2, 5]) * 1e-5 + 1  # told apart whatever their unit
+    for factor in (1e-30, 1.0, 1e30):
+        assert ranks(factor * apart.double()).tolist() == [2, 0, 1, 3]
 
 
 def test_ids_break_no_tie():
@@ -81,53 +70,29 @@ def test_ids_break_no_tie():
     assert torch.equal(_present(scores, removed, 3), _present(scores, removed, 3))
 
 
-ORDERS = list(itertools.permutations(range(4)))[1::5]
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("ids", [[1, 2, 3, 4], list("abcd"), [0, 1, 2, 3], [7, 2, 0, 30]])
-def test_an_index_is_respected(ids, order):
+@pytest.mark.parametrize("ids", [list("abcd"), [7, 2, 0, 30]])
+def test_an_index_is_respected(ids):
     column = pandas.Series([0.1, 0.5, 0.2, 0.9], index=ids)
     other = pandas.Series([0.3, 0.1, 0.2, 0.4], index=ids)
-    for one in (column, column.iloc[list(order)]):
+    for one in (column, column.iloc[[2, 0, 3, 1]]):
         assert fm.detection_auc(one, {ids[0]}) == 1
         assert fm.detection_auc(one, np.array(ids)[[1, 3]]) == 0
-        for measure in (fm.kendall, fm.spearman):
+        for measure in (fm.kendall, fm.spearman, fm.evidence.paired):
             wanted = measure(column.to_numpy(), other.to_numpy())
-            assert measure(one, other) == measure(other, one) == pytest.approx(wanted)
-        low = {"low": 0, "high": 1}
-        paired = fm.evidence.paired(one, other, **low)
-        assert paired == pytest.approx(fm.evidence.paired(list(column), list(other), **low))
+            assert measure(one, other) == pytest.approx(wanted)
 
 
 def test_an_index_of_others_is_refused():
     column = pandas.Series([0.1, 0.5, 0.2], index=[1, 2, 3])
     shuffled = pandas.Series([0.5, 0.1, 0.2], index=[1, 0, 2])
-    for measure in (fm.kendall, fm.spearman):
-        with pytest.raises(ValueError, match=r"^a: expected an index of the ids \[0, 1, 2\], got"):
-            measure(column, [1, 2, 3])
-        with pytest.raises(ValueError, match=r"^b: expected an index of the ids \[0, 1, 2\], got"):
-            measure([1, 2, 3], column)
-        with pytest.raises(ValueError, match=r"^b: expected an index of the ids \[1, 2, 3\], got"):
-            measure(column, shuffled)
-        assert measure(shuffled, [1.0, 5.0, 2.0]) == pytest.approx(1)
+    for measure in (fm.kendall, fm.spearman, fm.evidence.paired):
+        for one in (shuffled, [1, 2, 3])[: 1 if measure is fm.evidence.paired else 2]:
+            with pytest.raises(ValueError, match=r"^b: expected an index of the ids"):
+                measure(one, column)
+    assert fm.kendall(shuffled, [1.0, 5.0, 2.0]) == pytest.approx(1)
     with pytest.raises(ValueError, match=r"^bad: expected ids of an index of distinct ones"):
         fm.detection_auc(column, {0})
-    with pytest.raises(ValueError, match=r"^b: expected an index of the ids"):
-        fm.evidence.paired(column, shuffled)
     assert fm.additive(shuffled).shapley.tolist() == [0.1, 0.5, 0.2]
-    assert fm.airport(shuffled).shapley.tolist() == fm.airport([0.1, 0.5, 0.2]).shapley.tolist()
     for game in (fm.additive, fm.airport):
         with pytest.raises(ValueError, match=r"expected an index of the ids \[0, 1, 2\]"):
             game(column)
-
-
-def test_removal_goes_by_the_index(make_fed):
-    fed, net = make_fed((9, 4, 20)), fm.logistic(6, 3)
-    told = {"rounds": 1, "local": fm.LocalSGD(batch=8), "seed": 1}
-    wanted = fm.removal_curves(fed, net, [0.1, 0.5, 0.2], (0, 0.4), **told)
-    column = pandas.Series([0.5, 0.1, 0.2], index=[1, 0, 2])
-    found = fm.removal_curves(fed, net, column, (0, 0.4), **told)
-    assert torch.equal(found.highest, wanted.highest)
-    with pytest.raises(ValueError, match=r"^scores: expected an index of the ids \[0, 1, 2\]"):
-        fm.removal_curves(fed, net, column.set_axis([1, 2, 3]), (0, 0.4), **told)
