@@ -9,7 +9,7 @@ import zipfile
 import nbformat
 import pytest
 import yaml
-from hostile_sheets import ENDLESS, FILES, HOSTILE, NO_SHEET, WRONG_RESULTS
+from hostile_sheets import ENDLESS, FILES, HOSTILE, NO_SHEET, SPY, WRONG_RESULTS
 
 import autograder
 import chapters
@@ -89,6 +89,7 @@ def handed_in(tmp_path_factory):
     sheets = {name: answered(student, RIGHT, last) for name, (last, _) in HOSTILE.items()}
     sheets |= {"dee/.ipynb_checkpoints/old": student, "ann/my lab (final)": solution}
     sheets |= {"ben/deep/er/cgsv": half, "strange": strange, 240 * "x": student}
+    sheets["spy"] = answered(student, RIGHT | {"mean_cosine = ...": SPY})
     for where, notebook in sheets.items():
         path = folder / f"{where}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)

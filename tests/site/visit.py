@@ -88,7 +88,7 @@ CONTRAST = """scheme => {
     const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
     const least = e === first ? 7 : large ? 3 : 4.5;
     if ((written || e.matches("mjx-container, mjx-container [style]")) && contrast < least
-      && !e.matches(":disabled, :disabled *")) {
+      && !e.matches(":disabled *, .search-button__kbd-shortcut")) {
       found.add(`contrast ${contrast.toFixed(1)}: ${e.outerHTML.slice(0, 90)}`);
     }
     if (e.matches("article .cell_output img")) {
