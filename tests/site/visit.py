@@ -41,9 +41,10 @@ UNFOLD = """() => {
   for (const e of folded) e.click();
 }"""
 
-# The outermost boxes that leave the text's column, left or right. What a box that scrolls by
-# itself holds may be wider; parts of formulas lean out by a hair, and are cut by nobody.
-OUTSIDE = """() => {
+# The outermost boxes that leave the text's column, or hold more than they show: at a desk there are
+# none, on a phone the keyboard reaches them. What explorers hold is theirs, and a board is wider
+# than any desk; parts of formulas and italics lean out by a hair, and are cut by nobody.
+OUTSIDE = """desk => {
   const found = [], article = document.querySelector("article");
   const needs = document.documentElement.scrollWidth, has = document.documentElement.clientWidth;
   if (needs > has) found.push(`scrolls sideways, needs ${needs} px`);
@@ -54,10 +55,15 @@ OUTSIDE = """() => {
       const { position, overflowX } = getComputedStyle(e);
       const { left, right, width, height } = e.getBoundingClientRect();
       const out = Math.round(Math.max(column.left - left, right - column.right));
-      if (position === "fixed") continue;
+      if (position === "fixed" || e.matches(".fedlab-widget *, .fedlab-quiz *")) continue;
       if (width > 1 && height > 1 && out > 1) {
         found.push(`${out} px outside the column: ${e.outerHTML.slice(0, 90)}`);
-      } else if (overflowX === "visible") walk(e);
+      } else if (overflowX === "visible") {
+        walk(e);
+      } else if (e.clientWidth > 1 && e.scrollWidth > e.clientWidth + 2 && (e.tabIndex < 0
+        || desk && !e.querySelector("table.leaderboard, table.ledger"))) {
+        found.push(`cut, or not scrolled by keyboard: ${e.outerHTML.slice(0, 90)}`);
+      }
     }
   };
   if (article) walk(article);
@@ -88,7 +94,7 @@ CONTRAST = """scheme => {
     const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
     const least = e === first ? 7 : large ? 3 : 4.5;
     if ((written || e.matches("mjx-container, mjx-container [style]")) && contrast < least
-      && !e.matches(":disabled *, .search-button__kbd-shortcut")) {
+      && !e.matches(":disabled, .search-button__kbd-shortcut")) {
       found.add(`contrast ${contrast.toFixed(1)}: ${e.outerHTML.slice(0, 90)}`);
     }
     if (e.matches("article .cell_output img")) {
@@ -104,24 +110,6 @@ CONTRAST = """scheme => {
   };
   walk(document.documentElement, ["#fff"]);
   return [...found];
-}"""
-
-# Boxes that hold more than they show. At a desk there are none; on a phone the keyboard reaches
-# them and their edge fades. What explorers hold is theirs.
-CUT = """desk => {
-  const found = [];
-  for (const e of document.querySelectorAll("article, article *:not(mjx-container *)")) {
-    const { overflowX, maskImage } = getComputedStyle(e), scrolls = /auto|scroll/.test(overflowX);
-    const needs = e.scrollWidth, has = e.clientWidth;
-    if (overflowX === "visible" || has < 2 || needs <= has + 2) continue;  // italics lean out
-    if (e.closest(".fedlab-widget, .fedlab-quiz")) continue;
-    // A board is wider than any desk: its box scrolls by itself, by keyboard too.
-    if (e.tabIndex >= 0 && scrolls && e.querySelector("table.leaderboard, table.ledger")) continue;
-    const why = desk || !scrolls ? "cut" : e.tabIndex < 0 ? "scrolls, but not by keyboard"
-      : maskImage === "none" ? "has no sign of more" : "";
-    if (why) found.push(`${why}: ${needs} in ${has} px: ${e.outerHTML.slice(0, 120)}`);
-  }
-  return found;
 }"""
 
 # Most of a page's elements are parts of formulas and words of code; axe needs none of them.
@@ -160,9 +148,8 @@ def visit(page: Page) -> list[str]:
     page.evaluate(UNFOLD)
     for scheme, width in LOOKS:
         wear(page, scheme, width)
-        faults = page.evaluate(OUTSIDE)
-        if width in (DESK, PHONE):
-            faults += page.evaluate(CUT, width == DESK) + page.evaluate(CONTRAST, scheme)
+        faults = page.evaluate(OUTSIDE, width >= DESK)
+        faults += page.evaluate(CONTRAST, scheme) if width in (DESK, PHONE) else []
         found += [f"{fault} [{scheme} {width}]" for fault in faults]
     page.evaluate(THIN)
     for width in (DESK, PHONE):
