@@ -218,6 +218,8 @@ def a_replay_moves_and_ends_in_the_present(page, board, button, chapter):
     assert board.evaluate(LOOK) == step != present
     assert board.evaluate("e => e.getAnimations({ subtree: true }).length") == 0
     button("To the end").press("Enter")
+    page.wait_for_timeout(1000)
+    assert board.evaluate(LOOK) == present
     page.emulate_media(reduced_motion="no-preference")
     button("Replay").press("Enter")
     moving = set()
@@ -226,7 +228,7 @@ def a_replay_moves_and_ends_in_the_present(page, board, button, chapter):
     assert len(moving) == 3
     button("Pause").press("Enter")
     button("Go on").wait_for()
-    page.wait_for_timeout(100)  # on a busy machine one may still be on its way
+    page.wait_for_timeout(1000)  # what is said comes once a second
     paused = board.evaluate(LOOK)
     page.wait_for_timeout(200)
     assert board.evaluate(LOOK) == paused
