@@ -62,7 +62,8 @@ TO_FOCUS = """[...document.querySelectorAll("article :is(a[href], button, input,
 
 def keyboard(page) -> list[str]:
     """What is wrong with the way from the page's start to its text, by Tab and skip link."""
-    if page.locator("article").count() == 0 or not page.evaluate(TO_FOCUS):
+    lone = page.url.endswith("404.html") or not page.locator("article").count()
+    if lone or not page.evaluate(TO_FOCUS):
         return []
     page.keyboard.press("Tab")
     said, visible = page.evaluate(FOCUS)
