@@ -6,10 +6,8 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 import fedlab_mini as fm
-import stamps
 from fedlab_mini.engine.rounds import Round, Server, Step, copied
 from fedlab_mini.worlds.attacks import UpdateAttack
 
@@ -34,19 +31,6 @@ def each_value(*values: Sequence[Any]) -> list[tuple[Any, ...]]:
 def with_all_cases(reason: str) -> pytest.MarkDecorator:
     """What only FEDLAB_ALL_CASES=1 runs, and why."""
     return pytest.mark.skipif(not ALL_CASES, reason=f"{reason}, with FEDLAB_ALL_CASES=1")
-
-
-@contextmanager
-def unless_passed(name: str, files: Iterable[Path], *more: str) -> Iterator[None]:
-    """What need not be done again where it has passed, as long as nothing it hangs on changes.
-
-    files, more  what the name stands for, beside the package, the data and the versions
-    """
-    passed = stamps.Passed(name, files, *more)
-    if passed:
-        pytest.skip(stamps.PASSED_BEFORE)
-    yield
-    passed.note()
 
 
 def here(program: str) -> str:

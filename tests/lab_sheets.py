@@ -2,9 +2,8 @@
 
 import ast
 import contextlib
-import importlib.util
+import importlib
 import io
-import itertools
 import re
 import warnings
 from functools import cache
@@ -26,11 +25,10 @@ def sheet(name):
     return nbformat.read(labs.STUDENT / f"{name}.ipynb", as_version=4)
 
 
-def run(notebook, folder, after=lambda cell, names: None):
+def run(notebook, folder):
     """The names after all cells ran one after the other, in this process: that saves 16 kernels.
 
     The file has another name than the sheet: what its first cell says holds in every test here.
-    after  is called with each cell and the names behind it
     """
     nbformat.write(notebook, folder / "renamed by a student.ipynb")
     names = {"__name__": "__main__", "display": lambda *shown: None}
@@ -38,18 +36,11 @@ def run(notebook, folder, after=lambda cell, names: None):
         for cell in notebook.cells:
             if cell.cell_type == "code":
                 exec(compile(cell.source, "cell", "exec"), names)
-                after(cell.source, names)
     return names
 
 
-def checked(names, notebook):
-    """Every question's result, checked with `names`."""
-    questions = sorted(notebook.metadata["otter"]["tests"])
-    with contextlib.redirect_stdout(io.StringIO()):
-        return {q: names["grader"].check(q, global_env=names) for q in questions}
-
-
-def check(solution, question, names):
+def check(question, names):
+    """A question's result, checked with `names`."""
     with contextlib.redirect_stdout(io.StringIO()):
         return names["grader"].check(question, global_env=names)
 
@@ -65,7 +56,7 @@ def tokens(value):
     if isinstance(value, torch.Tensor):
         return tokens(value.tolist())
     if isinstance(value, dict):
-        return [p for x in value.values() for p in tokens(x)]
+        return tokens([*value.values()])
     if isinstance(value, (list, tuple, set)):
         return [p for x in value for p in tokens(x)]
     if isinstance(value, str):
@@ -82,16 +73,13 @@ def leaks(notebook, results, right):
     asked = " ".join(cell.source for cell in notebook.cells)
     found = []
     for question, result in results.items():
-        told = "\n".join(itertools.chain(*hints(notebook, question)))
-        text = f"{result.summary()}\n{result._repr_html_()}\n{told}"
-        patterns = [p for value in right[question].values() for p in tokens(value)]
+        told = [hint for texts in hints(notebook, question) for hint in texts]
+        text = "\n".join([result.summary(), result._repr_html_(), *told])
         body = notebook.metadata["otter"]["tests"][question].split("\n@test_case", 1)[1]
         lines = [re.escape(s) for s in map(str.strip, body.splitlines()) if s.startswith("assert")]
-        found += [
-            (question, p)
-            for p in patterns + lines
-            if re.search(p, text) and not re.search(p, asked)
-        ]
+        for pattern in [*tokens(right[question]), *lines]:
+            if re.search(pattern, text) and not re.search(pattern, asked):
+                found.append((question, pattern))
     return found
 
 

@@ -46,9 +46,10 @@ class Grid:
         replies = []
         for message in messages:
             node, kind = message.metadata.dst_node_id, message.metadata.message_type
-            self.t = int(message.metadata.group_id)
+            t = message.metadata.group_id or message.content["config"]["server-round"]
+            self.t = int(t)
             self.asked.append((self.t, self.k[node], kind))
-            self.told.append(unpack(message.content))
+            self.told.append(message.content)
             message.metadata.__dict__["_message_id"] = f"{len(self.asked)}"
             try:
                 reply = self.app(message, self.contexts[node])
@@ -66,16 +67,11 @@ def over_nodes(fed, net, strategy, rounds=4, *, grid=None, load=None, **options)
     """A training over nodes of a network in this process."""
     grid = Grid() if grid is None else grid
     grid.app = flower.client_app(fed if load is None else load, net)
-    options = {
-        "clients": fed.clients,
-        "local": LOCAL,
-        "seed": 3,
-        "timeout": 1,
-        "patience": 0.5,
-        "same_as_train": True,
-    } | options
-    server = {"validation": fed.validation, "test": fed.test, "rounds": rounds}
-    made = flower.server_app(net, strategy, **server, **options)
+    given = {"clients": fed.clients, "local": LOCAL, "seed": 3, "same_as_train": True}
+    given |= {"timeout": 1, "patience": 0.5} | options
+    made = flower.server_app(
+        net, strategy, validation=fed.validation, test=fed.test, rounds=rounds, **given
+    )
     made(grid, Context(1, 1, {}, RecordDict(), {}))
     return made.history
 

@@ -7,13 +7,11 @@ import signal
 from pathlib import Path
 
 import joblib
-import pandas as pd
 import pytest
 import torch
+from helpers import with_all_cases
 
-import fedlab_bench as fb
 import fedlab_mini as fm
-from fedlab_bench import METHODS
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.worlds.attacks import UpdateAttack
 from studies import runs, store
@@ -23,6 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the clusters' own start and end
     pytest.mark.xdist_group("one Dask and one Ray for all"),
 ]
+RAY = pytest.param("ray", marks=with_all_cases("Ray starts processes for half a minute"))
 NET, LOCAL = fm.mlp(64, 8, 10), fm.LocalSGD(batch=32)
 
 
@@ -31,24 +30,16 @@ def federation(**given) -> fm.Federation:
     return fm.federation(fm.load("digits"), clients=9, samples=450, seed=0, **given)
 
 
-def simulated() -> torch.Tensor:
+def simulated() -> bytes:
     shares = torch.rand(300, 2, 9, generator=torch.Generator().manual_seed(0))
-    return fm.simulate(federation(), NET, shares, local=LOCAL, metric="loss")
+    found = fm.simulate(federation(), NET, shares, local=LOCAL, metric="loss")
+    return found.numpy().tobytes()
 
 
-def played() -> torch.Tensor:
+def played() -> bytes:
     game = fm.retraining_game(federation(), NET, 1, LOCAL, "loss")
-    return torch.cat([fm.exact(game).values, fm.truncated(game, 200, seed=0).values])
-
-
-def fitted() -> torch.Tensor:
-    return fm.fedccea(federation(), NET, simulations=150, rounds=2, local=LOCAL, seed=0).quality
-
-
-def compared() -> pd.DataFrame:
-    methods = {"CGSV": METHODS["CGSV"]}
-    found = fb.compare(methods, ["irrelevant"], range(2), rounds=1)
-    return found[found.metric != "seconds"].reset_index(drop=True)
+    found = [fm.exact(game).values, fm.truncated(game, 200, seed=0).values]
+    return torch.cat(found).numpy().tobytes()
 
 
 def rows(seed: int):
@@ -64,31 +55,13 @@ def stored() -> bytes:
     return (store.folder() / "toy.csv").read_bytes()
 
 
-def whose(_: int) -> int:
-    return os.getpid()
-
-
-def test_tasks_leave_this_process(there):
-    seen = set(spread(map(joblib.delayed(whose), range(20))))
-    assert os.getpid() not in seen
-    assert len(seen) <= 2
-
-
-WORKS = [simulated, played, fitted, compared, stored]
-ON = [("dask", work) for work in WORKS]  # Ray starts its processes anew for each
-ON += [("ray", work) for work in (WORKS if os.environ.get("FEDLAB_ALL_CASES") else [stored])]
-
-
-@pytest.mark.parametrize(("cluster", "work"), ON, indirect=["cluster"])
-def test_a_cluster_gives_the_bytes_of_one_process(cluster, work, tmp_path, monkeypatch):
+@pytest.mark.parametrize("cluster", ["dask", RAY], indirect=True)
+def test_a_cluster_gives_the_bytes_of_one_process(cluster, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDLAB_RESULTS", str(tmp_path))
-    here = work()
-    with joblib.parallel_config(cluster, n_jobs=-1):
-        away = work()
-    if isinstance(here, pd.DataFrame):
-        pd.testing.assert_frame_equal(away, here, check_exact=True)
-    else:
-        assert torch.equal(away, here) if isinstance(here, torch.Tensor) else away == here
+    for work in (simulated, played, stored):
+        here = work()
+        with joblib.parallel_config(cluster, n_jobs=-1):
+            assert work() == here, work.__name__
 
 
 class Deadly(UpdateAttack):
@@ -104,8 +77,15 @@ class Deadly(UpdateAttack):
         return update
 
 
+def whose(_: int) -> int:
+    return os.getpid()
+
+
+@pytest.mark.parametrize("cluster", ["dask", RAY], indirect=True)
 def test_a_killed_worker_changes_no_byte(there, tmp_path):
     """Dask gives its block to another worker; Ray ends the call, and a second one goes on."""
+    seen = set(spread(map(joblib.delayed(whose), range(20))))
+    assert os.getpid() not in seen
     armed, kept = tmp_path / "armed", tmp_path / "blocks"
     fed = federation(corrupt={8: Deadly(armed)})
     shares = torch.ones(512, 1, 9)

@@ -52,9 +52,7 @@ def test_rounds_that_flower_has_saved_are_scored_as_rounds_in_memory(
 ):
     monkeypatch.chdir(tmp_path)
     TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = 1, 1, 1
-    fed, module = make_fed((9, 4, 20)), torch.nn.Sequential(
-        torch.nn.Linear(6, 4), torch.nn.ReLU(), torch.nn.Linear(4, 3)
-    ).double()  # fmt: skip
+    fed, module = make_fed((9, 4, 20)), fm.mlp(6, 4, 3).module.double()
     strategy = page("import numpy as np\nfrom flwr")["Recording"](min_train_nodes=3)
     arrays, memory = ArrayRecord(module.state_dict()), []
     for t in (1, 2, 3):
@@ -68,9 +66,9 @@ def test_rounds_that_flower_has_saved_are_scored_as_rounds_in_memory(
             size = MetricRecord({"num-examples": int(fed.sizes[k])})
             reply = RecordDict({"arrays": sent, "metrics": size})
             replies.append(Message(reply, reply_to=message))
-            for key, part in (("models", sent.to_torch_state_dict()), ("clients", str(NODES[k])),
-                              ("sizes", int(fed.sizes[k]))):  # fmt: skip
-                memory[-1][key].append(part)
+            memory[-1]["models"].append(sent.to_torch_state_dict())
+            memory[-1]["clients"].append(str(NODES[k]))
+            memory[-1]["sizes"].append(int(fed.sizes[k]))
         arrays, _ = strategy.aggregate_train(t, replies[::-1])
     methods = [fm.CGSV(), fm.leave_one_out, fm.exact]
     given = {"net": fm.Model(module), "validation": fed.validation, "metric": "loss"}

@@ -20,17 +20,11 @@ pytestmark = pytest.mark.skipif(
     " " in sys.prefix, reason="Flower cannot work below a folder with a space"
 )
 EXAMPLE = chapters.ROOT / "examples" / "flower"
-LABELS = {  # clients keep what they renamed in Flower's memory: every message is a new process
-    "fm.flip_labels(0.8)": "fm.swap_labels((1, 2))",
-    'getattr(fm, str(asked["strategy"]))()': (
-        "fm.LabelStandardisation(3, window=2, spread=0.5, margin=0.3)"
-    ),
-}
 
 
-def example(name: str, folder=EXAMPLE):
+def example(name: str):
     """A file of examples/flower as a module."""
-    spec = importlib.util.spec_from_file_location(f"flower_{name}", folder / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"flower_{name}", EXAMPLE / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -44,6 +38,7 @@ def until(true: Callable[[], bool], seconds: float = 400) -> None:
         time.sleep(0.2)
 
 
+@with_all_cases("a minute of processes")
 def test_a_script_of_its_own_prints_the_scores_and_leaves_nothing_behind(tmp_path):
     words = [sys.executable, EXAMPLE / "run.py", "--folder", tmp_path, "--insecure"]
     words += ["--clients", "2", "--rounds", "1"]
@@ -51,9 +46,8 @@ def test_a_script_of_its_own_prints_the_scores_and_leaves_nothing_behind(tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
     app = example("contributions")
     wanted = fm.train(app.federation(2), app.NET, fm.CGSV(), rounds=1)
-    rows = [line.split() for line in done.stdout.splitlines()]
-    assert rows[0] == ["client", "score", "weight", "accuracy", "loss"]
-    scores = torch.tensor([float(row[1]) for row in rows[1:]]).double()
+    scores = [float(line.split()[1]) for line in done.stdout.splitlines()[1:]]
+    scores = torch.tensor(scores).double()
     torch.testing.assert_close(scores, wanted.scores[-1].double(), rtol=0, atol=1e-5)
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
     assert str(tmp_path) not in listed.stdout
@@ -94,25 +88,3 @@ def test_a_federation_of_processes(tmp_path):
 
     wanted = fm.train(app.federation(3), app.NET, Present(), rounds=6)
     torch.testing.assert_close(after.theta, wanted.theta, rtol=0, atol=1e-6)
-
-
-@with_all_cases("a minute and more")
-def test_processes_rename_labels_as_one_process_does(tmp_path):
-    text = (EXAMPLE / "contributions.py").read_text()
-    for old, new in LABELS.items():
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    for name in ("run.py", "pyproject.toml"):
-        (tmp_path / name).write_text((EXAMPLE / name).read_text())
-    (tmp_path / "contributions.py").write_text(text)
-    strategy = fm.LabelStandardisation(3, window=2, spread=0.5, margin=0.3)
-    app = example("contributions", tmp_path)
-    fed = app.federation(3)
-    wanted = fm.train(fed, app.NET, strategy, rounds=5)
-    assert not torch.equal(wanted.labels, fed.y)
-    with example("run", tmp_path).cluster(tmp_path / "made", 3) as made:
-        run = made.submit(clients=3, rounds=5, timeout=300.0)
-        assert made.wait(run, 5) == "finished:completed"
-        found = fm.History.load(made.history)
-    torch.testing.assert_close(found.scores, wanted.scores, rtol=0, atol=1e-6)
-    torch.testing.assert_close(found.theta, wanted.theta, rtol=0, atol=1e-6)

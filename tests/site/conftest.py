@@ -8,7 +8,7 @@ from urllib.request import url2pathname
 
 import matplotlib
 import pytest
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import chromium
 
@@ -50,26 +50,18 @@ def browser(tmp_path_factory):
         started.close()
 
 
-@pytest.fixture(scope="session")
-def spare_pages() -> list[Page]:
-    """Pages that no test uses now; the next one in a used page takes a quarter less time."""
-    return []
-
-
 @pytest.fixture
-def open_page(browser, spare_pages):
+def open_page(browser):
     """A function that opens an address and gives the page, its scripts done.
 
     Its faults gather in `page.faults`, the files that it loads in `page.files`.
     """
     used = []
 
-    def open_one(address: str, *, width: int = 1280, scheme: str = "light"):
-        page = spare_pages.pop() if spare_pages else watched_page(browser)
-        used.append(page)
-        page.emulate_media(media="screen", color_scheme=scheme, reduced_motion="reduce")
+    def open_one(address: str, *, width: int = 1280):
+        page = watched_page(browser)
+        used.append(page.context)
         page.set_viewport_size({"width": width, "height": 900})
-        page.faults, page.files = [], set()
         page.goto(address)
         page.wait_for_function(
             "async () => { await window.MathJax?.startup?.promise; return true; }"
@@ -77,19 +69,15 @@ def open_page(browser, spare_pages):
         return page
 
     yield open_one
-    for page in used:
-        try:
-            page.evaluate("localStorage.clear(); sessionStorage.clear()")
-            page.goto("about:blank")  # its scripts end here
-            spare_pages.append(page)
-        except Error:  # it broke down in its test
-            page.context.close()
+    for context in used:
+        context.close()
 
 
 def watched_page(browser: Browser) -> Page:
     """A page that may not leave this machine, and that tells its faults and files."""
     context = browser.new_context(reduced_motion="reduce")
     page = context.new_page()
+    page.faults, page.files = [], set()
 
     def refuse(route):
         page.faults.append(f"request to another machine: {route.request.url}")
@@ -101,8 +89,7 @@ def watched_page(browser: Browser) -> Page:
 
     def hear(said):
         if said.type == "error":
-            where = said.location["url"]
-            page.faults.append(f"console: {said.text}" + (f" ({where})" if where else ""))
+            page.faults.append(f"console: {said.text} ({said.location['url']})")
 
     context.route(OUTSIDE, refuse)
     page.on("request", note)

@@ -3,47 +3,31 @@
 from __future__ import annotations
 
 import pytest
-from visit import AXE, CONTRAST, EVERY_RULE, LOOKS, MARK, PHONE, RULES, SETTLE, THIN, axe_program
+from visit import CONTRAST, DESK, PHONE, axe, wear
 
 import fedlab_bench as fb
 from fedlab_bench import command, truth
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("one board for all")]
+pytestmark = pytest.mark.browser
 
 ORDER = """() => [...document.querySelector("table.leaderboard").tBodies[0].rows]
   .map(row => [row.cells[0].dataset.value, Number(row.cells[3].dataset.value ?? -Infinity)])"""
 WIDER = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-@pytest.fixture(scope="module")
-def board(tmp_path_factory) -> str:
+def test_a_board_reads_at_every_width_and_is_sorted_by_keyboard(tmp_path, open_page) -> None:
     """The page beside all scores of the book, as a stranger's command writes it."""
-    page = tmp_path_factory.mktemp("board") / "board.html"
-    command.main(["judge", str(truth.folder() / "submissions" / "size.csv"), "--page", str(page)])
-    return page.as_uri()
-
-
-def test_it_reads_at_every_width(board, open_page) -> None:
-    page = open_page(board)
+    path = tmp_path / "board.html"
+    command.main(["judge", str(truth.folder() / "submissions" / "size.csv"), "--page", str(path)])
+    page = open_page(path.as_uri())
     assert page.locator("table.leaderboard").count() == 5
-    page.evaluate(axe_program())
-    page.evaluate(THIN, RULES)
-    for (scheme, width), whole in LOOKS.items():
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate(SETTLE)
-        page.evaluate(MARK)
-        options = {"runOnly": EVERY_RULE if whole else CONTRAST, "preload": False}
-        assert page.evaluate(AXE, [[], options]) == [], f"{scheme} {width}"
+    for scheme, width in (("light", DESK), ("dark", DESK), ("dark", PHONE), ("light", PHONE)):
+        wear(page, scheme, width)
+        assert page.evaluate(CONTRAST, "light") == [], f"{scheme} {width}"
         assert page.evaluate(WIDER) <= 0, f"{scheme} {width}: the page itself scrolls sideways"
-    assert page.faults == []
-
-
-def test_it_is_sorted_and_scrolled_by_keyboard(board, open_page) -> None:
-    page = open_page(board, width=PHONE)
+    assert axe(page) == []
     page.keyboard.press("Tab")
-    first = page.locator(".scroll").first
-    assert first.evaluate("box => box === document.activeElement")
+    assert page.locator(".scroll").first.evaluate("box => box === document.activeElement")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("() => document.querySelector('.scroll').scrollLeft > 0")
     before = page.evaluate(ORDER)
@@ -55,14 +39,12 @@ def test_it_is_sorted_and_scrolled_by_keyboard(board, open_page) -> None:
         assert values == sorted(values, reverse=falls)
         said = page.locator("th[aria-sort]").evaluate_all("all => all.map(th => th.ariaSort)")
         assert said == ["descending" if falls else "ascending"]
-    assert sorted(page.evaluate(ORDER)) == sorted(before)
-    assert page.evaluate(ORDER) != before
-
-
-def test_every_score_says_when_it_was_entered_and_for_which_version(board, open_page) -> None:
-    rows = open_page(board).locator("table.leaderboard").first.locator("tbody tr")
-    told = rows.evaluate_all("all => all.map(row => [row.cells[0].dataset.value,"
-                             " row.cells[2].innerText])")  # fmt: skip
+    assert sorted(page.evaluate(ORDER)) == sorted(before) != page.evaluate(ORDER)
+    rows = page.locator("table.leaderboard").first.locator("tbody tr")
+    told = rows.evaluate_all(
+        "all => all.map(row => [row.cells[0].dataset.value, row.cells[2].innerText])"
+    )
     assert len(told) > 19
-    for name, words in told:
+    for name, words in told:  # when it was entered, and for which version
         assert name == fb.CEILING or (words.startswith("2026-") and "version 1" in words), name
+    assert page.faults == []

@@ -1,6 +1,5 @@
 """Widgets on the chapters' pages, opened from disk: moved by hand, compared with Python."""
 
-import itertools
 import json
 import math
 import os
@@ -11,8 +10,7 @@ from pathlib import Path
 import anywidget
 import nbformat
 import pytest
-import visit
-from helpers import unless_passed
+from visit import CONTRAST, DESK, HEIGHT, PHONE, axe, wear
 
 import chapters
 import page_scripts
@@ -34,14 +32,16 @@ HOMES = {  # the widget, and the number that it asks for
     "09_label_standardisation": (widgets.LabelRuleExplorer, "chance", "a false repair"),
     "10_head_to_head": (HeadToHeadExplorer, "scores", "at the line"),
 }
-STATES, MOVES = 22, 70  # so many different settings, after at most so many moves
+STATES, MOVES = 12, 50  # so many different settings, after at most so many moves
 KEYS = ("ArrowRight", "ArrowLeft", "ArrowUp", "PageUp", "PageDown", "Home", "End")
-READ = """(keys) => { const board = document.querySelector(".fedlab-widget");
+READ = """keys => { const board = document.querySelector(".fedlab-widget");
   const model = board.parentElement.model;
   return { state: Object.fromEntries(keys.map((key) => [key, model.get(key)])),
     shown: [...board.querySelectorAll("data[data-of]")].map((e) =>
       [e.dataset.of, e.dataset.for, e.value, e.textContent]) }; }"""
-
+SET = """state => { const { model } = document.querySelector(".fedlab-widget").parentElement;
+  for (const [key, value] of Object.entries(state)) model.set(key, value);
+  model.save_changes(); }"""
 LOOK = """e => e.innerHTML.replaceAll(' class=""', "")
   + [...e.querySelectorAll("input")].map(i => i.value)"""
 CRAMPED = """e => { const bar = innerWidth > 1000 ? 0 : // it covers the top of a phone's window
@@ -49,25 +49,13 @@ CRAMPED = """e => { const bar = innerWidth > 1000 ? 0 : // it covers the top of 
   scrollBy({ top: e.getBoundingClientRect().top - bar, behavior: "instant" });
   return [
   ...[...e.querySelectorAll("input[type=range]")].filter(i => innerWidth > 1000
-    && i.clientWidth < Math.round((i.max - i.min) / i.step))
-    .map(i => `${i.ariaLabel ?? i.labels[0].innerText}: ${i.clientWidth} px`),
-  ...[...e.querySelectorAll(".w-table")].filter(t => t.scrollWidth > t.clientWidth)
-    .map(t => `${t.ariaLabel}: ${t.scrollWidth} px in ${t.clientWidth}`),
+    && i.clientWidth < Math.round((i.max - i.min) / i.step)),
+  ...[...e.querySelectorAll(".w-table")].filter(t => t.scrollWidth > t.clientWidth),
   ...[...e.querySelectorAll("input, select, button, svg, table, .w-tip, [role=status]")]
-    .filter(i => i.getClientRects().length).map(i => [i, i.getBoundingClientRect()])
-    .filter(([i, at]) => at.top < bar - 1 || at.bottom > innerHeight + 1 || at.width < 23.9
-      || i.matches("input, select, button, .w-tip") && at.height < 23.9)
-    .map(([i, at]) => `${i.tagName} ${i.ariaLabel}, ${at.width} x ${at.height} px: ${at.top} to ${
-      at.bottom} of ${innerHeight}`)]; }"""
-AXE = """only => axe
-  .run(".fedlab-widget", { runOnly: { type: "tag", values: only }, preload: false })
-  .then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"""
-FRAME = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-LISTEN = """e => { const said = window.said = [];
-  for (const live of e.querySelectorAll("[role=status], [aria-live], output")) {
-    new MutationObserver(() => said.push(Date.now()))
-      .observe(live, { childList: true, characterData: true, subtree: true });
-  } }"""
+    .filter(i => { const at = i.getBoundingClientRect();
+      return i.getClientRects().length && (at.top < bar - 1 || at.bottom > innerHeight + 1
+        || at.width < 23.9 || i.matches("input, select, button, .w-tip") && at.height < 23.9); })
+  ].map(i => i.outerHTML.slice(0, 90)); }"""
 
 TOC = re.compile('(<li class="toc-h[^>]*><a [^>]*href="#)[^"]+')  # leads to headings
 ARTICLE = "(.*<article[^>]*>)(.*)(</article>.*)"
@@ -77,42 +65,26 @@ WIDGET = re.compile(
 )
 
 pytestmark = pytest.mark.browser
-HERE = Path(__file__).parent
-BY = [*sorted(HERE.glob("*.py")), *sorted((chapters.ROOT / "book" / "_static").glob("*.*"))]
-
-
-@pytest.fixture(scope="module")
-def alone(site):
-    """A function that gives a chapter's page with its first widget alone: the rest takes long.
-
-    `test_browser.py` visits every page whole.
-    """
-    made = {}
-
-    def page(chapter):
-        if chapter not in made:
-            text = (site / "notebooks" / f"{chapter}.html").read_text(encoding="utf-8")
-            head, article, foot = re.fullmatch(ARTICLE, TOC.sub(r"\1", text), re.DOTALL).groups()
-            made[chapter] = site / "notebooks" / f"{chapter}-{os.getpid()}.html"
-            made[chapter].write_text(head + WIDGET.search(article)[0] + foot, encoding="utf-8")
-        return made[chapter]
-
-    yield page
-    for path in made.values():
-        path.unlink()
 
 
 @pytest.fixture
-def explorer(open_page, alone):
-    """A function that opens a chapter: its page, its explorer, and a button of it by name."""
+def explorer(open_page, site):
+    """A function that opens a chapter's page with its explorer alone, as the rest takes long."""
+    made = []
 
-    def open_one(chapter, **look):
-        page = open_page(alone(chapter).as_uri(), **look)
+    def open_one(chapter):
+        text = (site / "notebooks" / f"{chapter}.html").read_text(encoding="utf-8")
+        head, article, foot = re.fullmatch(ARTICLE, TOC.sub(r"\1", text), re.DOTALL).groups()
+        made.append(site / "notebooks" / f"{chapter}-{os.getpid()}.html")
+        made[-1].write_text(head + WIDGET.search(article)[0] + foot, encoding="utf-8")
+        page = open_page(made[-1].as_uri())
         board = page.locator(".fedlab-widget").first
         board.wait_for()
         return page, board, lambda name: board.get_by_role("button", name=name, exact=True)
 
-    return open_one
+    yield open_one
+    for path in made:
+        path.unlink()
 
 
 def twin(cls, state):
@@ -136,7 +108,7 @@ def differences(page, cls) -> list[str]:
     for quantity, name, value, text in read["shown"]:
         seen.add((quantity, name))
         truth = expected[quantity][name]
-        if math.isnan(truth):
+        if not math.isfinite(truth):
             same = text == "–"
         else:
             digits = len(text.partition(".")[2])
@@ -161,21 +133,14 @@ def move(page, control, chance: random.Random, pointer: bool) -> None:
 
 
 @pytest.mark.parametrize("chapter", HOMES)
-def test_an_explorer_is_all_that_it_promises(explorer, alone, chapter):
+def test_an_explorer_is_all_that_it_promises(explorer, chapter):
     """Opened once for all of this; every check leaves it revealed, in its first settings."""
-    with unless_passed(f"explorers/{chapter}", [alone(chapter), *BY]):
-        opened = explorer(chapter)
-        a_guess_comes_before_the_truth(*opened, chapter)
-        nothing_is_cramped_hidden_or_hard_to_read(*opened)
-        without_motion_a_replay_is_a_step(*opened)
-        a_replay_moves_and_ends_in_the_present(*opened, chapter)
-        numbers_follow_hand_and_keyboard_as_in_python(*opened, chapter)
-        if chapter == "05_reinforce_frcce":
-            a_screen_reader_hears_one_sentence_a_second(*opened)
-            a_guess_can_be_drawn(*opened)
-        if chapter == "07_fedccea":
-            at_zero_nobody_has_the_largest_index(*opened)
-        assert opened[0].faults == []
+    opened = explorer(chapter)
+    a_guess_comes_before_the_truth(*opened, chapter)
+    nothing_is_cramped_hidden_or_hard_to_read(*opened)
+    a_replay_moves_and_ends_in_the_present(*opened, chapter)
+    numbers_follow_hand_and_keyboard_as_in_python(*opened, chapter)
+    assert opened[0].faults == []
 
 
 def numbers_follow_hand_and_keyboard_as_in_python(page, board, button, chapter):
@@ -193,8 +158,11 @@ def numbers_follow_hand_and_keyboard_as_in_python(page, board, button, chapter):
         assert differences(page, cls) == [], f"after move {step}"
         states.add(json.dumps(page.evaluate(READ, settings(cls))["state"]))
     assert len(states) > STATES, "the controls hardly change anything"
+    last = page.evaluate(READ, settings(cls))
     button("Reset").press("Enter")
     assert page.evaluate(READ, settings(cls)) == start
+    page.evaluate(SET, last["state"])  # as a kernel does
+    assert page.evaluate(READ, settings(cls)) == last
 
 
 def a_guess_comes_before_the_truth(page, board, button, chapter):
@@ -204,8 +172,7 @@ def a_guess_comes_before_the_truth(page, board, button, chapter):
     guess, mark = board.locator(".w-guess"), board.locator(".w-truth")
 
     def veiled():
-        hidden = [asked.text_content(), asked.get_attribute("value"), guess.input_value()]
-        assert hidden[:2] == ["?", ""]
+        assert [asked.text_content(), asked.get_attribute("value")] == ["?", ""]
         assert board.locator("[role=status]").inner_text() == "Commit to a guess, then reveal."
         assert not mark.is_visible()
         assert button("Replay").is_disabled()
@@ -230,34 +197,38 @@ def a_guess_comes_before_the_truth(page, board, button, chapter):
 
 
 def nothing_is_cramped_hidden_or_hard_to_read(page, board, button):
-    page.evaluate(visit.axe_program())
     board.locator(".w-guess").press("End")
     for press in ("Reset", "Reveal"):
         button(press).press("Enter")
-        for width in (visit.PHONE, visit.DESK):
-            page.set_viewport_size({"width": width, "height": 720})
-            page.evaluate(visit.SETTLE)
+        for scheme, width in (("light", PHONE), ("dark", DESK)):
+            wear(page, scheme, width, 720)
             assert board.evaluate(CRAMPED) == [], f"{width} px, after {press}"
-    for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)
-        page.wait_for_function("s => document.documentElement.dataset.theme === s", arg=scheme)
-        page.evaluate(visit.SETTLE)
-        assert page.evaluate(AXE, visit.TAGS) == [], scheme
-    page.set_viewport_size({"width": visit.DESK, "height": visit.HEIGHT})
+            assert page.evaluate(CONTRAST, scheme) == [], scheme
+    assert axe(page) == []
+    wear(page, "light", DESK, HEIGHT)
 
 
 def a_replay_moves_and_ends_in_the_present(page, board, button, chapter):
-    page.emulate_media(reduced_motion="no-preference")
     page.wait_for_timeout(1000)  # the truth comes to rest, and is said
-    present, moving = board.evaluate(LOOK), set()
-    board.evaluate(LISTEN)
+    present = board.evaluate(LOOK)
+    button("Replay").press("Enter")  # without motion it is a step
+    page.wait_for_timeout(300)
+    step = board.evaluate(LOOK)
+    page.wait_for_timeout(300)
+    assert board.evaluate(LOOK) == step != present
+    assert board.evaluate("e => e.getAnimations({ subtree: true }).length") == 0
+    button("To the end").press("Enter")
+    page.wait_for_timeout(1000)
+    assert board.evaluate(LOOK) == present
+    page.emulate_media(reduced_motion="no-preference")
     button("Replay").press("Enter")
+    moving = set()
     while len(moving) < 3 and button("Pause").count():
         moving.add(board.evaluate(LOOK))
     assert len(moving) == 3
     button("Pause").press("Enter")
     button("Go on").wait_for()
-    page.evaluate(FRAME)  # on a busy machine one may still be on its way
+    page.wait_for_timeout(1000)  # what is said comes once a second
     paused = board.evaluate(LOOK)
     page.wait_for_timeout(200)
     assert board.evaluate(LOOK) == paused
@@ -266,64 +237,11 @@ def a_replay_moves_and_ends_in_the_present(page, board, button, chapter):
     page.wait_for_timeout(1000)
     assert board.evaluate(LOOK) == present
     assert differences(page, HOMES[chapter][0]) == []
-    assert len(page.evaluate("said")) <= 2, "it may speak when paused and when it ends"
     page.emulate_media(reduced_motion="reduce")
 
 
-def without_motion_a_replay_is_a_step(page, board, button):
-    page.wait_for_timeout(1000)
-    present = board.evaluate(LOOK)
-    button("Replay").press("Enter")
-    page.wait_for_timeout(1000)
-    step = board.evaluate(LOOK)
-    page.wait_for_timeout(300)
-    assert board.evaluate(LOOK) == step != present
-    assert board.evaluate("e => e.getAnimations({ subtree: true }).length") == 0
-    button("To the end").press("Enter")
-    page.wait_for_timeout(1000)
-    assert board.evaluate(LOOK) == present
-
-
-def a_screen_reader_hears_one_sentence_a_second(page, board, button):
-    board.evaluate(LISTEN)
-    steps = board.get_by_label("steps", exact=True)
-    for _ in range(60):
-        steps.press("ArrowLeft")
-        page.wait_for_timeout(30)
-    page.wait_for_timeout(1100)
-    times = page.evaluate("said")
-    assert len(times) >= 2
-    assert min(b - a for a, b in itertools.pairwise(times)) > 900
-    assert "After 340 steps" in board.locator("[role=status]").inner_text()
-    button("Reset").press("Enter")
-
-
-def a_guess_can_be_drawn(page, board, button):
-    button("Guess again").press("Enter")
-    chart = board.locator(".w-pick")
-    box = chart.bounding_box()
-    chart.click(position={"x": box["width"] / 2, "y": box["height"] * (12 + 116 / 4) / 160})
-    assert float(board.locator(".w-guess").input_value()) == pytest.approx(0.75, abs=0.02)
-    assert board.locator(".w-ring").count() == 1
-
-
-def at_zero_nobody_has_the_largest_index(page, board, button):
-    for k in range(8):
-        board.get_by_label(f"data of client {k}").press("Home")
-    page.wait_for_timeout(1000)
-    assert "nobody has an index" in board.locator(".w-question").inner_text()
-    assert "Largest index: nobody" in board.locator("[role=status]").inner_text()
-    assert differences(page, widgets.AAMExplorer) == []
-
-
-def test_explorer_and_quiz_of_a_page_follow_a_hand(open_page, site):
+def test_an_arrow_can_be_dragged_and_a_quiz_marks_itself(open_page, site):
     page = open_page(f"{site.as_uri()}/notebooks/04_cgsv.html")
-    an_arrow_can_be_dragged_and_no_table_stands_beside(page)
-    a_quiz_marks_itself_and_explains_every_choice(page)
-    assert page.faults == []
-
-
-def an_arrow_can_be_dragged_and_no_table_stands_beside(page):
     page.locator(".fedlab-widget").get_by_role("button", name="Reveal").click()
     page.locator(".w-plane").scroll_into_view_if_needed()
     plane, tip = (page.locator(f".fedlab-widget {part}").first for part in (".w-plane", ".w-tip"))
@@ -332,13 +250,14 @@ def an_arrow_can_be_dragged_and_no_table_stands_beside(page):
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] * 60 / 320, steps=4)
     page.mouse.up()
-    x, y = page.evaluate(READ, ["updates"])["state"]["updates"][0]
-    assert x == pytest.approx(0, abs=0.02)
-    assert y == pytest.approx(1, abs=0.02)
+    moved = page.evaluate(READ, ["updates"])["state"]["updates"][0]
+    assert moved == pytest.approx([0, 1], abs=0.02)
     assert differences(page, widgets.CosineExplorer) == []
     page.mouse.move(box["x"], box["y"])
-    assert page.evaluate(READ, ["updates"])["state"]["updates"][0] == [x, y], "it was let go"
+    assert page.evaluate(READ, ["updates"])["state"]["updates"][0] == moved, "it was let go"
     assert not page.locator(".widget-table").first.is_visible()
+    a_quiz_marks_itself_and_explains_every_choice(page)
+    assert page.faults == []
 
 
 def a_quiz_marks_itself_and_explains_every_choice(page):
@@ -346,7 +265,7 @@ def a_quiz_marks_itself_and_explains_every_choice(page):
     models = notebook.metadata.widgets[chapters.WIDGET_STATE]["state"].values()
     questions = next(m["state"]["questions"] for m in models if "questions" in m["state"])
     for field, question in zip(page.locator(".fedlab-quiz fieldset").all(), questions, strict=True):
-        for choice in (*question["choices"], next(c for c in question["choices"] if c["right"])):
+        for choice in sorted(question["choices"], key=lambda c: c["right"]):
             field.get_by_label(choice["text"], exact=True).check()
             assert choice["why"] in field.locator(".q-why").inner_text()
             mark = "right" if choice["right"] else "wrong"
@@ -355,8 +274,6 @@ def a_quiz_marks_itself_and_explains_every_choice(page):
     assert status.inner_text() == f"{len(questions)} of {len(questions)} right."
     page.get_by_role("button", name="Start again").press("Enter")
     assert status.inner_text().startswith("0 of")
-    page.reload()
-    page.locator(".fedlab-quiz").wait_for()
     assert page.locator(".fedlab-quiz input:checked").count() == 0
 
 
@@ -364,24 +281,10 @@ def test_without_scripts_a_table_stands_there(browser, site):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{site.as_uri()}/notebooks/04_cgsv.html")
-    tables = page.locator(".widget-table")
-    assert tables.first.is_visible()
-    assert "exact Shapley" in tables.first.inner_text()
+    table = page.locator(".widget-table").first
+    assert table.is_visible()
+    assert "exact Shapley" in table.inner_text()
     context.close()
-
-
-def test_a_program_that_fails_says_so(open_page, site, alone):
-    text = alone("04_cgsv").read_text(encoding="utf-8")
-    assert "const plane = shape(" in text
-    page = site / "notebooks" / "broken-widget.html"
-    page.write_text(text.replace("const plane = shape(", "const plane = nothing("), "utf-8")
-    try:
-        opened = open_page(page.as_uri())
-        opened.get_by_text("could not start in your browser").wait_for()
-        assert opened.locator(".widget-table").first.is_visible()
-        assert any("nothing is not defined" in fault for fault in opened.faults)
-    finally:
-        page.unlink()
 
 
 HOSTILE = "</SCRIPT ><img src=y onerror=document.title='gone'><!--"
@@ -401,19 +304,22 @@ def test_a_broken_widget_says_so_and_harms_no_other(open_page, tmp_path):
     }
     kind = "application/vnd.jupyter.widget"
     views = "".join(
-        f'<div id="{name}"><script type="{kind}-view+json">{{"model_id": "{name}"}}</script></div>'
+        f'<div id="{name}"><script type="{kind}-view+json">{{"model_id": "{name}"}}</script>'
+        '<p class="widget-table">numbers</p></div>'
         for name in PROGRAMS
     )
     stored = page_scripts.harmless(json.dumps({"state": state}))
     host = (chapters.ROOT / "book" / "_static" / "afm-host.js").read_text(encoding="utf-8")
     text = f'<title>here</title>{views}<script type="{kind}-state+json">{stored}</script>'
-    path = tmp_path / "page.html"
+    path = Path(tmp_path / "page.html")
     path.write_text(f"{text}<script>{host}</script>", encoding="utf-8")
     page = open_page(path.as_uri())
     page.get_by_text("null").wait_for()
     assert page.locator("[id=sound] div").inner_text() == f"{HOSTILE}null"
+    assert not page.locator("[id=sound] p").is_visible()
     for name in ("throws", "no program"):
         assert "could not start" in page.locator(f"[id='{name}'] div").inner_text()
+        assert page.locator(f"[id='{name}'] p").is_visible()
     assert page.locator("img").count() == 0
     assert page.title() == "here"
     assert len(page.faults) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 
 import pytest
-from visit import IMAGES, widgets
+from visit import DRAWN, IMAGES, settles
 
 import downloads
 
@@ -16,7 +16,6 @@ def test_the_zip_works_wherever_it_is_unpacked(site, open_page, tmp_path) -> Non
     packed, room = tmp_path / "site.zip", tmp_path / "week 2, #1 (été)"
     downloads.write_zip(site, packed)
     with zipfile.ZipFile(packed) as archive:
-        assert archive.testzip() is None
         archive.extractall(room)
     front = room / downloads.NAME / "index.html"
     page = open_page(front.as_uri())
@@ -24,7 +23,8 @@ def test_the_zip_works_wherever_it_is_unpacked(site, open_page, tmp_path) -> Non
     page.wait_for_url("**/04_cgsv.html")
     page.wait_for_function("async () => { await window.MathJax.startup.promise; return true; }")
     assert page.locator("mjx-container").count() > 50
-    assert [*page.evaluate(IMAGES), *widgets(page), *page.faults] == []
+    assert settles(page, DRAWN)
+    assert [*page.evaluate(IMAGES), *page.faults] == []
     page.goto(f"{front.parent.joinpath('search.html').as_uri()}?q=temperature")
     page.locator("#search-results li").first.wait_for()
     assert all(path.is_relative_to(front.parent) for path in page.files)
