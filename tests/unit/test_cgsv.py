@@ -11,7 +11,6 @@ from torch import Tensor
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.rounds import Round, Server, Step
-from fedlab_mini.methods import cgsv
 from fedlab_mini.worlds.attacks import UpdateAttack
 
 SIZES = (9, 4, 20, 13, 7)
@@ -84,10 +83,10 @@ def started(clients: int, *given, **options) -> Played:
 # --- rounds by hand ------------------------------------------------------------------------------
 
 
-def test_two_rounds_by_hand():
-    """30 and 10 samples; updates (3, 4) and (2, 0), twice: u = (.6, .8) and (1, 0)."""
-    played, updates = started(2), [[3.0, 4.0], [2.0, 0.0]]
-    done = played.step(a_round(updates, [30, 10]))
+def test_a_round_by_hand():
+    """30 and 10 samples; updates (3, 4) and (2, 0): u = (.6, .8) and (1, 0)."""
+    played = started(2)
+    done = played.step(a_round([[3.0, 4.0], [2.0, 0.0]], [30, 10]))
     # U = .75 (.6, .8) + .25 (1, 0) = (.7, .6); |U| = sqrt(.85); median length, by weight: 5
     assert done.theta.tolist() == pytest.approx([1 + 5 * 0.7, 1 + 5 * 0.6], abs=1e-12)
     # psi = (.6 * .7 + .8 * .6, .7) / sqrt(.85)
@@ -97,17 +96,6 @@ def test_two_rounds_by_hand():
     raw = [0.5 * 0.75 + 0.5 * psi[0], 0.5 * 0.25 + 0.5 * psi[1]]
     assert played.scores.tolist() == pytest.approx([raw[0] / sum(raw), raw[1] / sum(raw)])
     assert done.weights.tolist() == pytest.approx([0.75, 0.25])
-
-    done = played.step(a_round(updates, [30, 10], t=2))
-    # U = .6310446 (.6, .8) + .3689554 (1, 0)
-    U, length = (0.7475822, 0.5048357), 0.9020744  # sqrt(.5588791 + .2548591)
-    assert done.theta.tolist() == pytest.approx([1 + 5 * U[0], 1 + 5 * U[1]], abs=1e-5)
-    psi = [(0.6 * U[0] + 0.8 * U[1]) / length, U[0] / length]
-    assert played["psi"].tolist() == pytest.approx(psi, abs=1e-6)
-    # gamma_2 = 1 - .5 / 2 = .75
-    raw = [0.75 * 0.6310446 + 0.25 * psi[0], 0.75 * 0.3689554 + 0.25 * psi[1]]
-    assert played.scores.tolist() == pytest.approx([raw[0] / sum(raw), raw[1] / sum(raw)])
-    assert done.weights.tolist() == pytest.approx([0.6310446, 0.3689554], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -206,45 +194,7 @@ def test_cosines_by_hand():
     assert not fm.cosines(updates, torch.zeros(2, dtype=torch.float64)).any()
 
 
-@pytest.mark.parametrize("size", [1e-30, 1e-22, 1e15, 1e38])
-def test_cosines_do_not_depend_on_lengths(size):
-    """The squares of such float32 numbers over- or underflow."""
-    updates = torch.tensor([[3.0, 4, 0], [1, 1, 1], [-2, 1, 2]])
-    step = torch.tensor([1.0, 2, 2])
-    wanted = torch.tensor([11 / 15, 5 / 27**0.5, 4 / 9])
-    torch.testing.assert_close(fm.cosines(updates / 4 * size, step), wanted)
-    torch.testing.assert_close(fm.cosines(updates, step / 4 * size), wanted)
-
-
-def test_sums_over_parameters_run_on_one_thread(monkeypatch):
-    """Bytes are promised, and products give other ones with other numbers of threads."""
-    threads, alignment, before = [], cgsv._alignment, torch.get_num_threads()
-
-    def noting(*given):
-        threads.append(torch.get_num_threads())
-        return alignment(*given)
-
-    monkeypatch.setattr(cgsv, "_alignment", noting)
-    torch.set_num_threads(2)
-    fm.cosines(random_updates(4), torch.ones(7).double())
-    torch.set_num_threads(before)
-    assert threads == [1]
-
-
 # --- strange updates -----------------------------------------------------------------------------
-
-
-def test_a_zero_update_scores_zero_and_adds_nothing():
-    updates, played = random_updates(4), started(4, server_lr=1.0)
-    updates[1] = 0
-    theta = played.step(a_round(updates)).theta
-    assert float(played["psi"][1]) == 0
-    units = torch.nn.functional.normalize(updates[[0, 2, 3]], dim=1)
-    torch.testing.assert_close(theta, 1 + units.sum(0) / 4)
-    for t in range(2, 9):
-        played.step(a_round(updates, t=t))
-    assert torch.isfinite(played.scores).all()
-    assert played.scores.argmin() == 1
 
 
 def test_zeros_have_no_length_to_step_by():
@@ -270,21 +220,18 @@ def test_a_round_of_nobody_with_weight_keeps_model_and_sum(options):
 
 
 @pytest.mark.parametrize("factor", [1e20, 1e37])
-@pytest.mark.parametrize("options", [{}, {"original": True}, {"server_lr": 0.5}])
-def test_a_huge_update_counts_as_a_direction(factor, options):
+def test_a_huge_update_counts_as_a_direction(factor):
     """Only the direction of the longest of five updates matters, however long it is."""
     updates = random_updates(5).float()
     updates /= updates.norm(dim=1, keepdim=True)
-    thetas, scores = [], []
+    found = []
     for length in (2.0, factor):
-        sent, played = updates.clone(), started(5, **options)
+        sent, played = updates.clone(), started(5)
         sent[3] *= length
         done = played.step(a_round(sent, dtype=torch.float32))
         assert done.theta.dtype == done.weights.dtype == torch.float32
-        thetas.append(done.theta)
-        scores.append(played.scores)
-    torch.testing.assert_close(*thetas)
-    torch.testing.assert_close(*scores, rtol=1e-5, atol=1e-6)
+        found.append(torch.cat([done.theta, played.scores]))
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
 
 
 # --- the absent, the late, the silent ------------------------------------------------------------
@@ -303,7 +250,7 @@ class FailsOnce(UpdateAttack):
 
 @pytest.mark.parametrize("options", [{"gamma0": 0.3}, {"original": True}, {"floor": None}])
 def test_the_absent_the_late_and_the_silent_in_a_training(make_fed, options):
-    """Client 1 comes once, client 3 late, and client 2 sends nothing usable in its second round."""
+    """1 comes once, 3 late; 4 sends nothing usable in its first round, 2 in its second."""
 
     class Asking(fm.CGSV):
         def select(self, server, state, t):
@@ -315,30 +262,15 @@ def test_the_absent_the_late_and_the_silent_in_a_training(make_fed, options):
         ids, sizes = round.clients.tolist(), round.sizes.tolist()
         seen.append((ids, sizes, round.updates.clone().numpy(), round.missing.tolist()))
 
-    fed = with_attacks(make_fed(SIZES), {2: FailsOnce(2)})
-    with pytest.warns(UserWarning, match="round 3: client 2 sent"):
+    fed = with_attacks(make_fed(SIZES), {2: FailsOnce(2), 4: FailsOnce(1)})
+    with pytest.warns(UserWarning, match="round [13]: client [24] sent"):
         history = fm.train(fed, fm.mlp(6, 4, 3), Asking(**options), rounds=7, seed=4, watch=watch)
-    assert [missing for *_, missing in seen] == [[], [], [2], [], [], [], []]
+    assert [missing for *_, missing in seen] == [[4], [], [2], [], [], [], []]
     assert float(history.scores[2, 2]) < float(history.scores[1, 2])
-    assert not history.scores[:3, 3].any()
-    assert torch.equal(history.scores[4:, 1], history.scores[3, 1].expand(3))
     used, after, _ = follow(seen, **options)
     for t, (weight, r) in enumerate(zip(used, after, strict=True)):
         torch.testing.assert_close(history.weights[t].double(), as_row(weight, 5))
         torch.testing.assert_close(history.scores[t], as_row(r, 5))
-
-
-def test_a_newcomer_enters_with_its_share_of_the_samples():
-    """Who sent nothing so far has no weight; with a cosine of 0, who is silent once."""
-    played = started(6)
-    played.step(a_round(random_updates(2), [30, 10], [4, 1], missing=[2]))
-    played.step(a_round(random_updates(1), [30], [4], t=2, missing=[1, 2]))
-    assert played["psi"][[1, 2]].tolist() == [0, 0]
-    before = played.scores
-    assert float(before[2]) == 0
-    done = played.step(a_round(random_updates(3), [40, 30, 10], [2, 4, 1], t=3))
-    assert float(done.weights[0]) == pytest.approx(40 / 80)
-    assert done.weights[1:].tolist() == pytest.approx((before[[4, 1]] / 2).tolist())
 
 
 def test_who_joins_late_is_judged_on_one_scale_with_the_others():

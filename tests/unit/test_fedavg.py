@@ -53,30 +53,10 @@ def test_one_round_by_hand():
     assert history.weights.tolist() == [[pytest.approx(2 / 3), pytest.approx(1 / 3)]]
 
 
-def test_partial_participation_by_the_algebra(make_fed):
-    fed, net, local = make_fed((5, 9, 2, 14, 7)), fm.mlp(6, 4, 3), LocalSGD(batch=4)
-    history = fm.train(fed, net, fm.FedAvg(per_round=2), rounds=4, local=local, seed=3)
-    theta = net.init(3, dtype=torch.float64)
-    for t in range(1, 5):
-        ids = history.selected[t - 1].nonzero().flatten()
-        assert len(ids) == 2
-        share = fed.sizes[ids].double() / fed.sizes[ids].sum()
-        theta = theta + share @ fm.local_updates(fed, net, theta, ids, local=local, seed=3, t=t)
-        assert torch.allclose(history.weights[t - 1, ids], share)
-    torch.testing.assert_close(history.theta, theta, rtol=0, atol=1e-12)
-    mean = history.weights.double().cumsum(0) / torch.arange(1, 5)[:, None]
-    torch.testing.assert_close(history.scores, mean)
-
-
-def test_selection_is_random_distinct_and_seeded(make_fed):
-    fed, net = make_fed([2] * 6), fm.logistic(6, 3)
-    runs = [fm.train(fed, net, fm.FedAvg(per_round=3), rounds=40, seed=s) for s in (0, 0, 1)]
-    assert torch.equal(runs[0].selected, runs[1].selected)
-    assert not torch.equal(runs[0].selected, runs[2].selected)
-    assert (runs[0].selected.sum(1) == 3).all()
-    assert int(runs[0].selected.sum(0).min()) > 8  # 20 expected
-
-
-def test_more_clients_a_round_than_there_are(make_fed):
+def test_selection_is_random_distinct_and_seeded():
+    runs = [[started(6, per_round=3).select(t).tolist() for t in range(40)] for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert all(len(ids) == 3 and ids == sorted(set(ids)) for ids in runs[0])
+    assert min(sum(k in ids for ids in runs[0]) for k in range(6)) > 8  # 20 expected
     with pytest.raises(ValueError, match="per_round: 3 of 2 clients"):
-        fm.train(make_fed([4, 3]), fm.logistic(6, 3), fm.FedAvg(per_round=3), rounds=1)
+        started(2, per_round=3)

@@ -102,8 +102,7 @@ def test_a_client_with_bad_data_uses_and_contributes_nothing(make_fed, options):
     with pytest.warns(UserWarning, match="client 2 .* takes no part"):
         found = fm.fedccea(fed, NET, 6, 2, LOCAL, **options)
     runs = found.simulations
-    assert (runs.sizes[..., 2] == 0).all()
-    assert (runs.sizes[..., [0, 1, 3]] > 0).all()
+    assert (runs.sizes > 0).all((0, 1)).tolist() == [True, True, False, True]
     used = runs.sizes * 9 / torch.tensor([9, 5, 8, 14])
     assert runs.cost.client_epochs == pytest.approx(2 * float(used.sum()))
     assert float(found.contribution[2]) == float(found.index[2]) == 0
@@ -116,34 +115,14 @@ def test_a_client_with_bad_data_uses_and_contributes_nothing(make_fed, options):
 def test_starts_begin_equal_or_random():
     sizes, accuracy = drawn(5, 3, 4), drawn(5, 3, seed=1)
     equal, random, other = (
-        fm.fit_aam(sizes, accuracy, starts=50, start=start, steps=1, lr=1e-300, seed=seed).model
+        fm.fit_aam(sizes, accuracy, starts=50, start=start, steps=3, lr=1e-300, seed=seed)
         for start, seed in (("equal", 0), ("random", 0), ("random", 1))
     )
-    assert torch.equal(equal.omega, torch.full((50, 4), 1 / 4, dtype=torch.float64))
-    assert torch.cat([random.omega, other.omega]).unique().numel() == 400
-    assert stats.kstest(random.omega.flatten().numpy() * 2, "uniform").pvalue > 0.01
-    for name in ("w1", "b1", "w2", "b2"):  # the layers above do not depend on it
-        assert torch.equal(getattr(equal, name), getattr(random, name))
-        assert (getattr(equal, name) >= 0).all()
-    assert len(equal.w1.flatten(1).unique(dim=0)) == 50
-    torch.testing.assert_close(equal.b2, accuracy.mean().expand(50))
-
-
-@pytest.mark.parametrize(
-    ("options", "fits"), [({}, 1), ({"starts": 4}, 4), ({"used": torch.ones(2, 5)}, 2)]
-)
-def test_fits_are_one_for_every_start_or_row_of_used(options, fits):
-    sizes, accuracy = drawn(5, 3, 4), drawn(5, 3, seed=1)
-    for steps in (120, 3):
-        fit = fm.fit_aam(sizes, accuracy, steps=steps, **options)
-        assert fit.model(sizes).shape == (fits, 5, 3)
-        assert fit.loss.shape == (steps // 50, fits)
-        assert fit.omega.shape == (steps // 50, fits, 4)
-
-
-def test_one_group_of_runs_is_not_a_start_for_several():
-    with pytest.raises(ValueError, match=r"^starts: "):
-        fm.fit_aam(drawn(5, 3, 2), drawn(5, 3), steps=2, starts=2, used=torch.ones(2, 5))
+    assert torch.equal(equal.model.omega, torch.full((50, 4), 1 / 4, dtype=torch.float64))
+    assert torch.cat([random.model.omega, other.model.omega]).unique().numel() == 400
+    assert 0.4 < float(random.model.omega.max()) < 0.5  # uniform up to 2 / K
+    torch.testing.assert_close(equal.model.b2, accuracy.mean().expand(50))
+    assert equal.loss.shape == (0, 50)  # nothing was noted before the fiftieth step
 
 
 # --- the result ----------------------------------------------------------------------------------
@@ -229,38 +208,9 @@ def test_clients_of_one_sample_cannot_be_told_apart(make_fed):
     assert float(found.spread.max()) > 0.1
 
 
-@pytest.mark.parametrize(
-    ("noisy", "options"), [(0, {"metric": "loss"}), (2, {"steps": 600, "lr": 0.02})], ids=str
-)
-def test_quality_stays_with_the_client_that_has_it(noisy, options):
-    """Four clients with 60 samples, of which one has random labels."""
-    generator = torch.Generator().manual_seed(0)
-    rule = torch.randn(6, 3, generator=generator)
-    x = torch.randn(5, 60, 6, generator=generator)
-    y = (x @ rule).argmax(2)
-    y[noisy] = torch.randint(3, (60,), generator=generator)
-    server = {"validation": (x[4], y[4]), "test": (x[4], y[4])}
-    fed = fm.Federation.from_datasets([(x[k], y[k]) for k in range(4)], **server)
-    found = fm.fedccea(fed, NET, 60, 3, fm.LocalSGD(batch=16, lr=0.1), **options)
-    assert float(found.quality.max()) > 0
-    assert int(found.quality.argmin()) == int(found.index.argmin()) == noisy
-    assert float(found.index[noisy]) < 0.2
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"form": "hidden"}, "form"),  # is fitted by Adam alone
-        ({"neutral": None}, "neutral"),
-        ({"starts": 0}, "starts"),
-        ({"steps": 0}, "steps"),
-        ({"lr": -1.0}, "lr"),
-    ],
-    ids=str,
-)
-def test_bad_options_of_the_fit_are_named_before_anything_is_simulated(
-    make_fed, given, options, name
-):
-    with pytest.raises((ValueError, TypeError), match=rf"^{name}: "):
+@pytest.mark.parametrize("options", [{"form": "hidden"}, {"starts": 0}, {"lr": -1.0}], ids=str)
+def test_bad_options_of_the_fit_are_named_before_anything_is_simulated(make_fed, given, options):
+    """The hidden form, for one, is fitted by Adam alone."""
+    with pytest.raises(ValueError, match=rf"^{next(iter(options))}: "):
         fm.fedccea(make_fed((4, 5)), NET, 5, 2, **options)
     assert given == []

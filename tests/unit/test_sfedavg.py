@@ -35,15 +35,6 @@ def a_round(ids, t: int = 1, missing=(), updates: Tensor | None = None) -> Round
 # --- before and in a round -----------------------------------------------------------------------
 
 
-def test_everybody_starts_with_the_same_relevance():
-    strategy = started(fm.SFedAvg(), 8)
-    assert strategy.scores.tolist() == [1 / 8] * 8
-    assert strategy.strategy.probabilities(strategy.state).tolist() == pytest.approx([1 / 8] * 8)
-    assert strategy["class_scores"].shape == (8, 0)
-    by_class = started(fm.SFedAvg(by_class=True), 8)
-    assert by_class["class_scores"].tolist() == [[1 / 8] * 2] * 8
-
-
 def test_defaults_are_those_of_the_paper_but_for_the_temperature():
     strategy = fm.SFedAvg()
     given = [strategy.m, strategy.alpha, strategy.beta, strategy.permutations]
@@ -51,27 +42,11 @@ def test_defaults_are_those_of_the_paper_but_for_the_temperature():
     assert (strategy.temperature, strategy.metric, strategy.empty) == (0.02, "accuracy", "theta")
     assert strategy.weighting == "uniform"
     assert fm.SFedAvg(literal=True).temperature == 1
-    assert fm.SFedAvg(literal=True, temperature=0.1).temperature == 0.1
 
 
-@pytest.mark.parametrize("m", [1, 3, None])
-def test_m_distinct_clients_are_asked_in_order(m):
-    strategy, seen = started(fm.SFedAvg(m), 7), set()
-    for t in range(1, 20):
-        ids = strategy.select(t)
-        assert len(ids) == (m or 7)
-        assert ids.tolist() == sorted(set(ids.tolist()) & set(range(7)))
-        assert torch.equal(ids, strategy.select(t))  # depends on nothing but seed, t and phi
-        seen.add(tuple(ids.tolist()))
-    assert len(seen) > 1 or m is None
-    others = {tuple(started(fm.SFedAvg(m), 7, seed).select(1).tolist()) for seed in range(12)}
-    assert len(others) > 3 or m is None
-
-
-@pytest.mark.parametrize("make", [fm.SFedAvg, fm.LabelStandardisation])
-def test_more_clients_than_there_are_cannot_be_asked(make):
+def test_more_clients_than_there_are_cannot_be_asked():
     with pytest.raises(ValueError, match=r"^m: 5 of 3 clients"):
-        started(make(), 3)
+        started(fm.SFedAvg(), 3)
 
 
 @pytest.mark.parametrize("weighting", ["uniform", "size"])
@@ -99,16 +74,6 @@ def test_a_model_that_overflows_is_as_bad_as_can_be():
     assert strategy.scores.argmin() == 1
     assert all(1 not in strategy.select(t).tolist() for t in range(30))
     assert torch.isfinite(strategy.strategy.probabilities(strategy.state)).all()
-
-
-def test_different_rounds_and_seeds_use_different_orders():
-    this, found = a_round(list(range(6))), set()
-    for seed in range(4):
-        strategy = started(fm.SFedAvg(None, permutations=1, metric="loss", exact=False), 6, seed)
-        for t in (1, 2, 3):
-            strategy.step(Round(t, this.theta, this.clients, this.sizes, this.updates))
-            found.add(tuple(strategy["values"].tolist()))
-    assert len(found) > 9  # of 12 draws from 720 orders
 
 
 # --- who is missing, who sends zeros -------------------------------------------------------------
@@ -144,15 +109,13 @@ def test_a_client_that_sends_nan_is_asked_less(make_fed):
     assert torch.isfinite(history.theta).all()
 
 
-@pytest.mark.parametrize("options", [{}, {"exact": False, "permutations": 3}, {"by_class": True}])
-def test_who_sends_zeros_earns_nothing_where_absentees_are_silent(options):
+@pytest.mark.parametrize("absent", ["silent", "left out"])
+def test_who_sends_zeros_earns_nothing_where_absentees_are_silent(absent):
     """To the last bit; where they are left out, being there changes everybody's weight."""
-    for absent in ("silent", "left out"):
-        strategy = started(fm.SFedAvg(None, absent=absent, metric="loss", **options), 5)
-        updates = 0.3 * numbers(5, 26, seed=1)
-        updates[[1, 3]] = 0
-        strategy.step(a_round(range(5), updates=updates))
-        assert (strategy["values"][[1, 3]].tolist() == [0, 0]) == (absent == "silent")
+    strategy, updates = started(fm.SFedAvg(None, absent=absent), 5), 0.3 * numbers(5, 26, seed=1)
+    updates[[1, 3]] = 0
+    strategy.step(a_round(range(5), updates=updates))
+    assert (strategy["values"][[1, 3]].tolist() == [0, 0]) == (absent == "silent")
 
 
 # --- whole trainings -----------------------------------------------------------------------------
