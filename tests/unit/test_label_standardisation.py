@@ -150,17 +150,15 @@ def shifted(y: Tensor) -> Tensor:
     return (y + 1) % 3
 
 
-def run(fed: fm.Federation, strategy, rounds: int = 4, net=None, **options) -> fm.History:
+def run(fed: fm.Federation, strategy, rounds: int = 4, net=None) -> fm.History:
     """A short training of a small network."""
-    net = fm.mlp(6, 4, 3) if net is None else net
-    return fm.train(fed, net, strategy, rounds=rounds, **({"local": LOCAL, "seed": 3} | options))
+    return fm.train(fed, net or fm.mlp(6, 4, 3), strategy, rounds=rounds, local=LOCAL, seed=3)
 
 
 def labels_of(fed: fm.Federation, ids, rename) -> Tensor:
     """The labels of all clients, those of some renamed."""
-    return torch.cat(
-        [rename(y) if k in ids else y for k, (_, y) in enumerate(map(fed.client, range(5)))]
-    )
+    labels = [fed.client(k)[1] for k in range(5)]
+    return torch.cat([rename(y) if k in ids else y for k, y in enumerate(labels)])
 
 
 def test_clients_get_the_new_model_and_their_own_samples(make_fed):
@@ -256,7 +254,7 @@ def test_without_messages_it_is_sfedavg(make_fed):
 
 
 def test_an_exchange_is_undone_and_forgiven_by_a_server_that_never_sees_the_data():
-    """Ids alone come back; neither samples nor labels are in anything that a strategy is given."""
+    """Ids alone come back; neither samples nor labels are in message, answer or state."""
     given = {"split": fm.iid(), "seed": 1, "relevant": 4, "irrelevant": 0}
     truth = fm.irrelevant_digits(**given).y
     fed = fm.irrelevant_digits(corrupt=fm.swap_labels((1, 2)), **given)

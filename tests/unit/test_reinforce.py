@@ -20,21 +20,21 @@ from fedlab_mini.methods.reinforce import shortened
 LN2 = math.log(2)
 
 
-def a_server(clients: int, net: fm.Model | None = None, dtype=torch.float64) -> Server:
+def a_server(clients: int, net: fm.Model | None = None) -> Server:
     """A server whose one sample is x = 1 of class 0."""
     net = fm.logistic(1, 2) if net is None else net
-    x = torch.ones(1, net.layers[0][0] if net.layers else 6, dtype=dtype)
+    x = torch.ones(1, net.layers[0][0] if net.layers else 6, dtype=torch.float64)
     return Server(clients, 2, net, (x, torch.tensor([0])), 0)
 
 
-def started(strategy: fm.FRCCE, clients: int, net=None, dtype=torch.float64) -> Played:
+def started(strategy: fm.FRCCE, clients: int, net=None) -> Played:
     """The strategy before round 1."""
-    return Played(strategy, a_server(clients, net, dtype))
+    return Played(strategy, a_server(clients, net))
 
 
-def push(*sizes: float, dtype=torch.float64) -> Tensor:
+def push(*sizes: float) -> Tensor:
     """Updates [m, 4] of ``logistic(1, 2)``: from theta = 0, a gives the loss log(1 + exp(-2 a))."""
-    return torch.tensor([[a, -a, 0.0, 0.0] for a in sizes], dtype=dtype)
+    return torch.tensor([[a, -a, 0.0, 0.0] for a in sizes], dtype=torch.float64)
 
 
 def loss_of(a: float) -> float:
@@ -206,16 +206,11 @@ def test_the_model_that_goes_out(strategy, omega, sizes, wanted):
     assert b.scores.tolist() == pytest.approx(list(omega))
 
 
-def test_literal_fldve_rewards_the_deployed_model_and_never_moves():
-    """omega in place of an action: A sum(omega log omega + ...), whose gradient is A (w - w)."""
+def test_literal_fldve_rewards_the_deployed_model():
+    """Omega stands in place of an action; that it never learns from it is asserted in chapter 6."""
     b = bench(fm.FLDVE(literal=True), 2).omega(0.8, 0.2)
     found = b.advantages(a_round(push(0.5, -0.5), theta=0.1))
     assert found == pytest.approx([loss_of(0.1) - loss_of(0.1 + 0.8 * 0.5 - 0.2 * 0.5)], abs=1e-6)
-    strategy = started(fm.FLDVE(literal=True, lr=1e-3), 3)
-    phi = strategy["phi"]
-    for t in range(1, 31):
-        strategy.step(a_round(push(0.5, 0.3, -0.4), t=t))
-    torch.testing.assert_close(strategy["phi"], phi, rtol=0, atol=1e-9)
 
 
 def test_scores_are_means_over_all_rounds_and_quality_over_the_clients_own():
