@@ -38,12 +38,3 @@ def test_what_is_explained_is_that_of_the_model_and_of_the_shuffled_one() -> Non
     for label, method in (("model", "AAM"), ("shuffled", "clients shuffled")):
         wanted = results.values("R2", method, "strong, rate 0.1").tolist()
         assert drawn[f"strong, rate 0.1, {label}"] == pytest.approx(wanted)
-
-
-def test_the_lines_over_simulations_are_those_of_their_methods() -> None:
-    results = studies.results("fedccea-shapley")
-    for axis in results.figure().axes:
-        for line in axis.lines:
-            if line.get_label() in ("FedCCEA", "ridge regression"):
-                _, values = results.curve("rank correlation", line.get_label(), axis.get_title())
-                assert line.get_ydata().tolist() == pytest.approx(values.mean(0).tolist())

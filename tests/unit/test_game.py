@@ -35,19 +35,6 @@ def test_all_is_indexed_by_bit_mask():
         fm.all_coalitions(25)
 
 
-def test_tallies_collect_what_was_asked_even_when_known_and_may_be_nested():
-    game = fm.additive([1, 2, 3])
-    empty, full = torch.zeros(1, 3).bool(), torch.ones(1, 3).bool()
-    game(full)
-    with game.tally() as outer:
-        with game.tally() as inner:
-            game(full)
-        game(empty)
-    game(torch.tensor([[True, False, False]]))
-    assert inner == {7}
-    assert outer == {0, 7}
-
-
 def test_coalitions_are_a_boolean_matrix():
     for wrong in (torch.ones(2, 3), "abc", torch.ones(3).bool(), torch.ones(2, 4).bool()):
         with pytest.raises((TypeError, ValueError), match=r"coalitions: .*\[C, 3\]"):

@@ -143,20 +143,6 @@ def test_the_moving_average_by_a_plain_loop(window, options):
         average = average + (loss - average) / window
 
 
-@pytest.mark.parametrize(
-    ("make", "sign"), [(fm.FRCCE, "gain"), (fm.FRCCE, "printed"), (fm.DVRLRemoval, "gain")]
-)
-def test_the_sign_of_the_reward_decides_who_is_trusted(make, sign):
-    """Three clients lower the loss and one raises it; the printed sign trusts the wrong one."""
-    strategy = started(make(lr=3e-3, probes=6, baseline="probes", sign=sign), 4)
-    generator = torch.Generator().manual_seed(1)
-    for t in range(1, 151):
-        noise = 0.1 * torch.randn(4, 4, generator=generator, dtype=torch.float64)
-        strategy.step(a_round(push(0.4, 0.5, 0.3, -0.5) + noise, t=t))
-    omega = strategy["omega"]
-    assert (omega[:3] > omega[3]).all() if sign == "gain" else (omega[:3] < omega[3]).all()
-
-
 def test_when_nobody_is_selected_model_and_policy_stay():
     strategy = started(fm.FRCCE(clamp=0.0), 3)
     vars(strategy.strategy)["draw"] = lambda server, omega, *_: torch.zeros(1, 3).to(omega)
