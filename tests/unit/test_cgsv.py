@@ -179,6 +179,8 @@ def test_cosines_by_hand():
     torch.testing.assert_close(fm.cosines(updates, updates[0]), wanted)
     torch.testing.assert_close(fm.cosines(updates.numpy(), updates[0].float().numpy()), wanted)
     assert not fm.cosines(updates, torch.zeros(2, dtype=torch.float64)).any()
+    with pytest.raises(ValueError, match=r"^weights: "):
+        fm.cosine_game(updates, torch.tensor([1.0, -0.5, 1, 1, 1]))
 
 
 # --- strange updates -----------------------------------------------------------------------------

@@ -123,6 +123,8 @@ def test_starts_begin_equal_or_random():
     assert 0.4 < float(random.model.omega.max()) < 0.5  # uniform up to 2 / K
     torch.testing.assert_close(equal.model.b2, accuracy.mean().expand(50))
     assert equal.loss.shape == (0, 50)  # nothing was noted before the fiftieth step
+    with pytest.raises(ValueError, match=r"^starts: "):
+        fm.fit_aam(sizes, accuracy, steps=2, starts=2, used=torch.ones(2, 5))
 
 
 # --- the result ----------------------------------------------------------------------------------
