@@ -151,6 +151,14 @@ def test_every_player_leads_once_a_sweep():
     assert fm.permutation(game, 6).values.tolist() != [1.0] * 6
 
 
+@every
+@pytest.mark.parametrize("n", [1, 2])
+def test_the_smallest_games(estimate, n):
+    found = estimate(fm.additive([2.0, -0.75][:n]), 0)
+    close = 0.8 if found.method == "Banzhaf" and n == 2 else 1e-9  # its sampled form is not exact
+    assert found.values.tolist() == pytest.approx([2.0, -0.75][:n], abs=close)
+
+
 def test_truncation_compares_a_difference_with_the_tolerance():
     steps = fm.Game(4, lambda s: torch.tensor([0.0, 0.5, 0.8, 0.95, 1.0])[s.sum(1)].double())
     for tolerance, followed in ((0.0, 4), (0.05, 3), (0.1, 3), (0.2, 2), (0.6, 1), (1, 0)):
