@@ -1,105 +1,38 @@
-"""FedAvg against algebra by hand, its selection, its weights and its scores."""
+"""FedAvg: its weights, its scores and its selection; its trainings are those of chapter 1."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
-from helpers import a_round
+from helpers import Played, a_round
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.rounds import Server, Step
+from fedlab_mini.engine.rounds import Server
 
 
-def steps(strategy: fm.FedAvg, clients: int, *rounds: fm.Round) -> tuple[list[Step], list[float]]:
-    """What a strategy makes of some rounds, and its scores after them."""
+def started(clients: int, **options) -> Played:
+    """FedAvg before round 1."""
     sample = torch.zeros(1, 2), torch.tensor([0])
-    server, done = Server(clients, 2, fm.mlp(2, 2), sample, 0), []
-    state = strategy.init(server)
-    for round in rounds:
-        done.append(strategy.step(server, state, round))
-        state = done[-1].state
-    return done, strategy.scores(server, state).tolist()
+    return Played(fm.FedAvg(**options), Server(clients, 2, fm.mlp(2, 2), sample, 0))
 
 
-def test_weights_are_shares_of_the_data():
-    (done,), _ = steps(fm.FedAvg(), 2, a_round([[4.0, 0.0], [0.0, 8.0]], sizes=[30, 10]))
-    assert done.theta.tolist() == [1 + 0.75 * 4, 1 + 0.25 * 8]
-    assert done.weights.tolist() == [0.75, 0.25]
-
-
-def test_uniform_weights_ignore_sizes():
-    round = a_round([[4.0, 0.0], [0.0, 8.0]], sizes=[30, 10])
-    (done,), _ = steps(fm.FedAvg(weighting="uniform"), 2, round)
-    assert done.theta.tolist() == [3.0, 5.0]
-
-
-def test_weights_belong_to_rows_and_scores_to_ids():
-    first = a_round(torch.zeros(3, 2), [1, 2, 1], [7, 2, 5])
-    (one, two), scores = steps(
-        fm.FedAvg(), 9, first, a_round(torch.zeros(2, 2), [3, 1], [5, 0], t=2)
-    )
+def test_weights_are_shares_of_the_data_or_ignore_sizes():
+    """Weights belong to rows, scores to ids."""
+    updates, played = [[4.0, 0.0], [0.0, 8.0], [0.0, 0.0]], started(9)
+    one = played.step(a_round(updates, [1, 2, 1], [7, 2, 5]))
     assert one.weights.tolist() == [0.25, 0.5, 0.25]
+    assert one.theta.tolist() == [1 + 0.25 * 4, 1 + 0.5 * 8]
+    two = played.step(a_round(updates[:2], [3, 1], [5, 0], t=2))
     assert two.weights.tolist() == [0.75, 0.25]
-    assert scores == [0.125, 0, 0.25, 0, 0, 0.5, 0, 0.125, 0]
+    assert played.scores.tolist() == [0.125, 0, 0.25, 0, 0, 0.5, 0, 0.125, 0]
+    uniform = started(9, weighting="uniform").step(a_round(updates[:2], [30, 10]))
+    assert uniform.theta.tolist() == [3.0, 5.0]
 
 
-def test_one_round_by_hand():
-    """Two clients, one linear layer, one whole-batch step: every number written out in NumPy."""
-    rng = np.random.default_rng(0)
-    data = [(rng.normal(size=(n, 3)), rng.integers(0, 2, n)) for n in (4, 2)]
-    pairs = [(torch.tensor(x), torch.tensor(y)) for x, y in data]
-    fed = fm.Federation.from_datasets(pairs, validation=pairs[0], test=pairs[1], classes=2)
-    net = fm.logistic(3, 2)
-    theta = net.init(0, dtype=torch.float64)
-    history = fm.train(fed, net, fm.FedAvg(), rounds=1, local=LocalSGD(batch=10, lr=0.5))
-
-    W, b = theta[:6].view(2, 3).numpy(), theta[6:].numpy()
-    new_W, new_b = np.zeros((2, 3)), np.zeros(2)
-    for (x, y), share in zip(data, (4 / 6, 2 / 6), strict=True):
-        scores = x @ W.T + b
-        p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
-        error = (p - np.eye(2)[y]) / len(y)  # gradient of the mean cross-entropy
-        new_W += share * (W - 0.5 * error.T @ x)
-        new_b += share * (b - 0.5 * error.sum(0))
-    np.testing.assert_allclose(history.theta.numpy(), np.append(new_W, new_b), rtol=0, atol=1e-12)
-    assert history.weights.tolist() == [[pytest.approx(2 / 3), pytest.approx(1 / 3)]]
-
-
-def test_partial_participation_by_the_algebra(make_fed):
-    fed, net, local = make_fed((5, 9, 2, 14, 7)), fm.mlp(6, 4, 3), LocalSGD(batch=4)
-    history = fm.train(fed, net, fm.FedAvg(per_round=2), rounds=4, local=local, seed=3)
-    theta = net.init(3, dtype=torch.float64)
-    for t in range(1, 5):
-        ids = history.selected[t - 1].nonzero().flatten()
-        assert len(ids) == 2
-        share = fed.sizes[ids].double() / fed.sizes[ids].sum()
-        theta = theta + share @ fm.local_updates(fed, net, theta, ids, local=local, seed=3, t=t)
-        assert torch.allclose(history.weights[t - 1, ids], share)
-        assert float(history.weights[t - 1].sum()) == pytest.approx(1)
-    torch.testing.assert_close(history.theta, theta, rtol=0, atol=1e-12)
-    mean = history.weights.double().cumsum(0) / torch.arange(1, 5)[:, None]
-    torch.testing.assert_close(history.scores, mean)
-
-
-def test_selection_is_random_distinct_and_seeded(make_fed):
-    fed, net = make_fed([2] * 6), fm.logistic(6, 3)
-    runs = [fm.train(fed, net, fm.FedAvg(per_round=3), rounds=40, seed=s) for s in (0, 0, 1)]
-    assert torch.equal(runs[0].selected, runs[1].selected)
-    assert not torch.equal(runs[0].selected, runs[2].selected)
-    assert (runs[0].selected.sum(1) == 3).all()
-    assert int(runs[0].selected.sum(0).min()) > 8  # 20 expected
-
-
-def test_a_strategy_can_be_used_again(make_fed):
-    fed, net, strategy = make_fed([4, 3]), fm.logistic(6, 3), fm.FedAvg()
-    first = fm.train(fed, net, strategy, rounds=2)
-    second = fm.train(fed, net, strategy, rounds=2)
-    assert torch.equal(first.scores, second.scores)
-    assert torch.equal(first.theta, second.theta)
-
-
-def test_more_clients_a_round_than_there_are(make_fed):
+def test_selection_is_random_distinct_and_seeded():
+    runs = [[started(6, per_round=3).select(t).tolist() for t in range(40)] for _ in range(2)]
+    assert runs[0] == runs[1]
+    assert all(len(ids) == 3 and ids == sorted(set(ids)) for ids in runs[0])
+    assert min(sum(k in ids for ids in runs[0]) for k in range(6)) > 8  # 20 expected
     with pytest.raises(ValueError, match="per_round: 3 of 2 clients"):
-        fm.train(make_fed([4, 3]), fm.logistic(6, 3), fm.FedAvg(per_round=3), rounds=1)
+        started(2, per_round=3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
 
@@ -46,18 +44,9 @@ def test_the_error_is_least_and_its_model_gives_it():
     assert abs(error.item() - found.loss[0].item()) < 1e-9
     assert (found.loss.diff() >= 0).all()
     assert found.agreement > 0.95
+    assert len(found.omega.unique(dim=0)) == 3  # from different starts
     adam = fm.fit_aam(sizes, accuracy, steps=500).loss[-1, 0]
     assert found.loss[0] < adam
-
-
-def test_the_first_start_is_equal_and_the_others_are_random_ones(monkeypatch):
-    seen = []
-    monkeypatch.setattr(aam_fit, "_descend", lambda *given: seen.append(given[2]) or (P, 0.0))
-    P = torch.ones(4 + 4 + 1).double()
-    settle(*simulated([1.0, 1.0, 1.0, 1.0]), starts=3)
-    assert (seen[0] == 0.25).all()
-    assert all(w.min() >= 0 and w.max() < 0.5 and w.std() > 0 for w in seen[1:])
-    assert not torch.equal(seen[1], seen[2])
 
 
 def test_neutral_or_not_the_settled_model_is_the_same_function():
@@ -73,20 +62,11 @@ def test_a_client_that_never_took_part_has_no_quality():
     assert (settle(sizes, accuracy).omega[:, 1] == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("rows", "wanted"),
-    [
+def test_rank_agreement_is_the_lowest_rank_correlation():
+    for rows, wanted in (
         ([[1, 2, 3], [10, 20, 40]], 1.0),
         ([[1, 2, 3], [3, 2, 1], [1, 3, 2]], -1.0),
         ([[1, 1, 2], [1, 2, 3]], 0.75**0.5),
         ([[1, 1, 1], [1, 2, 3]], 0.0),
-        ([[5, 7, 7]], 1.0),
-    ],
-    ids=str,
-)
-def test_rank_agreement_is_the_lowest_rank_correlation(rows, wanted):
-    rows = torch.tensor(rows).double()
-    assert aam_fit.rank_agreement(rows) == pytest.approx(wanted)
-    if len(rows) > 1:
-        pairs = itertools.combinations(rows, 2)
-        assert min(fm.spearman(a, b) for a, b in pairs) == pytest.approx(wanted)
+    ):
+        assert aam_fit.rank_agreement(torch.tensor(rows).double()) == pytest.approx(wanted)
