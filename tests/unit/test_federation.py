@@ -73,28 +73,18 @@ BAD = [
     (lambda: build(pair(), pair(0)), r"datasets\[1\]"),
     (lambda: build(pair(), pair(inputs=2)), r"datasets\[1\]"),
     (lambda: build(pair(), (torch.ones(3, 3), torch.ones(2).long())), r"datasets\[1\]"),
-    (lambda: build((torch.ones(3, 3), torch.ones(3))), r"datasets\[0\]: y"),
     (lambda: build((torch.ones(3, 3), -torch.ones(3).long())), r"datasets\[0\]"),
-    (lambda: build(pair(), (pair()[0].double(), pair()[1])), r"datasets\[1\]"),
     (lambda: build(validation=pair(0)), "validation"),
-    (lambda: build(validation=(pair()[0].double(), pair()[1])), "validation"),
     (lambda: build(test=pair(inputs=9)), "test"),
     (lambda: build(validation=NAN), "validation"),
-    (lambda: build(test=INF), "test"),
     (lambda: build(NAN, INF), "datasets"),
     (lambda: build(classes=2), "classes"),
     (lambda: build().client(-1), "k"),
     (lambda: build().client(1), "k"),
     (lambda: build().server("training"), "on"),
-    (lambda: build().to(dtype=torch.int64), "dtype"),
-    (lambda: replace(build(), x=NAN[0].expand(4, 3)), "x"),
     (lambda: replace(build(), y=torch.full((4,), 3)), "x, y"),
-    (lambda: replace(build(), sizes=[3]), "sizes"),
     (lambda: replace(build(), sizes=[4, 0]), "sizes"),
-    (lambda: replace(build(), test=pair(inputs=2)), "test"),
-    (lambda: replace(build(), validation=INF), "validation"),
     (lambda: replace(build(), truth={1: "bad"}), "truth"),
-    (lambda: replace(build(), attacks={0: fm.flip_labels(0.1)}), r"attacks\[0\]"),
     (lambda: replace(build(), attacks={1: fm.sign_flip()}), "attacks"),
     (lambda: replace(build(), unusable={0}), "unusable"),
     (lambda: replace(build(), unusable={5}), "unusable"),
@@ -158,18 +148,6 @@ def test_corruption_reaches_only_the_named_clients_and_noise_counts_what_it_chan
     moved = fed.to(dtype=torch.float64)
     assert torch.equal(moved.noise, fed.noise)
     assert moved.truth == fed.truth
-
-
-def test_numpy_numbers_deal_the_same_federation():
-    own = {"clients": np.int64(4), "validation": np.int32(50), "seed": np.int16(3)}
-    wrong = {np.int64(2): fm.flip_labels(np.float32(0.5))}
-    fed = fm.federation(DIGITS, **own, corrupt=wrong, samples=np.uint8(200))
-    twin = fm.federation(
-        DIGITS, clients=4, validation=50, seed=3, samples=200, corrupt={2: fm.flip_labels(0.5)}
-    )
-    assert torch.equal(fed.x, twin.x)
-    assert torch.equal(fed.y, twin.y)
-    assert fed.truth == twin.truth
 
 
 def test_slices_of_a_larger_tensor_are_copied_so_that_a_task_carries_its_own_data_only():

@@ -191,19 +191,6 @@ def test_a_lambda_has_no_name():
 # --- finished blocks -----------------------------------------------------------------------------
 
 
-def test_what_is_saved_is_found_by_the_same_work_and_the_same_arrays(tmp_path):
-    block = torch.eye(3, dtype=torch.bool)
-    known, same = Cache(tmp_path / "new" / "folder", ("work", 1)), ("work", 1)
-    assert known.load(block) is None
-    known.save({"a": np.array([1.5, np.nan])}, block)
-    again = Cache(str(tmp_path / "new" / "folder"), same)
-    np.testing.assert_array_equal(again.load(block.clone())["a"], [1.5, np.nan])
-    assert again.load(block.long()) is None
-    assert again.load(block, block) is None
-    assert Cache(known.folder, ("work", 2)).load(block) is None
-    assert len([*known.folder.iterdir()]) == 1
-
-
 def test_a_cache_says_what_it_cannot_use(tmp_path):
     (tmp_path / "file").touch()
     for folder, error in ((None, TypeError), (tmp_path / "file", ValueError)):

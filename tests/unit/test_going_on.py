@@ -72,13 +72,6 @@ class Slow(fm.FedAvg):
         return done._replace(theta=(round.theta + step).to(round.theta))
 
 
-class Cautious(fm.CGSV):
-    """A constructor of its own, whose argument goes by another name."""
-
-    def __init__(self, caution: float = 0.5, **options):
-        super().__init__(server_lr=caution, **options)
-
-
 class Fails(UpdateAttack):
     """Sends NaN in about every second round."""
 
@@ -103,7 +96,6 @@ STRATEGIES = {
     "RoundValue partial": fm.RoundValue(partial(fm.permutation, samples=4), memory=0.5),
     "OwnStrategy": OwnStrategy(),
     "Slow": Slow(speed=0.3),
-    "Cautious": Cautious(0.2, floor=None),
 }
 
 
@@ -242,23 +234,6 @@ def test_a_start_that_does_not_fit_is_refused_by_what_differs(monkeypatch, tmp_p
         run(fm.CGSV(), start=loaded)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (fm.LabelStandardisation(), fm.LabelStandardisation(once=True)),
-        (fm.RoundValue(), fm.RoundValue(fm.banzhaf)),
-        (Slow(), Slow(speed=0.4)),
-        (Cautious(), Cautious(0.4)),
-        (fm.FLDVE(), fm.DVRLRemoval()),
-    ],
-    ids=lambda strategy: "",
-)
-def test_the_history_of_other_settings_is_refused(one, other):
-    start = run(one, rounds=1)
-    with pytest.raises(ValueError, match=r"^start: .* another training, by strategy$"):
-        run(other, start=start)
-
-
 def test_repaired_labels_are_other_data():
     start = run(STRATEGIES["repair"], rounds=3)
     assert not torch.equal(start.labels, federation().y)
@@ -274,16 +249,6 @@ def test_samples_that_were_written_to_meanwhile_are_noticed(tmp_path):
         run(fm.FedAvg(), fed, rounds=2, start=history)
     with pytest.raises(ValueError, match=r"^save: fed: its samples were written to"):
         history.save(tmp_path / "history.npz")
-
-
-def test_who_gives_a_lambda_trains_but_does_not_go_on(tmp_path):
-    strategy = fm.RoundValue(lambda game: fm.exact(game))
-    start = run(strategy, rounds=2)
-    with pytest.raises(ValueError, match=r"^save: a lambda \(.*\) has no name"):
-        start.save(tmp_path / "h.npz")
-    assert [*tmp_path.iterdir()] == []
-    with pytest.raises(ValueError, match=r"a lambda \(.*\) has no name"):
-        run(strategy, start=start)
 
 
 def test_a_file_that_holds_no_history_is_refused_by_name(tmp_path):

@@ -1,4 +1,4 @@
-"""Local training: the settings, which samples make which minibatch, and tiny numbers."""
+"""Local training: the settings, and which samples make which minibatch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from helpers import of_module, with_attacks
+from helpers import with_attacks
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD, Shuffles
@@ -169,31 +169,3 @@ def test_an_attack_sends_an_update_of_any_kind_or_is_refused_by_name(make_fed):
     assert updates.dtype == torch.float64
     assert (updates[1] == 1).all()
     assert (updates[0] != 1).all()
-
-
-def flushing() -> bool:
-    """Whether this thread counts denormal numbers as 0."""
-    return bool(torch.tensor(1e-310, dtype=torch.float64) * 2 == 0)
-
-
-@pytest.mark.skipif(
-    not torch.set_flush_denormal(False), reason="the processor cannot flush denormals"
-)
-@pytest.mark.parametrize("stacked", [True, False])
-def test_denormals_count_as_zero_while_models_train_and_are_judged_only(make_fed, stacked):
-    """A tiny weight would cost some processors a hundred usual ones; here it is no weight."""
-    plain, net = make_fed((4, 5)), of_module(fm.logistic(6, 3), stacked)
-    fed = fm.Federation(**{**vars(plain), "x": plain.x.sign() * 1e300})  # times 1e-310: 1e-10
-    theta = torch.zeros(net.P, dtype=torch.float64)
-    theta[:6] = 1e-310
-    assert torch.equal(*(fm.local_updates(fed, net, start) for start in (theta, theta * 0)))
-    loss = net.evaluate(theta[None], fed.x, fed.y, "loss")
-    assert float(loss) == pytest.approx(np.log(3), abs=1e-12)
-    assert not flushing()
-    torch.set_flush_denormal(True)
-    try:
-        with pytest.raises(TypeError, match="attack of client 1"):
-            fm.simulate(with_attacks(plain, {1: Sends(None)}), net, torch.ones(1, 1, 2))
-        assert flushing()
-    finally:
-        torch.set_flush_denormal(False)

@@ -27,9 +27,6 @@ ORDER = (  # whoever stands in a line may import from the lines above it
     ("studies",),
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
-ADAM = {"adam", "aam_fit", "policy"}  # two ways of learning with one step
-FAMILIES = (ADAM, {"aam", "aam_fit", "fedccea"}, {"policy", "reinforce"})
-FAMILIES += ({"sfedavg", "label_standardisation"},)  # it chooses clients as SFedAvg does
 HEAVY = {"pandas", "matplotlib", "sklearn", "scipy.stats", "scipy.optimize", "anywidget"}
 PACKAGE = [p for name in chapters.PACKAGES for p in sorted((chapters.ROOT / name).rglob("*.py"))]
 FILES = [*PACKAGE, *sorted(chapters.ROOT.glob("studies/*.py"))]
@@ -87,23 +84,6 @@ def test_imports_run_downwards_only():
     assert [str(i) for i in mine if {room(i.module), room(i.file)} == sides] == []
     taken = {room(i.module) for i in OWN if i.file == "fedlab_mini.engine.plain"}
     assert taken <= {"checks", "streams", "worlds", "engine"}  # the readable loop needs little
-
-
-def test_no_method_imports_a_sibling():
-    """But FedAvg, which all of them are, and one's family."""
-    taken = [i for i in OWN if room(i.file) == room(i.module) == "methods"]
-    strange = []
-    for i in taken:
-        pair = {i.file.rpartition(".")[2], i.module.rpartition(".")[2]}
-        if "methods" not in pair and "fedavg" not in pair and not any(pair <= f for f in FAMILIES):
-            strange.append(str(i))
-    assert strange == []
-
-
-def test_nothing_private_leaves_its_room():
-    crossing = [i for i in OWN if room(i.file) != room(i.module)]
-    private = [i for i in crossing if re.search(r"\._[a-z]", f".{i.module}.{i.name}")]
-    assert [str(i) for i in private] == []
 
 
 def test_what_is_imported_is_declared():

@@ -206,14 +206,3 @@ def test_other_work_in_the_same_folder_is_not_taken_for_this_one(make_fed, tmp_p
     again = fm.simulate(make_fed(SIZES), net, p.clone(), cache=tmp_path)
     assert torch.equal(again, wanted)
     assert len(blocks) == done
-
-
-def test_an_attack_without_a_repr_does_not_stop_a_resumption(make_fed, tmp_path, blocks):
-    """Its default repr holds an address, which is another in every process."""
-    p, found = shares(3, 1, 5), []
-    for _ in range(2):
-        fed = with_attacks(make_fed(SIZES), {1: Sends(torch.nan)})
-        with pytest.warns(UserWarning, match="client 1"):  # from finished blocks, too
-            found.append(fm.simulate(fed, fm.logistic(6, 3), p, cache=tmp_path))
-    assert torch.equal(*found)
-    assert len(blocks) == 1

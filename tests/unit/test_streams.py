@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import torch
-from helpers import away, here
 
 import fedlab_mini as fm
 from fedlab_mini.streams import numbers, stream
@@ -48,28 +47,3 @@ def test_the_global_generator_is_left_alone(make_fed):
     fm.kernel(fm.additive(range(6)), 20)
     assert torch.equal(torch.get_rng_state(), before)
     assert (np.random.get_state()[1] == numpy_before[1]).all()  # noqa: NPY002
-
-
-PROGRAM = """
-import hashlib, torch, fedlab_mini as fm
-g = torch.Generator().manual_seed(0)
-draw = lambda n: (torch.randn(n, 8, generator=g), torch.randint(3, (n,), generator=g))
-clients = [draw(n) for n in (20, 7, 13, 1)]
-fed = fm.Federation.from_datasets(clients, validation=draw(30), test=draw(30))
-out = []
-for net in (fm.mlp(8, 8, 3), fm.cnn((1, 2, 4), 3, channels=(2,), hidden=4)):
-    hist = fm.train(fed, net, fm.FedAvg(per_round=3), rounds=3, seed=5)
-    out += [hist.theta, hist.loss, hist.scores, hist.selected]
-    out += [fm.simulate(fed, net, torch.rand(5, 2, 4, generator=g), metric="loss", seed=2)]
-game = fm.retraining_game(fed, fm.mlp(8, 8, 3), 1, metric="loss", seed=1)
-for e in (fm.permutation(game, 3, 1), fm.guided(game, 3, 0.01, 1), fm.kernel(game, 10, 1)):
-    out += [e.values, e.stderr]
-digest = hashlib.sha256()
-for tensor in out:
-    digest.update(tensor.numpy().tobytes())
-found = digest.hexdigest()
-"""
-
-
-def test_same_seed_same_bytes_in_every_process():
-    assert away(PROGRAM) == here(PROGRAM)
