@@ -8,11 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from helpers import with_attacks
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD, Shuffles
-from fedlab_mini.worlds.attacks import UpdateAttack
 
 SIZES = (10, 1, 7, 32, 33)
 
@@ -147,25 +145,3 @@ def test_tables_of_a_few_steps_at_a_time_give_the_same_bytes(make_fed, monkeypat
     for places in (1, 5 * 4 * 3):
         monkeypatch.setattr("fedlab_mini.engine.local.TABLE", places)
         assert torch.equal(fm.local_updates(fed, net, theta, local=local), wanted)
-
-
-class Sends(UpdateAttack):
-    """An attack of a user, which returns what it was made with."""
-
-    def __init__(self, what):
-        self.what = what
-
-    def __call__(self, updates, previous, generator):
-        return self.what
-
-
-def test_an_attack_sends_an_update_of_any_kind_or_is_refused_by_name(make_fed):
-    clean, net = make_fed((4, 5)), fm.logistic(6, 3)
-    for what in (None, 1.0, torch.ones(2, 21)):
-        with pytest.raises((TypeError, ValueError), match=r"^attack of client 1: .* \[1, 21\]"):
-            fm.train(with_attacks(clean, {1: Sends(what)}), net, fm.FedAvg(), rounds=1)
-    fed = with_attacks(clean, {1: Sends(np.ones((1, 21), dtype=np.float32))})
-    updates = fm.local_updates(fed, net, net.init(0))
-    assert updates.dtype == torch.float64
-    assert (updates[1] == 1).all()
-    assert (updates[0] != 1).all()

@@ -68,14 +68,11 @@ def test_any_labels_are_dealt_completely(y, clients, seed, alpha):
         assert min(len(group) for group in groups) >= least
 
 
-@pytest.mark.parametrize(("each", "clients"), [(1, 10), (1, 30), (2, 10), (3, 8), (10, 4)])
-def test_by_class_gives_each_client_so_many_classes(each, clients):
-    held = classes_held(LABELS, by_class(each)(LABELS, clients, generator()))
-    assert all(len(classes) == each for classes in held)
-    assert set.union(*held) == set(range(10))
-
-
 def test_by_class_counts_those_that_occur_in_order_and_refuses_what_it_cannot_do():
+    for each, clients in ((1, 30), (3, 8), (10, 4)):
+        held = classes_held(LABELS, by_class(each)(LABELS, clients, generator()))
+        assert all(len(classes) == each for classes in held)
+        assert set.union(*held) == set(range(10))
     held = classes_held(LABELS, by_class(2)(LABELS, 5, generator()))
     assert held == [{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}]
     y = torch.tensor([3, 3, 8, 8])
@@ -130,18 +127,6 @@ def test_dirichlet_sizes_leave_the_labels_alone_and_floors_are_kept():
         assert (share - 0.1).abs().max() < 0.12
     for split in (dirichlet_labels(0.05, floor=179), dirichlet_sizes(0.05, floor=179)):
         assert [len(group) for group in split(LABELS[:1790], 10, generator())] == [179] * 10
-
-
-def test_what_cannot_be_dealt_is_named():
-    """Bad options: tests/properties/out_of_range.py."""
-    few = dirichlet_labels(0.5, 200), dirichlet_sizes(0.5, 200), sorted_shards(200)
-    for split, clients in [
-        *((s, k) for s in SPLITS for k in (0, 2000, 2.0)),
-        *((s, 10) for s in few),
-    ]:
-        with pytest.raises((TypeError, ValueError), match="clients"):
-            split(LABELS, clients, generator())
-    with pytest.raises(TypeError, match="y"):
-        iid()(LABELS.float(), 2, generator())
-    with pytest.raises(TypeError, match="generator"):
-        iid()(LABELS, 2, 0)
+    for split in (dirichlet_labels(0.5, 200), dirichlet_sizes(0.5, 200), sorted_shards(200)):
+        with pytest.raises(ValueError, match="clients"):
+            split(LABELS, 10, generator())

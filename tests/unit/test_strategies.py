@@ -17,7 +17,7 @@ from torch import Tensor
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
-from fedlab_mini.engine.rounds import Round, Server, copied
+from fedlab_mini.engine.rounds import Round, Server
 
 SIZES = (9, 4, 20, 13, 7, 6, 11)
 some = functools.partial
@@ -130,6 +130,7 @@ TIMETABLES = {
     "the same three": lambda t: [1, 4, 6],
     "late joiners": lambda t: range(5) if t < 3 else range(7),
     "now and then nobody": lambda t: [] if t % 2 else [5, 0, 3],
+    "three that it chooses": None,
 }
 
 
@@ -139,15 +140,20 @@ def test_scores_belong_to_ids_whatever_the_selection(make_fed, make, timetable):
     def select(self, server, state, t):
         return torch.tensor(list(timetable(t)), dtype=torch.long)
 
-    strategy = with_methods(make(), select=select)
+    strategy = with_methods(make(), select=select) if timetable else asking(make, 3)
     history = fm.train(make_fed(SIZES), fm.mlp(6, 4, 3), strategy, rounds=4, local=LOCAL)
     check_finite(history)
-    asked = torch.tensor([[k in timetable(t) for k in range(7)] for t in range(1, 5)])
-    assert torch.equal(history.selected, asked)
+    asked = history.selected
+    for t in (1, 2, 3, 4):
+        chosen = asked[t - 1].nonzero().flatten().tolist()
+        assert chosen == sorted(timetable(t)) if timetable else len(chosen) == 3
     assert not history.weights[~asked].any()
     heard = asked.cumsum(0) > 0
     assert (history.scores[~heard] == unheard(make, 7)).all()
-    assert every_score_or_some(make)((history.scores[:, heard[-1]] != 0).any(0))
+    score = history.scores[:, heard[-1]]
+    assert (every_score_or_some(make) if timetable else torch.any)((score != 0).any(0))
+    sums = history.weights.double().sum(1)
+    assert ((sums - 1).abs() < 1e-6).logical_or(sums == 0).all()
     for t in (0, 2):
         if not asked[t].any():
             assert history.loss[t + 1] == history.loss[t]
@@ -155,22 +161,7 @@ def test_scores_belong_to_ids_whatever_the_selection(make_fed, make, timetable):
 
 
 @every(ALL)
-def test_partial_participation(make_fed, make):
-    history = fm.train(
-        make_fed(SIZES), fm.mlp(6, 4, 3), asking(make, 3), rounds=4, local=LOCAL, seed=1
-    )
-    check_finite(history)
-    assert (history.selected.sum(1) == 3).all()
-    assert not history.weights[~history.selected].any()
-    seen = history.selected.cumsum(0) > 0
-    assert (history.scores[~seen] == unheard(make, 7)).all()
-    assert (history.scores[seen] != unheard(make, 7)).any()
-    sums = history.weights.double().sum(1)
-    assert ((sums - 1).abs() < 1e-6).logical_or(sums == 0).all()
-
-
-@every(ALL)
-@pytest.mark.parametrize("clients", [1, 2, 90])
+@pytest.mark.parametrize("clients", [1, 2, 7, 90])
 def test_any_number_of_clients(make_fed, make, clients):
     fed, net = make_fed([1 + k % 3 for k in range(clients)], inputs=3), fm.logistic(3, 3)
     history = fm.train(fed, net, make(), rounds=2, local=LOCAL)
@@ -272,39 +263,7 @@ def test_the_order_of_the_rows_does_not_matter(make):
         close(one.scores, other.scores, atol=1e-9)
 
 
-def test_coins_belong_to_ids_not_to_places():
-    played, omega = started(fm.FRCCE(probes=6), 9), torch.tensor([0.2, 0.4, 0.6, 0.8])
-    ids, order = torch.tensor([8, 1, 5, 2]), torch.tensor([2, 0, 3, 1])
-    one, other = (
-        played.strategy.draw(played.server, omega[rows], 3, ids[rows])
-        for rows in (torch.arange(4), order)
-    )
-    assert torch.equal(one[:, order], other)
-
-
 # --- state ---------------------------------------------------------------------------------------
-
-
-@every(ALL)
-def test_the_state_is_all_that_the_coming_rounds_depend_on(make):
-    """Another object, with other rounds behind it, goes on from a copy to the last bit."""
-    one, other = started(make(), 6), started(make(), 6)
-    asked = {t: [0, 1, 3, 4, 5] if t % 2 == 0 else [4, 1, 2] for t in range(1, 7)}
-    for t in (1, 2, 3):
-        one.step(a_round(asked[t], t))
-        other.step(a_round(asked[t], t + 10))
-    snapshot = copied(one.state)
-    other.state = copied(snapshot)
-    for t in (4, 5, 6):
-        done, same = (played.step(a_round(asked[t], t)) for played in (one, other))
-        assert same_bytes(done.theta, same.theta)
-        assert same_bytes(done.weights, same.weights)
-        assert same_bytes(one.scores, other.scores)
-        assert done.evaluated == same.evaluated
-    assert one.state.keys() == snapshot.keys()
-    assert any(not same_bytes(one.state[name], part) for name, part in snapshot.items())
-    for name, part in one.state.items():
-        assert same_bytes(part, other.state[name]), name
 
 
 @every(ALL)
