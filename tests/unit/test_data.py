@@ -55,8 +55,9 @@ def test_a_dataset_completes_itself_and_is_cut():
     few = replace(data, labels=("a", "b", "c")).only_classes([2, 0])
     assert (few.y.tolist(), few.labels, few.classes) == ([0, 1, 0, 1, 0], ("c", "a"), 2)
     assert few.x.equal(data.x[[0, 1, 3, 4, 5]])
-    with pytest.raises(ValueError, match="no sample"):
-        few.subset([0]).only_classes([1])
+    for classes, words in (([1], "classes: no sample"), ([0, 0], "classes: expected different")):
+        with pytest.raises(ValueError, match=words):
+            few.subset([0]).only_classes(classes)
     double = data.to(dtype=torch.float64)
     assert (double.x.dtype, double.y.dtype) == (torch.float64, torch.int64)
     marks = {d.sha256() for d in (data, double, data.subset([1, 0, 2, 3, 4, 5]))}

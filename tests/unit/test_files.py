@@ -97,31 +97,15 @@ class Bomb:
 
 def test_a_file_that_holds_no_arrays_is_refused_by_name_and_runs_nothing(tmp_path):
     path, trace = tmp_path / "c.npz", tmp_path / "trace"
-    for content in (pickle.dumps(Bomb(str(trace))), b"", b"hello"):
+    np.savez(path, a=np.arange(100))
+    whole = path.read_bytes()
+    assert read_arrays("here", path)["a"].tolist() == [*range(100)]
+    damaged = whole[:400] + b"damage" + whole[406:]
+    for content in (pickle.dumps(Bomb(str(trace))), b"", b"hello", whole[:-59], damaged):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"^here: .*c\.npz is damaged, or no file of this"):
             read_arrays("here", path)
     assert not trace.exists()
-
-
-def test_any_damage_is_one_clear_refusal_or_none(tmp_path):
-    path = tmp_path / "c.npz"
-    np.savez(path, a=np.arange(100))
-    whole = path.read_bytes()
-    damaged = [whole[:at] for at in range(0, len(whole), 59)]
-    for at in range(0, len(whole), 7):
-        damaged.append(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
-    refused = 0
-    for content in damaged:
-        path.write_bytes(content)
-        try:
-            found = read_arrays("here", path)
-        except ValueError as error:
-            assert str(error).startswith("here: "), content  # noqa: PT017
-            refused += 1
-        else:  # the damage hit a byte that nobody reads
-            assert all(a.tolist() == [*range(100)] for a in found.values())
-    assert refused > 0.75 * len(damaged)
 
 
 # --- settings in words ---------------------------------------------------------------------------

@@ -256,4 +256,6 @@ def test_tokens_are_standardised_by_the_clients_messages_after_the_corruption(dt
 def test_the_second_set_has_levels_for_five(clients):
     with pytest.raises(ValueError, match=r"^clients: "):
         fm.noisy_digits(noise_set=2, clients=clients)
+    with pytest.raises(ValueError, match=r"^data: expected the ten digits"):
+        fm.irrelevant_digits(made_up(100, classes=9))
     assert same(fm.noisy_digits(noise_set=np.int64(2)), fm.noisy_digits(noise_set=2))

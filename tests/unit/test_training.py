@@ -195,16 +195,15 @@ def test_an_attack_changes_the_attackers_row_and_no_other(make_fed, attack, sent
 
 
 def test_free_riders_noise_is_seeded_by_client_and_round(make_fed):
-    riders = {1: fm.free_ride(0.5), 4: fm.free_ride(0.5)}
+    riders = dict.fromkeys((1, 4), fm.free_ride(0.5))
     fed, net = with_attacks(make_fed(SIZES), riders), fm.logistic(6, 3)
-    theta = net.init(0, dtype=torch.float64)
-    one, again = (fm.local_updates(fed, net, theta, t=1, seed=3) for _ in range(2))
-    assert torch.equal(one, again)
-    later = fm.local_updates(fed, net, theta, t=2, seed=3)
-    assert not torch.equal(one[1], one[4])
-    assert not torch.equal(one[1], later[1])
-    fewer = fm.local_updates(fed, net, theta, [4, 1], t=1, seed=3)
-    assert torch.equal(fewer, one[[4, 1]])
+    asked = ([0, 1, 2, 3, 4], 1), ([4, 1], 1), ([4, 1], 2)
+    sent, fewer, later = (
+        fm.local_updates(fed, net, net.init(0), ids, t=t, seed=3) for ids, t in asked
+    )
+    assert torch.equal(fewer, sent[[4, 1]])
+    assert not torch.equal(sent[1], sent[4])
+    assert not torch.equal(later, fewer)
 
 
 # --- what a history and a strategy own -----------------------------------------------------------
