@@ -132,6 +132,9 @@ def test_step_sizes_decay_and_passes_over_the_data_are_counted(make_fed):
         (LocalSGD(batch=100, steps=2), 2.0),
     ]:
         assert local.passes(10) == pytest.approx(passes)
+    for t in (0, -1, 1.5):
+        with pytest.raises((TypeError, ValueError), match=r"^t: "):
+            local.rate(t)
     with pytest.raises(ValueError, match=r"^decay: 10 makes the step size of round 400"):
         fm.train(
             make_fed((4, 5)), fm.logistic(6, 3), fm.FedAvg(), rounds=400, local=LocalSGD(decay=10.0)

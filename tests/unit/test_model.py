@@ -51,6 +51,8 @@ def small_cnn() -> fm.Model:
         (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))), None, 23),
         (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.ReLU())), None, 15),
         (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))), None, 23),
+        (fm.Model(nn.Sequential(nn.Flatten(), nn.Linear(4, 2))), ((4, 2),), 10),
+        (fm.Model(nn.Sequential(nn.Flatten(2), nn.Linear(4, 2))), None, 10),
         (of_module(fm.mlp(4, 2)), None, 10),
     ],
 )
