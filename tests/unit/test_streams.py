@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 import torch
-from helpers import away, here
 
 import fedlab_mini as fm
 from fedlab_mini.streams import numbers, stream
@@ -18,10 +16,6 @@ def draw(*key: object) -> list[int]:
     return torch.randint(1 << 60, (4,), generator=stream(*key)).tolist()
 
 
-def test_same_key_same_numbers():
-    assert draw(3, "purpose", 1, 2) == draw(3, "purpose", 1, 2)
-
-
 def test_numbers_of_places_are_those_of_splitmix64():
     """The first five numbers of seed 1234567 as the reference implementation prints them."""
     known = [6457827717110365317, 3203168211198807973, 9817491932198370423]
@@ -30,22 +24,13 @@ def test_numbers_of_places_are_those_of_splitmix64():
     assert drawn.tolist() == [known[4], *known[:4]]
 
 
-def test_a_numpy_integer_is_an_integer():
-    assert draw(np.int32(3), "purpose") == draw(3, "purpose")
-
-
 def test_every_part_of_the_key_counts():
     keys = [(0, "a"), (1, "a"), (0, "b"), (0, "a", 0), (0, "a", 1), (0, "a", 0, 0), (-1, "a")]
     keys += [(0, "a", 11), (0, "a", 1, 1), (10, "a"), (2**70, "a")]
     drawn = [draw(*key) for key in keys]
+    assert drawn == [draw(*key) for key in keys]
     for one, other in itertools.combinations(drawn, 2):
         assert one != other
-
-
-@pytest.mark.parametrize("seed", [1.0, "1", None, True, np.float64(3), np.True_, torch.tensor(1)])
-def test_a_seed_that_is_no_integer_is_refused(seed):
-    with pytest.raises(TypeError, match="seed"):
-        stream(seed, "purpose")
 
 
 def test_the_global_generator_is_left_alone(make_fed):
@@ -62,42 +47,3 @@ def test_the_global_generator_is_left_alone(make_fed):
     fm.kernel(fm.additive(range(6)), 20)
     assert torch.equal(torch.get_rng_state(), before)
     assert (np.random.get_state()[1] == numpy_before[1]).all()  # noqa: NPY002
-
-
-def test_the_number_of_threads_is_restored(make_fed):
-    fed, net, before = make_fed([9, 5]), fm.mlp(6, 4, 3), torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        fm.train(fed, net, fm.FedAvg(), rounds=1)
-        fm.simulate(fed, net, torch.ones(1, 1, 2))
-        theta = net.init(0, dtype=fed.x.dtype)
-        game = fm.round_game(net, theta, fm.local_updates(fed, net, theta), *fed.validation)
-        fm.exact(game)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
-PROGRAM = """
-import hashlib, torch, fedlab_mini as fm
-g = torch.Generator().manual_seed(0)
-draw = lambda n: (torch.randn(n, 8, generator=g), torch.randint(3, (n,), generator=g))
-clients = [draw(n) for n in (20, 7, 13, 1)]
-fed = fm.Federation.from_datasets(clients, validation=draw(30), test=draw(30))
-out = []
-for net in (fm.mlp(8, 8, 3), fm.cnn((1, 2, 4), 3, channels=(2,), hidden=4)):
-    hist = fm.train(fed, net, fm.FedAvg(per_round=3), rounds=3, seed=5)
-    out += [hist.theta, hist.loss, hist.scores, hist.selected]
-    out += [fm.simulate(fed, net, torch.rand(5, 2, 4, generator=g), metric="loss", seed=2)]
-game = fm.retraining_game(fed, fm.mlp(8, 8, 3), 1, metric="loss", seed=1)
-for e in (fm.permutation(game, 3, 1), fm.guided(game, 3, 0.01, 1), fm.kernel(game, 10, 1)):
-    out += [e.values, e.stderr]
-digest = hashlib.sha256()
-for tensor in out:
-    digest.update(tensor.numpy().tobytes())
-found = digest.hexdigest()
-"""
-
-
-def test_same_seed_same_bytes_in_every_process():
-    assert away(PROGRAM) == here(PROGRAM)

@@ -52,10 +52,7 @@ def test_a_folder_of_rounds_becomes_a_table_and_names_who_harms(folder: Path) ->
     assert table.index[table.leave_one_out < 0].tolist() == ["c"]
     assert done.returncode == 1
     assert done.stderr.strip().endswith("better without: c")
-
-
-def test_without_rounds_it_says_what_to_do(folder: Path) -> None:
     shutil.rmtree(folder / "rounds")
-    done = ran(folder)
+    done = ran(folder)  # it says what to do
     assert done.returncode == 1
     assert "README.md" in done.stderr
