@@ -29,10 +29,3 @@ def test_a_bar_shows_where_somebody_looks(monkeypatch, ipython, terminal, disabl
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setenv("TQDM_DISABLE", disabled)
     assert progress.watched() is expected
-
-
-def test_a_bar_gives_every_step_and_counts_by_hand(monkeypatch):
-    monkeypatch.setenv("TQDM_DISABLE", "1")
-    assert list(progress.bar(range(3), "rounds")) == [0, 1, 2]
-    with progress.bar(None, "blocks", total=4, done=1) as by_hand:
-        by_hand.update()

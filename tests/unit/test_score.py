@@ -7,8 +7,6 @@ import pickle
 import re
 import subprocess
 import sys
-import zipfile
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -44,7 +42,7 @@ def rounds(fed):
 
 
 def scored(rounds, fed, methods=(fm.leave_one_out,), **given):
-    return fm.score(rounds, net=NET, validation=fed.validation, methods=list(methods), **given)
+    return fm.score(rounds, net=NET, validation=fed.validation, methods=methods, **given)
 
 
 def test_a_watching_strategy_scores_as_in_its_own_training(fed, rounds):
@@ -145,21 +143,6 @@ def test_a_client_that_sends_nonsense_is_named_and_left_out(fed, rounds):
         assert (scored(alone, fed, [fm.exact]) == 0).all(axis=None)
 
 
-def test_methods_have_names(fed, rounds):
-    drawn = functools.partial(fm.permutation, samples=20)
-    assert list(scored(rounds, fed, [drawn, fm.exact])) == ["permutation", "exact", "rounds"]
-    both = {"a": fm.CGSV(), "b": fm.CGSV(gamma0=0.9)}
-    table = fm.score(rounds, net=NET, validation=fed.validation, methods=both)
-    assert list(table) == ["a", "b", "rounds"]
-    assert not np.allclose(table["a"], table["b"])
-
-
-def test_worth_is_minus_the_loss_unless_asked_otherwise(fed, rounds):
-    pd.testing.assert_frame_equal(scored(rounds, fed), scored(rounds, fed, metric="loss"))
-    other = scored(rounds, fed, metric="accuracy")
-    assert not np.allclose(other, scored(rounds, fed))
-
-
 def test_rounds_are_counted_and_means_are_over_them(fed, rounds):
     """One update in four rounds or in one: a missed round counts 0, or does not count."""
     first = {**rounds[0], "clients": [0, 1, 2]}
@@ -181,34 +164,33 @@ def test_rounds_are_counted_and_means_are_over_them(fed, rounds):
     for name in "abce":
         np.testing.assert_allclose(by_round[name] * shares, table[name], atol=1e-12)
     assert by_round["d"].equals(table["d"])  # CGSV's weights are no mean over rounds
-    with pytest.raises(ValueError, match=r'^methods: "rounds" is a column of the table'):
-        fm.score(log, **told | {"methods": {"rounds": fm.exact}})
-    with pytest.raises(ValueError, match=r'^per: expected "record" or "round"'):
-        fm.score(log, per="client", **told)
 
 
-def test_the_books_methods_have_names(fed, rounds):
-    paying = scored(rounds, fed, ["second order", "Shapley, silent", fm.CGSV()])
-    assert list(paying) == ["second order", "Shapley, silent", "CGSV", "rounds"]
-    silent = fm.RoundValue(fm.exact, absent="silent")
-    objects = {"second order": fm.Taylor(), "Shapley, silent": silent, "CGSV": fm.CGSV()}
-    wanted = fm.score(rounds, net=NET, validation=fed.validation, methods=objects)
-    pd.testing.assert_frame_equal(paying, wanted)
-    renamed = fm.score(rounds, net=NET, validation=fed.validation, methods={"pay": "Second_order"})
-    np.testing.assert_array_equal(renamed["pay"], wanted["second order"])
-    with pytest.raises(ValueError, match="methods: unknown third order; known are size, alone"):
-        scored(rounds, fed, ["third order"])
-
-
-def test_a_function_of_round_and_server_is_a_score(fed, rounds):
+def test_every_kind_of_method_has_its_column_and_name(fed, rounds):
     def loud(round, server):
         return round.updates.norm(dim=1)
 
-    total = torch.zeros(5, dtype=torch.float64)
+    drawn = functools.partial(fm.permutation, samples=20)
+    names = ["second order", "Shapley, silent", "CGSV", "permutation", "loud", "rounds"]
+    table = scored(rounds, fed, [*names[:2], fm.CGSV(), drawn, loud])
+    assert list(table) == names
+    silent = fm.RoundValue(fm.exact, absent="silent")
+    named = {"Second_order": fm.Taylor(), "Shapley, silent": silent, "other": fm.CGSV(gamma0=0.9)}
+    wanted = scored(rounds, fed, named)
+    np.testing.assert_array_equal(table[names[:2]], wanted[[*named][:2]])
+    assert not np.allclose(table["CGSV"], wanted["other"])
+    length = torch.zeros(5, dtype=torch.float64)
     for r in rounds:
-        total[r["clients"]] += r["updates"].norm(dim=1)
-    table = scored(rounds, fed, [loud])
-    np.testing.assert_allclose(table["loud"], total / len(rounds), rtol=1e-6)
+        length[r["clients"]] += r["updates"].norm(dim=1)
+    np.testing.assert_allclose(table["loud"], length / len(rounds), rtol=1e-6)
+    for wrong in (["third order"], [fm.CGSV], [], [fm.CGSV(), fm.CGSV()], {"rounds": fm.exact}):
+        with pytest.raises((ValueError, TypeError), match=r"^methods: "):
+            scored(rounds, fed, wrong)
+
+
+def test_worth_is_minus_the_loss_unless_asked_otherwise(fed, rounds):
+    pd.testing.assert_frame_equal(scored(rounds, fed), scored(rounds, fed, metric="loss"))
+    assert not np.allclose(scored(rounds, fed, metric="accuracy"), scored(rounds, fed))
 
 
 class Vandal(fm.RoundScore):
@@ -260,136 +242,45 @@ REFUSED = {
     "theta: the first round holds none": lambda r: [{"updates": r["updates"]}],
     "unknown keys": lambda r: [dict(r, size=[1, 2, 3])],
     "either updates or models": lambda r: [{"theta": r["theta"]}],
-    "updates: expected an array": lambda r: [dict(r, updates=r["updates"][:, :-1])],
     "clients: expected 1 ids, one a row, got 3": lambda r: [dict(r, updates=[r["theta"]])],
     "updates: expected a row a client, got none": lambda r: [r, {"updates": []}],
     "lacks the parameters": lambda r: [dict(r, theta={"0.weight": r["theta"]})],
     "expected 4 arrays": lambda r: [dict(r, theta=[r["theta"][:4], r["theta"][4:]])],
     "theta: holds NaN": lambda r: [dict(r, theta=r["theta"] * torch.nan)],
-    "sizes: expected whole numbers": lambda r: [dict(r, sizes=[1, 0, 3])],
-    "t: 3 after 5": lambda r: [dict(r, t=5), dict(r, t=3)],
+    "sizes: .*whole numbers in 1": lambda r: [dict(r, sizes=[2**62] * 3)],
+    "t: 3 after 3": lambda r: [dict(r, t=3), dict(r, t=3)],
     "distinct client ids": lambda r: [dict(r, clients=[1, 1, 2])],
-    "at least one": lambda r: [],
+    "at least one round": lambda r: [],
+    "not among the clients named": lambda r: [dict(r, clients=[0, 1, 9])],
 }
 
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_a_bad_record_is_refused_by_name(fed, rounds, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        scored(REFUSED[message](rounds[0]), fed)
+        scored(REFUSED[message](rounds[0]), fed, clients=range(5))
 
 
-@pytest.mark.parametrize(
-    ("methods", "message"),
-    [
-        ([fm.CGSV], r"CGSV is a class; write CGSV\(\)"),
-        ([], "at least one"),
-        ([3], "expected a strategy"),
-        ([fm.CGSV(), fm.CGSV()], "two of one name"),
-        (fm.exact, "expected a list"),
-    ],
-)
-def test_bad_methods_are_refused(fed, rounds, methods, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        fm.score(rounds, net=NET, validation=fed.validation, methods=methods)
-
-
-def test_unknown_clients_files_and_samples_are_refused(fed, rounds, tmp_path):
-    with pytest.raises(ValueError, match="not among the clients named"):
-        scored(rounds, fed, clients=[0, 1])
-    (tmp_path / "no.npz").write_text("no")
-    np.save(tmp_path / "one.npz", np.zeros(3))
-    (tmp_path / "one.npz.npy").rename(tmp_path / "one.npy")
-    (tmp_path / "pickle.npz").write_bytes(pickle.dumps({"updates": np.zeros((3, NET.P))}))
-    (tmp_path / "folder.npz").mkdir()
-    names = {"no.npz": "pickle", "one.npy": "single array", "pickle.npz": "pickle"}
-    for name, reason in (names | {"absent.npz": "NotFound", "folder.npz": "IsADir"}).items():
-        told = rf"^updates\[0\]: cannot read .*{re.escape(name)} as an \.npz file.*{reason}"
-        with pytest.raises(ValueError, match=told):
-            scored([tmp_path / name], fed)
-    with pytest.raises(TypeError, match="validation"):
-        fm.score(rounds, net=NET, validation=None, methods=[fm.exact])
-
-
-def flipped(path: Path) -> None:
-    """Change one bit in the middle of the largest array."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def cut(path: Path) -> None:
-    """An array of which the archive holds the first half only."""
-    with zipfile.ZipFile(path) as archive:
-        content = archive.read("updates.npy")
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("updates.npy", content[: len(content) // 2])
-
-
-DAMAGED = {
-    r"cannot be read \(BadZipFile: Bad CRC": lambda path, r: (
-        np.savez(path, updates=r),
-        flipped(path),
-    ),
-    r"cannot be read \(ValueError: EOF": lambda path, r: (np.savez(path, updates=r), cut(path)),
-    r"cannot be read \(ValueError: Object arrays": lambda path, r: np.savez(
-        path, updates=np.array([None, 3], dtype=object)
-    ),
-    "expected an array": lambda path, r: np.savez(path, updates=np.array(["no", "numbers"])),
-}
-
-
-@pytest.mark.parametrize("told", DAMAGED)
-def test_a_damaged_file_is_refused_by_its_name_and_key(fed, rounds, tmp_path, told):
-    path = tmp_path / "round_007.npz"
-    DAMAGED[told](path, rounds[0]["updates"].numpy())
-    with pytest.raises(
-        (ValueError, TypeError), match=rf"^updates\[0\]: .*round_007\.npz: updates: {told}"
-    ):
-        scored([path], fed, theta=NET.init(0), clients=range(5))
-
-
-WRONG_SHAPES = {
-    "updates": {"updates": np.zeros((2, 7))},
-    "models": {"models": np.zeros((2, 7))},
-    "theta": {"updates": np.zeros((2, NET.P)), "theta": np.zeros((NET.P, 1))},
-    "clients": {"updates": np.zeros((2, NET.P)), "clients": np.arange(3)},
-    "sizes": {"updates": np.zeros((2, NET.P)), "sizes": np.ones((2, 2), dtype=int)},
-    "t": {"updates": np.zeros((2, NET.P)), "t": np.arange(2)},
+IN_FILES = {
+    r"updates: cannot be read \(ValueError: Object": {"updates": np.array([None], dtype=object)},
+    "updates: expected an array": {"updates": np.zeros((2, 7))},
     "unknown keys": {"updates": np.zeros((2, NET.P)), "k" * 50_000: np.zeros(1)},
 }
 
 
-@pytest.mark.parametrize("key", WRONG_SHAPES)
-def test_a_file_of_wrong_shapes_is_refused_by_its_key(fed, tmp_path, key):
-    path = tmp_path / "round_3.npz"
-    np.savez(path, **WRONG_SHAPES[key])
-    with pytest.raises(ValueError, match=rf"^updates\[0\]: .*round_3\.npz: {key}") as refused:
+@pytest.mark.parametrize("told", IN_FILES)
+def test_a_file_that_cannot_be_used_is_refused_by_its_name_and_key(fed, tmp_path, told):
+    path = tmp_path / "round_7.npz"
+    np.savez(path, **IN_FILES[told])
+    with pytest.raises(ValueError, match=rf"^updates\[0\]: .*round_7\.npz: {told}") as refused:
         scored([path], fed, theta=NET.init(0))
-    assert len(str(refused.value)) < len(str(tmp_path)) + 200
+    assert len(str(refused.value)) < len(str(tmp_path)) + 250
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"sizes": [2**62] * 3},
-        {"sizes": np.ma.array([4, 5, 6], mask=[0, 1, 0])},
-        {"clients": np.ma.array([0, 1, 2], mask=[0, 1, 0])},
-        {"updates": np.ma.array(np.ones((3, NET.P)), mask=True)},
-        {
-            "updates": torch.nested.nested_tensor(
-                [torch.ones(3), torch.ones(4)], layout=torch.jagged
-            )
-        },
-        {"theta": torch.nested.nested_tensor([torch.ones(3), torch.ones(4)], layout=torch.jagged)},
-        {"t": torch.ones(2, 2)},
-    ],
-    ids=lambda changes: next(iter(changes)),
-)
-def test_strange_arrays_are_refused_by_their_key(fed, rounds, changes):
-    (key,) = changes
-    with pytest.raises((ValueError, TypeError), match=rf"^updates\[0\]: {key}: "):
-        scored([rounds[0] | changes], fed)
+def test_no_pickle_is_opened(fed, tmp_path):
+    (tmp_path / "a.npz").write_bytes(pickle.dumps({"updates": np.zeros((3, NET.P))}))
+    with pytest.raises(ValueError, match=r"^updates\[0\]: cannot read .*a\.npz .*pickle"):
+        scored([tmp_path / "a.npz"], fed)
 
 
 MINE = """import fedlab_mini as fm
@@ -431,20 +322,12 @@ def test_the_command_line_prints_and_writes_the_same_table(
     np.testing.assert_allclose(read.Loud, read.loud)
     assert (read.loud > 0).all()
     np.savez("no_y.npz", x=fed.validation[0])
-    np.savez("words.npz", x=np.array(["a"]), y=[0])
     np.savez("short.npz", x=fed.validation[0], y=[0])
     for wrong, told in {
         ("--methods", "CGVS"): "--methods: unknown CGVS; known are size",
-        ("--net", "x"): "--net: expected widths",
-        ("--net", "fedlab_mini:nothing"): "--net: expected module:NAME",
-        ("--validation", "no.npz"): r"--validation: cannot read no\.npz",
         ("--validation", "no_y.npz"): r"--validation: no_y\.npz: y: cannot be read",
-        ("--validation", "words.npz"): r"--validation: words\.npz: x: expected an array",
         ("--validation", "short.npz"): r"--validation: short\.npz: y: expected an array",
         ("--methods", "mine:Loud,mine:Loud"): "--methods: two of one name",
-        ("--methods", "mine:quiet"): "--methods: expected module:NAME, got mine:quiet",
-        ("--methods", "breaks:net"): "methods: net: expected|takes 0 positional",
-        ("--csv", "nowhere/x.csv"): "--csv: expected a file in a folder that is there",
     }.items():
         with pytest.raises(SystemExit) as left:
             main(["score", *names, *words, *wrong])
