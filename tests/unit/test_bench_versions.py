@@ -13,7 +13,6 @@ import bench_findings
 import fedlab_bench as fb
 import leaderboard
 from fedlab_bench import truth, worlds
-from fedlab_bench.show import leaderboard as show
 from fedlab_mini.worlds.attacks import replay
 
 PREDICTED, HALF = "attack: predicted step", "half the clients a round"
@@ -110,25 +109,6 @@ def test_a_block_of_seeds_is_read_from_its_file():
         if row.name != "mean cosine"
         and fb.WORLDS[scenario].clients <= leaderboard.MOST_CLIENTS.get(row.name, 100)
     }
-
-
-def test_a_board_shows_the_scores_that_are_asked_for_and_a_picture_one_family():
-    fresh = fb.judged(fb.CONFIRMING)
-    fresh = fresh[fresh.scenario.isin(["alike", "sizes", "wrong labels", "validation 20"])]
-    chosen = [fb.CEILING, "size", "CGSV"]
-    few, whole = (str(show.board(fresh, "tau", names)).splitlines() for names in (chosen, None))
-    assert [line.split("  ")[0] for line in few[1:4]] == [fb.CEILING, "size", "CGSV's weights"]
-    lines = {line.split("  ")[0]: line.split() for line in whole}
-    for line in few[1:4]:  # places are among all scores, whichever are shown
-        assert line.split() == lines[line.split("  ")[0]]
-    narrow = str(show.board(fresh, "tau", chosen, ["sizes", "dirt"])).splitlines()
-    assert narrow[0].split() == ["score", "sizes", "dirt"]
-    drawn = show.picture(fresh, "AUC", "few samples").axes[0]
-    assert drawn.get_xlabel() == "AUC, few samples"
-    assert len(drawn.get_yticklabels()) == fresh.method.nunique() - 1  # the ceiling is a line
-    for metric, family, said in (("beauty", None, "metric"), ("tau", "attacks", "place")):
-        with pytest.raises(ValueError, match=f"{said}: expected"):
-            show.picture(fresh, metric, family)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_no_row_is_without_a_verdict_or_a_reason(found: list[Entry]) -> None:
             assert entry.could
 
 
-def test_enough_rows_follow_the_paper_and_say_where_they_depart() -> None:
+def test_a_named_departure_is_a_setting_in_which_the_study_differs() -> None:
     for each in items.items():
         departures = items.split(each.departures)
         assert len(departures) in ((1, 2) if each.distance == NAMED else (0,)), each.id
@@ -93,17 +93,12 @@ def test_a_verdict_follows_its_rows() -> None:
     each = item(GAP)
     assert ledger.judge(each).verdict == HOLDS
 
-    def negated(rows: pd.DataFrame, mine: pd.Series) -> pd.DataFrame:
-        rows.loc[mine, "value"] *= -1
-        return rows
+    def becoming(values):
+        return lambda rows, mine: rows.assign(value=rows.value.mask(mine, values(rows)))
 
-    assert changed(each, negated).verdict == FAILS
-
-    def spread(rows: pd.DataFrame, mine: pd.Series) -> pd.DataFrame:
-        rows.loc[mine, "value"] = [0.9 * (-1) ** k for k in range(int(mine.sum()))]
-        return rows
-
-    assert changed(each, spread).verdict == NOT_SHOWN
+    assert changed(each, becoming(lambda rows: -rows.value)).verdict == FAILS
+    noisy = becoming(lambda rows: 0.9 * (-1.0) ** rows.seed)
+    assert changed(each, noisy).verdict == NOT_SHOWN
 
 
 def test_a_seed_that_is_dropped_is_noticed() -> None:
@@ -231,13 +226,8 @@ def test_a_row_runs_again_on_seeds_that_nobody_used(toy: Claim, tmp_path, capsys
 def test_fresh_seeds_are_new_each_time_and_beyond_all_blocks() -> None:
     draws = [tuple(ledger.fresh_seeds(2)) for _ in range(20)]
     assert len(set(draws)) > 10
-    assert min(min(draw) for draw in draws) >= ledger.FRESH
-    used = {
-        seed
-        for study in studies.every()
-        for seed in map(int, store.about(study).get("seconds", {}))
-    }
-    assert max(used) < ledger.FRESH
+    known = [store.about(study).get("seconds", {}) for study in studies.every()]
+    assert max(int(seed) for seeds in known for seed in seeds) < min(map(min, draws))
     for bad in ({"count": 1}, {"count": 2, "first": 100}):
         with pytest.raises(ValueError, match="expected at least"):
             ledger.fresh_seeds(**bad)
