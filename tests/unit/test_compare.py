@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -153,13 +154,9 @@ def test_scenarios_are_what_they_say(name: str, data: str) -> None:
 
 
 @pytest.mark.parametrize(("wrong", "told"), [((), None), ((1,), [1]), ((0, 1, 2), None)])
-def test_a_scenario_of_ones_own_knows_who_was_corrupted(wrong, told) -> None:
-    def make(data: str, seed: int):
-        corrupt = dict.fromkeys(wrong, fm.flip_labels(0.5))
-        fed = fm.federation(fm.load(data), clients=3, corrupt=corrupt, seed=seed)
-        return fed, fm.mlp(64, 8, 10)
-
-    assert World(make, "mine", bad=DRAWN).worse(0) == told
+def test_a_scenario_of_ones_own_knows_who_was_corrupted(make_fed, wrong, told) -> None:
+    fed = replace(make_fed((5, 5, 5)), truth=dict.fromkeys(wrong, "wrong labels"))
+    assert World(lambda data, seed: (fed, None), "mine", bad=DRAWN).worse(0) == told
 
 
 def test_scores_that_are_read_between_rounds_stay_as_they_were() -> None:
@@ -192,7 +189,7 @@ def test_a_strangers_method_by_one_command_and_mistakes_before_anything_is_compu
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "compare", partial(fb.compare, rounds=1))
     words = ["compare", "--method", "my_module:MyScore", "--beside", "alone", "--seeds", "2"]
-    words += ["--scenarios", "irrelevant"]
+    words += ["--scenarios", "alike"]
     frame = command.main([*words, "--csv", "all.csv", "--figure", "one.svg"])
     told = capsys.readouterr().out
     assert "MyScore" in told

@@ -176,12 +176,7 @@ def spoiling(game):
     return fm.exact(game)
 
 
-def smashing(round, server):
-    server.validation[0].zero_()
-    return round.updates.zero_().sum(1)
-
-
-@pytest.mark.parametrize("guest", [Vandal(), spoiling, smashing])
+@pytest.mark.parametrize("guest", [Vandal(), spoiling])
 def test_no_member_spoils_a_rivals_round(fed, rounds, guest):
     rivals = {"value": fm.exact, "CGSV": fm.CGSV(), "second": fm.Taylor()}
     before = [{k: v.clone() for k, v in r.items()} for r in rounds]
@@ -196,10 +191,8 @@ def test_no_member_spoils_a_rivals_round(fed, rounds, guest):
 
 REFUSED = {
     "theta: the first round holds none": lambda r: [{"updates": r["updates"]}],
-    "unknown keys": lambda r: [dict(r, size=[1, 2, 3])],
     "either updates or models": lambda r: [{"theta": r["theta"]}],
     "clients: expected 1 ids, one a row, got 3": lambda r: [dict(r, updates=[r["theta"]])],
-    "lacks the parameters": lambda r: [dict(r, theta={"0.weight": r["theta"]})],
     "expected 4 arrays": lambda r: [dict(r, theta=[r["theta"][:4], r["theta"][4:]])],
     "theta: holds NaN": lambda r: [dict(r, theta=r["theta"] * torch.nan)],
     "sizes: .*whole numbers in 1": lambda r: [dict(r, sizes=[2**62] * 3)],
