@@ -349,15 +349,6 @@ def test_no_seed_is_added_by_other_code() -> None:
     assert store.read(STUDY).seeds == [200, 201, 202, 203]
 
 
-def test_a_seed_without_some_rows_is_found(place: Path) -> None:
-    stored()
-    frame = store.rows(STUDY)
-    bare = replace(STUDY, claims=(), derived=None)
-    store.note(bare, frame.drop(index=2), store.about(STUDY))
-    faults = audit.check([bare])
-    assert any("different numbers of rows" in fault for fault in faults)
-
-
 def test_whole_rows_are_run_again_in_turn_and_the_date_is_noted(place: Path, monkeypatch) -> None:
     stored()
     before = (place / "toy.csv").read_bytes()
@@ -387,16 +378,6 @@ def test_what_cannot_be_verified_is_said_and_left(place: Path) -> None:
 
     assert audit.verify([replace(STUDY, rows=elsewhere)]) == {"toy": "no data"}
     assert before == {path.name: path.read_bytes() for path in place.glob("toy.*")}
-
-
-def test_verdicts_and_protocols_are_stored_anew_without_computing() -> None:
-    stored()
-    reworded = replace(STUDY, claims=(GOOD,), protocol={"seeds": ("none", "three")})
-    assert "stored verdicts" in audit.check([reworded])[0]
-    calls.clear()
-    assert runs.run(reworded)
-    assert calls == []
-    assert audit.check([reworded]) == []
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
