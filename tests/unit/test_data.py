@@ -14,7 +14,6 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import make_mnist5k
 import numpy as np
 import pytest
 import torch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -25,20 +24,13 @@ def test_where_seeds_differ_it_is_students_interval_at_a_fifth_of_the_error() ->
     for level, theirs in [(0.95, 0.99), (0.99, 0.998)]:
         expected = stats.ttest_1samp(SEEDS, 0).confidence_interval(theirs)
         found = evidence.interval(torch.tensor(SEEDS, dtype=torch.float64), level)
-        assert found[1:3] == pytest.approx((expected.low, expected.high))
-        assert found.mean == pytest.approx(0.46)
-        assert found.n == 5
-
-
-def test_it_is_cut_to_the_range() -> None:
-    assert evidence.interval(SEEDS).low < 0
-    assert evidence.interval(SEEDS).high > 1
+        assert found == pytest.approx((0.46, expected.low, expected.high, 5))
     assert evidence.interval(SEEDS, low=0, high=1)[1:3] == (0, 1)
     assert evidence.interval(SEEDS, low=0).high > 1
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 5, 10, 20, 41])
-@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("seeds", [2, 5, 20])
+@pytest.mark.parametrize("level", [0.9, 0.95])
 def test_for_zeros_and_ones_it_is_clopper_and_pearsons(seeds: int, level: float) -> None:
     for successes in range(seeds + 1):
         # scipy has no bound for none or all: it is an end of the range.
@@ -50,7 +42,7 @@ def test_for_zeros_and_ones_it_is_clopper_and_pearsons(seeds: int, level: float)
         assert found[1:3] == pytest.approx((low, high), abs=1e-12)
 
 
-@pytest.mark.parametrize("seeds", [4, 5, 10, 20])
+@pytest.mark.parametrize("seeds", [4, 10])
 def test_where_seeds_crowd_an_end_one_more_is_imagined_at_the_other(seeds: int) -> None:
     """Against 200,000 draws of the weights: the ends are quantiles, to what those draws tell."""
     chance = np.random.default_rng(seeds)
@@ -60,32 +52,23 @@ def test_where_seeds_crowd_an_end_one_more_is_imagined_at_the_other(seeds: int) 
     weights = chance.dirichlet(np.ones(seeds + 1), 200_000)
     below = weights @ np.append(values, 0) <= found.low
     above = weights @ np.append(values, 1) >= found.high
-    assert below.mean() == pytest.approx(0.025, abs=0.0015)
-    assert above.mean() == pytest.approx(0.025, abs=0.0015)
+    assert [below.mean(), above.mean()] == pytest.approx([0.025, 0.025], abs=0.0015)
 
 
-@pytest.mark.parametrize("seeds", [3, 5, 10, 20])
+@pytest.mark.parametrize("seeds", [3, 5, 10])
 def test_no_seed_makes_a_jump_until_all_agree(seeds: int) -> None:
     """One more seed at the end moves both ends by at most 2 / n between t's and the imagined."""
     chance = np.random.default_rng(seeds)
-    for _ in range(20):
-        values = chance.uniform(0.8, 1, seeds)
-        for crowd in range(seeds):
-            values[:crowd] = 1
-            t = [*stats.ttest_1samp(values, 0).confidence_interval(0.99)]
-            t = [max(t[0], 0), min(t[1], 1)]
-            crowded = [imagined.bound(values, 0, 0.025), imagined.bound(values, 1, 0.975)]
-            found = evidence.interval(values, low=0, high=1)
-            weight = min(max(2 * crowd / seeds - 0.5, 0), 1)
-            expected = [(1 - weight) * a + weight * b for a, b in zip(t, crowded, strict=True)]
-            assert found[1:3] == pytest.approx(expected, abs=1e-9)
-
-
-def test_better_seeds_give_no_worse_interval_by_leaps() -> None:
-    """Six seeds at .9 and four at 1, then five and five: no leap downwards of the lower end."""
-    lows = [evidence.interval([0.9] * (10 - k) + [1.0] * k, low=0, high=1).low for k in range(11)]
-    assert 0 < lows[4] - lows[5] < 0.06
-    assert max(a - b for a, b in itertools.pairwise(lows[1:])) < 0.06
+    values = chance.uniform(0.8, 1, seeds)
+    for crowd in range(seeds):
+        values[:crowd] = 1
+        t = [*stats.ttest_1samp(values, 0).confidence_interval(0.99)]
+        t = [max(t[0], 0), min(t[1], 1)]
+        crowded = [imagined.bound(values, 0, 0.025), imagined.bound(values, 1, 0.975)]
+        found = evidence.interval(values, low=0, high=1)
+        weight = min(max(2 * crowd / seeds - 0.5, 0), 1)
+        expected = [(1 - weight) * a + weight * b for a, b in zip(t, crowded, strict=True)]
+        assert found[1:3] == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_share_of_a_simplex_is_exact() -> None:
@@ -105,7 +88,7 @@ def test_the_share_of_a_simplex_is_exact() -> None:
 def test_no_interval_without_a_width_and_none_outside_its_range() -> None:
     chance = np.random.default_rng(0)
     for seeds in (2, 3, 5, 10):
-        for _ in range(200):
+        for _ in range(50):
             steps = int(chance.integers(1, 5))
             values = chance.integers(0, steps + 1, seeds) / steps
             found = evidence.interval(values, low=0, high=1)
@@ -113,14 +96,13 @@ def test_no_interval_without_a_width_and_none_outside_its_range() -> None:
             assert found.high - found.low > 0.1 / seeds
 
 
-@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
-def test_seeds_that_agree_leave_room(value: float) -> None:
-    found = evidence.interval([value] * 5, low=0, high=1)
-    assert found.low == pytest.approx(value * 0.025**0.2)
-    assert found.high == pytest.approx(1 - (1 - value) * 0.025**0.2)
-
-
-def test_without_a_range_seeds_that_agree_bound_nothing() -> None:
+def test_seeds_that_agree_leave_room_and_without_a_range_bound_nothing() -> None:
+    for value in (0.0, 0.3, 1.0):
+        found = evidence.interval([value] * 5, low=0, high=1)
+        assert found.low == pytest.approx(value * 0.025**0.2)
+        assert found.high == pytest.approx(1 - (1 - value) * 0.025**0.2)
+    hair = torch.tensor([1.0000001, 0.99999994, 1.0, 1.0, 1.0])  # rounding is no spread
+    assert evidence.interval(hair, low=0, high=1) == evidence.interval([1.0] * 5, low=0, high=1)
     found = evidence.interval([0.5] * 5)
     assert found == (0.5, -math.inf, math.inf, 5)
     assert str(found) == "0.50 (all 5 seeds agree)"
@@ -134,51 +116,20 @@ def test_without_a_range_seeds_that_agree_bound_nothing() -> None:
     assert evidence.interval(crowded, low=0).low > 0
 
 
-def test_rounding_is_no_spread_and_no_way_out_of_the_range() -> None:
-    hair = torch.tensor([1.0000001, 0.99999994, 1.0, 1.0, 1.0])
-    assert evidence.interval(hair, low=0, high=1) == evidence.interval([1.0] * 5, low=0, high=1)
-    a, b = [0.3, 0.7, 0.9], [0.2, 0.6, 0.8]
-    assert evidence.paired(a, b).high == math.inf
-
-
-def test_pairs_cancel_what_a_seed_shares() -> None:
+def test_pairs_cancel_what_a_seed_shares_and_a_verb_needs_an_interval_without_zero() -> None:
     shared = np.random.default_rng(1).normal(0, 10, 8)
     a, b = shared + np.linspace(0.9, 1.1, 8), shared
     assert evidence.words(evidence.paired(a, b)) == "higher"
     assert evidence.words(evidence.paired(b, a)) == "lower"
-    both = evidence.interval(a).mean - evidence.interval(b).mean
-    assert evidence.paired(a, b).mean == pytest.approx(both)
-
-
-def test_the_range_of_a_difference_is_twice_as_wide() -> None:
+    assert evidence.words(evidence.paired([1, 0], [0.5, 0.5], low=0, high=1)) == "not shown"
+    # The range of a difference is twice as wide.
     found = evidence.paired([1.0] * 5, [0.0] * 5, low=0, high=1)
     assert found == evidence.interval([1.0] * 5, low=-1, high=1)
-    assert evidence.paired([0.5] * 5, [0.5] * 5, low=0, high=1).within(-0.53, 0.53)
-    assert evidence.paired([2.0, 3.0], [0.0, 1.5], low=0)[1:3] != (-math.inf, math.inf)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "word"),
-    [
-        ([1, 1], [1, 1], "not shown"),
-        ([1] * 9 + [0.9], [0] * 10, "higher"),
-        ([0.1] + [0] * 7, [0.9] + [1] * 7, "lower"),
-        ([1, 0], [0.5, 0.5], "not shown"),
-    ],
-)
-def test_a_verb_needs_an_interval_without_zero(a: list, b: list, word: str) -> None:
-    assert evidence.words(evidence.paired(a, b, low=0, high=1)) == word
-
-
-def test_above_below_and_within_ask_for_the_whole_interval() -> None:
     found = evidence.Interval(0.5, 0.4, 0.6, 5)
-    assert found.above(0.39)
-    assert not found.above(0.4)
-    assert found.below(0.61)
-    assert not found.below(0.6)
-    assert found.within(0.4, 0.6)
-    assert not found.within(0.41, 1)
-    assert not found.within(0, 0.59)
+    assert [found.above(0.39), found.above(0.4)] == [True, False]
+    assert [found.below(0.61), found.below(0.6)] == [True, False]
+    within = [found.within(*ends) for ends in ((0.4, 0.6), (0.41, 1), (0, 0.59))]
+    assert within == [True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -186,12 +137,10 @@ def test_above_below_and_within_ask_for_the_whole_interval() -> None:
     [
         ((0.5, 0.4, 0.6), "0.50 [0.40, 0.60]"),
         ((0.5, 0.495, 0.504), "0.500 [0.495, 0.504]"),
-        ((0.0, -0.0004, 0.0004), "0.0000 [-0.0004, 0.0004]"),
         ((5.7, 2.6, 8.1), "5.7 [2.6, 8.1]"),
         ((204.52, 195.46, 217.58), "205 [195, 218]"),
         ((0.02, 0.004, 0.03), "0.020 [0.004, 0.030]"),  # which side of 0 it lies on is seen
         ((-0.05, -0.1, -0.0004), "-0.0500 [-0.1000, -0.0004]"),
-        ((0.05, 0.0, 0.1), "0.05 [0.00, 0.10]"),
         ((0.05, 1e-9, 0.1), "0.05 [0.00, 0.10]"),  # unless more than four decimals were needed
     ],
 )
@@ -204,49 +153,30 @@ def test_counts_are_said_as_counts() -> None:
     assert str(found) == "18 of 20 seeds"
     assert found.could() == "18 of 20; 68 to 99 % of seeds could"
     assert found[1:3] == pytest.approx((0.683, 0.988), abs=0.001)
-    assert isinstance(found, evidence.Interval)
-    assert found.above(0.5)
-    none, every = evidence.count([0, 0, 0, 0, 0]), evidence.count([1.0] * 10)
+    none = evidence.count([0, 0, 0, 0, 0])
     assert str(none) == "none of 5 seeds"
     assert none.could() == "none of 5; up to 45 % of seeds could"
-    assert every.could() == "10 of 10; up to 26 % of seeds could not"
     assert none.could(0.99) == "none of 5; up to 60 % of seeds could"
+    assert evidence.count([1.0] * 10).could() == "10 of 10; up to 26 % of seeds could not"
 
 
 def test_what_could_have_been_seen_is_seen_so_often() -> None:
-    """The power of the t interval, against its simulation and another implementation."""
-    for seeds, power in [(5, 0.8), (10, 0.8), (20, 0.9)]:
+    """The power of the t interval, against another implementation."""
+    for seeds, power in [(5, 0.8), (20, 0.9)]:
         effect = evidence.visible(seeds, 0.95, power)
         critical = stats.t.ppf(0.995, seeds - 1)
         theirs = stats.nct.sf(critical, seeds - 1, effect * math.sqrt(seeds))
         assert theirs == pytest.approx(power, abs=1e-4)
-    chance = np.random.default_rng(3)
-    draws = chance.normal(evidence.visible(10), 1, (20_000, 10))
-    lower = draws.mean(1) - stats.t.ppf(0.995, 9) * draws.std(1, ddof=1) / math.sqrt(10)
-    assert (lower > 0).mean() == pytest.approx(0.8, abs=0.01)
-
-
-def test_detectable_follows_the_spread() -> None:
     spread = float(np.std(SEEDS, ddof=1))
     assert evidence.detectable(SEEDS) == pytest.approx(evidence.visible(5) * spread)
-    assert evidence.detectable([0.5 * value for value in SEEDS]) < evidence.detectable(SEEDS)
     # Seeds that agree have no spread: the arm of the interval, infinite where nothing bounds it.
     arm = evidence.interval([0.0] * 5, low=-1, high=1).high
     assert evidence.detectable([0.0] * 5, low=-1, high=1) == pytest.approx(arm)
     assert evidence.detectable([0.0] * 5) == math.inf
-
-
-@pytest.mark.parametrize(
-    ("effect", "power", "level", "seeds"),
-    [(1, 0.8, 0.95, 16), (1, 0.9, 0.95, 19), (2, 0.8, 0.95, 7), (1, 0.8, 0.99, 21)],
-)
-def test_the_seeds_that_a_difference_needs(
-    effect: float, power: float, level: float, seeds: int
-) -> None:
-    assert evidence.seeds_needed(effect, power, level) == seeds
-    assert (
-        evidence.visible(seeds, level, power) <= effect < evidence.visible(seeds - 1, level, power)
-    )
+    for effect, power, level, seeds in [(1, 0.8, 0.95, 16), (2, 0.8, 0.95, 7), (1, 0.8, 0.99, 21)]:
+        assert evidence.seeds_needed(effect, power, level) == seeds
+        assert evidence.visible(seeds, level, power) <= effect
+        assert evidence.visible(seeds - 1, level, power) > effect
 
 
 def test_what_is_refused() -> None:
@@ -256,17 +186,5 @@ def test_what_is_refused() -> None:
         evidence.paired([1.0, 2.0], [1.0])
     with pytest.raises(ValueError, match=r"values: expected values in \[0, 1\], got 1.1"):
         evidence.interval([0.5, 1.1], low=0, high=1)
-    with pytest.raises(ValueError, match=r"b: expected values in \[0, inf\], got -1"):
-        evidence.paired([0.5, 1.1], [2, -1], low=0)
     with pytest.raises(ValueError, match=r"values: expected 0 or 1 per seed"):
         evidence.count([0.5, 1])
-    with pytest.raises(ValueError, match=r"low: expected less than"):
-        evidence.interval([0.5, 0.6], low=1, high=1)
-    with pytest.raises(TypeError, match=r"high: "):
-        evidence.interval([0.5, 0.6], high=math.nan)
-    with pytest.raises(ValueError, match="level"):
-        evidence.interval([1.0, 2.0], level=1.0)
-    with pytest.raises(ValueError, match="power"):
-        evidence.seeds_needed(1, power=0.4)
-    with pytest.raises(TypeError, match="difference"):
-        evidence.words((0.1, 0.2))

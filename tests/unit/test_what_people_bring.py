@@ -129,60 +129,11 @@ def test_tokens(way) -> None:
 
 # Records of rounds: the same numbers in the form that the package reads are right
 
-NODES = [15264893016422851337, 1088137126021145310, 9991254416380049213]
-
-
-def test_ids_beyond_the_signed_integers() -> None:
-    want = scored(ROUND | {"clients": [str(node) for node in NODES]})
-    got = scored(ROUND | {"clients": NODES})
-    assert {str(node): value for node, value in got.items()} == want
-
-
-SPELLINGS = {
-    "numbers, then words": ([0, 1, 2], ["0", "1", "2"]),
-    "bytes, then words": (np.array([b"a", b"b", b"c"]), ["a", "b", "c"]),
-    "numbers beside a word": ([0, 1, "x"], [0, 1, 2]),
-}
-
-
-def spelled(name: Any) -> str:
-    return name.decode() if isinstance(name, bytes) else str(name)
-
-
-@pytest.mark.parametrize(("first", "then"), SPELLINGS.values(), ids=SPELLINGS)
-def test_one_client_in_two_spellings(first, then) -> None:
-    rounds = [ROUND | {"clients": [*map(spelled, ids)]} for ids in (first, then)]
-    want = scored(*rounds)
-
-    def got() -> dict[str, float]:
-        found = scored(ROUND | {"clients": first}, ROUND | {"clients": then})
-        assert len(found) == len(want), f"{[*found]} are {len(want)} clients"
-        return {spelled(name): value for name, value in found.items()}
-
-    or_told("clients", got, want)
-
-
-NAMES = pd.Series(["a", "b", "c"])
-FROM_PANDAS = {
-    "a column": lambda: scored(ROUND | {"clients": NAMES}),
-    "its to_numpy()": lambda: scored(ROUND | {"clients": NAMES.to_numpy()}),
-    "a frame that knows of gaps": lambda: scored(
-        ROUND | {"clients": NAMES.tolist()},
-        validation=(pd.DataFrame(X.numpy()).astype("Float64"), Y),
-    ),
-}
-
-
-@pytest.mark.parametrize("form", ["a column", "its to_numpy()"])
-def test_columns_of_pandas(form) -> None:
-    want = scored(ROUND | {"clients": NAMES.tolist()})
-    or_told(r"\.tolist\(\)|\.astype\(", FROM_PANDAS[form], want)
-
 
 @missing("frames of pandas that know of gaps", TypeError)
 def test_frames_of_pandas() -> None:
-    call = FROM_PANDAS["a frame that knows of gaps"]
-    or_told(r"\.tolist\(\)|\.astype\(", call, scored(ROUND | {"clients": NAMES.tolist()}))
+    frame = pd.DataFrame(X.numpy()).astype("Float64")
+    or_told(r"\.tolist\(\)|\.astype\(", lambda: scored(ROUND, validation=(frame, Y)), scored(ROUND))
 
 
 SPARSE = {

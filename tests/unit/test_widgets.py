@@ -15,7 +15,6 @@ from scipy.stats import gamma
 import fedlab_mini as fm
 from fedlab_bench.show.headtohead import HeadToHeadExplorer
 from fedlab_mini.show import widgets
-from fedlab_mini.show.styles import CLIENTS, CORRUPTED
 from fedlab_mini.show.widgets import (
     AAMExplorer,
     CosineExplorer,
@@ -27,7 +26,7 @@ from fedlab_mini.show.widgets import (
     ShapleyExplorer,
     TemperatureExplorer,
 )
-from fedlab_mini.show.widgets.base import STATIC, program, style, tables, uniforms
+from fedlab_mini.show.widgets.base import tables, uniforms
 
 EVERY = [*(getattr(widgets, name) for name in widgets.__all__), HeadToHeadExplorer]
 WORTH = [0, 60, 60, 60, 30, 84, 84, 90]
@@ -80,27 +79,21 @@ def every(history):
     ]
 
 
-def test_printed_form_is_stable_and_a_table_stands_in(every):
+def test_printed_form_is_stable_and_a_table_of_every_number_stands_in(every):
     for widget in every:
-        assert (
-            repr(widget)
-            == f"<{type(widget).__name__}: open it in JupyterLab or on the book's site>"
-        )
+        name = type(widget).__name__
+        assert repr(widget) == f"<{name}: open it in JupyterLab or on the book's site>"
         data, _ = widget._repr_mimebundle_()
         assert data["text/plain"] == repr(widget)
         assert "application/vnd.jupyter.widget-view+json" in data
         assert re.search(r"<(table|ol)>", data["text/html"])
-
-
-def test_fallback_holds_every_number_and_escapes_names(every):
-    for widget in every[:-1]:
-        html = widget.fallback()
-        for column, row in widget.numbers().items():
+        for column, row in widget.numbers().items() if hasattr(widget, "numbers") else ():
             for name, value in row.items():
                 if not {column, name} & {*widget.hides}:
-                    assert f"<td>{value:.4g}</td>" in html
-    assert "&lt;b&gt;" in tables({"<b>": {"<b>": 1.0}})[0]
-    assert "<b>" not in tables({"<b>": {"<b>": 1.0}})[0]
+                    assert f"<td>{value:.4g}</td>" in data["text/html"]
+    (escaped,) = tables({"<b>": {"<b>": 1.0}})
+    assert "&lt;b&gt;" in escaped
+    assert "<b>" not in escaped
     assert "Count &lt;again&gt;." in Quiz([QUESTION]).fallback()
 
 
@@ -116,31 +109,6 @@ def test_a_fallback_keeps_the_number_that_its_page_asks_for(every):
         marks = widget.fallback().count("<td>?</td>")
         veiled = [n for c, row in widget.numbers().items() for n in row if {c, n} & {*widget.hides}]
         assert marks == len(veiled) > 0
-
-
-def test_programs_are_whole_small_and_ask_for_nothing():
-    for widget in EVERY:
-        text = widget._esm
-        assert text.count("export default") == 1
-        assert "import " not in text
-        assert "/*" not in text
-        assert "http" not in text.replace("http://www.w3.org", "")
-    host = STATIC.parents[3] / "book" / "_static" / "afm-host.js"
-    heaviest = max(len(widget._esm.encode()) for widget in EVERY)
-    both = heaviest + len(Quiz._esm.encode()) + host.stat().st_size
-    # 20 kB until explorers asked and replayed; written once, that is a sixth of it on every page
-    assert both < 24_000, f"a page's widget scripts weigh {both} bytes"
-    assert program("random").startswith("function uniforms")
-
-
-def test_generator_is_park_and_millers():
-    state = 1
-    for _ in range(10_000):  # the check that its authors give
-        state = state * 48271 % 2147483647
-    assert state == 399268537
-    drawn = uniforms(0, 9_992)
-    assert drawn[-1] == 399268537 / 2147483647
-    assert 0.49 < sum(drawn) / len(drawn) < 0.51
 
 
 # Shapley
@@ -179,16 +147,6 @@ def test_counts_are_whole_and_complete_and_follow_alpha():
     assert concentration[-1] < 1.3 / 12
 
 
-def test_shares_are_dirichlet():
-    """Over all draws, the first client's share has the mean and variance of its Beta."""
-    shares = []
-    for seed in range(20):
-        counts = PartitionExplorer([10**6] * 12, alpha=0.5, clients=4, seed=seed).counts()
-        shares.extend(counts[:, 0] / 10**6)
-    assert np.mean(shares) == pytest.approx(1 / 4, abs=4 * math.sqrt(1 / 16 / len(shares)))
-    assert np.var(shares) == pytest.approx(0.25 * 0.75 / 3, rel=0.35)
-
-
 def test_gamma_quantiles_are_scipys():
     explorer = PartitionExplorer([10**8, 10**8], alpha=0.7, clients=3)
     u = np.array(uniforms(0, 24)).reshape(2, 12)[:, :3]
@@ -213,6 +171,14 @@ def test_replay_shows_the_history(history):
     assert numbers["value"]["test accuracy"] == pytest.approx(float(history.accuracy[2]), abs=1e-5)
     replay.round = 0
     assert set(replay.numbers()["weight"].values()) == {0.0}
+    broken = copy.copy(history)
+    object.__setattr__(broken, "accuracy", history.accuracy * math.nan)
+    object.__setattr__(broken, "scores", history.scores / 0)
+    replay = RoundReplay(broken)
+    json.dumps(replay.get_state(["accuracy", "scores", "weights"]), allow_nan=False)
+    assert math.isnan(replay.numbers()["value"]["test accuracy"])
+    assert math.isnan(replay.numbers()["score"]["client 0"])
+    assert "<td>nan</td>" in replay.fallback()
 
 
 # Cosine
@@ -224,26 +190,12 @@ def test_cosines_of_three_arrows():
     assert list(numbers["cosine ψ"].values()) == pytest.approx([1 / root, 2 / root, 2 / root])
     assert numbers["value"]["length of the mean U"] == pytest.approx(root / 3)
     assert sum(numbers["exact Shapley"].values()) == pytest.approx(1)
-
-
-def test_arrows_that_cancel_have_no_direction():
-    numbers = CosineExplorer([[1, 0], [-1, 0]]).numbers()
+    numbers = CosineExplorer([[1, 0], [-1, 0]]).numbers()  # what cancels has no direction
     assert set(numbers["cosine ψ"].values()) == {0.0}
     assert all(math.isnan(x) for x in numbers["ψ, scaled to sum 1"].values())
 
 
 # Policy
-
-
-def test_policy_learns_and_the_printed_sign_unlearns():
-    explorer = PolicyExplorer(LOSSES)
-    ends = {}
-    for explorer.sign in (1, -1):
-        ends[explorer.sign] = list(explorer.numbers()["probability"].values())
-    assert ends[1][0] > 0.9
-    assert ends[1][1] < 0.1
-    assert ends[-1][0] < 0.1
-    assert ends[-1][1] > 0.9
 
 
 def test_expected_loss_is_the_mean_of_many_draws():
@@ -253,29 +205,26 @@ def test_expected_loss_is_the_mean_of_many_draws():
     losses = torch.tensor(LOSSES)[draws.long() @ torch.tensor([1, 2])]
     expected = explorer.numbers()["loss"]["of these probabilities"]
     assert abs(losses.mean() - expected) < 4.5 * losses.std() / 200
+    game = fm.additive(torch.tensor([1.0, -2.0]))
+    assert PolicyExplorer(game).losses == [0.0, -1.0, 2.0, 1.0]
 
 
 def test_first_step_is_reinforce():
     explorer = PolicyExplorer(LOSSES, rate=0.3, steps=1)
     selected = [u < 0.5 for u in uniforms(0, 2)]
     loss = LOSSES[selected[0] + 2 * selected[1]]
-    for explorer.baseline, b in (("none", 0.0), ("moving", 1.0), ("aggregate", 0.8)):
-        step = [0.3 * (b - loss) * (s - 0.5) * any(selected) for s in selected]
+    cases = ((1, "none", 0.0), (1, "moving", 1.0), (1, "aggregate", 0.8), (-1, "none", 0.0))
+    for explorer.sign, explorer.baseline, b in cases:
+        step = [explorer.sign * 0.3 * (b - loss) * (s - 0.5) * any(selected) for s in selected]
         expected = [1 / (1 + math.exp(-x)) for x in step]
         assert explorer.path()[-1].tolist() == pytest.approx(expected)
-
-
-def test_policy_takes_a_game():
-    game = fm.additive(torch.tensor([1.0, -2.0]))
-    assert PolicyExplorer(game).losses == [0.0, -1.0, 2.0, 1.0]
 
 
 # AAM
 
 
-@pytest.mark.parametrize("neutral", [False, True])
-def test_prediction_is_the_models(neutral):
-    aam = model(neutral=neutral)
+def test_prediction_is_the_models():
+    aam = model(neutral=True)
     explorer = AAMExplorer(aam, [0.5, 1.0, 1.5])
     explorer.shares = [1.0, 0.4, 0.0]
     sizes = torch.tensor([0.5, 0.4, 0.0]).double()
@@ -303,11 +252,6 @@ def test_inclusion_is_the_sum_over_all_orders():
     numbers = explorer.numbers()
     assert list(numbers["among those drawn"].values()) == pytest.approx(found)
     assert numbers["value"]["irrelevant clients expected"] == pytest.approx(found[2] + found[3])
-
-
-def test_a_very_low_temperature_takes_the_best():
-    explorer = TemperatureExplorer([0.3, 0.2, 0.1], temperature=1e-5, drawn=2)
-    assert list(explorer.numbers()["among those drawn"].values()) == pytest.approx([1, 1, 0])
 
 
 # Label rule
@@ -344,128 +288,23 @@ def test_dots_are_the_intervals_and_the_line_is_the_ceiling_or_the_best():
     assert HeadToHeadExplorer(compared(), ["b", "c"]).numbers()["scores"]["at the line"] == 2
 
 
-# Quiz
-
-
-def test_quiz_reads_a_file(tmp_path):
-    path = tmp_path / "quiz.toml"
-    path.write_text(
-        '[[question]]\ntext = "1 < 2?"\n'
-        '[[question.choice]]\ntext = "yes"\nright = true\nwhy = "Count."\n'
-        '[[question.choice]]\ntext = "no"\nright = false\nwhy = "Count <again>."\n',
-        encoding="utf-8",
-    )
-    assert Quiz.load(path).questions == [QUESTION]
-
-
-# One visual language
-
-
-def test_client_colours_are_those_of_the_figures():
-    sheet = style("kit")
-    for k, colour in enumerate(CLIENTS):
-        assert f"--client-{k}: {colour.lower()}" in sheet
-    assert f"--corrupted: {CORRUPTED.lower()}" in sheet
-
-
 BAD = [
     (lambda: HeadToHeadExplorer(compared().head(2)), "frame: expected 2 seeds or more, got 1"),
-    (lambda: HeadToHeadExplorer(pd.DataFrame()), "frame: expected what fb.compare returns"),
-    (lambda: HeadToHeadExplorer(compared(), ["a"]), r"methods: expected 2 to 8 .* got \['a'\]"),
     (lambda: HeadToHeadExplorer(compared(), ["a", "x"]), "methods: expected"),
-    (lambda: HeadToHeadExplorer(compared(), scenario="x"), "scenario: expected"),
-    (lambda: HeadToHeadExplorer(compared(), metric="x"), "metric: expected"),
     (lambda: ShapleyExplorer([0, 1, 2]), r"values: expected an array \[8\], got \[0, 1, 2\]"),
-    (lambda: ShapleyExplorer([0, 1, 2, math.nan], names="AB"), "values: holds NaN or infinite"),
-    (lambda: ShapleyExplorer([1] * 4, names="AB"), "empty coalition is worth 0, got 1.0"),
-    (lambda: ShapleyExplorer([0, 1], names="A"), "names: expected 2 to 4 players, got 1"),
-    (
-        lambda: ShapleyExplorer(WORTH, highest=80),
-        "highest: expected a finite number of at least 90",
-    ),
-    (lambda: ShapleyExplorer([0] * 8), "highest: expected a number above 0"),
-    (lambda: PartitionExplorer([5]), "totals: expected 2 to 12 classes"),
-    (
-        lambda: PartitionExplorer([5, 0]),
-        "totals: expected whole numbers in 1..1000000000, got 0..5",
-    ),
-    (
-        lambda: PartitionExplorer([5, 5], alpha=0),
-        r"alpha: expected a number in \[0.05, 100\]",
-    ),
-    (
-        lambda: PartitionExplorer([5, 5], clients=13),
-        "clients: expected a whole number of 2..12",
-    ),
-    (lambda: CosineExplorer([[1, 0]]), "updates: expected 2 to 6 of length above 0"),
+    (lambda: ShapleyExplorer(WORTH, highest=80), "highest: expected a .* of at least 90"),
+    (lambda: PartitionExplorer([5, 5], clients=13), "clients: expected a whole number of 2..12"),
     (lambda: CosineExplorer([[1, 0], [0, 0]]), "updates: expected 2 to 6 of length above 0"),
     (lambda: PolicyExplorer([1, 2, 3]), r"losses: expected 2\^n numbers for 2 to 8 clients, got 3"),
-    (lambda: PolicyExplorer(LOSSES, rate=0), "rate: expected a finite number above 0"),
-    (
-        lambda: PolicyExplorer(LOSSES, corrupted=[2]),
-        "corrupted: expected distinct client ids",
-    ),
-    (lambda: AAMExplorer(model("hidden"), [1, 1, 1]), 'model.form: expected "linear", got'),
-    (lambda: AAMExplorer(model(), [1, 1]), r"full: expected an array \[3\]"),
     (lambda: AAMExplorer(model(broken=math.nan), [1, 1, 1]), "model: holds NaN"),
     (lambda: AAMExplorer(model(), [1, 1, -1]), "full: expected sizes of at least 0"),
-    (lambda: TemperatureExplorer([0.1]), "relevance: expected 2 to 12 numbers, got 1"),
-    (
-        lambda: TemperatureExplorer([0, 1], temperature=0),
-        "temperature: expected a finite number above 0",
-    ),
-    (lambda: TemperatureExplorer([0, 1], drawn=3), "drawn: expected a whole number of 1..2, got 3"),
+    (lambda: AAMExplorer(None, [1, 1, 1]), "model: expected an AAM"),
     (lambda: LabelRuleExplorer(recall=0.2), r"recall: expected a number in \[0.5, 1\], got 0.2"),
-    (lambda: LabelRuleExplorer(group=0), "group: expected a whole number of 1..200, got 0"),
-    (lambda: Quiz([]), "questions: expected at least one"),
-    (lambda: Quiz([{"text": "?"}]), "question 1 lacks 'choices'"),
     (lambda: Quiz([{**QUESTION, "choices": QUESTION["choices"][1:] * 2}]), "one of them right"),
 ]
 
 
 @pytest.mark.parametrize(("make", "message"), BAD)
 def test_bad_input_is_named(make, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         make()
-
-
-def test_replay_wants_ids_of_clients(history):
-    with pytest.raises(ValueError, match=r"corrupted: expected distinct client ids in 0\.\.2"):
-        RoundReplay(history, corrupted=[3])
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: ShapleyExplorer("ABCDEFGH"),
-        lambda: PartitionExplorer([5.5, 5]),
-        lambda: CosineExplorer(None),
-        lambda: LabelRuleExplorer(group=12.0),
-        lambda: LabelRuleExplorer(strict="yes"),
-        lambda: AAMExplorer(None, [1, 1, 1]),
-        lambda: RoundReplay([0.5]),
-        lambda: Quiz("questions"),
-    ],
-)
-def test_another_kind_is_refused(make):
-    with pytest.raises(TypeError, match="expected"):
-        make()
-
-
-def test_numpy_numbers_are_numbers(history):
-    explorer = ShapleyExplorer(np.array(WORTH), highest=np.float64(100))
-    assert explorer.values == WORTH
-    assert RoundReplay(history, corrupted=np.array([1])).corrupted == [1]
-
-
-def test_a_history_that_broke_down_is_shown_with_dashes(history):
-    broken = copy.copy(history)
-    object.__setattr__(broken, "accuracy", history.accuracy * math.nan)
-    object.__setattr__(broken, "scores", history.scores / 0)
-    replay = RoundReplay(broken)
-    json.dumps(replay.get_state(["accuracy", "scores", "weights"]), allow_nan=False)
-    numbers = replay.numbers()
-    assert math.isnan(numbers["value"]["test accuracy"])
-    assert math.isnan(numbers["score"]["client 0"])
-    assert sum(numbers["weight"].values()) == pytest.approx(1, abs=1e-4)
-    assert "<td>nan</td>" in replay.fallback()
