@@ -21,7 +21,8 @@ PIP := $(RUN) -m pip install --quiet --no-compile --disable-pip-version-check $(
 
 help:
 	@echo "make book        run every chapter on this machine, build the website, say where it is"
-	@echo "make test        prove that it is true: lint, tests, every chapter, website; ALL=1 proves everything"
+	@echo "make test        prove that it is true: lint, tests, every chapter, website; ALL=1 proves everything,"
+	@echo "                 ALL=2 with every case and every mutant, which takes hours"
 	@echo "make lab         JupyterLab on the chapters"
 	@echo "make site        build the website from the committed outputs, with PDFs and a zip; nothing is run"
 	@echo "make evidence    run the seeds of studies that are missing (hours); resumes"
@@ -39,8 +40,8 @@ help:
 	@echo "PYTHON=python3.12      the Python that a new .venv is made with (3.11 or newer)"
 	@echo "PIP_FLAGS='...'        passed on to pip install"
 	@echo "CHAPTERS='02 03'       some chapters only: notebooks, mutants"
-	@echo "STAGES='lint core'     some stages only: test (lint site core oracles outputs pages;"
-	@echo "                       with ALL=1 also evidence mutants rest flower parameters browser)"
+	@echo "STAGES='lint core'     some stages only: lint site core oracles chapters pages, and of ALL=1"
+	@echo "                       evidence types mutants rest flower parameters browser"
 	@echo "FEDLAB_CHROMIUM=...    the Chromium or Chrome that prints the PDFs, if it is not found"
 	@echo "FEDLAB_REPOSITORY=...  public address of the repository: pages get buttons that lead there"
 
@@ -70,7 +71,7 @@ site: setup
 	@$(RUN) tools/book.py --committed
 
 test: setup
-	@$(RUN) tools/check.py $(or $(STAGES),$(if $(ALL),all))
+	@$(RUN) tools/check.py $(STAGES) $(if $(filter 2,$(ALL)),weekly,$(if $(ALL),all))
 
 lab: setup
 	@$(RUN) -m jupyter lab --config=tools/jupyter/jupyter_lab_config.py

@@ -1,5 +1,6 @@
-"""Test the package with the oldest versions that pyproject.toml allows: python tools/lower_bounds.py
+"""Test the package with the oldest versions that pyproject.toml allows.
 
+    python tools/lower_bounds.py
     python tools/lower_bounds.py torch==2.13.0    with another version of what is named
 
 An environment of its own is made in a temporary folder, with what the package depends on and what
