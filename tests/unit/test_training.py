@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 from helpers import Sends, of_module, with_attacks
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD, finite_rows, limit_of, usable
+from fedlab_mini.engine.local import LocalSGD, limit_of, usable
 
 SIZES = (9, 4, 20, 13, 7)
 
@@ -122,10 +121,6 @@ def test_an_update_that_does_not_count_is_left_out_and_its_sender_named_once(mak
     assert not history.weights[:, bad].any()
     assert history.selected.all()
     assert history.cost.client_epochs == 10  # who is left out has trained all the same
-    boosted = with_attacks(clean, {0: fm.scale(100.0)})  # an experiment, not an accident
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert fm.train(boosted, net, fm.FedAvg(), rounds=1).weights[0].all()
 
 
 @pytest.mark.parametrize(
@@ -145,8 +140,6 @@ def test_no_update_is_judged_by_those_of_other_clients(others, kept):
         assert counted.nonzero().flatten().tolist() == list(kept)
         strange = torch.cat([updates, torch.full([1, 4], torch.nan), torch.full([1, 4], torch.inf)])
         assert usable(strange, limit)[-2:].tolist() == [False, False]
-    rows = torch.tensor([[0.0, 1], [torch.nan, 0], [0, torch.inf], [-torch.inf, 0], [3e38, 0]])
-    assert finite_rows(rows).tolist() == [True, False, False, False, True]
 
 
 # --- attacks -------------------------------------------------------------------------------------
@@ -157,10 +150,8 @@ def test_no_update_is_judged_by_those_of_other_clients(others, kept):
     ("attack", "sent"),
     [
         (fm.sign_flip(2.0), lambda honest, step: -2 * honest),
-        (fm.free_ride(0.0), lambda honest, step: 0 * honest),
         (fm.replay(), lambda honest, step: step),
     ],
-    ids=["sign flip", "free ride", "replay"],
 )
 def test_an_attack_changes_the_attackers_row_and_no_other(make_fed, attack, sent, stacked):
     clean, net = make_fed(SIZES), of_module(fm.mlp(6, 4, 3), stacked)
