@@ -39,26 +39,24 @@ def test_nothing_appears_under_the_name_before_it_is_whole(tmp_path, monkeypatch
     assert [*path.parent.iterdir()] == [path]
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyError("a")])
-@pytest.mark.parametrize("moment", ["while it is written", "at its end"])
-def test_what_cannot_be_written_leaves_the_former_file(tmp_path, monkeypatch, moment, error):
+def test_what_cannot_be_written_leaves_the_former_file(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     write(path, "before")
 
     def full(*_):
-        raise error
+        raise OSError(28, "No space left")
 
-    if moment == "at its end":
-        monkeypatch.setattr(files.os, "fsync", full)
-    said = r"^cannot write .*t\.csv \(.*No space left" if isinstance(error, OSError) else "a"
-    with pytest.raises(type(error), match=said), whole_file(path) as part:  # noqa: PT012
+    with pytest.raises(KeyError), whole_file(path) as part:  # noqa: PT012
         part.write_text("half")
-        if moment == "while it is written":
-            full()
+        raise KeyError
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match=r"^cannot write .*t\.csv \(.*No space left"):
+        write(path, "half")
     assert path.read_text() == "before"
     assert [*tmp_path.iterdir()] == [path]
 
 
+# what a process does that is killed meanwhile
 WRITING = """
 import pathlib, sys, time
 from fedlab_mini.engine.files import whole_file
@@ -78,8 +76,6 @@ def test_a_killed_process_leaves_the_former_file(tmp_path):
         assert writing.stdout.readline() == "begun\n"
         writing.kill()
     assert path.read_text() == "before"
-    write(path, "after")
-    assert path.read_text() == "after"
 
 
 # --- what is read --------------------------------------------------------------------------------
@@ -145,17 +141,14 @@ PAIRS = {  # name: (one, its equal made again, another that looks much the same)
     "function": (doubled, doubled, tripled),
     "closure": (scaled(1.5), scaled(1.5), scaled(2.5)),
     "partial": (partial(doubled, 1), partial(doubled, 1), partial(doubled, 2)),
-    "method": (fm.CGSV().scores, fm.CGSV().scores, fm.CGSV(0.1).scores),
     "long array": (Option(LONG), Option(LONG.clone()), Option(BENT)),
     "kind of number": (LONG, LONG.clone(), LONG.double()),
     "layout": (BENT.view(50, 100).T, BENT.view(50, 100).T.clone(), BENT.view(100, 50)),
     "set": ({0, 8}, {8, 0}, {0, 16}),  # these sets have other orders
-    "map": ({"a": {1: 2}}, {"a": {1: 2}}, {"a": {1: 3}}),
-    "list of lists": ([[1], [2]], [[1], [2]], [[1, 2]]),
+    "map of lists": ({"a": [[1], [2]]}, {"a": [[1], [2]]}, {"a": [[1, 2]]}),
     "strategy": (fm.RoundValue(doubled), fm.RoundValue(doubled), fm.RoundValue(tripled)),
     "attack": (fm.sign_flip(), fm.sign_flip(), fm.free_ride()),
     "module": (nn.Dropout(0.5), nn.Dropout(0.5), nn.Dropout(0.25)),
-    "weights": (nn.Linear(2, 2), nn.Linear(2, 2), nn.Linear(2, 3)),
     "buffer": (shifted(1.0), shifted(1.0), shifted(2.0)),
 }
 
@@ -172,18 +165,10 @@ def test_a_lambda_has_no_name():
             described(hide(lambda s: s.sum(1)))
 
 
-# --- finished blocks -----------------------------------------------------------------------------
-
-
 def test_a_cache_says_what_it_cannot_use(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"^cache: expected a folder, got "):
-        Cache(tmp_path / "file", "work")
-    with pytest.raises(ValueError, match=r"^cache: a lambda"):
-        Cache(tmp_path, lambda: None)
     block, cache = torch.ones(2), Cache(tmp_path, "work")
     cache.path(block).write_bytes(b"a letter")
     with pytest.raises(ValueError, match=rf"^cache: .*{cache.path(block).name} is damaged"):
         cache.load(block)
-    with pytest.raises(OSError, match=r"^cache: cannot write .*\.npz"):
-        Cache(tmp_path / "file" / "c", "work").save({"a": np.ones(2)}, block)
+    with pytest.raises(ValueError, match=r"^cache: expected a folder, got "):
+        Cache(cache.path(block), "work")

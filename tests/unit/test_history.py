@@ -12,12 +12,6 @@ import fedlab_mini as fm
 KINDS = {"scores": torch.float64, "weights": torch.float32, "selected": torch.bool}
 
 
-def alike(clients: int) -> fm.Federation:
-    """Many clients with the same two samples."""
-    data = torch.zeros(2, 3), torch.tensor([0, 1])
-    return fm.Federation.from_datasets([data] * clients, validation=data, test=data, classes=2)
-
-
 @settings(deadline=None, max_examples=12)
 @given(
     seed=st.integers(0, 2**31),
@@ -25,7 +19,7 @@ def alike(clients: int) -> fm.Federation:
     clients=st.integers(1, 12),
     changed=st.integers(0, 12),
 )
-def test_tables_come_back_as_they_were(seed, rounds, clients, changed, tmp_path_factory):
+def test_tables_come_back_as_they_were(make_fed, seed, rounds, clients, changed, tmp_path_factory):
     """Scores that change in some entries, zeros of both signs; saved, loaded, gone on from."""
     generator = torch.Generator().manual_seed(seed)
     choices = torch.tensor([0.0, -0.0, 1.0, 0.5], dtype=torch.float64)
@@ -40,7 +34,7 @@ def test_tables_come_back_as_they_were(seed, rounds, clients, changed, tmp_path_
             return wanted[int(state["rounds"]) - 1]
 
     strategy = Says(per_round=max(1, min(changed, clients)))
-    fed, net = alike(clients), fm.mlp(3, 2)
+    fed, net = make_fed([2] * clients, dtype=torch.float32), fm.mlp(6, 3)
     first = fm.train(fed, net, strategy, rounds=rounds)
     assert same_bytes(first.scores, wanted[:rounds])
     path = tmp_path_factory.mktemp("history") / "h.npz"

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from helpers import numbers, of_module
+from helpers import numbers
 from sklearn.metrics import log_loss
 from torch import nn
 
@@ -33,13 +33,7 @@ MODELS = {
     "logistic": lambda: fm.logistic(6, 3),
     "deep": lambda: fm.mlp(6, 300, 5, 3),  # evaluated in chunks
     "own": lambda: fm.Model(Own()),
-    "flatten": lambda: fm.Model(nn.Sequential(nn.Flatten(), nn.Linear(6, 3))),
 }
-
-
-def small_cnn() -> fm.Model:
-    """A convolutional model on 6 x 5 images."""
-    return fm.cnn((1, 6, 5), 3, channels=(2, 3), kernel=3, hidden=7)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +42,14 @@ def small_cnn() -> fm.Model:
         (fm.mlp(784, 200, 200, 5), ((784, 200), (200, 200), (200, 5)), 157000 + 40200 + 1005),
         (fm.Model(nn.Linear(4, 2)), ((4, 2),), 10),
         (fm.Model(nn.Sequential(nn.Linear(4, 2, bias=False))), None, 8),
-        (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))), None, 23),
         (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.ReLU())), None, 15),
-        (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))), None, 23),
         (fm.Model(nn.Sequential(nn.Flatten(), nn.Linear(4, 2))), ((4, 2),), 10),
         (fm.Model(nn.Sequential(nn.Flatten(2), nn.Linear(4, 2))), None, 10),
-        (of_module(fm.mlp(4, 2)), None, 10),
+        (fm.cnn((3, 32, 32), 10, channels=(4, 8), kernel=5, hidden=16), None, 9490),
     ],
 )
 def test_which_modules_are_stacked_and_how_many_parameters_they_have(net, layers, P):
+    """The convolutional one: (3 25 + 1) 4 + (4 25 + 1) 8 + (8 64 + 1) 16 + 17 10."""
     assert (net.layers, net.P) == (layers, P)
     assert net.theta().shape == net.init(0).shape == (P,)
 
@@ -74,20 +67,13 @@ def test_what_a_model_gives_is_what_the_module_gives(make, plain):
     losses = net.evaluate(*given, "loss")
     assert losses.tolist() == pytest.approx([loss for _, loss in wanted], rel=1e-5)
     assert losses.dtype == torch.float64
-    theta, x = thetas[1].requires_grad_(), x[:3].requires_grad_()
-    gradients = torch.autograd.grad(net.forward(theta, x).sum(), (theta, x))
-    assert [g.shape for g in gradients] == [theta.shape, x.shape]
-    slope = torch.func.grad(lambda theta: net.forward(theta, x.detach()).sum())
-    torch.testing.assert_close(slope(theta.detach()), gradients[0])
 
 
 def test_init_is_pytorchs_own_and_decided_by_the_seed():
     net = fm.mlp(64, 32, 10)
-    before = net.theta()
     one, same, other = net.init(0), net.init(0), net.init(1)
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
-    assert torch.equal(net.theta(), before)
     weight, bias = net.split(one)[:2]
     bound = 1 / 8  # 1 / sqrt(64), as nn.Linear documents
     assert 0.95 * bound < float(weight.abs().max()) <= bound
@@ -114,8 +100,7 @@ def test_bytes_do_not_depend_on_the_number_of_threads(make_fed):
         return updates, loss, runs, fm.train(fed, net, fm.FedAvg(), rounds=2).theta
 
     try:
-        for one, other in zip(results(1), results(4), strict=True):
-            assert torch.equal(one, other)
+        assert all(map(torch.equal, results(1), results(4)))
     finally:
         torch.set_num_threads(1)
 
@@ -131,34 +116,18 @@ def test_measure_against_argmax_and_scikit_learn():
     assert measure(scores, y, "loss").tolist() == pytest.approx(loss)
 
 
-def test_a_cnns_size_and_that_its_storage_changes_no_result():
-    net = fm.cnn((3, 32, 32), 10, channels=(4, 8), kernel=5, hidden=16)
-    convolutions = (3 * 25 + 1) * 4 + (4 * 25 + 1) * 8
-    dense = (8 * 64 + 1) * 16 + 17 * 10
-    assert convolutions + dense == net.P
-    assert fm.cnn().forward(fm.cnn().init(0), torch.zeros(1, 784)).shape == (1, 10)
+def test_the_storage_of_images_changes_no_result():
     assert Images((2, 4, 4))(numbers(3, 32, seed=0)).is_contiguous(
         memory_format=torch.channels_last
     )
-    odd, x = small_cnn(), numbers(8, 30, seed=0)
+    odd, x = fm.cnn((1, 6, 5), 3, channels=(2, 3), kernel=3, hidden=7), numbers(8, 30, seed=0)
     usual = copy.deepcopy(odd.module)
     usual[0] = nn.Unflatten(1, (1, 6, 5))
     theta, plainly = odd.init(2, dtype=torch.float64), fm.Model(usual)
     torch.testing.assert_close(odd.forward(theta, x), plainly.forward(theta, x), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "net",
-    [
-        fm.mlp(5, 3),
-        fm.mlp(6, 4),
-        fm.cnn((1, 8, 8), 3),
-        of_module(fm.mlp(7, 3)),
-        fm.Model(nn.LSTM(6, 3)),
-        fm.Model(nn.Sequential(nn.Linear(6, 3), nn.Unflatten(1, (3, 1)))),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("net", [fm.mlp(5, 3), fm.mlp(6, 4), fm.Model(nn.LSTM(6, 3))], ids=repr)
 def test_a_model_that_does_not_fit_the_data_is_refused(make_fed, net):
     fed = make_fed([4, 3])
     for use in (

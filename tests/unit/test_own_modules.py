@@ -15,25 +15,12 @@ from fedlab_mini.engine.local import LocalSGD, Shuffles, rows_at_once
 SIZES = (9, 1, 20, 33, 4, 16, 2, 40)  # last minibatches of many widths
 
 
-class Spare(nn.Module):
-    """A parameter that nothing depends on, two that are one, and a buffer that stays as it is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.unused = nn.Parameter(torch.ones(2))
-        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
-        self.second.weight = self.first.weight
-        self.head = nn.Linear(6, 3)
-        self.register_buffer("order", torch.tensor([5, 4, 3, 2, 1, 0]))
-
-    def forward(self, x):
-        return self.head(torch.tanh(self.second(torch.tanh(self.first(x[:, self.order])))))
-
-
 def test_stacks_that_hold_what_fits_the_cache_train_and_judge_as_a_loop(
     make_fed, plain, monkeypatch
 ):
-    fed, net, local = make_fed(SIZES, server=700), fm.Model(Spare()), LocalSGD(batch=8, steps=5)
+    layers = nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 3)
+    fed, local = make_fed(SIZES, server=700), LocalSGD(batch=8, steps=5)
+    net = fm.Model(nn.Sequential(*layers))
     plan = Shuffles(fed, local, 0).plan(1, torch.arange(8).numpy(), fed.sizes.numpy())
     kept = net.numbers_per_sample(fed.x, training=True)
     assert 6 + 6 < kept < 60  # inputs, and what Tanh put out; not the parameters
@@ -51,15 +38,6 @@ def test_stacks_that_hold_what_fits_the_cache_train_and_judge_as_a_loop(
         monkeypatch.setattr("fedlab_mini.engine.model.CACHE", 1 << 10 if rows == 3 else 1 << 22)
         losses = net.evaluate(thetas, *fed.test, "loss")
         assert losses.tolist() == pytest.approx([loss for _, loss in judged], abs=1e-9)
-
-
-def test_who_depends_on_a_whole_minibatch_or_on_chance_is_asked_alone(make_fed):
-    class Mixing(nn.Linear):
-        def forward(self, x):
-            return super().forward(x - x.mean(0))
-
-    for module in (Mixing(6, 3), nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))):
-        assert fm.Model(module).numbers_per_sample(make_fed(SIZES).x, training=True) is None
 
 
 class Counting(nn.Linear):

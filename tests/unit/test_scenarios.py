@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -35,9 +34,9 @@ def same(fed: fm.Federation, twin: fm.Federation) -> bool:
 
 
 @pytest.mark.parametrize("noise_set", [1, 2, 3])
-@pytest.mark.parametrize("seed", [0, 4])
-def test_noisy_digits_have_the_papers_noise_and_nothing_else(noise_set, seed):
-    fed, fifth = fm.noisy_digits(noise_set=noise_set, seed=seed), 1797 // 5
+def test_noisy_digits_have_the_papers_noise_and_nothing_else(noise_set):
+    seed, fifth = 4, 1797 // 5
+    fed = fm.noisy_digits(noise_set=noise_set, seed=seed)
     assert (fed.clients, fed.classes, server_sizes(fed)) == (5, 10, (fifth, fifth))
     assert int(fed.sizes.sum()) == 1797 - 2 * fifth
     assert int(fed.sizes.max() - fed.sizes.min()) <= 1
@@ -62,12 +61,11 @@ def test_noisy_digits_have_the_papers_noise_and_nothing_else(noise_set, seed):
         assert 0.7 < float(fed.noise[k]) <= 0.9 + 0.5 / size
 
 
-@pytest.mark.parametrize("noise_set", [1, 2, 3])
-def test_the_seed_decides_who_is_noisy(noise_set):
+def test_the_seed_decides_who_is_noisy():
     digits = fm.load("digits")
-    feds = [fm.noisy_digits(digits, noise_set, seed=s) for s in range(25)]
+    feds = [fm.noisy_digits(digits, noise_set=2, seed=s) for s in range(25)]
     assert {int(fed.noise.argmax()) for fed in feds} == set(range(5))
-    assert same(feds[4], fm.noisy_digits(noise_set=noise_set, seed=4))
+    assert same(feds[4], fm.noisy_digits(noise_set=2, seed=4))
 
 
 def test_sizes_of_noisy_digits():
@@ -81,21 +79,17 @@ def test_sizes_of_noisy_digits():
     assert server_sizes(fed) == (2_799, 2_799)
     assert int(fed.sizes.sum()) == 13_999 - 2 * 2_799
     sizes = {"samples": 90, "validation": 50, "test": made_up(7)}
-    fed = fm.noisy_digits(made_up(500), clients=3, **sizes)
-    assert fed.sizes.tolist() == [30] * 3
-    assert server_sizes(fed) == (50, 7)
-    fed = fm.noisy_digits(clients=1, dtype=torch.float64)
-    assert (fed.corrupted, fed.x.dtype) == ({0}, torch.float64)
+    fed = fm.noisy_digits(made_up(500), clients=1, **sizes)
+    assert (fed.sizes.tolist(), server_sizes(fed), fed.corrupted) == ([90], (50, 7), {0})
 
 
 # --- irrelevant digits ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_irrelevant_clients_hold_odd_digits_under_even_names(seed):
+def test_irrelevant_clients_hold_odd_digits_under_even_names():
     """Every digit is dealt once, and the server keeps even ones; inputs tell which they were."""
     data, names = made_up(1000), {}
-    fed = fm.irrelevant_digits(data, seed=seed)
+    fed = fm.irrelevant_digits(data, seed=1)
     assert (fed.clients, fed.classes, len(fed.corrupted)) == (10, 5, 4)
     kept = torch.cat([fed.x, fed.validation[0], fed.test[0]])
     assert sorted(kept.flatten().tolist()) == data.x.flatten().tolist()
@@ -125,23 +119,19 @@ def test_sizes_and_splits_of_irrelevant_digits():
     held = (fed.label_counts > 0).sum(1)
     assert int(held.max()) <= 3
     assert float(held.double().mean()) < 2.5  # one class or two, as the paper's
-    even = fm.irrelevant_digits(seed=2, split=fm.iid(), dtype=torch.float64)
+    even = fm.irrelevant_digits(seed=2, split=fm.iid())
     assert ((even.label_counts > 0).sum(1) == 5).all()
-    assert (even.corrupted, even.x.dtype) == (fed.corrupted, torch.float64)
+    assert even.corrupted == fed.corrupted
     assert server_sizes(fm.irrelevant_digits(made_up(29_000, seed=1))) == (1_000, 4_000)
     few = server_sizes(fm.irrelevant_digits(made_up(27_000, seed=1)))
     assert few[0] == few[1] < 2_800
-    fed = fm.irrelevant_digits(made_up(600), validation=31, test=40, relevant=3, irrelevant=2)
-    assert (*server_sizes(fed), fed.clients) == (31, 40, 5)
-    fed = fm.irrelevant_digits(relevant=10, irrelevant=0)
-    assert fed.corrupted == set()
+    fed = fm.irrelevant_digits(made_up(600), validation=31, test=40, relevant=3, irrelevant=0)
+    assert (*server_sizes(fed), fed.clients, fed.corrupted) == (31, 40, 3, set())
 
 
 def test_the_seed_decides_who_is_irrelevant_and_by_what_names():
     data, wrong = made_up(600), fm.flip_labels(1.0)
     feds = [fm.irrelevant_digits(data, corrupt=wrong, seed=seed) for seed in range(15)]
-    flipped = {k for fed in feds for k, told in fed.truth.items() if told == repr(wrong)}
-    assert len(flipped) > 5
     odd = [frozenset(k for k, t in fed.truth.items() if t != repr(wrong)) for fed in feds]
     assert set().union(*odd) == set(range(10))
     assert len(set(odd)) > 10
@@ -149,7 +139,7 @@ def test_the_seed_decides_who_is_irrelevant_and_by_what_names():
     assert same(feds[4], fm.irrelevant_digits(data, corrupt=wrong, seed=4))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_corruption_goes_to_a_client_that_it_changes(seed):
     """Of six clients with a class or two, not all hold digits 2 or 4."""
     wrong = fm.swap_labels((1, 2))
@@ -159,7 +149,6 @@ def test_a_corruption_goes_to_a_client_that_it_changes(seed):
     assert fed.truth[k] == repr(wrong)
     table = torch.tensor([0, 2, 1, 3, 4])
     assert torch.equal(fed.client(k)[1], table[clean.client(k)[1]])
-    assert float(fed.noise[k]) == pytest.approx(float(shares_wrong(fed, clean)[k]))
     assert shares_wrong(fed, clean).nonzero().flatten().tolist() == [k]
 
 
@@ -176,12 +165,8 @@ def test_skewed_digits_hold_so_many_classes_and_a_fifth_of_the_clients_is_noisy(
     assert clean.corrupted == set()
     assert len(fed.corrupted) == 4
     assert set(fed.truth.values()) == {repr(fm.flip_labels(0.4))}
-    assert torch.equal(fed.x, clean.x)
-    assert torch.equal(fed.noise, shares_wrong(fed, clean))
-    for k in range(20):
-        size = int(fed.sizes[k])
-        wanted = round(0.4 * size) if k in fed.corrupted else 0
-        assert round(float(fed.noise[k]) * size) == wanted
+    wrong = [round(0.4 * n) if k in fed.corrupted else 0 for k, n in enumerate(fed.sizes.tolist())]
+    assert (shares_wrong(fed, clean) * fed.sizes).round().tolist() == wrong
 
 
 def test_the_seed_decides_which_skewed_clients_are_corrupted_and_the_share_how_many():
@@ -190,8 +175,6 @@ def test_the_seed_decides_which_skewed_clients_are_corrupted_and_the_share_how_m
     assert len(set(bad)) == 4
     for wrong in ({"noise": 1.0}, {"corrupt": fm.backdoor(0, 0.5, (1, 8, 8))}):
         assert fm.skewed_digits(**wrong, seed=1).corrupted == bad[1]
-    attacked = fm.skewed_digits(corrupt=fm.sign_flip(), seed=2)
-    assert set(attacked.attacks) == attacked.corrupted == bad[2]
     large = fm.skewed_digits(made_up(26_000), "weak")
     assert server_sizes(large) == (5_000, 5_000)
     for share, count in ((0, 0), (0.12, 1), (0.5, 5), (1, 10)):
@@ -210,52 +193,34 @@ def test_spam_has_fifty_clients_of_unequal_size_of_whom_a_fifth_flips_every_labe
     assert int(fed.sizes.min()) >= 5
     assert float(fed.sizes.double().std() / fed.sizes.double().mean()) > 0.8  # Dirichlet(.5): 1.4
     assert len(fed.corrupted) == 10
-    assert clean.corrupted == set()
     assert fed.noise.tolist() == [float(k in fed.corrupted) for k in range(50)]
     assert torch.equal(shares_wrong(fed, clean), fed.noise)
     assert torch.equal(fed.x, clean.x)
     assert torch.equal(fed.x, fed.x.round())  # counts are left as they are
-    bad = {frozenset(fm.spam(MESSAGES, seed=s).corrupted) for s in (0, 1, 2, 0)}
-    assert len(bad) == 3
-    for share, count in ((0.1, 2), (0.33, 7), (1, 20)):
-        fed = fm.spam(MESSAGES, clients=20, share=share, floor=221, validation=30, test=40)
-        assert len(fed.corrupted) == count
-        assert fed.sizes.min() >= 221
-    even, uneven = (fm.spam(MESSAGES, clients=20, alpha=a, floor=1).sizes for a in (1e4, 0.1))
+    fed = fm.spam(MESSAGES, clients=20, share=0.33, floor=221, validation=30, test=40)
+    assert len(fed.corrupted) == 7
+    assert fed.sizes.min() >= 221
+    even = fm.spam(MESSAGES, clients=20, alpha=1e4, floor=1).sizes
     assert int(even.max()) < 1.2 * int(even.min())
-    assert int(uneven.max()) > 5 * int(uneven.double().median())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_tokens_are_standardised_by_the_clients_messages_after_the_corruption(dtype):
+def test_tokens_are_standardised_by_the_clients_messages_after_the_corruption():
     """``features`` only decides about scaling where the data are given."""
-    tokens = fm.load("sms-synthetic", features="tokens", dtype=dtype)
+    tokens = fm.load("sms-synthetic", features="tokens", dtype=torch.float64)
     wrong = fm.delete_words(0.5, form="tokens")
-    fed = fm.spam(features="tokens", corrupt=wrong, seed=3, dtype=dtype)
+    fed = fm.spam(features="tokens", corrupt=wrong, seed=3, dtype=torch.float64)
     raw = fm.spam(tokens, corrupt=wrong, seed=3)
     assert float(raw.x.max()) > 100  # word ids
-    mean, spread = raw.x.double().mean(0), raw.x.double().std(0, correction=0)
+    mean, spread = raw.x.mean(0), raw.x.std(0, correction=0)
     spread = spread.where(spread > 0, torch.ones_like(spread))
-    for one, other in (
-        (fed.x, raw.x),
-        (fed.validation[0], raw.validation[0]),
-        (fed.test[0], raw.test[0]),
-    ):
-        assert one.dtype == dtype
-        wanted = (other.double() - mean) / spread
-        torch.testing.assert_close(one.double(), wanted, rtol=1e-3, atol=1e-3)
-    assert torch.equal(fed.y, raw.y)
+    for one, other in ((fed.x, raw.x), (fed.test[0], raw.test[0])):
+        torch.testing.assert_close(one, (other - mean) / spread, rtol=1e-3, atol=1e-3)
     assert torch.equal(fed.noise, raw.noise)
     assert (fed.truth, float(fed.noise.sum()) > 5) == (raw.truth, True)
 
 
-# --- bad and unusual arguments --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("clients", [4, 6])
-def test_the_second_set_has_levels_for_five(clients):
+def test_the_second_set_has_levels_for_five_and_odd_digits_need_ten_classes():
     with pytest.raises(ValueError, match=r"^clients: "):
-        fm.noisy_digits(noise_set=2, clients=clients)
+        fm.noisy_digits(noise_set=2, clients=4)
     with pytest.raises(ValueError, match=r"^data: expected the ten digits"):
         fm.irrelevant_digits(made_up(100, classes=9))
-    assert same(fm.noisy_digits(noise_set=np.int64(2)), fm.noisy_digits(noise_set=2))

@@ -64,7 +64,6 @@ def test_exactly_so_many_evaluations(make_game, n):
         game, asked = recorded(make_game(n))
         result = estimate(game)
         assert result.evaluations == count == len(asked) == len(set(asked))
-        assert not result.stderr.any() or result.stderr.isnan().all()
 
 
 @every
@@ -77,10 +76,8 @@ def test_evaluations_count_as_if_nothing_had_been_evaluated_before(make_game, es
     assert again.evaluations == first.evaluations == len(asked) == len(set(asked))
     assert again.values.numpy().tobytes() == first.values.numpy().tobytes()
     assert again.stderr.numpy().tobytes() == first.stderr.numpy().tobytes()
-    deterministic = first.method in ("exact by subsets", "leave one out", "alone") or (
-        first.evaluations == 2**7 and not first.stderr.any()
-    )
-    assert torch.equal(first.values, estimate(fresh, 4).values) == deterministic
+    certain = not first.stderr.any()
+    assert torch.equal(first.values, estimate(fresh, 4).values) == certain
 
 
 def test_the_cost_of_training_is_counted_per_member():
@@ -152,11 +149,8 @@ def test_every_player_leads_once_a_sweep():
 
 
 @every
-@pytest.mark.parametrize("n", [1, 2])
-def test_the_smallest_games(estimate, n):
-    found = estimate(fm.additive([2.0, -0.75][:n]), 0)
-    close = 0.8 if found.method == "Banzhaf" and n == 2 else 1e-9  # its sampled form is not exact
-    assert found.values.tolist() == pytest.approx([2.0, -0.75][:n], abs=close)
+def test_a_game_of_one_player(estimate):
+    assert estimate(fm.additive([2.0]), 0).values.tolist() == pytest.approx([2.0], abs=1e-9)
 
 
 def test_truncation_compares_a_difference_with_the_tolerance():

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from helpers import Sends, of_module, same_bytes, with_attacks
+from helpers import Sends, of_module, with_attacks
 
 import fedlab_mini as fm
-from fedlab_mini.engine.local import LocalSGD, finite_rows, limit_of, usable
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.local import LocalSGD, limit_of, usable
 
 SIZES = (9, 4, 20, 13, 7)
 
@@ -43,21 +41,16 @@ def test_history_shapes_meaning_and_table(make_fed):
     frame = history.to_frame()
     assert list(frame) == ["round", "client", "score", "weight", "selected", "accuracy", "loss"]
     assert len(frame) == 3 * 5
-    for t, k in ((1, 0), (2, 4), (3, 2)):
-        (row,) = frame[(frame["round"] == t) & (frame["client"] == k)].itertuples()
-        assert (row.score, row.weight) == (history.scores[t - 1, k], history.weights[t - 1, k])
-        assert row.selected == bool(history.selected[t - 1, k])
-        assert (row.accuracy, row.loss) == (history.accuracy[t], history.loss[t])
-
-
-def test_cost_is_counted_in_client_epochs(make_fed):
-    fed, net = make_fed(SIZES), fm.logistic(6, 3)
-    cost = fm.train(fed, net, fm.FedAvg(), rounds=3, local=LocalSGD(epochs=2)).cost
-    assert (cost.client_epochs, cost.model_evaluations) == (3 * 2 * 5, 0)
-    assert cost.seconds > 0
-    local = LocalSGD(batch=5, steps=2)
-    cost = fm.train(fed, net, asks([0, 1]), rounds=1, local=local).cost
-    assert cost.client_epochs == pytest.approx(1.0 + 2.0)
+    (row,) = frame[(frame["round"] == 2) & (frame["client"] == 4)].itertuples()
+    assert (row.score, row.weight) == (history.scores[1, 4], history.weights[1, 4])
+    assert row.selected == bool(history.selected[1, 4])
+    assert (row.accuracy, row.loss) == (history.accuracy[2], history.loss[2])
+    assert history.cost.seconds > 0
+    assert (history.cost.client_epochs, history.cost.model_evaluations) == (3 * 2, 0)
+    theta, local = net.init(7, dtype=torch.float64), LocalSGD(batch=5, steps=2)
+    history = fm.train(fed, net, asks([0, 1]), rounds=1, local=local, theta=theta)
+    assert float(history.loss[0]) == float(net.evaluate(theta[None], *fed.test, "loss"))
+    assert history.cost.client_epochs == pytest.approx(1.0 + 2.0)
 
 
 def test_a_strategy_sees_the_clients_it_named_in_the_order_it_named_them(make_fed):
@@ -79,17 +72,6 @@ def test_a_strategy_sees_the_clients_it_named_in_the_order_it_named_them(make_fe
     assert float(history.loss[3]) == float(history.loss[2])  # nobody came: nothing moved
     assert not history.weights[2].any()
     assert float(history.weights[1, 1]) == 1
-
-
-def test_training_begins_at_a_given_model_and_the_seed_decides_all(make_fed):
-    fed, net = make_fed(SIZES, dtype=torch.float32), fm.mlp(6, 4, 3)
-    theta = net.init(7)
-    history = fm.train(fed, net, fm.FedAvg(), rounds=1, theta=theta, seed=0)
-    assert torch.equal(theta, net.init(7))
-    assert float(history.loss[0]) == float(net.evaluate(theta[None], *fed.test, "loss"))
-    one, same, other = (fm.train(fed, net, fm.FedAvg(), rounds=2, seed=s).theta for s in (0, 0, 1))
-    assert same_bytes(one, same)
-    assert not torch.equal(one, other)
 
 
 # --- who is left out -----------------------------------------------------------------------------
@@ -139,10 +121,6 @@ def test_an_update_that_does_not_count_is_left_out_and_its_sender_named_once(mak
     assert not history.weights[:, bad].any()
     assert history.selected.all()
     assert history.cost.client_epochs == 10  # who is left out has trained all the same
-    boosted = with_attacks(clean, {0: fm.scale(100.0)})  # an experiment, not an accident
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert fm.train(boosted, net, fm.FedAvg(), rounds=1).weights[0].all()
 
 
 @pytest.mark.parametrize(
@@ -162,9 +140,6 @@ def test_no_update_is_judged_by_those_of_other_clients(others, kept):
         assert counted.nonzero().flatten().tolist() == list(kept)
         strange = torch.cat([updates, torch.full([1, 4], torch.nan), torch.full([1, 4], torch.inf)])
         assert usable(strange, limit)[-2:].tolist() == [False, False]
-    rows = torch.tensor([[0.0, 1], [torch.nan, 0], [0, torch.inf], [-torch.inf, 0], [3e38, 0]])
-    assert finite_rows(rows).tolist() == [True, False, False, False, True]
-    assert finite_rows(torch.zeros(0, 3)).tolist() == []
 
 
 # --- attacks -------------------------------------------------------------------------------------
@@ -175,10 +150,8 @@ def test_no_update_is_judged_by_those_of_other_clients(others, kept):
     ("attack", "sent"),
     [
         (fm.sign_flip(2.0), lambda honest, step: -2 * honest),
-        (fm.free_ride(0.0), lambda honest, step: 0 * honest),
         (fm.replay(), lambda honest, step: step),
     ],
-    ids=["sign flip", "free ride", "replay"],
 )
 def test_an_attack_changes_the_attackers_row_and_no_other(make_fed, attack, sent, stacked):
     clean, net = make_fed(SIZES), of_module(fm.mlp(6, 4, 3), stacked)
@@ -206,53 +179,38 @@ def test_free_riders_noise_is_seeded_by_client_and_round(make_fed):
     assert not torch.equal(later, fewer)
 
 
-# --- what a history and a strategy own -----------------------------------------------------------
+# --- what a strategy keeps and says --------------------------------------------------------------
 
 
-PARTS = {
-    "nothing": lambda this: None,
-    "view": lambda this: this.updates[:, :3],
-    "numpy": lambda this: this.updates.numpy(),
-}
-
-
-@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_what_a_strategy_keeps_of_a_round_stays_and_memory_is_used_again(make_fed, part):
+@pytest.mark.parametrize("keeps", [False, True])
+def test_what_a_strategy_keeps_of_a_round_stays_and_memory_is_used_again(make_fed, keeps):
     """m x P: 10,000 clients with 500,000 parameters, ten a round, would be 20 GB as K x P."""
     kept, copies, at = [], [], []
 
     class Keeper(fm.FedAvg):
         def step(self, server, state, round):
             at.append(round.updates.data_ptr())
-            kept.append(part(round))
-            copies.append(round.updates.clone())
+            if keeps:
+                kept.append(round.updates[:, :3])
+                copies.append(round.updates[:, :3].clone())
             assert round.updates.untyped_storage().nbytes() == 3 * server.net.P * 8
             return super().step(server, state, round)
 
     fm.train(make_fed(SIZES), fm.mlp(6, 40, 3), Keeper(per_round=3), rounds=4)
-    assert len(set(at)) == (1 if kept[0] is None else 4)
-    for one, copy in zip(kept, copies, strict=True):
-        if one is not None:
-            wanted = part(Round(1, copy[0], torch.arange(3), torch.ones(3), copy))
-            one, wanted = (torch.as_tensor(getattr(a, "updates", a)) for a in (one, wanted))
-            assert torch.equal(one, wanted)
-
-
-# --- errors --------------------------------------------------------------------------------------
+    assert len(set(at)) == (4 if keeps else 1)
+    assert all(map(torch.equal, kept, copies))
 
 
 @pytest.mark.parametrize("wrong", [[0.0, torch.nan, 0, 0, 0], [0.0, 1.0]], ids=str)
-def test_scores_weights_and_choices_of_ones_own_are_looked_at(make_fed, wrong):
-    class OwnScores(fm.FedAvg):
+def test_scores_and_weights_of_ones_own_are_looked_at(make_fed, wrong):
+    class Own(fm.FedAvg):
         def scores(self, server, state):
             return wrong
 
-    class OwnWeights(fm.FedAvg):
+    class Weighs(fm.FedAvg):
         def step(self, server, state, round):
             return super().step(server, state, round)._replace(weights=wrong)
 
-    for mine, name in ((OwnScores(), "^OwnScores.scores: "), (OwnWeights(), "step: weights: ")):
-        with pytest.raises((TypeError, ValueError), match=name):
+    for mine, name in ((Own(), "^Own.scores: "), (Weighs(), "step: weights: ")):
+        with pytest.raises(ValueError, match=name):
             fm.train(make_fed(SIZES), fm.logistic(6, 3), mine, rounds=1)
-    with pytest.raises(ValueError, match=r"^clients: "):
-        fm.train(make_fed(SIZES), fm.logistic(6, 3), asks([0, 0]), rounds=1)

@@ -40,7 +40,6 @@ def test_each_rule_weighs_by_what_it_says(fourth):
     best, plain = NET.evaluate(models, *judged, "loss")
     assert best < plain
     assert weights.min() >= 0
-    assert abs(weights.sum() - 1) < 1e-9
 
 
 def test_a_server_that_stops_watches_what_teaches_nothing():
