@@ -31,36 +31,28 @@ VALUES: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "True": lambda: True,
     "0": lambda: 0,
-    "-1": lambda: -1,
     "1.5": lambda: 1.5,
     "10**400": lambda: 10**400,
     "nan": lambda: math.nan,
-    "inf": lambda: math.inf,
     "1j": lambda: 1j,
     "'0.5'": lambda: "0.5",
-    "b'x'": lambda: b"x",
     "[]": list,
-    "[1.5, 2]": lambda: [1.5, 2],
     "[[1], [1, 2]]": lambda: [[1], [1, 2]],
     "{}": dict,
-    "{0: []}": lambda: {0: []},
     "{1: [1, 2]}": lambda: {1: [1.0, 2.0]},
     "object": lambda: object(),
     "function": lambda: lambda *given: None,
     "numpy 0.25": lambda: np.float32(0.25),
-    "numpy True": lambda: np.True_,
     "numpy objects": lambda: np.array([None, object()]),
     "numpy [3, 4]": lambda: np.ones((3, 4)),
     "numpy masked": lambda: np.ma.masked_array([1.0, 2.0, 9e9], mask=[0, 0, 1]),
     "tensor 2.5": lambda: torch.tensor(2.5),
     "tensor [0]": lambda: torch.empty(0),
-    "tensor [3] of nan": lambda: torch.full((3,), math.nan),
     "tensor [2, 2, 2]": lambda: torch.ones(2, 2, 2),
     "tensor of complex": lambda: torch.ones(3, dtype=torch.complex64),
     "nested tensor": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
     "sparse tensor": lambda: torch.eye(3).to_sparse(),
     "meta tensor": lambda: torch.ones(3, device="meta"),
-    "float dtype": lambda: torch.float64,
     "module": lambda: torch.nn.Linear(4, 3),
 }
 
@@ -149,10 +141,8 @@ def sound(result: Any) -> bool:
         return bool(torch.isfinite(result).all())
     if isinstance(result, float):
         return math.isfinite(result)
-    if isinstance(result, fm.Estimate):
-        return sound(result.values)
-    if isinstance(result, fm.FedCCEAResult):
-        return sound(result.index)
+    if isinstance(result, fm.Estimate | fm.FedCCEAResult):
+        return sound(result.values if isinstance(result, fm.Estimate) else result.index)
     if is_dataclass(result) and not isinstance(result, type):
         return all(sound(getattr(result, f.name)) for f in fields(result) if f.name != "strategy")
     if isinstance(result, tuple | list):
