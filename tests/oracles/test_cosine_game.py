@@ -21,8 +21,6 @@ def directions(n: int, seed: int, spread: float | Tensor, entries: int = 20) -> 
     return normalize(rows[:1] + spread * rows[1:], dim=1)
 
 
-
-
 def worth(rows: Tensor, members: tuple[int, ...]) -> float:
     """v(S) by PyTorch's own cosine; the empty coalition is worth 0."""
     if not members:
