@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import Played
+from helpers import Played, numbers
 
 import fedlab_bench as fb
 import fedlab_mini as fm
@@ -18,12 +18,6 @@ from fedlab_mini.judge.score import Watch
 
 NET = fm.mlp(3, 4, 3)
 K = 5
-
-
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 X, Y = numbers(30, 3, seed=7), torch.arange(30) % 3
 SERVER = Server(K, 3, NET, (X, Y), 0)
 THETA = NET.init(0, dtype=torch.float64)

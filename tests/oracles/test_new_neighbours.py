@@ -12,19 +12,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers import Played
+from helpers import Played, numbers
 
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round, Server
 
 NET, K = fm.mlp(3, 4, 3), 6
-
-
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 X, Y = numbers(40, 3, seed=7), torch.arange(40) % 3
 SERVER = Server(K, 3, NET, (X, Y), 0)
 THETA = NET.init(0, dtype=torch.float64)

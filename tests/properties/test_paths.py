@@ -86,7 +86,7 @@ LINES = [  # a command, an output of it, what it reads
     ("compare --method mine:S", "--csv", "mine.py"),
 ]
 NAMES = {  # the same file, called in another way
-    "dots": lambda path: str(Path(path).absolute().parent / "x" / ".." / path),
+    "dots": lambda path: str(Path("x/..").absolute() / path),
     "link": lambda path: linked(path, os.symlink),
     "hard link": lambda path: linked(path, os.link),
 }
