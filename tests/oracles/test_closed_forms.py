@@ -45,16 +45,10 @@ def by_orders(game: fm.Game) -> torch.Tensor:
 @pytest.mark.parametrize("make", GAMES.values(), ids=GAMES.keys())
 def test_enumeration_two_ways_gives_the_closed_form(make):
     game = make()
-    assert game.shapley.dtype == torch.float64
     torch.testing.assert_close(fm.exact(game).values, game.shapley, rtol=1e-11, atol=1e-11)
     assert game.evaluations == 2**game.n
     if game.n <= 7:
         torch.testing.assert_close(by_orders(game), game.shapley, rtol=1e-11, atol=1e-11)
-
-
-def test_a_random_game_is_not_zero_for_nobody_and_still_has_its_value(make_game):
-    game = make_game(5, seed=9)
-    torch.testing.assert_close(by_orders(game), fm.exact(game).values, rtol=1e-11, atol=1e-11)
 
 
 BY_HAND = [

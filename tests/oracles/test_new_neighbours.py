@@ -12,19 +12,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers import Played
+from helpers import Played, numbers
 
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Round, Server
 
 NET, K = fm.mlp(3, 4, 3), 6
-
-
-def numbers(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 X, Y = numbers(40, 3, seed=7), torch.arange(40) % 3
 SERVER = Server(K, 3, NET, (X, Y), 0)
 THETA = NET.init(0, dtype=torch.float64)
@@ -42,16 +36,16 @@ LONG = [a_round(t, scale=1.5) for t in (1, 2, 3, 4)]
 SOME = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (3, 4), (0, 5, 2), (1, 5), (3, 0)], 1)]
 
 
-def played(strategy: fm.FedAvg, rounds: Sequence[Round], server=SERVER) -> Played:
+def played(strategy: fm.FedAvg, rounds: Sequence[Round]) -> Played:
     """A strategy that was shown some rounds."""
-    shown = Played(strategy, server)
+    shown = Played(strategy, SERVER)
     for this in rounds:
         shown.step(this)
     return shown
 
 
-def after(strategy: fm.FedAvg, rounds: Sequence[Round], server=SERVER) -> torch.Tensor:
-    return played(strategy, rounds, server).scores
+def after(strategy: fm.FedAvg, rounds: Sequence[Round]) -> torch.Tensor:
+    return played(strategy, rounds).scores
 
 
 def outputs(theta: np.ndarray) -> np.ndarray:
@@ -131,7 +125,6 @@ GTG = {
     "ours": {},
     "published": {"unit": "worth", "metric": "accuracy", "between": 0.01, "within": 0.001},
     "early": {"least": 0, "window": 3, "settled": 0.3},
-    "no truncation": {"between": 0, "within": 0, "samples": 48},
     "one sweep": {"samples": 1},
 }
 
@@ -155,7 +148,6 @@ def test_gtg_draws_orders_anew_and_comes_near_the_exact_value() -> None:
         assert sweep[:, 0].tolist() == list(range(K))
         assert (sweep.sort(1).values == torch.arange(K)).all()
     assert not torch.equal(sweeps[0], sweeps[1])
-    assert not torch.equal(sweeps[0], rule._sweep(K, 0, 2, 0))
     exact = after(fm.RoundValue(fm.exact), ROUNDS)
     many = after(fb.GTGShapley(between=0, within=0, settled=0, samples=3_000), ROUNDS)
     assert (many - exact).norm() < 0.05 * exact.norm()
@@ -207,22 +199,16 @@ FEW = [a_round(t, ids) for t, ids in enumerate([(0, 1, 2), (4, 2, 1), (3, 0, 5, 
 @pytest.mark.parametrize("rounds", [ROUNDS, FEW], ids=["all clients", "some clients"])
 def test_fedce_is_its_authors_loop(rounds: list[Round], mix: str, metric: str) -> None:
     shown = played(fb.FedCE(mix=mix, metric=metric), rounds)
-    scores = shown.scores
     found = fedce(rounds, mix, loss if metric == "loss" else lambda theta: 1 - accuracy(theta))
     wanted = [found[k] for k in range(K)]
-    np.testing.assert_allclose(scores.numpy(), wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(shown.scores.numpy(), wanted, rtol=0, atol=1e-12)
     assert np.ptp(wanted) > 0.01
     assert shown.evaluated == sum(len(this.clients) for this in rounds)
-    assert float(scores.sum()) == pytest.approx(1)
 
 
-def test_fedce_where_updates_agree_or_point_nowhere() -> None:
-    """All alike: equal; zeros: a cosine of 0, which is more than an update that agrees gets."""
+def test_fedce_where_updates_agree() -> None:
     alike = replace(ROUNDS[0], updates=ROUNDS[0].updates[:1].expand(K, -1).clone())
     torch.testing.assert_close(after(fb.FedCE(), [alike]), torch.full((K,), 1 / K).double())
-    zeros = replace(alike, updates=alike.updates * (torch.arange(K) > 0)[:, None])
-    scores = after(fb.FedCE(), [zeros, replace(zeros, t=2)])
-    assert (scores[0] > scores[1:]).all()
 
 
 # --- FedIF ---------------------------------------------------------------------------------------
@@ -258,12 +244,8 @@ def test_fedif_is_its_three_equations(keep: float, rounds: list[Round]) -> None:
 
 def test_fedif_sees_no_rounding() -> None:
     this = ROUNDS[0]
-    halves = torch.full((K,), 0.5).double()
-    for dtype in (torch.float32, torch.float64):
-        same = replace(this, updates=this.updates[:1].to(dtype) * torch.rand(K, 1, dtype=dtype))
-        same = replace(same, theta=this.theta.to(dtype))
-        server = replace(SERVER, validation=(X.to(dtype), Y))
-        torch.testing.assert_close(after(fb.FedIF(), [same], server), halves)
+    same = replace(this, updates=this.updates[:1] * torch.rand(K, 1).double())
+    torch.testing.assert_close(after(fb.FedIF(), [same]), torch.full((K,), 0.5).double())
 
 
 # --- quality inference ---------------------------------------------------------------------------
@@ -307,6 +289,5 @@ def test_quality_inference_reads_the_sum_of_updates_only() -> None:
         shares = this.sizes.double() / this.sizes.sum()
         masks = 5 * numbers(*this.updates.shape, seed=this.t)
         masked.append(replace(this, updates=this.updates + masks - shares @ masks))
-    assert after(fb.QualityInference(), masked).tolist() == after(
-        fb.QualityInference(), CHAIN
-    ).tolist()  # fmt: skip
+    found, wanted = (after(fb.QualityInference(), rounds) for rounds in (masked, CHAIN))
+    assert torch.equal(found, wanted)

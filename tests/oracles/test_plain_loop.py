@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from helpers import of_module
 from torch import nn
 
 import fedlab_mini as fm
@@ -32,7 +31,6 @@ class Residual(nn.Module):
 NETS = {
     "logistic": lambda: fm.logistic(6, 3),
     "three layers": lambda: fm.mlp(6, 8, 5, 3),
-    "mlp as somebody's own": lambda: of_module(fm.mlp(6, 8, 3)),
     "cnn": lambda: fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
     "own module": lambda: fm.Model(Residual()),
 }
@@ -40,7 +38,6 @@ nets = pytest.mark.parametrize("make_net", NETS.values(), ids=NETS.keys())
 LOCALS = {
     "one epoch": LocalSGD(batch=8, lr=0.2),
     "epochs": LocalSGD(epochs=3, batch=7, lr=0.1),
-    "batch beyond the data": LocalSGD(epochs=2, batch=64, lr=0.5),
     "many steps": LocalSGD(batch=8, steps=7, lr=0.2),
 }
 
@@ -60,23 +57,13 @@ def test_updates_of_every_client(make_fed, plain, make_net, local):
         batches = plain.batches(fed, local, 4, 2, k)
         close(updates[k], plain.update(net, theta, fed.client(k), batches, local.rate(2)))
     assert float(updates.abs().amax(1).min()) > 1e-3
+    for ids in ([7, 2, 5], [1]):  # some clients keep their rows
+        some = fm.local_updates(fed, net, theta, ids, local=local, seed=4, t=2)
+        close(some, updates[ids], atol=1e-13)
 
 
 @nets
-@pytest.mark.parametrize("ids", [[7, 2, 5], [1]])
-def test_non_contiguous_clients_keep_their_rows(make_fed, plain, make_net, ids):
-    fed, net, local = make_fed(SIZES), make_net(), LocalSGD(epochs=2, batch=8)
-    theta = net.init(1, dtype=torch.float64)
-    updates = fm.local_updates(fed, net, theta, ids, local=local, seed=4)
-    everybody = fm.local_updates(fed, net, theta, local=local, seed=4)
-    close(updates, everybody[ids], atol=1e-13)
-    for row, k in enumerate(ids):
-        batches = plain.batches(fed, local, 4, 1, k)
-        close(updates[row], plain.update(net, theta, fed.client(k), batches, local.lr))
-
-
-@nets
-@pytest.mark.parametrize("sizes", [SIZES, (5,), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("sizes", [SIZES, (5,)], ids=str)
 def test_whole_trainings(make_fed, plain, make_net, sizes):
     fed, net = make_fed(sizes), make_net()
     local = LocalSGD(epochs=2, batch=8, lr=0.2, decay=0.5, decay_every=2)

@@ -35,31 +35,14 @@ def all_selections(n: int) -> Tensor:
     return fm.all_coalitions(n).double()
 
 
-def enumerated(policy: Policy, inputs: Tensor, rewards: Tensor) -> Tensor:
-    """J(phi) = sum over all selections s of p(s) r(s)."""
-    return chances(policy.logits(inputs), all_selections(len(inputs))) @ rewards
-
-
-def gradient(objective: Tensor, policy: Policy) -> Tensor:
-    """Gradient [P] by autograd."""
-    return torch.autograd.grad(objective, policy.phi)[0]
-
-
-def direction(policy: Policy) -> Tensor:
-    """The gradient of the objective that Adam saw in its first step: its first moment / .1."""
-    return -policy.first / (1 - 0.9)
-
-
 # --- probabilities -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("n", [1, 5])
 def test_log_probabilities_are_those_of_coin_flips(n):
     logits, selections = 3 * numbers(n, seed=n), all_selections(n)
     wanted = Bernoulli(logits=logits).log_prob(selections).sum(1)
     torch.testing.assert_close(log_probability(logits, selections), wanted)
-    torch.testing.assert_close(log_probability(logits, selections.bool()), wanted)
-    assert float(log_probability(logits, selections).exp().sum()) == pytest.approx(1)
     unlikely = torch.tensor([-800.0, 800.0, 0.0], dtype=torch.float64)
     found = log_probability(unlikely, torch.tensor([[1.0, 0, 1], [0, 1, 0]]))
     assert found.tolist() == pytest.approx([-1600 - math.log(2), -math.log(2)])
@@ -69,25 +52,22 @@ def test_rows_are_read_by_one_network(plain):
     policy, inputs = a_policy(1), numbers(6, D, seed=2)
     module = plain.module(policy.net, policy.phi.detach())
     torch.testing.assert_close(policy.logits(inputs), module(inputs)[:, 0])
-    together = Policy(2 * D, 4, (5,), 0.01, 0.0)
-    together.start(0, torch.zeros(1, dtype=torch.float64))
-    module = plain.module(together.net, together.phi.detach())
-    row = numbers(1, 2 * D, seed=3)
-    torch.testing.assert_close(together.logits(row), module(row)[0])
 
 
 # --- the gradient --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [2, 5])
-def test_learning_from_all_selections_follows_the_enumerated_gradient(n):
+def test_learning_from_all_selections_follows_the_enumerated_gradient():
     """``learn`` takes a mean over Q selections: advantages Q p(s) r(s) give the gradient of J."""
+    n = 5
     policy, inputs, rewards = a_policy(3), numbers(n, D, seed=4), numbers(2**n, seed=5)
-    exact = gradient(enumerated(policy, inputs, rewards), policy)
     selections, logits = all_selections(n), policy.logits(inputs)
+    expected = chances(policy.logits(inputs), selections) @ rewards  # J(phi)
+    exact = torch.autograd.grad(expected, policy.phi)[0]
     advantages = 2**n * chances(logits.detach(), selections) * rewards
     policy.learn(logits, selections, advantages)
-    torch.testing.assert_close(direction(policy), exact, rtol=1e-9, atol=1e-12)
+    direction = -policy.first / (1 - 0.9)  # what Adam saw in its first step
+    torch.testing.assert_close(direction, exact, rtol=1e-9, atol=1e-12)
 
 
 def test_selections_are_drawn_as_often_as_their_chances_say():
@@ -99,8 +79,6 @@ def test_selections_are_drawn_as_often_as_their_chances_say():
     logits = a_policy(6).logits(numbers(n, D, seed=7)).detach()
     omega = logits.sigmoid()
     selections = strategy.draw(server, omega, 1)
-    assert selections.shape == (draws, n)
-    assert set(selections.unique().tolist()) == {0.0, 1.0}
     code = (selections @ 2.0 ** torch.arange(n, dtype=torch.float64)).long()
 
     wanted = chances(logits, all_selections(n))
@@ -151,8 +129,8 @@ class Enumerator:
 
 
 @pytest.mark.parametrize("baseline", ["aggregate", "previous"])
-def test_the_strategy_climbs_the_expected_reward(monkeypatch, baseline):
-    """Mean of its estimates = gradient of sum p(s) r(s), r = baseline - loss, r(empty) = 0."""
+def test_a_reward_is_the_baseline_minus_the_loss(monkeypatch, baseline):
+    """What it learns from a selection is baseline - loss; the empty one teaches nothing."""
     bench = Enumerator(fm.FRCCE(baseline=baseline, limit=None), 3, monkeypatch)
     selections = all_selections(3)
     found = torch.cat([bench.advantages_of(s[None], monkeypatch) for s in selections])
@@ -160,15 +138,6 @@ def test_the_strategy_climbs_the_expected_reward(monkeypatch, baseline):
     start = losses[-1] if baseline == "aggregate" else losses[0]
     rewards = (start - losses) * selections.any(1)
     torch.testing.assert_close(found, rewards, rtol=0, atol=1e-8)
-    logits = bench.logits.clone().requires_grad_()
-    estimate = chances(bench.logits, selections) * found @ log_probability(logits, selections)
-    exact = chances(logits, selections) @ found
-    torch.testing.assert_close(
-        torch.autograd.grad(estimate, logits)[0],
-        torch.autograd.grad(exact, logits)[0],
-        rtol=0,
-        atol=1e-10,
-    )
 
 
 def test_two_probes_climb_the_expected_reward_of_selections_that_choose_somebody(monkeypatch):

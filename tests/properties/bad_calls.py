@@ -63,11 +63,6 @@ def spoilt(make: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def valued(estimator: Callable[..., Any]) -> Callable[..., Any]:
-    """An estimator as it is."""
-    return estimator
-
-
 def several(given: Any) -> Sequence[Any]:
     """What stands behind a star: a list as it is, anything else as its one member."""
     return given if isinstance(given, list | tuple) else [given]
@@ -109,9 +104,8 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
             add(name, trained(kind), **{"m": 2} if issubclass(kind, fm.SFedAvg) else {})
     for name in ("iid", "dirichlet_labels", "dirichlet_sizes", "by_class", "sorted_shards"):
         add(name, dealt(getattr(fm, name)))
-    add("free_ride", spoilt(fm.free_ride))
-    add("replay", spoilt(fm.replay))
-    add("sign_flip", spoilt(fm.sign_flip))
+    for name in ("free_ride", "replay", "sign_flip"):
+        add(name, spoilt(getattr(fm, name)))
     add("scale", spoilt(fm.scale), factor=2.0)
     add("flip_labels", spoilt(fm.flip_labels), share=0.5)
     add("relabel_as", spoilt(fm.relabel_as), target=1)
@@ -119,12 +113,11 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("backdoor", spoilt(fm.backdoor), target=1, share=0.5, shape=(1, 2, 2), size=1)
     add("swap_labels", spoilt(lambda pairs: fm.swap_labels(*several(pairs))), pairs=[(0, 1)])
     add("core_shortfall", fm.core_shortfall, game=game)
-    add("beta_shapley", valued(fb.beta_shapley), game=game, alpha=16.0, beta=1.0)
+    add("beta_shapley", fb.beta_shapley, game=game, alpha=16.0, beta=1.0)
     for name in ("exact", "leave_one_out", "alone", "banzhaf", "least_core", "nucleolus"):
-        if hasattr(fm, name):
-            add(name, valued(getattr(fm, name)), game=game)
+        add(name, getattr(fm, name), game=game)
     for name in ("permutation", "guided"):
-        add(name, valued(getattr(fm, name)), game=game, samples=6)
+        add(name, getattr(fm, name), game=game, samples=6)
     add("truncated", fm.truncated, game=game, samples=6, tolerance=0.0)
     add("kernel", fm.kernel, game=fm.additive([1.0, 2.0, 3.0, 4.0]), budget=10)
     add("additive", played(fm.additive), w=[1.0, 2.0])
@@ -153,8 +146,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     history = fm.train(small(), NET, by_class, rounds=1, local=LOCAL)
     add("class_relevance", fm.class_relevance, history=history)
     for name in ("spearman", "kendall"):
-        if hasattr(fm, name):
-            add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
+        add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
     add("score", fm.score, updates=[UPDATES], theta=THETA, net=NET, validation=samples(9),
         methods=[fm.exact])  # fmt: skip
     add("compare", fb.compare, methods={"alone": fm.RoundValue(fm.alone)},
@@ -170,7 +162,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("Dataset", fm.Dataset, x=samples(6)[0], y=samples(6)[1], classes=3)
     add("Dataset.subset", DATA.subset, index=[0, 1])
     add("Dataset.only_classes", DATA.only_classes, classes=[0, 1])
-    add("Dataset.to", lambda **given: DATA.to(**given))
+    add("Dataset.to", DATA.to)
     fed = small()
     parts = {name: getattr(fed, name) for name in ("x", "y", "sizes", "validation", "test")}
     add("Federation", fm.Federation, **parts, classes=3)
@@ -186,24 +178,16 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("irrelevant_digits", fm.irrelevant_digits, data=DIGITS, relevant=2, irrelevant=1,
         validation=30, test=30)  # fmt: skip
     add("spam", fm.spam, data=DATA_OF_WORDS, clients=3, validation=9, test=9)
-    for method, arguments in model_methods().items():
-        add(f"Model.{method}", getattr(NET, method), **arguments)
+    x, y = samples(9)
+    add("Model.init", NET.init, seed=0)
+    add("Model.split", NET.split, theta=THETA)
+    add("Model.outputs", NET.outputs, x=x)
+    add("Model.check", NET.check, x=x, classes=3)
+    for method in ("forward", "predict"):
+        add(f"Model.{method}", getattr(NET, method), theta=THETA, x=x)
+    add("Model.evaluate", NET.evaluate, thetas=THETA[None], x=x, y=y)
     rooms(beside)
     return found
-
-
-def model_methods() -> dict[str, dict[str, Any]]:
-    """The methods of a model that take arguments, and arguments that work."""
-    x, y = samples(9)
-    return {
-        "init": {"seed": 0},
-        "split": {"theta": THETA},
-        "forward": {"theta": THETA, "x": x},
-        "outputs": {"x": x},
-        "check": {"x": x, "classes": 3},
-        "predict": {"theta": THETA, "x": x},
-        "evaluate": {"thetas": THETA[None], "x": x, "y": y},
-    }
 
 
 def rooms(beside: Callable[..., None]) -> None:

@@ -12,11 +12,9 @@ import itertools
 import math
 import numbers
 import re
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -31,36 +29,28 @@ VALUES: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "True": lambda: True,
     "0": lambda: 0,
-    "-1": lambda: -1,
     "1.5": lambda: 1.5,
     "10**400": lambda: 10**400,
     "nan": lambda: math.nan,
-    "inf": lambda: math.inf,
     "1j": lambda: 1j,
     "'0.5'": lambda: "0.5",
-    "b'x'": lambda: b"x",
     "[]": list,
-    "[1.5, 2]": lambda: [1.5, 2],
     "[[1], [1, 2]]": lambda: [[1], [1, 2]],
     "{}": dict,
-    "{0: []}": lambda: {0: []},
     "{1: [1, 2]}": lambda: {1: [1.0, 2.0]},
     "object": lambda: object(),
     "function": lambda: lambda *given: None,
     "numpy 0.25": lambda: np.float32(0.25),
-    "numpy True": lambda: np.True_,
     "numpy objects": lambda: np.array([None, object()]),
     "numpy [3, 4]": lambda: np.ones((3, 4)),
     "numpy masked": lambda: np.ma.masked_array([1.0, 2.0, 9e9], mask=[0, 0, 1]),
     "tensor 2.5": lambda: torch.tensor(2.5),
     "tensor [0]": lambda: torch.empty(0),
-    "tensor [3] of nan": lambda: torch.full((3,), math.nan),
     "tensor [2, 2, 2]": lambda: torch.ones(2, 2, 2),
     "tensor of complex": lambda: torch.ones(3, dtype=torch.complex64),
     "nested tensor": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
     "sparse tensor": lambda: torch.eye(3).to_sparse(),
     "meta tensor": lambda: torch.ones(3, device="meta"),
-    "float dtype": lambda: torch.float64,
     "module": lambda: torch.nn.Linear(4, 3),
 }
 
@@ -94,10 +84,8 @@ def judge(case: Case) -> str:
         warnings.simplefilter("ignore")  # nested tensors say that they are new
         value = VALUES[case.value]()
     try:
-        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if case.argument == "cache" and isinstance(value, str) and value:
-                value = str(Path(folder) / value)
             result = call(**(given | {case.argument: value}))
     except (TypeError, ValueError, fm.DataUnavailable) as error:
         return refusal(case, error)
@@ -127,7 +115,6 @@ SAID: list[tuple[Any, tuple[str, ...]]] = [
     (numbers.Integral, ("float", "int")),
     (numbers.Number, ("float",)),
     (str, ("str", "PathLike")),
-    (torch.dtype, ("dtype",)),
     (Mapping, ("Mapping",)),
     (FunctionType | torch.nn.Module, ("Callable", "Split", "Module")),
     (
@@ -149,10 +136,8 @@ def sound(result: Any) -> bool:
         return bool(torch.isfinite(result).all())
     if isinstance(result, float):
         return math.isfinite(result)
-    if isinstance(result, fm.Estimate):
-        return sound(result.values)
-    if isinstance(result, fm.FedCCEAResult):
-        return sound(result.index)
+    if isinstance(result, fm.Estimate | fm.FedCCEAResult):
+        return sound(result.values if isinstance(result, fm.Estimate) else result.index)
     if is_dataclass(result) and not isinstance(result, type):
         return all(sound(getattr(result, f.name)) for f in fields(result) if f.name != "strategy")
     if isinstance(result, tuple | list):

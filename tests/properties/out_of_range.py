@@ -38,9 +38,7 @@ WORLDS: Table = {
         "labels": (("a",),),
         "shape": ((1, 2, 3), (1, 2), (1, 1.0, 4)),
     },
-    "Dataset.subset": {
-        "index": ([], [60], [-1], [0.5], [[0, 1]], zeros(60).bool(), ones(5).bool())
-    },
+    "Dataset.subset": {"index": ([], [60], [-1], [0.5], [[0, 1]], zeros(60).bool())},
     "federation": {
         "clients": (0, -3, 5000),
         "validation": (0, 60),
@@ -70,25 +68,16 @@ ENGINE: Table = {
     "Model": {"module": (nn.ReLU(), *NO_BATCH)},
     "Model.evaluate": {
         "thetas": (zeros(NET.P), zeros(1, 14)),
-        "metric": METRIC,
         "y": (full((9,), 3), zeros(8).long()),
     },
     "Model.predict": {"theta": (zeros(5),)},
-    "LocalSGD": {
-        "epochs": (0,),
-        "batch": (-1,),
-        "steps": (0,),
-        "decay": (0.0,),
-        "decay_every": (0,),
-        "lr": (0.0, -1.0, NAN, INF),
-    },
+    "LocalSGD": dict.fromkeys(("epochs", "batch", "steps", "decay", "decay_every", "lr"), (0, -1)),
     "train": {"rounds": (0,), "theta": (zeros(3), full((NET.P,), NAN))},
     "local_updates": {"clients": ([0, 0], [3], [-1], [[0, 1]])},
     "simulate": {
         "participation": (
-            *(ones(2), ones(1, 3), ones(1, 1, 2), ones(0, 1, 3), ones(1, 0, 3)),
-            *(full((1, 1, 3), share) for share in (1.01, -0.01, NAN, INF)),
-            full((1, 1, 3), 2),
+            *(ones(2), ones(1, 1, 2), ones(0, 1, 3), ones(1, 0, 3)),
+            *(full((1, 1, 3), share) for share in (1.01, -0.01, NAN, 2)),
         ),
         "metric": METRIC,
         "on": ON,
@@ -97,23 +86,13 @@ ENGINE: Table = {
 }
 
 GAMES: Table = {
-    "Game": {
-        "n": (0, -1, 10**400),
-        "shapley": ([1.0],),
-        "client_epochs": (-1.0,),
-    },
+    "Game": {"n": (0, -1, 10**400), "shapley": ([1.0],), "client_epochs": (-1.0,)},
     "additive": {"w": ([], [1.0, NAN], ones(2, 2))},
     "glove": {"left": (0,), "right": (-1,)},
     "airport": {"costs": ([1.0, -1.0], [1.0, INF])},
     "majority": {"weights": ([], [1, -1, 3], [1.5, 2, 1]), "quota": (0, 5)},
-    "quadratic": {
-        "updates": (ones(3),),
-        "g": (full((2,), NAN),),
-        "H": (ones(3, 3), torch.arange(4.0).view(2, 2)),
-    },
-    "exact": {"game": (fm.additive(range(25)),)},
-    "least_core": {"game": (fm.additive(range(13)),)},
-    "nucleolus": {"game": (fm.additive(range(13)),)},
+    "quadratic": {"updates": (ones(3),), "H": (ones(3, 3), torch.arange(4.0).view(2, 2))},
+    **{name: {"game": (fm.additive(range(25)),)} for name in ("exact", "least_core", "nucleolus")},
     "beta_shapley": {"alpha": (0,)},
     "permutation": {"samples": (0,)},
     "truncated": {"samples": (0,), "tolerance": (-0.1, NAN)},
@@ -123,10 +102,9 @@ GAMES: Table = {
     "round_game": {
         "theta": (zeros(5), full((NET.P,), INF)),
         "updates": (zeros(3, 5), zeros(NET.P), zeros(0, NET.P), full((3, NET.P), NAN)),
-        "x": (full((9, 4), NAN),),
         ("x", "net"): (zeros(9, 5),),
         ("x", "y"): (zeros(8, 4),),
-        "y": (full((9,), 3), full((9,), -1)),
+        "y": (full((9,), 3),),
         "absent": ("gone",),
         "metric": METRIC,
         "weights": (ones(2), [1.0, 0, 1], [1.0, -1, 1], [1.0, NAN, 1], [1e-60, 1, 1]),
@@ -134,49 +112,25 @@ GAMES: Table = {
     "retraining_game": {"net": (fm.mlp(6, 4),), "rounds": (0,), "metric": METRIC, "on": ON},
 }
 
-SIMULATED: dict[str | tuple[str, str], Sequence[Any]] = {
-    "simulations": (0,),
-    "rounds": (-1,),
-    "metric": METRIC,
-    "on": ON,
-    "net": (fm.logistic(5, 3),),
-}
-
 JUDGED: Table = {
-    "simulator": SIMULATED,
-    "fedccea": SIMULATED,
+    "simulator": {"simulations": (0,), "rounds": (-1,), "metric": METRIC, "on": ON},
+    "fedccea": {"simulations": (0,), "rounds": (-1,), "net": (fm.logistic(5, 3),)},
     "fit_aam": {
         "sizes": (ones(4, 3), ones(1, 4, 2, 3), zeros(0, 2, 3), full((4, 2, 3), NAN)),
         "accuracy": (ones(4), ones(4, 3), ones(2, 4, 2), full((4, 2), NAN)),
-        "used": (
-            *(ones(2, 3), ones(4), tensor([[1, 1, 1, 1], [0, 0, 0, 0]])),
-            *(full((1, 4), NAN), full((1, 4), INF), [[1, 1, 1, -1]]),
-        ),
-        "starts": (0,),
-        "start": ("zero",),
-        "form": ("cubic",),
-        "steps": (0,),
-        "every": (0,),
-        "lr": (0.0, INF),
+        "used": (ones(2, 3), ones(4), [[1] * 4, [0] * 4], full((1, 4), NAN), [[1, 1, 1, -1]]),
+        **dict.fromkeys(("starts", "steps", "every", "lr"), (0, -1)),
+        **dict.fromkeys(("start", "form"), ("zero",)),
     },
     "settle": {"sizes": (ones(4, 3),), "accuracy": (ones(4, 4), full((4, 2), NAN)), "starts": (0,)},
     "contribution_index": {"v": ([], [1.0, NAN], ones(2, 2))},
     "spearman": {("a", "a, b"): ([1, 2],), "a": ([1, INF, 2],)},
     "kendall": {("b", "a, b"): ([1, 2],), "a": ([1, NAN, 2],)},
     "detection_auc": {"bad": (1, [0.0], [True], set(), {0, 1, 2}, {3}), "scores": ([1, NAN, 2],)},
-    "removal_curves": {
-        "scores": ([1, 2], [1, 2, NAN]),
-        "fractions": ([1.0], [-0.1], []),
-        "rounds": (0,),
-        "metric": METRIC,
-    },
+    "removal_curves": {"scores": ([1, 2], [1, 2, NAN]), "fractions": ([1.0], [-0.1], [])},
     "GTGShapley": {
+        **dict.fromkeys(("between", "within", "settled", "window", "least"), (-1, NAN)),
         "unit": ("share",),
-        "between": (-1,),
-        "within": (NAN,),
-        "settled": (-1,),
-        "window": (0,),
-        "least": (-1,),
         "samples": (2.5,),
     },
     "FedCE": {"mix": ("minus",), "floor": (1.0,), "metric": METRIC},

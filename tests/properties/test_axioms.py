@@ -16,17 +16,14 @@ import fedlab_mini as fm
 
 Estimator = Callable[[fm.Game], fm.Estimate]
 
-EXACT: dict[str, Estimator] = {
-    "subsets": fm.exact,
-    "kernel on all coalitions": lambda game: fm.kernel(game, 64),
-}
+EXACT: dict[str, Estimator] = {"subsets": fm.exact, "kernel": lambda game: fm.kernel(game, 64)}
 ORDERS: dict[str, Estimator] = {  # efficient and null in every single order
     "permutation": lambda game: fm.permutation(game, 3, 1),
     "antithetic": lambda game: fm.permutation(game, 4, 1, antithetic=True),
     "truncated": lambda game: fm.truncated(game, 3, 0.0, 1),
     "guided": lambda game: fm.guided(game, 4, 0.0, 1),
 }
-KERNEL: dict[str, Estimator] = {"kernel": lambda game: fm.kernel(game, 2 * game.n + 2, 1)}
+KERNEL: dict[str, Estimator] = {"few": lambda game: fm.kernel(game, 2 * game.n + 2, 1)}
 BANZHAF: dict[str, Estimator] = {"Banzhaf": fm.banzhaf}
 ONE: dict[str, Estimator] = {"leave one out": fm.leave_one_out, "alone": fm.alone}
 SAME_COALITIONS = {  # what they evaluate depends on the seed only, so they are linear in the worths
@@ -79,18 +76,12 @@ def test_null_player_gets_nothing(estimate, make_table_game, table, data):
 @named(EXACT, BANZHAF, ONE, SAME_COALITIONS)
 @given(table=tables(), a=st.floats(-3, 3), b=st.floats(-3, 3))
 def test_linearity(estimate, make_table_game, table, a, b):
+    """A constant added to every worth changes nothing, either."""
     other = (table * 7.3 + 11).sin() * 50
     first, second, both = (
-        estimate(make_table_game(t)).values for t in (table, other, a * table + b * other)
+        estimate(make_table_game(t)).values for t in (table, other, a * table + b * other + 10 * b)
     )
     close(both, a * first + b * second)
-
-
-@named(EXACT, BANZHAF, ONE, SAME_COALITIONS)
-@given(table=tables(), shift=st.floats(-50, 50))
-def test_a_constant_added_to_every_worth_changes_nothing(estimate, make_table_game, table, shift):
-    before, after = (estimate(make_table_game(t)).values for t in (table, table + shift))
-    torch.testing.assert_close(after, before, rtol=0, atol=1e-9)
 
 
 @given(w=arrays(np.float64, st.integers(1, 6), elements=st.floats(-10, 10)).map(torch.from_numpy))
@@ -100,7 +91,7 @@ def test_additive_games_leave_nothing_to_estimate(w):
         close(estimate(game).values, w)
 
 
-def test_leave_one_out_sees_nothing_where_any_two_suffice():
-    assert fm.leave_one_out(fm.majority([1, 1, 1], 2)).values.tolist() == [0, 0, 0]
-    assert fm.alone(fm.majority([1, 1, 1], 2)).values.tolist() == [0, 0, 0]
+def test_one_client_s_own_gain_and_loss_where_any_two_suffice():
+    for estimate in ONE.values():
+        assert estimate(fm.majority([1, 1, 1], 2)).values.tolist() == [0, 0, 0]
     assert fm.alone(fm.airport([1, 2, 3])).values.tolist() == [1, 2, 3]

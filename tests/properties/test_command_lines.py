@@ -12,8 +12,6 @@ from fedlab_mini.__main__ import main
 GOOD = "score good.npz --net 4,3 --validation good.npz"
 LINES = (
     "",
-    "nothing",
-    "score no.npz",
     "score broken.npz --net 4,3 --validation broken.npz",
     "score good.npz --net 4,x --validation good.npz",
     "score good.npz --net no_module:NAME --validation good.npz",
@@ -22,7 +20,6 @@ LINES = (
     "compare --seeds 0",
     "compare --figure out.xyz",
     "data fetch nothing",
-    "data verify nothing",
 )
 STUDIES = ("nothing", "show nothing", "run nothing", "run cgsv-odd --seeds x")
 

@@ -1,8 +1,9 @@
 """Nothing of the caller's is written to, and nothing that the caller changes later is read.
 
-Every public function is called with arrays and modules of the caller's own, as ``bad_calls`` and
-``MORE`` have them. They must be left as they were; when they are overwritten after the call, what
-was returned must not change; and when that is overwritten, they must not.
+Every public function is called with arrays and modules of the caller's own, as ``bad_calls``,
+``MORE`` and ``METHODS`` have them. They must be left as they were; when they are overwritten after
+the call, what was returned must not change; and when that is overwritten, they must not. Strategies
+and attacks of a reader's own that work in place train as their twins do that write into nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import copy
 import inspect
 import io
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import matplotlib.figure
@@ -20,11 +21,15 @@ import pandas
 import pytest
 import torch
 from bad_calls import CALLS, NET, THETA, UPDATES, samples
+from conftest import random_federation
+from helpers import numbers
 from torch import Tensor, nn
 
 import fedlab_mini as fm
+from fedlab_mini.judge.registry import scoring
+from fedlab_mini.worlds.attacks import UpdateAttack
 
-KINDS: dict[str, Callable[[Tensor], Any]] = {"tensors": lambda a: a, "NumPy": Tensor.numpy}
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 CHANCE = torch.Generator().manual_seed(0)
 X, Y = samples(9)
@@ -45,84 +50,72 @@ MORE: dict[str, dict[str, Any]] = {
     "Federation.from_datasets": {"truth": {0: "nothing"}},
 }
 AAM = fm.AAM(*(torch.rand(shape) for shape in ((1, 3), (1, 2, 2), (1, 2), (1, 2), (1,))))
-ALL_SIZES = {"sizes": torch.rand(4, 2, 3)}
-ROOMS = {
-    "spoils": (SPOIL, fm.backdoor(1, 0.5, (1, 2, 2), 1), fm.flip_labels(0.5), fm.relabel_as(1),
-               fm.swap_labels((0, 1))),
-    "sends": (SEND, fm.free_ride(), fm.replay(), fm.scale(1.0), fm.sign_flip()),
-    "deals": (DEAL, fm.by_class(), fm.dirichlet_labels(), fm.dirichlet_sizes(), fm.iid(),
-              fm.sorted_shards()),
-}  # fmt: skip
+STAMP = fm.backdoor(1, 0.5, (1, 2, 2), 1)
+ROOMS = (
+    (SPOIL, STAMP, fm.flip_labels(0.5), fm.relabel_as(1), fm.swap_labels((0, 1))),
+    (SEND, fm.free_ride(), fm.replay(), fm.scale(1.0), fm.sign_flip()),
+    (DEAL, fm.by_class(), fm.dirichlet_labels(), fm.dirichlet_sizes(), fm.iid(),
+     fm.sorted_shards()),
+)  # fmt: skip
 # Public methods and instances that take arrays: what is called, and with what.
 METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "mlp": (lambda widths: repr(fm.mlp(*widths)), {"widths": [4, 3]}),
-    "swap_labels": (lambda pairs: fm.swap_labels(*pairs), {"pairs": [[0, 1]]}),
     "Estimate": (fm.Estimate, {"values": X[0], "stderr": X[1], "evaluations": 1}),
     "Game.__call__": (fm.additive([1.0, 2.0]), {"coalitions": torch.eye(2, dtype=torch.bool)}),
     "Model.output_table": (NET.output_table, {"x": X}),
-    "AAM.__call__": (AAM, ALL_SIZES),
-    "backdoor.stamp": (fm.backdoor(1, 0.5, (1, 2, 2), 1).stamp, {"x": X}),
+    "AAM.__call__": (AAM, {"sizes": torch.rand(4, 2, 3)}),
+    "backdoor.stamp": (STAMP.stamp, {"x": X}),
     "delete_words.__call__": (fm.delete_words(0.5), SPOIL | {"x": X.round()}),
-    **{repr(one): (one, given) for given, *rest in ROOMS.values() for one in rest},
+    **{repr(one): (one, given) for given, *rest in ROOMS for one in rest},
 }
 # Bound methods have an object of their own; else what is public itself, as the calls of
 # ``bad_calls`` read games and models at once.
+KEEP_OR_STAR = ("Model", "Model.split", "mlp", "swap_labels")
 LISTED = {
     name: (call if inspect.ismethod(call) else target, given)
     for name, (call, target, given) in CALLS.items()
+    if name not in KEEP_OR_STAR
 } | METHODS
 
 
-# Keeps the caller's module, and is asked as that then is; gives views.
-VIEWS = {"Model", "Model.split"}
+def parts(value: Any) -> list[Any]:
+    """What a container holds, but seconds, which differ from run to run."""
+    if isinstance(value, fm.Model):
+        return [value.module]
+    if is_dataclass(value) and not isinstance(value, type):
+        value = vars(value)
+    if isinstance(value, Mapping):
+        return [part for key, part in value.items() if key != "seconds"]
+    return list(value) if isinstance(value, list | tuple) else []
 
 
 def walk(value: Any) -> Iterator[Any]:
     """All arrays and modules within arguments or a result."""
     if isinstance(value, Tensor | np.ndarray | nn.Module):
         yield value
-    elif isinstance(value, Mapping):
-        yield from walk(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from walk(part)
-    elif isinstance(value, fm.Model):
-        yield value.module
-    elif is_dataclass(value) and not isinstance(value, type):
-        yield from walk(vars(value))
+    for part in parts(value):
+        yield from walk(part)
 
 
 def state(value: Any) -> Any:
-    """All that can be seen of arguments or a result but seconds, which differ from run to run."""
-    if isinstance(value, Tensor):
-        return str(value.dtype), list(value.shape), value.detach().numpy().tobytes()
-    if isinstance(value, np.ndarray):
-        return str(value.dtype), list(value.shape), value.tobytes()
+    """All that can be seen of arguments or a result."""
     if isinstance(value, nn.Module):
         flags = [part.training for part in value.modules()]
-        gradients = [p.grad for p in value.parameters()]
-        return state(value.state_dict()), flags, gradients
-    if isinstance(value, fm.Game):
-        return value.name, state(value.shapley), state(fm.exact(value))
-    if isinstance(value, fm.Model):
-        return state(value.module)
-    if isinstance(value, fm.History):
-        return state([value.scores, value.weights, value.selected, vars(value)])
-    if isinstance(value, fm.Cost):
-        return value.client_epochs, value.model_evaluations
-    if isinstance(value, pandas.DataFrame):
+        value = [value.state_dict(), flags, [p.grad for p in value.parameters()]]
+    elif isinstance(value, fm.Game):
+        value = [value.name, value.shapley, fm.exact(value)]
+    elif isinstance(value, fm.History):
+        value = [value.scores, value.weights, value.selected, vars(value)]
+    elif isinstance(value, pandas.DataFrame):
         rows = value[value.metric != "seconds"] if "metric" in value else value
-        return rows.to_json()
-    if isinstance(value, matplotlib.figure.Figure):
+        value = rows.to_json()
+    elif isinstance(value, matplotlib.figure.Figure):
         value.savefig(pixels := io.BytesIO(), format="raw", dpi=40)
         return pixels.getvalue()
-    if isinstance(value, Mapping):
-        return {key: state(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(state, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return state(vars(value))
-    return repr(value) if isinstance(value, int | float | str | None) else None
+    if isinstance(value, Tensor | np.ndarray):
+        value = value.detach().numpy() if isinstance(value, Tensor) else value
+        return str(value.dtype), value.shape, value.tobytes()
+    own = repr(value) if isinstance(value, int | float | str | None) else type(value).__name__
+    return [own, *map(state, parts(value))]
 
 
 @torch.no_grad()
@@ -138,7 +131,7 @@ def overwrite(value: Any) -> None:
         elif part.dtype != object and part.size:
             part[...] = ~part if part.dtype == bool else 1 - part
     if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
+        for part in parts(value):
             if isinstance(part, dict | list):
                 overwrite(part)
         value.clear()
@@ -147,7 +140,7 @@ def overwrite(value: Any) -> None:
 def fresh(value: Any, kind: str) -> Any:
     """An argument that nobody else holds, arrays as this kind."""
     if isinstance(value, Tensor):
-        return KINDS[kind](value.clone())
+        return value.clone().numpy() if kind == "NumPy" else value.clone()
     if isinstance(value, list | tuple):
         return type(value)(fresh(part, kind) for part in value)
     if isinstance(value, dict):
@@ -176,17 +169,17 @@ def called(name: str, kind: str) -> tuple[Any, Callable[[], Any]]:
 def cases() -> Iterator[tuple[str, str]]:
     """Every listed name with anything to overwrite: as tensors and as NumPy's."""
     for name, (target, given) in LISTED.items():
-        owner = getattr(target, "__self__", None)
-        everything = [owner, *given.values(), *MORE.get(name, {}).values()]
-        mutable = any(isinstance(part, list | dict) for part in everything)
-        if name not in VIEWS and (mutable or any(True for _ in walk(everything))):
+        everything = [getattr(target, "__self__", None), *given.values()]
+        everything += MORE.get(name, {}).values()
+        if any(isinstance(part, list | dict) for part in everything) or any(
+            True for _ in walk(everything)
+        ):
             yield name, "tensors"
             if not name.startswith("AAM"):  # which takes tensors only
                 yield name, "NumPy"
 
 
 @pytest.mark.parametrize(("name", "kind"), [*cases()])
-@pytest.mark.filterwarnings("ignore")
 def test_what_is_given_and_what_is_returned_share_nothing(name, kind):
     wanted = state(called(name, kind)[1]())
     given, call = called(name, kind)
@@ -199,3 +192,97 @@ def test_what_is_given_and_what_is_returned_share_nothing(name, kind):
     after = state(given)
     overwrite(result)
     assert state(given) == after, "what was given changes with what was returned"
+
+
+# --- code of a reader's own ----------------------------------------------------------------------
+
+
+class Replays(UpdateAttack):
+    """Sends the server's last step back, reckoned where it lies."""
+
+    def __call__(self, updates: Tensor, previous: Any, generator: torch.Generator) -> Tensor:
+        updates.zero_()
+        updates += previous
+        previous.fill_(7)
+        return updates
+
+
+def trained(strategy: fm.FedAvg, attack: UpdateAttack, own: bool = True) -> fm.History:
+    """Three rounds of five clients, of whom two attack; what the caller has stays as it was."""
+    fed = replace(random_federation((7, 4, 9, 6, 5)), attacks={1: attack, 3: attack})
+    module = nn.Sequential(nn.LeakyReLU(inplace=True), nn.Linear(6, 3))
+    net = fm.Model(module) if own else fm.mlp(6, 4, 3)
+    before = repr((vars(fed), state(net.module)))
+    history = fm.train(fed, net, strategy, rounds=3, local=fm.LocalSGD(batch=4))
+    assert repr((vars(fed), state(net.module))) == before
+    return history
+
+
+class InPlace(fm.FedAvg):
+    """Writes into the server that it was introduced to, the ids it chose and the models it gave."""
+
+    def init(self, server):
+        vars(self)["kept"] = {}
+        for part in (*server.validation, *server.net.module.parameters()):
+            part.data.zero_()
+        server.net.module.eval()
+        return super().init(server)
+
+    def select(self, server, state, t):
+        self.kept["ids"] = super().select(server, state, t)
+        return self.kept["ids"]
+
+    def step(self, server, state, round):
+        self.kept["ids"].copy_(4 - self.kept["ids"])
+        done = super().step(server, state, round)
+        if "round" in self.kept:  # the round before
+            for part in ("theta", "clients", "sizes", "updates", "missing"):
+                getattr(self.kept["round"], part).zero_()
+            done = done._replace(theta=self.kept["theta"].copy_(done.theta))
+        self.kept.update(round=round, theta=done.theta)
+        return done
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["mlp", "module"])
+@pytest.mark.parametrize(("kind", "attack"), [(InPlace, fm.replay()), (fm.FedAvg, Replays())])
+def test_who_works_in_place_trains_as_its_twin_does(kind, attack, own):
+    torch.manual_seed(0)
+    one = trained(kind(per_round=3), attack, own)
+    torch.manual_seed(0)
+    other = trained(fm.FedAvg(per_round=3), fm.replay(), own)
+    for part in ("theta", "scores", "weights", "selected", "accuracy", "loss"):
+        assert torch.equal(getattr(one, part), getattr(other, part)), part
+
+
+def test_gradients_may_be_switched_off_for_good():
+    with torch.inference_mode():
+        history = fm.train(random_federation((7, 4)), fm.mlp(6, 3), fm.CGSV(), rounds=2)
+    assert torch.isfinite(history.theta).all()
+
+
+def test_recorded_rounds_may_come_in_one_buffer():
+    """A generator writes every round where the last one lay, samples and model included."""
+    x, y, start = X.clone(), Y.clone(), torch.zeros(NET.P)
+    everything = {"net": NET, "methods": scoring(), "clients": range(5)}
+    rounds = [
+        {
+            "theta": numbers(NET.P, seed=t).float(),
+            "updates": numbers(4, NET.P, seed=t + 3).float(),
+            "clients": torch.tensor([4, t, 3, 2]),
+            "sizes": torch.tensor([3, 1 + t, 8, 5]),
+        }
+        for t in range(2)
+    ]
+    wanted = fm.score(rounds, validation=(X, Y), theta=start.clone(), **everything)
+
+    def stream():
+        buffer = {name: torch.empty_like(part) for name, part in rounds[0].items()}
+        for this in rounds:
+            for name, part in this.items():
+                buffer[name].copy_(part)
+            yield buffer
+            for part in (x, y, start, *buffer.values()):
+                part.zero_()
+
+    got = fm.score(stream(), validation=(x, y), theta=start, **everything)
+    pandas.testing.assert_frame_equal(got, wanted)

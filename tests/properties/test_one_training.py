@@ -13,9 +13,7 @@ import fedlab_mini as fm
 ROUNDS, CLIENTS = 4, 6
 CASES = {
     "nothing": {},
-    "flip_labels": {2: fm.flip_labels(0.7)},
     "backdoor": {2: fm.backdoor(1, 0.5, (1, 4, 4), 2)},
-    "sign_flip": {2: fm.sign_flip(2.0)},
     "free_ride": {2: fm.free_ride(0.3)},
     "replay": {2: fm.replay()},
     "scale beyond the rule": {2: fm.scale(1e6)},
