@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import fedlab_bench as fb
-from fedlab_bench import worlds
+from fedlab_bench import truth, worlds
 from fedlab_mini.worlds.attacks import replay
 from studies import bench_findings, leaderboard
 
@@ -87,7 +87,9 @@ def test_a_block_of_seeds_is_read_from_its_file():
     small = {name for name in told if fb.WORLDS[name].clients == 8}
     there = set(zip(fresh.scenario, fresh.seed, fresh.method, strict=True))
     methods = {row.name for row in leaderboard.rows()} - {"mean cosine"}
-    assert there >= set(product(small, fb.CONFIRMING, methods))
+    for name in small:
+        seeds = truth.seeds_of(fb.WORLDS[name], fb.CONFIRMING)
+        assert there >= set(product([name], seeds, methods))
 
 
 @pytest.mark.parametrize(
