@@ -37,19 +37,14 @@ def fifth(text: str) -> list[str]:
 
 WRONG = {  # what the refusal says -> a file's lines
     "line 1: expected the header scenario,seed,client,score": SIZES,
-    "separate columns by commas": [HEAD.replace(",", ";")],
     "line 2: name is given twice": ["# name: a", "# name: b", HEAD, *SIZES],
-    "line 1: name: expected 1 to 60": [f"# name: {'a' * 61}", HEAD, *SIZES],
     "line 1: name: expected": ["# name: a\x1b[2J", HEAD, *SIZES],
     "line 5: expected 4 columns, got 5": fifth("sizes,0,3,0,25"),
-    "line 5: cannot be read as a row": fifth('"sizes,0,3,.1'),
     "line 5: scenario: 'size' is none of the bench; did you mean sizes": fifth("size,0,3,.1"),
     "line 5: seed: expected one of 0 to 109, got '10'": fifth("sizes,10,3,.1"),
     "line 5: client: expected one of 0 to 7, got '8'": fifth("sizes,0,8,.1"),
-    "line 5: score: expected a number, got 'good'": fifth("sizes,0,3,good"),
     "line 5: score: expected a finite number": fifth("sizes,0,3,1e999"),
     "line 5: sizes, seed 0, client 1 has its score in line 3 already": fifth("sizes,0,1,.1"),
-    "line 5: holds a zero byte": fifth("sizes,0,3,.1\0"),
     "sizes, seed 9: no scores of the clients [7]": [HEAD, *SIZES[:-1]],
     "sizes: no scores for the seeds [0]": [HEAD, *SIZES[8:]],
     "attack: replay is judged beside Dirichlet 0.5, which has no scores": [
@@ -85,15 +80,12 @@ def test_a_file_from_another_system_is_read_and_comes_back_to_the_last_digit(tmp
     again = fb.read_submission(path)
     assert again.notes == foreign.notes
     assert all(torch.equal(again.scores[cell], foreign.scores[cell]) for cell in again.scores)
-    before, cells = path.read_bytes(), list(foreign.scores)
-    for one in (counted(*cells[:2]), counted(*cells, name="a" * 61)):
-        with pytest.raises(fb.Refused):
-            one.write(path)
-        assert path.read_bytes() == before
+    before = path.read_bytes()
+    with pytest.raises(fb.Refused):
+        counted(("sizes", 0)).write(path)
+    assert path.read_bytes() == before
     long = written(tmp_path, HEAD, *SIZES).rename(tmp_path / f"{'a' * 70}.csv")
     assert submission.notes_of(long)["name"] == fb.read_submission(long).name == "a" * 60
-    with pytest.raises(fb.Refused, match="line 2: not text in UTF-8"):
-        fb.read_submission(written(tmp_path, HEAD, "sizes,0,0,\xff", encoding="latin-1"))
 
 
 # The truth
@@ -109,20 +101,7 @@ def test_frozen_worths_are_those_of_retraining():
         assert stored == pytest.approx(game(masks).numpy(), rel=1e-3)
 
 
-def test_values_are_the_exact_ones_of_the_table():
-    table = FROZEN.tables["alike"]["0"]
-    values = FROZEN.of("alike", 0)
-    assert values.sum(1).numpy() == pytest.approx(table[:, 255] - table[:, 0], rel=1e-5)
-    worths = torch.from_numpy(table[0]).double()
-    # The last player's value by the definition: a mean over the sizes of coalitions without it.
-    codes = torch.arange(128)
-    sizes = torch.tensor([bin(code).count("1") for code in range(128)])
-    gains = worths[codes + 128] - worths[codes]
-    mean = torch.stack([gains[sizes == size].mean() for size in range(8)]).mean()
-    assert float(values[0][7]) == pytest.approx(float(mean))
-
-
-def test_a_changed_truth_is_noticed_and_files_that_are_no_truth_are_named(tmp_path):
+def test_a_changed_truth_is_noticed_and_of_two_folders_the_first_counts(tmp_path):
     place = tmp_path / "v1" / "truth"
     place.mkdir(parents=True)
     (tmp_path / "v1" / "manifest.json").write_bytes((truth.folder() / "manifest.json").read_bytes())
@@ -132,19 +111,11 @@ def test_a_changed_truth_is_noticed_and_files_that_are_no_truth_are_named(tmp_pa
     (place / "sizes.npz").write_bytes(whole[:-9] + b"x" + whole[-8:])
     with pytest.raises(ValueError, match=r"sizes.npz is not the file that the bench was frozen"):
         fb.Frozen(place)
-    # Of a seed that two folders have, the first counts.
     table = FROZEN.tables["sizes"]["3"]
     np.savez(tmp_path / "sizes.npz", **{"3": table + 1, "100": table})
     both = fb.Frozen(truth.folder() / "truth", tmp_path)
     assert torch.equal(both.of("sizes", 3), FROZEN.of("sizes", 3))
     assert (both.knows("sizes", 100), FROZEN.knows("sizes", 100)) == (True, False)
-    np.savez(tmp_path / "sizes.npz", **{"3": np.zeros(3, np.float32)})
-    with pytest.raises(ValueError, match=r"sizes.npz: seed 3: expected numbers \(2, 256\)"):
-        fb.Frozen(tmp_path)
-    for text in ("{}", "[]", "{"):
-        (tmp_path / "manifest.json").write_text(text)
-        with pytest.raises(ValueError, match=r"manifest.json: expected the manifest of a bench"):
-            truth.manifest(tmp_path)
 
 
 def test_a_bench_of_ones_own_is_made_where_the_error_says(tmp_path, monkeypatch):
@@ -218,7 +189,7 @@ def test_the_truth_as_a_score_reaches_the_ceiling_and_luck_does_not():
     places = {name: own.place for name, own in fb.standings(frame, "tau")["sizes"].items()}
     assert places == {fb.CEILING: 0, "second": 1, "luck": 2}
     for names in (["second", "second"], [fb.CEILING]):
-        with pytest.raises(ValueError, match="name: expected one of its own for every score"):
+        with pytest.raises(ValueError, match="name: "):
             fb.judge([counted(("sizes", 0), name=name) for name in names], FROZEN)
 
 
@@ -277,8 +248,6 @@ def test_an_attack_brings_the_world_that_it_is_judged_beside():
     assert gained[loud, "pay gained"] == pytest.approx(float(pays[0] - pays[1]))
     assert gained[loud, "pay gained"] > 0.1
     assert gained[loud, "rank gained"] > 0
-    with pytest.raises(TypeError, match="methods: a trains itself; expected a score of rounds"):
-        entered({"a": fb.Retrained(fm.alone)}, ["sizes"], [0])
 
 
 # The command
@@ -290,15 +259,9 @@ def test_a_python_score_and_its_file_are_judged_alike_by_one_command(tmp_path, m
         "def lengths(round, server):\n    return round.updates.norm(dim=1)\n"
     )
     words = ["judge", "guest:lengths", "--scenarios", "sizes", "--scores-to", "lengths.csv"]
-    files = ["--page", "board.html", "--csv", "all.csv", "--figure", "board.svg"]
-    frame = command.main([*words, *files])
-    printed = capsys.readouterr().out
-    for said in ("lengths", "CGSV", fb.CEILING):
-        assert said in printed
-    page = Path("board.html").read_text()
-    assert page.startswith("<!doctype html>")
-    assert "lengths" in page
-    assert "<svg" in Path("board.svg").read_text()
+    frame = command.main([*words, "--page", "board.html", "--csv", "all.csv"])
+    for text in (capsys.readouterr().out, Path("board.html").read_text()):
+        assert all(name in text for name in ("lengths", "CGSV", fb.CEILING))
     assert len(pandas.read_csv("all.csv")) == len(frame)
     again = command.main(["judge", "lengths.csv", "size", "--scenarios", "sizes", "--alone"])
     assert set(again.method) == {"lengths", "size", fb.CEILING}
@@ -307,23 +270,20 @@ def test_a_python_score_and_its_file_are_judged_alike_by_one_command(tmp_path, m
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "said"),
     [
-        ("judge nowhere.csv", 1, "nowhere.csv: there is no such file"),
-        ("judge size --page x.txt", 1, "--page: expected a file .html"),
-        ("judge size --seeds 20-29", 1, "seeds: expected some of 0 to 9, or of 100 to"),
-        ("judge size size --scores-to x.csv", 1, "expected one score in Python, got 2"),
-        ("judge retrained:_alone", 1, "scores: unknown retrained: alone; known are"),
-        ("truth --to x --scenarios validation_50", 1, "judged by wrong labels, no truth"),
-        (f"rounds --to x --seeds {'9' * 20}", 2, "--seeds"),
-        ("rounds --to x --seeds 5-4", 2, "--seeds"),
+        ("judge nowhere.csv", "nowhere.csv: there is no such file"),
+        ("judge size --seeds 20-29", "seeds: expected some of 0 to 9, or of 100 to"),
+        ("judge retrained:_alone", "scores: unknown retrained: alone; known are"),
+        ("truth --to x --scenarios validation_50", "judged by wrong labels, no truth"),
+        ("rounds --to x --seeds 5-4", "--seeds"),
     ],
 )
-def test_wrong_commands_are_refused_in_a_sentence(words, code, said, monkeypatch, tmp_path, capsys):
+def test_wrong_commands_are_refused_in_a_sentence(words, said, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stop:
         command.main([word.replace("_", " ") for word in words.split()])
-    assert stop.value.code == code
+    assert stop.value.code
     assert said in capsys.readouterr().err.strip().splitlines()[-1]
 
 

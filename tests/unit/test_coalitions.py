@@ -56,11 +56,9 @@ def check(plain, net, coalitions, m, **options) -> None:
 def test_all_and_some_coalitions_in_any_order_and_repeated(plain, make_net):
     for m in (1, 3):
         check(plain, make_net(), fm.all_coalitions(m), m)
-    everyone = fm.all_coalitions(6)
-    order = torch.randperm(64, generator=torch.Generator().manual_seed(1))
-    check(plain, make_net(), everyone[order], 6)
-    check(plain, make_net(), everyone[order[:23]], 6)
-    check(plain, make_net(), everyone[torch.tensor([5, 63, 5, 0, 17, 0])], 6)
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(1))[:40]
+    check(plain, make_net(), fm.all_coalitions(6)[order], 6)
+    check(plain, make_net(), fm.all_coalitions(6)[[5, 63, 5, 0, 17, 0]], 6)
 
 
 @pytest.mark.parametrize("samples", [1, 127, 128, 300])
@@ -69,17 +67,9 @@ def test_any_number_of_samples_and_many_players(plain, samples):
     check(plain, fm.mlp(6, 8, 5, 3), few, 20, samples=samples)
 
 
-@pytest.mark.parametrize(
-    ("names", "size"),
-    [
-        (["LATER_BYTES", "CACHE"], 1),
-        (["LATER_BYTES", "CACHE"], 3000),
-        (["HALF_SUMS"], 1),
-        (["HALF_SUMS"], 4),
-    ],
-)
-def test_any_chunk_with_and_without_half_tables(plain, monkeypatch, names, size):
-    for name in names:
+@pytest.mark.parametrize(("bytes_", "halves"), [(1, 1), (3000, 4)])
+def test_any_chunk_with_and_without_half_tables(plain, monkeypatch, bytes_, halves):
+    for name, size in {"LATER_BYTES": bytes_, "CACHE": bytes_, "HALF_SUMS": halves}.items():
         monkeypatch.setattr(module, name, size)
     check(plain, fm.mlp(6, 8, 3), fm.all_coalitions(7), 7)
     check(plain, fm.logistic(6, 3), fm.all_coalitions(4), 4)

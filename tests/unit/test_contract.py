@@ -26,11 +26,6 @@ class Uncounted(fm.FedAvg):
         return fm.Step(round.theta + weights @ round.updates, weights, state)
 
 
-class NoTensors(fm.FedAvg):
-    def init(self, server):
-        return super().init(server) | {"mood": 0.5}
-
-
 def changed(change) -> fm.FedAvg:
     """Federated averaging of which what a step returns is changed."""
 
@@ -76,14 +71,10 @@ BROKEN = {
     r'Counts.seen: .* write to state\["seen"\] in step': Counts,
     r"round 1: Mine.step: expected fm.Step\(.*\), got None": lambda: changed(lambda done: None),
     r"round 1: Uncounted.step: counts no round .* write self.count\(": Uncounted,
-    r'NoTensors.init: .* state\["mood"\], got 0.5; torch.tensor\(0.5\) is one': NoTensors,
     r"round 1: Mine.step: expected the state that init begins with \(rounds, total\)": (
         lambda: stating(mood=torch.ones(3))
     ),
     r'round 1: Mine.step: .* state\["total"\], got 3': lambda: stating(total=3),
-    r"round 1: Mine.step: theta: .* NaN": lambda: changed(
-        lambda done: done._replace(theta=done.theta * torch.nan)
-    ),
     r"round 1: Rude.step or watch writes into round.updates, which others read": Rude,
     r'state\["total"\]: only what step and heard return is remembered': RudeSelection,
     r'RudeScores: select, message or scores writes into state\["total"\]': RudeScores,
@@ -109,13 +100,11 @@ class Mood(fm.FedAvg):
 
 def test_what_is_written_into_the_state_is_remembered_once_and_without_a_graph(make_fed):
     strategy = Mood()
-    first, again = run(make_fed, strategy), run(make_fed, strategy)
-    assert first.state["mood"].tolist() == again.state["mood"].tolist() == [3, 3, 3]
+    for _ in range(2):
+        assert run(make_fed, strategy).state["mood"].tolist() == [3, 3, 3]
     grown = changed(
         lambda done: done._replace(
             state=done.state | {"total": done.state["total"].requires_grad_() * 2}
         )
     )
     assert not run(make_fed, grown).state["total"].requires_grad
-    with pytest.raises(AttributeError, match="per_round"):
-        strategy.per_round = 3

@@ -30,19 +30,17 @@ def test_the_printed_strategy_passes_what_every_strategy_owes(tmp_path):
     (printed,) = (textwrap.dedent(block) for block in blocks if "class MyScore" in block)
     (tmp_path / "my_score.py").write_text(printed, encoding="utf-8")
     (tmp_path / "adds_my_score.py").write_text(ADDS, encoding="utf-8")
-    options = [
-        "-q",
-        "-p",
-        "adds_my_score",
-        "-p",
-        "no:nbval",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        "MyScore",
-    ]
+    plugins = ["-p", "adds_my_score", "-p", "no:nbval", "-p", "no:cacheprovider"]
     found = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "tests/unit/test_strategies.py"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            *plugins,
+            "-k",
+            "MyScore",
+            "tests/unit/test_strategies.py",
+        ],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
         capture_output=True,

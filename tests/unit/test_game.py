@@ -35,12 +35,6 @@ def test_all_is_indexed_by_bit_mask():
         fm.all_coalitions(25)
 
 
-def test_coalitions_are_a_boolean_matrix():
-    for wrong in (torch.ones(2, 3), "abc", torch.ones(3).bool(), torch.ones(2, 4).bool()):
-        with pytest.raises((TypeError, ValueError), match=r"coalitions: .*\[C, 3\]"):
-            fm.additive([1, 2, 3])(wrong)
-
-
 def test_value_is_a_function_that_gives_one_finite_number_each():
     game = fm.Game(np.int64(3), lambda s: s.numpy().sum(1))
     assert game(np.array([[True, False, True]])).tolist() == game([[True, False, True]]).tolist()
@@ -48,7 +42,6 @@ def test_value_is_a_function_that_gives_one_finite_number_each():
         fm.Game(2, lambda s: s.double()).all()
     with pytest.raises(TypeError, match="value: "):
         fm.Game(2, lambda s: None).all()
-    for bad in (torch.nan, torch.inf):
-        pairs_fail = fm.Game(3, lambda s, bad=bad: torch.where(s.sum(1) == 2, bad, 1.0))
-        with pytest.raises(ValueError, match=r"value: gave (nan|inf) for the coalition \[0, 1\]"):
-            pairs_fail.all()
+    pairs_fail = fm.Game(3, lambda s: torch.where(s.sum(1) == 2, torch.nan, 1.0))
+    with pytest.raises(ValueError, match=r"value: gave nan for the coalition \[0, 1\]"):
+        pairs_fail.all()

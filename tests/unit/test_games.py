@@ -44,15 +44,6 @@ def test_a_zero_update_earns_nothing_if_the_absent_are_silent(a_round, net):
     assert abs(float(fm.exact(fm.round_game(*given, **options)).values[2])) > 1e-3
 
 
-def test_a_round_may_come_in_numpy_and_in_several_types(a_round):
-    fed, theta, updates = a_round(NETS["mlp"])
-    (x, y), updates = fed.validation, updates.float()
-    wanted = fm.round_game(NETS["mlp"], theta, updates, x, y, metric="loss").all()
-    given = theta.numpy(), updates.numpy(), x.numpy(), y.int().tolist()
-    found = fm.round_game(NETS["mlp"], *given, metric="loss", weights=[2, 2, 2, 2]).all()
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
-
-
 # --- the game of whole trainings -----------------------------------------------------------------
 
 

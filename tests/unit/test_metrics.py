@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -32,9 +30,10 @@ def test_contribution_index(v, index):
 
 
 @pytest.mark.parametrize("a", RANDOM)
-def test_rank_correlation_is_scipys(a):
+def test_rank_correlations_are_scipys(a):
     b = (a + RANDOM[0].roll(1)).round()  # ties
     assert fm.spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic)
+    assert fm.kendall(a, b) == pytest.approx(stats.kendalltau(a, b).statistic)
 
 
 def test_rank_correlation_by_hand():
@@ -43,17 +42,6 @@ def test_rank_correlation_by_hand():
     assert fm.spearman([1, 2, 3, 4], [1, 2, 4, 3]) == pytest.approx(0.8)  # 1 - 6 x 2 / 60
     assert fm.spearman([1, 1, 1], [1, 2, 3]) == fm.kendall([1, 1, 1], [1, 2, 3]) == 0.0
     assert fm.kendall([1, 2, 3, 4], [1, 2, 4, 3]) == pytest.approx(4 / 6)  # 5 pairs alike, 1 not
-    assert fm.kendall([1, 2, 3], np.array([3, 2, 1])) == pytest.approx(-1)
-    # 4 alike, 1 not, 1 tied in the second only: 3 / sqrt(6 x 5)
-    assert fm.kendall([1, 2, 3, 4], [1, 3, 2, 3]) == pytest.approx(3 / math.sqrt(30))
-
-
-@pytest.mark.parametrize("a", RANDOM)
-def test_kendall_counts_pairs(a):
-    b = (a + RANDOM[0].roll(1)).round()  # ties
-    one, other = ((s[:, None] - s).sign() for s in (a, b))
-    wanted = (one * other).sum() / (one.square().sum() * other.square().sum()).sqrt()
-    assert fm.kendall(a, b) == pytest.approx(float(wanted), abs=1e-6)
 
 
 @pytest.mark.parametrize("scores", RANDOM)
@@ -95,8 +83,3 @@ def test_removal_curves_are_trainings_without_the_best_and_the_worst(make_fed):
 
     assert curves.highest[2:].tolist() == [without(2), without(2, 0), without(2, 0, 3, 4)]
     assert curves.lowest[2:].tolist() == [without(1), without(1, 3), without(1, 3, 4, 0)]
-
-
-def test_one_client_has_no_rank():
-    with pytest.raises(ValueError, match=r"^a, b: "):
-        fm.spearman([1], [1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import pickle
-import re
 import weakref
 
 import numpy as np
@@ -63,9 +62,6 @@ def test_every_form_of_a_round_gives_the_same_scores(fed, rounds, tmp_path):
     def by_name(vector):
         return dict(zip(NET.shapes, NET.split(vector), strict=True)) | {"extra": torch.ones(2)}
 
-    def in_order(vector):
-        return [part.numpy() for part in NET.split(vector)]
-
     def without(r, name):
         return {part: value for part, value in r.items() if part != name}
 
@@ -74,7 +70,6 @@ def test_every_form_of_a_round_gives_the_same_scores(fed, rounds, tmp_path):
         np.savez(paths[t], t=t, **{k: v.numpy() for k, v in r.items()})
     forms = [
         [dict(r, theta=by_name(r["theta"]), updates=[*map(by_name, r["updates"])]) for r in rounds],
-        [dict(r, updates=[*map(in_order, r["updates"])]) for r in rounds],
         [{k: v.numpy() for k, v in r.items()} for r in rounds],
         paths,
         (r for r in rounds),  # is read once
@@ -94,10 +89,6 @@ def test_every_form_of_a_round_gives_the_same_scores(fed, rounds, tmp_path):
     np.testing.assert_array_equal(found, expected)
     assert list(found.index) == list(words)
     assert set(scored(named, fed).index) == set(words)
-    moved = [dict(r, theta=r["theta"] + 0.01) for r in rounds]  # what is recorded wins
-    assert not np.allclose(scored(moved, fed, BOTH), expected)
-    with pytest.raises(TypeError, match="clients: this iterator is read only once"):
-        scored((r for r in rounds), fed)
 
 
 def test_a_client_that_sends_nonsense_is_named_and_left_out(fed, rounds):
@@ -147,7 +138,7 @@ def test_every_kind_of_method_has_its_column_and_name(fed, rounds):
     for r in rounds:
         length[r["clients"]] += r["updates"].norm(dim=1)
     np.testing.assert_allclose(table["loud"], length / len(rounds), rtol=1e-6)
-    for wrong in (["third order"], [fm.CGSV], [], [fm.CGSV(), fm.CGSV()], {"rounds": fm.exact}):
+    for wrong in ([fm.CGSV], [], [fm.CGSV(), fm.CGSV()], {"rounds": fm.exact}):
         with pytest.raises((ValueError, TypeError), match=r"^methods: "):
             scored(rounds, fed, wrong)
 
@@ -189,38 +180,19 @@ def test_no_member_spoils_a_rivals_round(fed, rounds, guest):
         assert all(torch.equal(r[key], kept[key]) for key in kept)
 
 
-REFUSED = {
-    "theta: the first round holds none": lambda r: [{"updates": r["updates"]}],
-    "either updates or models": lambda r: [{"theta": r["theta"]}],
-    "clients: expected 1 ids, one a row, got 3": lambda r: [dict(r, updates=[r["theta"]])],
-    "expected 4 arrays": lambda r: [dict(r, theta=[r["theta"][:4], r["theta"][4:]])],
-    "theta: holds NaN": lambda r: [dict(r, theta=r["theta"] * torch.nan)],
-    "sizes: .*whole numbers in 1": lambda r: [dict(r, sizes=[2**62] * 3)],
-    "t: 3 after 3": lambda r: [dict(r, t=3), dict(r, t=3)],
-    "distinct client ids": lambda r: [dict(r, clients=[1, 1, 2])],
-    "at least one round": lambda r: [],
-    "not among the clients named": lambda r: [dict(r, clients=[0, 1, 9])],
-}
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_a_bad_record_is_refused_by_name(fed, rounds, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        scored(REFUSED[message](rounds[0]), fed, clients=range(5))
-
-
-def test_a_file_that_cannot_be_used_is_refused_by_its_name_and_key(fed, tmp_path):
-    path, whole = tmp_path / "round_7.npz", np.zeros((2, NET.P))
-    for told, arrays in {
-        r"updates: cannot be read \(Value": {"updates": np.array([None], dtype=object)},
-        "updates: expected an array": {"updates": np.zeros((2, 7))},
-        "unknown keys": {"updates": whole, "k" * 50_000: np.zeros(1)},
+def test_a_bad_record_and_a_pickled_file_are_refused_by_name(fed, rounds, tmp_path):
+    first = rounds[0]
+    for message, records in {
+        "theta: the first round holds none": [{"updates": first["updates"]}],
+        "theta: holds NaN": [dict(first, theta=first["theta"] * torch.nan)],
+        "t: 3 after 3": [dict(first, t=3), dict(first, t=3)],
+        "distinct client ids": [dict(first, clients=[1, 1, 2])],
+        "not among the clients named": [dict(first, clients=[0, 1, 9])],
     }.items():
-        np.savez(path, **arrays)
-        with pytest.raises(ValueError, match=rf"^updates\[0\]: .*round_7\.npz: {told}") as refused:
-            scored([path], fed, theta=NET.init(0))
-        assert len(str(refused.value)) < len(str(tmp_path)) + 250
-    path.write_bytes(pickle.dumps({"updates": whole}))
+        with pytest.raises(ValueError, match=message):
+            scored(records, fed, clients=range(5))
+    path = tmp_path / "round_7.npz"
+    path.write_bytes(pickle.dumps({"updates": np.zeros((2, NET.P))}))
     with pytest.raises(ValueError, match=r"^updates\[0\]: cannot read .*_7\.npz .*pickle"):
         scored([path], fed)
 
@@ -241,47 +213,27 @@ def test_one_round_is_in_memory_at_a_time(fed, rounds):
     scored(stream(), fed, [fm.FedAvg(), fm.exact], clients=range(3))
 
 
-MINE = """import fedlab_mini as fm
-class Loud(fm.RoundScore):
-    def score(self, server, state, round):
-        return round.updates.norm(dim=1)
-def half(game):
-    both = fm.exact(game)
-    return type(both)(both.values / 2, both.stderr, both.evaluations)
-def net():
-    return [][1]
-"""
-
-
 def test_the_command_line_prints_and_writes_the_same_table(
     fed, rounds, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(MINE)
+    mine = "import fedlab_mini as fm\ndef half(game):\n    both = fm.exact(game)\n"
+    mine += "    return type(both)(both.values / 2, both.stderr, both.evaluations)\n"
+    (tmp_path / "mine.py").write_text(mine)
     names = [f"round_{t}.npz" for t in range(len(rounds))]
     for name, r in zip(names, rounds, strict=True):
         np.savez(name, **{k: v.numpy() for k, v in r.items()})
     x, y = fed.validation
-    for name, arrays in {"validation": {"x": x, "y": y}, "no_y": {"x": x}}.items():
-        np.savez(f"{name}.npz", **arrays)
+    np.savez("validation.npz", x=x, y=y)
     words = ["score", *names, "--net", "64,8,10", "--validation", "validation.npz"]
-    own = "CGSV,Shapley_silent,exact,mine:Loud,mine:half"
-    main([*words, "--methods", own, "--csv", "scores.csv"])
+    main([*words, "--methods", "CGSV,Shapley_silent,exact,mine:half", "--csv", "scores.csv"])
     assert "CGSV" in capsys.readouterr().out
     read = pd.read_csv("scores.csv", index_col="client")
-    assert list(read) == ["CGSV", "Shapley_silent", "exact", "Loud", "half", "rounds"]
+    assert list(read) == ["CGSV", "Shapley_silent", "exact", "half", "rounds"]
     expected = scored(rounds, fed, [fm.CGSV(), "Shapley, silent", fm.exact])
     np.testing.assert_array_equal(read.iloc[:, :3], expected.iloc[:, :3])
     np.testing.assert_allclose(read.half, read.exact / 2)  # for the loss
-    assert (read.Loud > 0).all()
-    for wrong, told in {
-        ("--methods", "CGVS"): "--methods: unknown CGVS; known are size",
-        ("--validation", "no_y.npz"): r"--validation: no_y\.npz: y: cannot be read",
-        ("--methods", "mine:Loud,mine:Loud"): "--methods: two of one name",
-    }.items():
-        with pytest.raises(SystemExit) as left:
-            main([*words, *wrong])
-        assert left.value.code
-        assert re.search(told, capsys.readouterr().err)
-    with pytest.raises(IndexError, match="list index out of range"):  # with its traceback
-        main([*words, "--net", "mine:net"])
+    with pytest.raises(SystemExit) as left:
+        main([*words, "--methods", "CGVS"])
+    assert left.value.code
+    assert "--methods: unknown CGVS; known are size" in capsys.readouterr().err

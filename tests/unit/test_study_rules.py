@@ -56,11 +56,6 @@ def test_a_bandit_asks_everybody_once_and_then_the_largest_bounds() -> None:
     assert rule.select(4).tolist() == [0, 2]
     rule.set(asked=[50.0, 1, 50, 1, 1, 1], spread=1.0)  # 1 wins its place by its doubt
     assert rule.select(100).tolist() == [1, 3]
-    rule = Played(Bandit(2, doubt=1e6))  # asks all clients in turn
-    for t in range(1, 13):
-        updates, ids = 0.3 * numbers(2, NET.P, seed=t), rule.select(t).tolist()
-        rule.step(helpers.a_round(updates, [5, 5], ids, t=t))
-    assert rule.state["asked"].tolist() == [4] * 6
 
 
 def test_the_spread_of_a_bandit_is_that_of_recent_values() -> None:
@@ -146,11 +141,9 @@ def test_ways_to_value_a_round_differ_by_the_bonus_alone() -> None:
     assert torch.allclose(
         found["exact values, v(empty) = 0"] - exact, torch.full((3,), 0.5 / 3).double()
     )
-    assert torch.allclose(found["ten orders"], exact)  # an additive game needs one order
     gained = found["ten orders, v(empty) = 0"] - exact
     assert gained.sum() == pytest.approx(0.5)
     assert gained.std() > 0.01
-    assert found["Algorithm 2"][2] == 0
 
 
 def test_a_client_in_company_is_compared_with_itself() -> None:

@@ -29,8 +29,7 @@ def test_results_come_in_the_order_of_the_tasks(backend, n_jobs):
         assert list(spread(map(joblib.delayed(slow_first), range(5)), n_jobs)) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
-def test_a_result_is_there_before_the_last_task_is_taken(backend):
+def test_a_result_is_there_before_the_last_task_is_taken():
     taken = []
 
     def tasks():
@@ -38,7 +37,7 @@ def test_a_result_is_there_before_the_last_task_is_taken(backend):
             taken.append(i)
             yield joblib.delayed(slow)(i)
 
-    with joblib.parallel_config(backend, n_jobs=2):
+    with joblib.parallel_config("threading", n_jobs=2):
         found = spread(tasks())
         assert next(found) == 0
         assert len(taken) < 100
@@ -49,8 +48,3 @@ def test_who_ends_first_is_not_held_back():
     with joblib.parallel_config("threading", n_jobs=2):
         tasks = map(joblib.delayed(slow_first), range(4))
         assert list(spread(tasks, ordered=False)) == [1, 2, 3, 0]
-
-
-def test_none_are_no_processes():
-    with pytest.raises(ValueError, match="n_jobs"):
-        spread([], 0)

@@ -14,6 +14,5 @@ def test_truth_is_kept_and_judged_by_and_names_clients_only():
 
     assert built({2: "flipped labels"}).corrupted == {2}
     assert built(None).corrupted == set()
-    for truth in ({3: "no such client"}, {-1: "x"}, {0.5: "x"}, {True: "x"}):
-        with pytest.raises((ValueError, TypeError), match="truth"):
-            built(truth)
+    with pytest.raises(ValueError, match="truth"):
+        built({3: "no such client"})

@@ -26,7 +26,7 @@ from fedlab_mini.show.widgets import (
     ShapleyExplorer,
     TemperatureExplorer,
 )
-from fedlab_mini.show.widgets.base import tables, uniforms
+from fedlab_mini.show.widgets.base import uniforms
 
 EVERY = [*(getattr(widgets, name) for name in widgets.__all__), HeadToHeadExplorer]
 WORTH = [0, 60, 60, 60, 30, 84, 84, 90]
@@ -47,11 +47,10 @@ def history():
     return fm.train(fed, fm.logistic(64, 10), fm.CGSV(), rounds=3, local=local, seed=0)
 
 
-def model(form="linear", neutral=False, broken=0.0):
+def model(neutral=False):
     generator = torch.Generator().manual_seed(0)
     parts = [torch.rand(*s, generator=generator) for s in ((2, 3), (2, 4, 5), (2, 4), (2, 4), (2,))]
-    parts[0] += broken
-    return fm.AAM(*[part.double() for part in parts], form=form, neutral=neutral)
+    return fm.AAM(*[part.double() for part in parts], neutral=neutral)
 
 
 def compared(scores=(("a", 0.5), ("b", 0.8), ("c", 0.81)), truth=0.8):
@@ -91,9 +90,6 @@ def test_printed_form_is_stable_and_a_table_of_every_number_stands_in(every):
             for name, value in row.items():
                 if not {column, name} & {*widget.hides}:
                     assert f"<td>{value:.4g}</td>" in data["text/html"]
-    (escaped,) = tables({"<b>": {"<b>": 1.0}})
-    assert "&lt;b&gt;" in escaped
-    assert "<b>" not in escaped
     assert "Count &lt;again&gt;." in Quiz([QUESTION]).fallback()
 
 
@@ -122,14 +118,11 @@ def test_phi_is_the_shapley_value_and_follows(make_table_game):
     explorer.values = table.tolist()
     assert explorer.phi == pytest.approx(fm.exact(make_table_game(table)).values.tolist())
     assert list(explorer.numbers()["share"].values()) == pytest.approx(explorer.phi)
-
-
-def test_fewer_orders_give_their_mean():
     explorer = ShapleyExplorer(WORTH)
-    explorer.orders = 1
-    assert explorer.numbers()["share"] == {"A": 60, "B": 0, "C": 30}
-    explorer.orders = 2  # with A, C, B as well
+    explorer.orders = 2  # A, B, C and A, C, B
     assert explorer.numbers()["share"] == pytest.approx({"A": 60, "B": 3, "C": 27})
+    with pytest.raises(ValueError, match=r"values: expected an array \[8\]"):
+        ShapleyExplorer([0, 1, 2])
 
 
 # Partition
@@ -138,7 +131,7 @@ def test_fewer_orders_give_their_mean():
 def test_counts_are_whole_and_complete_and_follow_alpha():
     explorer = PartitionExplorer([178, 182, 177], alpha=0.05, clients=12, seed=3)
     concentration = []
-    for explorer.alpha in (0.05, 0.2, 1.0, 5.0, 100.0):
+    for explorer.alpha in (0.05, 1.0, 100.0):
         counts = explorer.counts()
         assert counts.sum(1).tolist() == explorer.totals
         assert counts.min() >= 0
@@ -169,15 +162,12 @@ def test_replay_shows_the_history(history):
     assert numbers["value"]["weight of the shown"] == pytest.approx(float(kept.sum()), abs=1e-4)
     assert sum(numbers["share of the shown"].values()) == pytest.approx(1)
     assert numbers["value"]["test accuracy"] == pytest.approx(float(history.accuracy[2]), abs=1e-5)
-    replay.round = 0
-    assert set(replay.numbers()["weight"].values()) == {0.0}
     broken = copy.copy(history)
     object.__setattr__(broken, "accuracy", history.accuracy * math.nan)
     object.__setattr__(broken, "scores", history.scores / 0)
     replay = RoundReplay(broken)
     json.dumps(replay.get_state(["accuracy", "scores", "weights"]), allow_nan=False)
     assert math.isnan(replay.numbers()["value"]["test accuracy"])
-    assert math.isnan(replay.numbers()["score"]["client 0"])
     assert "<td>nan</td>" in replay.fallback()
 
 
@@ -205,8 +195,6 @@ def test_expected_loss_is_the_mean_of_many_draws():
     losses = torch.tensor(LOSSES)[draws.long() @ torch.tensor([1, 2])]
     expected = explorer.numbers()["loss"]["of these probabilities"]
     assert abs(losses.mean() - expected) < 4.5 * losses.std() / 200
-    game = fm.additive(torch.tensor([1.0, -2.0]))
-    assert PolicyExplorer(game).losses == [0.0, -1.0, 2.0, 1.0]
 
 
 def test_first_step_is_reinforce():
@@ -233,6 +221,8 @@ def test_prediction_is_the_models():
     value = sizes * aam.omega[0]
     index = list(explorer.numbers()["index"].values())
     assert index == pytest.approx(fm.contribution_index(value).tolist())
+    with pytest.raises(TypeError, match="model: expected an AAM"):
+        AAMExplorer(None, [1, 1, 1])
 
 
 # Temperature
@@ -257,14 +247,13 @@ def test_inclusion_is_the_sum_over_all_orders():
 # Label rule
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_chance_of_renaming_is_that_of_many_draws(strict):
-    explorer = LabelRuleExplorer(group=12, server=30, recall=0.9, margin=0.1, strict=strict)
+def test_chance_of_renaming_is_that_of_many_draws():
     chance = np.random.default_rng(0)
     share = chance.binomial(12, 0.7, 50_000) / 12
     right = chance.binomial(30, 0.9, 50_000) / 30
-    hits = share > right + 1e-9 if strict else share >= right - 0.1 - 1e-9
-    assert explorer.chance(0.7) == pytest.approx(hits.mean(), abs=0.012)
+    for strict, hits in ((True, share > right + 1e-9), (False, share >= right - 0.1 - 1e-9)):
+        explorer = LabelRuleExplorer(group=12, server=30, recall=0.9, margin=0.1, strict=strict)
+        assert explorer.chance(0.7) == pytest.approx(hits.mean(), abs=0.012)
 
 
 # Head to head
@@ -285,26 +274,3 @@ def test_dots_are_the_intervals_and_the_line_is_the_ceiling_or_the_best():
     assert found["scores"]["at the line"] == 1
     explorer.seeds = 2
     assert explorer.numbers()["mean"]["c"] == pytest.approx(0.81)
-    assert HeadToHeadExplorer(compared(), ["b", "c"]).numbers()["scores"]["at the line"] == 2
-
-
-BAD = [
-    (lambda: HeadToHeadExplorer(compared().head(2)), "frame: expected 2 seeds or more, got 1"),
-    (lambda: HeadToHeadExplorer(compared(), ["a", "x"]), "methods: expected"),
-    (lambda: ShapleyExplorer([0, 1, 2]), r"values: expected an array \[8\], got \[0, 1, 2\]"),
-    (lambda: ShapleyExplorer(WORTH, highest=80), "highest: expected a .* of at least 90"),
-    (lambda: PartitionExplorer([5, 5], clients=13), "clients: expected a whole number of 2..12"),
-    (lambda: CosineExplorer([[1, 0], [0, 0]]), "updates: expected 2 to 6 of length above 0"),
-    (lambda: PolicyExplorer([1, 2, 3]), r"losses: expected 2\^n numbers for 2 to 8 clients, got 3"),
-    (lambda: AAMExplorer(model(broken=math.nan), [1, 1, 1]), "model: holds NaN"),
-    (lambda: AAMExplorer(model(), [1, 1, -1]), "full: expected sizes of at least 0"),
-    (lambda: AAMExplorer(None, [1, 1, 1]), "model: expected an AAM"),
-    (lambda: LabelRuleExplorer(recall=0.2), r"recall: expected a number in \[0.5, 1\], got 0.2"),
-    (lambda: Quiz([{**QUESTION, "choices": QUESTION["choices"][1:] * 2}]), "one of them right"),
-]
-
-
-@pytest.mark.parametrize(("make", "message"), BAD)
-def test_bad_input_is_named(make, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        make()
