@@ -45,7 +45,7 @@ def strategies() -> dict[str, fm.FedAvg]:
     return {k.__name__: k(3) if issubclass(k, fm.SFedAvg) else k(per_round=3) for k in kinds}
 
 
-@pytest.mark.filterwarnings("ignore:round .* not finite")
+@pytest.mark.filterwarnings("ignore:round .* not finite", "ignore:left out")
 @pytest.mark.parametrize(
     ("name", "attack"), each_value(list(strategies()), [None, fm.replay(), Sends(torch.nan)])
 )
