@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,20 +29,6 @@ def each_value(*values: Sequence[Any]) -> list[tuple[Any, ...]]:
 def with_all_cases(reason: str) -> pytest.MarkDecorator:
     """What only FEDLAB_ALL_CASES=1 runs, and why."""
     return pytest.mark.skipif(not ALL_CASES, reason=f"{reason}, with FEDLAB_ALL_CASES=1")
-
-
-def here(program: str) -> str:
-    """What a program leaves in ``found``, run in this process."""
-    names = {"__name__": "__main__"}
-    exec(program, names)
-    return names["found"]
-
-
-def away(program: str) -> str:
-    """The same from another process, whose sets and threads have another order and number."""
-    command = [sys.executable, "-c", f"{program}\nprint(found, end='')"]
-    env = os.environ | {"PYTHONHASHSEED": "77", "OMP_NUM_THREADS": "2"}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
 
 def numbers(*shape: int, seed: int) -> Tensor:

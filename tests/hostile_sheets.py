@@ -32,7 +32,6 @@ WRONG_RESULTS = {  # what a sheet could leave in the grader's place
     "{": "not the grader's",
     '{"tests": 3}': "not the grader's",
     '{"tests": [{"name": "q1", "score": 10, "max_score": 1}]}': "does not offer",
-    '{"tests": [{"name": "q1", "score": 10, "max_score": 10}]}': "does not offer",
     '{"tests": [{"name": "q1", "score": -1, "max_score": 1}]}': "does not offer",
     '{"tests": [{"name": "q99", "score": 1, "max_score": 1}]}': "has not",
 }

@@ -31,8 +31,8 @@ class Grid:
     a task, or drop it by None. A grid that serves again keeps what its nodes remember.
     """
 
-    def __init__(self, app=None, clients=5, *, late=(), absent=(), meddle=None):
-        self.app, self.late, self.absent, self.meddle = app, set(late), absent, meddle
+    def __init__(self, app=None, clients=5, *, late=(), meddle=None):
+        self.app, self.late, self.absent, self.meddle = app, set(late), (), meddle
         self.k = {NODE[k]: k for k in range(clients)}
         self.contexts = {
             n: Context(1, n, {"partition-id": k}, RecordDict(), {}) for n, k in self.k.items()

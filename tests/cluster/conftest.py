@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import joblib
 import pytest
 
 
@@ -44,10 +43,3 @@ def cluster(request):
     os.environ["PYTHONPATH"] = f"{Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}"
     request.getfixturevalue(request.param)
     return request.param
-
-
-@pytest.fixture
-def there(cluster):
-    """Everything inside runs on the cluster."""
-    with joblib.parallel_config(cluster, n_jobs=-1):
-        yield cluster

@@ -36,12 +36,6 @@ def simulated() -> bytes:
     return found.numpy().tobytes()
 
 
-def played() -> bytes:
-    game = fm.retraining_game(federation(), NET, 1, LOCAL, "loss")
-    found = [fm.exact(game).values, fm.truncated(game, 200, seed=0).values]
-    return torch.cat(found).numpy().tobytes()
-
-
 def rows(seed: int):
     history = fm.train(federation(), NET, fm.FedAvg(), rounds=1, seed=seed)
     yield "", "FedAvg", "loss", float(history.loss[1])
@@ -58,7 +52,7 @@ def stored() -> bytes:
 @pytest.mark.parametrize("cluster", ["dask", RAY], indirect=True)
 def test_a_cluster_gives_the_bytes_of_one_process(cluster, tmp_path, monkeypatch):
     monkeypatch.setenv("FEDLAB_RESULTS", str(tmp_path))
-    for work in (simulated, played, stored):
+    for work in (simulated, stored):
         here = work()
         with joblib.parallel_config(cluster, n_jobs=-1):
             assert work() == here, work.__name__
@@ -77,27 +71,23 @@ class Deadly(UpdateAttack):
         return update
 
 
-def whose(_: int) -> int:
-    return os.getpid()
-
-
 @pytest.mark.parametrize("cluster", ["dask", RAY], indirect=True)
-def test_a_killed_worker_changes_no_byte(there, tmp_path):
+def test_a_killed_worker_changes_no_byte(cluster, tmp_path):
     """Dask gives its block to another worker; Ray ends the call, and a second one goes on."""
-    seen = set(spread(map(joblib.delayed(whose), range(20))))
-    assert os.getpid() not in seen
     armed, kept = tmp_path / "armed", tmp_path / "blocks"
     fed = federation(corrupt={8: Deadly(armed)})
     shares = torch.ones(512, 1, 9)
     shares[torch.arange(512) < 384, :, 8] = 0  # the killer is in the last four blocks
     given = {"local": LOCAL, "metric": "loss"}
-    with joblib.parallel_config("sequential"):
-        here = fm.simulate(fed, NET, shares, **given)
+    here = fm.simulate(fed, NET, shares, **given)
     armed.touch()
-    if there == "ray":
-        with pytest.raises(Exception, match="actor died"):
-            fm.simulate(fed, NET, shares, **given, cache=kept)
-        assert [*kept.glob("*.npz")]
-    away = fm.simulate(fed, NET, shares, **given, cache=kept)
+    with joblib.parallel_config(cluster, n_jobs=-1):
+        seen = set(spread(joblib.delayed(os.getpid)() for _ in range(20)))
+        assert os.getpid() not in seen
+        if cluster == "ray":
+            with pytest.raises(Exception, match="actor died"):
+                fm.simulate(fed, NET, shares, **given, cache=kept)
+            assert [*kept.glob("*.npz")]
+        away = fm.simulate(fed, NET, shares, **given, cache=kept)
     assert not armed.exists()
     assert torch.equal(away, here)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from helpers import each_value, with_all_cases, with_attacks
+from helpers import Sends, each_value, with_all_cases, with_attacks
 
 import chapters
 import fedlab_bench as fb
@@ -25,6 +25,7 @@ from fedlab_flower.records import unpack
 
 assert identity  # a fixture of every test here
 NET = fm.mlp(6, 4, 3)
+MEMBERS = [node for k, node in enumerate(NODE) if k != 3]
 REGISTERED = {node: k for k, node in enumerate(NODE)}
 
 
@@ -44,8 +45,9 @@ def strategies() -> dict[str, fm.FedAvg]:
     return {k.__name__: k(3) if issubclass(k, fm.SFedAvg) else k(per_round=3) for k in kinds}
 
 
+@pytest.mark.filterwarnings("ignore:round .* not finite", "ignore:left out")
 @pytest.mark.parametrize(
-    ("name", "attack"), each_value(list(strategies()), [None, fm.replay(), fm.free_ride(0.1)])
+    ("name", "attack"), each_value(list(strategies()), [None, fm.replay(), Sends(torch.nan)])
 )
 def test_every_strategy_gives_what_it_gives_in_one_process(make_fed, name, attack):
     fed, strategy = make_fed(SIZES), strategies()[name]
@@ -134,20 +136,6 @@ def test_late_clients_are_missing_and_the_rest_is_the_book(make_fed, caplog):
     torch.testing.assert_close(found.theta, wanted.theta, rtol=0, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:left out")
-def test_a_client_that_sends_nan_is_left_out_and_named_as_in_one_process(make_fed):
-    class broken(fm.sign_flip):
-        def __call__(self, updates, previous, generator):
-            return updates * torch.nan
-
-    fed = with_attacks(make_fed(SIZES), {3: broken()})
-    said = "client 3 sent an update that is not finite"
-    with pytest.warns(UserWarning, match=said):
-        wanted = fm.train(fed, NET, fm.CGSV(), rounds=3, local=LOCAL, seed=3)
-    with pytest.warns(UserWarning, match=said):
-        assert_alike(over_nodes(fed, NET, fm.CGSV(), 3), wanted)
-
-
 def test_whose_a_reply_is_the_node_decides(make_fed, caplog):
     """Client 3 says it is 0, with its own samples: the score stays its own, the log names it."""
     fed = make_fed(SIZES)
@@ -164,59 +152,28 @@ def test_whose_a_reply_is_the_node_decides(make_fed, caplog):
     over_nodes(fed, NET, strategy, 2, load=load, same_as_train=False)
     assert [clients for clients, _, _ in seen] == [[0, 1, 2, 4]] * 2
     assert "does not join: client: " in caplog.text
+    with pytest.raises(ValueError, match=r"^clients: "):
+        over_nodes(fed, NET, fm.FedAvg(), clients={13: 0, 77: 2})
 
 
-def test_a_node_that_nobody_named_takes_no_part(make_fed):
-    grid = Grid()
-    over_nodes(make_fed(SIZES), NET, fm.FedAvg(), 2, grid=grid, clients={NODE[0]: 0, NODE[2]: 1})
-    assert {k for _, k, _ in grid.asked} == {0, 2}
+class Wavers(Grid):
+    """Client 4 is there from round 3 on; for a moment nobody is there."""
 
-
-class Joins(Grid):
-    """Client 4 is there from round 3 on."""
+    looks = 0
 
     def get_node_ids(self):
-        self.absent = () if self.t >= 2 else (4,)
-        return super().get_node_ids()
+        self.absent, self.looks = () if self.t >= 2 else (4,), self.looks + (self.t == 1)
+        return [] if 0 < self.looks < 4 else super().get_node_ids()
 
 
-def test_a_client_may_join_late_but_not_where_minibatches_hang_on_its_size(make_fed):
-    fed, (strategy, seen) = make_fed(SIZES), spy()
-    over_nodes(fed, NET, strategy, 4, grid=Joins(), same_as_train=False)
-    assert [missing for _, missing, _ in seen] == [[4], [4], [], []]
+def test_clients_join_late_and_a_server_that_is_cut_off_spends_no_rounds(make_fed):
+    fed, (strategy, seen), grid = make_fed(SIZES), spy(), Wavers()
+    given = {"clients": {node: k for k, node in enumerate(MEMBERS)}, "timeout": 9, "grid": grid}
+    over_nodes(fed, NET, strategy, 4, same_as_train=False, **given)
+    assert [found[:2] for found in seen] == [([0, 1, 2], [3])] * 2 + [([0, 1, 2, 3], [])] * 2
+    assert 3 not in {k for _, k, _ in grid.asked}  # whom nobody named takes no part
     with pytest.raises(RuntimeError, match=r"^same_as_train: .* client 4 has not joined"):
-        over_nodes(fed, NET, strategy, 4, grid=Joins())
-
-
-def test_a_server_that_is_cut_off_spends_no_rounds(make_fed):
-    fed, (strategy, seen) = make_fed(SIZES), spy()
-
-    class Returns(Grid):
-        looks = 0
-
-        def get_node_ids(self):
-            self.looks += self.t == 1
-            return [] if 0 < self.looks < 4 else super().get_node_ids()
-
-    over_nodes(fed, NET, strategy, 3, grid=Returns(), timeout=9)
-    assert [len(clients) for clients, _, _ in seen] == [5, 5, 5]
-
-
-BAD = {
-    "load": lambda fed: flower.client_app(3, NET),
-    "net": lambda fed: flower.client_app(fed, "net"),
-    "clients": lambda fed: over_nodes(fed, NET, fm.FedAvg(), clients={13: 0, 77: 2}),
-    "timeout": lambda fed: over_nodes(fed, NET, fm.FedAvg(), timeout=0),
-    "patience": lambda fed: over_nodes(fed, NET, fm.FedAvg(), patience="long"),
-    "strategy": lambda fed: over_nodes(fed, NET, fm.FedAvg),
-    "rounds": lambda fed: over_nodes(fed, NET, fm.FedAvg(), rounds=0),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_by_name(make_fed, name):
-    with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
-        BAD[name](make_fed(SIZES))
+        over_nodes(fed, NET, strategy, 4, grid=Wavers())  # minibatches hang on its size
 
 
 def test_a_folder_with_a_space_is_an_error_and_no_endless_wait(monkeypatch, make_fed):

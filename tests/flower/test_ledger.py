@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
-from fedlab_flower.ledger import Ledger, entries, table
+from fedlab_flower.ledger import Ledger, table
 
 ROUND = {"node": ["5", "77"], "size": [9, 4], "norm": [0.1, 1 / 3], "reply": ["a", "b"]}
 
@@ -28,8 +25,7 @@ def written(path, rounds: int = 5) -> list[bytes]:
 
 def test_pandas_reads_it(tmp_path):
     written(tmp_path / "l")
-    plain = pd.read_json(tmp_path / "l", lines=True)
-    assert plain["round"].tolist() == [1, 2, 3, 4, 5]
+    assert len(pd.read_json(tmp_path / "l", lines=True)) == 5
     tidy = table(tmp_path / "l")
     names = ("node", "size", "norm", "CGSV", "step cosine", "reply", "round", "missing")
     assert tidy.columns.tolist() == [*names]
@@ -48,13 +44,11 @@ WRONG = {  # what is done to the lines, and which line is named
     "a score": (lambda ls: [*ls[:2], changed(ls[2], "0.7", "0.8"), *ls[3:]], 3),
     "a blank": (lambda ls: [changed(ls[0], '"size": ', '"size":'), *ls[1:]], 1),
     "a line less": (lambda ls: ls[:2] + ls[3:], 3),
-    "the first line less": (lambda ls: ls[1:], 1),
     "two lines moved": (lambda ls: [ls[0], ls[2], ls[1], *ls[3:]], 2),
     "another number on a moved line": (
         lambda ls: [*ls[:2], changed(ls[3], '"round": 4', '"round": 3'), *ls[4:]], 2
     ),
     "no JSON": (lambda ls: [*ls[:3], b"words\n", *ls[4:]], 4),
-    "another thing": (lambda ls: [*ls[:3], b'{"round": 4}\n', *ls[4:]], 4),
     "half a line": (lambda ls: [*ls[:4], ls[4][:-9]], 5),
 }  # fmt: skip
 
@@ -63,13 +57,15 @@ WRONG = {  # what is done to the lines, and which line is named
 def test_a_changed_lost_or_moved_line_is_named(name, tmp_path):
     path, (change, line) = tmp_path / "l", WRONG[name]
     path.write_bytes(b"".join(change(written(path))))
-    for read in (lambda: list(entries(path)), lambda: table(path)):
+    with pytest.raises(ValueError, match=rf"^{path}, line {line}: "):
+        table(path)
+    if name != "half a line":  # which is cut off, below
         with pytest.raises(ValueError, match=rf"^{path}, line {line}: "):
-            read()
+            Ledger(path, ["CGSV", "step cosine"])
 
 
 def test_a_server_that_was_started_again_goes_on(tmp_path, caplog):
-    """Also behind half a line, which is cut off; not on a ledger that was changed."""
+    """Also behind half a line, which is cut off; not with other scores."""
     whole, path = written(tmp_path / "whole", 5), tmp_path / "l"
     written(path, 2)
     path.write_bytes(path.read_bytes() + whole[2][:50])
@@ -82,27 +78,18 @@ def test_a_server_that_was_started_again_goes_on(tmp_path, caplog):
     assert written(path) == whole
     with pytest.raises(ValueError, match=r"^ledger: .* holds CGSV, step cosine; give these"):
         Ledger(path, ["CGSV"])
-    path.write_bytes(changed(whole[0], "0.7", "0.8") + b"".join(whole[1:]))
-    with pytest.raises(ValueError, match=r", line 1: was changed"):
-        Ledger(path, ["CGSV", "step cosine"])
 
 
-FULL = """
-import resource, signal, sys
-from test_ledger import ROUND, Ledger
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-ledger = Ledger(sys.argv[1], ["CGSV", "step cosine"])
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
-ledger.append(**ROUND, scores={"CGSV": [1, 1], "step cosine": [1, 1]}, missing={})
-"""
-
-
-@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="a system without limits")
 def test_a_full_disk_leaves_the_ledger_as_it_was(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(os.path.dirname(__file__))
-    before, path = written(tmp_path / "l"), str(tmp_path / "l")
-    words = [sys.executable, "-c", FULL, path, str(os.path.getsize(path) + 40)]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(words, capture_output=True, text=True, env=env)
-    assert f"OSError: ledger: cannot write {path}" in done.stderr
-    assert written(tmp_path / "l") == before
+    path = tmp_path / "l"
+    before, ledger = written(path), Ledger(path, ["CGSV", "step cosine"])
+
+    def full(number: int) -> None:
+        os.truncate(path, path.stat().st_size - 40)  # half a line is there
+        raise OSError("No space left on device")
+
+    scores = {"CGSV": [1, 1], "step cosine": [1, 1]}
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=f"^ledger: .*{path}"):
+        ledger.append(**ROUND, scores=scores, missing={})
+    assert path.read_bytes().splitlines(keepends=True) == before

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-import torch
+from helpers import numbers
 
 import chapters
 import fedlab_mini as fm
@@ -36,17 +36,6 @@ def page(start: str) -> dict:
     return names
 
 
-def trained(state: dict, module: torch.nn.Module, pair: tuple) -> dict:
-    """A client's state after a few steps on its own samples."""
-    module.load_state_dict(state)
-    sgd = torch.optim.SGD(module.parameters(), lr=0.2)
-    for _ in range(5):
-        sgd.zero_grad()
-        torch.nn.functional.cross_entropy(module(pair[0]), pair[1]).backward()
-        sgd.step()
-    return module.state_dict()
-
-
 def test_rounds_that_flower_has_saved_are_scored_as_rounds_in_memory(
     make_fed, tmp_path, monkeypatch
 ):
@@ -61,8 +50,8 @@ def test_rounds_that_flower_has_saved_are_scored_as_rounds_in_memory(
         for message in strategy.configure_train(t, arrays, ConfigRecord(), Grid()):
             message.metadata.__dict__["_message_id"] = f"{message.metadata.dst_node_id}"
             k = NODES.index(message.metadata.dst_node_id)
-            told = message.content["arrays"].to_torch_state_dict()
-            sent = ArrayRecord(trained(told, module, fed.client(k)))
+            told = message.content["arrays"].to_torch_state_dict().items()
+            sent = ArrayRecord({name: a + 0.1 * numbers(*a.shape, seed=k) for name, a in told})
             size = MetricRecord({"num-examples": int(fed.sizes[k])})
             reply = RecordDict({"arrays": sent, "metrics": size})
             replies.append(Message(reply, reply_to=message))

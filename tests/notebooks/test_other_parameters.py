@@ -39,16 +39,6 @@ def test_values_are_declared_and_differ_from_the_committed_ones(source):
         assert not same, f"{same} have the committed values"
 
 
-@pytest.mark.parametrize("stem", ["02_shapley_theory", "03_retraining_baselines"])
-def test_clients_beyond_the_range_are_refused_in_words(stem):
-    (source,) = chapters.sources([stem])
-    cells = [cell for cell in chapters.read_text(source).cells if cell.cell_type == "code"]
-    names = {}
-    exec(cells[0].source, names)
-    with pytest.raises(ValueError, match=r"clients: expected .* got 12; "):
-        exec(cells[1].source, names | {"clients": 12})
-
-
 @pytest.mark.parametrize(("source", "other"), CASES, ids=lambda value: getattr(value, "stem", None))
 def test_chapter_runs_with_other_parameters(source, other, tmp_path, own_settings):
     if why := chapters.left_out(source):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from visit import CONTRAST, DESK, PHONE, axe, wear
+from visit import DESK, PHONE, axe, look, wear
 
-import fedlab_bench as fb
 from fedlab_bench import command, truth
 
 pytestmark = pytest.mark.browser
@@ -23,7 +22,7 @@ def test_a_board_reads_at_every_width_and_is_sorted_by_keyboard(tmp_path, open_p
     assert page.locator("table.leaderboard").count() == 5
     for scheme, width in (("light", DESK), ("dark", DESK), ("dark", PHONE), ("light", PHONE)):
         wear(page, scheme, width)
-        assert page.evaluate(CONTRAST, "light") == [], f"{scheme} {width}"
+        assert page.evaluate(look("contrast"), "light") == [], f"{scheme} {width}"
         assert page.evaluate(WIDER) <= 0, f"{scheme} {width}: the page itself scrolls sideways"
     assert axe(page) == []
     page.keyboard.press("Tab")
@@ -40,11 +39,4 @@ def test_a_board_reads_at_every_width_and_is_sorted_by_keyboard(tmp_path, open_p
         said = page.locator("th[aria-sort]").evaluate_all("all => all.map(th => th.ariaSort)")
         assert said == ["descending" if falls else "ascending"]
     assert sorted(page.evaluate(ORDER)) == sorted(before) != page.evaluate(ORDER)
-    rows = page.locator("table.leaderboard").first.locator("tbody tr")
-    told = rows.evaluate_all(
-        "all => all.map(row => [row.cells[0].dataset.value, row.cells[2].innerText])"
-    )
-    assert len(told) > 19
-    for name, words in told:  # when it was entered, and for which version
-        assert name == fb.CEILING or (words.startswith("2026-") and "version 1" in words), name
     assert page.faults == []

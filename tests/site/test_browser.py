@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from forms import paper, slides
-from visit import visit
+from visit import look, visit
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(os.environ.get("FEDLAB_SITE", ROOT / "_build" / "site")).resolve()
@@ -50,11 +50,6 @@ def tools(page, path: Path) -> list[str]:
     return found if inside.is_visible() else [*found, "a solution does not unfold"]
 
 
-FOCUS = """() => {
-  for (const a of document.getAnimations()) a.finish();
-  const { top, height } = document.activeElement.getBoundingClientRect();
-  return [document.activeElement.innerText, height > 0 && top >= 0 && top < innerHeight];
-}"""
 IN_TEXT = "document.querySelector('article').contains(document.activeElement)"
 TO_FOCUS = """[...document.querySelectorAll("article :is(a[href], button, input, [tabindex])")]
   .some(e => e.tabIndex >= 0 && e.checkVisibility({ visibilityProperty: true }))"""
@@ -66,7 +61,7 @@ def keyboard(page) -> list[str]:
     if lone or not page.evaluate(TO_FOCUS):
         return []
     page.keyboard.press("Tab")
-    said, visible = page.evaluate(FOCUS)
+    said, visible = page.evaluate(look("focused"))
     found = [] if said == "Skip to the text" and visible else [f"first Tab shows {said!r}"]
     page.keyboard.press("Enter")
     for _ in range(3):
@@ -102,14 +97,6 @@ def test_copy_buttons_are_a_stop_a_section_and_arrows_go_on(open_page, site):
     for key, place in (("ArrowDown", 1), ("ArrowUp", 0)):
         opened.keyboard.press(key)
         assert opened.locator(buttons).nth(place).evaluate(active)
-    for width, key in ((1280, "#pst-primary-sidebar"), (390, "dialog[open]")):
-        opened.set_viewport_size({"width": width, "height": 900})
-        state = "visible" if width == 1280 else "hidden"  # the theme moves it away in steps
-        opened.locator("#pst-primary-sidebar").wait_for(state=state)
-        opened.locator("#pst-skip-link a").nth(1).focus()
-        opened.keyboard.press("Enter")
-        opened.keyboard.press("Tab")
-        assert opened.evaluate("k => !!document.activeElement.closest(k)", key), width
 
 
 def test_front_door_leads_to_the_book(open_page, site):

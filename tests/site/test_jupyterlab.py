@@ -8,6 +8,7 @@ import time
 import nbformat
 import pytest
 from helpers import ALL_CASES
+from visit import look
 
 import chapters
 import reading
@@ -15,30 +16,6 @@ import reading
 RAW = re.compile(r":::|`{3,}\{|\{[\w:-]+\}`|\{(?:term|cite|eq|ref|numref|doc|glue|prf)\b|\$\$")
 CONFIG = "tools/jupyter/jupyter_lab_config.py"
 DRAW_ALL = "settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
-READY = """count => {
-  const panel = jupyterapp.shell.currentWidget?.node;
-  const texts = [...panel?.querySelectorAll(".jp-MarkdownCell .jp-MarkdownOutput") ?? []];
-  return texts.length === count && texts.every(text => text.firstElementChild)
-    && [...panel.querySelectorAll("img")].every(image => image.complete);
-}"""
-SEEN = """() => {
-  const panel = jupyterapp.shell.currentWidget.node;
-  const all = (name) => [...panel.querySelectorAll(name)];
-  const copies = all(".jp-MarkdownOutput").map(text => text.cloneNode(true));
-  const parts = copies.flatMap(copy => [...copy.querySelectorAll("pre, code, mjx-container")]);
-  for (const part of parts) part.remove();
-  return {
-    text: copies.map(copy => copy.textContent).join(" "),
-    formulas: all("mjx-container").length,
-    folded: all(".jp-InputPlaceholder").length,
-    bad: all("mjx-merror, .katex-error, details[open], .jp-OutputArea-output.jp-mod-error")
-      .concat(all("img").filter(image => !image.naturalWidth))
-      .concat(all(".jupyter-widgets-disconnected")
-        .filter(e => getComputedStyle(e, "::before").content !== "none"))
-      .concat(all(".jp-OutputArea-output").filter(e => e.innerText.startsWith("<Figure")))
-      .map(e => e.outerHTML.slice(0, 90)),
-  };
-}"""
 SHOWN = "all => all.map(e => [e.dataset.of, e.dataset.for, Number(e.value)])"
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("one JupyterLab for all")]
@@ -91,7 +68,7 @@ def test_a_chapter_reads_right_and_its_explorer_answers_before_any_cell_has_run(
     shown = [name for name in listed.all_inner_texts() if name[0].isdigit()]
     assert shown == [f"{source.stem}.ipynb" for source in chapters.numbered()]
     texts = sum(cell.cell_type == "markdown" for cell in stored)
-    page.wait_for_function(READY, arg=texts, timeout=120_000)
+    page.wait_for_function(look("ready"), arg=texts, timeout=120_000)
     page.get_by_text("| Idle").wait_for(timeout=120_000)
     board = page.locator(".fedlab-widget").first
     board.get_by_role("button", name="Reveal").click(timeout=60_000)
@@ -99,7 +76,7 @@ def test_a_chapter_reads_right_and_its_explorer_answers_before_any_cell_has_run(
     board.locator("input[type=range]:not(.w-guess)").first.press("ArrowLeft")
     page.wait_for_timeout(500)
     assert board.locator("data[data-of]").evaluate_all(SHOWN) != before
-    seen = page.evaluate(SEEN)
+    seen = page.evaluate(look("seen"))
     assert seen["bad"] == RAW.findall(seen["text"]) == []
     assert [key for key in reading.bibliography() if key in seen["text"]] == []
     assert "Solution of exercise" not in seen["text"]

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-import forms
 import pytest
 from helpers import ALL_CASES
+from visit import look
 
 import chapters
 import pdf
@@ -74,20 +74,6 @@ def test_a_page_that_would_lack_something_is_named(browser, pages, planted, faul
         pdf.print_one(browser, pages[0], pages[0].with_suffix(".pdf"))
 
 
-ANSWERS = """() => [...document.querySelectorAll(
-  ".admonition.dropdown p:not(.admonition-title), .widget-table details"
-)].filter(e => !e.closest(".exercise") && !e.querySelector("mjx-container, .math"))
-  .map(e => e.textContent.replace("and?", "")).filter(text => text.length > 40)"""
-# What no page break may cross stays below two fifths of a page, except pictures and explorers;
-# what unfolds is printed at once: were it to fade in, ink would hardly show.
-FAULTS = """() => [...document.querySelectorAll("article *")].filter(e => {
-  const { breakInside } = getComputedStyle(e), { height } = e.getBoundingClientRect();
-  let ink = 1;
-  for (let box = e; box; box = box.parentElement) ink *= getComputedStyle(box).opacity;
-  return height > 0 && e.matches("p, pre, td, img") && ink < 0.5
-    || breakInside.startsWith("avoid") && !e.closest(".fedlab-widget") && height > 385
-      && !e.matches("figure, img, figure *, .picture");
-}).map(e => e.outerHTML.slice(0, 90))"""
 CHAPTERS = chapters.numbered() if ALL_CASES else chapters.sources(["04_cgsv", "06"])
 
 
@@ -100,10 +86,10 @@ def test_a_hand_out_holds_no_answer_and_the_book_all(site, browser, tmp_path, so
         return "".join(tab.locator("body").inner_text().split())
 
     with pdf.opened(browser, page) as tab:
-        answers = ["".join(text.split()) for text in tab.evaluate(ANSWERS)]
+        answers = ["".join(text.split()) for text in tab.evaluate(look("answers"))]
         exercises = tab.locator(".exercise .admonition-title").all_text_contents()
         pdf.prepared(tab)
-        assert [*tab.evaluate(forms.CUT), *tab.evaluate(FAULTS)] == []
+        assert [*tab.evaluate(look("cut")), *tab.evaluate(look("paperFaults"))] == []
         assert tab.locator(".tag_hide-cell").first.is_visible()
         assert len(answers) > 15, "the page gives too few answers to try"
         assert [text for text in answers if text not in said()] == []

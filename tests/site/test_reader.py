@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from visit import look
 
 CHAPTER, NEXT = "notebooks/01_federated_averaging.html", "notebooks/02_shapley_theory.html"
 SHORT = "book/labs.html"  # a page that is soon drawn, as its neighbours are
-ENDS = """() => {
-    const first = document.querySelector(".bd-article > section > section");
-    first.lastElementChild.scrollIntoView({ block: "center", behavior: "instant" });
-    return first.id;
-}"""
 
 pytestmark = pytest.mark.browser
 
@@ -24,14 +20,9 @@ def stored(page) -> dict:
 
 
 def test_a_section_read_to_its_end_is_ticked_until_it_is_forgotten(site, open_page) -> None:
-    page = open_page((site / "index.html").as_uri())
-    page.evaluate("() => localStorage.setItem('fedlab-mini: sections read', 'no JSON')")
-    page.goto((site / CHAPTER).as_uri())
+    page = open_page((site / CHAPTER).as_uri())
     ticked = page.locator("#pst-page-toc-nav .read-mark")
-    assert (ticked.count(), page.faults) == (0, []), "what is stored there harms no page"
-    page.evaluate("() => localStorage.clear()")
-    page.reload()
-    section = page.evaluate(ENDS)
+    section = page.evaluate(look("endOfSection"))
     page.wait_for_timeout(1000)
     assert not stored(page), "passing by is not reading"
     ticked.first.wait_for(state="attached")

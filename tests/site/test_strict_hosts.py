@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers import with_all_cases
-from visit import DRAWN, FORMULAS, settles
+from visit import look, settles
 
 ROOT = Path(__file__).parents[2]
 PAGE = "notebooks/04_cgsv.html"
@@ -46,6 +46,6 @@ def test_the_site_works_under_the_policy_that_its_page_names(browser, site):
     with host(site, told[1]) as address, closing(browser.new_page()) as page:
         page.goto(f"{address}/{PAGE}")
         page.wait_for_function("async () => (await window.MathJax?.startup?.promise, true)")
-        assert page.evaluate(FORMULAS) == []
-        assert settles(page, DRAWN)
+        assert page.evaluate(look("formulas")) == []
+        assert settles(page, look("drawn"))
         assert page.get_by_text("could not start").count() == 0

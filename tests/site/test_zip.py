@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 
 import pytest
-from visit import DRAWN, IMAGES, settles
+from visit import look, settles
 
 import downloads
 
@@ -23,8 +23,8 @@ def test_the_zip_works_wherever_it_is_unpacked(site, open_page, tmp_path) -> Non
     page.wait_for_url("**/04_cgsv.html")
     page.wait_for_function("async () => { await window.MathJax.startup.promise; return true; }")
     assert page.locator("mjx-container").count() > 50
-    assert settles(page, DRAWN)
-    assert [*page.evaluate(IMAGES), *page.faults] == []
+    assert settles(page, look("drawn"))
+    assert [*page.evaluate(look("images")), *page.faults] == []
     page.goto(f"{front.parent.joinpath('search.html').as_uri()}?q=temperature")
     page.locator("#search-results li").first.wait_for()
     assert all(path.is_relative_to(front.parent) for path in page.files)
