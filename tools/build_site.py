@@ -141,10 +141,8 @@ def mark_pictures(site: Path) -> None:
         return
     image = re.compile(rf'<img (?=[^>]*_images/(?:{"|".join(map(re.escape, held))})")')
     for page in site.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        marked = image.sub('<img data-pixels="" ', text)
-        if marked != text:
-            page.write_text(marked, encoding="utf-8", newline="\n")
+        marked = image.sub('<img data-pixels="" ', page.read_text(encoding="utf-8"))
+        page.write_text(marked, encoding="utf-8", newline="\n")
 
 
 def staged(notebook: NotebookNode, number: str = "") -> NotebookNode:

@@ -42,8 +42,6 @@ PROSE = [  # parts of a chapter, > before code; at the end, what is said of them
     (" ".join("{glue:text}`" + name + "`" for name in "abcd"), "4 numbers in a paragraph"),
     *(("```{figure} a.svg\n:alt: A.\n```",) * k + ("11 figures" * (k > 10),) for k in (10, 11)),
     (*("Guess before you look: why?", PLAIN) * 3, "3 guesses"),
-    (*("Words.", ">" + 6 * "x\n" + "x") * 2, "7 lines or more in half"),
-    (*("Words.", ">x") * 20, *("Words.", ">" + 10 * "x\n" + "x") * 6, "6 open cells above 10"),
     ("Words.", ">" + 30 * "x\n" + "x", "cell of 31 lines"),
     (f"```python\n{77 * 'x'}\n```", "line of 77 columns"),
     (PLAIN, PLAIN, "no sentence before"),
