@@ -28,7 +28,9 @@ def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
         from otter.generate import main as generate
 
     stored = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4)
-    parts = parts_of(stored) if alone else []
+    studies = any("import studies" in cell.source.splitlines() for cell in stored.cells)
+    parts = [*chapters.PACKAGES] if alone else []
+    parts += ["studies", "data/results", "data/ledger.csv"] if alone and studies else []
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, text in stored.metadata["otter"]["tests"].items():
@@ -39,8 +41,12 @@ def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
             project = tomllib.loads((chapters.ROOT / "pyproject.toml").read_text(encoding="utf-8"))
             needs = pinned(project["project"]["dependencies"])
             Path("requirements.txt").write_text("\n".join(needs), encoding="utf-8")
+            skip = shutil.ignore_patterns("__pycache__", "parts")
             for part in parts:
-                copy(chapters.ROOT / part, Path(part))
+                if (chapters.ROOT / part).is_dir():
+                    shutil.copytree(chapters.ROOT / part, part, ignore=skip)
+                else:
+                    shutil.copy(chapters.ROOT / part, part)
         files = list(dict.fromkeys(Path(part).parts[0] for part in parts))
         generate(output_path=str(target), files=files, python_version="3.12", no_environment=True)
     return target
@@ -52,18 +58,3 @@ def pinned(needs: list[str]) -> list[str]:
     versions = dict(re.findall(r"^([\w.-]+)(==[^\s;]+)", text, re.MULTILINE))
     names = [re.split(r"[^\w.-]", need)[0] for need in needs]
     return [name + versions[name] for name in (*names, "ipython", "ipykernel")]
-
-
-def parts_of(sheet: nbformat.NotebookNode) -> list[str]:
-    """What a sheet imports of this book: the packages; where it asks for them, the studies, too."""
-    studies = any("import studies" in cell.source.splitlines() for cell in sheet.cells)
-    asked = ["studies", "data/results", "data/ledger.csv"] if studies else []
-    return [*chapters.PACKAGES, *asked]
-
-
-def copy(source: Path, target: Path) -> None:
-    """A file, or a folder without what Python and running studies leave in it."""
-    if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "parts"))
-    else:
-        shutil.copy(source, target)

@@ -12,26 +12,20 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import platform
 import sys
-import sysconfig
 import time
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 
 import build_site
 import chapters
 import chromium
-import last_changed
 import reading
 
 SCALE = "fast"
 RUNS = chapters.BUILD / SCALE
-# what chapters reach
-CODE = (*chapters.PACKAGES, "studies", "data", "examples", "notebooks/quizzes")
-PAGES = ("book", *chapters.PACKAGES, "studies", "notebooks/labs/student", "tools")
-NAMED = ("requirements.txt", "tools/chapters.py", "tools/figures.py")
+REACHED = (*chapters.PACKAGES, "studies", "data", "examples", "notebooks/quizzes")
+REACHED += ("requirements.txt", "tools/chapters.py", "tools/figures.py")
 KIND = ("ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS", "FEDLAB_DATA", "FEDLAB_RESULTS")
 
 
@@ -45,39 +39,30 @@ def digest(files: Iterable[Path], *more: str) -> str:
     return total.hexdigest()
 
 
-@cache
-def shared(root: Path, *names: str) -> str:
-    """Hash of files and folders of the repository, the packages installed, the kind of run."""
-    installed = sorted(
-        path.name for path in Path(sysconfig.get_path("purelib")).glob("*.dist-info")
-    )
+def chapter_keys(sources: Iterable[Path]) -> dict[Path, str]:
+    """What each chapter's outputs depend on, beside the packages that are installed."""
     kind = (f"{name}={os.environ.get(name, '')}" for name in KIND)
-    return digest([root / name for name in names], platform.node(), sys.version, *installed, *kind)
-
-
-def is_current(target: Path, key: str) -> bool:
-    """Whether `target` is there and was made of exactly these inputs."""
-    stamp = target.with_suffix(".key")
-    return target.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == key
-
-
-def chapter_key(source: Path) -> str:
-    """What a chapter's outputs depend on."""
-    return digest([source], SCALE, shared(chapters.ROOT, *CODE, *NAMED))
+    reached = digest([chapters.ROOT / name for name in REACHED], SCALE, sys.version, *kind)
+    return {source: digest([source], reached) for source in sources}
 
 
 def run_chapters() -> list[Path]:
     """Bring the runs up to date; returns the executed notebooks, stored ones of what cannot run."""
-    keys = {source: chapter_key(source) for source in chapters.runnable()}
+    keys = chapter_keys(chapters.runnable())
     targets = {source: RUNS / f"{source.stem}.ipynb" for source in keys}
-    stale = [source for source in keys if not is_current(targets[source], keys[source])]
+    stamps = {source: target.with_suffix(".key") for source, target in targets.items()}
+    stale = [
+        source
+        for source, stamp in stamps.items()
+        if not stamp.exists() or stamp.read_text(encoding="utf-8") != keys[source]
+    ]
     if fresh := [source.stem for source in keys if source not in stale]:
         print(f"unchanged, not run again: {', '.join(fresh)}", flush=True)
     jobs = [(source, RUNS / "raw" / f"{source.stem}.ipynb", {"scale": SCALE}) for source in stale]
     for source, notebook, seconds in chapters.run_all(jobs):
-        targets[source].with_suffix(".key").unlink(missing_ok=True)
+        stamps[source].unlink(missing_ok=True)
         chapters.write_atomic(targets[source], chapters.serialise(notebook))
-        chapters.write_atomic(targets[source].with_suffix(".key"), keys[source])
+        chapters.write_atomic(stamps[source], keys[source])
         print(f"ran {source.stem}  ({seconds:.0f} s)", flush=True)
     others = [source for source in chapters.sources() if source not in keys]
     if others:
@@ -90,22 +75,15 @@ def main() -> None:
     parser.add_argument("--committed", action="store_true", help="run nothing, use stored outputs")
     parser.add_argument("--without-pdf", action="store_true", help="print no chapters")
     args = parser.parse_args()
-    stored, printed = args.committed, args.committed and not args.without_pdf
+    target = chapters.BUILD / ("site" if args.committed else "html")
     chapters.use_own_settings()
     try:
-        notebooks = reading.gather() if stored else run_chapters()
-        target = chapters.BUILD / ("site" if stored else "html")
-        repository, browser = build_site.repository(), printed and chromium.wanted("PDFs")
-        about = f"{repository} {browser} {last_changed.dates(chapters.ROOT)}"
-        config = ("_config.yml", "_toc.yml", "requirements.txt")
-        key = digest(notebooks, about, shared(chapters.ROOT, *PAGES, *config))
-        if is_current(target, key):
-            print("the site is up to date")
-        else:
-            start = time.perf_counter()
-            build_site.build(notebooks, target, repository, browser or None, whole=stored)
-            chapters.write_atomic(target.with_suffix(".key"), key)
-            print(f"built the site  ({time.perf_counter() - start:.0f} s)")
+        notebooks = reading.gather() if args.committed else run_chapters()
+        printed = args.committed and not args.without_pdf
+        browser = chromium.wanted("PDFs") if printed else None
+        start = time.perf_counter()
+        build_site.build(notebooks, target, build_site.repository(), browser, args.committed)
+        print(f"built the site  ({time.perf_counter() - start:.0f} s)")
     except (chapters.ChapterError, build_site.SiteError, ValueError, OSError) as failed:
         sys.exit(f"\n{failed}")
     except KeyboardInterrupt:

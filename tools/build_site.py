@@ -27,15 +27,11 @@ import labs
 import last_changed
 import reading
 
-BANNER = re.compile("Running Jupyter-Book|(Source|Config|Output) (Folder|Path)|===|Building your")
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MATHJAX = (  # without its menu, which is a third of the usual bundle
     *("startup.js", "core.js", "input/tex.js", "output/chtml.js", "output/chtml/fonts/tex.js"),
     *("output/chtml/fonts/woff-v2", "a11y/assistive-mml.js"),
 )
-EXTENSIONS = (
-    *("docstrings", "glossary_terms", "last_changed", "page_scripts", "search_texts", "unbroken"),
-)
+EXTENSIONS = ("docstrings", "glossary_terms", "last_changed", "page_scripts", "search_texts")
 ADDRESS = re.compile(r"https://git(hub|lab)\.com/[\w.-]+/[\w.-]+")
 USED = re.compile(r"\bfa-([a-z0-9-]+)")
 PROGRAM = Path("_static", "scripts", "fontawesome.js")  # 1.5 MB with all its icons, such as
@@ -145,10 +141,8 @@ def mark_pictures(site: Path) -> None:
         return
     image = re.compile(rf'<img (?=[^>]*_images/(?:{"|".join(map(re.escape, held))})")')
     for page in site.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        marked = image.sub('<img data-pixels="" ', text)
-        if marked != text:
-            page.write_text(marked, encoding="utf-8", newline="\n")
+        marked = image.sub('<img data-pixels="" ', page.read_text(encoding="utf-8"))
+        page.write_text(marked, encoding="utf-8", newline="\n")
 
 
 def staged(notebook: NotebookNode, number: str = "") -> NotebookNode:
@@ -202,18 +196,16 @@ def jupyter_book(folder: Path, out: Path) -> None:
     command += ["build", str(folder), "--path-output", str(out), "-W", "--keep-going", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
-        said = COLOUR.sub("", done.stderr + done.stdout).replace(f"{folder}{os.sep}", "")
-        lines = [x for x in said.splitlines() if x.strip() and not BANNER.match(x)]
-        raise SiteError("\n".join(["The site has warnings, and warnings are errors:", *lines]))
+        said = re.sub(r"\x1b\[[0-9;]*m|\n(?=\n)", "", done.stdout + done.stderr)
+        raise SiteError(f"{said}\nThe site has warnings, and warnings are errors.")
 
 
 def build(
     notebooks: Sequence[Path],
     target: Path,
-    repository: str | None = None,
-    browser: str | None = None,
-    *,
-    whole: bool = False,
+    repository: str | None,
+    browser: str | None,
+    whole: bool,
 ) -> None:
     """Build the site of these notebooks at `target`, replacing an older one only on success.
 
@@ -235,7 +227,6 @@ def build(
     trim_icons(site)
     mark_pictures(site)
     downloads.finish(site, browser, whole=whole)
-    target.with_suffix(".key").unlink(missing_ok=True)
     shutil.rmtree(target, ignore_errors=True)
     os.replace(site, target)
     shutil.rmtree(work)

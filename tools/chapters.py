@@ -90,9 +90,7 @@ def runnable(names: Iterable[str] = ()) -> list[Path]:
 def write_atomic(path: Path, text: str) -> None:
     """Write beside the target, then rename: a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(
-        f".{path.name}.{os.getpid()}.part"
-    )  # several processes may write it at once
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # others may write it, too
     part.write_text(text, encoding="utf-8", newline="\n")
     os.replace(part, path)
 

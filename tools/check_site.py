@@ -1,4 +1,4 @@
-"""Check a built site without a browser: links, anchors, alternative texts, outside loads, size.
+"""Check a built site without a browser: links, anchors, alternative texts, outside loads.
 
     python tools/check_site.py _build/site
 
@@ -16,8 +16,6 @@ from urllib.parse import unquote, urlsplit
 LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 PASSIVE_LINKS = {"canonical", "author", "index", "search", "next", "prev", "help", "copyright"}
 CSS_LOAD = re.compile(r"""(?:url\(|@import)\s*["']?\s*((?:https?:)?//[^"')\s]+)""")
-PAGE_LIMIT, SITE_LIMIT, DOWNLOADS_LIMIT = 1_500_000, 40_000_000, 80_000_000
-DOWNLOADS = (".pdf", ".zip")
 
 
 class Page(HTMLParser):
@@ -78,17 +76,10 @@ def faults(site: Path) -> list[str]:
         found += [f"{name}: image without alternative text: {x}" for x in page.without_alt]
         reasons = (broken(page, x, pages) for x in [*page.links, *page.loads])
         found += [f"{name}: {reason}" for reason in reasons if reason]
-        if (size := path.stat().st_size) > PAGE_LIMIT:
-            found.append(f"{name}: page of {size:,} bytes, limit {PAGE_LIMIT:,}")
     for style in sorted(site.rglob("*.css")):
         outside = CSS_LOAD.findall(style.read_text(encoding="utf-8"))
         found += [f"{style.relative_to(site).as_posix()}: loads from outside: {x}" for x in outside]
-    sizes = {"site": 0, "downloads": 0}
-    for path in filter(Path.is_file, site.rglob("*")):
-        sizes["downloads" if path.suffix in DOWNLOADS else "site"] += path.stat().st_size
-    limits = {"site": SITE_LIMIT, "downloads": DOWNLOADS_LIMIT}
-    over = (kind for kind in sizes if sizes[kind] > limits[kind])
-    return found + [f"{kind} of {sizes[kind]:,} bytes, limit {limits[kind]:,}" for kind in over]
+    return found
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ What was handed in is marked by marking.py. Nothing needs a network.
 
 from __future__ import annotations
 
-import argparse
 import platform
 import shutil
 import sys
@@ -54,17 +53,15 @@ def gradescope() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Sheets for a class.")
-    parser.add_argument("what", choices=["sheets", "gradescope", "ready"])
-    parser.add_argument("folder", nargs="?", type=Path, help="of the class")
-    parser.add_argument("names", nargs="*", help="one folder a name, for instance a machine")
-    args = parser.parse_args()
-    if args.what == "sheets" and not args.folder:
-        parser.error(f"{args.what}: say which folder")
-    if args.what == "sheets":
-        sheets(args.folder.expanduser(), args.names)
-    else:
-        {"ready": ready, "gradescope": gradescope}[args.what]()
+    match sys.argv[1:]:
+        case ["sheets", folder, *names]:
+            sheets(Path(folder).expanduser(), names)
+        case ["gradescope"]:
+            gradescope()
+        case ["ready"]:
+            ready()
+        case _:
+            sys.exit(f"{__doc__}\n`make class` asks for DIR=FOLDER.")
 
 
 if __name__ == "__main__":

@@ -62,20 +62,15 @@ def gather(app: Any, env: Any) -> None:
                 entries.append(entry)
 
 
-def annotate(body: str, texts: dict[str, str]) -> str:
-    """A page's HTML with the definition's opening on every link to a term."""
+def explain(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Put the opening of its definition on every link of a page to a term."""
 
     def add(found: re.Match[str]) -> str:
-        text = texts.get(html.unescape(found[2]))
+        text = app.env.glossary_definitions.get(html.unescape(found[2]))
         return f'{found[1]} data-definition="{html.escape(text)}"' if text else found[1]
 
-    return LINK.sub(add, body)
-
-
-def explain(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Annotate a page on its way to HTML."""
     if "body" in context:
-        context["body"] = annotate(context["body"], app.env.glossary_definitions)
+        context["body"] = LINK.sub(add, context["body"])
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -15,12 +15,12 @@ values and other roles are replaced by their name in braces.
 from __future__ import annotations
 
 import re
-import statistics
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import yaml
@@ -36,10 +36,9 @@ import glued
 import labs
 import reading
 
-LONG, LONGEST = 25, 30  # lines of a cell: two cells a chapter may have more than the first
+LONGEST = 30  # lines of a cell
 WIDEST, WIDEST_IN_BOX = 88, 76  # columns of code that a page shows
 WORDS, FIGURES, GUESSES = 5_000, 10, 2  # of a chapter; guesses only where answers surprise
-MEDIAN_LINES, LONG_CELL, LONG_CELLS = 6, 10, 5  # of cells that stand open
 NUMBERS = 3  # in one paragraph; more of them want a table
 
 VERBATIM = {"bibliography", "code", "code-block", "code-cell", "math", "toctree", "eval-rst"}
@@ -242,7 +241,6 @@ def prose_faults(cells: Sequence[NotebookNode], code: bool = True) -> Iterator[s
 
 def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
     """Code cells: length, width, a sentence before each; texts: directives that others can read."""
-    lengths = []
     for before, cell in zip([None, *cells], cells, strict=False):
         code = cell.cell_type == "code"
         text = cell.source if code else "\n".join(BOXED_CODE.findall(cell.source))
@@ -253,37 +251,21 @@ def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
             yield "a directive in backticks; write it with colons (:::{name}), mathematics with $$"
         if not code:
             continue
-        lengths.append(len(lines))
         if len(lines) > LONGEST:
             yield f"cell of {len(lines)} lines, at most {LONGEST}: {lines[0]}"
         if before and before.cell_type == "code":
             yield f"no sentence before the cell that starts with: {lines[0]}"
-    if (long := sum(length > LONG for length in lengths)) > 2:
-        yield f"{long} cells of more than {LONG} lines; two are the most"
 
 
 def length_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """What is too long in a chapter; folded cells, which only fetch and assert, do not count."""
+    """What is too long in a chapter."""
     texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
-    code = [cell for cell in cells if cell.cell_type == "code"]
-    shown = [cell for cell in code if "hide-input" not in cell.metadata.get("tags", [])]
-    lines = [sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in shown]
-    drawn = sum("figure" in cell.metadata.get("mystnb", {}) for cell in code)
-    drawn += sum(len(re.findall(r"^(?:```|:::)\{figure\}", text, re.M)) for text in texts)
-    middle, many = statistics.median(lines or [0]), sum(count > LONG_CELL for count in lines)
-    for what, count, most in (
-        ("words", sum(len(text.split()) for text in texts), WORDS),
-        ("figures", drawn, FIGURES),
-        (
-            "guesses",
-            sum(len(re.findall(r"(?:^|[.!?:] )Guess ", text, re.M)) for text in texts),
-            GUESSES,
-        ),
-        ("lines or more in half of the open cells", middle, MEDIAN_LINES),
-        (f"open cells above {LONG_CELL} lines", many, LONG_CELLS),
-    ):
-        if count > most:
-            yield f"{count:,g} {what}, at most {most:,}"
+    words = sum(len(text.split()) for text in texts)
+    guesses = sum(len(re.findall(r"(?:^|[.!?:] )Guess ", text, re.M)) for text in texts)
+    figures = sum("figure" in cell.metadata.get("mystnb", {}) for cell in cells)
+    figures += sum(len(re.findall(r"^(?:```|:::)\{figure\}", text, re.M)) for text in texts)
+    found = [(words, "words", WORDS), (figures, "figures", FIGURES), (guesses, "guesses", GUESSES)]
+    yield from (f"{n:,} {what}, at most {most:,}" for n, what, most in found if n > most)
     for paragraph in (part for text in texts for part in re.split(r"\n\s*\n", text)):
         names = re.findall(r"\{glue(?::text)?\}`(\w+)`", paragraph)
         if (many := sum(not name.endswith("_power") for name in names)) > NUMBERS:
@@ -297,19 +279,14 @@ def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
     for cell in cells:
         code = [reading.Block("code", cell.source)]
         page += code if cell.cell_type == "code" else reading.blocks(cell.source)
-    page += [reading.Block("end", "")] * 2
-    for part, after, then in zip(page, page[1:], page[2:], strict=False):
+    for part, after in pairwise([*page, reading.Block("end", "")]):
         if part.kind == "code" or not GUESS.search(part.text) or reading.is_folded(after):
             continue
         question = f"answer after: {part.text.splitlines()[-1]}"
-        explorer = re.search(r"show\.(?:widgets|headtohead)", after.text)
-        leads = then.kind in ("code", "end") or reading.is_folded(then) or then.text.endswith(":")
         if after.kind != "code":
             yield f"fold the {question} (:class: dropdown), or put its code there"
         elif re.search(r"\btitle=", after.text):
             yield f"a title may give away the {question}; leave it to the caption"
-        elif explorer and not leads:
-            yield f"fold the {question} and its explorer (:class: dropdown)"
 
 
 def image_faults(cells: list[NotebookNode]) -> Iterator[str]:
@@ -321,8 +298,6 @@ def image_faults(cells: list[NotebookNode]) -> Iterator[str]:
         for part in [token, *(token.children or [])]:
             if part.type == "image" and not part.content.strip():
                 yield f"no alt text; write it between the brackets: ![...]({part.attrs['src']})"
-            if part.type.startswith("html") and "<img" in part.content.lower():
-                yield f"no alt text that a check can see; write ![...](...): {part.content}"
 
 
 def output_faults(cells: list[NotebookNode]) -> Iterator[str]:

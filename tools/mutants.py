@@ -1,8 +1,9 @@
 """Mutants: edits that make a sentence of the book false. One that nothing notices is a failure.
 
     python tools/mutants.py [02 04 ...]     all mutants, or those of some chapters
-    python tools/mutants.py --changed [REF] those whose file, chapter or test differs from REF: by
-                                            default from where this branch left main, on main HEAD~1
+    python tools/mutants.py --changed       those whose file, chapter or test differs from where
+                                            this branch left main, on main from HEAD~1; a dozen
+    python tools/mutants.py --most 40       so many, spread evenly
 
 A mutant (tests/mutants/NN_topic.toml) names the claim that it makes false, a file, a text that
 occurs there once, and what replaces it. Its chapter's code must then end in an AssertionError; or
@@ -66,13 +67,6 @@ def read(names: Iterable[str] = ()) -> list[Mutant]:
     return [Mutant(**table) for tables_of_file in tables for table in tables_of_file]
 
 
-def words(*parts: str) -> list[str]:
-    """What Python is asked for tests, until one fails, or for the text of one chapter."""
-    if parts[0].endswith(".md"):
-        return ["tools/run_cells.py", *parts]
-    return ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:nbval", *parts]
-
-
 @contextmanager
 def edited(mutant: Mutant) -> Iterator[Path]:
     """A copy of the book with that edit."""
@@ -83,74 +77,66 @@ def edited(mutant: Mutant) -> Iterator[Path]:
         yield root
 
 
-def run(words: list[str], root: Path, limit: float, **more: str) -> tuple[int, str]:
-    """What Python returns and says with the packages below ``root``; -1 after so many seconds."""
-    own = {"PYTHONPATH": str(root), "MPLBACKEND": "Agg", **more}
-    command = [sys.executable, *words]
-    try:
-        done = subprocess.run(
-            command, cwd=root, env=os.environ | own, capture_output=True, text=True, timeout=limit
-        )
-    except subprocess.TimeoutExpired:
-        return -1, f"took longer than {limit} s"
-    return done.returncode, done.stdout + done.stderr
-
-
 def verdict(mutant: Mutant) -> str:
     """The word caught, or what happened instead."""
-    part = mutant.test
-    if not part:
+    words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:nbval", mutant.test]
+    if mutant.chapter:
         (text,) = chapters.sources([mutant.chapter])
-        part = f"book/chapters/{text.name}"
+        words = ["tools/run_cells.py", f"book/chapters/{text.name}"]
     try:
         with edited(mutant) as root:
-            code, said = run(words(part), root, SLOWEST)
-    except ValueError as error:
-        return f"does not fit: {error}"
-    if code == 0:
+            env = os.environ | {"PYTHONPATH": str(root), "MPLBACKEND": "Agg"}
+            done = subprocess.run(
+                [sys.executable, *words], cwd=root, env=env, capture_output=True, text=True,
+                timeout=SLOWEST,
+            )  # fmt: skip
+    except (ValueError, subprocess.TimeoutExpired) as error:
+        return f"not tried: {error}"
+    if done.returncode == 0:
         return "SURVIVED"
+    said = done.stdout + done.stderr
     noticed = CAUGHT in said or "Failed: DID NOT" in said
     return "caught" if noticed else f"ended otherwise:\n{said[-800:]}"
 
 
 def git(*words: str) -> list[str]:
-    """Lines that git says of the book; none where there is no git, or no such commit."""
-    try:
-        done = subprocess.run(["git", *words], cwd=chapters.ROOT, capture_output=True, text=True)
-    except OSError:
-        return []
+    """Lines that git says of the book; none where it knows no such commit."""
+    done = subprocess.run(["git", *words], cwd=chapters.ROOT, capture_output=True, text=True)
     return [] if done.returncode else done.stdout.splitlines()
 
 
-def changed(mutants: list[Mutant], ref: str = "") -> list[Mutant]:
+def changed(mutants: list[Mutant]) -> list[Mutant]:
     """Those whose file, chapter or test differs from a commit, or is not committed."""
-    if ref and not git("rev-parse", "--verify", ref):
-        sys.exit(f"git knows no {ref} here")
     main, here = git("rev-parse", "main"), git("rev-parse", "HEAD")
     left = [] if main == here else git("merge-base", "main", "HEAD")
-    since = [ref] if ref else left or ["HEAD~1"]
-    files = {*git("diff", "--name-only", "--relative", *since)}
+    files = {*git("diff", "--name-only", "--relative", *(left or ["HEAD~1"]))}
     files |= {*git("ls-files", "--others", "--exclude-standard")}
-    texts = [Path(file).stem for file in files if file.startswith("book/chapters/")]
+    numbers = {Path(file).name[:2] for file in files if file.startswith("book/chapters/")}
     return [
         mutant
         for mutant in mutants
-        if {mutant.file, mutant.test.partition("::")[0]} & files
-        or (mutant.chapter and any(stem.startswith(mutant.chapter) for stem in texts))
+        if {mutant.file, mutant.test.partition("::")[0]} & files or mutant.chapter in numbers
     ]
+
+
+def spread(mutants: list[Mutant], most: int) -> list[Mutant]:
+    """At most so many of them, spread evenly."""
+    count = min(most, len(mutants))
+    return [mutants[k * len(mutants) // count] for k in range(count)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("chapters", nargs="*", help="numbers such as 02; default: all")
-    parser.add_argument("--changed", nargs="?", const="", help="only what differs from a commit")
-    parser.add_argument("--jobs", type=int, default=2, help="how many side by side")
+    parser.add_argument("--changed", action="store_true", help="only of what has changed")
+    parser.add_argument("--most", type=int, help="how many; with --changed 12, else all")
     asked = parser.parse_args()
     mutants = read(asked.chapters)
-    if asked.changed is not None:
-        mutants = changed(mutants, asked.changed)
+    if asked.changed:
+        mutants = changed(mutants)
+    mutants = spread(mutants, asked.most or (12 if asked.changed else len(mutants)))
     start, wrong = time.perf_counter(), 0
-    with ThreadPoolExecutor(asked.jobs) as pool:
+    with ThreadPoolExecutor(2) as pool:
         for mutant, word in zip(mutants, pool.map(verdict, mutants), strict=True):
             wrong += word != "caught"
             print(f"{word}: {mutant.file}: {mutant.claim}", flush=True)

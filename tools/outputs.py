@@ -134,10 +134,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def main(names: list[str]) -> int:
-    try:
-        sources = chapters.longest_first(chapters.runnable(names))
-    except ValueError as unknown:
-        sys.exit(str(unknown))
+    sources = chapters.longest_first(chapters.runnable(names))
     chapters.use_own_settings()
     options = ["-p", "outputs", "-q", "-W", "default", "-W", QUIET, "--nbval"]
     options += ["--nbval-current-env", "--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]

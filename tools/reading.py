@@ -12,7 +12,7 @@ import base64
 import copy
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ from pybtex.plugin import find_plugin
 
 import chapters
 from fedlab_mini.show.following import Line, Part
-from glued import RECORD, glued, noted
+from glued import RECORD, glued
 
 STORED = chapters.BUILD / "stored"
 CODE = re.compile(r"(?:\{([\w:-]+)\})?(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
@@ -229,10 +229,8 @@ class Plain:
     def block(self, block: Block) -> str:
         """A piece of the text, as Markdown."""
         kind, label = block.kind, block.label
-        simple: dict[str, Callable[[str], str]] = {"verbatim": str}
-        simple |= dict.fromkeys(("text", "heading"), self.inline)
-        if kind in simple:
-            return simple[kind](block.text)
+        if kind in ("text", "heading", "verbatim"):
+            return block.text if kind == "verbatim" else self.inline(block.text)
         if kind == "math":
             return f"$$\n{block.text} \\tag{{{self.named(label)[1:-1]}}}\n$$"
         if kind == "figure":
@@ -332,8 +330,8 @@ def sentences(whole: NotebookNode, stem: str) -> dict[str, list[list[Part]]]:
 
     A sentence is a list of parts: words, or [name, form, value as stored].
     """
-    plain, found = Plain(stem, glued(whole)), dict[str, list[list[Part]]]()
-    solving, order = False, {name: place for place, name in enumerate(noted(whole))}
+    values, solving = glued(whole), False
+    plain, order, found = Plain(stem, values), [*values], dict[str, list[list[Part]]]()
     for cell in whole.cells:
         for block in blocks(cell.source) if cell.cell_type == "markdown" else ():
             solving = is_solving(block, solving)
@@ -345,7 +343,7 @@ def sentences(whole: NotebookNode, stem: str) -> dict[str, list[list[Part]]]:
                 for key, form, after in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
                     parts += [[key, form, plain.value(key, form)], plain.inline(after)]
                 if rest:
-                    found.setdefault(max(rest[::3], key=order.__getitem__), []).append(parts)
+                    found.setdefault(max(rest[::3], key=order.index), []).append(parts)
     return found
 
 

@@ -19,7 +19,6 @@ from sphinx import addnodes
 SILENT = (nodes.comment, nodes.raw, nodes.title, addnodes.index)
 SILENT += (addnodes.desc_signature, addnodes.toctree)
 FILE = "search-texts.js"
-LEFT_OUT = ("genindex",)
 
 
 def plain(node: nodes.Node) -> str:
@@ -75,7 +74,7 @@ def pieces(doctree: nodes.document) -> list[list[str]]:
 
 def gather(app: Any, doctree: nodes.document, page: str) -> None:
     """Keep a page's pieces until all pages are written."""
-    if page not in LEFT_OUT:
+    if page != "genindex":
         app.search_pieces[page] = pieces(doctree)
 
 

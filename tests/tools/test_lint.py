@@ -1,10 +1,7 @@
 """The lint finds each of its kinds of fault, and none in a sound chapter."""
 
-import shutil
-from pathlib import Path
-
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell
 
 import chapters
 import lint
@@ -16,19 +13,14 @@ REASON = "The AUC falls, because the server is misled."
 TYPED, UNCHECKED, CAUSE = "a typed result", "and no check near it", "and no control near it"
 PROSE = [  # parts of a chapter, > before code; at the end, what is said of them
     ("The accuracy rises to 0.93 after ten rounds.", TYPED),
-    ("It takes 3.2 seconds.", TYPED),
     ("One pass is twenty times the cost.", TYPED),
     ("In four of five seeds it is found.", TYPED),
-    ("At temperature 0.02 the accuracy is 0.91.", TYPED),
     ("| method | accuracy |\n|---|---|\n| ours | 0.93 |", TYPED),
     ("The accuracy rises to {glue:text}`end:.2f`.", ""),
-    ("With 40 % noise the accuracy falls.", ""),
     ("The clamp keeps the mean probability between 0.1 and 0.9.", ""),
     ("The gap is 0.5 here.\n<!-- typed: follows from the definition -->", ""),
     ("## By hand: two clients\n\n" + RESULT, ""),
     (CLAIM, PLAIN, UNCHECKED),
-    ("The score never finds it.", UNCHECKED),
-    (CLAIM, "## Next", ASSERT, UNCHECKED),
     (ASSERT, "b", PLAIN, CLAIM, UNCHECKED),
     (ASSERT, CLAIM, ""),
     (CLAIM, ">tell(\n    'gain',\n    study.paired('AUC', 'a', 'b'),\n    undecided=0,\n)", ""),
@@ -36,7 +28,6 @@ PROSE = [  # parts of a chapter, > before code; at the end, what is said of them
     ("It wins. <!-- unchecked: times differ between machines -->", ""),
     (REASON, ASSERT, CAUSE),
     (REASON, CONTROL, ""),
-    ("Does the AUC fall because the server is misled?", ""),
     (REASON + " <!-- cause: by definition -->", ""),
     (RESULT + " <!-- typed: -->", "without a reason"),
     ("Nothing here. <!-- unchecked: by hand -->", "excuses nothing"),
@@ -44,19 +35,13 @@ PROSE = [  # parts of a chapter, > before code; at the end, what is said of them
     ("Guess first: a?\n\nIt is b.", "fold the answer"),
     ("Guess first: a?\n\n:::{admonition} Answer\n:class: dropdown\n\nb\n:::", ""),
     ("Guess first: a?", ">plots.curves(x, title='It is b')", "a title may give away"),
-    ("Guess first: a?", ">from fedlab_mini.show.widgets import X", "It is b.", "and its explorer"),
-    ("Guess first: a?", PLAIN, ""),
     (":::{admonition} Look\n- ![](a.png)\n:::", "no alt text"),
     (":::{figure} a.svg\n:width: 80%\n\nA caption.\n:::", "no alt text"),
-    ('A line with <img src="a.svg"> in it.', "no alt text"),
-    (":::{figure} a.svg\n:alt: A rising line.\n\nA caption.\n:::", ""),
     ("Look: ![A rising line.](a.png), and `![](a.png)`.", ""),
     ("word " * 5001, "5,007 words"),
     (" ".join("{glue:text}`" + name + "`" for name in "abcd"), "4 numbers in a paragraph"),
     *(("```{figure} a.svg\n:alt: A.\n```",) * k + ("11 figures" * (k > 10),) for k in (10, 11)),
     (*("Guess before you look: why?", PLAIN) * 3, "3 guesses"),
-    (*("Words.", ">" + 6 * "x\n" + "x") * 2, "7 lines or more in half"),
-    (*("Words.", ">x") * 20, *("Words.", ">" + 10 * "x\n" + "x") * 6, "6 open cells above 10"),
     ("Words.", ">" + 30 * "x\n" + "x", "cell of 31 lines"),
     (f"```python\n{77 * 'x'}\n```", "line of 77 columns"),
     (PLAIN, PLAIN, "no sentence before"),
@@ -75,27 +60,11 @@ def test_a_planted_fault_is_found_and_what_is_sound_passes(case):
     assert any(case[-1] in fault for fault in found) or not found, found
 
 
-def test_a_caption_is_prose_and_is_marked_in_the_metadata():
-    cell = new_code_cell("draw()", metadata={"mystnb": {"figure": {"caption": RESULT}}})
-    cells = [new_markdown_cell("# A chapter\n\n## A part"), cell]
-    assert TYPED in "".join(lint.prose_faults(cells))
-    cell.metadata["typed"] = "by definition"
-    assert list(lint.prose_faults(cells)) == []
-
-
-def test_a_page_without_code_may_claim_and_not_type_results(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(f"# A page\n\n{RESULT}\n\n{CLAIM} It takes about 20 minutes.\n")
-    (fault,) = lint.page_faults(page)
-    assert fault.startswith("page.md: a typed result, 0.93")
-
-
-EDITS = [  # which file of a chapter: its text, its notebook, its solutions; what is said of it
+EDITS = [  # which file of a chapter: its text or its notebook; what is said of it
     (0, "", "", ""),
     (0, "seed = 0", "seed = 1", "hold other code"),
     (0, "\n# ", "\n\n\n# ", "canonical form"),
     (1, " ", "  ", "not what text and outputs give"),
-    (2, " ", "  ", "not what text and outputs give"),
     (0, 'scale = "fast"', 'scale = "paper"', "no cell tagged"),
     (0, "  image:\n", "  picture:\n", "without mystnb.image.alt"),
 ]
@@ -106,20 +75,14 @@ def test_text_and_notebooks_that_are_edited_alone_are_found(
     tmp_path, monkeypatch, file, old, new, said
 ):
     source = chapters.numbered()[2]
-    files = [shutil.copy(path, tmp_path) for path in [source, *reading.places(source)[:1]]]
-    (tmp_path / "solutions").mkdir()
-    files.append(shutil.copy(reading.places(source)[1], tmp_path / "solutions"))
-    monkeypatch.setattr(chapters, "NOTEBOOKS", tmp_path)
-    text = Path(files[file]).read_text(encoding="utf-8")
+    for path in (source, *reading.places(source)):
+        copy = tmp_path / path.relative_to(path.parents[1 + (path.parent.name == "solutions")])
+        chapters.write_atomic(copy, path.read_text(encoding="utf-8"))
+    monkeypatch.setattr(chapters, "NOTEBOOKS", tmp_path / "notebooks")
+    copied = tmp_path / "chapters" / source.name
+    edited = [copied, *reading.places(source)][file]
+    text = edited.read_text(encoding="utf-8")
     assert old in text
-    Path(files[file]).write_text(text.replace(old, new, 1), encoding="utf-8")
-    found = lint.faults(Path(files[0]))
+    edited.write_text(text.replace(old, new, 1), encoding="utf-8")
+    found = lint.faults(copied)
     assert any(said in fault for fault in found) if said else found == []
-
-
-def test_stored_errors_and_warnings_are_found():
-    error = new_output("error", ename="IndexError", evalue="x", traceback=[])
-    warning = new_output("stream", name="stderr", text="no label on y\n")
-    cell = new_code_cell("x", outputs=[error, warning])
-    said = ["a stored error: IndexError: x", "a stored warning: no label on y"]
-    assert list(lint.output_faults([cell])) == said

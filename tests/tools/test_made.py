@@ -21,14 +21,14 @@ def test_the_rule_covers_what_it_promises_and_the_usual_interval_does_not():
     assert not STORED[["outside", "without width"]].any(axis=None)
 
 
-@pytest.mark.parametrize(("name", "seeds"), [("normal", 3), (made.HARD[1], 5), (made.HARD[2], 10)])
+@pytest.mark.parametrize(("name", "seeds"), [("normal", 3), (made.HARD[1], 5)])
 def test_the_table_is_what_other_luck_gives_with_the_intervals_of_the_package(name, seeds):
     again = made.simulated(name, seeds, 4_000, luck=1)
     for column in ("t", "rule"):  # four standard errors of a share
         assert again[column] == pytest.approx(STORED[column][name, seeds], abs=0.032)
     assert again["width"] == pytest.approx(STORED.width[name, seeds], rel=0.12)
     shape = made.SHAPES[name]
-    draws = shape.draw(made.np.random.default_rng(seeds), (40, seeds))
+    draws = shape.draw(made.np.random.default_rng(seeds), (20, seeds))
     for values, *ends in zip(draws, *made.ours(draws, shape.low, shape.high), strict=True):
         found = evidence.interval(values, low=shape.low, high=shape.high)
         assert found[1:3] == pytest.approx(ends, abs=1e-9)

@@ -13,17 +13,13 @@ def test_every_mutant_of_the_book_fits_its_file(tmp_path):
         assert bool(mutant.chapter) != bool(mutant.test), mutant.claim
 
 
-def test_mutants_of_what_has_changed_are_found(monkeypatch):
-    def git(*words):
-        return {"diff": ["fedlab_mini/a.py", "book/chapters/02_x.md"], "ls-files": ["t.py"]}.get(
-            words[0], []
-        )
-
-    monkeypatch.setattr(mutants, "git", git)
+def test_mutants_of_what_has_changed_are_found_and_spread_evenly(monkeypatch):
+    said = {"diff": ["fedlab_mini/a.py", "book/chapters/02_x.md"], "ls-files": ["t.py"]}
+    monkeypatch.setattr(mutants, "git", lambda *words: said.get(words[0], []))
+    places = [("fedlab_mini/a.py", "01", ""), ("b.py", "02", ""), ("b.py", "", "t.py::test_a")]
+    places += [("b.py", "01", ""), ("b.py", "", "u.py::test_a")]
     more = {"claim": "", "find": "", "replace": ""}
-    named = [("fedlab_mini/a.py", "01", ""), ("b.py", "02", ""), ("b.py", "", "t.py::test_a")]
-    others = [("b.py", "01", ""), ("b.py", "", "u.py::test_a")]
-    made = [mutants.Mutant(file=f, chapter=c, test=t, **more) for f, c, t in [*named, *others]]
-    assert mutants.changed(made) == made[: len(named)]
-    monkeypatch.setattr(mutants, "git", lambda *words: [])  # where there is no git
-    assert mutants.changed(made) == []
+    made = [mutants.Mutant(file=f, chapter=c, test=t, **more) for f, c, t in places]
+    assert mutants.changed(made) == made[:3]
+    assert mutants.spread(list("abcdef"), 3) == ["a", "c", "e"]
+    assert mutants.spread(list("abcde"), 12) == list("abcde")

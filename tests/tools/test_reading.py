@@ -26,11 +26,8 @@ def test_a_notebook_has_all_numbers_and_pictures_and_nothing_of_myst(source):
         prose = CODE.sub("", text)
         raw = [*RAW.findall(prose), *FORM.findall(prose)]
         assert raw + [key for key in reading.bibliography() if key in prose] == []
-        for address in re.findall(r"(?<!!)\]\(([^)#\s]+)(?:#[^)]*)?\)", CODE.sub("", text)):
-            assert "://" in address or (place.parent / address).exists(), address
-        for alt, address in re.findall(r"!\[(.*?)\]\(([^)]+)\)", text):
-            assert alt, f"no words for {address}"
-            assert (place.parent / address).is_file()
+        for alt, address in re.findall(r"(?<!!)\[([^][]*)\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
+            assert "://" in address or (place.parent / address).exists(), (alt, address)
         if place == reading.places(source)[0]:
             values = glued.glued(reading.compose(source))
             for key, form in reading.GLUED.findall(source.read_text(encoding="utf-8")):
@@ -50,22 +47,15 @@ def test_a_chapter_shows_no_solution(source):
 
 PIECES = [
     ("As {cite:t}`xu2021gradient` say.", "As [Xu et al. (2021)](#References) say."),
-    ("So {cite:p}`yoon2020data`.", "So ([Yoon et al., 2020](#References))."),
     ("A {term}`round <rounds>` of a {term}`game`.", "A round of a game."),
     ("By {eq}`eq-orders` and {prf:ref}`thm-shapley`.", "By (2.1) and Theorem 2.1."),
     ("About {glue:text}`half:.0%` or {glue:text}`name`.", "About 50% or nobody."),
     ("In code: `{term}` and ``{eq}`x` ``.", "In code: `{term}` and ``{eq}`x` ``."),
-    ("See {doc}`CGSV <../notebooks/04_cgsv>`.", "See [CGSV](04_cgsv.ipynb)."),
-    ("$$\na\n= b\n$$ (eq-orders)", "$$\na\n= b \\tag{2.1}\n$$"),
     (":::{admonition} Try\n\n$$\na\n$$ (eq-orders)\n:::", "> **Try**\n>\n> $$ a \\tag{2.1} $$"),
-    (
-        ":::{admonition} Answer\n:class: dropdown\n\nTry.\n:::",
-        "<details><summary>Answer</summary>\n\nTry.\n\n</details>",
-    ),
-    *(
-        (text, None)
-        for text in ("{abbr}`x`", "{eq}`eq-none`", "{glue:text}`none`", ":::{dance}\n:::")
-    ),
+    ("{abbr}`x`", None),
+    ("{eq}`eq-none`", None),
+    ("{glue:text}`none`", None),
+    (":::{dance}\n:::", None),
 ]
 
 
