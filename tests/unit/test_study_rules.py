@@ -58,6 +58,14 @@ def test_a_bandit_asks_everybody_once_and_then_the_largest_bounds() -> None:
     assert rule.select(100).tolist() == [1, 3]
 
 
+def test_a_doubtful_bandit_asks_all_clients_in_turn() -> None:
+    rule = Played(Bandit(2, doubt=1e6))
+    for t in range(1, 13):
+        updates, ids = 0.3 * numbers(2, NET.P, seed=t), rule.select(t).tolist()
+        rule.step(helpers.a_round(updates, [5, 5], ids, t=t))
+    assert rule.state["asked"].tolist() == [4] * 6
+
+
 def test_the_spread_of_a_bandit_is_that_of_recent_values() -> None:
     rule, wanted = Played(Bandit(3)), 0.0
     for t in (1, 2, 3, 4):
