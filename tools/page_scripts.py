@@ -25,14 +25,20 @@ def harmless(content: str) -> str:
     return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def whole(text: str) -> str:
+    """The text, its intervals without a place where a line could end."""
+    return INTERVAL.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+
+
 def keep_whole(app: Any, doctree: nodes.document, page: str) -> None:
     """Sentences, cells and results of a page; code and formulas stay as they were written."""
     for text in [*doctree.findall(nodes.Text)]:
-        whole = INTERVAL.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-        html = isinstance(text.parent, nodes.raw)
-        table = html and text.parent["format"] == "html" and "<table" in text
-        if (table and "<script" not in text) or not (html or isinstance(text.parent, AS_WRITTEN)):
-            text.parent.replace(text, nodes.Text(whole))
+        parent = text.parent
+        if isinstance(parent, nodes.raw):
+            if parent.get("format") == "html" and "<table" in text and "<script" not in text:
+                parent.replace(text, nodes.Text(whole(text)))
+        elif not isinstance(parent, AS_WRITTEN) and (new := whole(text)) != text:
+            parent.replace(text, nodes.Text(new))
 
 
 def setup(app: Any) -> dict[str, bool]:
