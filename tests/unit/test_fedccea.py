@@ -122,14 +122,6 @@ def test_starts_begin_equal_or_random():
 # --- the result ----------------------------------------------------------------------------------
 
 
-def test_paper_versus_code_names_every_choice_with_what_the_function_does(make_fed, given):
-    rows = fm.FedCCEAResult.departures()
-    assert rows["on"] == {"as printed": "test", "ours": "validation"}
-    assert rows["steps"] == {"as printed": "not said", "ours": "until settled"}
-    assert rows["starts"] == {"as printed": "not said", "ours": "3"}
-    found = fm.fedccea(make_fed(SIZES), NET, 5, 2)
-    assert given[0][1]["on"] == rows["on"]["ours"]
-    assert found.fit.omega.shape == (3, 4)
 
 
 @pytest.mark.parametrize(
@@ -191,17 +183,5 @@ def test_one_client_and_one_round(make_fed, options):
     assert fm.fedccea(make_fed(SIZES), NET, 6, 1, **options).quality.shape == (4,)
 
 
-def test_clients_of_one_sample_cannot_be_told_apart(make_fed):
-    """One start calls them equal; several starts disagree."""
-    found = fm.fedccea(make_fed((1, 1, 1)), NET, 6, 2, starts=1)
-    torch.testing.assert_close(found.index, torch.full((3,), 1 / 3, dtype=torch.float64))
-    found = fm.fedccea(make_fed((1, 1, 1)), NET, 6, 2)
-    assert found.agreement < 0.95
-    assert float(found.spread.max()) > 0.1
 
 
-def test_bad_options_of_the_fit_are_named_before_anything_is_simulated(make_fed, given):
-    """The hidden form, for one, is fitted by Adam alone."""
-    with pytest.raises(ValueError, match=r"^form: "):
-        fm.fedccea(make_fed((4, 5)), NET, 5, 2, form="hidden")
-    assert given == []

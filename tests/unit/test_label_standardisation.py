@@ -87,12 +87,6 @@ def test_defaults_are_ours_and_the_text_as_printed():
     assert [getattr(printed, name) for name in names] == wanted
 
 
-def test_a_message_is_for_its_round_only():
-    """Where nobody sends anything usable in a round there is no step, and no message."""
-    strategy = fm.LabelStandardisation(1, window=1, spread=1)
-    sent, state = signals(strategy, [4], 8)
-    assert sent == [True]
-    assert strategy.message(measuring(8), state, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -215,13 +209,6 @@ def test_who_is_absent_answers_and_who_cannot_take_part_does_not(make_fed):
     assert torch.isfinite(history.theta).all()
 
 
-def test_messages_to_nobody_known_and_answers_that_are_no_labels_are_refused(make_fed):
-    invalid = (lambda y: y + 3, lambda y: y - 3, lambda y: y[1:], lambda y: y + 0.5)
-    orders = [(Order([2], rename), "message: what client 2 answers") for rename in invalid]
-    orders += [(Order(ids, shifted), "clients: ") for ids in ([5], [-1], [1, 1])]
-    for order, told in orders:
-        with pytest.raises((TypeError, ValueError), match=f"^{told}"):
-            run(make_fed(SIZES), Ordering(orders={2: order}))
 
 
 # --- in training ---------------------------------------------------------------------------------

@@ -196,30 +196,8 @@ def test_a_method_has_its_style_whatever_else_is_drawn():
     assert {to_hex(bar.get_facecolor()).upper() for bar in exact} == {METHODS["exact"][0]}
 
 
-def test_a_label_takes_the_colour_of_what_it_names():
-    named = {
-        "S-FedAvg, T = 1": METHODS["S-FedAvg"][0],
-        "TMC": METHODS["truncated"][0],
-        "guided orders": METHODS["guided"][0],
-        "6 relevant, 4 irrelevant": CORRUPTED,
-        "without noise": SETTINGS[0],
-        "S-FedAvgs": SETTINGS[0],
-    }
-    for label, colour in named.items():
-        assert plots.styles([label])[label].colour == colour, label
 
 
-def test_a_second_label_of_a_method_is_a_variant_and_settings_are_grey():
-    labels = ["CGSV, ours", "CGSV, as printed", "CGSV, 1", "CGSV, 2", "CGSV, 3", "CGSV"]
-    styles = plots.styles(labels)
-    assert [*styles] == labels
-    assert {style.colour for style in styles.values()} == {METHODS["CGSV"][0]}
-    assert len({style.marker for style in styles.values()}) == len(labels)
-    assert styles["CGSV"].line == "-" != styles["CGSV, ours"].line
-    many = plots.styles([*map(str, range(14)), "sound"])
-    assert {style.colour for style in many.values()} == set(SETTINGS)
-    assert len({many[str(k)].marker for k in range(13)}) == 13
-    assert many["0"].colour != SETTINGS[0] == many["sound"].colour
 
 
 def test_a_client_has_its_colour_in_figures_and_in_widgets():

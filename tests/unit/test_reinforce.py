@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import helpers
 import pytest
@@ -154,13 +153,6 @@ def test_when_nobody_is_selected_model_and_policy_stay():
     assert (strategy.scores > 0).all()  # they were judged, though
 
 
-def test_draws_depend_on_the_round_the_seed_and_the_id():
-    omega, server = torch.full((60,), 0.5, dtype=torch.float64), a_server(60)
-    draw, some = fm.FRCCE(probes=2).draw, torch.tensor([7, 2, 40])
-    first = draw(server, omega, 1)
-    for other in (first.flip(0), draw(server, omega, 2), draw(replace(server, seed=1), omega, 1)):
-        assert not torch.equal(first, other)
-    assert torch.equal(draw(server, omega[some], 1, some), first[:, some])
 
 
 # --- what goes out -------------------------------------------------------------------------------
