@@ -153,8 +153,6 @@ def test_when_nobody_is_selected_model_and_policy_stay():
     assert (strategy.scores > 0).all()  # they were judged, though
 
 
-
-
 # --- what goes out -------------------------------------------------------------------------------
 
 
@@ -267,18 +265,3 @@ def test_long_updates_are_shortened_by_hand(unit, huge):
     found = shortened(updates, 5.0)
     assert (found[3] / unit).tolist() == pytest.approx([6, -8], rel=1e-5)
     assert torch.equal(found[[0, 1, 2, 4]], updates[[0, 1, 2, 4]])
-
-
-def test_defaults_and_what_literal_changes():
-    names = "lr", "sign", "baseline", "scaling", "layer", "clamp", "limit", "probes", "window"
-    for strategy, wanted in (
-        (fm.FRCCE(), (1e-3, "gain", "aggregate", "client", "last", 0.1, 5, 1, 20)),
-        (fm.FRCCE(literal=True), (1e-5, "printed", "moving", "none", "all", 0, None, 1, 20)),
-        (fm.FLDVE(), (1e-3, "gain", "probes", "client", "last", 0.1, 5, 8, 20)),
-        (fm.FLDVE(literal=True), (1e-5, "gain", "previous", "none", "all", 0, None, 1, 20)),
-        (fm.DVRLRemoval(), (1e-3, "gain", "probes", "client", "last", 0.1, 5, 8, 20)),
-    ):
-        assert tuple(getattr(strategy, name) for name in names) == wanted
-    assert fm.FLDVE(probes=1).baseline == "previous"
-    with pytest.raises(ValueError, match=r"^probes: "):
-        fm.FRCCE(baseline="probes")
