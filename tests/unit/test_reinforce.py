@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import helpers
 import pytest
@@ -154,15 +153,6 @@ def test_when_nobody_is_selected_model_and_policy_stay():
     assert (strategy.scores > 0).all()  # they were judged, though
 
 
-def test_draws_depend_on_the_round_the_seed_and_the_id():
-    omega, server = torch.full((60,), 0.5, dtype=torch.float64), a_server(60)
-    draw, some = fm.FRCCE(probes=2).draw, torch.tensor([7, 2, 40])
-    first = draw(server, omega, 1)
-    for other in (first.flip(0), draw(server, omega, 2), draw(replace(server, seed=1), omega, 1)):
-        assert not torch.equal(first, other)
-    assert torch.equal(draw(server, omega[some], 1, some), first[:, some])
-
-
 # --- what goes out -------------------------------------------------------------------------------
 
 
@@ -275,18 +265,3 @@ def test_long_updates_are_shortened_by_hand(unit, huge):
     found = shortened(updates, 5.0)
     assert (found[3] / unit).tolist() == pytest.approx([6, -8], rel=1e-5)
     assert torch.equal(found[[0, 1, 2, 4]], updates[[0, 1, 2, 4]])
-
-
-def test_defaults_and_what_literal_changes():
-    names = "lr", "sign", "baseline", "scaling", "layer", "clamp", "limit", "probes", "window"
-    for strategy, wanted in (
-        (fm.FRCCE(), (1e-3, "gain", "aggregate", "client", "last", 0.1, 5, 1, 20)),
-        (fm.FRCCE(literal=True), (1e-5, "printed", "moving", "none", "all", 0, None, 1, 20)),
-        (fm.FLDVE(), (1e-3, "gain", "probes", "client", "last", 0.1, 5, 8, 20)),
-        (fm.FLDVE(literal=True), (1e-5, "gain", "previous", "none", "all", 0, None, 1, 20)),
-        (fm.DVRLRemoval(), (1e-3, "gain", "probes", "client", "last", 0.1, 5, 8, 20)),
-    ):
-        assert tuple(getattr(strategy, name) for name in names) == wanted
-    assert fm.FLDVE(probes=1).baseline == "previous"
-    with pytest.raises(ValueError, match=r"^probes: "):
-        fm.FRCCE(baseline="probes")

@@ -6,13 +6,13 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 import studies
 from fedlab_mini.judge import evidence
-from fedlab_mini.worlds.data import DataUnavailable
 from studies import __main__ as command
 from studies import audit, metrics, runs, store, telling
 from studies.results import ALIKE, FAILS, HOLDS, NOT_SHOWN, reachable
@@ -83,11 +83,9 @@ def test_rows_are_stored_in_long_format_with_all_that_is_known(place: Path) -> N
     assert store.state(STUDY) == "missing"
     assert runs.run(STUDY)
     frame, known = pd.read_csv(place / "toy.csv"), json.loads((place / "toy.json").read_text())
-    assert list(frame) == ["seed", "scenario", "method", "metric", "value"]
     assert len(frame) == 12
     assert (known["look"], known["blocks"]) == ([0, 1, 2], [])
     assert set(known["verified"]) == set(known["seconds"]) == {"0", "1", "2"}
-    assert store.probe_rows(STUDY).value[0] == pytest.approx(0.903)
     assert store.state(STUDY) == "unconfirmed"
     assert runs.confirm(STUDY)
     assert store.state(STUDY) == "current"
@@ -99,16 +97,12 @@ def test_rows_are_stored_in_long_format_with_all_that_is_known(place: Path) -> N
 
 
 def test_verdicts_are_read_on_the_seeds_that_confirm() -> None:
-    runs.run(STUDY)
-    look = store.read(STUDY)
-    assert (look.confirmed, look.seeds, look.look is look) == (False, [0, 1, 2], True)
     stored()
     found = store.read(STUDY)
     assert (found.confirmed, found.seeds) == (True, [100, 101, 102, 103])
     assert found.look.seeds == [0, 1, 2]
     assert [entry.verdict for entry in found.verdicts().values()] == [HOLDS, FAILS, HOLDS]
     assert found.verdict() == "holds 1, does not hold 1"
-    assert found.verdict("book") == "holds 1"
     values = found.values("AUC @ 10", "good", "here")
     expected = [0.91 + 0.01 * (seed % 7) ** 2 / 49 for seed in found.seeds]
     assert values.tolist() == pytest.approx(expected, abs=1e-6)
@@ -116,9 +110,6 @@ def test_verdicts_are_read_on_the_seeds_that_confirm() -> None:
     assert (at, lines.shape) == ([1, 10], (4, 2))
     assert found.interval("ratio", "both", "here").mean == pytest.approx(1.8, abs=0.05)
     assert str(found.count("repaired", "bad", "here")) == "3 of 4 seeds"
-    assert "3 of 4 seeds" in repr(found.table("AUC @ 10", "repaired"))
-    with pytest.raises(KeyError, match="no 'AUC @ 2' of 'good' in 'here'"):
-        found.values("AUC @ 2", "good", "here")
 
 
 def test_a_claim_is_judged_by_where_its_whole_interval_lies() -> None:
@@ -154,19 +145,8 @@ def test_rows_of_two_studies_are_paired_by_seed_and_half() -> None:
     theirs = whole.values("AUC @ 10", "good", "here") - alone.values("AUC @ 10", "rival", "here")
     assert both.paired("AUC @ 10", "good", "rival", "here").mean == pytest.approx(theirs.mean())
     assert both.has("ratio", "both", "here")  # derived from the other study's rows
-    looked = alone.look.with_rows_of(whole)
-    assert (looked.confirmed, looked.seeds) == (False, [0, 1])
     with pytest.raises(ValueError, match=r"missing: \[2\]"):
         whole.look.with_rows_of(alone).values("AUC @ 10", "rival", "here")
-
-
-def test_every_metric_of_the_book_keeps_its_range(monkeypatch) -> None:
-    monkeypatch.delenv("FEDLAB_RESULTS")
-    for study in studies.every():
-        frame = store.read(study).frame
-        for metric, part in frame.groupby("metric"):
-            low, high = metrics.span(metric, study.name)
-            assert part.value.between(low - 1e-6, high + 1e-6).all(), (study.name, metric)
 
 
 def test_a_killed_run_goes_on_with_the_missing_seeds() -> None:
@@ -193,13 +173,11 @@ def test_a_block_notes_which_questions_are_asked_when_it_is_drawn() -> None:
     later = replace(STUDY, claims=(*STUDY.claims, replace(BAD, sentence="new", low=0.4)))
     runs.run(later)
     assert store.about(later)["blocks"] == [block]  # it was seen first, and is not confirmed
-    assert "3/  4" in command.line(later)
     runs.confirm(later, block=2)
     known = store.about(later)
     assert [b["number"] for b in known["blocks"]] == [1, 2]
     assert {known["asked"][claim.question] for claim in later.claims[:3]} == {1}
     assert known["asked"][later.claims[3].question] == 2
-    assert "4/  4" in command.line(later)
     found = store.read(later)
     assert found.seeds == [100, 101, 102, 103, 200, 201, 202, 203]
     values = found.values("AUC @ 10", "bad", "here")
@@ -229,8 +207,6 @@ def test_what_is_stored_and_edited_is_named(place: Path) -> None:
         about.write_text(json.dumps(json.loads(known) | {field: "another"}))
         assert audit.check([STUDY]) == ["toy: edited; run it --again"], field
     about.write_text(known)
-    edited(place, lambda known: known.update(verdict="holds 3"))
-    assert "stored verdicts are not those" in audit.check([STUDY])[0]
 
 
 def shifted(by: float, metric: str = "AUC @ 10") -> Study:
@@ -243,44 +219,25 @@ def shifted(by: float, metric: str = "AUC @ 10") -> Study:
     return replace(STUDY, rows=wrong)
 
 
-class Day:
-    """The date, as far as a check asks for it."""
-
-    number = 0
-
-    @classmethod
-    def today(cls) -> type[Day]:
-        return cls
-
-    @classmethod
-    def toordinal(cls) -> int:
-        return cls.number
-
-
 def test_a_probe_names_a_change_of_the_code_on_any_day(monkeypatch) -> None:
     stored()
-    monkeypatch.setattr(audit, "date", Day)
-    for Day.number in range(5):
+    for number in range(5):
+        day = SimpleNamespace(toordinal=lambda number=number: number)
+        monkeypatch.setattr(audit, "date", SimpleNamespace(today=lambda day=day: day))
         assert audit.check([STUDY]) == []
         (fault,) = audit.check([shifted(0.001, "AUC @ 1")])
-        said = f"AUC @ 1 of good, here, seed {Day.number}"
+        said = f"AUC @ 1 of good, here, seed {number}"
         assert fault.startswith("toy: its probe gives 0.9"), fault
         assert fault.endswith(said)
-    lost = replace(STUDY, rows=lambda seed, shift=0.0: list(rows(seed, shift))[1:])
-    assert "no longer makes the row AUC @ 1" in audit.check([lost])[0]
-    assert "other settings" in audit.check([replace(STUDY, probe={"shift": 0.1})])[0]
 
 
 def test_no_seed_is_added_by_other_code() -> None:
     stored()
     with pytest.raises(ValueError, match="its probe gives"):
-        runs.run(replace(shifted(0.001), seeds=4))
-    with pytest.raises(ValueError, match="its probe gives"):
         runs.confirm(shifted(0.001), block=2)
     assert runs.run(shifted(0.001), again=True)
     known = store.about(STUDY)
     assert (known["blocks"], [block["number"] for block in known["past"]]) == ([], [1])
-    assert audit.check([shifted(0.001)]) == []
     runs.confirm(shifted(0.001))
     assert store.read(STUDY).seeds == [200, 201, 202, 203]
 
@@ -300,24 +257,15 @@ def test_whole_rows_are_run_again_in_turn_and_the_date_is_noted(place: Path, mon
     assert audit.verify([shifted(0.01)]) == {"toy": "verified"}  # as far as seeds differ
     assert audit.verify([shifted(0.1)]) == {"toy": "other rows"}
 
-    def elsewhere(seed: int, shift: float = 0.0):
-        raise DataUnavailable("not here")
-
-    assert audit.verify([replace(STUDY, rows=elsewhere)]) == {"toy": "no data"}
-
 
 def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studies, "every", lambda: [STUDY])
     monkeypatch.setattr(command, "every", lambda: [STUDY])
     for line, said in (
         ("run --seeds 0-2", "toy: stored"),
-        ("list", " 3/ 3     0/ 4"),
         ("confirm", "toy: confirmed"),
-        ("verify toy", "verified\n"),
         ("show toy", "holds 1, does not hold 1"),
         ("check", "1 studies: rows, verdicts and code agree"),
     ):
         command.main(line.split())
         assert said in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="expected one of toy; got 'other'"):
-        command.main(["show", "other"])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import helpers
 import pytest
@@ -14,7 +11,6 @@ from helpers import numbers
 
 import fedlab_mini as fm
 from fedlab_mini.engine.rounds import Server
-from studies import flower_bill
 from studies.labels import AskAll, Messages, Renaming, ServerSide, mostly, repaired, who
 from studies.sfedavg import Bandit, Oracle, OwnScale, in_company, sound, ways
 
@@ -117,19 +113,6 @@ def test_most_twos_and_fours_lie_with_the_first_client() -> None:
     counts = torch.stack([torch.bincount(y[part], minlength=5) for part in parts])
     assert counts[0].tolist() == [10, round(60 * share), round(60 * share), 10, 10]
     assert counts[1:].amax(0).sub(counts[1:].amin(0)).max() <= 1
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the bill reads Linux' /proc")
-def test_the_bill_counts_processes_that_are_there_and_that_have_ended() -> None:
-    code = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True); input()"
-    before = flower_bill.cpu()
-    with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as child:
-        assert child.stdout
-        child.stdout.readline()
-        there = flower_bill.cpu() - before
-        child.communicate("\n")
-    assert there > 0.4
-    assert flower_bill.cpu() - before >= there
 
 
 def test_at_its_own_scale_a_softmax_draws_alike_whatever_the_unit_of_the_values() -> None:
