@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -54,28 +52,6 @@ def test_what_cannot_be_written_leaves_the_former_file(tmp_path, monkeypatch):
         write(path, "half")
     assert path.read_text() == "before"
     assert [*tmp_path.iterdir()] == [path]
-
-
-# what a process does that is killed meanwhile
-WRITING = """
-import pathlib, sys, time
-from fedlab_mini.engine.files import whole_file
-with whole_file(pathlib.Path(sys.argv[1])) as part, open(part, "w") as file:
-    file.write("half")
-    file.flush()
-    print("begun", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_killed_process_leaves_the_former_file(tmp_path):
-    path = tmp_path / "t.csv"
-    write(path, "before")
-    command = [sys.executable, "-c", WRITING, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writing:
-        assert writing.stdout.readline() == "begun\n"
-        writing.kill()
-    assert path.read_text() == "before"
 
 
 # --- what is read --------------------------------------------------------------------------------
