@@ -232,7 +232,6 @@ def named_as(reply: Message, node: int) -> Message:
     return reply
 
 
-masked = with_arrays(lambda a: {n: (v * 1e6).long() for n, v in a.items()})
 BROKEN = {
     "late": (lambda r: None, "no reply"),
     "nan": (with_arrays(lambda a: {n: v * torch.nan for n, v in a.items()}), "not finite"),
@@ -299,12 +298,6 @@ def test_a_server_that_was_started_again_goes_on(tmp_path):
     whole.configure_train = lambda t, *more: configure((t - 1) % 2 + 1, *more)
     trained(whole, 4, late)
     assert whole.scored.scores() == again.scored.scores()
-
-
-def test_masked_replies_are_refused_in_the_first_round(tmp_path):
-    """Whole numbers, as secure aggregation sends."""
-    with pytest.raises(ValueError, match=r"none of 4 can be scored.*masked"):
-        trained(Scored(Tolerant(**ALL), tmp_path / "l"), meddle=lambda k, t, r: masked(r))
 
 
 def test_what_fails_later_does_not_end_a_training(tmp_path, caplog):

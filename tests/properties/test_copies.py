@@ -22,11 +22,9 @@ import pytest
 import torch
 from bad_calls import CALLS, NET, THETA, samples
 from conftest import random_federation
-from helpers import numbers
 from torch import Tensor, nn
 
 import fedlab_mini as fm
-from fedlab_mini.judge.registry import scoring
 from fedlab_mini.worlds.attacks import UpdateAttack
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -242,31 +240,3 @@ def test_who_works_in_place_trains_as_its_twin_does(kind, attack):
     other = trained(fm.FedAvg(per_round=3), fm.replay())
     for part in ("theta", "scores", "weights", "selected", "accuracy", "loss"):
         assert torch.equal(getattr(one, part), getattr(other, part)), part
-
-
-def test_recorded_rounds_may_come_in_one_buffer():
-    """A generator writes every round where the last one lay, samples and model included."""
-    x, y, start = X.clone(), Y.clone(), torch.zeros(NET.P)
-    everything = {"net": NET, "methods": scoring(), "clients": range(5)}
-    rounds = [
-        {
-            "theta": numbers(NET.P, seed=t).float(),
-            "updates": numbers(4, NET.P, seed=t + 3).float(),
-            "clients": torch.tensor([4, t, 3, 2]),
-            "sizes": torch.tensor([3, 1 + t, 8, 5]),
-        }
-        for t in range(2)
-    ]
-    wanted = fm.score(rounds, validation=(X, Y), theta=start.clone(), **everything)
-
-    def stream():
-        buffer = {name: torch.empty_like(part) for name, part in rounds[0].items()}
-        for this in rounds:
-            for name, part in this.items():
-                buffer[name].copy_(part)
-            yield buffer
-            for part in (x, y, start, *buffer.values()):
-                part.zero_()
-
-    got = fm.score(stream(), validation=(x, y), theta=start, **everything)
-    pandas.testing.assert_frame_equal(got, wanted)

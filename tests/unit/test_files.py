@@ -14,7 +14,7 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine import files
-from fedlab_mini.engine.files import Cache, described, read_arrays, whole_file
+from fedlab_mini.engine.files import described, read_arrays, whole_file
 
 # --- whole or not at all -------------------------------------------------------------------------
 
@@ -139,12 +139,3 @@ def test_a_lambda_has_no_name():
     for hide in (lambda f: f, partial, Option, lambda f: {"a": [f]}):
         with pytest.raises(ValueError, match=r"^a lambda \(.*\) has no name .* write a def"):
             described(hide(lambda s: s.sum(1)))
-
-
-def test_a_cache_says_what_it_cannot_use(tmp_path):
-    block, cache = torch.ones(2), Cache(tmp_path, "work")
-    cache.path(block).write_bytes(b"a letter")
-    with pytest.raises(ValueError, match=rf"^cache: .*{cache.path(block).name} is damaged"):
-        cache.load(block)
-    with pytest.raises(ValueError, match=r"^cache: expected a folder, got "):
-        Cache(cache.path(block), "work")
