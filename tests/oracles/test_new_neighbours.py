@@ -280,14 +280,3 @@ def test_quality_inference_is_its_algorithm(metric: str) -> None:
     assert shown.scores.tolist() == wanted
     assert len(set(wanted)) > 3
     assert shown.evaluated == 2 * len(CHAIN)
-
-
-def test_quality_inference_reads_the_sum_of_updates_only() -> None:
-    """Masks that cancel in the aggregate change nothing, as under secure aggregation."""
-    masked = []
-    for this in CHAIN:
-        shares = this.sizes.double() / this.sizes.sum()
-        masks = 5 * numbers(*this.updates.shape, seed=this.t)
-        masked.append(replace(this, updates=this.updates + masks - shares @ masks))
-    found, wanted = (after(fb.QualityInference(), rounds) for rounds in (masked, CHAIN))
-    assert torch.equal(found, wanted)

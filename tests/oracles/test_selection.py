@@ -207,27 +207,6 @@ def test_relevance_is_the_expansion_over_a_clients_own_rounds(plain, alpha, beta
 # --- classes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("exact", "empty", "metric"),
-    [(True, "theta", "loss"), (True, "zero", "accuracy"), (False, "theta", "loss")],
-)
-def test_values_are_the_class_frequency_weighted_mean_of_class_values(exact, empty, metric):
-    """The worth on all samples is a weighted sum of the worths on each class: values are linear."""
-    options = {"metric": metric, "empty": empty, "exact": exact, "permutations": 3}
-    whole = started(fm.SFedAvg(None, **options), 6)
-    split = started(fm.SFedAvg(None, 0, 1, by_class=True, **options), 6)
-    this, y = a_round([5, 1, 2, 0]), samples()[1]
-    for strategy in (whole, split):
-        strategy.step(this)
-    torch.testing.assert_close(split["values"], whole["values"], rtol=0, atol=1e-7)
-    shares = [float((y == c).double().mean()) for c in range(CLASSES)]
-    # alpha 0, beta 1: the class values themselves
-    own = split["class_scores"][this.clients]
-    mean = sum(share * own[:, c] for c, share in enumerate(shares))
-    torch.testing.assert_close(mean, whole["values"][this.clients], rtol=0, atol=1e-9)
-    assert split.evaluated == CLASSES * whole.evaluated
-
-
 def test_a_class_without_validation_samples_earns_nothing():
     x, y = samples()
     some = y != 1

@@ -26,7 +26,7 @@ class Own(nn.Module):
 
     def __init__(self, forward: Callable, **parts) -> None:
         super().__init__()
-        self.call, self.calls = forward, 0
+        self.call = forward
         for name, part in parts.items():
             setattr(self, name, part)
 
@@ -82,26 +82,10 @@ def replaced_forward() -> nn.Module:
     return module
 
 
-def counting(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """What it says depends on how often it was asked."""
-    m.calls += 1
-    return m.head(x) * m.calls**0.5
-
-
-def bounded(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """A forward that writes to its own parameters."""
-    m.head.weight.data.clamp_(-0.2, 0.2)
-    return m.head(x)
-
-
 KINDS: dict[str, Callable[[], nn.Module]] = {
     "normalised": lambda: between(8, nn.LayerNorm(8), nn.GELU()),
     "recurrent": lambda: headed(
         lambda m, x: m.head(m.body(steps(x))[0][:, -1]), 5, body=nn.GRU(4, 5, batch_first=True)
-    ),
-    "encoder": lambda: headed(
-        lambda m, x: m.head(m.body(steps(x)).flatten(1)),
-        body=nn.TransformerEncoderLayer(4, 2, 6, dropout=0.2, batch_first=True),
     ),
     "samples mix": lambda: headed(lambda m, x: m.head(x - x.mean(0))),
     "buffers": buffers,
@@ -112,8 +96,6 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
     "hook on gradient": lambda: hooked("gradient", lambda g: g / (1 + g.norm()), 0),
     "hook backward": lambda: hooked("full_backward", lambda part, given, out: (given[0] * 3,)),
     "replaced forward": replaced_forward,
-    "counting": lambda: headed(counting),
-    "bounded": lambda: headed(bounded),
     "modes": lambda: headed(lambda m, x: m.head(x) * (2 if m.training else 1)),
     "skip": lambda: Skip(*between(6, nn.ReLU())),
 }

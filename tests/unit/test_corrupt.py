@@ -92,13 +92,6 @@ def test_delete_words_from_tokens_moves_the_rest_left():
         assert x[1].equal(row[1])  # round(0.4 * 1) = 0
 
 
-def test_deleted_occurrences_are_equally_likely():
-    x = torch.tensor([[6.0, 3.0, 1.0]]).repeat(6000, 1)
-    y = torch.zeros(6000, dtype=torch.long)
-    left, _, _ = delete_words(0.5)(x, y, 2, generator())
-    assert torch.allclose(left.mean(0), torch.tensor([3.0, 1.5, 0.5]), atol=0.05)
-
-
 def test_backdoor_stamps_the_corner_and_relabels():
     x, y, _ = backdoor(2, 0.3, (1, 8, 8), size=2)(EVEN.x, EVEN.y, 5, generator())
     images = x.view(-1, 8, 8)

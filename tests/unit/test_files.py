@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine import files
-from fedlab_mini.engine.files import Cache, described, read_arrays, whole_file
+from fedlab_mini.engine.files import described, read_arrays, whole_file
 
 # --- whole or not at all -------------------------------------------------------------------------
 
@@ -54,28 +52,6 @@ def test_what_cannot_be_written_leaves_the_former_file(tmp_path, monkeypatch):
         write(path, "half")
     assert path.read_text() == "before"
     assert [*tmp_path.iterdir()] == [path]
-
-
-# what a process does that is killed meanwhile
-WRITING = """
-import pathlib, sys, time
-from fedlab_mini.engine.files import whole_file
-with whole_file(pathlib.Path(sys.argv[1])) as part, open(part, "w") as file:
-    file.write("half")
-    file.flush()
-    print("begun", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_killed_process_leaves_the_former_file(tmp_path):
-    path = tmp_path / "t.csv"
-    write(path, "before")
-    command = [sys.executable, "-c", WRITING, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writing:
-        assert writing.stdout.readline() == "begun\n"
-        writing.kill()
-    assert path.read_text() == "before"
 
 
 # --- what is read --------------------------------------------------------------------------------
@@ -163,12 +139,3 @@ def test_a_lambda_has_no_name():
     for hide in (lambda f: f, partial, Option, lambda f: {"a": [f]}):
         with pytest.raises(ValueError, match=r"^a lambda \(.*\) has no name .* write a def"):
             described(hide(lambda s: s.sum(1)))
-
-
-def test_a_cache_says_what_it_cannot_use(tmp_path):
-    block, cache = torch.ones(2), Cache(tmp_path, "work")
-    cache.path(block).write_bytes(b"a letter")
-    with pytest.raises(ValueError, match=rf"^cache: .*{cache.path(block).name} is damaged"):
-        cache.load(block)
-    with pytest.raises(ValueError, match=r"^cache: expected a folder, got "):
-        Cache(cache.path(block), "work")

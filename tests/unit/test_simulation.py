@@ -131,16 +131,6 @@ def blocks(monkeypatch):
     return done
 
 
-def test_a_block_is_a_task_for_one_of_many_workers_and_bounds_memory(make_fed, monkeypatch, blocks):
-    fed, net = make_fed((5, 3, 2, 4, 6, 1, 3, 2)), fm.logistic(6, 3)
-    fm.retraining_game(fed, net, 1).all()
-    assert blocks == [32] * 8  # 256 coalitions for eight workers
-    blocks.clear()
-    monkeypatch.setattr("fedlab_mini.engine.sweep.BLOCK_BYTES", 10 * (3 * net.P * 8 + 24 * 26))
-    fm.simulate(fed, net, shares(25, 1, 8))
-    assert blocks == [10, 10, 5]
-
-
 def test_an_interrupted_simulation_goes_on_without_redoing_blocks(
     make_fed, tmp_path, monkeypatch, blocks
 ):

@@ -1,26 +1,22 @@
 """Drawn mutants: edits that chance has chosen, and what notices each of them.
 
-    python tests/mutants/drawn/drawn.py draw          as many of each package as DRAWN says
     python tests/mutants/drawn/drawn.py run [PART]    those with nothing in killed_by
 
-Drawn are an operator, a statement that it can edit, an edit. Each runs on a copy of the book, on
-the test files and chapters that execute its line (or on those PARTs), until one fails. Which lines
-they execute is measured once and kept in `_build/lines`: remove it when tests have changed. The
-table, `drawn.csv`, is written after each mutant, so a second call goes on.
+An operator, a statement that it can edit and an edit were drawn once. Each runs on a copy of the
+book, on the test files and chapters that execute its line (or on those PARTs), until one fails.
+Which lines they execute is measured once and kept in `_build/lines`: remove it when tests have
+changed. The table, `drawn.csv`, is written after each mutant, so a second call goes on.
 """
 
 from __future__ import annotations
 
-import ast
 import os
-import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import coverage
@@ -28,66 +24,10 @@ import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLE, LINES = Path(__file__).with_name("drawn.csv"), ROOT / "_build" / "lines"
-DRAWN = {"fedlab_mini": 44, "fedlab_bench": 11, "fedlab_flower": 5}
-OPERATORS = ["comparison", "constant", "sign", "index", "dropped"]
+PACKAGES = "fedlab_mini,fedlab_bench,fedlab_flower"
 PARTS = [f"tests/{kind}/test_*.py" for kind in ("unit", "properties", "oracles", "flower")]
 PARTS += ["book/chapters/*.md"]
-COLUMNS = ["package", "file", "line", "operator", "before", "after"]
-COLUMNS += ["killed_by", "seconds", "remark"]
-SEED, SLOWEST = 1, 600  # seconds
-PAIRS = ["Lt LtE", "Gt GtE", "Eq NotEq", "In NotIn", "Is IsNot", "Add Sub", "Mult Div"]
-SWAPS = {getattr(ast, a): getattr(ast, b) for p in PAIRS for a, b in (p.split(), p.split()[::-1])}
-LEAPS = ast.AugAssign | ast.Raise | ast.Continue | ast.Break
-Edit = tuple[str, ast.AST, ast.AST]  # operator, what stands there, what replaces it
-
-
-def edits(node: ast.AST) -> Iterator[Edit]:
-    """Every edit of an expression, or of a statement without its blocks."""
-    match node:
-        case ast.Compare(left, [op, *more], right):
-            yield "comparison", node, ast.Compare(left, [SWAPS[type(op)](), *more], right)
-        case ast.BinOp(a, op, b) if type(op) in SWAPS and not {type(a), type(b)} & {ast.List}:
-            yield "sign", node, ast.BinOp(a, SWAPS[type(op)](), b)
-        case ast.UnaryOp(ast.USub(), operand):
-            yield "sign", node, operand
-        case ast.Constant(bool() as value):
-            yield "constant", node, ast.Constant(not value)
-        case ast.Constant(int() | float() as value):
-            step = 1 if isinstance(value, int) else value / 10 or 0.1
-            yield from (("constant", node, ast.Constant(x)) for x in (value + step, value - step))
-        case ast.Slice(lower, upper):
-            for end in filter(None, (lower, upper)):
-                yield "index", end, ast.BinOp(end, ast.Add(), ast.Constant(1))
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case | ast.JoinedStr):
-            yield from edits(child)
-
-
-def statements(tree: ast.Module) -> Iterator[list[Edit]]:
-    """The edits of each statement: changed, or left out where no name goes missing."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt) and not isinstance(node, ast.ClassDef | ast.Import):
-            call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-            dropped = [("dropped", node, ast.Pass())] * (call or isinstance(node, LEAPS))
-            yield dropped + [*edits(node)] * (not isinstance(node, ast.Raise))
-
-
-def draw(package: str) -> Iterator[dict[str, str]]:
-    chance, files = random.Random(f"{SEED} {package}"), sorted((ROOT / package).rglob("*.py"))
-    every = [(file, own) for file in files for own in statements(ast.parse(file.read_bytes()))]
-    for i in range(DRAWN[package]):
-        can = [(f, [edit for edit in own if edit[0] == OPERATORS[i % 5]]) for f, own in every]
-        file, found = chance.choice([one for one in can if one[1]])
-        operator, old, new = chance.choice(found)
-        every = [one for one in every if found[0] not in one[1]]  # a statement once
-        lines, first, end = file.read_text("utf-8").split("\n"), old.lineno, old.end_lineno
-        here = lines[first - 1].encode()[: old.col_offset].decode() + ast.unparse(new)
-        here += lines[end - 1].encode()[old.end_col_offset :].decode()
-        while file.read_text("utf-8").count("\n".join(lines[first - 1 : end])) > 1:
-            first -= 1  # with the lines above, until there is one such place
-        before, after = lines[first - 1 : end], [*lines[first - 1 : old.lineno - 1], here]
-        place = [package, str(file.relative_to(ROOT)), str(first), operator]
-        yield dict(zip(COLUMNS, [*place, "\n".join(before), "\n".join(after)], strict=False))
+SLOWEST = 600  # seconds
 
 
 def run(part: str, root: Path, *measure: str) -> str:
@@ -109,7 +49,7 @@ def measured(part: str) -> coverage.CoverageData:
     path = LINES / part.replace("/", ".")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        words = ["-m", "coverage", "run", f"--data-file={path}", f"--source={','.join(DRAWN)}"]
+        words = ["-m", "coverage", "run", f"--data-file={path}", f"--source={PACKAGES}"]
         if failed := run(part, ROOT, *words):
             path.unlink(missing_ok=True)
             sys.exit(f"fails without any mutant: {failed}")
@@ -134,9 +74,6 @@ def verdict(row: dict[str, str], known: dict[str, coverage.CoverageData]) -> str
 
 
 def main() -> None:
-    if sys.argv[1:] == ["draw"]:
-        rows = [row for package in DRAWN for row in draw(package)]
-        return pd.DataFrame(rows, columns=COLUMNS).to_csv(TABLE, index=False)
     found = (path for pattern in PARTS for path in sorted(ROOT.glob(pattern)))
     parts = sys.argv[2:] or [str(path.relative_to(ROOT)) for path in found]
     known = {part: measured(part) for part in parts}
