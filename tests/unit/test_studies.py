@@ -225,10 +225,10 @@ def test_a_probe_names_a_change_of_the_code_on_any_day(monkeypatch) -> None:
         day = SimpleNamespace(toordinal=lambda number=number: number)
         monkeypatch.setattr(audit, "date", SimpleNamespace(today=lambda day=day: day))
         assert audit.check([STUDY]) == []
-        (fault,) = audit.check([shifted(0.001, "AUC @ 1")])
-        said = f"AUC @ 1 of good, here, seed {number}"
-        assert fault.startswith("toy: its probe gives 0.9"), fault
-        assert fault.endswith(said)
+        found = audit.check([shifted(0.001, "AUC @ 1")])
+        assert len(found) == 1, found
+        assert found[0].startswith("toy: its probe gives 0.9"), found
+        assert found[0].endswith(f"AUC @ 1 of good, here, seed {number}")
 
 
 def test_no_seed_is_added_by_other_code() -> None:
