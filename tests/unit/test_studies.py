@@ -145,6 +145,8 @@ def test_rows_of_two_studies_are_paired_by_seed_and_half() -> None:
     theirs = whole.values("AUC @ 10", "good", "here") - alone.values("AUC @ 10", "rival", "here")
     assert both.paired("AUC @ 10", "good", "rival", "here").mean == pytest.approx(theirs.mean())
     assert both.has("ratio", "both", "here")  # derived from the other study's rows
+    looked = alone.look.with_rows_of(whole)
+    assert (looked.confirmed, looked.seeds) == (False, [0, 1])
     with pytest.raises(ValueError, match=r"missing: \[2\]"):
         whole.look.with_rows_of(alone).values("AUC @ 10", "rival", "here")
 
