@@ -33,8 +33,9 @@ def digest(files: Iterable[Path], *more: str) -> str:
     """Hash of names and contents of files, or of all below folders, and of further strings."""
     total = hashlib.sha256("\0".join(more).encode())
     for path in sorted(path for place in files for path in (place, *place.rglob("*"))):
-        if path.is_file() and not any(p.startswith((".", "__pyc")) for p in path.parts[-4:]):
-            total.update(os.path.relpath(path, chapters.ROOT).encode() + b"\0")
+        name = path.relative_to(chapters.ROOT)
+        if path.is_file() and not any(part.startswith((".", "__pyc")) for part in name.parts):
+            total.update(name.as_posix().encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
 
