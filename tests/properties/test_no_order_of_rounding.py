@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from helpers import numbers
 from torch import Tensor
 
 import fedlab_mini as fm
@@ -15,10 +16,6 @@ from fedlab_mini.judge.metrics import ranks
 from fedlab_mini.judge.removal import _present
 
 SEEDS = range(4)
-
-
-def numbers(seed: int, *shape: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def levels(seed: int, clients: int = 9) -> Tensor:
@@ -36,7 +33,7 @@ def jittered(scores: Tensor, seed: int) -> Tensor:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rounding_changes_no_measure(seed):
-    scores, truth = levels(seed), numbers(seed, 9)
+    scores, truth = levels(seed), numbers(9, seed=seed)
     rough = jittered(scores, seed + 100)
     assert torch.equal(ranks(rough), ranks(scores))
     bad = [1, 4, 7]
@@ -46,7 +43,7 @@ def test_rounding_changes_no_measure(seed):
     assert outranked(rough) == outranked(scores)
     removed = torch.tensor([0, 2, 5])
     assert torch.equal(_present(rough, removed, seed), _present(scores, removed, seed))
-    worth = numbers(seed, 2**9)
+    worth = numbers(2**9, seed=seed)
     assert dict(removal(rough, worth, seed)) == dict(removal(scores, worth, seed))
 
 

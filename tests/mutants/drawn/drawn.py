@@ -1,6 +1,6 @@
 """Drawn mutants: edits that chance has chosen, and what notices each of them.
 
-    python tests/mutants/drawn/drawn.py run [PART]    those with nothing in killed_by
+    python tests/mutants/drawn/drawn.py [PART ...]    those with nothing in killed_by
 
 An operator, a statement that it can edit and an edit were drawn once. Each runs on a copy of the
 book, on the test files and chapters that execute its line (or on those PARTs), until one fails.
@@ -75,10 +75,12 @@ def verdict(row: dict[str, str], known: dict[str, coverage.CoverageData]) -> str
 
 def main() -> None:
     found = (path for pattern in PARTS for path in sorted(ROOT.glob(pattern)))
-    parts = sys.argv[2:] or [str(path.relative_to(ROOT)) for path in found]
-    known = {part: measured(part) for part in parts}
+    parts = sys.argv[1:] or [str(path.relative_to(ROOT)) for path in found]
     table = pd.read_csv(TABLE, dtype=str, keep_default_na=False)
-    for i, row in table[table.killed_by == ""].iterrows():
+    if (todo := table[table.killed_by == ""]).empty:
+        sys.exit("nothing to do: empty killed_by of those that are to run again")
+    known = {part: measured(part) for part in parts}
+    for i, row in todo.iterrows():
         start = time.perf_counter()
         table.loc[i, "killed_by"] = verdict(row, known)
         table.loc[i, "seconds"] = f"{time.perf_counter() - start:.0f}"
