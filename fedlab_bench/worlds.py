@@ -16,6 +16,7 @@ from fedlab_mini import checks
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import cnn
+from fedlab_mini.engine.objective import Metric
 from fedlab_mini.worlds.attacks import UpdateAttack, free_ride, replay, scale, sign_flip
 from fedlab_mini.worlds.corrupt import flip_labels
 from fedlab_mini.worlds.data import load
@@ -129,7 +130,7 @@ class World:
     clients: int = CLIENTS
     rounds: int = ROUNDS
     local: LocalSGD = LOCAL
-    metric: str = "loss"
+    metric: Metric = "loss"
     bad: tuple[int, ...] | None = None
 
     def made(self, seed: int) -> Made:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import nan
 from operator import attrgetter
 
 import torch
@@ -246,9 +247,12 @@ class Training:
 
     def _evaluate(self) -> None:
         """Accuracy and loss of the model as it now is, on the server's test samples."""
-        judged = self.server.net.judged
-        accuracy, loss = judged(self.log.theta[None], *self.test, "accuracy", "loss")
-        self.log.accuracy.append(accuracy[0].cpu())
+        net, given = self.server.net, self.server.net.objective
+        known = given.given_loss is None or given.given_metric is not None
+        # Without classes, and without a metric in its place, accuracy is no number.
+        metrics = ("accuracy", "loss") if known else ("loss", "loss")
+        accuracy, loss = net.judged(self.log.theta[None], *self.test, *metrics)
+        self.log.accuracy.append(accuracy[0].cpu() if known else loss[0].cpu() * nan)
         self.log.loss.append(loss[0].cpu())
 
     def _remember(self, state: State) -> None:

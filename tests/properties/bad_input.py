@@ -116,7 +116,7 @@ SAID: list[tuple[Any, tuple[str, ...]]] = [
     (numbers.Number, ("float",)),
     (str, ("str", "PathLike")),
     (Mapping, ("Mapping",)),
-    (FunctionType | torch.nn.Module, ("Callable", "Split", "Module")),
+    (FunctionType | torch.nn.Module, ("Callable", "Function", "Metric", "Split", "Module")),
     (
         Sequence | np.ndarray | torch.Tensor | set,
         ("Tensor", "Sequence", "Scores", "Samples", "Values", "Iterable", "tuple", "int"),
