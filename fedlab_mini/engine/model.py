@@ -260,6 +260,11 @@ class Model:
         With a loss of its own a model's outputs may have any shape; 0 where that is not [N, n]
         """
         x, net = reals("x", x, ["N", "..."], finite=False), self._asked()
+        if torch.is_inference_mode_enabled():
+            raise ValueError(
+                "net: cannot be asked in torch.inference_mode(), which forbids the gradients that "
+                "training and some scores need; write torch.no_grad()"
+            )
         if layers := net.layers:
             inputs, wanted = x[:1].numel(), layers[0][0]
             if inputs != wanted:

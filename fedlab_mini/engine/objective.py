@@ -104,7 +104,8 @@ class Objective:
         if self.given_loss is not None:
             chance = torch.get_rng_state()
             try:
-                with torch.enable_grad():
+                with torch.enable_grad(), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of what is refused in words below
                     found = self.loss(outputs.detach().clone().requires_grad_(), y)
             except Exception as error:  # a function may fail in any way
                 raise ValueError(_fails("loss", outputs, y, error)) from error
