@@ -242,16 +242,17 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     # Lengths and inner products of all sums follow from one small table.
     with one_thread():
         products = vectors @ vectors.T  # [n, n]
+    return Game(n, partial(_cosines_of_sums, products), name="cosine")
 
-    def value(coalitions: Tensor) -> Tensor:
-        members = coalitions.double()  # [C, n]
-        inner = members @ products.sum(1)  # <x_S, U>
-        squared = ((members @ products) * members).sum(1).clamp(min=0)  # |x_S|^2
-        lengths = (squared * products.sum()).sqrt()
-        cancelled = squared <= CANCELLED**2 * (members @ products.diagonal())
-        return torch.where(cancelled, 0.0, inner / torch.where(cancelled, 1.0, lengths))
 
-    return Game(n, value, name="cosine")
+def _cosines_of_sums(products: Tensor, coalitions: Tensor) -> Tensor:
+    """cos(x_S, U) of coalitions [C, n], from the inner products [n, n] of the vectors, [C]."""
+    members = coalitions.double()  # [C, n]
+    inner = members @ products.sum(1)  # <x_S, U>
+    squared = ((members @ products) * members).sum(1).clamp(min=0)  # |x_S|^2
+    lengths = (squared * products.sum()).sqrt()
+    cancelled = squared <= CANCELLED**2 * (members @ products.diagonal())
+    return torch.where(cancelled, 0.0, inner / torch.where(cancelled, 1.0, lengths))
 
 
 def _norms(rows: Tensor) -> Tensor:

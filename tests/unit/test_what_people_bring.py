@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 import os
 import pickle
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -193,22 +195,41 @@ def test_arrays_seen_from_the_end(call) -> None:
 
 # Games go to other processes
 
-UNSENT = missing("games that can be pickled", AttributeError, pickle.PicklingError)
+
+def squares(coalitions: torch.Tensor) -> torch.Tensor:
+    return coalitions.double().sum(1) ** 2
+
+
+def retraining() -> fm.Game:
+    fed = fm.Federation.from_datasets([(X, Y)] * 2, validation=(X, Y), test=(X, Y))
+    return fm.retraining_game(fed, NET, 1)
+
+
 GAMES = {
-    "glove": (UNSENT, lambda: fm.glove(2, 3)),
-    "airport": (UNSENT, lambda: fm.airport([1.0, 2.0, 3.0])),
-    "majority": (UNSENT, lambda: fm.majority([1, 1, 1], 2)),
-    "round, silent": ((), lambda: fm.round_game(NET, THETA, UPDATES, X, Y, absent="silent")),
+    "glove": lambda: fm.glove(2, 3),
+    "airport": lambda: fm.airport([1.0, 2.0, 3.0]),
+    "majority": lambda: fm.majority([1, 1, 1], 2),
+    "additive": lambda: fm.additive([1.0, -2.0]),
+    "quadratic": lambda: fm.quadratic(UPDATES, [1, 2, 3], UPDATES[0], torch.eye(NET.P)),
+    "cosine": lambda: fm.cosine_game(UPDATES),
+    "round": lambda: fm.round_game(NET, THETA, UPDATES, X, Y),
+    "round, silent": lambda: fm.round_game(NET, THETA, UPDATES, X, Y, absent="silent"),
+    "retraining": retraining,
+    "a function of one's own": lambda: fm.Game(3, squares),
 }
 
 
-@pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, marks=marks, id=name) for name, (marks, make) in GAMES.items()],
-)
-def test_a_game_goes_to_another_process(make) -> None:
+@pytest.mark.parametrize("make", GAMES.values(), ids=GAMES)
+def test_a_game_can_be_pickled(make) -> None:
     sent = pickle.loads(pickle.dumps(make()))
     assert fm.exact(sent).values.tolist() == fm.exact(make()).values.tolist()
+
+
+def test_a_game_goes_to_another_process() -> None:
+    fresh = multiprocessing.get_context("spawn")  # as everywhere on Windows and macOS
+    with ProcessPoolExecutor(1, mp_context=fresh) as pool:
+        found = pool.submit(fm.exact, fm.glove(2, 3)).result()
+    assert found.values.tolist() == fm.exact(fm.glove(2, 3)).values.tolist()
 
 
 # Words that go elsewhere
