@@ -234,7 +234,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     if frame.empty:
         maker = "python -m fedlab_bench truth"
         raise ValueError(f"no truth is at hand for these seeds; {maker} makes it")
-    told = []
+    told: list[object] = []
     if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(
         frame.seed
     ):

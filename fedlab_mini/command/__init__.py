@@ -144,7 +144,7 @@ def write_csv(path: str | Path, frame: pandas.DataFrame, **options: Any) -> None
         frame.to_csv(partial_path, **options)
 
 
-def tell(text: str, *written: Path | None) -> None:
+def tell(text: object, *written: Path | None) -> None:
     """Print what came out, and which files hold it: after these, as a console may fail."""
     print(text)
     for path in written:
