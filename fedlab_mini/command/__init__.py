@@ -45,11 +45,12 @@ def terminal() -> Iterator[None]:
         print("interrupted", file=sys.stderr)
         sys.exit(128 + 2)
     except OSError as error:
-        if error.errno not in UNREAD or stream is None:
+        if stream is None or error.errno not in (*UNREAD, errno.ENOSPC):
             raise
         # What is left in the stream goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        sys.exit(128 + 13)
+        unread = error.errno in UNREAD
+        sys.exit(128 + 13 if unread else f"cannot print: {error.strerror}")
 
 
 def imported(option: str, text: str) -> Any:
@@ -129,8 +130,10 @@ def writable(
             raise ValueError(
                 f"{option}: expected a file {', '.join(allowed)}, got {path}"
             )
-        # A missing folder is refused: `whole_file` would make one even for a typing error.
-        if path.is_dir() or not path.absolute().parent.is_dir():
+        # A missing folder is refused: `whole_file` would make one even for a typing error. So is
+        # a device, such as /dev/null, whose place a file would take.
+        special = path.exists() and not path.is_file()
+        if special or not path.absolute().parent.is_dir():
             raise ValueError(
                 f"{option}: expected a file in a folder that is there, got {path}"
             )

@@ -98,6 +98,24 @@ def test_files_are_written_though_nobody_reads_the_table(line, folder, monkeypat
     assert wanted < {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe that has a name")
+def test_no_file_takes_the_place_of_a_device(folder, capsys):
+    os.mkfifo("out.csv")
+    with pytest.raises(SystemExit):
+        main(WORK["score"].split())
+    assert "--csv: expected a file" in capsys.readouterr().err
+    assert Path("out.csv").is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_behind_the_table(folder, monkeypatch):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit, match="cannot print: No space left"):
+            main(WORK["score"].split())
+    assert Path("out.csv").is_file()
+
+
 NAMES = ["r_1.npz", "r_2.npz", "._r_1.npz", "a[1].npz", "a1.npz", "ö x[b]/r_3.npz"]
 PATTERNS = {
     "r_*.npz": ["r_1.npz", "r_2.npz"],
