@@ -18,8 +18,10 @@ from fedlab_mini.checks import home
 from fedlab_mini.command import (
     PICTURES,
     explained,
+    matched,
     module_files,
     own_method,
+    tell,
     writable,
     write_csv,
 )
@@ -138,11 +140,11 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
         cache=options.cache,
         n_jobs=options.jobs,
     )
-    print(summary(frame, options.metric))
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.figure:
         _draw(options, frame, options.scenarios[0])
+    tell(summary(frame, options.metric), options.csv, options.figure)
     return frame
 
 
@@ -153,7 +155,6 @@ def _draw(
 
     figure = picture(frame, options.metric, place)
     figure.savefig(options.figure, bbox_inches="tight")
-    print(f"written: {options.figure}")
 
 
 def _names(options: argparse.Namespace, default_names: Sequence[str]) -> list[str]:
@@ -178,12 +179,19 @@ def _python(score_text: str, options: argparse.Namespace) -> submission.Submissi
 
 def _read(options: argparse.Namespace, truth_folders: Sequence[Path]) -> Iterator[Path]:
     """Every file that a judgement reads: what is judged, the truth, the bench's own scores."""
-    yield from (home(text) for text in options.scores if text.endswith(".csv"))
+    yield from (Path(text) for text in options.scores if text.endswith(".csv"))
     yield from module_files(options.scores)
     for place in truth_folders:
         yield from (*place.glob("*.npz"), place.parent / "manifest.json")
     if not options.alone:
         yield from (truth.folder() / "judged.csv", *_submissions())
+
+
+def _scores(texts: Sequence[str]) -> Iterator[str]:
+    """What is judged: files that are meant, and scores in Python as they are written."""
+    for text in texts:
+        is_file = text.endswith(".csv")
+        yield from map(str, matched("scores", [home(text)])) if is_file else [text]
 
 
 def _judge(options: argparse.Namespace) -> pandas.DataFrame:
@@ -192,7 +200,8 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     from .show import leaderboard
 
     # The bench's own comes first: of a seed that lies in two folders, the first counts.
-    truth_folders = [truth.folder() / "truth", *options.truth]
+    truth_folders = [truth.folder() / "truth", *matched("--truth", options.truth)]
+    options.scores = [*_scores(options.scores)]
     # Refused now, and not when all has been judged.
     writable(
         {
@@ -221,16 +230,16 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     if options.scores_to:
         # Before anything is judged: scores that took long are not lost to an error there.
         submissions[in_python[0]].write(options.scores_to)
-        print(f"written: {options.scores_to}")
     frame = judging.judge(submissions, frozen_truth)
     if frame.empty:
         maker = "python -m fedlab_bench truth"
         raise ValueError(f"no truth is at hand for these seeds; {maker} makes it")
+    told: list[object] = []
     if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(
         frame.seed
     ):
         seed_list = ", ".join(map(str, sorted(unjudged)))
-        print(f"not judged, as their truth is held out: seeds {seed_list}")
+        told.append(f"not judged, as their truth is held out: seeds {seed_list}")
     notes = {entry.name: entry.notes for entry in submissions}
     if not options.alone:
         entered_cells = {cell for entry in submissions for cell in entry.scores}
@@ -241,9 +250,10 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         notes |= {
             rival["name"]: rival for rival in _rivals() if rival["name"] not in notes
         }
-    print(leaderboard.board(frame, options.metric))
-    for absence in judging.absent(frame, options.metric):
-        print(absence)
+    told += [
+        leaderboard.board(frame, options.metric),
+        *judging.absent(frame, options.metric),
+    ]
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.page:
@@ -254,9 +264,10 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         )
         with whole_file(options.page) as partial_path:
             partial_path.write_text(page_html, encoding="utf-8")
-        print(f"written: {options.page}")
     if options.figure:
         _draw(options, frame)
+    written = (options.scores_to, options.csv, options.page, options.figure)
+    tell("\n".join(map(str, told)), *written)
     return frame
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedlab_mini.command import terminal
 from fedlab_mini.worlds.data import DataUnavailable
 
 from . import check, confirm, every, ledger, named, read, run, state, telling, verify
@@ -70,6 +71,7 @@ def page(study: Study) -> str:
     return "\n\n".join([*parts, f"Sentences of the book that rest on it: {where}."])
 
 
+@terminal()
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__)

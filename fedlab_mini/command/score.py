@@ -14,7 +14,16 @@ from ..engine.networks import mlp
 from ..judge.records import archive
 from ..judge.registry import looked_up, scoring
 from ..judge.score import score
-from . import explained, imported, module_files, own_method, writable, write_csv
+from . import (
+    explained,
+    imported,
+    matched,
+    module_files,
+    own_method,
+    tell,
+    writable,
+    write_csv,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -102,15 +111,16 @@ def read_methods(texts: Sequence[str]) -> dict[str, Any]:
 def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     asked_methods = options.methods.split(",")
     modules = module_files([options.net, *asked_methods])
+    rounds = [*matched("rounds", options.rounds)]
     # Refused now, and not when the scores have been computed.
-    writable({"--csv": options.csv}, [*options.rounds, options.validation, *modules])
+    writable({"--csv": options.csv}, [*rounds, options.validation, *modules])
     methods = read_methods(asked_methods)
     with archive("--validation", options.validation) as samples:
         # Inputs [N, ...] say how many labels [N] there must be.
         inputs = reals(f"{samples.label}: x", samples.value("x"), ["N", "..."])
         labels = wholes(f"{samples.label}: y", samples.value("y"), [len(inputs)])
     return score(
-        options.rounds,
+        rounds,
         net=read_network(options.net),
         validation=(inputs, labels),
         methods=methods,
@@ -129,7 +139,7 @@ def main(
         score_table = _scores(options)
     except Exception as error:
         parser.exit(1, f"{explained(error)}\n")
-    print(score_table.to_string(float_format=lambda value: f"{value:.4g}"))
     if options.csv:
         write_csv(options.csv, score_table)
+    tell(score_table.to_string(float_format=lambda value: f"{value:.4g}"), options.csv)
     return score_table

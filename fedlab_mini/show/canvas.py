@@ -121,6 +121,13 @@ def new_figure(
 
 def finished(figure: Figure, caption: str, alt: str) -> Figure:
     vars(figure).update(caption=caption, alt=alt)
+    legends = [*figure.legends, *(axis.get_legend() for axis in figure.axes)]
+    texts = [text for legend in legends if legend for text in legend.get_texts()]
+    for axis in figure.axes:
+        texts += [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts]
+    # What people call things is no formula, even where it holds two dollar signs.
+    for text in texts:
+        text.set_parse_math(False)
     # Otherwise a notebook would show it twice: here, and where the caller does.
     plt.close(figure)
     return figure

@@ -377,7 +377,7 @@ def dots(
         }
         above |= {"xycoords": axis.get_xaxis_transform(), "ha": "center"}
         axis.annotate(line_name, (float(line_value), 1), **above)
-    axis.set_yticks(range(len(by_label)), [shown_label(label) for label in by_label])
+    axis.set_yticks(range(len(by_label)), [*by_label], parse_math=False)
     axis.set(xlabel=xlabel, ylabel=ylabel, ylim=(len(by_label) - 0.4, -0.6))
     axis.set_title(title, pad=20 if references else None)
     axis.grid(axis="x", color="0.9", linewidth=0.8)
