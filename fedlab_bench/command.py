@@ -99,7 +99,7 @@ def _compare_options(add: Callable[..., object]) -> None:
     kept = "folder for finished cells, so that a second call goes on"
     add("--cache", type=home, help=kept)
     add("--csv", type=home, help="write all measures here, in long format")
-    drawn = f"write a figure of the first scenario here ({', '.join(PICTURES)})"
+    drawn = f"write a figure here, a panel a scenario ({', '.join(PICTURES)})"
     add("--figure", type=home, help=drawn)
     add("--jobs", type=int, default=1, help="cells side by side")
 
@@ -113,7 +113,7 @@ def _judge_options(add: Callable[..., object]) -> None:
     add("--metric", default="tau", choices=measures, help="what is printed")
     add("--csv", type=home, help="write all measures here, in long format")
     add("--page", type=home, help="write a page here (.html)")
-    drawn = f"write a figure of the first family here ({', '.join(PICTURES)})"
+    drawn = f"write a figure here, a panel a family ({', '.join(PICTURES)})"
     add("--figure", type=home, help=drawn)
     told = "write the scores of a Python score here, to submit"
     add("--scores-to", type=home, help=told)
@@ -129,6 +129,10 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
     asked = list(METHODS) if list(options.beside) == ["all"] else options.beside
     names = looked_up("--beside", asked, METHODS).values()
     own = dict(own_method("--method", text) for text in options.method)
+    count = len(options.scenarios) * len(options.seeds)
+    # Beforehand: where no bar shows, as in a log, nothing else is said before the table.
+    each = "a cell takes some five seconds of a core with 20 rounds of digits"
+    print(f"{count} cells, one a scenario and seed; {each}", flush=True)
     frame = compare(
         {name: METHODS[name] for name in names} | own,
         options.scenarios,
@@ -139,19 +143,26 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
         n_jobs=options.jobs,
     )
     print(summary(frame, options.metric))
+    for name in own:
+        print(f"\n{summary(frame, options.metric, against=name)}")
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.figure:
-        _draw(options, frame, options.scenarios[0])
+        measured = set(frame[frame.metric == options.metric].scenario)
+        places = [scenario for scenario in options.scenarios if scenario in measured]
+        _draw(options, frame, [*own], places)
     return frame
 
 
 def _draw(
-    options: argparse.Namespace, frame: pandas.DataFrame, place: str | None = None
+    options: argparse.Namespace,
+    frame: pandas.DataFrame,
+    own: Sequence[str],
+    places: Sequence[str] | None = None,
 ) -> None:
     from .show.leaderboard import picture
 
-    figure = picture(frame, options.metric, place)
+    figure = picture(frame, options.metric, places, own=own)
     figure.savefig(options.figure, bbox_inches="tight")
     print(f"written: {options.figure}")
 
@@ -256,7 +267,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
             partial_path.write_text(page_html, encoding="utf-8")
         print(f"written: {options.page}")
     if options.figure:
-        _draw(options, frame)
+        _draw(options, frame, [entry.name for entry in submissions])
     return frame
 
 
