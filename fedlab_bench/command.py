@@ -231,8 +231,13 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     ]
     if options.scores_to:
         # Before anything is judged: scores that took long are not lost to an error there.
-        submissions[in_python[0]].write(options.scores_to)
-        print(f"written: {options.scores_to}")
+        entry = submissions[in_python[0]]
+        asked = dict.fromkeys(("name", "sees", "cost", "date"), "")
+        notes = asked | {"version": truth.VERSION} | dict(entry.notes)
+        submission.Submission(entry.scores, notes).write(options.scores_to)
+        print(
+            f"written: {options.scores_to}; fill in its lines '# sees:', '# cost:', '# date:'"
+        )
     frame = judging.judge(submissions, frozen_truth)
     if frame.empty:
         maker = "python -m fedlab_bench truth"
