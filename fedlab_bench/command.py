@@ -233,8 +233,8 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         # Before anything is judged: scores that took long are not lost to an error there.
         entry = submissions[in_python[0]]
         asked = dict.fromkeys(("name", "sees", "cost", "date"), "")
-        notes = asked | {"version": truth.VERSION} | dict(entry.notes)
-        submission.Submission(entry.scores, notes).write(options.scores_to)
+        told = asked | {"version": truth.VERSION} | dict(entry.notes)
+        submission.Submission(entry.scores, told).write(options.scores_to)
         print(
             f"written: {options.scores_to}; fill in its lines '# sees:', '# cost:', '# date:'"
         )
