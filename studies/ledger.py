@@ -181,7 +181,7 @@ def again(study: Study, seeds: Sequence[int], places: Iterable[tuple[str, str, s
     made = set(zip(stored.scenario, stored.method, stored.metric, strict=True))
     early = asked <= made
     tables = []
-    with bar(None, study.name, total=len(seeds)) as progress, one_thread():
+    with bar(None, study.name, len(seeds), delay=0) as progress, one_thread():
         for seed in seeds:
             missing, rows = set(asked), []
             for row in probes.generated(study, seed):
