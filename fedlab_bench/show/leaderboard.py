@@ -116,13 +116,13 @@ def summary(
         row: dict[str, object] = dict.fromkeys(columns, "")
         cells[SHOWN.get(method, method)] = row
         for scenario in columns:
-            per_seed = by_seed.get((method, scenario), ())
-            if len(per_seed):
+            per_seed = [*by_seed.get((method, scenario), ())]
+            if per_seed:
                 # A single seed has no interval, only its value.
                 row[scenario] = (
-                    interval(per_seed.tolist(), low=low, high=high)
+                    interval(per_seed, low=low, high=high)
                     if spread and len(per_seed) > 1
-                    else float(per_seed.mean())
+                    else sum(per_seed) / len(per_seed)
                 )
     words = "mean and 95 % interval" if spread else "mean"
     caption = f"{metric}{what}: {words} over {rows.seed.nunique()} seeds."
