@@ -101,7 +101,7 @@ def _compare_options(add: Callable[..., object]) -> None:
     kept = "folder for finished cells, so that a second call goes on"
     add("--cache", type=home, help=kept)
     add("--csv", type=home, help="write all measures here, in long format")
-    drawn = f"write a figure of the first scenario here ({', '.join(PICTURES)})"
+    drawn = f"write a figure here, a panel a scenario ({', '.join(PICTURES)})"
     add("--figure", type=home, help=drawn)
     add("--jobs", type=int, default=1, help="cells side by side")
 
@@ -115,7 +115,7 @@ def _judge_options(add: Callable[..., object]) -> None:
     add("--metric", default="tau", choices=measures, help="what is printed")
     add("--csv", type=home, help="write all measures here, in long format")
     add("--page", type=home, help="write a page here (.html)")
-    drawn = f"write a figure of the first family here ({', '.join(PICTURES)})"
+    drawn = f"write a figure here, a panel a family ({', '.join(PICTURES)})"
     add("--figure", type=home, help=drawn)
     told = "write the scores of a Python score here, to submit"
     add("--scores-to", type=home, help=told)
@@ -131,6 +131,10 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
     asked = list(METHODS) if list(options.beside) == ["all"] else options.beside
     names = looked_up("--beside", asked, METHODS).values()
     own = dict(own_method("--method", text) for text in options.method)
+    count = len(options.scenarios) * len(options.seeds)
+    # Beforehand: where no bar shows, as in a log, nothing else is said before the table.
+    each = "a cell takes some five seconds of a core with 20 rounds of digits"
+    print(f"{count} cells, one a scenario and seed; {each}", flush=True)
     frame = compare(
         {name: METHODS[name] for name in names} | own,
         options.scenarios,
@@ -140,20 +144,27 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
         cache=options.cache,
         n_jobs=options.jobs,
     )
+    tables = [summary(frame, options.metric)]
+    tables += [summary(frame, options.metric, against=name) for name in own]
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.figure:
-        _draw(options, frame, options.scenarios[0])
-    tell(summary(frame, options.metric), options.csv, options.figure)
+        measured = set(frame[frame.metric == options.metric].scenario)
+        places = [scenario for scenario in options.scenarios if scenario in measured]
+        _draw(options, frame, [*own], places)
+    tell("\n\n".join(map(str, tables)), options.csv, options.figure)
     return frame
 
 
 def _draw(
-    options: argparse.Namespace, frame: pandas.DataFrame, place: str | None = None
+    options: argparse.Namespace,
+    frame: pandas.DataFrame,
+    own: Sequence[str],
+    places: Sequence[str] | None = None,
 ) -> None:
     from .show.leaderboard import picture
 
-    figure = picture(frame, options.metric, place)
+    figure = picture(frame, options.metric, places, own=own)
     figure.savefig(options.figure, bbox_inches="tight")
 
 
@@ -229,7 +240,10 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     ]
     if options.scores_to:
         # Before anything is judged: scores that took long are not lost to an error there.
-        submissions[in_python[0]].write(options.scores_to)
+        entry = submissions[in_python[0]]
+        asked = dict.fromkeys(("name", "sees", "cost", "date"), "")
+        lines = asked | {"version": truth.VERSION} | dict(entry.notes)
+        submission.Submission(entry.scores, lines).write(options.scores_to)
     frame = judging.judge(submissions, frozen_truth)
     if frame.empty:
         maker = "python -m fedlab_bench truth"
@@ -265,9 +279,11 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         with whole_file(options.page) as partial_path:
             partial_path.write_text(page_html, encoding="utf-8")
     if options.figure:
-        _draw(options, frame)
+        _draw(options, frame, [entry.name for entry in submissions])
     written = (options.scores_to, options.csv, options.page, options.figure)
     tell("\n".join(map(str, told)), *written)
+    if options.scores_to:
+        print("fill in its lines '# sees:', '# cost:', '# date:'")
     return frame
 
 

@@ -106,7 +106,7 @@ def compare(
     tasks = (
         joblib.delayed(_cell)(seed, name, worlds[name], chosen) for seed, name in missing
     )
-    with progress.bar(None, "cells", len(cells), len(found)) as progress_bar:
+    with progress.bar(None, "cells", len(cells), len(found), delay=0) as progress_bar:
         for seed, name, rows in spread(tasks, n_jobs, ordered=False):
             found[seed, name] = rows
             if name in folders:

@@ -23,7 +23,7 @@ from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import LabelSplit, Split, dirichlet_labels
 
-from .scenarios import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisy_inputs
+from .scenarios import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisier_inputs
 
 ROUNDS, LOCAL = 20, LocalSGD(epochs=1, batch=20, lr=0.2)
 # Who is of less use, before any training: the worse half, all but the holder of a rare class.
@@ -162,7 +162,7 @@ def _skewed(split: Split) -> dict[str, World]:
     """Wrong labels and noisy inputs among clients that hold different classes."""
     makers = {
         "wrong labels": dealt(split, flip_labels),
-        "noisy inputs": dealt(split, lambda level: noisy_inputs(3 * level)),
+        "noisy inputs": dealt(split, noisier_inputs),
     }
     return {
         f"{dirt}, Dirichlet 0.5": World(make, "dirt under skew", bad=WORSE)

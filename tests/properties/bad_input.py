@@ -64,10 +64,11 @@ class Case(NamedTuple):
 
 
 def parameters(name: str) -> dict[str, str]:
-    """{parameter: annotation} of a public name, ``self`` left out."""
+    """{parameter: annotation} of a public name; ``self`` and what is handed on left out."""
     _, target, _ = CALLS[name]
     found = inspect.signature(target).parameters.values()
-    return {p.name: str(p.annotation) for p in found if p.name != "self"}
+    own = [p for p in found if p.name != "self" and p.kind is not p.VAR_KEYWORD]
+    return {p.name: str(p.annotation) for p in own}
 
 
 def cases() -> Iterator[Case]:
