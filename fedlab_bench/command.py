@@ -10,6 +10,7 @@ truth --to FOLDER             retrain: the frozen truth, or that of held-out see
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,7 +135,7 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
     count = len(options.scenarios) * len(options.seeds)
     # Beforehand: where no bar shows, as in a log, nothing else is said before the table.
     each = "a cell takes some five seconds of a core with 20 rounds of digits"
-    print(f"{count} cells, one a scenario and seed; {each}", flush=True)
+    print(f"{count} cells, one a scenario and seed; {each}", file=sys.stderr)
     frame = compare(
         {name: METHODS[name] for name in names} | own,
         options.scenarios,
