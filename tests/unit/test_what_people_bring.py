@@ -127,7 +127,6 @@ def test_tokens(way) -> None:
 # Records of rounds: the same numbers in the form that the package reads are right
 
 
-@missing("frames of pandas that know of gaps", TypeError)
 def test_frames_of_pandas() -> None:
     frame = pd.DataFrame(X.numpy()).astype("Float64")
     or_told(r"\.tolist\(\)|\.astype\(", lambda: scored(ROUND, validation=(frame, Y)), scored(ROUND))
@@ -140,7 +139,6 @@ SPARSE = {
 
 
 @pytest.mark.parametrize("form", SPARSE.values(), ids=SPARSE)
-@missing("updates that are stored sparse", TypeError)
 def test_sparse_updates(form) -> None:
     kept = torch.where(UPDATES.abs() < 0.7, 0, UPDATES)
     want = scored(ROUND | {"updates": kept})
@@ -186,7 +184,6 @@ BACKWARDS = {
 
 
 @pytest.mark.parametrize("call", BACKWARDS.values(), ids=BACKWARDS)
-@missing("arrays with negative strides", TypeError, ValueError)
 def test_arrays_seen_from_the_end(call) -> None:
     assert call(turned) == call(lambda array, axis=0: array)
 
