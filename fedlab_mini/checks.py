@@ -66,7 +66,8 @@ def _same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bo
 
 def _scalar(value: Any) -> Any:
     """A number of NumPy or torch as Python's; anything else as it is."""
-    return value.item() if getattr(value, "ndim", None) == 0 else value
+    is_number = getattr(value, "ndim", None) == 0 and not getattr(value, "is_meta", False)
+    return value.item() if is_number else value
 
 
 def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
@@ -270,7 +271,8 @@ def _from_others(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
             values = np.array(values.tolist())
         # torch reads neither other byte orders nor negative strides, and writes to what is
         # read-only all the same: such arrays are copied.
-        return torch.from_numpy(np.require(values, values.dtype.newbyteorder("="), ["C", "W"]))
+        native = values.dtype.newbyteorder("=")
+        return torch.from_numpy(np.require(values, native, ["C", "W"]))
     except (TypeError, ValueError, RuntimeError, OverflowError):
         pass
     raise TypeError(f"{message}; numpy.array(..., dtype=float), or =int, may read it")
