@@ -42,7 +42,9 @@ def _client_id(label: str, value: Any) -> Hashable:
     message = f"{label}: expected ids, numbers or words, got {shown(value)}"
     if isinstance(value, float):
         # NumPy makes such of whole numbers from 2^63 on, and of columns with gaps.
-        message += "; write numpy.array(ids, dtype=numpy.uint64), or words: floats are rounded"
+        message += (
+            "; write numpy.array(ids, dtype=numpy.uint64), or words: floats are rounded"
+        )
     raise TypeError(message)
 
 

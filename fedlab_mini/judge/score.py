@@ -48,7 +48,7 @@ def score(
     """What each method says of each client, from rounds that some system has recorded.
 
     updates     one record a round, read one after another: an array [m, P] of clients 0..m-1; a
-                mapping, see below; or the path of an .npz file that holds one
+                mapping, see below; or the path of a file that holds one: .npz, .npy or .pt
     net         the model, ``fm.Model(module)``; validation: the server's samples (x, y)
     methods     strategies such as ``fm.CGSV()``, which watch the rounds and change nothing;
                 functions of a round's game such as ``fm.exact``, or of (round, server) -> [m],
@@ -103,6 +103,8 @@ def score(
         with opened(entry, t - 1) as record:
             last_number = record.number(last_number)
             model = record.theta(net, model, inputs)
+            if model is None:  # nobody replied yet
+                continue
             this = record.round(t, net, model, places)
         model = watch(this)
         del this, record, entry  # before the next round is read

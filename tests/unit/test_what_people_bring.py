@@ -145,10 +145,92 @@ def test_sparse_updates(form) -> None:
     or_told(r"\bsparse updates\b", lambda: scored(ROUND | {"updates": form(kept)}), want)
 
 
-@missing("a word on files of torch.save", ValueError)
-def test_a_round_that_torch_saved(tmp_path) -> None:
-    torch.save(ROUND, tmp_path / "round_001.pt")
-    or_told(r"torch\.save", lambda: scored(tmp_path / "round_001.pt"), scored(ROUND))
+def by_name(vectors: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Vectors [..., P] as a dictionary of parameters [..., *shape]."""
+    return dict(zip(NET.shapes, NET.split(vectors), strict=True))
+
+
+FORMS = {
+    "a stack a parameter": ROUND | {"updates": by_name(UPDATES)},
+    "models": {"theta": by_name(THETA), "models": by_name(THETA + UPDATES) | {"n": [1, 2, 3]}},
+    "a list of state dicts": {"theta": THETA, "updates": [*map(by_name, UPDATES)]},
+    "sizes and names": ROUND | {"sizes": [1, 1, 1], "clients": [0, 1, 2], "t": 3},
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_round_of_named_parameters(form, tmp_path) -> None:
+    torch.save(form, tmp_path / "round_001.pt")
+    for given in (form, tmp_path / "round_001.pt"):
+        assert scored(given) == pytest.approx(scored(ROUND), abs=1e-6)
+
+
+def test_a_round_of_rows_alone(tmp_path) -> None:
+    np.save(tmp_path / "round_001.npy", UPDATES.numpy())
+    torch.save([*map(by_name, UPDATES)], tmp_path / "round_001.pt")
+    for given in (UPDATES, [*UPDATES], *tmp_path.iterdir()):
+        assert scored(given, theta=THETA) == scored(ROUND)
+
+
+class Counted(nn.Module):
+    """A line with buffers before, within and after it, of which a server keeps track as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.ones(4))
+        self.line = nn.Linear(4, 3)
+        self.line.register_buffer("scale", torch.ones(3))
+        self.register_buffer("seen", torch.tensor(7))
+
+    def forward(self, x):
+        return self.line(x + self.shift - 1) * self.line.scale
+
+
+def test_lists_of_all_that_a_state_dict_holds() -> None:
+    net = fm.Model(Counted())
+    held = net.module.state_dict()
+
+    def listed(vector: torch.Tensor) -> list[torch.Tensor]:
+        return [*(held | dict(zip(net.shapes, NET.split(vector), strict=True))).values()]
+
+    whole = {"theta": listed(THETA), "updates": [*map(listed, UPDATES)]}
+    assert scored(whole, net=net) == scored(ROUND, net=net)
+    with pytest.raises(ValueError, match=r"or all of module.state_dict\(\) in its order, got 4$"):
+        scored(whole | {"theta": whole["theta"][1:]}, net=net)
+
+
+LACKING = {name: stack for name, stack in by_name(UPDATES).items() if "bias" not in name}
+SAID = {
+    "lacks the parameters 0.bias, has .*0.weight.*; freeze": ROUND | {"updates": LACKING},
+    "updates: expected as many rows": ROUND | {"updates": LACKING | {"0.bias": torch.ones(2, 3)}},
+    r"updates\[0\]: lacks the parameters 0": {"theta": THETA, "updates": [{"line": [0.0]}]},
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_what_is_no_round_of_named_parameters(said) -> None:
+    with pytest.raises(ValueError, match=rf"^updates\[0\]: .*{said}"):
+        scored(SAID[said])
+
+
+FILES = {
+    "r.pt": (lambda path: torch.save(NET.module, path), r"torch\.save .* it holds objects; save a"),
+    "r.pth": (lambda path: torch.save({"a": 1}, path), r"unknown keys \['a'\]; known are t, theta"),
+    "r.pkl": (lambda path: path.write_bytes(pickle.dumps(ROUND)), r"numpy\.savez, .*pickle"),
+    "r.safetensors": (lambda path: path.write_bytes(b"8{}"), r"\*\*safetensors\.numpy\.load_file"),
+    "r.npz": (
+        lambda path: np.savez(path, clients=np.array(["a"], object), updates=UPDATES[:1]),
+        r"clients: cannot be read \(Python objects; write numpy\.array\(values\.tolist\(\)\)\)$",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_no_round(name, tmp_path) -> None:
+    write, said = FILES[name]
+    write(tmp_path / name)
+    with pytest.raises(ValueError, match=rf"^updates\[0\]: .*{name}.*{said}"):
+        scored(tmp_path / name)
 
 
 NOBODY = {
@@ -156,13 +238,22 @@ NOBODY = {
     "an array without rows": {"updates": torch.zeros(0, NET.P)},
     "no models": {"models": []},
     "clients and sizes, too": {"updates": [], "clients": [], "sizes": []},
+    "an array of arrays": {"updates": np.array([]), "clients": np.array([]), "sizes": np.array([])},
+    "a model, too": {"theta": THETA + 1, "updates": []},
+    "no names": {"updates": {}},
 }
 
 
 @pytest.mark.parametrize("silent", NOBODY.values(), ids=NOBODY)
-@missing("a round in which nobody replied", TypeError, ValueError)
 def test_a_round_in_which_nobody_replied(silent) -> None:
-    assert scored(ROUND, silent) == scored(ROUND)
+    for rounds in ([ROUND, silent], [silent, ROUND], [ROUND, silent, ROUND]):
+        assert scored(*rounds) == scored(*(one for one in rounds if one is ROUND))
+
+
+def test_a_log_without_a_round() -> None:
+    for rounds in ([], [{"updates": []}] * 2):
+        with pytest.raises(ValueError, match=r"^updates: expected a round.*, got no rounds$"):
+            scored(*rounds)
 
 
 def turned(array: np.ndarray, axis: int = 0) -> np.ndarray:
