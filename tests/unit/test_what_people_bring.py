@@ -8,6 +8,7 @@ none.
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
@@ -15,6 +16,7 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,8 @@ import scipy.sparse
 import torch
 from helpers import numbers
 from torch import nn
-from torch.nn.utils import parameters_to_vector, prune, weight_norm
+from torch.nn.utils import parameters_to_vector, prune, spectral_norm, weight_norm
+from torch.nn.utils.parametrizations import orthogonal
 
 import fedlab_mini as fm
 from fedlab_mini.__main__ import main
@@ -69,11 +72,106 @@ def lazy() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(3))
 
 
-@missing("layers that find their shape at the first batch", RuntimeError)
-def test_lazy_layers() -> None:
-    fed = fm.Federation.from_datasets([(X, Y)] * 2, validation=(X, Y), test=(X, Y))
-    trained = lambda net: fm.train(fed, net, fm.FedAvg(), rounds=1).theta.numel()  # noqa: E731
-    or_told("lazy", lambda: trained(fm.Model(lazy())), fm.mlp(4, 5, 3).P)
+def stack() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+class Held(nn.Module):
+    """A line whose parameters are read otherwise than by their names."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.line = nn.Linear(4, 3)
+        self.how, self.pair = how, (self.line.weight, self.line.bias)
+        self.turned = self.line.weight.detach().t() if how == "turned" else torch.zeros(4, 3)
+
+    def forward(self, x):
+        by_pair = nn.functional.linear(x, *self.pair)
+        return by_pair if self.how == "pair" else x @ self.turned + self.line.bias
+
+
+def half_compiled() -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it is deprecated
+        return nn.Sequential(torch.jit.script(nn.Linear(4, 5)), nn.Tanh(), nn.Linear(5, 3))
+
+
+def of_inference() -> nn.Module:
+    with torch.inference_mode():
+        return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+
+
+def in_use(module: nn.Module) -> nn.Module:
+    module(X[:1])
+    return module
+
+
+REFUSED = {
+    "lazy": (lazy, r"module: layer '1' \(LazyLinear\) has no shape yet; call .* module\(x\[:1\]\)"),
+    "parallel": (lambda: nn.DataParallel(nn.Linear(4, 3)), r"module: .* wraps, \.module$"),
+    "compiled in part": (half_compiled, r"module: 0 is compiled by torch\.jit; give the module"),
+    "meta": (lambda: nn.Linear(4, 3, device="meta"), "module: parameter 'weight' .*, or load"),
+    "turned": (lambda: Held("turned"), "module: turned shows the numbers of .* 'line.weight'"),
+    "spectral": (lambda: spectral_norm(nn.Linear(4, 3)), "net: changes its buffer 'weight_u'"),
+    "pair": (lambda: Held("pair"), "net: a hook, an attribute, or a forward that was replaced"),
+}
+
+
+def trained_once(module: nn.Module) -> list[float]:
+    """The loss before and after a round from the module's own parameters."""
+    fed = fm.Federation.from_datasets([(X, Y)], validation=(X, Y), test=(X, Y))
+    net, local = fm.Model(module), fm.LocalSGD(batch=30, lr=0.3)
+    theta = net.theta().float()
+    return fm.train(fed, net, fm.FedAvg(), rounds=1, theta=theta, local=local).loss.tolist()
+
+
+@pytest.mark.parametrize(("make", "said"), REFUSED.values(), ids=REFUSED)
+def test_a_module_that_theta_cannot_stand_for(make, said) -> None:
+    with pytest.raises(ValueError, match=f"^{said}"):
+        trained_once(make())
+
+
+AS_THEY_ARE = {
+    "lazy, in use": lambda: in_use(lazy()),
+    "made for inference": of_inference,
+    "half precision": lambda: stack().half(),
+    "brain floats in part": lambda: nn.Sequential(nn.Linear(4, 5).bfloat16(), nn.Linear(5, 3)),
+    "orthogonal": lambda: orthogonal(nn.Linear(4, 3)),
+    "parallel in part": lambda: nn.Sequential(nn.DataParallel(nn.Linear(4, 3)), nn.Tanh()),
+    "symbolically traced": lambda: torch.fx.symbolic_trace(stack()),
+}
+
+
+@pytest.mark.parametrize("make", AS_THEY_ARE.values(), ids=AS_THEY_ARE)
+def test_a_module_as_it_is_trains_as_by_hand(make) -> None:
+    torch.manual_seed(0)
+    module = make()
+    found = trained_once(module)
+    alone = copy.deepcopy(module).float()
+    own = [nn.Parameter(p.detach().clone()) for p in alone.parameters()]  # also after inference
+    names = [name for name, _ in alone.named_parameters()]
+
+    def loss(parameters: Any) -> torch.Tensor:
+        named = dict(zip(names, parameters, strict=True))
+        return nn.functional.cross_entropy(torch.func.functional_call(alone, named, X), Y)
+
+    slopes = torch.autograd.grad(loss(own), own)
+    after = loss([p - 0.3 * slope for p, slope in zip(own, slopes, strict=True)])
+    assert found == pytest.approx([loss(own).item(), after.item()], abs=1e-5)
+
+
+class Fast(nn.Linear):
+    """In brain floats, by itself."""
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return super().forward(x)
+
+
+def test_a_module_that_computes_in_brain_floats() -> None:
+    fast, line = Fast(4, 3), nn.Linear(4, 3)
+    line.load_state_dict(fast.state_dict())
+    assert trained_once(fast) == pytest.approx(trained_once(line), abs=0.01)
 
 
 REPARAMETRISED = {
