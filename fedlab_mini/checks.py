@@ -275,7 +275,9 @@ def _from_others(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
         return torch.from_numpy(np.require(values, native, ["C", "W"]))
     except (TypeError, ValueError, RuntimeError, OverflowError):
         pass
-    raise TypeError(f"{message}; numpy.array(..., dtype=float), or =int, may read it")
+    if isinstance(value, list | tuple) or hasattr(value, "shape"):
+        message += "; numpy.array(..., dtype=float), or =int, may read it"
+    raise TypeError(message)
 
 
 def _masked(value: Any) -> bool:

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..checks import array, dims, distinct_ids, home, reals, shown, wholes
 from ..engine.local import finite_rows
@@ -66,8 +66,7 @@ class Record:
             return _row_by_row(label, rows)
         if isinstance(rows, list | tuple):
             return rows
-        rows = array(label, rows, ["..."])
-        nobody = rows.ndim > 0 and len(rows) == 0
+        nobody = getattr(rows, "shape", ())[:1] == (0,)
         return [] if nobody else array(label, rows, ["m", "P"])
 
     def ids(self) -> list[Hashable]:
@@ -158,6 +157,8 @@ def archive(label: str, path: str | os.PathLike[str]) -> Iterator[Record]:
         except Exception as error:  # what is no such file raises a dozen kinds
             refused = f"{label}: cannot read {path} as a file of"
             reason = f"{type(error).__name__}: {error}"
+            if "pickle" in reason:  # NumPy tells how to open it all the same
+                reason = "it is none, or a pickle; write numpy.savez(path, updates=...)"
             if path.suffix == ".safetensors":
                 reason = "write numpy.savez(path, **safetensors.numpy.load_file(this))"
             writers = "numpy.savez, numpy.save or torch.save"
@@ -172,7 +173,7 @@ def _of_torch(stream: IO[bytes]) -> Any:
         return torch.load(stream, map_location="cpu", weights_only=True)
     except UnpicklingError:
         raise ValueError(
-            "it holds objects; save a dictionary of tensors, numbers and words"
+            "it holds objects, such as NumPy's arrays; save tensors, numbers and words"
         ) from None
 
 
@@ -216,11 +217,13 @@ def all_clients(updates: Iterable[Any]) -> list[Hashable]:
 
 
 def flat(net: Model, label: str, value: Any) -> Tensor:
-    """All parameters as one vector [P], from a vector, a state dict, or a list of arrays.
+    """All parameters as one vector [P]: a vector, a state dict, a list of arrays, or a module's.
 
     Entries of a state dict that are no parameters of ``net`` are ignored, also where a list holds
     all entries of the module's own
     """
+    if isinstance(value, nn.Module):
+        value = value.state_dict()
     if isinstance(value, list | tuple) and len(value) != len(net.shapes):
         held = net.module.state_dict()
         own, given = (
@@ -231,10 +234,13 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
             value = dict(zip(held, value, strict=True))
     if isinstance(value, Mapping):
         if lacking := [parameter for parameter in net.shapes if parameter not in value]:
+            advice = (
+                "; freeze those that do not travel, parameter.requires_grad_(False), and "
+                "call fm.Model(module) then"
+            )
             raise ValueError(
                 f"{label}: lacks the parameters {', '.join(lacking)}, has "
-                f"{shown([*value])}; freeze those that do not travel, "
-                "parameter.requires_grad_(False), and call fm.Model(module) then"
+                f"{shown([*value])}{advice if len(lacking) < len(net.shapes) else ''}"
             )
         arrays = [value[parameter] for parameter in net.shapes]
     elif isinstance(value, list | tuple) and not all(map(_is_number, value)):
