@@ -188,7 +188,10 @@ def _rows(
     }
     if not named:
         expected = ",".join(COLUMNS)
-        raise Refused(f"{file}, line {first + 1}: expected the header {expected}")
+        given = lines[first][:LONGEST]
+        raise Refused(
+            f"{file}, line {first + 1}: expected the header {expected}, got {given!r}"
+        )
     ((separator, has_names),) = named.items()
     decimal_marks: dict[str, int] = {}
     for number, line in enumerate(lines[first + 1 :], start=first + 2):

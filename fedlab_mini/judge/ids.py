@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import unicodedata
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -26,16 +27,16 @@ def client_ids(label: str, value: Any) -> list[Hashable]:
         if client in seen:
             raise ValueError(f"{label}: the id {client!r} stands twice")
         seen.add(client)
-    told_apart(label, seen)
+    told_apart(label, ids)
     return ids
 
 
 def _client_id(label: str, value: Any) -> Hashable:
     """A whole number or a word, from Python, NumPy, pandas or torch; a TypeError else."""
-    if isinstance(value, Tensor | np.ndarray | np.generic) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, bytes):
-        with contextlib.suppress(UnicodeDecodeError):
+    with contextlib.suppress(RuntimeError, UnicodeDecodeError):  # refused below
+        if isinstance(value, Tensor | np.ndarray | np.generic) and value.ndim == 0:
+            value = value.item()
+        if isinstance(value, bytes):
             value = value.decode()
     if isinstance(value, int | str) and not isinstance(value, bool):
         return str(value) if isinstance(value, str) else int(value)
@@ -49,12 +50,11 @@ def _client_id(label: str, value: Any) -> Hashable:
 
 
 def told_apart(label: str, ids: Iterable[Hashable]) -> None:
-    """Refuse ids of which one is a number and another the same number in words."""
-    known = set(ids)
-    twins = [
-        client for client in known if isinstance(client, int) and str(client) in known
-    ]
-    if twins:
-        number = min(twins)
-        both = f'{number} and "{number}"'
-        raise ValueError(f"{label}: {both} cannot be told apart; write numbers or words")
+    """Refuse two ids that print alike: 0 and "0", "a" and "a ", two spellings of an accent."""
+    forms: dict[str, Hashable] = {}
+    for client in ids:
+        form = unicodedata.normalize("NFC", str(client)).strip()
+        other = forms.setdefault(form, client)
+        if other != client:
+            both = f"{other!a} and {client!a}"
+            raise ValueError(f"{label}: {both} cannot be told apart; write one of them")

@@ -56,7 +56,7 @@ def test_numbers_and_words_may_be_mixed_where_they_cannot_be_confused():
     ("ids", "others"), [([0, 1, 2], [b"0", b"1", b"2"]), ([5, 6, 7], [-1, 2, "-1"])]
 )
 def test_a_mix_that_cannot_be_told_apart_is_refused(ids, others):
-    message = r'clients: (-?\d) and "\1" cannot be told apart; write numbers or words'
+    message = r"clients: ((-?\d) and '\2'|'(-?\d)' and \3) cannot be told apart; write one"
     with pytest.raises(ValueError, match=message):
         table(ids, others)
     with pytest.raises(ValueError, match=r"told apart|not among the clients named"):
@@ -81,7 +81,13 @@ NO_IDS = [
     (["a", "a", "b"], "the id 'a' stands twice"),
     (np.array(["b", "a", "a"]), "the id 'a' stands twice"),
     ([1, np.uint8(1), "b"], "the id 1 stands twice"),
-    ([1, "1", "b"], '1 and "1" cannot be told apart'),
+    ([1, "1", "b"], "1 and '1' cannot be told apart"),
+    (["b", "a", "a "], "'a' and 'a ' cannot be told apart"),
+    (
+        ["\N{LATIN SMALL LETTER E WITH ACUTE}", "e\N{COMBINING ACUTE ACCENT}", "b"],
+        r"'\\xe9' and 'e",
+    ),
+    (torch.empty(3, device="meta"), r"got Tensor \[\] of float32"),
 ]
 
 

@@ -50,7 +50,15 @@ WRONG = {  # what the refusal says -> a file's lines
     "line 5: decimal commas and decimal points in one file": [
         line.replace(",", ";").replace("!", ",") for line in fifth("sizes,0,3,0!25")
     ],
-    "line 1: expected the header": ['"scenario,seed,client,score', *SIZES],
+    "line 1: expected the header scenario,seed,client,score, got 'Table 1'": [
+        "Table 1",
+        HEAD,
+        *SIZES,
+    ],
+    "line 1: expected the header scenario,seed,client,score, got '": [
+        '"scenario,seed,client,score',
+        *SIZES,
+    ],
     "where commas stand between columns, decimals have points and rows no names": [
         HEAD,
         *(f'"{n}",{row}' for n, row in enumerate(SIZES, 1)),  # R, write.table
