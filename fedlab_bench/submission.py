@@ -146,15 +146,15 @@ def _text(file: Path) -> str:
 def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
     """What the lines above the table say, and the number of lines that they take."""
     notes: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
+    for number, given in enumerate(lines, start=1):
         # Spreadsheets quote words with commas, and fill a line up with separators.
-        words = line.rstrip(FILLING)
-        if words.startswith('"#'):
-            words = words.removeprefix('"').removesuffix('"').replace('""', '"')
-        if words and not words.startswith("#"):
+        line = given.rstrip(FILLING)
+        if line.startswith('"#'):
+            line = line.removeprefix('"').removesuffix('"').replace('""', '"')
+        if line and not line.startswith("#"):
             return notes, number - 1
-        note, colon, words = words.lstrip("# ").partition(":")
-        if not line.strip(FILLING):
+        note, colon, words = line.lstrip("# ").partition(":")
+        if not line.strip():
             continue
         voice = f"{file}, line {number}"
         if not colon or note.strip() not in NOTES:
