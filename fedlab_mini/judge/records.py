@@ -264,13 +264,12 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
 def _row_by_row(label: str, stacks: Mapping[str, Any]) -> list[dict[str, Tensor]]:
     """A state dict a client, from one whose entries are all clients' [m, ...]."""
     arrays = {
-        name: array(f"{label}: {name}", stack, ["m", "..."])
-        for name, stack in stacks.items()
+        name: array(f"{label}: {name}", stack, ["..."]) for name, stack in stacks.items()
     }
-    lengths = {name: len(rows) for name, rows in arrays.items()}
-    if len(set(lengths.values())) > 1:
-        expected = "as many rows of each parameter"
-        raise ValueError(f"{label}: expected {expected}, got {shown(lengths)}")
+    shapes = {name: list(rows.shape) for name, rows in arrays.items()}
+    if [] in shapes.values() or len({shape[0] for shape in shapes.values()}) > 1:
+        expected = "as many rows [m, ...] of each parameter"
+        raise ValueError(f"{label}: expected {expected}, got {shown(shapes)}")
     return [
         dict(zip(arrays, row, strict=True)) for row in zip(*arrays.values(), strict=True)
     ]

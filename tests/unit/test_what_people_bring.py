@@ -361,6 +361,9 @@ NOBODY = {
     "an array of arrays": {"updates": np.array([]), "clients": np.array([]), "sizes": np.array([])},
     "a model, too": {"theta": THETA + 1, "updates": []},
     "no names": {"updates": {}},
+    "stacks without rows": {
+        "models": {"0.bias": torch.zeros(0, 3), "0.weight": np.ones((0, 3, 4))}
+    },
 }
 
 
