@@ -67,8 +67,10 @@ def score(
     Keys of a record: ``updates`` [m, P], local minus global parameters, or ``models`` [m, P], the
     local parameters themselves; ``clients`` [m] ids, default 0..m-1; ``sizes`` [m] samples, default
     equal; ``theta`` [P], the model before the round, default: where federated averaging of the
-    round before it ends; ``t``, which must increase. Instead of a vector [P]: a state dict, or a
-    list of arrays in the order of ``net.shapes``; instead of [m, P]: a list of m of these.
+    round before it ends; ``t``, which must increase. Instead of a vector [P]: a state dict, a
+    module, or a list of arrays in the order of ``net.shapes`` or of all in ``state_dict()``;
+    instead of [m, P]: a list of m of these, or a state dict of stacks [m, ...]. A round without
+    rows, in which nobody replied, counts nothing.
 
     returns     a frame, one row a client, one column a method, higher is a larger contribution;
                 the last column, ``rounds``, counts those in which the client took part
