@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from fedlab_mini.__main__ import chosen
+from fedlab_mini.command import terminal
 
 COMMANDS = {
     "compare": "your method beside the book's, on the same federations",
@@ -17,6 +18,7 @@ COMMANDS = {
 }
 
 
+@terminal()
 def main(words: Sequence[str] | None = None) -> object:
     """Run one command; what is not one ends with exit status 2 and the list of commands."""
     command, rest = chosen("fedlab_bench", COMMANDS, words)

@@ -18,8 +18,10 @@ from fedlab_mini.checks import home
 from fedlab_mini.command import (
     PICTURES,
     explained,
+    matched,
     module_files,
     own_method,
+    tell,
     writable,
     write_csv,
 )
@@ -99,7 +101,7 @@ def _compare_options(add: Callable[..., object]) -> None:
     kept = "folder for finished cells, so that a second call goes on"
     add("--cache", type=home, help=kept)
     add("--csv", type=home, help="write all measures here, in long format")
-    drawn = f"write a figure of the first scenario here ({', '.join(PICTURES)})"
+    drawn = f"write a figure here, a panel a scenario ({', '.join(PICTURES)})"
     add("--figure", type=home, help=drawn)
     add("--jobs", type=int, default=1, help="cells side by side")
 
@@ -113,7 +115,7 @@ def _judge_options(add: Callable[..., object]) -> None:
     add("--metric", default="tau", choices=measures, help="what is printed")
     add("--csv", type=home, help="write all measures here, in long format")
     add("--page", type=home, help="write a page here (.html)")
-    drawn = f"write a figure of the first family here ({', '.join(PICTURES)})"
+    drawn = f"write a figure here, a panel a family ({', '.join(PICTURES)})"
     add("--figure", type=home, help=drawn)
     told = "write the scores of a Python score here, to submit"
     add("--scores-to", type=home, help=told)
@@ -129,6 +131,10 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
     asked = list(METHODS) if list(options.beside) == ["all"] else options.beside
     names = looked_up("--beside", asked, METHODS).values()
     own = dict(own_method("--method", text) for text in options.method)
+    count = len(options.scenarios) * len(options.seeds)
+    # Beforehand: where no bar shows, as in a log, nothing else is said before the table.
+    each = "a cell takes some five seconds of a core with 20 rounds of digits"
+    print(f"{count} cells, one a scenario and seed; {each}", flush=True)
     frame = compare(
         {name: METHODS[name] for name in names} | own,
         options.scenarios,
@@ -138,22 +144,28 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
         cache=options.cache,
         n_jobs=options.jobs,
     )
-    print(summary(frame, options.metric))
+    tables = [summary(frame, options.metric)]
+    tables += [summary(frame, options.metric, against=name) for name in own]
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.figure:
-        _draw(options, frame, options.scenarios[0])
+        measured = set(frame[frame.metric == options.metric].scenario)
+        places = [scenario for scenario in options.scenarios if scenario in measured]
+        _draw(options, frame, [*own], places)
+    tell("\n\n".join(map(str, tables)), options.csv, options.figure)
     return frame
 
 
 def _draw(
-    options: argparse.Namespace, frame: pandas.DataFrame, place: str | None = None
+    options: argparse.Namespace,
+    frame: pandas.DataFrame,
+    own: Sequence[str],
+    places: Sequence[str] | None = None,
 ) -> None:
     from .show.leaderboard import picture
 
-    figure = picture(frame, options.metric, place)
+    figure = picture(frame, options.metric, places, own=own)
     figure.savefig(options.figure, bbox_inches="tight")
-    print(f"written: {options.figure}")
 
 
 def _names(options: argparse.Namespace, default_names: Sequence[str]) -> list[str]:
@@ -178,12 +190,19 @@ def _python(score_text: str, options: argparse.Namespace) -> submission.Submissi
 
 def _read(options: argparse.Namespace, truth_folders: Sequence[Path]) -> Iterator[Path]:
     """Every file that a judgement reads: what is judged, the truth, the bench's own scores."""
-    yield from (home(text) for text in options.scores if text.endswith(".csv"))
+    yield from (Path(text) for text in options.scores if text.endswith(".csv"))
     yield from module_files(options.scores)
     for place in truth_folders:
         yield from (*place.glob("*.npz"), place.parent / "manifest.json")
     if not options.alone:
         yield from (truth.folder() / "judged.csv", *_submissions())
+
+
+def _scores(texts: Sequence[str]) -> Iterator[str]:
+    """What is judged: files that are meant, and scores in Python as they are written."""
+    for text in texts:
+        is_file = text.endswith(".csv")
+        yield from map(str, matched("scores", [home(text)])) if is_file else [text]
 
 
 def _judge(options: argparse.Namespace) -> pandas.DataFrame:
@@ -192,7 +211,8 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     from .show import leaderboard
 
     # The bench's own comes first: of a seed that lies in two folders, the first counts.
-    truth_folders = [truth.folder() / "truth", *options.truth]
+    truth_folders = [truth.folder() / "truth", *matched("--truth", options.truth)]
+    options.scores = [*_scores(options.scores)]
     # Refused now, and not when all has been judged.
     writable(
         {
@@ -220,17 +240,20 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     ]
     if options.scores_to:
         # Before anything is judged: scores that took long are not lost to an error there.
-        submissions[in_python[0]].write(options.scores_to)
-        print(f"written: {options.scores_to}")
+        entry = submissions[in_python[0]]
+        asked = dict.fromkeys(("name", "sees", "cost", "date"), "")
+        lines = asked | {"version": truth.VERSION} | dict(entry.notes)
+        submission.Submission(entry.scores, lines).write(options.scores_to)
     frame = judging.judge(submissions, frozen_truth)
     if frame.empty:
         maker = "python -m fedlab_bench truth"
         raise ValueError(f"no truth is at hand for these seeds; {maker} makes it")
+    told: list[object] = []
     if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(
         frame.seed
     ):
         seed_list = ", ".join(map(str, sorted(unjudged)))
-        print(f"not judged, as their truth is held out: seeds {seed_list}")
+        told.append(f"not judged, as their truth is held out: seeds {seed_list}")
     notes = {entry.name: entry.notes for entry in submissions}
     if not options.alone:
         entered_cells = {cell for entry in submissions for cell in entry.scores}
@@ -241,9 +264,10 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         notes |= {
             rival["name"]: rival for rival in _rivals() if rival["name"] not in notes
         }
-    print(leaderboard.board(frame, options.metric))
-    for absence in judging.absent(frame, options.metric):
-        print(absence)
+    told += [
+        leaderboard.board(frame, options.metric),
+        *judging.absent(frame, options.metric),
+    ]
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.page:
@@ -254,9 +278,12 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         )
         with whole_file(options.page) as partial_path:
             partial_path.write_text(page_html, encoding="utf-8")
-        print(f"written: {options.page}")
     if options.figure:
-        _draw(options, frame)
+        _draw(options, frame, [entry.name for entry in submissions])
+    written = (options.scores_to, options.csv, options.page, options.figure)
+    tell("\n".join(map(str, told)), *written)
+    if options.scores_to:
+        print("fill in its lines '# sees:', '# cost:', '# date:'")
     return frame
 
 

@@ -24,6 +24,7 @@ from fedlab_mini import __version__, checks
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.files import Cache
 from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.objective import Metric, check_metric
 from fedlab_mini.engine.rounds import Round, Server, State, Strategy
 from fedlab_mini.engine.sweep import spread
 from fedlab_mini.engine.train import train
@@ -58,7 +59,7 @@ def compare(
     data: str = "digits",
     rounds: int = ROUNDS,
     local: LocalSGD | None = None,
-    metric: str = "loss",
+    metric: Metric = "loss",
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> pandas.DataFrame:
@@ -72,7 +73,7 @@ def compare(
                default: all nine. Worth is measured on the federation's test samples, which no
                server sees; clients of less use are those that were corrupted
     data       "digits", "mnist5k", "sms-synthetic"; rounds, local: of every training
-    metric     of worth: "loss" (minus the loss) or "accuracy"
+    metric     of worth, as in ``fm.retraining_game``
     cache      folder where finished cells are kept: an interrupted run goes on
     n_jobs     cells side by side, through joblib: a backend set by ``joblib.parallel_config`` is
                used
@@ -89,7 +90,7 @@ def compare(
         "source": checks.choice("data", data, tuple(SAMPLES)),
         "rounds": checks.whole("rounds", rounds),
         "local": checks.instance("local", local, LocalSGD, "fm.LocalSGD()"),
-        "metric": checks.choice("metric", metric, ("accuracy", "loss")),
+        "metric": check_metric("metric", metric),
     }
     worlds = {name: replace(one, **setting) for name, one in _worlds(scenarios).items()}
     cells = [(seed, scenario) for seed in _seeds(seeds) for scenario in worlds]
@@ -105,7 +106,7 @@ def compare(
     tasks = (
         joblib.delayed(_cell)(seed, name, worlds[name], chosen) for seed, name in missing
     )
-    with progress.bar(None, "cells", len(cells), len(found)) as progress_bar:
+    with progress.bar(None, "cells", len(cells), len(found), delay=0) as progress_bar:
         for seed, name, rows in spread(tasks, n_jobs, ordered=False):
             found[seed, name] = rows
             if name in folders:

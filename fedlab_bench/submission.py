@@ -61,9 +61,8 @@ class Submission:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """The same submission as a file; Refused, unwritten, where it would not be read again."""
-        lines = [f"# {note}: {words}" for note, words in self.notes.items()] + [
-            ",".join(COLUMNS)
-        ]
+        lines = [f"# {note}: {words}".rstrip() for note, words in self.notes.items()]
+        lines.append(",".join(COLUMNS))
         for (scenario, seed), values in self.scores.items():
             name = f'"{scenario}"' if "," in scenario else scenario
             for client, score in enumerate(values.tolist()):
@@ -152,7 +151,8 @@ def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
         if line.startswith('"#'):
             line = line.removeprefix('"').removesuffix('"').replace('""', '"')
         if line and not line.startswith("#"):
-            return notes, number - 1
+            # A line that waits to be filled in says nothing yet.
+            return {note: words for note, words in notes.items() if words}, number - 1
         note, colon, words = line.lstrip("# ").partition(":")
         if not line.strip():
             continue
@@ -163,9 +163,9 @@ def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
             )
         if note.strip() in notes:
             raise Refused(f"{voice}: {note.strip()} is given twice")
-        if not words.strip() or len(words.strip()) > LONGEST or not words.isprintable():
+        if len(words.strip()) > LONGEST or not words.isprintable():
             raise Refused(
-                f"{voice}: {note.strip()}: expected 1 to {LONGEST} letters in one line"
+                f"{voice}: {note.strip()}: expected at most {LONGEST} letters in one line"
             )
         notes[note.strip()] = words.strip()
     raise Refused(f"{file}: expected the header {','.join(COLUMNS)}, got none")

@@ -16,13 +16,14 @@ from fedlab_mini import checks
 from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import cnn
+from fedlab_mini.engine.objective import Metric
 from fedlab_mini.worlds.attacks import UpdateAttack, free_ride, replay, scale, sign_flip
 from fedlab_mini.worlds.corrupt import flip_labels
 from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import Federation, federation
 from fedlab_mini.worlds.partition import LabelSplit, Split, dirichlet_labels
 
-from .scenarios import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisy_inputs
+from .scenarios import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisier_inputs
 
 ROUNDS, LOCAL = 20, LocalSGD(epochs=1, batch=20, lr=0.2)
 # Who is of less use, before any training: the worse half, all but the holder of a rare class.
@@ -129,7 +130,7 @@ class World:
     clients: int = CLIENTS
     rounds: int = ROUNDS
     local: LocalSGD = LOCAL
-    metric: str = "loss"
+    metric: Metric = "loss"
     bad: tuple[int, ...] | None = None
 
     def made(self, seed: int) -> Made:
@@ -161,7 +162,7 @@ def _skewed(split: Split) -> dict[str, World]:
     """Wrong labels and noisy inputs among clients that hold different classes."""
     makers = {
         "wrong labels": dealt(split, flip_labels),
-        "noisy inputs": dealt(split, lambda level: noisy_inputs(3 * level)),
+        "noisy inputs": dealt(split, noisier_inputs),
     }
     return {
         f"{dirt}, Dirichlet 0.5": World(make, "dirt under skew", bad=WORSE)

@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.checks import instance, reals, shown, whole, wholes
+from fedlab_mini.checks import instance, reals, shown, whole
 from fedlab_mini.engine.files import described
 from fedlab_mini.engine.local import round_updates
 from fedlab_mini.engine.minibatches import Shuffles
@@ -56,7 +56,7 @@ def client_app(
         else:
             k, x, y = load(context)
         x = reals("x", x, ["n", "d", "..."], finite=finite)
-        y = wholes("y", y, [len(x)], 0, net.outputs(x) - 1)
+        y = net.labels("y", y, x, net.outputs(x))
         k = whole("load: the client's id", k, 0)
         return Node(k, x, y, attack, net, context.state, unpack(message.content))
 
@@ -120,11 +120,12 @@ class Node:
         # Minibatches are dealt from one order of all samples. Of the others' only their
         # number counts: zeros stand for them.
         begin, total = int(sizes[:k].sum()), int(sizes.sum())
-        all_x, all_y = x.new_zeros(total, *x.shape[1:]), y.new_zeros(total)
+        all_x, all_y = (part.new_zeros(total, *part.shape[1:]) for part in (x, y))
         all_x[begin : begin + len(x)], all_y[begin : begin + len(y)] = x, y
         one = x[:1], y[:1]  # a federation has samples of a server, unused here
         attacks = {} if self.attack is None else {k: self.attack}
-        classes, local = self.net.outputs(x), fm.LocalSGD(**below("local.", task))
+        local = fm.LocalSGD(**below("local.", task))
+        classes = 0 if y.is_floating_point() else self.net.outputs(x)
         fed = fm.Federation(all_x, all_y, sizes, one, one, classes, attacks=attacks)
         theta, shuffles = self.theta, Shuffles(fed, local, seed)
         last_step = task.get("last_step", torch.zeros_like(theta))

@@ -95,7 +95,8 @@ class FlowerStrategy(Strategy):
         self.strategy, self.local = strategy, fm.LocalSGD() if local is None else local
         instance("net", net, fm.Model, "fm.Model(module)")
         # The server's own samples, checked, as a federation of one.
-        classes = net.outputs(torch.as_tensor(validation[0]))
+        x, y = map(torch.as_tensor, validation)
+        classes = 0 if y.is_floating_point() else net.outputs(x)
         own = fm.Federation.from_datasets(
             [validation], validation=validation, test=test, classes=classes
         )

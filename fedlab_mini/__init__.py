@@ -29,6 +29,7 @@ from .games.shapley import alone, banzhaf, exact, leave_one_out
 from .games.training_games import retraining_game, round_game
 from .games.values import core_shortfall, least_core, nucleolus
 from .judge import evidence as evidence
+from .judge.draws import score_intervals
 from .judge.metrics import detection_auc, kendall, spearman
 from .judge.removal import removal_curves
 from .judge.score import score
@@ -102,6 +103,7 @@ __all__ = [
     "round_game",
     "scale",
     "score",
+    "score_intervals",
     "sign_flip",
     "simulate",
     "skewed_digits",

@@ -7,6 +7,8 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 
+from .command import terminal
+
 COMMANDS = {
     "score": "score the clients of recorded rounds",
     "data": "data sets: list, fetch, verify",
@@ -31,6 +33,7 @@ def chosen(
     return options.command, options.words
 
 
+@terminal()
 def main(words: Sequence[str] | None = None) -> object:
     """Run one command; what is not one ends with exit status 2 and the commands."""
     command, rest = chosen("fedlab_mini", COMMANDS, words)

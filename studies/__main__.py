@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedlab_mini.command import terminal
 from fedlab_mini.worlds.data import DataUnavailable
 
 from . import check, confirm, every, ledger, named, read, run, state, telling, verify
@@ -70,6 +71,7 @@ def page(study: Study) -> str:
     return "\n\n".join([*parts, f"Sentences of the book that rest on it: {where}."])
 
 
+@terminal()
 def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__)
@@ -93,6 +95,8 @@ def main(words: Sequence[str] | None = None) -> None:
     rows.add_argument("id", help="such as F-RCCE-2a-3, or the beginning of several: F-RCCE-2a")
     rows.add_argument("--seeds", type=int, default=2, help="how many; default: 2")
     rows.add_argument("--first", type=int, help="the first of them, to repeat a run")
+    set_help = "a setting for this run, such as rounds=50 or clients=10,20; repeatable"
+    rows.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=set_help)
     verbs.add_parser("check", help="are the stored results what the code gives?")
     writes = verbs.add_parser("pages", help="write what pages of the book show of stored rows")
     writes.add_argument("--check", action="store_true", help="only say what is out of date")
@@ -116,7 +120,7 @@ def answer(asked: argparse.Namespace) -> None:
     elif asked.verb == "ledger":
         print(ledger.page(asked.paper))
     elif asked.verb == "row":
-        print(ledger.rerun(asked.id, asked.seeds, asked.first))
+        print(ledger.rerun(asked.id, asked.seeds, asked.first, asked.set))
     elif asked.verb == "pages":
         stale = [path.name for path in shown.write(asked.check)]
         if stale and asked.check:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from secrets import randbelow
 
 import pandas as pd
@@ -181,7 +181,7 @@ def again(study: Study, seeds: Sequence[int], places: Iterable[tuple[str, str, s
     made = set(zip(stored.scenario, stored.method, stored.metric, strict=True))
     early = asked <= made
     tables = []
-    with bar(None, study.name, total=len(seeds)) as progress, one_thread():
+    with bar(None, study.name, len(seeds), delay=0) as progress, one_thread():
         for seed in seeds:
             missing, rows = set(asked), []
             for row in probes.generated(study, seed):
@@ -202,23 +202,42 @@ def places_of(item: Claim, name: str) -> list[tuple[str, str, str]]:
     return [(at, method, item.metric) for study, (method, at) in sides if study == name]
 
 
-def rerun(start: str, count: int = 2, first: int | None = None) -> str:
-    """Run the items of an id again on fresh seeds; prints the minutes first, and what came out."""
+def rerun(
+    start: str, count: int = 2, first: int | None = None, settings: Sequence[str] = ()
+) -> str:
+    """Run the items of an id again on fresh seeds; prints the minutes first, and what came out.
+
+    settings  of the study, NAME=VALUE each, to be changed for this run: see ``Study.changed``
+    raises    ValueError for a setting that no study of the items has, or without which they have
+              no number
+    """
     wanted = matching(start)
     parts = [_told(judge(item)) for item in wanted if not item.study]
     wanted = [item for item in wanted if item.study]
     names = list(dict.fromkeys(n for i in wanted for n in (i.study, i.rival_study) if n))
+    changes = {name: named(name).changed(settings) for name in names}
+    if settings and not names:
+        raise ValueError(f"set: {start} is not run, so it has no settings")
     seeds = fresh_seeds(count, first) if names else []
     for name in names:
         about = f"{name}: seeds {seeds[0]} to {seeds[-1]}, some {minutes(named(name), count):.1f}"
-        print(f"{about} minutes of computing; nothing is stored", flush=True)
+        rest = f" with the study's settings, here {', '.join(settings)}" if settings else ""
+        print(f"{about} minutes of computing{rest}; nothing is stored", flush=True)
     start_time, new = time.monotonic(), {}
-    for name in names:
-        places = [place for item in wanted for place in places_of(item, name)]
-        new[name] = again(named(name), seeds, places)
-    for item in wanted:
-        own, rival = new[item.study], new[item.rival_study or item.study]
-        parts += [_told(judge(item)), _told(judged(item, own, rival, "fresh"), head=False)]
+    how = f"fresh, with {', '.join(settings)}" if settings else "fresh"
+    try:
+        for name in names:
+            places = [place for item in wanted for place in places_of(item, name)]
+            study = named(name)
+            study = replace(study, rows=partial(study.rows, **changes[name]))
+            new[name] = again(study, seeds, places)
+        for item in wanted:
+            own, rival = new[item.study], new[item.rival_study or item.study]
+            parts += [_told(judge(item)), _told(judged(item, own, rival, how), head=False)]
+    except KeyError as error:
+        if not settings:
+            raise
+        raise ValueError(f"set: with {', '.join(settings)} {error.args[0]}") from error
     took = f"took {(time.monotonic() - start_time) / 60:.1f} minutes" if names else ""
     return "\n".join(filter(None, [*parts, took])).lstrip("\n")
 

@@ -66,7 +66,7 @@ def _fill(study: Study, asked: list[int], jobs: int | None, again: bool, block: 
     if not again:
         _refuse_other_rows(study, bool(missing))
     computations = (joblib.delayed(compute)(study, seed) for seed in missing)
-    with bar(None, study.name, total=len(missing)) as progress:
+    with bar(None, study.name, len(missing), delay=0) as progress:
         for seed, table in spread(computations, jobs, ordered=False):
             # Written by who asked: a worker on another machine has no such folder.
             store.write(_part(study, seed), table.to_csv(index=False))

@@ -5,10 +5,11 @@ Above: results (stored rows and verdicts), store (files), audit (do the rows com
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -179,7 +180,51 @@ class Study:
         """The seeds of a block that confirms; the first has number 1."""
         return [BLOCK * number + place for place in range(self.confirm)]
 
+    def changed(self, texts: Sequence[str]) -> dict[str, object]:
+        """Settings of ``rows`` as they are written: NAME=VALUE, ``rounds=50``, ``clients=10,20``.
+
+        Several numbers stand with commas between them, several words with semicolons.
+        raises  ValueError that names the settings, or what one of them takes
+        """
+        given = inspect.signature(self.rows).parameters.values()
+        known = {one.name: one.default for one in given if one.kind is one.KEYWORD_ONLY}
+        told = "; ".join(f"{name}={_written(value)}" for name, value in known.items())
+        found: dict[str, object] = {}
+        for text in texts:
+            name, _, words = text.partition("=")
+            if name not in known:
+                raise ValueError(f"set: {self.name} has the settings {told}; got {text!r}")
+            found[name] = _read(f"set: {self.name}: {name}", words, known[name])
+        return found
+
     def settings(self) -> plots.Table:
         """The protocol as a table: the paper's and ours side by side."""
         data = {k: {"paper": p, "here": ours} for k, (p, ours) in self.protocol.items()}
         return plots.table(data, rows="setting", caption=f"{self.item}: the protocol.")
+
+
+def _written(default: object) -> str:
+    """A setting as ``changed`` reads it."""
+    parts = default if isinstance(default, tuple) else (default,)
+    return (";" if isinstance(parts[0], str) else ",").join(map(str, parts))
+
+
+def _read(label: str, words: str, default: object) -> object:
+    """A setting out of what was typed, of the kind that it has."""
+    several = isinstance(default, tuple)
+    first = default[0] if isinstance(default, tuple) else default
+    if isinstance(first, Mapping):
+        raise ValueError(f"{label} is a table; change it in the study's file")
+    # Where a number is usually not given, as of all samples, it is a whole one.
+    kind: Any = int if first is None else type(first)
+    parts = words.split(";" if kind is str else ",") if several else [words]
+    try:
+        values = tuple(kind(part.strip()) for part in parts)
+    except ValueError:
+        values = ()
+    known = default if isinstance(default, tuple) and kind is str else values
+    if not values or not set(values) <= set(known):
+        wanted = "some of" if several and kind is str else "such as"
+        shown = "a whole number" if first is None else f"{wanted} {_written(default)}"
+        raise ValueError(f"{label}: expected {shown}, got {words!r}")
+    return values if several else values[0]

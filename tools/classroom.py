@@ -53,6 +53,7 @@ def gradescope() -> None:
 
 
 def main() -> None:
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # any name
     match sys.argv[1:]:
         case ["sheets", folder, *names]:
             sheets(Path(folder).expanduser(), names)

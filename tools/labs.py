@@ -47,10 +47,15 @@ def checks(sheet):
     """The folder into which the checks of a sheet in this folder were copied."""
     folder = Path(tempfile.mkdtemp())
     for file in Path().glob("*.ipynb"):
-        held = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("otter", {})
-        if held.get("assignment_name") == sheet:
-            for name, text in held["tests"].items():
-                (folder / f"{name}.py").write_text(text, encoding="utf-8")
+        try:
+            held = json.loads(file.read_text(encoding="utf-8"))["metadata"]["otter"]
+            tests = held["tests"].items() if held["assignment_name"] == sheet else ()
+        except Exception:
+            continue  # no sheet: an empty file, or what a Mac leaves on a stick
+        for name, text in tests:
+            (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    if not any(folder.iterdir()):
+        raise FileNotFoundError(f"no sheet of {sheet} in {Path.cwd()}: open it where it lies")
     return str(folder)
 
 

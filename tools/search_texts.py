@@ -1,8 +1,9 @@
 """Sphinx extension: the book's texts for its search page, in pieces that a link can open.
 
-A piece is a section without its subsections, a glossary term, a question of the FAQ or a name of
-the package. Outputs of cells are left out. `search.js` reads the file, also from disk, where a
-browser may not fetch pages; with it go the words that mean the same, from `book/synonyms.toml`.
+A piece is a section without its subsections, a glossary term, a question of the FAQ, a name of the
+package or a symbol of the notation. Outputs of cells are left out. `search.js` reads the file, also
+from disk, where a browser may not fetch pages; with it go the words that mean the same, from
+`book/synonyms.toml`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from sphinx import addnodes
 SILENT = (nodes.comment, nodes.raw, nodes.title, addnodes.index)
 SILENT += (addnodes.desc_signature, addnodes.toctree)
 FILE = "search-texts.js"
+SIGNS = {"sum": "Σ", "in": "∈", "subseteq": "⊆", "cup": "∪", "ell": "ℓ", "partial": "∂"}
 
 
 def plain(node: nodes.Node) -> str:
@@ -34,8 +37,27 @@ def plain(node: nodes.Node) -> str:
     return gap.join(map(plain, node.children))
 
 
+def letter(command: re.Match[str]) -> str:
+    r"""What a command of TeX draws: of \varphi and \phi the letter that keys write."""
+    size = "CAPITAL" if command[1][0].isupper() else "SMALL"
+    name = command[1].upper().replace("LAMBDA", "LAMDA")  # Unicode's spelling
+    try:
+        return unicodedata.lookup(f"GREEK {size} LETTER {name}")
+    except KeyError:
+        return SIGNS.get(command[1], " ")
+
+
+def symbols(row: nodes.row) -> str:
+    """What a row of a table of symbols explains, in letters that a reader can type."""
+    titles = row.parent.parent.next_node(nodes.entry)
+    if titles.astext() != "Symbol" or not row[0].next_node(nodes.math):
+        return ""
+    text = re.sub(r"\\(?:var)?([A-Za-z]+)", letter, row[0].astext())
+    return " ".join(re.sub(r"\\\W|[{}$]", "", text).split())
+
+
 def opens(node: nodes.Node) -> tuple[str, str] | None:
-    """Title and anchor of a node that begins a piece; a question of the FAQ is given an anchor."""
+    """Title and anchor of a node that begins a piece; questions and symbols are given an anchor."""
     if isinstance(node, nodes.section) and node.children and isinstance(node[0], nodes.title):
         return "".join(map(plain, node[0].children)), node["ids"][0]
     if isinstance(node, nodes.definition_list_item) and "ids" in node[0] and node[0]["ids"]:
@@ -43,6 +65,10 @@ def opens(node: nodes.Node) -> tuple[str, str] | None:
         return ", ".join(names), node[0]["ids"][0]
     if isinstance(node, addnodes.desc) and node[0].get("ids"):
         return node[0]["fullname"], node[0]["ids"][0]
+    if isinstance(node, nodes.row) and (title := symbols(node)):
+        place = node.parent.parent.parent
+        node["ids"] = node["ids"] or [f"symbol-{place.line}-{node.parent.index(node)}"]
+        return title, node["ids"][0]
     if isinstance(node, nodes.paragraph):
         first = next((child for child in node if child.astext()), None)
         if isinstance(first, nodes.strong) and first.astext().endswith("?"):

@@ -8,7 +8,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.head.append(program);
 
   const stemmer = new Stemmer();
-  const split = text => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
+  const split = text => text.normalize("NFKC").toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
   const stem = word => {  // what word and stem have in common: privacy, privaci -> privac
     const root = stemmer.stemWord(word);
     let end = 0;

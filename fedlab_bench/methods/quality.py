@@ -6,13 +6,12 @@ For a server behind secure aggregation, which sees sums only. Below: fedavg.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from fedlab_mini.checks import choice
+from fedlab_mini.engine.objective import Metric, check_metric
 from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.methods.fedavg import FedAvg, strategy
 
@@ -27,7 +26,7 @@ class QualityInference(FedAvg):
         the bad   w_t > w_{t-1}: -1 for each client of round t - 1
         the ugly  w_t < 0:       -1 for each client of round t
 
-    metric      "accuracy", as published, or "loss"
+    metric      "accuracy", as published, "loss", or a function of (outputs, labels)
     per_round   who takes part must differ between rounds: where all do, all have the same marks
 
     scores [K]  the sum of a client's marks; mostly negative, only their order says something
@@ -39,10 +38,10 @@ class QualityInference(FedAvg):
 
     per_round: int | None = None
     weighting: str = "size"
-    metric: str = "accuracy"
+    metric: Metric = "accuracy"
 
     CHECKS: ClassVar = FedAvg.CHECKS | {
-        "metric": partial(choice, accepted=("accuracy", "loss")),
+        "metric": check_metric,
     }
 
     def init(self, server: Server) -> State:
@@ -62,7 +61,7 @@ class QualityInference(FedAvg):
         done = super().step(server, state, round)
         models = torch.stack([round.theta, done.theta])
         before, after = server.net.evaluate(models, *server.validation, self.metric)
-        gained = after - before if self.metric == "accuracy" else before - after
+        gained = before - after if self.metric == "loss" else after - before
         present = torch.zeros_like(state["present"])
         present[round.clients] = 1
         if gained > state["improvement"]:

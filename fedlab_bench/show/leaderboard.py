@@ -9,6 +9,8 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import torch
+
 from fedlab_mini import checks
 from fedlab_mini.judge.evidence import interval
 from fedlab_mini.show.tables import Table, table
@@ -77,27 +79,45 @@ def summary(
     methods: Sequence[str] | None = None,
     scenarios: Sequence[str] | None = None,
     spread: bool = True,
+    against: str | None = None,
 ) -> Table:
     """A measure of methods (rows) in scenarios (columns), over seeds.
 
     frame    from ``compare``; the row "(the truth itself)" is the ceiling
     methods, scenarios  those to show, in this order; None: all
     spread   mean and interval; without it the mean alone
+    against  a method: shown is by how much it lies above each other one, seed by seed. Below 0
+             it lies lower; where the interval holds 0, the two are not told apart
     raises   TypeError for what is no such frame, ValueError for what it lacks
     """
     checks.flag("spread", spread)
     rows = _measured(frame, metric)
     columns = _picked("scenarios", scenarios, rows.scenario)
     low, high, *_ = MEASURES[metric]
-    groups = dict(iter(rows.groupby(["method", "scenario"], sort=False)))
+    # In the order of seeds, as differences are taken seed by seed.
+    by_seed = {
+        key: per_seed.set_index("seed").value.sort_index()
+        for key, per_seed in rows.groupby(["method", "scenario"], sort=False)
+    }
+    names, what = _picked("methods", methods, rows.method), ""
+    if against is not None:
+        checks.choice("against", against, tuple(dict.fromkeys(rows.method)))
+        names = [method for method in names if method != against]
+        by_seed = {
+            (method, scenario): (by_seed[against, scenario] - values).dropna()
+            for (method, scenario), values in by_seed.items()
+            if (against, scenario) in by_seed
+        }
+        low, high = low - high, high - low
+        what = f", {SHOWN.get(against, against)} minus the method of the row"
     cells: dict[str, dict[str, object]] = {}
-    for method in _picked("methods", methods, rows.method):
+    for method in names:
         # Not every method is measured everywhere, but all rows have the same columns.
         row: dict[str, object] = dict.fromkeys(columns, "")
         cells[SHOWN.get(method, method)] = row
         for scenario in columns:
-            if (method, scenario) in groups:
-                per_seed = groups[method, scenario].sort_values("seed").value.tolist()
+            per_seed = [*by_seed.get((method, scenario), ())]
+            if per_seed:
                 # A single seed has no interval, only its value.
                 row[scenario] = (
                     interval(per_seed, low=low, high=high)
@@ -105,39 +125,68 @@ def summary(
                     else sum(per_seed) / len(per_seed)
                 )
     words = "mean and 95 % interval" if spread else "mean"
-    caption = f"{metric}: {words} over {rows.seed.nunique()} seeds."
+    caption = f"{metric}{what}: {words} over {rows.seed.nunique()} seeds."
     return table(cells, rows="method", caption=caption)
 
 
 def picture(
-    frame: pandas.DataFrame, metric: str = "tau", place: str | None = None
+    frame: pandas.DataFrame,
+    metric: str = "tau",
+    place: str | Sequence[str] | None = None,
+    own: Sequence[str] = (),
 ) -> Figure:
-    """A row a score and a dot a seed, in one scenario or family; the dashed line is the ceiling.
+    """A row a method and a dot a seed, a panel a scenario; the dashed line is the ceiling.
 
     frame   from ``compare``, ``judge`` or ``judged``
-    place   a scenario, or a family of them; None: the first family that has values
+    place   a scenario, a family of them, or several; None: every family that has values
+    own     methods that stand out from the others
     raises  TypeError for what is no such frame, ValueError for what it lacks
     """
-    from fedlab_mini.show import plots  # here: a page and a table need no matplotlib
+    # Here: a page and a table need no matplotlib.
+    from fedlab_mini.show import canvas
+    from fedlab_mini.show.styles import styles
 
     rows = _measured(frame, metric)
     families = rows.scenario.map(family_of)
-    known = tuple(dict.fromkeys([*families, *rows.scenario]))
-    shown = known[0] if place is None else checks.choice("place", place, known)
-    # Others are left out at once: to compare all scores in all families takes seconds.
-    chosen = rows[(rows.scenario if shown in set(rows.scenario) else families) == shown]
-    ((_, per_seed, _),) = over_seeds(chosen, metric)
-    # The truth is the dashed line, not a row beside the scores.
-    ceiling = per_seed.pop(CEILING, None)
-    low, high, *_ = MEASURES[metric]
-    return plots.dots(
-        per_seed,
-        xlabel=f"{metric}, {shown}",
-        ylabel="score",
-        reference=None if ceiling is None else {"ceiling": sum(ceiling) / len(ceiling)},
-        low=low,
-        high=high,
-    )
+    known = [*families, *rows.scenario] if place is not None else families
+    places = _picked("place", [place] if isinstance(place, str) else place, known)
+    methods = [name for name in _picked("own", None, rows.method) if name != CEILING]
+    mine = _picked("own", own, methods) if own else []
+    columns = canvas.columns_of(len(places))
+    size = 2.4 + 2.8 * columns, 0.8 + 0.3 * len(methods)
+    figure, axes = canvas.new_figure(*size, len(places))
+    low, high, _, meaning = MEASURES[metric]
+    told = []
+    for number, (shown, axis) in enumerate(zip(places, axes, strict=True)):
+        chosen = rows.scenario if shown in set(rows.scenario) else families
+        ((_, per_seed, _),) = over_seeds(rows[chosen == shown], metric)
+        for row, (method, style) in enumerate(styles(methods).items()):
+            if method in mine:
+                axis.axhspan(row - 0.45, row + 0.45, color="#FFE680", zorder=0)
+            if method in per_seed:
+                values = torch.tensor(per_seed[method], dtype=torch.float64)
+                colour = "black" if method in mine else style.colour
+                words = canvas.dots_row(axis, row, values, colour, low, high)
+                told.append(f"{shown}, {SHOWN.get(method, method)} {words}")
+        # The truth is the dashed line, not a row beside the methods.
+        if CEILING in per_seed:
+            mean = sum(per_seed[CEILING]) / len(per_seed[CEILING])
+            axis.axvline(mean, color="0.5", linestyle="--", linewidth=1)
+        axis.set(title=shown, ylim=(len(methods) - 0.4, -0.6))
+        axis.grid(axis="x", color="0.9", linewidth=0.8)
+        # One column of names is enough: all panels have the same rows.
+        names = [canvas.shown_label(SHOWN.get(method, method)) for method in methods]
+        axis.set_yticks(range(len(methods)), names if number % columns == 0 else [])
+        for method, label in zip(methods, axis.get_yticklabels(), strict=False):
+            label.set_fontweight("bold" if method in mine else "normal")
+    # The same ends, so that panels can be compared.
+    ends = [end for axis in axes for end in axis.get_xlim()]
+    for axis in axes:
+        axis.set_xlim(min(ends), max(ends))
+    figure.supxlabel(f"{metric}: {meaning}\ndashed: the ceiling, a second training")
+    figure.supylabel("method")
+    seen = "a dot a seed, and below it the mean and its 95 % interval"
+    return canvas.finished(figure, f"{metric}: {seen}.", f"{metric}: {'; '.join(told)}.")
 
 
 def page(

@@ -1,8 +1,12 @@
-"""Command: what the command lines share: an object of the user's by its name, files to write."""
+"""Command: what command lines share: a terminal, an object of the user's by its name, files."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import glob
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +21,36 @@ if TYPE_CHECKING:
     import pandas
 
 PICTURES = (".svg", ".png", ".pdf")  # endings of figures
+# What writing to a pipe fails with when its reader has left; Windows has another number for it.
+UNREAD = (errno.EPIPE, errno.EINVAL) if os.name == "nt" else (errno.EPIPE,)
+
+
+@contextlib.contextmanager
+def terminal() -> Iterator[None]:
+    """Around a command line: a letter that the console lacks is written as \\uXXXX.
+
+    A reader who has left the pipe ends it with status 141 and no word, Ctrl-C with 130 and one
+    """
+    # A notebook's stream has every letter, and no way to be set.
+    stream = sys.stdout if isinstance(sys.stdout, io.TextIOWrapper) else None
+    if stream:
+        stream.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            yield
+        finally:
+            # Now, and not when Python ends, where nothing could be caught any more.
+            print(end="", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(128 + 2)
+    except OSError as error:
+        if stream is None or error.errno not in (*UNREAD, errno.ENOSPC):
+            raise
+        # What is left in the stream goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        unread = error.errno in UNREAD
+        sys.exit(128 + 13 if unread else f"cannot print: {error.strerror}")
 
 
 def imported(option: str, text: str) -> Any:
@@ -45,9 +79,28 @@ def own_method(option: str, text: str) -> tuple[str, Any]:
 
 def explained(error: Exception) -> str:
     """One line for what was asked wrongly; any other error is raised with its traceback."""
-    if isinstance(error, OSError | ValueError | TypeError | DataUnavailable):
+    known = isinstance(error, OSError | ValueError | TypeError | DataUnavailable)
+    if known and getattr(error, "errno", None) not in UNREAD:
         return str(error)
     raise error
+
+
+def matched(option: str, paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that are meant: of ``round_*.npz``, which some shells leave to us, all that match.
+
+    raises  ValueError naming the option where none does
+    """
+    for path in paths:
+        if path.exists() or not set("*?[") & set(str(path)):
+            yield path
+            continue
+        # A folder that is there may have brackets in its name.
+        known = path.parent.is_dir()
+        folder, pattern = (path.parent, path.name) if known else (Path(), str(path))
+        names = sorted(glob.glob(pattern, root_dir=folder))
+        if not names:
+            raise ValueError(f"{option}: expected files, got {path}, which none matches")
+        yield from (folder / name for name in names)
 
 
 def module_files(texts: Iterable[str]) -> Iterator[Path]:
@@ -77,8 +130,10 @@ def writable(
             raise ValueError(
                 f"{option}: expected a file {', '.join(allowed)}, got {path}"
             )
-        # A missing folder is refused: `whole_file` would make one even for a typing error.
-        if path.is_dir() or not path.absolute().parent.is_dir():
+        # A missing folder is refused: `whole_file` would make one even for a typing error. So is
+        # a device, such as /dev/null, whose place a file would take.
+        special = path.exists() and not path.is_file()
+        if special or not path.absolute().parent.is_dir():
             raise ValueError(
                 f"{option}: expected a file in a folder that is there, got {path}"
             )
@@ -90,4 +145,11 @@ def write_csv(path: str | Path, frame: pandas.DataFrame, **options: Any) -> None
     """A table as CSV, whole or not at all; a link stays a link to the file that it leads to."""
     with whole_file(Path(path).resolve()) as partial_path:
         frame.to_csv(partial_path, **options)
-    print(f"written: {path}")
+
+
+def tell(text: object, *written: Path | None) -> None:
+    """Print what came out, and which files hold it: after these, as a console may fail."""
+    print(text)
+    for path in written:
+        if path:
+            print(f"written: {path}")

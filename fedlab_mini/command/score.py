@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,21 @@ from torch import nn
 from ..checks import home, reals, wholes
 from ..engine.model import Model
 from ..engine.networks import mlp
+from ..judge.draws import score_intervals
 from ..judge.records import archive
 from ..judge.registry import looked_up, scoring
 from ..judge.score import score
-from . import explained, imported, module_files, own_method, writable, write_csv
+from ..show.tables import Table, table
+from . import (
+    explained,
+    imported,
+    matched,
+    module_files,
+    own_method,
+    tell,
+    writable,
+    write_csv,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -77,6 +89,8 @@ def _parser(package: str) -> argparse.ArgumentParser:
         help="of values of a round's game",
     )
     add("--seed", type=int, default=0)
+    told = "a 95%% interval of every score, from so many draws of the validation samples"
+    add("--draws", type=int, help=f"{told}; takes as many times as long. 20 will do")
     add("--csv", type=home, help="write the table here")
     return parser
 
@@ -103,21 +117,34 @@ def read_methods(texts: Sequence[str]) -> dict[str, Any]:
 def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     asked_methods = options.methods.split(",")
     modules = module_files([options.net, *asked_methods])
+    rounds = [*matched("rounds", options.rounds)]
     # Refused now, and not when the scores have been computed.
-    writable({"--csv": options.csv}, [*options.rounds, options.validation, *modules])
+    writable({"--csv": options.csv}, [*rounds, options.validation, *modules])
     methods = read_methods(asked_methods)
     with archive("--validation", options.validation) as samples:
         # Inputs [N, ...] say how many labels [N] there must be.
         inputs = reals(f"{samples.label}: x", samples.value("x"), ["N", "..."])
         labels = wholes(f"{samples.label}: y", samples.value("y"), [len(inputs)])
-    return score(
-        options.rounds,
-        net=read_network(options.net),
-        validation=(inputs, labels),
-        methods=methods,
-        metric=options.metric,
-        seed=options.seed,
-    )
+    given = {"metric": options.metric, "seed": options.seed, "methods": methods}
+    given |= {"net": read_network(options.net), "validation": (inputs, labels)}
+    if options.draws is None:
+        return score(rounds, **given)
+    return score_intervals(rounds, draws=options.draws, **given)
+
+
+def _shown(scores: pandas.DataFrame, draws: int) -> Table:
+    """Scores with their intervals, a cell each."""
+    cells: dict[str, dict[str, object]] = {}
+    for client, row in scores.to_dict("index").items():
+        cells[str(client)] = {}
+        for name in row:
+            ends = [row.get(f"{name}, {end}", math.nan) for end in ("low", "high")]
+            if not name.endswith((", low", ", high")):
+                cell = row[name] if math.isnan(ends[0]) else (row[name], *ends)
+                cells[str(client)][name] = cell
+    over = f"95 % interval over {draws} draws of the validation samples"
+    caption = f"Score [{over}]; none where a score does not look at them."
+    return table(cells, rows="client", caption=caption, digits=4)
 
 
 def main(
@@ -130,7 +157,11 @@ def main(
         score_table = _scores(options)
     except Exception as error:
         parser.exit(1, f"{explained(error)}\n")
-    print(score_table.to_string(float_format=lambda value: f"{value:.4g}"))
+    if options.draws is None:
+        text = score_table.to_string(float_format=lambda value: f"{value:.4g}")
+    else:
+        text = str(_shown(score_table, options.draws))
     if options.csv:
         write_csv(options.csv, score_table)
+    tell(text, options.csv)
     return score_table

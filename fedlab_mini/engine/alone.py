@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from ..streams import LOCK, stream
 from ..worlds.federation import Federation
 from .minibatches import Plan
 from .model import Model
-from .probe import copied
+from .probe import copied, trainable
 
 
 class Alone:
@@ -37,7 +36,7 @@ class Alone:
         """Take a copy of the module whose parameters are views of ``theta``."""
         with LOCK:
             self.module = copied(self.net.module).to(self.theta).train()
-        self.parameters: list[Tensor] = list(self.module.parameters())
+        self.parameters: list[Tensor] = list(trainable(self.module).values())
         views = self.net.split(self.theta)
         for parameter, view in zip(self.parameters, views, strict=True):
             parameter.data = view
@@ -85,7 +84,8 @@ class Alone:
     def _step(self, index: Tensor) -> None:
         """One minibatch of the client whose parameters the copy holds."""
         with torch.enable_grad():
-            cross_entropy(self.module(self.x[index]), self.y[index]).backward()
+            outputs = self.module(self.x[index])
+            self.net.objective.loss(outputs, self.y[index]).backward()
         # A parameter that the loss does not reach has no gradient, and stays as it is.
         reached = [
             parameter for parameter in self.parameters if parameter.grad is not None

@@ -21,6 +21,8 @@ from .files import described
 from .history import History
 from .minibatches import LocalSGD
 from .model import Model
+from .objective import Objective
+from .probe import some
 from .rounds import Round, State, Step
 
 
@@ -40,6 +42,9 @@ def starting_model(
     local.rate(whole("rounds", rounds))  # that of the last round must be finite
     net.check(fed.x, fed.classes)
     taken = net.now()
+    if taken.objective != Objective():
+        two = taken.forward(taken.theta(), some(fed.x)[:2])
+        taken.objective.check(two, fed.y[[0, -1]])
     if start is not None:
         instance(
             "start", start, History, "a History, as fm.train or History.load returns"
@@ -70,12 +75,14 @@ def made_from(fed: Federation, net: Model, local: LocalSGD, seed: int) -> dict[s
 
     data = (fed.x, fed.y, fed.sizes, fed.validation, fed.test, sorted(fed.unusable))
     shapes = {name: list(shape) for name, shape in net.shapes.items()}
+    own = net.objective != Objective()
+    objective = f" {described(net.objective)}" if own else ""
     return {
         "version": __version__,
         "clients": str(fed.clients),
         "data": described(data),
         "attacks": described(dict(sorted(fed.attacks.items()))),
-        "net": f"{shapes} {described(net.module)}",
+        "net": f"{shapes} {described(net.module)}{objective}",
         "local": described(local),
         "seed": str(whole("seed", seed, None)),
     }

@@ -66,7 +66,8 @@ def table(changes: Changes, clients: int, *, kept: bool) -> Tensor:
 class History:
     """What happened: T rounds, K clients; and all that a training needs to go on from here.
 
-    accuracy, loss [T + 1]  on the test set, index 0 before training
+    accuracy, loss [T + 1]  on the test set, index 0 before training; accuracy is the metric that
+                            the model was given, if any, and NaN where there are no classes
     scores, weights [T, K]  contribution after, and aggregation weight in, each round
     selected [T, K]         who was asked to take part
     changes                 the last three, as what each round says of some; tables when asked for
@@ -116,9 +117,11 @@ class History:
         return len(self.changes["scores"])
 
     def __repr__(self) -> str:
+        known = not self.accuracy.isnan().any()
+        name, values = ("accuracy", self.accuracy) if known else ("loss", self.loss)
         return (
             f"History({self.rounds} rounds, {self.clients} clients, "
-            f"accuracy {self.accuracy[0]:.3f} -> {self.accuracy[-1]:.3f}, "
+            f"{name} {values[0]:.3f} -> {values[-1]:.3f}, "
             f"{self.cost.client_epochs:.0f} client epochs)"
         )
 

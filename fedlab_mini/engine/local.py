@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from ..checks import reals
 from ..streams import LOCK, no_denormals, one_thread, stream
@@ -229,7 +228,8 @@ def rows_at_once(fed: Federation, net: Model, plan: Plan, rows: int) -> int:
     number = fed.x.element_size()
     fitting = STACK // (net.P * number)
     # Autograd keeps activations until the backward pass, and the cache has to hold them as well.
-    if not net.layers and (kept := net.numbers_per_sample(fed.x, training=True)):
+    by_hand = net.layers and net.objective.given_loss is None
+    if not by_hand and (kept := net.numbers_per_sample(fed.x, training=True)):
         batch = plan.blocks.shape[1]
         fitting = min(fitting, CACHE // (kept * batch * number))
     # One at least: a model may be larger than the cache.
@@ -241,7 +241,8 @@ def new_stack(
 ) -> Stack | Alone:
     """Working memory for ``most`` rows, of the kind that the model needs."""
     batch = plan.blocks.shape[1]
-    if net.layers:
+    # By hand is the gradient of cross-entropy.
+    if net.layers and net.objective.given_loss is None:
         return PerceptronStack(net, fed, like, most, batch)
     if net.numbers_per_sample(fed.x, training=True):
         return ModuleStack(net, fed, like, most, batch)
@@ -338,10 +339,11 @@ class Stack:
             at = at.flatten().to(self.x.device)
             index = self.blocks.index_select(0, at)  # [s * R, batch]
             labels = self.y.index_select(0, index.flatten())
+            labels = labels.unflatten(0, index.shape)
             step_sizes = self.step_sizes.index_select(0, at)
-            # [s * R, batch] -> s tables [R, batch], one a step
+            # [s * R, batch, ...] -> s tables [R, batch, ...], one a step
             tables = [
-                table.view(len(step), rows, batch).unbind()
+                table.unflatten(0, (len(step), rows)).unbind()
                 for table in (index, labels, step_sizes)
             ]
             for runs_of_step, *of_step in zip(runs, *tables, strict=True):
@@ -429,12 +431,8 @@ class ModuleStack(Stack):
     ) -> None:
         # The step itself is no part of the graph, so autograd is on for the losses only.
         with torch.enable_grad():
-            scores = self.net.stacked_scores(leaves, self.x[index])  # [R, b, classes]
-            # [R, b, classes] -> [R * b, classes] -> [R * b]
-            losses = cross_entropy(
-                scores.flatten(0, 1), labels.flatten(), reduction="none"
-            )
-            loss = losses @ step_sizes.flatten()
+            outputs = self.net.stacked_scores(leaves, self.x[index])  # [R, b, ...]
+            loss = self.net.objective.step_loss(outputs, labels, step_sizes)
             # A parameter that no score depends on gets zeros, and without the option None.
             gradients = torch.autograd.grad(loss, leaves, materialize_grads=True)
         for leaf, gradient in zip(leaves, gradients, strict=True):

@@ -12,6 +12,7 @@ import contextlib
 import copy
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -20,8 +21,9 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from .. import checks
-from ..checks import choice, instance, reals, whole, wholes
+from ..checks import instance, reals, whole, wholes
 from ..streams import LOCK, kept_chance, no_denormals, one_thread, other_chance, stream
+from .objective import Function, Judge, Metric, Objective, check_metric, judged_by
 from .probe import (
     Look,
     copied,
@@ -30,6 +32,7 @@ from .probe import (
     perceptron_layers,
     refuse,
     some,
+    trainable,
 )
 
 CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
@@ -60,12 +63,17 @@ class Model:
     """An ``nn.Module`` as a function of ``theta``, the vector of all its P parameters.
 
     module   any module that maps inputs [N, ...] to class scores [N, classes]
+    loss     what training lowers, in place of cross-entropy: a function of (outputs, labels) such
+             as ``nn.MSELoss()``; outputs and labels may then have any shape [N, ...]
+    metric   what stands wherever accuracy stands by default: a function of (outputs, labels) that
+             returns a number, more is better
 
-    ``P`` parameters; ``shapes`` of each, by name, in the order of theta; ``layers`` the (inputs,
-    outputs) of a perceptron's layers, or None. The module counts as it is when the model is used,
-    and using it changes nothing of it.
-    raises   TypeError if it is no module; ValueError if it has no parameters, frozen ones, or
-             keeps anything but parameters from one batch to the next. Threads may share a model;
+    ``P`` parameters, without frozen ones (``requires_grad=False``), which are constants;
+    ``shapes`` of each, by name, in the order of theta; ``layers`` the (inputs, outputs) of a
+    perceptron's layers, or None. The module counts as it is when the model is used, and using it
+    changes nothing of it.
+    raises   TypeError if it is no module; ValueError if it has no parameters to train, or keeps
+             anything but parameters from one batch to the next. Threads may share a model;
              all but perceptrons then take turns
     """
 
@@ -74,7 +82,18 @@ class Model:
     layers: tuple[tuple[int, int], ...] | None
     parts: Parts
 
-    def __init__(self, module: nn.Module):
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        loss: Function | None = None,
+        metric: Function | None = None,
+    ):
+        self.objective = Objective(loss, metric)
+        # Who says what a word of a metric means: of outputs [C, N, ...] and labels, [C].
+        words = ("accuracy", "loss")
+        self.judges: dict[Any, Judge] = {word: partial(measure, word) for word in words}
+        self.judges |= self.objective.instead
         self.module = instance("module", module, nn.Module, "a torch.nn.Module")
         # Whether a constructor of the book made it, with weights of nobody.
         self.ours = False
@@ -87,7 +106,7 @@ class Model:
         if self._taken is not None:
             return self._taken
         refuse(self.module)
-        shapes = {name: p.shape for name, p in self.module.named_parameters()}
+        shapes = {name: p.shape for name, p in trainable(self.module).items()}
         P = sum(shape.numel() for shape in shapes.values())
         if P == 0:
             raise ValueError("module: has no parameters to train")
@@ -158,7 +177,7 @@ class Model:
         with LOCK:
             # In float64 other numbers would be drawn.
             fresh = copied(self.module).float()
-            before = [p.detach().clone() for p in fresh.parameters()]
+            before = [p.detach().clone() for p in trainable(fresh).values()]
             # PyTorch's initialisers draw from the global generator, which is the caller's.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(noise)
@@ -166,9 +185,8 @@ class Model:
                     if hasattr(part, "reset_parameters"):
                         part.reset_parameters()  # type: ignore[operator]
             # What no initialiser has drawn anew is given with all digits, not as its float32 copy.
-            triples = zip(
-                fresh.parameters(), before, self.module.parameters(), strict=True
-            )
+            now = trainable(fresh).values(), before, trainable(self.module).values()
+            triples = zip(*now, strict=True)
             drawn = [
                 given if torch.equal(new, old) else new for new, old, given in triples
             ]
@@ -178,7 +196,8 @@ class Model:
 
     def theta(self) -> Tensor:
         """The module's own parameters as one vector [P] (a trained module's, for instance)."""
-        return torch.cat([p.detach().flatten() for p in self.module.parameters()])
+        own = trainable(self.module).values()
+        return torch.cat([p.detach().flatten() for p in own])
 
     def split(self, theta: Tensor) -> list[Tensor]:
         """Views on ``theta [..., P]``, one a parameter, each [..., *shape]."""
@@ -191,7 +210,7 @@ class Model:
         return parts.split(theta)
 
     def forward(self, theta: Tensor, x: Tensor) -> Tensor:
-        """Class scores [N, classes] of inputs ``x [N, ...]`` under ``theta [P]``, as judged."""
+        """Outputs [N, classes] of inputs ``x [N, ...]`` under ``theta [P]``, as judged."""
         net = self._asked()
         x = net._inputs(x)
         theta = _with_gradient("theta", theta, [net.P])
@@ -236,8 +255,16 @@ class Model:
         return net._looks[key]
 
     def outputs(self, x: Tensor) -> int:
-        """How many scores an input like those of ``x`` gives; ValueError if it does not fit."""
+        """How many scores an input like those of ``x`` gives; ValueError if it does not fit.
+
+        With a loss of its own a model's outputs may have any shape; 0 where that is not [N, n]
+        """
         x, net = reals("x", x, ["N", "..."], finite=False), self._asked()
+        if torch.is_inference_mode_enabled():
+            raise ValueError(
+                "net: cannot be asked in torch.inference_mode(), which forbids the gradients that "
+                "training and some scores need; write torch.no_grad()"
+            )
         if layers := net.layers:
             inputs, wanted = x[:1].numel(), layers[0][0]
             if inputs != wanted:
@@ -251,15 +278,22 @@ class Model:
                 with torch.no_grad():
                     changed = net._changed(parameters, x[:2].clone())
             except Exception as error:  # a module may fail in any way
+                tokens = isinstance(error, RuntimeError) and "Long" in str(error)
+                hint = "; write x.long() in its forward" if tokens else ""
                 raise ValueError(
-                    f"net: fails on data of shape {tuple(x.shape[1:])}: {error}"
+                    f"net: fails on data of shape {tuple(x.shape[1:])}: {error}{hint}"
                 ) from error
         if changed:
             raise ValueError(f"net: {changed}")
-        if not torch.is_tensor(answer) or answer.ndim != 2 or len(answer) != 1:
-            is_tensor = torch.is_tensor(answer)
+        given_loss, is_tensor = self.objective.given_loss, torch.is_tensor(answer)
+        if (
+            not is_tensor
+            or answer.shape[:1] != (1,)
+            or not (given_loss or answer.ndim == 2)
+        ):
             gives = f"shape {list(answer.shape)}" if is_tensor else type(answer).__name__
-            raise ValueError(f"net: one input gives {gives}, expected [1, classes]")
+            expected = "[1, ...]" if given_loss else "[1, classes]"
+            raise ValueError(f"net: one input gives {gives}, expected {expected}")
         own = {id(one) for of in (self.module, net.module) for one in of.parameters()}
         if any(id(leaf) in own for leaf in leaves(answer)):
             raise ValueError(
@@ -267,7 +301,7 @@ class Model:
                 "module's own parameters, so that a copy cannot be trained; use the module "
                 "it is given"
             )
-        return answer.shape[1]
+        return answer.shape[1] if answer.ndim == 2 else 0
 
     def output_table(self, x: Tensor) -> str:
         """Name of the parameter, a table if there is one, that the scores of ``x`` end with."""
@@ -289,12 +323,29 @@ class Model:
         return names[id(ordered[0])]
 
     def check(self, x: Tensor, classes: int) -> None:
-        """Raise ValueError unless inputs like ``x`` give exactly ``classes`` scores."""
-        classes = whole("classes", classes)
-        if (outputs := self.outputs(x)) != classes:
+        """Raise ValueError unless inputs like ``x`` give exactly ``classes`` scores; 0: any."""
+        classes, outputs = whole("classes", classes, 0), self.outputs(x)
+        if not classes and self.objective.given_loss is None:
+            raise ValueError(
+                "net: its loss is cross-entropy, which needs classes, and the labels are "
+                "numbers (classes=0); give fm.Model(module, loss=...) one of its own"
+            )
+        if classes and outputs != classes:
             raise ValueError(
                 f"net: gives {outputs} outputs, the data have {classes} classes"
             )
+
+    def labels(self, name: str, y: Any, x: Tensor, classes: int | None = None) -> Tensor:
+        """Labels of the samples ``x``, checked: classes [N], or for a loss of its own any [N, ...].
+
+        classes  how many there are, where that is known
+        """
+        if self.objective.given_loss is None:
+            high = None if classes is None else classes - 1
+            return wholes(name, y, [len(x)], high=high).to(x.device)
+        labels = checks.array(name, y, [len(x), "..."])
+        numbers = labels.is_floating_point() or labels.dtype == torch.bool
+        return labels.to(x) if numbers else labels.to(x.device, torch.long)
 
     @torch.no_grad()
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
@@ -307,40 +358,44 @@ class Model:
 
     @torch.no_grad()
     def evaluate(
-        self, thetas: Tensor, x: Tensor, y: Tensor, metric: str = "accuracy"
+        self, thetas: Tensor, x: Tensor, y: Tensor, metric: Metric = "accuracy"
     ) -> Tensor:
-        """Accuracy (share correct) or mean cross-entropy of many models on the same samples.
+        """Accuracy (share correct) or mean loss of many models on the same samples.
 
-        thetas [C, P], x [N, ...], y [N]; metric "accuracy" or "loss"; returns [C] in float64
+        thetas [C, P], x [N, ...], y [N]; metric "accuracy", "loss", or a function of (outputs,
+        labels), which are class scores [N, classes] and [N]; returns [C] in float64
         """
-        check_metric(metric)
+        check_metric("metric", metric)
         net = self._asked(keep=True)
         x = net._inputs(x)
         thetas = reals("thetas", thetas, ["C", net.P], dtype=x.dtype, finite=False).to(
             x.device
         )
-        y = wholes("y", y, [len(x)]).to(x.device)
+        y = self.labels("y", y, x)
         with one_thread():
             return net.judged(thetas, x, y, metric)[0]
 
     @torch.no_grad()
     def judged(
-        self, thetas: Tensor, x: Tensor, y: Tensor, *metrics: str
+        self, thetas: Tensor, x: Tensor, y: Tensor, *metrics: Metric
     ) -> tuple[Tensor, ...]:
         """As ``evaluate`` by each of some metrics, of what was checked before; [C] each."""
+        results: dict[Any, list[Tensor]] = defaultdict(list)
+        of_classes = self.objective.given_loss is None
         answers = self._perceptron_answers if self.layers else self._module_answers
-        results: dict[str, list[Tensor]] = defaultdict(list)
         with no_denormals():
-            for scores in answers(thetas, x):
+            for outputs in answers(thetas, x):
                 # Only an answer tells how many classes a module has.
-                if int(y.max()) >= scores.shape[1]:
-                    wholes("y", y, [len(x)], 0, scores.shape[1] - 1)
-                for metric in metrics:
-                    results[metric].append(measure(scores, y, metric))
+                if of_classes and int(y.max()) >= outputs.shape[2]:
+                    wholes("y", y, [len(x)], 0, outputs.shape[2] - 1)
+                for place, metric in enumerate(metrics):
+                    word = isinstance(metric, str)
+                    judge = self.judges[metric] if word else partial(judged_by, metric)
+                    results[place].append(judge(outputs, y))
         return tuple(map(torch.cat, results.values()))
 
     def _perceptron_answers(self, thetas: Tensor, x: Tensor) -> Iterator[Tensor]:
-        """Class scores [c, classes, N] of the models, as many at a time as the cache holds."""
+        """Outputs [c, N, classes] of the models, as many at a time as the cache holds."""
         width = max(map(itemgetter(1), self.layers or ()))
         at_once = max(1, CACHE // (width * len(x) * x.element_size()))
         columns = x.flatten(1).T  # [d, N]
@@ -351,10 +406,10 @@ class Model:
             h = h.unflatten(0, (len(chunk), -1)).add_(bias[:, :, None])
             for weight, bias in zip(later[0::2], later[1::2], strict=True):
                 h = torch.baddbmm(bias[:, :, None], weight, h.relu_())  # [c, out, N]
-            yield h
+            yield h.transpose(1, 2)
 
     def _module_answers(self, thetas: Tensor, x: Tensor) -> Iterator[Tensor]:
-        """The same of any module: class scores [c, classes, N]."""
+        """The same of any module: outputs [c, N, ...]."""
         with LOCK:
             seen = self.look(x, training=False)
             if seen.numbers is None:
@@ -366,7 +421,7 @@ class Model:
                     with net._judging():
                         own = x.clone().split(block)
                         scores = [net.scores(parameters, some) for some in own]
-                    yield torch.cat(scores).T[None]
+                    yield torch.cat(scores)[None]
                 return
             self.module.eval()
             # Samples of all models together.
@@ -376,7 +431,7 @@ class Model:
                 # [N, ...] -> [c, N, ...] as a view that none can write to, then blocks of samples
                 blocks = x.expand(len(chunk), *x.shape).split(max(BLOCK, fitting), 1)
                 scores = [self.stacked_scores(parameters, block) for block in blocks]
-                yield torch.cat(scores, 1).transpose(1, 2)
+                yield torch.cat(scores, 1)
 
     @contextlib.contextmanager
     def _judging(self) -> Iterator[None]:
@@ -399,10 +454,13 @@ class Model:
         return x
 
     def _constants(self, x: Tensor) -> dict[str, Tensor]:
-        """The module's buffers, real ones in the type of ``x``."""
+        """The module's buffers and frozen parameters, real ones in the type of ``x``."""
+        constants = dict(self.module.named_buffers())
+        parameters = self.module.named_parameters()
+        constants |= {name: p.detach() for name, p in parameters if not p.requires_grad}
         return {
-            name: buffer.to(x) if buffer.is_floating_point() else buffer.to(x.device)
-            for name, buffer in self.module.named_buffers()
+            name: value.to(x) if value.is_floating_point() else value.to(x.device)
+            for name, value in constants.items()
         }
 
     def _changed(self, parameters: list[Tensor], x: Tensor) -> str:
@@ -432,16 +490,12 @@ def _with_gradient(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
     return value if torch.is_tensor(value) and value.dtype == checked.dtype else checked
 
 
-def check_metric(metric: str) -> None:
-    """Refuse anything but the two metrics."""
-    choice("metric", metric, ("accuracy", "loss"))
+def measure(metric: str, outputs: Tensor, y: Tensor) -> Tensor:
+    """Accuracy or mean cross-entropy from outputs ``[C, N, classes]``; returns [C] float64.
 
-
-def measure(scores: Tensor, y: Tensor, metric: str) -> Tensor:
-    """Accuracy or mean cross-entropy from class scores ``[C, classes, N]``; returns [C] float64.
-
-    Accuracy is what ``argmax(1) == y`` gives, several times faster over a short middle dimension.
+    Accuracy is what ``argmax(2) == y`` gives, several times faster over few classes.
     """
+    scores = outputs.transpose(1, 2)  # [C, classes, N]
     score_of_label = scores.gather(1, y.expand(len(scores), 1, -1)).squeeze(1)  # [C, N]
     # -log softmax is logsumexp - score; a softmax of its own could underflow to log 0.
     if metric == "loss":

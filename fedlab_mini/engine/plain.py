@@ -12,13 +12,13 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from ..streams import stream
 from ..worlds.data.dataset import Samples
 from ..worlds.federation import Federation
 from .minibatches import LocalSGD
 from .model import Model
+from .probe import trainable
 
 
 def train(
@@ -59,12 +59,13 @@ def update(
     """
     x, y = samples
     model = module(net, theta).train()
-    optimiser = torch.optim.SGD(model.parameters(), lr=lr)
+    parameters = list(trainable(model).values())
+    optimiser = torch.optim.SGD(parameters, lr=lr)
     for positions in minibatches:
         optimiser.zero_grad()
-        cross_entropy(model(x[positions]), y[positions]).backward()
+        net.objective.loss(model(x[positions]), y[positions]).backward()
         optimiser.step()
-    trained = nn.utils.parameters_to_vector(model.parameters())
+    trained = nn.utils.parameters_to_vector(parameters)
     return trained.detach() - theta
 
 
@@ -95,16 +96,16 @@ def shuffled(fed: Federation, k: int, generator: torch.Generator) -> Tensor:
 
 
 def judge(net: Model, theta: Tensor, samples: Samples) -> tuple[float, float]:
-    """(accuracy, mean cross-entropy) of the model ``theta`` on samples (x, y)."""
+    """(accuracy, mean loss) of the model ``theta`` on samples (x, y)."""
     x, y = samples
     with torch.no_grad():
         scores = module(net, theta).eval()(x)  # [n, classes]
     correct = (scores.argmax(1) == y).double().mean()
-    return float(correct), float(cross_entropy(scores.double(), y))
+    return float(correct), float(net.objective.loss(scores.double(), y))
 
 
 def module(net: Model, theta: Tensor) -> nn.Module:
     """A copy of the model's module that holds the parameters ``theta`` [P]."""
     copied = copy.deepcopy(net.module).to(theta)
-    nn.utils.vector_to_parameters(theta.clone(), copied.parameters())
+    nn.utils.vector_to_parameters(theta.clone(), trainable(copied).values())
     return copied

@@ -82,7 +82,7 @@ def perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
         # Parameters may have been exchanged: for others, or for those of another layer.
         and all(p.weight.shape == (*p.bias.shape, p.in_features) for p in linear)
         and all(p.out_features == len(p.bias) for p in linear)
-        and len(list(module.parameters())) == 2 * len(linear)
+        and len(trainable(module)) == len(list(module.parameters())) == 2 * len(linear)
         and not hooked(module)
     )
     return tuple((p.in_features, p.out_features) for p in linear) if fits else None
@@ -98,11 +98,10 @@ def refuse(module: nn.Module) -> None:
                 f"module: layer {name!r} ({type(part).__name__}) mixes the samples of a batch "
                 "or keeps statistics of them; use GroupNorm or LayerNorm"
             )
-    for name, p in module.named_parameters():
-        if not (p.requires_grad and p.is_floating_point()):
-            reason = "of " + str(p.dtype) if p.requires_grad else "frozen"
+    for name, p in trainable(module).items():
+        if not p.is_floating_point():
             raise ValueError(
-                f"module: parameter {name!r} is {reason}; theta trains all, as reals"
+                f"module: parameter {name!r} is of {p.dtype}; theta trains real numbers"
             )
 
 
@@ -131,7 +130,7 @@ def _refuse_held_elsewhere(module: nn.Module) -> None:
                 f"module: parameter {name!r} lies on the meta device, without numbers; "
                 "make the module elsewhere, or load its weights first"
             )
-        if p.numel():
+        if p.numel() and p.requires_grad:
             places[p.untyped_storage().data_ptr()] = name
     for name, part in module.named_modules():
         if part._forward_pre_hooks:  # may compute its attributes anew from what is asked
@@ -145,6 +144,11 @@ def _refuse_held_elsewhere(module: nn.Module) -> None:
                     f"module: {whole} shows the numbers of the parameter {place!r} under "
                     "another name, which no other theta reaches; read it in forward"
                 )
+
+
+def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that theta holds, by name; frozen ones are constants of the module."""
+    return {name: p for name, p in module.named_parameters() if p.requires_grad}
 
 
 def some(x: Tensor) -> Tensor:

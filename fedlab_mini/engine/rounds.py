@@ -29,9 +29,11 @@ class Server:
 
     def copy(self) -> Server:
         """A server that shares neither the model nor the validation samples with this one."""
-        inputs, labels = self.validation
-        own_samples = inputs.clone(), labels.clone()
-        return replace(self, net=self.net.copy(), validation=own_samples)
+        twin = replace(self, net=self.net.copy())
+        if len(self.validation):  # none where rounds are scored without samples
+            inputs, labels = self.validation
+            twin = replace(twin, validation=(inputs.clone(), labels.clone()))
+        return twin
 
 
 @dataclass(frozen=True)

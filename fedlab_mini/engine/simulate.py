@@ -24,7 +24,8 @@ from . import guard, progress
 from .files import Cache
 from .local import Participants, client_updates, limit_of, samples_used, usable
 from .minibatches import LocalSGD, Shuffles
-from .model import Model, check_metric
+from .model import Model
+from .objective import Metric, check_metric
 from .sweep import block_size, spread
 
 
@@ -35,7 +36,7 @@ def simulate(
     *,
     local: LocalSGD | None = None,
     seed: int = 0,
-    metric: str = "accuracy",
+    metric: Metric = "accuracy",
     on: str = "validation",
     theta: Tensor | None = None,
     last: bool = False,
@@ -46,7 +47,8 @@ def simulate(
 
     participation [B, T, K]  share in [0, 1] (or bool) of its data that client k uses in round t of
                              run b: the first ceil(share * n_k) of one fixed shuffle; 0: absent
-    metric, on   "accuracy" or "loss" on the server's "validation" or "test" samples
+    metric, on   "accuracy", "loss" or a function of (outputs, labels), on the server's
+                 "validation" or "test" samples
     last         evaluate the final models only
     cache        folder that finished blocks are written to; a killed run goes on from there
     n_jobs       processes, through joblib, a block of up to 32 runs at a time each (128 where a
@@ -61,7 +63,7 @@ def simulate(
     """
     local = LocalSGD() if local is None else local
     instance("fed", fed, Federation, "a Federation")
-    check_metric(metric)
+    check_metric("metric", metric)
     choice("on", on, ("validation", "test"))
     last = flag("last", last)
     participation = check_participation(participation, fed.clients)
@@ -105,7 +107,7 @@ class Simulation:
     net: Model
     theta: Tensor
     shuffles: Shuffles
-    metric: str
+    metric: Metric
     on: str
     last: bool
 

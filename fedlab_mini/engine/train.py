@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import nan
 from operator import attrgetter
 
 import torch
@@ -246,9 +247,12 @@ class Training:
 
     def _evaluate(self) -> None:
         """Accuracy and loss of the model as it now is, on the server's test samples."""
-        judged = self.server.net.judged
-        accuracy, loss = judged(self.log.theta[None], *self.test, "accuracy", "loss")
-        self.log.accuracy.append(accuracy[0].cpu())
+        net, given = self.server.net, self.server.net.objective
+        known = given.given_loss is None or given.given_metric is not None
+        # Without classes, and without a metric in its place, accuracy is no number.
+        metrics = ("accuracy", "loss") if known else ("loss", "loss")
+        accuracy, loss = net.judged(self.log.theta[None], *self.test, *metrics)
+        self.log.accuracy.append(accuracy[0].cpu() if known else loss[0].cpu() * nan)
         self.log.loss.append(loss[0].cpu())
 
     def _remember(self, state: State) -> None:
@@ -272,10 +276,7 @@ BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 def written(tensors: Iterable[Tensor]) -> tuple[int, ...]:
     """How often each tensor has been written to, as PyTorch counts it."""
-    try:
-        return tuple(map(attrgetter("_version"), tensors))
-    except RuntimeError:  # nobody counts in torch.inference_mode()
-        return ()
+    return tuple(map(attrgetter("_version"), tensors))
 
 
 def changed(

@@ -1,12 +1,14 @@
 """Closed forms: games whose Shapley value is known, to test every estimator by.
 
-Chapter 2 derives them; each carries its value as ``.shapley``. Below: game.
+Chapter 2 derives them; each carries its value as ``.shapley``. A worth is a function of this
+module and its numbers, so that a game can be pickled and sent to another process. Below: game.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -21,11 +23,12 @@ MOST_STEPS = 10**8  # of the dynamic program for votes: a minute or two
 def additive(w: Sequence[float] | Tensor) -> Game:
     """v(S) = sum of w over S; Shapley value w."""
     worths = _by_player("w", w)
-
-    def total(coalitions: Tensor) -> Tensor:
-        return coalitions.double() @ worths
-
+    total = partial(_sums, worths)
     return Game(len(worths), total, shapley=worths, name=f"additive {worths.tolist()}")
+
+
+def _sums(worths: Tensor, coalitions: Tensor) -> Tensor:
+    return coalitions.double() @ worths
 
 
 def _by_player(name: str, value: Sequence[float] | Tensor) -> Tensor:
@@ -38,19 +41,18 @@ def glove(left: int, right: int) -> Game:
     """Players 0..left-1 own a left glove, the others a right one; a pair is worth 1."""
     left = checks.whole("left", left, high=MOST_GLOVES)
     right = checks.whole("right", right, high=MOST_GLOVES)
-
-    def pairs(coalitions: Tensor) -> Tensor:
-        left_gloves = coalitions[:, :left].sum(1)
-        right_gloves = coalitions[:, left:].sum(1)
-        return torch.minimum(left_gloves, right_gloves).double()
-
     shares = [_pairing_chance(left, right)] * left + [
         _pairing_chance(right, left)
     ] * right
     phi = torch.tensor(shares, dtype=torch.float64)
-    return Game(
-        left + right, pairs, shapley=phi, name=f"glove {left} left, {right} right"
-    )
+    name = f"glove {left} left, {right} right"
+    return Game(left + right, partial(_pairs, left), shapley=phi, name=name)
+
+
+def _pairs(left: int, coalitions: Tensor) -> Tensor:
+    left_gloves = coalitions[:, :left].sum(1)
+    right_gloves = coalitions[:, left:].sum(1)
+    return torch.minimum(left_gloves, right_gloves).double()
 
 
 def _pairing_chance(own: int, other: int) -> float:
@@ -79,12 +81,13 @@ def airport(costs: Sequence[float] | Tensor) -> Game:
     users = torch.arange(players, 0, -1)  # of each piece
     phi = torch.empty_like(lengths)
     phi[by_length] = (pieces / users).cumsum(0)
-
-    def longest(coalitions: Tensor) -> Tensor:
-        # Who is not in the coalition counts as 0, the shortest runway that there is.
-        return (coalitions * lengths).amax(1)
-
+    longest = partial(_longest, lengths)
     return Game(players, longest, shapley=phi, name=f"airport {lengths.tolist()}")
+
+
+def _longest(lengths: Tensor, coalitions: Tensor) -> Tensor:
+    # Who is not in the coalition counts as 0, the shortest runway that there is.
+    return (coalitions * lengths).amax(1)
 
 
 def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
@@ -98,12 +101,13 @@ def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
         )
     shares = [_pivotal_chance(votes, player, quota) for player in range(players)]
     vote_counts = torch.tensor(votes, dtype=torch.float64)
-
-    def wins(coalitions: Tensor) -> Tensor:
-        return (coalitions.double() @ vote_counts >= quota).double()
-
+    wins = partial(_wins, vote_counts, quota)
     phi = torch.tensor(shares, dtype=torch.float64)
     return Game(players, wins, shapley=phi, name=f"majority {votes} quota {quota}")
+
+
+def _wins(vote_counts: Tensor, quota: int, coalitions: Tensor) -> Tensor:
+    return (coalitions.double() @ vote_counts >= quota).double()
 
 
 def _pivotal_chance(votes: list[int], player: int, quota: int) -> float:
@@ -141,13 +145,13 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
     if not torch.allclose(H, H.T):
         raise ValueError("H: expected a symmetric matrix")
     steps = weights[:, None] * updates
-
-    def minus_loss(coalitions: Tensor) -> Tensor:
-        # [C, n] @ [n, P] -> [C, P]: where each coalition moves the model
-        x = coalitions.double() @ steps
-        return -(x @ g) - ((x @ H) * x).sum(1) / 2
-
     # A player keeps its own dividend and half of that of each pair; there are no larger ones.
     phi = -steps @ (g + H @ steps.sum(0) / 2)
-    name = "quadratic"
-    return Game(players, minus_loss, shapley=phi, name=name)
+    minus_loss = partial(_minus_loss, steps, g, H)
+    return Game(players, minus_loss, shapley=phi, name="quadratic")
+
+
+def _minus_loss(steps: Tensor, g: Tensor, H: Tensor, coalitions: Tensor) -> Tensor:
+    # [C, n] @ [n, P] -> [C, P]: where each coalition moves the model
+    x = coalitions.double() @ steps
+    return -(x @ g) - ((x @ H) * x).sum(1) / 2

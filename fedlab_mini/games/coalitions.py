@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..engine.model import CACHE, Model, measure
+from ..engine.model import CACHE, Model
+from ..engine.objective import Metric, judged_by
 from ..streams import one_thread
 from .game import encode
 
@@ -28,7 +30,7 @@ class RoundGame:
     """The worth of one round's coalitions: ``round_game(coalitions [C, m])`` -> [C].
 
     theta [P], updates [m, P], weights [m] > 0; x [N, ...], y [N] the samples that judge
-    metric  "accuracy", or "loss": the worth is then minus the mean cross-entropy
+    metric  "accuracy" or a function of (outputs, labels); or "loss": the worth is then minus it
     absent  "left out": a coalition's weights are divided by their sum; "silent": by the sum over
             all m, so that who is absent adds nothing (and neither does a zero update: to the
             last bit)
@@ -40,7 +42,7 @@ class RoundGame:
     weights: Tensor
     x: Tensor
     y: Tensor
-    metric: str = "accuracy"
+    metric: Metric = "accuracy"
     absent: str = "left out"
 
     @torch.no_grad()
@@ -58,7 +60,7 @@ class RoundGame:
             with one_thread():
                 evaluated = evaluate(self, shares[nonempty], totals[nonempty])
             quality[nonempty.cpu()] = evaluated.cpu()
-        worth = quality if self.metric == "accuracy" else -quality
+        worth = -quality if self.metric == "loss" else quality
         return worth if same is None else worth[same]
 
     def _shares(self, coalitions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -113,7 +115,10 @@ def _stacked(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
         outputs = [
             _class_scores(shares[rows], first, later_layers) for first in first_outputs
         ]
-        quality[rows] = measure(torch.cat(outputs, 2), game.y, game.metric)
+        together = torch.cat(outputs, 2).transpose(1, 2)  # [c, N, classes]
+        word = isinstance(game.metric, str)
+        judge = net.judges[game.metric] if word else partial(judged_by, game.metric)
+        quality[rows] = judge(together, game.y)
     return quality
 
 

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from ..checks import choice
+from ..engine.objective import Metric, check_metric
 from ..engine.rounds import Round, Server
 from .coalitions import RoundGame
 from .game import Game
 
 
 def round_table(
-    round: Round, server: Server, metric: str = "loss", absent: str = "left out"
+    round: Round, server: Server, metric: Metric = "loss", absent: str = "left out"
 ) -> Game:
     """The game of a round on the server's validation samples, weights by size.
 
@@ -26,7 +27,7 @@ def round_table(
     metric, absent  as in ``fm.round_game``
     """
     choice("absent", absent, ("left out", "silent"))
-    choice("metric", metric, ("accuracy", "loss"))
+    check_metric("metric", metric)
     tables = _memo(round, server)
     if (metric, absent) not in tables:
         # The game holds the round's tensors and not the round, whose memo holds the game: both
@@ -65,7 +66,9 @@ def hessian_product(round: Round, server: Server, v: Tensor) -> Tensor:
     """
     with torch.enable_grad():
         theta, slope = _loss_gradient(server, round.theta, differentiable=True)
-        (product,) = torch.autograd.grad(slope @ v.to(slope), theta)
+        # A loss without curvature leaves a slope that does not depend on theta: a product of 0.
+        along = slope @ v.to(slope) + 0 * theta.sum()
+        (product,) = torch.autograd.grad(along, theta)
     return product
 
 
@@ -76,7 +79,7 @@ def _loss_gradient(
     x, y = server.validation
     with torch.enable_grad():
         theta = theta.detach().clone().requires_grad_()
-        loss = torch.nn.functional.cross_entropy(server.net.forward(theta, x), y)
+        loss = server.net.objective.loss(server.net.forward(theta, x), y)
         (slope,) = torch.autograd.grad(loss, theta, create_graph=differentiable)
     return theta, slope
 

@@ -18,7 +18,8 @@ from torch import Tensor
 from .. import checks
 from ..engine.guard import starting_model
 from ..engine.local import LocalSGD
-from ..engine.model import Model, check_metric
+from ..engine.model import Model
+from ..engine.objective import Metric, check_metric
 from ..engine.simulate import simulate
 from ..worlds.federation import Federation
 from .coalitions import RoundGame
@@ -32,14 +33,15 @@ def round_game(
     x: Tensor,
     y: Tensor,
     *,
-    metric: str = "accuracy",
+    metric: Metric = "accuracy",
     weights: Tensor | None = None,
     absent: str = "left out",
 ) -> Game:
     """The game of one round: its updates play, v(S) is the quality of theta + their sum.
 
     theta [P], updates [m, P], weights [m] > 0 (default: equal); x, y the server's samples
-    metric  "accuracy", or "loss" (v is then minus the mean cross-entropy)
+    metric  "accuracy", "loss" (v is then minus the mean loss), or a function of (outputs, labels),
+            more is better: outputs [N, classes] are class scores before any softmax
     absent  what becomes of the weights w_i of a coalition: "left out", they are divided by their
             sum, as FedAvg would have done without the others; "silent", by the sum over all m: the
             others sent zeros. Silent, a zero update earns exactly 0 and nobody gains by splitting
@@ -48,17 +50,14 @@ def round_game(
     what becomes of the arrays or of the module later changes nothing of the game
     raises  TypeError or ValueError naming the argument; float types are widened to a common one
     """
-    check_metric(metric)
+    check_metric("metric", metric)
     checks.choice("absent", absent, ("left out", "silent"))
     net = checks.instance("net", net, Model, "fm.Model(module)").now()
     theta = checks.reals("theta", theta, [net.P])
     updates = checks.reals("updates", updates, ["m", net.P])
-    x = checks.array("x", x, ["N", "..."])
-    # Whole numbers stay whole: an embedding reads them as indices.
-    if x.is_floating_point():
-        x = checks.reals("x", x, ["N", "..."])
+    x = checks.reals("x", x, ["N", "..."])
     theta, updates, x = _common_type(theta, updates, x)
-    y = checks.wholes("y", y, [len(x)], high=net.outputs(x) - 1).clone()
+    y = net.labels("y", y, x, net.outputs(x)).clone()
     players = len(updates)
     weights = [1.0] * players if weights is None else weights  # type: ignore[assignment]
     weights = checks.reals("weights", weights, [players], dtype=theta.dtype)
@@ -86,13 +85,9 @@ class _Moved:
 
 
 def _common_type(*tensors: Tensor) -> list[Tensor]:
-    """Copies of the tensors in the widest of their floating types; whole numbers stay whole."""
-    floating = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
-    widest = functools.reduce(torch.promote_types, floating)
-    return [
-        tensor.to(widest if tensor.is_floating_point() else tensor.dtype, copy=True)
-        for tensor in tensors
-    ]
+    """Copies of the tensors in the widest of their types."""
+    widest = functools.reduce(torch.promote_types, [tensor.dtype for tensor in tensors])
+    return [tensor.to(widest, copy=True) for tensor in tensors]
 
 
 def retraining_game(
@@ -100,7 +95,7 @@ def retraining_game(
     net: Model,
     rounds: int,
     local: LocalSGD | None = None,
-    metric: str = "accuracy",
+    metric: Metric = "accuracy",
     seed: int = 0,
     *,
     on: str = "validation",
@@ -109,12 +104,12 @@ def retraining_game(
 ) -> Game:
     """The game of whole trainings: v(S) is the final quality when only the clients of S took part.
 
-    metric  "accuracy", or "loss" (v is then minus the loss) on the server's ``on`` samples
+    metric  as in ``round_game``, on the server's ``on`` samples
     cache   folder for finished blocks of 32 coalitions; a killed game goes on from there with
             the same bytes, and another one that asks for the same blocks finds them
     v(empty) is the quality of the untrained model; cost: |S| x rounds x passes client epochs
     """
-    check_metric(metric)
+    check_metric("metric", metric)
     local = LocalSGD() if local is None else local
     net, _ = starting_model(fed, net, rounds, local, seed)
     fed.server(on)
@@ -135,7 +130,7 @@ class _Retrained:
     net: Model
     rounds: int
     local: LocalSGD
-    metric: str
+    metric: Metric
     seed: int
     on: str
     cache: str | os.PathLike[str] | None
@@ -155,4 +150,4 @@ class _Retrained:
             cache=self.cache,
             n_jobs=self.n_jobs,
         )[:, 0]
-        return quality if self.metric == "accuracy" else -quality
+        return -quality if self.metric == "loss" else quality

@@ -17,6 +17,7 @@ from ..checks import by_id, instance, number, reals, whole
 from ..engine.history import frame
 from ..engine.local import LocalSGD
 from ..engine.model import Model
+from ..engine.objective import Metric
 from ..engine.simulate import simulate
 from ..streams import stream
 from ..worlds.federation import Federation
@@ -51,7 +52,7 @@ def removal_curves(
     rounds: int,
     local: LocalSGD | None = None,
     seed: int = 0,
-    metric: str = "accuracy",
+    metric: Metric = "accuracy",
 ) -> RemovalCurves:
     """Retrain without the best or without the worst clients: a good score makes the two part.
 

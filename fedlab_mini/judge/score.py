@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import choice, instance, reals, shown, wholes
+from ..checks import choice, instance, reals, shown
 from ..engine.model import Model
+from ..engine.objective import Metric, check_metric
 from ..engine.rounds import Round, Server, State, Step, Strategy, copied
 from ..games.estimate import Estimate
 from ..games.game import Game
@@ -37,11 +38,11 @@ def score(
     updates: Iterable[Recorded],
     *,
     net: Model,
-    validation: tuple[Any, Any],
+    validation: tuple[Any, Any] | None = None,
     methods: Sequence[Method | str] | Mapping[str, Method | str],
     theta: Any = None,
     clients: Sequence[Hashable] | None = None,
-    metric: str = "loss",
+    metric: Metric = "loss",
     per: str = "record",
     seed: int = 0,
 ) -> pandas.DataFrame:
@@ -49,7 +50,8 @@ def score(
 
     updates     one record a round, read one after another: an array [m, P] of clients 0..m-1; a
                 mapping, see below; or the path of a file that holds one: .npz, .npy or .pt
-    net         the model, ``fm.Model(module)``; validation: the server's samples (x, y)
+    net         the model, ``fm.Model(module)``; validation: the server's samples (x, y), which
+                methods such as ``fm.CGSV()`` do without
     methods     strategies such as ``fm.CGSV()``, which watch the rounds and change nothing;
                 functions of a round's game such as ``fm.exact``, or of (round, server) -> [m],
                 averaged over all rounds: a round without the client counts 0; names such as
@@ -59,8 +61,8 @@ def score(
     theta       the model before round 1, if the records do not hold it
     clients     every client's id, whole numbers or names; needed where ``updates`` can be read only
                 once, e.g. a generator
-    metric      of the rounds' games that functions value: "loss" (worth is minus the loss) or
-                "accuracy"; strategies have their own
+    metric      of the rounds' games that functions value, as in ``fm.round_game``; strategies have
+                their own
     per         "record": means over all rounds; "round": over those in which the client took part.
                 What is no mean over rounds, such as CGSV's weights, is the same in both
 
@@ -79,8 +81,12 @@ def score(
     """
     # Copies, here and in the records: a generator may write its next round where the last one lay.
     net = instance("net", net, Model, "fm.Model(module)").now()
-    inputs, labels = _samples(validation, net)
-    choice("metric", metric, ("accuracy", "loss"))
+    samples = ABSENT if validation is None else _samples(validation, net)
+    like, classes = torch.empty(0), 0
+    if validation is not None:
+        like, labels = samples
+        classes = 0 if labels.is_floating_point() else net.outputs(like)
+    check_metric("metric", metric)
     choice("per", per, ("record", "round"))
     named_methods = by_name(methods, scoring())
     if "rounds" in named_methods:
@@ -95,16 +101,16 @@ def score(
         raise ValueError(
             f"clients: expected distinct ids, at least one, got {shown(clients)}"
         )
-    server = Server(len(ids), net.outputs(inputs), net, (inputs, labels), seed)
+    server = Server(len(ids), classes, net, samples, seed)
     watch = Watch(named_methods, server, metric)
-    model = None if theta is None else flat(net, "theta", theta).to(inputs, copy=True)
+    model = None if theta is None else flat(net, "theta", theta).to(like, copy=True)
     t, last_number = 0, -1
     # One record at a time: a long history needs no more memory than a round.
     for entry in updates:
         t += 1
         with opened(entry, t - 1) as record:
             last_number = record.number(last_number)
-            model = record.theta(net, model, inputs)
+            model = record.theta(net, model, like)
             if model is None:  # nobody replied yet
                 continue
             this = record.round(t, net, model, places)
@@ -122,7 +128,9 @@ class Watch:
     Live as well: ``fm.train(..., watch=Watch(...))``; what they say changes nothing there
     """
 
-    def __init__(self, methods: Mapping[str, Any], server: Server, metric: str = "loss"):
+    def __init__(
+        self, methods: Mapping[str, Any], server: Server, metric: Metric = "loss"
+    ):
         self.methods, self.server, self.metric = methods, server, metric
         self.strategies: dict[str, Strategy] = {}
         self.servers: dict[str, Server] = {}
@@ -213,6 +221,21 @@ def _samples(validation: Any, net: Model) -> tuple[Tensor, Tensor]:
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise TypeError(f"validation: expected a pair (x, y), got {shown(validation)}")
     inputs = reals("validation[0]", validation[0], ["N", "..."])
-    most = net.outputs(inputs) - 1
-    labels = wholes("validation[1]", validation[1], [len(inputs)], 0, most)
-    return inputs.clone(), labels.to(inputs.device, copy=True)
+    labels = net.labels("validation[1]", validation[1], inputs, net.outputs(inputs))
+    return inputs.clone(), labels.clone()
+
+
+class Absent(tuple[Tensor, Tensor]):
+    """Stands where samples would, and says so to whoever reads them."""
+
+    def __iter__(self) -> NoReturn:
+        raise ValueError(
+            "validation: a method reads the server's samples; give validation=(x, y), or only "
+            "methods that need none, such as fm.CGSV()"
+        )
+
+    def __getitem__(self, index: object) -> NoReturn:
+        self.__iter__()
+
+
+ABSENT = Absent()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, flag, number, reals
+from ..engine.model import Model
 from ..engine.rounds import Round, Server, State, Step
 from ..games.game import Game
 from ..streams import one_thread
@@ -128,20 +129,33 @@ class CGSV(FedAvg):
         theta = round.theta + self._step_size(lengths, weights) * step
         return Step(theta, weights, state)
 
-    def rewards(self, state: State, step: Tensor, beta: float = 1.0) -> Tensor:
+    def rewards(
+        self,
+        state: State,
+        step: Tensor,
+        beta: float = 1.0,
+        *,
+        by_layer: Model | None = None,
+    ) -> Tensor:
         """What each client would be sent: ``step`` [P] without its smallest entries, [K, P].
 
         Client k gets the share tanh(beta r_k) / max_j tanh(beta r_j) of the entries, the largest
         ones [Xu et al. 2021, Eqs. 5-6]; there it trains on from its own, poorer model. ``train``
         has one model for all, so this is what they would get, not what they got.
+        by_layer  None: the largest of all P entries, the number rounded down, as in the text.
+                  A model: as in the paper's code, the largest of each of its parameter tensors,
+                  rounded up, without the smallest entry even at a share of 1
         """
         shares = torch.tanh(beta * state["r"].clamp(min=0))
         shares = shares / shares.max() if shares.max() > 0 else shares
-        # Sorted twice, entries become ranks, 0 for the largest.
-        size_rank = step.abs().argsort(descending=True).argsort().cpu()
-        entries_sent = (shares * len(step)).floor()
-        sent = (size_rank < entries_sent[:, None]).to(step.device)
-        return torch.where(sent, step, 0)
+        if by_layer is None:
+            return _largest(step, (shares * len(step)).floor())
+        layers = [layer.flatten() for layer in by_layer.split(step)]
+        # A layer of one entry stops the code; here it is sent.
+        most = [max(1, len(layer) - 1) for layer in layers]
+        counts = [(shares * len(layer)).ceil() for layer in layers]
+        sent = map(_largest, layers, map(torch.clamp_max, counts, most))
+        return torch.cat([*sent], 1)
 
     def learn(self, state: State, round: Round, psi: Tensor) -> None:
         """Mix the judged clients' weights with their cosines; absent ones keep theirs."""
@@ -242,16 +256,17 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     # Lengths and inner products of all sums follow from one small table.
     with one_thread():
         products = vectors @ vectors.T  # [n, n]
+    return Game(n, partial(_cosines_of_sums, products), name="cosine")
 
-    def value(coalitions: Tensor) -> Tensor:
-        members = coalitions.double()  # [C, n]
-        inner = members @ products.sum(1)  # <x_S, U>
-        squared = ((members @ products) * members).sum(1).clamp(min=0)  # |x_S|^2
-        lengths = (squared * products.sum()).sqrt()
-        cancelled = squared <= CANCELLED**2 * (members @ products.diagonal())
-        return torch.where(cancelled, 0.0, inner / torch.where(cancelled, 1.0, lengths))
 
-    return Game(n, value, name="cosine")
+def _cosines_of_sums(products: Tensor, coalitions: Tensor) -> Tensor:
+    """cos(x_S, U) of coalitions [C, n], from the inner products [n, n] of the vectors, [C]."""
+    members = coalitions.double()  # [C, n]
+    inner = members @ products.sum(1)  # <x_S, U>
+    squared = ((members @ products) * members).sum(1).clamp(min=0)  # |x_S|^2
+    lengths = (squared * products.sum()).sqrt()
+    cancelled = squared <= CANCELLED**2 * (members @ products.diagonal())
+    return torch.where(cancelled, 0.0, inner / torch.where(cancelled, 1.0, lengths))
 
 
 def _norms(rows: Tensor) -> Tensor:
@@ -260,6 +275,14 @@ def _norms(rows: Tensor) -> Tensor:
     if torch.isfinite(norms).all() and (norms > 1e-15).all():
         return norms
     return torch.linalg.vector_norm(rows.double(), dim=1)
+
+
+def _largest(entries: Tensor, counts: Tensor) -> Tensor:
+    """Copies [K, P] of entries [P], each with so many of the largest and zeros elsewhere."""
+    # Sorted twice, entries become ranks, 0 for the largest.
+    size_rank = entries.abs().argsort(descending=True).argsort().cpu()
+    kept = (size_rank < counts[:, None]).to(entries.device)
+    return torch.where(kept, entries, 0)
 
 
 def _units(rows: Tensor, norms: Tensor) -> Tensor:

@@ -50,6 +50,13 @@ def bounded(losses: Tensor) -> Tensor:
     return torch.nan_to_num(losses, nan=worst, posinf=worst).clamp(max=worst)
 
 
+def classes_of(server: Server, name: str) -> int:
+    """The number of classes; ValueError, begun with ``name``, where labels are numbers."""
+    if not server.classes:
+        raise ValueError(f"{name}: needs classes, and the labels here are numbers")
+    return server.classes
+
+
 def of_usual_size(rows: Tensor) -> Tensor:
     """Rows [..., P], each over a power of two: entries up to 1, directions to the last bit.
 

@@ -22,6 +22,7 @@ from .. import checks
 from ..engine.history import Cost, frame
 from ..engine.local import LocalSGD, samples_used
 from ..engine.model import Model
+from ..engine.objective import Metric
 from ..engine.simulate import simulate
 from ..streams import stream
 from ..worlds.federation import Federation
@@ -123,7 +124,7 @@ def fedccea(
     lr: float = 0.01,
     form: str = "linear",
     neutral: bool = False,
-    metric: str = "accuracy",
+    metric: Metric = "accuracy",
     on: str = "validation",
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
@@ -162,7 +163,7 @@ def fedccea(
         n_jobs=n_jobs,
     )
     # More has to be better, or no quality of at least 0 can explain it.
-    worth = runs.accuracy if metric == "accuracy" else -runs.accuracy
+    worth = -runs.accuracy if metric == "loss" else runs.accuracy
 
     def fitted(sizes: Tensor, accuracy: Tensor, starts: int) -> Settled | Fit:
         if steps is None:
@@ -216,7 +217,7 @@ def simulator(
     local: LocalSGD | None = None,
     seed: int = 0,
     *,
-    metric: str = "accuracy",
+    metric: Metric = "accuracy",
     on: str = "validation",
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..checks import choice, flag, number, whole
 from ..engine.model import Model
 from ..engine.rounds import Message, Round, Server, State, Step
-from .fedavg import optional, strategy
+from .fedavg import classes_of, optional, strategy
 from .sfedavg import SFedAvg
 
 
@@ -117,10 +117,11 @@ class LabelStandardisation(SFedAvg):
 
     def init(self, server: Server) -> State:
         """The state before round 1."""
+        classes = classes_of(server, "label standardisation")
         return super().init(server) | {
             # NaN until the window is full: comparisons with it are false, so nothing is stable.
             "recent": torch.full((self.window,), math.nan, dtype=torch.float64),
-            "right": torch.full((server.classes,), math.inf, dtype=torch.float64),
+            "right": torch.full((classes,), math.inf, dtype=torch.float64),
             "corrections": torch.zeros(server.clients, dtype=torch.long),
             "stable_at": torch.tensor(0),
             "looked_at": torch.tensor(0),

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, instance, number, reals, whole
+from ..engine.objective import Metric, check_metric
 from ..engine.rounds import Round, Server, State, Step
 from ..games import sampling, shapley
 from ..games.estimate import Estimate
@@ -44,7 +45,7 @@ def few_or_many(game: Game) -> Estimate:
 class RoundScore(FedAvg):
     """Federated averaging that gives every update a number: inherit, and write ``score``.
 
-    metric    of the round's game and table: "loss" (worth is minus the loss) or "accuracy"
+    metric    of the round's game and table, as in ``fm.round_game``
     discount  in (0, 1]: round t counts discount^(t - 1); 1 is the plain sum
     memory    in [0, 1): instead of the sum, a moving average that keeps this share of the past;
               a client's first score is taken whole
@@ -57,12 +58,12 @@ class RoundScore(FedAvg):
 
     per_round: int | None = None
     weighting: str = "size"
-    metric: str = "loss"
+    metric: Metric = "loss"
     discount: float = 1.0
     memory: float = 0.0
 
     CHECKS: ClassVar = FedAvg.CHECKS | {
-        "metric": partial(choice, accepted=("accuracy", "loss")),
+        "metric": check_metric,
         "discount": partial(number, low=0, high=1, ends="(]"),
         "memory": partial(number, low=0, high=1, ends="[)"),
     }

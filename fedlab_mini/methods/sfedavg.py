@@ -16,13 +16,14 @@ from torch import Tensor
 
 from ..checks import choice, flag, instance, number, whole
 from ..engine.history import History
+from ..engine.objective import Metric, check_metric
 from ..engine.rounds import Round, Server, State, Step
 from ..games.coalitions import RoundGame
 from ..games.game import Game
 from ..games.sampling import permutation
 from ..games.shapley import exact as exact_values
 from ..streams import stream
-from .fedavg import FedAvg, bounded, optional, strategy
+from .fedavg import FedAvg, bounded, classes_of, optional, strategy
 
 
 def _check_temperature(name: str, value: object) -> float:
@@ -38,8 +39,8 @@ class SFedAvg(FedAvg):
     alpha, beta   phi_k <- alpha phi_k + beta sv_k for the round's clients; phi starts at 1 / K
     permutations  orders of the round's clients that are averaged where values are not exact
     temperature   selection ~ softmax(phi / temperature); 1 as printed; math.inf: uniform
-    metric        "accuracy" or "loss" of theta + the mean update of a coalition, on the validation
-                  samples
+    metric        "accuracy", "loss" or a function of (outputs, labels), on the validation samples,
+                  of theta + the mean update of a coalition
     empty         worth of the empty coalition: "theta", that of the model before the round, or
                   "zero"
     exact         True: Shapley values by all 2^m coalitions; False: by ``permutations`` orders;
@@ -65,7 +66,7 @@ class SFedAvg(FedAvg):
     beta: float = field(default=0.25, kw_only=False)
     permutations: int = 10
     temperature: float = 0.02
-    metric: str = "accuracy"
+    metric: Metric = "accuracy"
     empty: str = "theta"
     exact: bool | None = None
     by_class: bool = False
@@ -81,7 +82,7 @@ class SFedAvg(FedAvg):
         "beta": partial(number, low=0),
         "permutations": whole,
         "temperature": _check_temperature,
-        "metric": partial(choice, accepted=("accuracy", "loss")),
+        "metric": check_metric,
         "empty": partial(choice, accepted=("theta", "zero")),
         "exact": optional(flag),
         "absent": partial(choice, accepted=("left out", "silent")),
@@ -100,7 +101,7 @@ class SFedAvg(FedAvg):
         if self.m is not None and self.m > server.clients:
             raise ValueError(f"m: {self.m} of {server.clients} clients")
         phi = torch.full((server.clients,), 1 / server.clients, dtype=torch.float64)
-        classes = server.classes if self.by_class else 0
+        classes = classes_of(server, "by_class") if self.by_class else 0
         ours = {"phi": phi, "class_scores": phi[:, None].repeat(1, classes)}
         return super().init(server) | ours | {"values": torch.zeros_like(phi)}
 
@@ -164,10 +165,8 @@ class SFedAvg(FedAvg):
         """Shapley values [m] of the round's game on the samples (x, y), and what was evaluated."""
         if len(y) == 0:
             return torch.zeros(len(round.clients), dtype=torch.float64), 0
-        options = {"metric": self.metric, "absent": self.absent}
-        value = RoundGame(
-            server.net, round.theta, round.updates, weights, x, y, **options
-        )
+        of_round = server.net, round.theta, round.updates, weights
+        value = RoundGame(*of_round, x, y, metric=self.metric, absent=self.absent)
 
         def worth(coalitions: Tensor) -> Tensor:
             # Turned round, as an infinite loss must be as bad as a number can say, not as good.

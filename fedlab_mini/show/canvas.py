@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from .. import checks
+from ..judge.evidence import interval
 from .styles import CORRUPTED, Style
 
 
@@ -121,6 +122,13 @@ def new_figure(
 
 def finished(figure: Figure, caption: str, alt: str) -> Figure:
     vars(figure).update(caption=caption, alt=alt)
+    legends = [*figure.legends, *(axis.get_legend() for axis in figure.axes)]
+    texts = [text for legend in legends if legend for text in legend.get_texts()]
+    for axis in figure.axes:
+        texts += [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts]
+    # What people call things is no formula, even where it holds two dollar signs.
+    for text in texts:
+        text.set_parse_math(False)
     # Otherwise a notebook would show it twice: here, and where the caller does.
     plt.close(figure)
     return figure
@@ -136,6 +144,26 @@ def draw_legend(figure: Figure, axis: Axes) -> None:
         figure.legend(
             legend_handles, legend_labels, loc="outside right upper", frameon=False
         )
+
+
+def dots_row(
+    axis: Axes, row: int, seeds: Tensor, colour: str, low: float, high: float
+) -> str:
+    """Draw a dot a seed, beneath them mean and interval; what they show in words."""
+    # Not clipped: a dot at the very end of the range is drawn whole.
+    options: dict[str, Any] = {"color": colour, "clip_on": False, "zorder": 3}
+    mean_row = row + 0.22
+    axis.plot(seeds, [row - 0.08] * len(seeds), "o", markersize=4, alpha=0.6, **options)
+    row_words = f"{seeds.mean():.2f}"
+    if len(seeds) > 1:
+        band = interval(seeds, low=low, high=high)
+        if math.isfinite(band.high - band.low):
+            axis.plot(
+                [band.low, band.high], [mean_row, mean_row], "-", linewidth=2, **options
+            )
+        row_words = str(band)
+    axis.plot([float(seeds.mean())], [mean_row], "D", markersize=5, **options)
+    return row_words
 
 
 def mark_unknown(axis: Axes, bars: Any, errors: Sequence[float]) -> None:

@@ -25,6 +25,7 @@ from .canvas import (
     check_range,
     check_texts,
     columns_of,
+    dots_row,
     draw_legend,
     finished,
     labelled,
@@ -365,7 +366,7 @@ def dots(
     row_words = []
     for row, (label, style) in enumerate(styles(by_label).items()):
         row_words.append(
-            f"{label} {_dots_row(axis, row, by_label[label], style.colour, low, high)}"
+            f"{label} {dots_row(axis, row, by_label[label], style.colour, low, high)}"
         )
     for line_name, line_value in references.items():
         axis.axvline(float(line_value), color="0.5", linestyle="--", linewidth=1)
@@ -377,7 +378,7 @@ def dots(
         }
         above |= {"xycoords": axis.get_xaxis_transform(), "ha": "center"}
         axis.annotate(line_name, (float(line_value), 1), **above)
-    axis.set_yticks(range(len(by_label)), [shown_label(label) for label in by_label])
+    axis.set_yticks(range(len(by_label)), [*by_label], parse_math=False)
     axis.set(xlabel=xlabel, ylabel=ylabel, ylim=(len(by_label) - 0.4, -0.6))
     axis.set_title(title, pad=20 if references else None)
     axis.grid(axis="x", color="0.9", linewidth=0.8)
@@ -386,26 +387,6 @@ def dots(
         f"{xlabel.capitalize()}: a dot a seed; below it the mean and its 95 % interval.",
         f"Rows of dots, {xlabel}; mean and interval: {'; '.join(row_words)}.",
     )
-
-
-def _dots_row(
-    axis: Axes, row: int, seeds: Tensor, colour: str, low: float, high: float
-) -> str:
-    """Draw one row of ``dots``; what it shows in words."""
-    # Not clipped: a dot at the very end of the range is drawn whole.
-    options: dict[str, Any] = {"color": colour, "clip_on": False, "zorder": 3}
-    mean_row = row + 0.22
-    axis.plot(seeds, [row - 0.08] * len(seeds), "o", markersize=4, alpha=0.6, **options)
-    row_words = f"{seeds.mean():.2f}"
-    if len(seeds) > 1:
-        band = interval(seeds, low=low, high=high)
-        if math.isfinite(band.high - band.low):
-            axis.plot(
-                [band.low, band.high], [mean_row, mean_row], "-", linewidth=2, **options
-            )
-        row_words = str(band)
-    axis.plot([float(seeds.mean())], [mean_row], "D", markersize=5, **options)
-    return row_words
 
 
 def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figure:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -32,7 +32,7 @@ class Federation:
     x [n, ...], y [n]    all client samples; client k owns ``offsets[k]:offsets[k+1]``
     sizes [K]            samples a client holds, ``n_k``
     validation, test     the server's samples (x, y): for decisions, and for reports
-    classes              number of classes
+    classes              number of classes; 0: ``y`` holds numbers [n, ...] of a loss of one's own
     truth                {client id: what was done to its data or updates}, for judging only
     attacks              {client id: the update attack it runs after local training}
     noise [K]            share of a client's samples that its data corruptions changed, for judging
@@ -53,7 +53,7 @@ class Federation:
     noise: Tensor = None  # type: ignore[assignment]  # zeros unless given
 
     def __post_init__(self) -> None:
-        classes = checks.whole("classes", self.classes, 1, MOST_CLASSES)
+        classes = checks.whole("classes", self.classes, 0, MOST_CLASSES)
         # Copies of all arrays: what a caller does to its own later is not seen here.
         x, y = _copied(_checked_samples("x, y", (self.x, self.y), classes))
         sizes = checks.wholes("sizes", self.sizes, ["K"], 1).cpu().clone()
@@ -114,7 +114,9 @@ class Federation:
 
     @property
     def label_counts(self) -> Tensor:
-        """How many samples of each class every client holds: [K, classes]."""
+        """How many samples of each class every client holds: [K, classes]; none without classes."""
+        if not self.classes:
+            return torch.zeros(self.clients, 0, dtype=torch.long)
         cells = _client_of_samples(self.sizes) * self.classes + self.y.cpu()
         counts = torch.bincount(cells, minlength=self.clients * self.classes)
         return counts.view(self.clients, self.classes)
@@ -138,8 +140,9 @@ class Federation:
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
 
         def move(samples: Samples) -> Samples:
-            inputs, labels = samples
-            return inputs.to(device=device, dtype=dtype), labels.to(device=device)
+            inputs, labels = (part.to(device=device) for part in samples)
+            numbers = labels.is_floating_point()
+            return inputs.to(dtype=dtype), labels.to(dtype) if numbers else labels
 
         x, y = move((self.x, self.y))
         validation, test = move(self.validation), move(self.test)
@@ -151,7 +154,7 @@ class Federation:
         corrupted = f", corrupted {sorted(self.corrupted)}" if self.truth else ""
         return (
             f"Federation({self.name}: {self.clients} clients x {size} samples, "
-            f"{self.classes} classes, "
+            f"{self.classes or 'no'} classes, "
             f"validation {len(self.validation[1])}, test {len(self.test[1])}{corrupted})"
         )
 
@@ -169,10 +172,11 @@ class Federation:
         """Anybody's data: one ``(x [n_k, ...], y [n_k])`` a client; ids are the positions 0..K-1.
 
         Tensors, NumPy arrays or lists: x of one floating-point type (whole numbers become
-        float32), y whole numbers from 0.
+        float32), y whole numbers from 0, or with ``classes=0`` any numbers [n, ...].
 
         validation, test  the server's samples, in the same form
-        classes           number of classes; by default the highest label + 1
+        classes           number of classes; by default the highest label + 1. 0: there are none,
+                          as in regression; the model then needs a loss of its own
         truth             {client id: what is wrong with its data}, where you know; for judging only
 
         Clients with NaN or infinite inputs stay in the federation, never take part, and are named
@@ -180,6 +184,10 @@ class Federation:
         raises  ValueError or TypeError naming the argument: no client, an empty client, shapes that
                 differ, labels that are no integers in range, server samples that are not finite
         """
+        if classes is not None:
+            classes = checks.whole("classes", classes, 0, MOST_CLASSES)
+        # With a number of classes that is too small, it is the number that is named below.
+        kind = 0 if classes == 0 else None
         try:
             pairs = list(datasets)
         except (TypeError, RuntimeError):  # a nested tensor's is a RuntimeError
@@ -193,10 +201,16 @@ class Federation:
         for client, pair in enumerate(pairs):
             # The first client decides the type: mixed ones would be widened in silence.
             first_x = samples[0][0] if samples else None
-            samples.append(_checked_samples(f"datasets[{client}]", pair, like=first_x))
-        validation = _checked_samples("validation", validation)
-        test = _checked_samples("test", test)
-        top_label = max(int(labels.max()) for _, labels in [*samples, validation, test])
+            name_of = f"datasets[{client}]"
+            samples.append(_checked_samples(name_of, pair, kind, like=first_x))
+        validation = _checked_samples("validation", validation, kind)
+        test = _checked_samples("test", test, kind)
+        if classes != 0:
+            everything = [*samples, validation, test]
+            needed = 1 + max(int(labels.max()) for _, labels in everything)
+            classes = (
+                needed if classes is None else checks.whole("classes", classes, needed)
+            )
         x = torch.cat([inputs for inputs, _ in samples])
         sizes = torch.tensor([len(labels) for _, labels in samples])
         unusable = _not_finite(x, sizes)
@@ -209,14 +223,13 @@ class Federation:
             clients = ", ".join(map(str, unusable))
             message = f"client {clients} holds NaN or infinite inputs and is excluded from training"
             warnings.warn(f"datasets: {message}", stacklevel=2)
-        classes = top_label + 1 if classes is None else classes
         return cls(
             x=x,
             y=torch.cat([labels for _, labels in samples]),
             sizes=sizes,
             validation=validation,
             test=test,
-            classes=checks.whole("classes", classes, top_label + 1),
+            classes=classes,
             unusable=frozenset(unusable),
             name=name,
             truth={} if truth is None else truth,
@@ -281,20 +294,35 @@ def _checked_samples(
     like: Tensor | None = None,
     finite: bool = False,
 ) -> Samples:
-    """A checked pair: x [n, ...] floating, y [n] in 0..classes-1."""
+    """A checked pair: x [n, ...] floating, y [n] in 0..classes-1, or [n, ...] of x's type."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise TypeError(
             f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}"
         )
-    top_label = None if classes is None else classes - 1
     x = checks.reals(f"{name}: x", pair[0], ["n", "d", "..."], finite=finite)
-    y = checks.wholes(f"{name}: y", pair[1], [len(x)], 0, top_label)
+    y = _labels(f"{name}: y", pair[1], x, classes)
     if like is not None and x.dtype != like.dtype:
         raise TypeError(f"{name}: inputs are {x.dtype}, the first client's {like.dtype}")
     if like is not None and x.shape[1:] != like.shape[1:]:
         shapes = f"shape {list(x.shape[1:])}, the first client's {list(like.shape[1:])}"
         raise ValueError(f"{name}: inputs have {shapes}")
     return x, y
+
+
+def _labels(name: str, value: Any, x: Tensor, classes: int | None) -> Tensor:
+    """Labels [n] in 0..classes-1; without classes numbers [n, ...] of the type of ``x``."""
+    if classes == 0:
+        numbers = checks.array(name, value, [len(x), "..."])
+        if numbers.dtype == torch.bool:  # several labels, each there or not
+            return numbers.to(x)
+        return checks.reals(name, numbers, [len(x), "..."]).to(x)
+    try:
+        return checks.wholes(name, value, [len(x)], 0, classes and classes - 1)
+    except (TypeError, ValueError) as error:
+        hint = (
+            "; numbers that are no classes: classes=0, and a model with a loss of its own"
+        )
+        raise type(error)(f"{error}{hint}" if classes is None else str(error)) from None
 
 
 def _copied(samples: Samples) -> Samples:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
+import sys
+import types
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,6 +100,32 @@ def trained(strategy, rounds: int = 3, meddle=None, start=None):
     made = strategy.start(grid, start, num_rounds=rounds).arrays
     after = random.random(), float(np.random.rand()), float(torch.rand(1))  # noqa: NPY002
     return {name: array.data for name, array in made.items()}, after
+
+
+def test_the_page_holds_as_printed(tmp_path, monkeypatch):
+    """Its functions score a training and leave it as it is; names come from ids of Flower's."""
+    page = (Path(__file__).parents[2] / "book" / "scored.md").read_text(encoding="utf-8")
+    line, functions, reading, naming = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    task = types.ModuleType("my_app.task")
+    task.Net, (task.x, task.y) = network, samples(9)
+    monkeypatch.setitem(sys.modules, "my_app", types.ModuleType("my_app"))
+    monkeypatch.setitem(sys.modules, "my_app.task", task)
+    monkeypatch.chdir(tmp_path)
+    code = (line + functions).replace("/srv/fl/", "")
+    given = {"FedAdam": lambda **more: flowers.FedAdam(**ALL | more)}
+    exec(code.replace('"ledger.jsonl")', '"first.jsonl")'), given)
+    alone = flowers.FedAdam(**ALL | {"fraction_train": 0.5})
+    assert trained(given["strategy"]) == trained(alone)
+    held = list(entries("ledger.jsonl"))
+    assert len(held) == 3
+    assert {*held[0].scores} == {*EVERY} - {"Shapley, silent"}
+    assert max(held[0].scores["trust cosine"]) > 0
+    ids = iter(re.findall(r"\d{19,}", naming))
+    exec(reading, given)
+    for node in NODES:
+        naming = naming.replace(next(ids, "no id"), node, 1)
+    exec(naming, given)
+    assert {"Basel", "Graz"} & {*given["table"]["node"]}
 
 
 STRATEGIES: dict[str, Callable] = {

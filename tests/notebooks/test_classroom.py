@@ -2,6 +2,7 @@
 
 import csv
 import html
+import io
 import json
 import re
 import zipfile
@@ -98,6 +99,13 @@ def handed_in(tmp_path_factory):
     (folder / "link.ipynb").symlink_to("/etc/passwd")
     (folder / "spy.ipynb.marks.html").mkdir()  # where its page should lie
     return folder, {row["student"]: row for row in marking.grade(folder)}
+
+
+def test_a_name_that_the_console_cannot_write(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["classroom.py", "sheets", str(tmp_path), "Łódź O'Neil"])
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="cp1252"))
+    classroom.main()
+    assert len([*(tmp_path / "Łódź O'Neil").glob("*.ipynb")]) == len(labs.sources())
 
 
 def test_one_table_and_a_page_each(handed_in):

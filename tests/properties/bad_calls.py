@@ -147,8 +147,9 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("class_relevance", fm.class_relevance, history=history)
     for name in ("spearman", "kendall"):
         add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
-    add("score", fm.score, updates=[UPDATES], theta=THETA, net=NET, validation=samples(9),
-        methods=[fm.exact])  # fmt: skip
+    recorded = {"updates": [UPDATES], "theta": THETA, "net": NET, "validation": samples(9)}
+    add("score", fm.score, **recorded, methods=[fm.exact])
+    add("score_intervals", fm.score_intervals, **recorded, methods=[fm.exact], draws=2)
     add("compare", fb.compare, methods={"alone": fm.RoundValue(fm.alone)},
         scenarios={"few": lambda data, seed: (small(), NET)}, seeds=[0], rounds=1)  # fmt: skip
     add("detection_auc", fm.detection_auc, scores=[1.0, 2, 3], bad=[0])

@@ -64,10 +64,11 @@ class Case(NamedTuple):
 
 
 def parameters(name: str) -> dict[str, str]:
-    """{parameter: annotation} of a public name, ``self`` left out."""
+    """{parameter: annotation} of a public name; ``self`` and what is handed on left out."""
     _, target, _ = CALLS[name]
     found = inspect.signature(target).parameters.values()
-    return {p.name: str(p.annotation) for p in found if p.name != "self"}
+    own = [p for p in found if p.name != "self" and p.kind is not p.VAR_KEYWORD]
+    return {p.name: str(p.annotation) for p in own}
 
 
 def cases() -> Iterator[Case]:
@@ -116,7 +117,7 @@ SAID: list[tuple[Any, tuple[str, ...]]] = [
     (numbers.Number, ("float",)),
     (str, ("str", "PathLike")),
     (Mapping, ("Mapping",)),
-    (FunctionType | torch.nn.Module, ("Callable", "Split", "Module")),
+    (FunctionType | torch.nn.Module, ("Callable", "Function", "Metric", "Split", "Module")),
     (
         Sequence | np.ndarray | torch.Tensor | set,
         ("Tensor", "Sequence", "Scores", "Samples", "Values", "Iterable", "tuple", "int"),

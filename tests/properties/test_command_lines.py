@@ -1,20 +1,26 @@
-"""Bad words on a command line end in one clear sentence and a status that is not 0."""
+"""Command lines: bad words end in one clear sentence, and no console or pipe loses a file."""
 
+import io
+import os
 import re
 import sys
+from argparse import ArgumentParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import fedlab_bench.__main__ as bench_command
 import studies.__main__ as study_command
 from fedlab_mini.__main__ import main
+from fedlab_mini.command import matched
 
-GOOD = "score good.npz --net 4,3 --validation good.npz"
+GOOD = "score good.npz --net 4,3 --validation samples.npz"
 LINES = (
     "",
     "score broken.npz --net 4,3 --validation broken.npz",
-    "score good.npz --net 4,x --validation good.npz",
-    "score good.npz --net no_module:NAME --validation good.npz",
+    "score good.npz --net 4,x --validation samples.npz",
+    "score good.npz --net no_module:NAME --validation samples.npz",
     *(f"{GOOD} {more}" for more in ("--methods CGSV,nothing", "--csv no/folder/out.csv")),
     "compare --method os",
     "compare --seeds 0",
@@ -26,12 +32,13 @@ STUDIES = ("nothing", "show nothing", "run nothing", "run cgsv-odd --seeds x")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a good file and a broken one, in which the command is called."""
+    """A folder with good files and a broken one, in which the command is called."""
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04" + b"\0" * 40)
     updates, clients = np.ones((2, 15), np.float32), np.arange(2)
     x, y = np.ones((3, 4), np.float32), np.arange(3)
     theta = np.zeros(15, np.float32)
-    np.savez(tmp_path / "good.npz", updates=updates, clients=clients, theta=theta, x=x, y=y)
+    np.savez(tmp_path / "good.npz", updates=updates, clients=clients, theta=theta)
+    np.savez(tmp_path / "samples.npz", x=x, y=y)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -48,4 +55,97 @@ def test_a_command_refuses_and_leaves_nothing(command, line, folder, capsys):
     assert left.value.code not in (0, None), said
     assert re.search(r"[a-z]{4}", said), "it says nothing"
     assert "Traceback" not in said
-    assert {path.name for path in folder.iterdir()} == {"broken.npz", "good.npz"}
+    assert {path.stem for path in folder.iterdir()} == {"broken", "good", "samples"}
+
+
+ALL = [main, bench_command.main, study_command.main]
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_any_letter_and_an_interruption(command, monkeypatch, capsys):
+    def interrupted(*given):
+        print("Łódź")
+        raise KeyboardInterrupt
+
+    console = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr(ArgumentParser, "parse_args", interrupted)
+    monkeypatch.setattr(sys, "stdout", console)
+    with pytest.raises(SystemExit) as left:
+        command([])
+    assert console.buffer.getvalue().decode("cp1252").strip() == r"\u0141ód\u017a"
+    assert (capsys.readouterr().err, left.value.code) == ("interrupted\n", 130)
+
+
+WORK = {
+    "score": f"{GOOD} --methods CGSV --csv out.csv",
+    "judge": "judge size --scenarios alike --alone --csv out.csv --page o.html "
+    "--scores-to to.csv --figure o.svg",
+    "compare": "compare --seeds 1 --rounds 1 --scenarios alike --beside size --csv out.csv "
+    "--figure o.svg",
+}
+
+
+@pytest.mark.parametrize("line", WORK.values(), ids=WORK)
+def test_files_are_written_though_nobody_reads_the_table(line, folder, monkeypatch, capsys):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w", buffering=1, encoding="utf-8") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        with pytest.raises(SystemExit) as left:
+            bench_command.main(line.split())
+    assert (capsys.readouterr().err, left.value.code) == ("", 141)
+    wanted = {word for word in line.split() if re.search(r"^(o|out|to)\.", word)}
+    assert wanted < {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe that has a name")
+def test_no_file_takes_the_place_of_a_device(folder, capsys):
+    os.mkfifo("out.csv")
+    with pytest.raises(SystemExit):
+        main(WORK["score"].split())
+    assert "--csv: expected a file" in capsys.readouterr().err
+    assert Path("out.csv").is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_behind_the_table(folder, monkeypatch):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit, match="cannot print: No space left"):
+            main(WORK["score"].split())
+    assert Path("out.csv").is_file()
+
+
+NAMES = ["r_1.npz", "r_2.npz", "._r_1.npz", "a[1].npz", "a1.npz", "ö x[b]/r_3.npz"]
+PATTERNS = {
+    "r_*.npz": ["r_1.npz", "r_2.npz"],
+    "r_?.npz": ["r_1.npz", "r_2.npz"],
+    "r_[2-9].npz": ["r_2.npz"],
+    "a[1].npz": ["a[1].npz"],  # a file of this name comes first
+    "ö x[b]/r_*.npz": ["ö x[b]/r_3.npz"],
+    "ö*/*.npz": ["ö x[b]/r_3.npz"],
+    "gone.npz": ["gone.npz"],  # said by who reads it
+    "gone_*.npz": "rounds: expected files, got gone_*.npz, which none matches",
+}
+
+
+@pytest.mark.parametrize(("pattern", "wanted"), PATTERNS.items(), ids=PATTERNS)
+def test_a_pattern_that_the_shell_left(pattern, wanted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in NAMES:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
+    try:
+        found = [path.as_posix() for path in matched("rounds", [Path(pattern)])]
+    except ValueError as refusal:
+        found = str(refusal)
+    assert found == wanted
+
+
+def test_commands_resolve_patterns(folder, capsys):
+    Path("mine_1.csv").write_text("what no bench can read")
+    with pytest.raises(SystemExit):
+        bench_command.main(["judge", "mine_*.csv"])
+    assert "mine_1.csv" in capsys.readouterr().err
+    table = main(["score", "go*.npz", *GOOD.split()[2:], "--methods", "CGSV"])
+    assert len(table) == 2

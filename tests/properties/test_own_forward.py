@@ -82,6 +82,24 @@ def replaced_forward() -> nn.Module:
     return module
 
 
+def frozen(*layers: nn.Module) -> nn.Module:
+    """Its first layer is a constant."""
+    module = between(6, *layers)
+    module[0].requires_grad_(False)
+    return module
+
+
+def adapted() -> nn.Module:
+    """Two thin matrices beside a frozen base, as adapters of large models are."""
+    module = headed(
+        lambda m, x: m.head(x) + m.up(m.down(x)),
+        down=nn.Linear(INPUTS, 2, bias=False),
+        up=nn.Linear(2, CLASSES, bias=False),
+    )
+    module.head.requires_grad_(False)
+    return module
+
+
 KINDS: dict[str, Callable[[], nn.Module]] = {
     "normalised": lambda: between(8, nn.LayerNorm(8), nn.GELU()),
     "recurrent": lambda: headed(
@@ -98,6 +116,10 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
     "replaced forward": replaced_forward,
     "modes": lambda: headed(lambda m, x: m.head(x) * (2 if m.training else 1)),
     "skip": lambda: Skip(*between(6, nn.ReLU())),
+    "frozen layer": lambda: frozen(nn.Tanh()),
+    "frozen layer of a perceptron": lambda: frozen(nn.ReLU()),
+    "frozen and dropped": lambda: frozen(nn.Sigmoid(), nn.Dropout(0.4)),
+    "adapter": adapted,
 }
 
 
@@ -108,15 +130,20 @@ def made(kind: str) -> nn.Module:
         return KINDS[kind]()
 
 
+def moving(module: nn.Module) -> list[nn.Parameter]:
+    """What is trained."""
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
 def loaded(kind: str, theta: torch.Tensor) -> nn.Module:
     module = made(kind).double()
-    nn.utils.vector_to_parameters(theta.clone(), module.parameters())
+    nn.utils.vector_to_parameters(theta.clone(), moving(module))
     return module
 
 
 def looped(module: nn.Module, theta: torch.Tensor, fed: fm.Federation, k: int) -> torch.Tensor:
     """A client's update by an optimiser of PyTorch's."""
-    (x, y), optimiser = fed.client(k), torch.optim.SGD(module.parameters(), lr=LOCAL.lr)
+    (x, y), optimiser = fed.client(k), torch.optim.SGD(moving(module), lr=LOCAL.lr)
     module.train()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream(SEED, "dropout", T, k).initial_seed())
@@ -124,7 +151,7 @@ def looped(module: nn.Module, theta: torch.Tensor, fed: fm.Federation, k: int) -
             optimiser.zero_grad()
             functional.cross_entropy(module(x[batch]), y[batch]).backward()
             optimiser.step()
-    return nn.utils.parameters_to_vector(module.parameters()).detach() - theta
+    return nn.utils.parameters_to_vector(moving(module)).detach() - theta
 
 
 def condition(module: nn.Module) -> list:
@@ -156,7 +183,7 @@ def test_a_module_is_trained_and_judged_as_it_says_itself(make_fed, make_table_g
     torch.testing.assert_close(found, losses, rtol=0, atol=1e-9)
     torch.testing.assert_close(net.forward(theta, x), answers[0], rtol=0, atol=1e-9)
     assert torch.equal(net.predict(theta, x), answers[0].argmax(1))
-    if hasattr(module, "head"):  # declared first, asked last
+    if hasattr(module, "head") and kind != "adapter":  # declared first, asked last
         assert net.output_table(x) == "head.weight"
 
     rounds = [{"theta": theta, "updates": updates}]

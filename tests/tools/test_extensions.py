@@ -22,6 +22,17 @@ first $\\alpha$
 
 **Is it `so`? Why?** Since *it* is 0.1 [0.0, 0.2], and `0.1 [0.0, 0.2]`.
 """
+TABLE = r"""
+# Page
+
+| Symbol | Meaning |
+|---|---|
+| $\theta$ | all of it |
+| $\phi, \varphi_k$ | a score |
+| $S \subseteq N$ | a coalition |
+| $\lambda = \sum_k \mathrm{CCI}_k$ | a sum |
+| | none |
+"""
 
 
 def test_a_docstrings_table_becomes_a_list_and_no_word_is_lost():
@@ -30,6 +41,13 @@ def test_a_docstrings_table_becomes_a_list_and_no_word_is_lost():
         said = Counter(re.findall(r"[^\W_]+", " ".join(lines)))
         docstrings.rewrite(SimpleNamespace(examples={}), "function", name, 0, 0, lines)
         assert said <= Counter(re.findall(r"[^\W_]+", " ".join(lines))), name
+
+
+def test_a_symbol_is_found_by_the_letter_that_is_typed():
+    settings = {"doctitle_xform": False, "myst_enable_extensions": ["dollarmath"]}
+    tree = publish_doctree(TABLE, parser=Parser(), settings_overrides=settings)
+    found = [title for _, title, _ in search_texts.pieces(tree)]
+    assert found == ["Page", "θ", "φ, φ_k", "S ⊆ N", "λ = Σ_k CCI_k"]
 
 
 def test_a_page_is_found_in_pieces_and_keeps_its_intervals_whole():

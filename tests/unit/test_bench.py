@@ -327,6 +327,10 @@ def test_a_python_score_and_its_file_are_judged_alike_by_one_command(tmp_path, m
     words = ["judge", "guest:lengths", "--scenarios", "sizes", "--scores-to", "lengths.csv"]
     frame = command.main([*words, "--page", "board.html", "--csv", "all.csv"])
     assert "lengths" in Path("board.html").read_text()
+    head = Path("lengths.csv").read_text().splitlines()[:6]
+    asked = ["# name: lengths", "# sees:", "# cost:", "# date:", f"# version: {fb.VERSION}"]
+    assert head == [*asked, HEAD]  # what a person fills in; empty, it says nothing
+    assert fb.read_submission("lengths.csv").notes == {"name": "lengths", "version": fb.VERSION}
     assert len(pandas.read_csv("all.csv")) == len(frame)
     again = command.main(["judge", "lengths.csv", "size", "--scenarios", "sizes", "--alone"])
     assert set(again.method) == {"lengths", "size", fb.CEILING}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from fedlab_bench.measures import BESIDE_TRUTH, OF_METHODS
 from fedlab_bench.registry import CEILING
 from fedlab_bench.scenarios import CLIENTS
 from fedlab_bench.worlds import DRAWN, WORSE, World
+from fedlab_mini.engine import progress
+from fedlab_mini.engine.files import Cache
 from fedlab_mini.judge.score import Watch
 
 SMALL = {
@@ -61,6 +64,58 @@ def test_a_summary_has_intervals_inside_the_range() -> None:
     assert summary(frame, "AUC", spread=False).rows[0][1] == "0.80"
 
 
+AUCS = {  # scenario, method: one value a seed
+    ("alike", "a"): [1.0, 0.8, 0.6],
+    ("alike", "b"): [0.9, 0.8, 0.4],
+    ("sizes", "a"): [0.5, 0.5, 0.9],
+    ("sizes", CEILING): [1.0, 1.0, 1.0],
+}
+BY_HAND = pd.DataFrame(
+    [(s, at, name, "AUC", v) for (at, name), vs in AUCS.items() for s, v in enumerate(vs)],
+    columns=["seed", "scenario", "method", "metric", "value"],
+)
+
+
+def test_differences_are_taken_seed_by_seed() -> None:
+    """Whatever the order of the rows, and only where both are measured."""
+    gap = fm.evidence.paired(AUCS["alike", "a"], AUCS["alike", "b"], low=0, high=1)
+    for frame in (BY_HAND, BY_HAND.iloc[::-1].sort_values("scenario", kind="stable")):
+        table = summary(frame, "AUC", against="a", methods=["a", "b", CEILING])
+        assert [row[0] for row in table.rows] == ["b", CEILING]
+        assert table.rows[0][1:] == [str(gap), ""]
+        assert table.rows[1][1] == ""
+        assert table.rows[1][2].startswith("-0.37 [-1.00, ")
+        assert "a minus the method of the row" in table.caption
+    alone = summary(BY_HAND[BY_HAND.seed == 0], "AUC", against="a")
+    assert alone.rows[0][1] == "0.10"  # a seed alone has no interval
+    with pytest.raises(ValueError, match=r"^against: "):
+        summary(BY_HAND, "AUC", against="c")
+
+
+def test_a_picture_names_metric_and_methods_in_a_panel_a_scenario() -> None:
+    figure = picture(BY_HAND, "AUC", ["sizes", "alike"], ["b"])
+    assert [axis.get_title() for axis in figure.axes] == ["sizes", "alike"]
+    assert figure.get_supxlabel().startswith("AUC: chance that")
+    named = {text.get_text(): text.get_fontweight() for text in figure.axes[0].get_yticklabels()}
+    assert named == {"a": "normal", "b": "bold"}
+    bands = [len(axis.patches) for axis in figure.axes]
+    assert bands == [1, 1]  # behind the row of b, in each panel
+    assert [len(axis.lines) for axis in figure.axes] == [4, 6]  # three a row, and the ceiling
+    assert not any(axis.patches for axis in picture(BY_HAND, "AUC").axes)
+
+
+def test_a_bar_shows_before_the_first_cell_and_in_a_terminal_without_a_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    os.set_blocking((ends := pytest.importorskip("pty").openpty())[0], False)
+    with os.fdopen(ends[1], "w") as terminal:
+        monkeypatch.setattr("sys.stderr", terminal)
+        monkeypatch.delenv("TQDM_DISABLE", raising=False)
+        with progress.bar(None, "cells", 3, delay=0):
+            assert b"cells:   0%" in os.read(ends[0], 1000)
+    os.close(ends[0])
+
+
 def test_an_interrupted_comparison_goes_on_with_the_same_table(
     found: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +151,11 @@ def test_a_cell_is_kept_for_its_scenario(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again, first, check_exact=True)  # names as they were
     assert not first.equals(fb.compare(scenarios={"None": other_levels}, **given))
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", [*SCENARIOS, *METHODS])
+def test_what_is_compared_by_name_can_be_kept(name: str, tmp_path: Path) -> None:
+    Cache(tmp_path, (SCENARIOS | METHODS)[name])
 
 
 @pytest.mark.parametrize(
@@ -160,6 +220,8 @@ def test_a_strangers_method_by_one_command(
     words = ["compare", "--method", "my_module:MyScore", "--beside", "alone", "--seeds", "2"]
     words += ["--scenarios", "alike"]
     frame = command.main([*words, "--csv", "all.csv", "--figure", "one.svg"])
-    assert "MyScore" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert told.startswith("2 cells")
+    assert "tau, MyScore minus the method of the row" in told
     assert "MyScore" in set(pd.read_csv("all.csv").method) & set(frame.method)
     assert "MyScore" in (tmp_path / "one.svg").read_text()

@@ -148,9 +148,10 @@ def test_exact_sentences_come_out_as_by_hand() -> None:
     assert not exact.gamma_one_is_fedavg()[0]
 
 
-def toy_rows(seed: int):
+def toy_rows(seed: int, *, low: float = 0.4, methods=("good", "bad"), most: int | None = None):
     torch.manual_seed(seed)
-    for method, level in (("good", 0.9), ("bad", 0.4)):
+    for method in methods[:most]:
+        level = low if method == "bad" else 0.9
         yield "here", method, "AUC", level + 0.02 * float(torch.rand(()))
 
 
@@ -180,6 +181,34 @@ def test_a_row_runs_again_on_seeds_that_nobody_used(toy: Claim, tmp_path, capsys
     # Nothing was stored: neither a file nor a row more.
     assert {path.name: path.read_bytes() for path in tmp_path.glob("toy.*")} == before
     assert not list(tmp_path.glob("parts/*.csv"))
+
+
+def test_a_setting_is_changed_for_a_run_which_says_so(toy: Claim, tmp_path, capsys) -> None:
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("toy.*")}
+    words = ["row", "S-FedAvg-9", "--seeds", "5", "--first", "30000"]
+    words += ["--set", "low=0.8", "--set", "methods=good;bad"]
+    command.main(words)
+    said = capsys.readouterr().out
+    assert "with the study's settings, here low=0.8, methods=good;bad; nothing is stored" in said
+    assert re.search(r"fresh .*: does not hold; fresh, with low=0\.8, methods=good;bad,", said)
+    assert re.search(r"stored .*: holds; seen, 3 seeds", said)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("toy.*")} == before
+
+
+REFUSED = {  # --set -> what is said
+    "lo=3": "set: toy has the settings low=0.4; methods=good;bad; most=None; got 'lo=3'",
+    "low=few": "set: toy: low: expected such as 0.4, got 'few'",
+    "methods=good;worse": "set: toy: methods: expected some of good;bad, got 'good;worse'",
+    "methods=good": "set: with methods=good toy has no 'AUC' of 'bad' in 'here'",
+    "most=1.5": "set: toy: most: expected a whole number, got '1.5'",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_setting_is_refused_with_those_that_are_known(toy: Claim, text: str) -> None:
+    with pytest.raises(SystemExit) as refusal:
+        command.main(["row", "S-FedAvg-9", "--set", text])
+    assert str(refusal.value) == REFUSED[text]
 
 
 def test_fresh_seeds_are_new_each_time_and_beyond_all_blocks() -> None:

@@ -109,11 +109,11 @@ def test_measure_against_argmax_and_scikit_learn():
     scores = numbers(4, 5, 60, seed=0).round()  # rounding makes ties
     y = torch.arange(60) % 5
     wanted = (scores.argmax(1) == y).double().mean(1)
-    assert torch.equal(measure(scores, y, "accuracy"), wanted)
+    assert torch.equal(measure("accuracy", scores.transpose(1, 2), y), wanted)
     tied = torch.zeros(1, 3, 6)
-    assert float(measure(tied, torch.tensor([0, 0, 0, 1, 2, 2]), "accuracy")) == 0.5
+    assert float(measure("accuracy", tied.transpose(1, 2), torch.tensor([0, 0, 0, 1, 2, 2]))) == 0.5
     loss = [log_loss(y, s.softmax(0).T.numpy(), labels=range(5)) for s in scores]
-    assert measure(scores, y, "loss").tolist() == pytest.approx(loss)
+    assert measure("loss", scores.transpose(1, 2), y).tolist() == pytest.approx(loss)
 
 
 def test_the_storage_of_images_changes_no_result():

@@ -195,7 +195,30 @@ def test_one_round_is_in_memory_at_a_time(fed, rounds):
     scored(stream(), fed, [fm.FedAvg(), fm.exact], clients=range(3))
 
 
-def test_the_command_line_writes_the_same_table(fed, rounds, tmp_path, monkeypatch):
+def test_intervals_are_those_of_other_validation_samples(fed, rounds):
+    """A score that is a mean over samples moves by their spread over the root of their number."""
+    words = fed.validation[0].numpy(), fed.validation[1].tolist()
+    methods = {
+        "mean": lambda round, server: server.validation[1].double().mean().expand(3),
+        "CGSV": fm.CGSV(),
+    }
+    given = {"net": NET, "validation": words, "methods": methods, "clients": range(5)}
+    table = fm.score_intervals(rounds[:1], draws=200, **given)
+    pd.testing.assert_frame_equal(table[["mean", "CGSV", "rounds"]], fm.score(rounds[:1], **given))
+    seen, spread = rounds[0]["clients"][0].item(), fed.validation[1].double().std().item()
+    low, high = table.loc[seen, ["mean, low", "mean, high"]]
+    assert (high - low) / 2 == pytest.approx(1.97 * spread / len(words[1]) ** 0.5, rel=0.15)
+    assert (low + high) / 2 == pytest.approx(table["mean"][seen])
+    assert table[["CGSV, low", "CGSV, high"]].isna().to_numpy().all()
+    again = fm.score_intervals(rounds[:1], draws=2, **given)
+    pd.testing.assert_frame_equal(again, fm.score_intervals(rounds[:1], draws=2, **given))
+    with pytest.raises(TypeError, match=r"^updates: .* read 3 times"):
+        fm.score_intervals(iter(rounds), draws=2, **given)
+    with pytest.raises(ValueError, match=r"^draws: "):
+        fm.score_intervals(rounds, draws=1, **given)
+
+
+def test_the_command_line_writes_the_same_table(fed, rounds, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     mine = "import fedlab_mini as fm\ndef half(game):\n    both = fm.exact(game)\n"
     mine += "    return type(both)(both.values / 2, both.stderr, both.evaluations)\n"
@@ -206,6 +229,12 @@ def test_the_command_line_writes_the_same_table(fed, rounds, tmp_path, monkeypat
     x, y = fed.validation
     np.savez("validation.npz", x=x, y=y)
     words = ["score", *names, "--net", "64,8,10", "--validation", "validation.npz"]
+    by_draw = main([*words, "--methods", "CGSV,exact", "--draws", "3"])
+    low, high = by_draw.loc[0, ["exact, low", "exact, high"]]
+    told = capsys.readouterr().out
+    assert f"{low:.4f}, {high:.4f}]" in told.splitlines()[1]
+    assert "95 % interval over 3 draws of the validation samples" in told
+    assert told.count("[") == 6  # five clients and the caption: CGSV has none
     main([*words, "--methods", "CGSV,Shapley_silent,exact,mine:half", "--csv", "scores.csv"])
     read = pd.read_csv("scores.csv", index_col="client")
     assert list(read) == ["CGSV", "Shapley_silent", "exact", "half", "rounds"]

@@ -9,8 +9,10 @@ none.
 from __future__ import annotations
 
 import copy
+import html
 import io
 import json
+import multiprocessing
 import os
 import pickle
 import re
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +216,6 @@ class Words(nn.Module):
 
 
 @pytest.mark.parametrize("way", ["round_game", "score"])
-@missing("whole numbers that stay whole, for an embedding", ValueError)
 def test_tokens(way) -> None:
     texts = torch.arange(180).view(30, 6) % 20
 
@@ -223,9 +225,30 @@ def test_tokens(way) -> None:
         if way == "score":
             given = {"theta": theta, "updates": updates}
             return list(scored(given, net=net, validation=(texts, Y)).values())
-        return fm.exact(fm.round_game(net, theta, updates, texts, Y)).values.tolist()
+        game = fm.round_game(net, theta, updates, texts, Y, metric="loss")
+        return fm.exact(game).values.tolist()
 
-    assert values(cast=False) == values(cast=True)
+    or_told(r"write x\.long\(\) in its forward", lambda: values(cast=False), values(cast=True))
+    assert any(values(cast=True))
+
+
+def test_a_call_in_inference_mode() -> None:
+    fed = fm.Federation.from_datasets([(X, Y)], validation=(X, Y), test=(X, Y))
+    with torch.inference_mode(), pytest.raises(ValueError, match=r"write torch\.no_grad\(\)"):
+        fm.train(fed, NET, fm.FedAvg(), rounds=1)
+
+
+def test_sparse_gradients() -> None:
+    def losses(sparse: bool) -> list[float]:
+        module = Words(cast=True)
+        module.word.sparse = sparse
+        texts = torch.arange(180).view(30, 6) % 20
+        samples = {"validation": (texts, Y), "test": (texts, Y)}
+        fed = fm.Federation.from_datasets([(texts, Y)], **samples)
+        net = fm.Model(module)
+        return fm.train(fed, net, fm.FedAvg(), rounds=2, theta=net.init(0)).loss.tolist()
+
+    assert losses(sparse=True) == pytest.approx(losses(sparse=False), abs=1e-6)
 
 
 # Records of rounds: the same numbers in the form that the package reads are right
@@ -404,22 +427,41 @@ def test_arrays_seen_from_the_end(call) -> None:
 
 # Games go to other processes
 
-UNSENT = missing("games that can be pickled", AttributeError, pickle.PicklingError)
+
+def squares(coalitions: torch.Tensor) -> torch.Tensor:
+    return coalitions.double().sum(1) ** 2
+
+
+def retraining() -> fm.Game:
+    fed = fm.Federation.from_datasets([(X, Y)] * 2, validation=(X, Y), test=(X, Y))
+    return fm.retraining_game(fed, NET, 1)
+
+
 GAMES = {
-    "glove": (UNSENT, lambda: fm.glove(2, 3)),
-    "airport": (UNSENT, lambda: fm.airport([1.0, 2.0, 3.0])),
-    "majority": (UNSENT, lambda: fm.majority([1, 1, 1], 2)),
-    "round, silent": ((), lambda: fm.round_game(NET, THETA, UPDATES, X, Y, absent="silent")),
+    "glove": lambda: fm.glove(2, 3),
+    "airport": lambda: fm.airport([1.0, 2.0, 3.0]),
+    "majority": lambda: fm.majority([1, 1, 1], 2),
+    "additive": lambda: fm.additive([1.0, -2.0]),
+    "quadratic": lambda: fm.quadratic(UPDATES, [1, 2, 3], UPDATES[0], torch.eye(NET.P)),
+    "cosine": lambda: fm.cosine_game(UPDATES),
+    "round": lambda: fm.round_game(NET, THETA, UPDATES, X, Y),
+    "round, silent": lambda: fm.round_game(NET, THETA, UPDATES, X, Y, absent="silent"),
+    "retraining": retraining,
+    "a function of one's own": lambda: fm.Game(3, squares),
 }
 
 
-@pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, marks=marks, id=name) for name, (marks, make) in GAMES.items()],
-)
-def test_a_game_goes_to_another_process(make) -> None:
+@pytest.mark.parametrize("make", GAMES.values(), ids=GAMES)
+def test_a_game_can_be_pickled(make) -> None:
     sent = pickle.loads(pickle.dumps(make()))
     assert fm.exact(sent).values.tolist() == fm.exact(make()).values.tolist()
+
+
+def test_a_game_goes_to_another_process() -> None:
+    fresh = multiprocessing.get_context("spawn")  # as everywhere on Windows and macOS
+    with ProcessPoolExecutor(1, mp_context=fresh) as pool:
+        found = pool.submit(fm.exact, fm.glove(2, 3)).result()
+    assert found.values.tolist() == fm.exact(fm.glove(2, 3)).values.tolist()
 
 
 # Words that go elsewhere
@@ -437,19 +479,13 @@ def recorded(tmp_path, monkeypatch) -> list[str]:
 
 
 @pytest.mark.parametrize("page", ["cp1252", "cp437"])
-@missing("a table for a console whose code page lacks a letter", UnicodeEncodeError)
 def test_a_code_page_that_lacks_a_letter(recorded, page, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=page))
     main(recorded)
     assert pd.read_csv("out.csv").iloc[:, 0].tolist() == ["Łódź", "Köln", "Bern"]
 
 
-UNREAD = missing("an end without a traceback where nobody reads on")
-
-
-@pytest.mark.parametrize(
-    "words", [pytest.param("--help", id="help"), pytest.param("", id="score", marks=UNREAD)]
-)
+@pytest.mark.parametrize("words", ["--help", ""], ids=["help", "score"])
 def test_a_reader_who_has_left(recorded, words) -> None:
     """As ``| head -0``: the other end of the pipe is closed before a line is written."""
     reading, writing = os.pipe()
@@ -473,35 +509,48 @@ BESIDE = {
     "an unfinished merge": ("merged.ipynb", b"<<<<<<< HEAD\n{}\n=======\n"),
     "a list": ("list.ipynb", b"[]"),
     "no metadata": ("none.ipynb", b"{}"),
+    "half a sheet": ("half.ipynb", b'{"metadata": {"otter": {"assignment_name": "04_cgsv"}}}'),
+    "brackets": ("deep.ipynb", b"[" * 100_000),
 }
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # otter's own
 @pytest.mark.parametrize(("name", "content"), BESIDE.values(), ids=BESIDE)
-@missing("a lab sheet that looks past other files", ValueError, TypeError, KeyError)
 def test_a_sheet_beside_other_files(name, content, tmp_path, monkeypatch) -> None:
-    sheet = next((ROOT / "notebooks/labs/student").glob("*.ipynb")).read_text(encoding="utf-8")
-    (tmp_path / "sheet.ipynb").write_text(sheet, encoding="utf-8")
+    sheet = (ROOT / "notebooks/labs/student/04_cgsv.ipynb").read_text(encoding="utf-8")
     (tmp_path / name).write_bytes(content)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec("".join(json.loads(sheet)["cells"][0]["source"]), names)
+    first = "".join(json.loads(sheet)["cells"][0]["source"])
+    with pytest.raises(FileNotFoundError, match="no sheet of 04_cgsv in"):
+        exec(first, names)
+    (tmp_path / "lab 4 [Łódź].ipynb").write_text(sheet, encoding="utf-8")
+    exec(first, names)
     for question in json.loads(sheet)["metadata"]["otter"]["tests"]:
         assert names["grader"].check(question, global_env={}).name == question
 
 
-LABELS = ("cost $5 to $9", r"A$\foo B$")
+LABELS = ("cost $5 to $9", r"A$\foo B$", r"\$5 and $6$ of <b>a_b</b> &amp; 50%")
+LINES = torch.rand(3, 2)
 FIGURES = {
-    "curves": lambda label: plots.curves({label: torch.rand(3, 5), "FedAvg": torch.rand(3, 5)}),
+    "curves": lambda label: plots.curves({label: LINES, "FedAvg": LINES}),
+    "a title": lambda label: plots.curves({"FedAvg": LINES}, title=label),
     "dots": lambda label: plots.dots({label: [0.1, 0.2], "FedAvg": [0.2, 0.4]}, xlabel="tau"),
+    "an axis": lambda label: plots.dots({"FedAvg": [0.2, 0.4]}, xlabel=label),
+    "a line": lambda label: plots.dots({"CGSV": [0.2]}, xlabel="tau", reference={label: 0.1}),
+    "scores": lambda label: plots.scores({label: LINES[:, 0], "FedAvg": LINES[:, 1]}),
+    "by client": lambda label: plots.by_client(LINES, corrupted={1: label}),
+    "a panel": lambda label: plots.panels({label: {"CGSV": LINES}}, x=[1, 100], ylabel="tau"),
+    "panels": lambda label: plots.panels({"one": {label: LINES}}, x=[1, 100], ylabel="tau"),
+    "confusion": lambda label: plots.confusion({"a": torch.eye(2)}, rows=label),
 }
 
 
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 @pytest.mark.parametrize("label", LABELS)
-@missing("names with two dollar signs, drawn as they are written", AssertionError, ValueError)
 def test_a_name_is_no_formula(label, draw) -> None:
     with plt.rc_context({"svg.fonttype": "none"}), io.StringIO() as drawn:
         draw(label).savefig(drawn, format="svg")
         texts = re.findall(r"<text [^>]*>(.*?)</text>", drawn.getvalue(), re.DOTALL)
-    assert label in texts
+    assert any(html.unescape(text).endswith(label) for text in texts)  # "1 NAME", by client
+    assert not any("mathdefault" in text for text in texts)  # powers of ten are formulas still

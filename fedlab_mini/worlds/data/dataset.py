@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ... import checks
 
-Samples = tuple[Tensor, Tensor]  # x [n, d], y [n]
+Samples = tuple[Tensor, Tensor]  # x [n, ...], y [n] or, without classes, [n, ...]
 MOST_CLASSES = 100_000
 
 
