@@ -11,11 +11,12 @@ Below: worlds.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import difflib
-import io
 import math
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,9 @@ from .worlds import WORLDS
 COLUMNS = ("scenario", "seed", "client", "score")
 # What the lines above the table may say; the version is the bench's when the score was entered.
 NOTES = ("name", "sees", "cost", "source", "date", "version")
+BOOKS = b"PK", b"\xd0\xcf\x11\xe0"  # how .xlsx and .ods begin, and .xls
+FILLING = ",;\t "  # what a spreadsheet leaves of empty cells
+SEPARATORS = ",", ";", "\t"  # of columns; decimal commas stand between the last two only
 LONGEST, LARGEST = 60, 2**25  # letters of a note, bytes of a file
 Scores = Mapping[tuple[str, int], Tensor]
 
@@ -116,12 +120,18 @@ def _text(file: Path) -> str:
         raise Refused(
             f"{file}: larger than {LARGEST >> 20} MiB; a submission has some 250 kB"
         )
+    held = file.read_bytes()
+    if held.startswith(BOOKS):
+        raise Refused(f"{file}: it is a spreadsheet or an archive; save it as CSV")
+    # Spreadsheets begin a file with a byte order mark, which these encodings skip.
+    code = "utf-16" if held.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
     try:
-        # Spreadsheets begin a file with a byte order mark, which this encoding skips.
-        text = file.read_bytes().decode("utf-8-sig")
+        text = held.decode(code)
     except UnicodeDecodeError as error:
-        line = file.read_bytes()[: error.start].count(b"\n") + 1
-        raise Refused(f"{file}, line {line}: not text in UTF-8") from None
+        line = held[: error.start].count(b"\n") + 1
+        raise Refused(
+            f"{file}, line {line}: not text in UTF-8; save it as CSV in UTF-8"
+        ) from None
     if not text.strip():
         raise Refused(f"{file}: it is empty")
     if "\0" in text:
@@ -135,8 +145,12 @@ def _text(file: Path) -> str:
 def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
     """What the lines above the table say, and the number of lines that they take."""
     notes: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        if line.strip() and not line.startswith("#"):
+    for number, given in enumerate(lines, start=1):
+        # Spreadsheets quote words with commas, and fill a line up with separators.
+        line = given.rstrip(FILLING)
+        if line.startswith('"#'):
+            line = line.removeprefix('"').removesuffix('"').replace('""', '"')
+        if line and not line.startswith("#"):
             # A line that waits to be filled in says nothing yet.
             return {note: words for note, words in notes.items() if words}, number - 1
         note, colon, words = line.lstrip("# ").partition(":")
@@ -161,30 +175,60 @@ def _rows(
     file: Path, lines: Sequence[str], first: int
 ) -> Iterator[tuple[int, list[str]]]:
     """The rows below the header with their line numbers; blank lines do not count."""
-    header = [name.strip().lower() for name in lines[first].split(",")]
-    if tuple(header) != COLUMNS:
-        advice = (
-            "; separate columns by commas"
-            if ";" in lines[first] or "\t" in lines[first]
-            else ""
-        )
+    headers = {}
+    for mark in SEPARATORS:
+        with contextlib.suppress(csv.Error):  # quoted in a way of no table
+            headers[mark] = _fields(lines[first], mark)
+    # pandas and R write row names before the columns, under no name.
+    named = {
+        mark: header[0] == ""
+        for mark, header in headers.items()
+        if tuple(map(str.lower, header[-len(COLUMNS) :])) == COLUMNS
+        and header[: -len(COLUMNS)] in ([], [""])
+    }
+    if not named:
         expected = ",".join(COLUMNS)
-        raise Refused(f"{file}, line {first + 1}: expected the header {expected}{advice}")
+        given = lines[first][:LONGEST]
+        raise Refused(
+            f"{file}, line {first + 1}: expected the header {expected}, got {given!r}"
+        )
+    ((separator, has_names),) = named.items()
+    decimal_marks: dict[str, int] = {}
     for number, line in enumerate(lines[first + 1 :], start=first + 2):
-        if not line.strip():
+        voice = f"{file}, line {number}"
+        if not line.strip(FILLING):
             continue
         try:
-            (fields,) = csv.reader(io.StringIO(line), strict=True)
+            fields = _fields(line, separator)[has_names:]
         except (csv.Error, ValueError) as error:
-            raise Refused(
-                f"{file}, line {number}: cannot be read as a row ({error})"
-            ) from None
-        yield number, [field.strip() for field in fields]
+            raise Refused(f"{voice}: cannot be read as a row ({error})") from None
+        if separator != ",":
+            for mark in {*",."} & {*"".join(fields[1:])}:
+                decimal_marks.setdefault(mark, number)
+            if len(decimal_marks) > 1:
+                raise Refused(
+                    f"{voice}: decimal commas and decimal points in one file; "
+                    f"the other stands in line {min(decimal_marks.values())}"
+                )
+            fields[1:] = [field.replace(",", ".") for field in fields[1:]]
+        yield number, fields
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    """What stands between separators, without spaces around it and empty ends."""
+    reader = csv.reader([line], delimiter=separator, skipinitialspace=True, strict=True)
+    fields = [field.strip() for field in next(reader)]
+    while len(fields) > len(COLUMNS) and not fields[-1]:
+        fields.pop()
+    return fields
 
 
 def _row(voice: str, fields: Sequence[str]) -> tuple[str, int, int, float]:
     if len(fields) != len(COLUMNS):
-        raise Refused(f"{voice}: expected {len(COLUMNS)} columns, got {len(fields)}")
+        raise Refused(
+            f"{voice}: expected {len(COLUMNS)} columns, got {len(fields)}; where commas "
+            "stand between columns, decimals have points and rows no names"
+        )
     scenario, *numbers = fields
     if scenario not in WORLDS:
         near = difflib.get_close_matches(scenario, WORLDS, 1)
@@ -212,8 +256,10 @@ def _row(voice: str, fields: Sequence[str]) -> tuple[str, int, int, float]:
 
 
 def _whole(voice: str, text: str, known: Sequence[int]) -> int:
+    digits = text.removesuffix(".0")  # as pandas writes a column that once had gaps
     # isdigit alone is true of other scripts' digits, and of superscripts, which int refuses.
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    is_whole = digits.isascii() and digits.isdigit() and len(digits) < 10
+    number = int(digits) if is_whole else -1
     if number not in known:
         most = f"one of {known[0]} to {known[-1]}"
         raise Refused(f"{voice}: expected {most}, got {text[:20]!r}")

@@ -26,9 +26,12 @@ def shown(value: object) -> str:
     """A wrong value, short enough for a message: arrays by shape and type."""
     if isinstance(value, Tensor) and value.is_nested:
         return "a nested Tensor"
-    if isinstance(value, Tensor | np.ndarray):
-        dtype_name = str(value.dtype).removeprefix("torch.")
-        return f"{type(value).__name__} {list(value.shape)} of {dtype_name}"
+    shape = getattr(value, "shape", None)
+    kinds = getattr(value, "dtypes", None)  # of a frame: one a column
+    kinds = [value.dtype] if hasattr(value, "dtype") else kinds
+    if isinstance(shape, tuple) and kinds is not None and not np.isscalar(value):
+        names = ", ".join(dict.fromkeys(map(str, kinds))).replace("torch.", "")
+        return f"{type(value).__name__} {list(shape)} of {names}"
     try:
         description = repr(value)
     except Exception:  # somebody's broken repr must not hide our message
@@ -61,6 +64,12 @@ def _same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bo
         return os.path.realpath(one) == os.path.realpath(other)
 
 
+def _scalar(value: Any) -> Any:
+    """A number of NumPy or torch as Python's; anything else as it is."""
+    is_number = getattr(value, "ndim", None) == 0 and not getattr(value, "is_meta", False)
+    return value.item() if is_number else value
+
+
 def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
     """A whole number in [low, high]: Python's or NumPy's, never a bool."""
     # Python's whole numbers have no end; those of tensors end at 2^63 - 1.
@@ -70,8 +79,9 @@ def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -
     limits = f" of {low}..{high}" if high is not None else f" of at least {low}"
     limits = "" if low is None else limits
     message = f"{name}: expected a whole number{limits}, got {shown(value)}"
+    value = _scalar(value)
     # True counts as 1 in Python, and hardly ever means it.
-    if isinstance(value, bool | np.bool_ | Tensor):
+    if isinstance(value, bool | Tensor):
         raise TypeError(message)
     try:
         number = operator.index(value)
@@ -102,11 +112,11 @@ def number(
             expected = f"a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
         return f"{name}: expected {expected}, got {shown(value)}"
 
-    is_real = isinstance(value, int | float | np.integer | np.floating)
-    if not is_real or isinstance(value, bool):
+    plain = _scalar(value)
+    if not isinstance(plain, int | float | np.floating) or isinstance(plain, bool):
         raise TypeError(message())
     try:
-        real_number = float(value)
+        real_number = float(plain)
     except OverflowError:
         raise ValueError(message()) from None
     above_low = real_number > low if ends[0] == "(" else real_number >= low
@@ -212,18 +222,18 @@ def dims(shape: Sequence[int | str]) -> str:
 
 
 def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
-    """A tensor of a shape, from a tensor, a NumPy array or a (nested) sequence of numbers.
+    """A tensor of a shape, from a tensor, an array or frame, or a (nested) sequence of numbers.
 
     A whole number in ``shape`` is that length, a string any length of at least 1; a last "..."
-    any further dimensions. Nested, sparse and masked arrays cannot be read entry by entry: refused
+    any further dimensions. Sparse arrays are read as their dense values, gaps of pandas as NaN;
+    nested and masked arrays cannot be read entry by entry: refused
     """
     if isinstance(value, Tensor):
         # Nothing here is differentiated: a graph would only keep memory.
         tensor = value.detach() if value.requires_grad else value
     else:
-        tensor = _from_numpy(name, value, shape)
-    strange = tensor.is_nested or tensor.is_meta or tensor.is_quantized
-    if strange or tensor.layout is not torch.strided or tensor.is_complex():
+        tensor = _from_others(name, value, shape)
+    if tensor.is_nested or tensor.is_meta or tensor.is_quantized or tensor.is_complex():
         raise TypeError(_no_array(name, value, shape))
     open_end = len(shape) > 0 and shape[-1] == "..."
     expected = shape[:-1] if open_end else shape
@@ -232,25 +242,42 @@ def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
         fits = fits and (have >= 1 if isinstance(want, str) else have == want)
     if not fits:
         raise ValueError(_no_array(name, value, shape))
-    return tensor
+    # Dense only now: of a wrong shape it might not fit into memory.
+    tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
+    # What inference mode has made cannot be trained on outside of it.
+    return tensor.clone() if tensor.is_inference() else tensor
 
 
 def _no_array(name: str, value: Any, shape: Sequence[int | str]) -> str:
     return f"{name}: expected an array {dims(shape)}, got {shown(value)}"
 
 
-def _from_numpy(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
+def _from_others(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
+    """A tensor from what is none."""
+    message = _no_array(name, value, shape)
     if value is None or isinstance(value, str | bytes | dict | set):
-        raise TypeError(_no_array(name, value, shape))
+        raise TypeError(message)
     if _masked(value):
-        words = _no_array(name, value, shape)
-        raise TypeError(f"{words}, which hides values behind a mask")
+        raise TypeError(f"{message}, which hides values behind a mask")
     try:
-        values = np.asarray(value)
-        # A read-only array is copied: torch would write to it all the same.
-        return torch.from_numpy(values if values.flags.writeable else values.copy())
+        if isinstance(value, list | tuple) and any(map(torch.is_tensor, value)):
+            rows = [array(f"{name}[{i}]", row, ["..."]) for i, row in enumerate(value)]
+            return torch.stack(rows)
+        values = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
+        if values.dtype == object:
+            # Columns of pandas that know of gaps, or rows of arrays: NumPy finds the type anew.
+            if hasattr(value, "isna"):
+                values = value.to_numpy(dtype=object, na_value=np.nan)
+            values = np.array(values.tolist())
+        # torch reads neither other byte orders nor negative strides, and writes to what is
+        # read-only all the same: such arrays are copied.
+        native = values.dtype.newbyteorder("=")
+        return torch.from_numpy(np.require(values, native, ["C", "W"]))
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise TypeError(_no_array(name, value, shape)) from None
+        pass
+    if isinstance(value, list | tuple) or hasattr(value, "shape"):
+        message += "; numpy.array(..., dtype=float), or =int, may read it"
+    raise TypeError(message)
 
 
 def _masked(value: Any) -> bool:
@@ -290,13 +317,14 @@ def wholes(
 ) -> Tensor:
     """Whole numbers of a shape (see ``array``) in low..high, as int64; their sum is one, too."""
     tensor = array(name, value, shape)
+    if not tensor.numel():  # nothing is of no kind
+        return tensor.long()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
+        gaps = " with gaps (NaN)" if tensor.isnan().any() else ""
         raise TypeError(
-            f"{name}: expected whole numbers {dims(shape)}, got {shown(tensor)}"
+            f"{name}: expected whole numbers {dims(shape)}, got {shown(tensor)}{gaps}"
         )
     tensor = tensor.long()
-    if not tensor.numel():
-        return tensor
     # Client sizes and votes are added up: beyond this limit a sum might overflow.
     limit = (2**63 - 1) // tensor.numel() if high is None else high
     smallest, largest = int(tensor.min()), int(tensor.max())

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     import pandas
 
 FILES = """
-A round is an .npz file, written by numpy.savez:
+A round is an .npz file, written by numpy.savez, or a dictionary in a .pt file of torch.save:
   updates [m, P]  local minus global parameters, one row a client; or models [m, P], local ones
   clients [m]     ids, whole numbers or names (default: 0..m-1); sizes [m] samples (or equal)
   theta [P]       the model before the round (needed in the first; default: federated averaging's)
   t               the round's number (optional; numbers that do not increase are refused)
+An .npy file holds updates alone. A round without rows, in which nobody replied, counts nothing.
 The validation file holds x [N, ...] and y [N]. P parameters in the order of module.parameters().
 
 A method of your own is module:NAME: an object, a class to call, or a function of a round's game
@@ -72,9 +73,9 @@ def _parser(package: str) -> argparse.ArgumentParser:
         name.replace(",", "").replace("%", "%%") for name in scoring()
     )
     add = parser.add_argument
-    add("rounds", nargs="+", type=home, help="one .npz file a round, in their order")
+    add("rounds", nargs="+", type=home, help="a file a round, in their order")
     add("--net", required=True, help="64,32,10 (an MLP) or package.module:NAME")
-    add("--validation", required=True, type=home, help="an .npz file with x and y")
+    add("--validation", required=True, type=home, help="a file with x and y")
     add(
         "--methods",
         default="second_order,CGSV,leave_one_out",

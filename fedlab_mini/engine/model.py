@@ -294,11 +294,12 @@ class Model:
             gives = f"shape {list(answer.shape)}" if is_tensor else type(answer).__name__
             expected = "[1, ...]" if given_loss else "[1, classes]"
             raise ValueError(f"net: one input gives {gives}, expected {expected}")
-        own = set(map(id, self.module.parameters()))
+        own = {id(one) for of in (self.module, net.module) for one in of.parameters()}
         if any(id(leaf) in own for leaf in leaves(answer)):
             raise ValueError(
-                "net: a hook, or a forward that was replaced, holds on to the module's own "
-                "parameters, so that a copy cannot be trained; use the module it is given"
+                "net: a hook, an attribute, or a forward that was replaced, holds on to the "
+                "module's own parameters, so that a copy cannot be trained; use the module "
+                "it is given"
             )
         return answer.shape[1] if answer.ndim == 2 else 0
 

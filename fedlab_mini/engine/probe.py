@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node, saved_tensors_hooks
 from torch.func import vmap
+from torch.nn.parameter import is_lazy
 
 # Parameters, x [N, ...] -> scores [N, classes].
 Scores = Callable[[list[Tensor], Tensor], Tensor]
@@ -89,6 +90,7 @@ def perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
 
 def refuse(module: nn.Module) -> None:
     """No layer whose answer to a sample depends on others, no parameter that theta cannot train."""
+    _refuse_held_elsewhere(module)
     for name, part in module.named_modules():
         normalises_batches = isinstance(part, nn.modules.batchnorm._BatchNorm)
         if normalises_batches or getattr(part, "track_running_stats", False):
@@ -101,6 +103,47 @@ def refuse(module: nn.Module) -> None:
             raise ValueError(
                 f"module: parameter {name!r} is of {p.dtype}; theta trains real numbers"
             )
+
+
+def _refuse_held_elsewhere(module: nn.Module) -> None:
+    """No parameter without numbers, none that the module reads otherwise than by its name."""
+    if isinstance(module, nn.DataParallel):
+        raise ValueError(
+            "module: is wrapped in DataParallel; give what it wraps, .module"
+        )
+    for name, part in module.named_modules():
+        if any(map(is_lazy, part._parameters.values())):
+            raise ValueError(
+                f"module: layer {name!r} ({type(part).__name__}) has no shape yet; call the "
+                "module once with a sample, module(x[:1]), before fm.Model(module)"
+            )
+        if isinstance(part, torch.jit.ScriptModule):
+            # Asked with other parameters, a compiled layer answers with its own.
+            raise ValueError(
+                f"module: {name or 'all of it'} is compiled by torch.jit; give the module "
+                "that it was made from, after load_state_dict(compiled.state_dict())"
+            )
+    places: dict[int, str] = {}
+    for name, p in module.named_parameters():
+        if p.is_meta:
+            raise ValueError(
+                f"module: parameter {name!r} lies on the meta device, without numbers; "
+                "make the module elsewhere, or load its weights first"
+            )
+        if p.numel() and p.requires_grad:
+            places[p.untyped_storage().data_ptr()] = name
+    for name, part in module.named_modules():
+        if part._forward_pre_hooks:  # may compute its attributes anew from what is asked
+            continue
+        for attribute, value in {**vars(part), **part._buffers}.items():
+            if not isinstance(value, Tensor) or value.layout is not torch.strided:
+                continue
+            if place := places.get(value.untyped_storage().data_ptr()):
+                whole = f"{name}.{attribute}".removeprefix(".")
+                raise ValueError(
+                    f"module: {whole} shows the numbers of the parameter {place!r} under "
+                    "another name, which no other theta reaches; read it in forward"
+                )
 
 
 def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
@@ -206,10 +249,10 @@ def _numbers_together(
             else:
                 # Without gradients, PyTorch takes other ways through some layers.
                 pairs.append((vmap(scores)(parameters, both), alone))
+            # Not equal bits: a stack adds up in another order.
+            alike = all(torch.allclose(*pair, rtol=1e-3, atol=1e-5) for pair in pairs)
         except Exception:  # vmap refuses modules in many ways
             return None
-    # Not equal bits: a stack adds up in another order.
-    alike = all(torch.allclose(*pair, rtol=1e-3, atol=1e-5) for pair in pairs)
     # Never 0, which callers take for no number, and divide by.
     numbers = 1 + sum(kept) // (len(models) * len(samples))
     one_by_one = any("performance drop" in str(warning.message) for warning in said)

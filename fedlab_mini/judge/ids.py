@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import unicodedata
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -13,38 +15,46 @@ from ..checks import shown
 
 def client_ids(label: str, value: Any) -> list[Hashable]:
     """Client ids as Python's numbers and words, whatever kind of array or scalar holds them."""
-    message = f"{label}: expected ids [m], numbers or words, got {shown(value)}"
     # A text has letters, and a masked array would be read through its mask.
     no_list = isinstance(value, str | bytes | np.ma.MaskedArray)
     if no_list or not (isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1):
-        raise TypeError(message)
-    try:
-        # One by one: NumPy would turn a mix into words, and large numbers into rounded ones.
-        ids = [_client_id(one) for one in value]
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(message) from None
+        expected = "a list of ids, numbers or words"
+        raise TypeError(f"{label}: expected {expected}, got {shown(value)}")
+    # One by one: NumPy would turn a mix into words, and large numbers into rounded ones.
+    ids = [_client_id(label, one) for one in value]
+    seen: set[Hashable] = set()
+    for client in ids:
+        if client in seen:
+            raise ValueError(f"{label}: the id {client!r} stands twice")
+        seen.add(client)
     told_apart(label, ids)
     return ids
 
 
-def _client_id(value: Any) -> Hashable:
+def _client_id(label: str, value: Any) -> Hashable:
     """A whole number or a word, from Python, NumPy, pandas or torch; a TypeError else."""
-    if isinstance(value, Tensor | np.ndarray | np.generic):
-        value = value.item()
-    if isinstance(value, bytes):
-        value = value.decode()
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise TypeError
-    return str(value) if isinstance(value, str) else int(value)
+    with contextlib.suppress(RuntimeError, UnicodeDecodeError):  # refused below
+        if isinstance(value, Tensor | np.ndarray | np.generic) and value.ndim == 0:
+            value = value.item()
+        if isinstance(value, bytes):
+            value = value.decode()
+    if isinstance(value, int | str) and not isinstance(value, bool):
+        return str(value) if isinstance(value, str) else int(value)
+    message = f"{label}: expected ids, numbers or words, got {shown(value)}"
+    if isinstance(value, float):
+        # NumPy makes such of whole numbers from 2^63 on, and of columns with gaps.
+        message += (
+            "; write numpy.array(ids, dtype=numpy.uint64), or words: floats are rounded"
+        )
+    raise TypeError(message)
 
 
 def told_apart(label: str, ids: Iterable[Hashable]) -> None:
-    """Refuse ids of which one is a number and another the same number in words."""
-    known = set(ids)
-    twins = [
-        client for client in known if isinstance(client, int) and str(client) in known
-    ]
-    if twins:
-        number = min(twins)
-        both = f'{number} and "{number}"'
-        raise ValueError(f"{label}: {both} cannot be told apart; write numbers or words")
+    """Refuse two ids that print alike: 0 and "0", "a" and "a ", two spellings of an accent."""
+    forms: dict[str, Hashable] = {}
+    for client in ids:
+        form = unicodedata.normalize("NFC", str(client)).strip()
+        other = forms.setdefault(form, client)
+        if other != client:
+            both = f"{other!a} and {client!a}"
+            raise ValueError(f"{label}: {both} cannot be told apart; write one of them")

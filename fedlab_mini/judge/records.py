@@ -1,4 +1,4 @@
-"""Records: recorded rounds, out of memory or out of .npz files. Below: checks.
+"""Records: recorded rounds, out of memory or out of files. Below: checks.
 
 A refusal names the record, its file, and the key. ``score`` above says what a record holds.
 """
@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pickle import UnpicklingError
+from typing import IO, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..checks import array, dims, distinct_ids, home, reals, shown, wholes
 from ..engine.local import finite_rows
@@ -36,15 +37,19 @@ class Record:
 
     def value(self, key: str) -> Any:
         """What stands under a key; an array of a file is read now."""
+        if key not in self.fields:
+            raise ValueError(f"{self.label}: lacks {key}, has {shown([*self.fields])}")
         try:
             return self.fields[key]
         except Exception as error:  # a damaged file raises a dozen kinds
             reason = f"{type(error).__name__}: {error}"
+            if "allow_pickle" in reason:
+                reason = "Python objects; write numpy.array(values.tolist())"
             raise ValueError(f"{self.label}: {key}: cannot be read ({reason})") from error
 
     @cached_property
     def rows(self) -> Any:
-        """The clients' rows, updates or models: [m, P], or a list of m."""
+        """The clients' rows, updates or models: [m, P], or a list of m; [] if nobody replied."""
         if unknown := [key for key in self.fields if key not in KEYS]:
             listed = ", ".join(KEYS)
             raise ValueError(
@@ -56,10 +61,13 @@ class Record:
                 f"{self.label}: expected either updates or models, got {present}"
             )
         key = "updates" if "updates" in self.fields else "models"
-        rows = self.value(key)
-        if not isinstance(rows, list | tuple):
-            return array(f"{self.label}: {key}", rows, ["m", "P"])
-        return rows
+        rows, label = self.value(key), f"{self.label}: {key}"
+        if isinstance(rows, Mapping):
+            return _row_by_row(label, rows)
+        if isinstance(rows, list | tuple):
+            return rows
+        nobody = getattr(rows, "shape", ())[:1] == (0,)
+        return [] if nobody else array(label, rows, ["m", "P"])
 
     def ids(self) -> list[Hashable]:
         """The ids of the clients' rows, as Python's numbers and words."""
@@ -80,12 +88,14 @@ class Record:
             )
         return number
 
-    def theta(self, net: Model, computed: Tensor | None, like: Tensor) -> Tensor:
-        """The model before the round: the one recorded, else the one computed."""
+    def theta(self, net: Model, computed: Tensor | None, like: Tensor) -> Tensor | None:
+        """The model before the round, recorded or computed; None: neither, and nobody replied."""
         label = f"{self.label}: theta"
         theta = computed
         if "theta" in self.fields:
             theta = flat(net, label, self.value("theta")).to(like, copy=True)
+        if theta is None and not len(self.rows):
+            return None
         if theta is None:
             raise ValueError(
                 "theta: the first round holds none; give theta=, the model before it"
@@ -115,7 +125,7 @@ class Record:
         if "models" in self.fields:
             updates = updates - theta
         sizes = self.value("sizes") if "sizes" in self.fields else [1] * count
-        most = MOST_SAMPLES // count
+        most = MOST_SAMPLES // max(1, count)
         sizes = wholes(f"{self.label}: sizes", sizes, [count], 1, most).cpu()
         usable = finite_rows(updates).cpu()
         if not usable.all():
@@ -130,23 +140,41 @@ class Record:
 
 @contextlib.contextmanager
 def archive(label: str, path: str | os.PathLike[str]) -> Iterator[Record]:
-    """The arrays of an .npz file, each read when it is asked for; no pickle is opened.
+    """What an .npz, .npy or .pt file holds; an .npz file's arrays are read when asked for.
 
-    raises  ValueError naming the file where it is none, or damaged
+    raises  ValueError naming the file where it is none, or damaged, or would run a pickle
     """
     path = home(path)
     with contextlib.ExitStack() as stack:
         try:
             # Opened here, since NumPy leaves a damaged archive open.
             stream = stack.enter_context(open(path, "rb"))
-            arrays = np.load(stream, allow_pickle=False)
-            if not isinstance(arrays, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array")
-        except Exception as error:  # what is no archive raises a dozen kinds
-            refused = f"{label}: cannot read {path} as an .npz file"
+            held = np.load(stream, allow_pickle=False)
+            if isinstance(held, Mapping) and any(
+                key.endswith("/data.pkl") for key in held
+            ):
+                held = _of_torch(stream)
+        except Exception as error:  # what is no such file raises a dozen kinds
+            refused = f"{label}: cannot read {path} as a file of"
             reason = f"{type(error).__name__}: {error}"
-            raise ValueError(f"{refused}, which numpy.savez writes ({reason})") from error
-        yield Record(f"{label}: {path}", arrays)
+            if "pickle" in reason:  # NumPy tells how to open it all the same
+                reason = "it is none, or a pickle; write numpy.savez(path, updates=...)"
+            if path.suffix == ".safetensors":
+                reason = "write numpy.savez(path, **safetensors.numpy.load_file(this))"
+            writers = "numpy.savez, numpy.save or torch.save"
+            raise ValueError(f"{refused} {writers} ({reason})") from error
+        fields = held if isinstance(held, Mapping) else {"updates": held}
+        yield Record(f"{label}: {path}", fields)
+
+
+def _of_torch(stream: IO[bytes]) -> Any:
+    stream.seek(0)
+    try:
+        return torch.load(stream, map_location="cpu", weights_only=True)
+    except UnpicklingError:
+        raise ValueError(
+            "it holds objects, such as NumPy's arrays; save tensors, numbers and words"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -159,7 +187,7 @@ def opened(record: Any, place: int) -> Iterator[Record]:
     elif isinstance(record, Mapping):
         yield Record(label, record)
     else:
-        yield Record(label, {"updates": array(label, record, ["m", "P"])})
+        yield Record(label, {"updates": record})
 
 
 def all_clients(updates: Iterable[Any]) -> list[Hashable]:
@@ -175,23 +203,45 @@ def all_clients(updates: Iterable[Any]) -> list[Hashable]:
             "clients: this iterator is read only once; name all clients, clients=[...]"
         )
     seen: dict[Hashable, None] = {}
+    position = -1
     for position, entry in enumerate(updates):
         with opened(entry, position) as record:
             seen.update(dict.fromkeys(record.ids()))
             told_apart(f"{record.label}: clients", seen)
+    if not seen:
+        silent = "a round in which somebody replied" if position >= 0 else "a round"
+        raise ValueError(f"updates: expected {silent}, got no rounds")
     # Numbers have an order of their own; names keep the one in which they came.
     only_numbers = all(isinstance(client, int) for client in seen)
     return sorted(seen) if only_numbers else list(seen)  # type: ignore[type-var]
 
 
 def flat(net: Model, label: str, value: Any) -> Tensor:
-    """All parameters as one vector [P], from a vector, a state dict, or a list of arrays.
+    """All parameters as one vector [P]: a vector, a state dict, a list of arrays, or a module's.
 
-    Entries of a state dict that are no parameters of ``net`` are ignored
+    Entries of a state dict that are no parameters of ``net`` are ignored, also where a list holds
+    all entries of the module's own
     """
+    if isinstance(value, nn.Module):
+        value = value.state_dict()
+    if isinstance(value, list | tuple) and len(value) != len(net.shapes):
+        held = net.module.state_dict()
+        own, given = (
+            [tuple(getattr(one, "shape", ())) for one in arrays]
+            for arrays in (held.values(), value)
+        )
+        if own == given:
+            value = dict(zip(held, value, strict=True))
     if isinstance(value, Mapping):
         if lacking := [parameter for parameter in net.shapes if parameter not in value]:
-            raise ValueError(f"{label}: lacks the parameters {', '.join(lacking)}")
+            advice = (
+                "; freeze those that do not travel, parameter.requires_grad_(False), and "
+                "call fm.Model(module) then"
+            )
+            raise ValueError(
+                f"{label}: lacks the parameters {', '.join(lacking)}, has "
+                f"{shown([*value])}{advice if len(lacking) < len(net.shapes) else ''}"
+            )
         arrays = [value[parameter] for parameter in net.shapes]
     elif isinstance(value, list | tuple) and not all(map(_is_number, value)):
         arrays = list(value)
@@ -201,13 +251,28 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
         shapes = [f"{parameter} {dims(shape)}" for parameter, shape in net.shapes.items()]
         wanted = ", ".join(shapes)
         raise ValueError(
-            f"{label}: expected {len(net.shapes)} arrays, {wanted}, got {len(arrays)}"
+            f"{label}: expected {len(net.shapes)} arrays, {wanted}, or all of "
+            f"module.state_dict() in its order, got {len(arrays)}"
         )
     parameters = [
         reals(f"{label}: {parameter}", array, shape, finite=False).flatten()
         for (parameter, shape), array in zip(net.shapes.items(), arrays, strict=True)
     ]
     return torch.cat(parameters)
+
+
+def _row_by_row(label: str, stacks: Mapping[str, Any]) -> list[dict[str, Tensor]]:
+    """A state dict a client, from one whose entries are all clients' [m, ...]."""
+    arrays = {
+        name: array(f"{label}: {name}", stack, ["..."]) for name, stack in stacks.items()
+    }
+    shapes = {name: list(rows.shape) for name, rows in arrays.items()}
+    if [] in shapes.values() or len({shape[0] for shape in shapes.values()}) > 1:
+        expected = "as many rows [m, ...] of each parameter"
+        raise ValueError(f"{label}: expected {expected}, got {shown(shapes)}")
+    return [
+        dict(zip(arrays, row, strict=True)) for row in zip(*arrays.values(), strict=True)
+    ]
 
 
 def _is_number(value: Any) -> bool:
@@ -219,5 +284,5 @@ def parameter_rows(net: Model, label: str, value: Any) -> Tensor:
     if not isinstance(value, list | tuple):
         return reals(label, value, ["m", net.P], finite=False)
     if not value:
-        raise ValueError(f"{label}: expected a row a client, got none")
+        return torch.empty(0, net.P)
     return torch.stack([flat(net, f"{label}[{i}]", one) for i, one in enumerate(value)])

@@ -49,7 +49,7 @@ def score(
     """What each method says of each client, from rounds that some system has recorded.
 
     updates     one record a round, read one after another: an array [m, P] of clients 0..m-1; a
-                mapping, see below; or the path of an .npz file that holds one
+                mapping, see below; or the path of a file that holds one: .npz, .npy or .pt
     net         the model, ``fm.Model(module)``; validation: the server's samples (x, y), which
                 methods such as ``fm.CGSV()`` do without
     methods     strategies such as ``fm.CGSV()``, which watch the rounds and change nothing;
@@ -69,8 +69,10 @@ def score(
     Keys of a record: ``updates`` [m, P], local minus global parameters, or ``models`` [m, P], the
     local parameters themselves; ``clients`` [m] ids, default 0..m-1; ``sizes`` [m] samples, default
     equal; ``theta`` [P], the model before the round, default: where federated averaging of the
-    round before it ends; ``t``, which must increase. Instead of a vector [P]: a state dict, or a
-    list of arrays in the order of ``net.shapes``; instead of [m, P]: a list of m of these.
+    round before it ends; ``t``, which must increase. Instead of a vector [P]: a state dict, a
+    module, or a list of arrays in the order of ``net.shapes`` or of all in ``state_dict()``;
+    instead of [m, P]: a list of m of these, or a state dict of stacks [m, ...]. A round without
+    rows, in which nobody replied, counts nothing.
 
     returns     a frame, one row a client, one column a method, higher is a larger contribution;
                 the last column, ``rounds``, counts those in which the client took part
@@ -109,6 +111,8 @@ def score(
         with opened(entry, t - 1) as record:
             last_number = record.number(last_number)
             model = record.theta(net, model, like)
+            if model is None:  # nobody replied yet
+                continue
             this = record.round(t, net, model, places)
         model = watch(this)
         del this, record, entry  # before the next round is read

@@ -126,7 +126,8 @@ SAID: list[tuple[Any, tuple[str, ...]]] = [
 
 
 def fits(annotation: str, value: Any) -> bool:
-    """Is the value of the annotated kind? Numbers and arrays may be NumPy's."""
+    """Is the value of the annotated kind? Numbers and arrays may be NumPy's or torch's."""
+    value = value.item() if getattr(value, "ndim", None) == 0 else value
     words = next((words for kind, words in SAID if isinstance(value, kind)), ())
     return any(word in annotation for word in words)
 

@@ -41,6 +41,28 @@ WRONG = {  # what the refusal says -> a file's lines
     "line 5: scenario: 'size' is none of the bench; did you mean sizes": fifth("size,0,3,.1"),
     "line 5: seed: expected one of 0 to 109, got '10'": fifth("sizes,10,3,.1"),
     "line 5: score: expected a finite number": fifth("sizes,0,3,1e999"),
+    "line 5: score: expected a number, got '0,25'": fifth('sizes,0,3,"0,25"'),
+    "line 5: score: expected a number, got 'NA'": fifth("sizes,0,3,NA"),
+    "line 5: score: expected a number, got '1.234.5'": [
+        line.replace(",", ";") for line in fifth("sizes,0,3,1.234.5")
+    ],
+    "line 5: client: expected one of 0 to 7, got '3.5'": fifth("sizes,0,3.5,.1"),
+    "line 5: decimal commas and decimal points in one file": [
+        line.replace(",", ";").replace("!", ",") for line in fifth("sizes,0,3,0!25")
+    ],
+    "line 1: expected the header scenario,seed,client,score, got 'Table 1'": [
+        "Table 1",
+        HEAD,
+        *SIZES,
+    ],
+    "line 1: expected the header scenario,seed,client,score, got '": [
+        '"scenario,seed,client,score',
+        *SIZES,
+    ],
+    "where commas stand between columns, decimals have points and rows no names": [
+        HEAD,
+        *(f'"{n}",{row}' for n, row in enumerate(SIZES, 1)),  # R, write.table
+    ],
     "line 5: sizes, seed 0, client 1 has its score in line 3 already": fifth("sizes,0,1,.1"),
     "sizes, seed 9: no scores of the clients [7]": [HEAD, *SIZES[:-1]],
     "sizes: no scores for the seeds [0]": [HEAD, *SIZES[8:]],
@@ -57,6 +79,61 @@ def test_a_wrong_file_is_refused_by_name_and_line(said, tmp_path):
         fb.read_submission(file)
     assert str(refusal.value).startswith(str(file))
     assert said in str(refusal.value)
+
+
+ROWS = [row.split(",") for row in SIZES]
+SAVED = {  # as programs save one table: lines, encoding, ends of lines
+    "Excel, UTF-8": ([HEAD, *SIZES, ",,,"], "utf-8-sig", "\r\n"),
+    "Excel, Unicode text": ([line.replace(",", "\t") for line in (HEAD, *SIZES)], "utf-16", "\r\n"),
+    "Excel, German": (
+        ["# name: mine;;;", '"# cost: 8; a ""round""";;;', HEAD.replace(",", ";") + ";"]
+        + [";".join(row).replace(".", ",") + ";" for row in ROWS],
+        "utf-8-sig",
+        "\r\n",
+    ),
+    "an old Mac": ([HEAD.title(), *SIZES], "utf-8", "\r"),
+    "R, write.csv": (
+        ['"","scenario","seed","client","score"']
+        + [f'"{n}","{row[0]}",{",".join(row[1:])}' for n, row in enumerate(ROWS, 1)],
+        "utf-8",
+        "\n",
+    ),
+    "R, write.csv2": (
+        ['"";"scenario";"seed";"client";"score"']
+        + [f'"{n}";"{a}";{b};{c};{d.replace(".", ",")}' for n, (a, b, c, d) in enumerate(ROWS, 1)],
+        "utf-8",
+        "\n",
+    ),
+    "pandas, with an index, floats": (
+        [f",{HEAD}", *(f"{n},{a},{b}.0,{c}.0,{d}" for n, (a, b, c, d) in enumerate(ROWS))],
+        "utf-8",
+        "\n",
+    ),
+    "by hand": ([" Scenario, seed ,CLIENT ,score", *map(" , ".join, ROWS)], "utf-8", "\n"),
+    "all quoted": (
+        [HEAD, *(",".join(f' "{part}"' for part in row) for row in ROWS)],
+        "utf-8",
+        "\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "encoding", "end"), SAVED.values(), ids=SAVED)
+def test_a_table_is_read_whatever_program_saved_it(lines, encoding, end, tmp_path):
+    wanted = fb.read_submission(written(tmp_path, HEAD, *SIZES)).scores
+    read = fb.read_submission(written(tmp_path, *lines, encoding=encoding, end=end))
+    assert {cell: row.tolist() for cell, row in read.scores.items()} == {
+        cell: row.tolist() for cell, row in wanted.items()
+    }
+    assert read.notes["name"] == "mine"
+    assert "#" not in lines[1] or read.notes["cost"] == '8; a "round"'
+
+
+@pytest.mark.parametrize("start", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1"])
+def test_a_spreadsheet_is_told_to_be_saved_as_a_table(start, tmp_path):
+    (tmp_path / "mine.xlsx").write_bytes(start + b"\0" * 99)
+    with pytest.raises(fb.Refused, match=r"mine\.xlsx: it is a spreadsheet .*; save it as CSV$"):
+        fb.read_submission(tmp_path / "mine.xlsx")
 
 
 def counted(*cells: tuple[str, int]) -> fb.Submission:
