@@ -9,6 +9,7 @@ measured here: what a method costs, how stable it is, and what its use does.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -174,7 +175,9 @@ def cell(world: World, seed: int, methods: Mapping[str, Method]) -> Rows:
         yield from ((name, *measured) for measured in removal(scores, worth, seed))
         weights = FixedWeights(client_weights=tuple(contribution_index(scores).tolist()))
         # The same training as the plain one, so that the weights alone make the difference.
-        yield name, "accuracy gained by weights", in_use(world, seed, weights) - plain
+        gained = in_use(world, seed, weights) - plain
+        if not math.isnan(gained):  # as without classes
+            yield name, "accuracy gained by weights", gained
 
 
 def said_again(

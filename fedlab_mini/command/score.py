@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from ..checks import home, reals, wholes
+from ..checks import home, reals
 from ..engine.model import Model
 from ..engine.networks import mlp
 from ..judge.draws import score_intervals
@@ -20,6 +20,7 @@ from ..show.tables import Table, table
 from . import (
     explained,
     imported,
+    in_order,
     matched,
     module_files,
     own_method,
@@ -42,7 +43,7 @@ The validation file holds x [N, ...] and y [N]. P parameters in the order of mod
 
 A method of your own is module:NAME: an object, a class to call, or a function of a round's game
 or of (round, server); modules of the working folder are found.
-Give the rounds in their order: name files round_001.npz, so that round_*.npz sorts them.
+Give the rounds in their order; of round_*.npz round_2 is read before round_10.
 """
 
 
@@ -117,16 +118,16 @@ def read_methods(texts: Sequence[str]) -> dict[str, Any]:
 def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     asked_methods = options.methods.split(",")
     modules = module_files([options.net, *asked_methods])
-    rounds = [*matched("rounds", options.rounds)]
+    rounds = in_order(matched("rounds", options.rounds))
     # Refused now, and not when the scores have been computed.
     writable({"--csv": options.csv}, [*rounds, options.validation, *modules])
     methods = read_methods(asked_methods)
+    net = read_network(options.net)
     with archive("--validation", options.validation) as samples:
-        # Inputs [N, ...] say how many labels [N] there must be.
         inputs = reals(f"{samples.label}: x", samples.value("x"), ["N", "..."])
-        labels = wholes(f"{samples.label}: y", samples.value("y"), [len(inputs)])
+        labels = net.labels(f"{samples.label}: y", samples.value("y"), inputs)
     given = {"metric": options.metric, "seed": options.seed, "methods": methods}
-    given |= {"net": read_network(options.net), "validation": (inputs, labels)}
+    given |= {"net": net, "validation": (inputs, labels)}
     if options.draws is None:
         return score(rounds, **given)
     return score_intervals(rounds, draws=options.draws, **given)

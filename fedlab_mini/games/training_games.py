@@ -111,6 +111,8 @@ def retraining_game(
     """
     check_metric("metric", metric)
     local = LocalSGD() if local is None else local
+    # A copy, as every training of a game begins anew, and needs no word on that.
+    net = checks.instance("net", net, Model, "fm.Model(module)").now()
     net, _ = starting_model(fed, net, rounds, local, seed)
     fed.server(on)
     # The game of the clients as they now are, however late it is asked.

@@ -13,7 +13,7 @@ import pytest
 import fedlab_bench.__main__ as bench_command
 import studies.__main__ as study_command
 from fedlab_mini.__main__ import main
-from fedlab_mini.command import matched
+from fedlab_mini.command import in_order, matched
 
 GOOD = "score good.npz --net 4,3 --validation samples.npz"
 LINES = (
@@ -74,6 +74,13 @@ def test_any_letter_and_an_interruption(command, monkeypatch, capsys):
         command([])
     assert console.buffer.getvalue().decode("cp1252").strip() == r"\u0141ód\u017a"
     assert (capsys.readouterr().err, left.value.code) == ("interrupted\n", 130)
+
+
+def test_files_of_a_pattern_are_read_by_their_numbers(tmp_path) -> None:
+    names = [Path(f"b/round_{t}.npz") for t in (1, 10, 2)]
+    assert in_order(names) == [names[0], names[2], names[1]]
+    assert in_order(reversed(names)) == names[::-1]  # an order of somebody's own
+    assert in_order(Path(name) for name in ("a9", "b1")) == [Path("a9"), Path("b1")]
 
 
 WORK = {

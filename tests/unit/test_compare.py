@@ -220,8 +220,8 @@ def test_a_strangers_method_by_one_command(
     words = ["compare", "--method", "my_module:MyScore", "--beside", "alone", "--seeds", "2"]
     words += ["--scenarios", "alike"]
     frame = command.main([*words, "--csv", "all.csv", "--figure", "one.svg"])
-    told = capsys.readouterr().out
-    assert told.startswith("2 cells")
+    told, beforehand = capsys.readouterr()
+    assert beforehand.startswith("2 cells")
     assert "tau, MyScore minus the method of the row" in told
     assert "MyScore" in set(pd.read_csv("all.csv").method) & set(frame.method)
     assert "MyScore" in (tmp_path / "one.svg").read_text()
