@@ -135,7 +135,9 @@ class World:
 
     def made(self, seed: int) -> Made:
         """The federation and the model of a seed."""
-        return self.make(self.source, seed)
+        fed, net = self.make(self.source, seed)
+        # A copy, as all trainings begin anew, and need no word on that.
+        return fed, net.now()
 
     def worse(self, seed: int) -> list[int] | None:
         """Ids of the clients known to be of less use; None where that is nobody, or everybody."""

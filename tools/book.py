@@ -49,7 +49,8 @@ def chapter_keys(sources: Iterable[Path]) -> dict[Path, str]:
 
 def run_chapters() -> list[Path]:
     """Bring the runs up to date; returns the executed notebooks, stored ones of what cannot run."""
-    keys = chapter_keys(chapters.runnable())
+    # Evidence is long and changes with the stored rows only: it is shown as stored.
+    keys = chapter_keys(chapters.lessons(chapters.runnable()))
     targets = {source: RUNS / f"{source.stem}.ipynb" for source in keys}
     stamps = {source: target.with_suffix(".key") for source, target in targets.items()}
     stale = [
@@ -67,8 +68,8 @@ def run_chapters() -> list[Path]:
         print(f"ran {source.stem}  ({seconds:.0f} s)", flush=True)
     others = [source for source in chapters.sources() if source not in keys]
     if others:
-        print(f"shown as stored: {', '.join(source.stem for source in others)}", flush=True)
-    return sorted([*targets.values(), *reading.gather(others)], key=lambda path: path.stem)
+        print(f"shown as stored: {', '.join(map(chapters.key, others))}", flush=True)
+    return sorted([*targets.values(), *reading.gather(others)], key=chapters.key)
 
 
 def main() -> None:

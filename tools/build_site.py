@@ -185,8 +185,9 @@ def stage(notebooks: Sequence[Path], folder: Path, repository: str | None) -> No
     (folder / last_changed.DATES).write_text(days, encoding="utf-8")
     for path in notebooks:
         whole = nbformat.read(path, as_version=4)
-        text = chapters.serialise(staged(whole, reading.number(path.stem)))
-        chapters.write_atomic(folder / "notebooks" / path.name, text)
+        name = chapters.key(path)
+        text = chapters.serialise(staged(whole, reading.number(name)))
+        chapters.write_atomic(folder / "notebooks" / f"{name}.ipynb", text)
     vendor_mathjax(folder / "book" / "_static" / "vendor" / "mathjax")
 
 
@@ -220,9 +221,10 @@ def build(
     jupyter_book(folder, out)
     site = out / "_build" / "html"
     for path in notebooks:  # to download: as people read them, not as they were staged
-        chapter, _ = reading.split(nbformat.read(path, as_version=4), path.stem)
+        name = chapters.key(path)
+        chapter, _ = reading.split(nbformat.read(path, as_version=4), name)
         text = chapters.serialise(reading.portable(chapter))
-        chapters.write_atomic(site / "_sources" / "notebooks" / path.name, text)
+        chapters.write_atomic(site / "_sources" / "notebooks" / f"{name}.ipynb", text)
     shutil.copytree(labs.STUDENT, site / "labs", ignore=shutil.ignore_patterns(".*"))
     trim_icons(site)
     mark_pictures(site)

@@ -1,4 +1,5 @@
-"""A chapter is a MyST text `book/chapters/NN_topic.md`; `reading.py` says what readers open.
+"""A chapter is a MyST text `book/chapters/NN_topic.md`, its evidence one in `book/evidence`;
+`reading.py` says what readers open.
 
 Everything the other tools need of chapters: find them, read them, run them with papermill, and
 write notebooks and texts in one canonical form, so that two runs of one source give the same bytes.
@@ -27,6 +28,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("fedlab_mini", "fedlab_bench", "fedlab_flower")
 TEXTS = ROOT / "book" / "chapters"
+EVIDENCE = "evidence"  # the folder's name below `book/` and `notebooks/`
 NOTEBOOKS = ROOT / "notebooks"
 BUILD = ROOT / "_build"
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -41,24 +43,35 @@ class ChapterError(RuntimeError):
     """A chapter did not run to its end; the message names chapter, cell and error."""
 
 
+def key(path: Path) -> str:
+    """What a text and its notebooks are called: 04_cgsv, or evidence/04_cgsv."""
+    return f"{EVIDENCE}/{path.stem}" if path.parent.name == EVIDENCE else path.stem
+
+
 def sources(names: Iterable[str] = ()) -> list[Path]:
-    """Chapter texts in order; `names` ("02", "02_shapley_theory" or a path) picks some of them."""
-    found = sorted(TEXTS.glob("*.md"))  # numbered chapters first, then the other pages
-    wanted = [Path(name).stem for name in names]
+    """Texts in order; `names` ("02", "evidence/02", "evidence" or a path) picks some of them."""
+    # Numbered chapters first, then the pages beside them, then the evidence.
+    found = [*sorted(TEXTS.glob("*.md")), *sorted((TEXTS.parent / EVIDENCE).glob("*.md"))]
+    wanted = [key(Path(name)) for name in names]
     for name in wanted:
-        if not any(path.stem.startswith(name) for path in found):
-            raise ValueError(f"no chapter {name!r}; there are: {', '.join(p.stem for p in found)}")
-    return [path for path in found if not wanted or path.stem.startswith(tuple(wanted))]
+        if not any(key(path).startswith(name) for path in found):
+            raise ValueError(f"no chapter {name!r}; there are: {', '.join(map(key, found))}")
+    return [path for path in found if not wanted or key(path).startswith(tuple(wanted))]
+
+
+def lessons(found: Iterable[Path] | None = None) -> list[Path]:
+    """Of some texts, by default all, those that are no evidence."""
+    return [p for p in (sources() if found is None else found) if p.parent.name != EVIDENCE]
 
 
 def longest_first(found: Iterable[Path]) -> list[Path]:
     """Later chapters run longer, the pages beside them least; begun late, one would run alone."""
-    return sorted(found, key=lambda path: (path.stem[0].isdigit(), path.stem), reverse=True)
+    return sorted(found, key=lambda path: (key(path)[0].isdigit(), path.stem), reverse=True)
 
 
 def numbered() -> list[Path]:
     """The texts of the chapters, without the pages beside them."""
-    return [path for path in sources() if path.stem[0].isdigit()]
+    return [path for path in sources() if key(path)[0].isdigit()]
 
 
 def needed(source: Path) -> list[str]:
@@ -71,10 +84,10 @@ def left_out(source: Path) -> str:
     """Why a chapter cannot run here, and what helps; empty if it can."""
     wanted = needed(source)
     if packages := ", ".join(name for name in wanted if find_spec(name) is None):
-        return f"{source.stem} is not run: it needs {packages}; `make setup WITH=flower`"
+        return f"{key(source)} is not run: it needs {packages}; `make setup WITH=flower`"
     if "flwr" in wanted and " " in sys.prefix:
         place = f"below a folder with a space: {sys.prefix}"
-        return f"{source.stem} is not run: Flower cannot work {place}"
+        return f"{key(source)} is not run: Flower cannot work {place}"
     return ""
 
 
@@ -149,7 +162,7 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
 
     blank = target.with_name(f"{source.stem}.in.ipynb")
     write_atomic(blank, nbformat.writes(read_text(source)))
-    name = f"book/chapters/{source.name}"
+    name = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name
     options = {"kernel_name": KERNELSPEC["name"], "cwd": NOTEBOOKS, "progress_bar": False}
     options["request_save_on_cell_execute"] = False  # else the file is written twice a cell
     try:
@@ -161,7 +174,7 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
         ) from None
     except DeadKernelError:
         raise ChapterError(f"{name}: the kernel died; was memory short?") from None
-    return stable(nbformat.read(target, as_version=4), source.stem)
+    return stable(nbformat.read(target, as_version=4), key(source))
 
 
 def patiently(start: Callable, *given: Any, **options: Any) -> Any:
@@ -209,12 +222,12 @@ def with_ids(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-def stable(notebook: NotebookNode, stem: str) -> NotebookNode:
+def stable(notebook: NotebookNode, name: str) -> NotebookNode:
     """Drop what changes from run to run: ids, times, versions, unused widget models."""
     cells = [c for c in notebook.cells if "injected-parameters" not in c.metadata.get("tags", [])]
     count = 0
     for index, cell in enumerate(cells):
-        cell["id"] = f"{stem}-{index:03d}".replace("_", "-")
+        cell["id"] = re.sub("[_/]", "-", f"{name}-{index:03d}")
         for noise in ("execution", "papermill", "collapsed"):
             cell.metadata.pop(noise, None)
         if not cell.metadata.get("tags", ["kept"]):
@@ -227,7 +240,7 @@ def stable(notebook: NotebookNode, stem: str) -> NotebookNode:
                     output.execution_count = count
     kept = {key: notebook.metadata[key] for key in notebook.metadata if key == "widgets"}
     clean = nbformat.v4.new_notebook(cells=cells, metadata={**METADATA, **kept})
-    return stable_widgets(clean, stem)
+    return stable_widgets(clean, name)
 
 
 def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:

@@ -34,7 +34,8 @@ def dates(root: Path) -> dict[str, str]:
 def say(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """The day for the theme's foot, where a page is made of files that git knows."""
     known = json.loads((Path(app.srcdir) / DATES).read_text(encoding="utf-8"))
-    source = page.replace("notebooks/", "book/chapters/") + ".md"
+    source = page.replace("notebooks/evidence/", "book/evidence/")
+    source = source.replace("notebooks/", "book/chapters/") + ".md"
     included = (Path(path).as_posix() for path in app.env.dependencies.get(page, ()))
     if days := [known[path] for path in (source, *included) if path in known]:
         context["last_updated"] = max(days)

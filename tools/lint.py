@@ -319,7 +319,7 @@ def output_faults(cells: list[NotebookNode]) -> Iterator[str]:
 
 def form_faults(source: Path) -> Iterator[str]:
     """The text is canonical; the notebooks are what it and their own outputs give."""
-    repair = f"run: make notebooks CHAPTERS={source.stem.partition('_')[0]}"
+    repair = f"run: make notebooks CHAPTERS={chapters.key(source).partition('_')[0]}"
     if chapters.canonical(chapters.read_text(source)) != source.read_text(encoding="utf-8"):
         yield f"not in canonical form; {repair}"
     try:
@@ -337,12 +337,13 @@ def faults(source: Path) -> list[str]:
     text = chapters.read_text(source)
     found = [*form_faults(source), *code_faults(text.cells)]
     declared = glued.parameters(text)
-    if declared.get("scale") != "fast" or not isinstance(declared.get("seed"), int):
+    own_run = source in chapters.lessons([source])
+    if own_run and (declared.get("scale") != "fast" or not isinstance(declared.get("seed"), int)):
         found.append('no cell tagged `parameters` that holds scale = "fast" and an integer seed')
     found += [*prose_faults(text.cells), *image_faults(text.cells), *guess_faults(text.cells)]
-    if source.name[0].isdigit():  # an appendix is looked up, not read through
+    if chapters.key(source)[0].isdigit():  # an appendix is looked up, not read through
         found += length_faults(text.cells)
-    return [f"{source.name}: {fault}" for fault in found]
+    return [f"{chapters.key(source)}.md: {fault}" for fault in found]
 
 
 def page_faults(page: Path) -> list[str]:
@@ -358,7 +359,7 @@ def main() -> None:
     found += [fault for page in pages for fault in page_faults(page)]
     places = {place for source in texts for place in reading.places(source)}
     orphans = {path for place in places for path in place.parent.glob("*.ipynb")} - places
-    found += [f"{path}: no text book/chapters/{path.stem}.md" for path in sorted(orphans)]
+    found += [f"{path}: no text {chapters.key(path)}.md" for path in sorted(orphans)]
     found += labs.stale()
     print("\n".join(found or [f"{len(texts)} chapters and {len(pages)} pages: no fault"]))
     sys.exit(bool(found) or not texts)

@@ -82,7 +82,7 @@ def verdict(mutant: Mutant) -> str:
     words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:nbval", mutant.test]
     if mutant.chapter:
         (text,) = chapters.sources([mutant.chapter])
-        words = ["tools/run_cells.py", f"book/chapters/{text.name}"]
+        words = ["tools/run_cells.py", str(text.relative_to(chapters.ROOT))]
     try:
         with edited(mutant) as root:
             env = os.environ | {"PYTHONPATH": str(root), "MPLBACKEND": "Agg"}

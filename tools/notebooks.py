@@ -1,7 +1,7 @@
 """For authors: run chapters, write the notebooks to read and the texts in canonical form.
 
 python tools/notebooks.py            every chapter
-python tools/notebooks.py 02 03      some of them
+python tools/notebooks.py 02 03      some of them; evidence/02, or evidence for all such pages
 python tools/notebooks.py --prose    run nothing: new texts around the stored outputs
 """
 
@@ -36,9 +36,9 @@ if __name__ == "__main__":
         if reasons := [why for source in picked if (why := chapters.left_out(source))]:
             raise chapters.ChapterError("\n".join(reasons))
         chapters.use_own_settings()
-        jobs = [(source, work / f"{source.stem}.ipynb", {}) for source in picked]
+        jobs = [(source, work / f"{chapters.key(source)}.ipynb", {}) for source in picked]
         for source, whole, seconds in chapters.run_all(jobs):
-            print(f"{source.stem}  ran, {seconds:.0f} s", flush=True)
+            print(f"{chapters.key(source)}  ran, {seconds:.0f} s", flush=True)
             write(source, whole)
     except (chapters.ChapterError, ValueError) as failed:
         sys.exit(str(failed))

@@ -2,9 +2,9 @@
 
     python tools/outputs.py [CHAPTER ...]      such as 02, or a path of its text or notebook
 
-Without names: every chapter that can run here, with its solutions. nbval runs the cells; this is
-its plugin. A number may be off by one unit
-of its last printed place, since another processor may round the other way; numbers in one pair of
+Without names: every chapter that can run here, with its solutions; `evidence` names the pages of
+that. nbval runs the cells; this is its plugin. A number may be off by one unit of its last printed
+place, since another processor may round the other way; numbers in one pair of
 brackets share the finest place among them. Whole numbers must be equal. A number of more than seven
 digits is not rounded for readers and must agree to one part in 100,000. Below 1e-9 a number is a
 rounding error and counts as 0. A glued value is compared as the text shows it, pictures not at all.
@@ -127,14 +127,15 @@ def pytest_configure(config: pytest.Config) -> None:
     start = plugin.RunningKernel
 
     def running(*named: Any, cwd: str, **options: Any) -> Any:
-        home = chapters.NOTEBOOKS if Path(cwd) == reading.STORED else cwd
+        home = chapters.NOTEBOOKS if Path(cwd).is_relative_to(reading.STORED) else cwd
         return start(*named, cwd=str(home), **options)
 
     plugin.RunningKernel = running
 
 
 def main(names: list[str]) -> int:
-    sources = chapters.longest_first(chapters.runnable(names))
+    found = chapters.runnable(names)
+    sources = chapters.longest_first(found if names else chapters.lessons(found))
     chapters.use_own_settings()
     options = ["-p", "outputs", "-q", "-W", "default", "-W", QUIET, "--nbval"]
     options += ["--nbval-current-env", "--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]

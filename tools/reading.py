@@ -51,6 +51,7 @@ PIECE = re.compile(r"(?:^|\n)\s*(?:(?:\d+[.)]|[-*+])\s+(?:>\s*)*)+|\n\s*\n|\n(?=
 QUOTE = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
 SHORT = r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bal)(?<!\bcf)(?<!\bFig)(?<!\bEq)"
 SENTENCE = re.compile(rf"{SHORT}(?<=[.!?])\s+(?=[A-Z*$`{{\[(\"])")
+ANCHOR = re.compile(r"^\(([\w-]+)\)=\n#+ (.+)$", re.MULTILINE)
 PAIRS = ("**", "$", "`", '"')  # of which a sentence has an even number
 GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
@@ -135,7 +136,7 @@ def labels() -> dict[str, str]:
     """What the book calls its labels: "Figure 4.2", "(4.3)", "Exercise 4.1"."""
     found: dict[str, str] = {}
     for chapter in chapters.sources():
-        nr, count = number(chapter.stem), Counter[str]()
+        nr, count = number(chapters.key(chapter)), Counter[str]()
 
         def name(kind: str, label: str, nr: str = nr, count: Counter[str] = count) -> None:
             count[kind] += 1
@@ -154,6 +155,16 @@ def labels() -> dict[str, str]:
                     name(block.kind, block.label)
                 if block.kind not in ("verbatim", "text", "heading", "math"):
                     todo = [*blocks(block.text), *todo]
+    return found
+
+
+@cache
+def anchors() -> dict[str, tuple[str, str]]:
+    """{label that stands before a heading, as (ev-speed)=: the page's key, the heading}."""
+    found = {}
+    for source in chapters.sources():
+        for label, title in ANCHOR.findall(source.read_text(encoding="utf-8")):
+            found[label] = chapters.key(source), title
     return found
 
 
@@ -205,6 +216,11 @@ class Plain:
         title, target = titled.groups() if titled else ("", text)
         if name == "term":
             return title or target
+        if name == "ref" and target in anchors():
+            page, heading = anchors()[target]
+            up = "../" if "/" in self.stem and "/" not in page else ""
+            beside = page.removeprefix(f"{chapters.EVIDENCE}/") if "/" in self.stem else page
+            return f"[{title or heading}]({up}{beside}.ipynb#{heading.replace(' ', '-')})"
         if name in ("eq", "ref", "numref", "prf:ref"):
             number = self.named(target)
             return title.replace("%s", number.rpartition(" ")[2]) or number
@@ -216,7 +232,9 @@ class Plain:
         if name == "glue:text":
             return self.value(*target.partition(":")[::2])
         if name == "doc":
-            beside = "notebooks/" in target or "/" not in target
+            inside = "/" in self.stem  # a page of the folder evidence
+            beside = "notebooks/" in target or "/" not in target.removeprefix("../" * inside)
+            beside |= target.startswith(f"{chapters.EVIDENCE}/")
             page = f"{target}.{'ipynb' if beside else 'md'}"
             return f"[{title or Path(target).name}]({page.removeprefix('../notebooks/')})"
         raise self.fail(f"the role {found[0]}")
@@ -368,7 +386,7 @@ def follower(stem: str) -> NotebookNode:
     said = nbformat.v4.new_output("display_data", data)
     folded = {"jupyter": {"source_hidden": True}}
     cell = nbformat.v4.new_code_cell(FOLLOW.format(stem=stem), outputs=[said], metadata=folded)
-    cell["id"] = f"{stem}-follow".replace("_", "-")
+    cell["id"] = re.sub("[_/]", "-", f"{stem}-follow")
     return cell
 
 
@@ -390,21 +408,21 @@ def finish(cells: list[NotebookNode], whole: NotebookNode, name: str) -> Noteboo
 
 def places(source: Path) -> list[Path]:
     """Where the notebooks of a chapter lie; a page beside the chapters has no solutions."""
-    name = f"{source.stem}.ipynb"
+    name = f"{chapters.key(source)}.ipynb"
     folders = [chapters.NOTEBOOKS, chapters.NOTEBOOKS / "solutions"]
-    return [folder / name for folder in folders[: 2 if number(source.stem) else 1]]
+    return [folder / name for folder in folders[: 2 if number(name) else 1]]
 
 
 def texts(source: Path, whole: NotebookNode) -> dict[Path, str]:
     """The files of a chapter, by where they lie."""
-    both = map(chapters.serialise, split(whole, source.stem))
+    both = map(chapters.serialise, split(whole, chapters.key(source)))
     return dict(zip(places(source), both, strict=False))
 
 
 def gather(sources: Iterable[Path] | None = None) -> list[Path]:
     """Write whole notebooks, by default of every chapter, to `STORED`; returns where they lie."""
     sources = chapters.sources() if sources is None else sources
-    made = {STORED / f"{source.stem}.ipynb": compose(source) for source in sources}
+    made = {STORED / f"{chapters.key(source)}.ipynb": compose(source) for source in sources}
     for path, whole in made.items():
         chapters.write_atomic(path, chapters.serialise(whole))
     return [*made]
@@ -416,14 +434,15 @@ def compose(source: Path) -> NotebookNode:
     Raises ChapterError if they are missing or hold other code than the text.
     """
     whole = chapters.read_text(source)
-    repair = f"run: make notebooks CHAPTERS={source.stem.partition('_')[0]}"
+    name = chapters.key(source)
+    repair = f"run: make notebooks CHAPTERS={name.partition('_')[0]}"
     stored, state = [], {}
     for place in places(source):
         if not place.exists():
             raise chapters.ChapterError(f"{place.name}: missing; {repair}")
         notebook = nbformat.read(place, as_version=4)
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        added = [text.format(stem=source.stem) for text in (BEGIN, FOLLOW)]
+        added = [text.format(stem=name) for text in (BEGIN, FOLLOW)]
         stored.append([cell for cell in code if cell.source not in added])
         widgets = notebook.metadata.get("widgets", {}).get(chapters.WIDGET_STATE)
         state |= widgets["state"] if widgets else {}
@@ -438,7 +457,7 @@ def compose(source: Path) -> NotebookNode:
     if state:
         views = {"version_major": 2, "version_minor": 0, "state": state}
         whole.metadata["widgets"] = nbformat.from_dict({chapters.WIDGET_STATE: views})
-    return chapters.stable(whole, source.stem)
+    return chapters.stable(whole, name)
 
 
 def portable(notebook: NotebookNode) -> NotebookNode:

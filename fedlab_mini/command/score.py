@@ -58,7 +58,11 @@ def read_network(text: str) -> Model:
     imported_object = imported("--net", text)
     # A class or a function makes the network; a network is taken as it is.
     is_network = isinstance(imported_object, nn.Module | Model)
-    network = imported_object if is_network else imported_object()
+    try:
+        network = imported_object if is_network else imported_object()
+    except Exception as error:  # whatever the user's own lines raise
+        wanted = "a module, or what makes one without arguments"
+        raise ValueError(f"--net: expected {wanted}, got {text} ({error})") from error
     return network if isinstance(network, Model) else Model(network)
 
 
@@ -123,7 +127,7 @@ def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     writable({"--csv": options.csv}, [*rounds, options.validation, *modules])
     methods = read_methods(asked_methods)
     net = read_network(options.net)
-    with archive("--validation", options.validation) as samples:
+    with archive("--validation", options.validation, ("x", "y")) as samples:
         inputs = reals(f"{samples.label}: x", samples.value("x"), ["N", "..."])
         labels = net.labels(f"{samples.label}: y", samples.value("y"), inputs)
     given = {"metric": options.metric, "seed": options.seed, "methods": methods}

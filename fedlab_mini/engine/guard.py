@@ -22,7 +22,6 @@ from .history import History
 from .minibatches import LocalSGD
 from .model import Model
 from .objective import Objective
-from .probe import some
 from .rounds import Round, State, Step
 
 
@@ -42,9 +41,7 @@ def starting_model(
     local.rate(whole("rounds", rounds))  # that of the last round must be finite
     net.check(fed.x, fed.classes)
     taken = net.now()
-    if taken.objective != Objective():
-        two = taken.forward(taken.theta(), some(fed.x)[:2])
-        taken.objective.check(two, fed.y[[0, -1]])
+    taken.check_objective(fed.x, fed.y)
     if start is not None:
         instance(
             "start", start, History, "a History, as fm.train or History.load returns"

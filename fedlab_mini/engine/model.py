@@ -29,7 +29,9 @@ from .probe import (
     copied,
     leaves,
     look,
+    own_tensors,
     perceptron_layers,
+    places,
     refuse,
     some,
     trainable,
@@ -226,8 +228,8 @@ class Model:
         if self.layers:
             x = x.flatten(1)
         with LOCK:
-            named = dict(zip(self.shapes, parameters, strict=True)) | self._constants(x)
-            return functional_call(self.module, named, x)
+            named = self._named(parameters) | self._constants(x)
+            return functional_call(self.module, named, x, tie_weights=False)
 
     def stacked_scores(self, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
         """Scores [R, N, classes] of R models ``[R, *shape]``, each about its own ``x [R, N, ...]``.
@@ -331,21 +333,35 @@ class Model:
                 "numbers (classes=0); give fm.Model(module, loss=...) one of its own"
             )
         if classes and outputs != classes:
+            hint = ""
+            if outputs == classes - 1:
+                hint = "; are they counted from 0?"
+            if self.objective.given_loss is not None:
+                hint += "; labels that are no classes want classes=0"
             raise ValueError(
-                f"net: gives {outputs} outputs, the data have {classes} classes"
+                f"net: gives {outputs} outputs, the data have {classes} classes{hint}"
             )
 
     def labels(self, name: str, y: Any, x: Tensor, classes: int | None = None) -> Tensor:
         """Labels of the samples ``x``, checked: classes [N], or for a loss of its own any [N, ...].
 
         classes  how many there are, where that is known
+        raises   ValueError also for a loss or metric that fails on them
         """
         if self.objective.given_loss is None:
             high = None if classes is None else classes - 1
             return wholes(name, y, [len(x)], high=high).to(x.device)
         labels = checks.array(name, y, [len(x), "..."])
         numbers = labels.is_floating_point() or labels.dtype == torch.bool
-        return labels.to(x) if numbers else labels.to(x.device, torch.long)
+        labels = labels.to(x) if numbers else labels.to(x.device, torch.long)
+        self.check_objective(x, labels)
+        return labels
+
+    def check_objective(self, x: Tensor, y: Tensor) -> None:
+        """Raise ValueError where a loss or metric of its own fails on such samples and labels."""
+        if self.objective != Objective():
+            two = self.forward(self.theta(), some(x)[:2])
+            self.objective.check(two, y[[0, -1]])
 
     @torch.no_grad()
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
@@ -455,28 +471,52 @@ class Model:
 
     def _constants(self, x: Tensor) -> dict[str, Tensor]:
         """The module's buffers and frozen parameters, real ones in the type of ``x``."""
-        constants = dict(self.module.named_buffers())
-        parameters = self.module.named_parameters()
+        constants = dict(places(self.module, "_buffers"))
+        parameters = places(self.module, "_parameters")
         constants |= {name: p.detach() for name, p in parameters if not p.requires_grad}
         return {
             name: value.to(x) if value.is_floating_point() else value.to(x.device)
             for name, value in constants.items()
         }
 
+    def _named(self, parameters: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The parameters by every place of the module that holds them."""
+        given = dict(zip(self.shapes, parameters, strict=True))
+        held = list(places(self.module, "_parameters"))
+        first = {id(p): name for name, p in reversed(held) if p.requires_grad}
+        return {name: given[first[id(p)]] for name, p in held if p.requires_grad}
+
     def _changed(self, parameters: list[Tensor], x: Tensor) -> str:
         """What an answer given in training changes and must not; nothing if all is well."""
         before, chance = self._constants(x), other_chance()
-        # Clones, so that the question leaves the module's own buffers as they are.
-        named = {name: buffer.clone() for name, buffer in before.items()}
-        named |= zip(self.shapes, parameters, strict=True)
-        functional_call(self.module.train(), named, x)
+        twin, kept = self._copy(), own_tensors(self.module)
+
+        def trained(net: Model) -> tuple[dict[str, Tensor], Any]:
+            # Clones, so that the question leaves the module's own buffers as they are.
+            named = {name: buffer.clone() for name, buffer in before.items()}
+            named |= self._named(parameters)
+            torch.default_generator.manual_seed(0)
+            module = net.module.train()
+            return named, functional_call(module, named, x.clone(), tie_weights=False)
+
+        (named, answer), (_, again) = trained(self), trained(twin)
         changed = [name for name in before if not torch.equal(named[name], before[name])]
+        now, what = own_tensors(self.module), "buffer"
+        if not changed:
+            what = "attribute"
+            # One of another shape is filled as a cache is, and learns nothing.
+            changed = [
+                name
+                for name, (shape, content) in kept.items()
+                if name in now and now[name][0] == shape and now[name][1] != content
+            ]
         if changed:
             return (
-                f"changes its buffer {', '.join(map(repr, changed))} when it is trained; "
+                f"changes its {what} {', '.join(map(repr, changed))} when it is trained; "
                 "a client sends parameters only, so nothing else may be learnt"
             )
-        if other_chance() != chance:
+        elsewhere = torch.is_tensor(answer) and not torch.equal(answer, again)
+        if other_chance() != chance or elsewhere:
             return (
                 "draws random numbers of Python or NumPy when it is trained; draw them with "
                 "torch, so that the seed decides them"

@@ -5,6 +5,7 @@ The page "Bring your own" shows others. Below: checks. Above: model.
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from .. import checks
+from .probe import leaves
 
 # Of (outputs [N, ...], labels [N, ...]): one number.
 Function = Callable[[Tensor, Tensor], Any]
@@ -95,9 +97,8 @@ class Objective:
         # A loss may be any function of the whole minibatch: each row is asked as in a plain loop.
         counts = step_sizes.count_nonzero(1).clamp(min=1).tolist()
         rows = zip(outputs, y, counts, strict=True)
-        return torch.stack([self.loss(o[:n], of_row[:n]) for o, of_row, n in rows]) @ (
-            step_sizes.sum(1)
-        )
+        losses = torch.stack([self.loss(o[:n], of_row[:n]) for o, of_row, n in rows])
+        return losses.to(step_sizes) @ step_sizes.sum(1)
 
     def check(self, outputs: Tensor, y: Tensor) -> None:
         """Refuse functions that fail on two samples' outputs and labels, or do not pair them."""
@@ -121,6 +122,11 @@ class Objective:
                 )
             if not torch.equal(chance, torch.get_rng_state()):
                 raise ValueError("loss: draws random numbers, so two calls would differ")
+            if len(leaves(found)) > 1:
+                raise ValueError(
+                    "loss: reads parameters that are no outputs, as weight decay does, and which "
+                    "theta does not reach; give a function of (outputs, labels) alone"
+                )
         own = {"loss": self.given_loss and self.loss, "metric": self.given_metric}
         for name, function in own.items():
             if function is not None and not _pairs(function, outputs, y):
@@ -129,6 +135,16 @@ class Objective:
                     f"{checks.dims(['N', *outputs.shape[1:]])}, labels "
                     f"{checks.dims(['N', *y.shape[1:]])}: give both the same"
                 )
+            if function is not None and _remembers(function, outputs, y):
+                raise ValueError(
+                    f"{name}: remembers earlier calls, so its answers depend on their order"
+                )
+        first = _first_argument(self.given_metric)
+        if first in ("y_true", "true", "target", "targets"):
+            raise ValueError(
+                f"metric: is called with (outputs, labels), and its first argument is {first}; "
+                "write a function that exchanges them"
+            )
 
 
 def _no_accuracy(outputs: Tensor, y: Tensor) -> NoReturn:
@@ -154,7 +170,30 @@ def judged_by(metric: Any, outputs: Tensor, y: Tensor) -> Tensor:
 
 def _fails(name: str, outputs: Tensor, y: Tensor, error: Exception) -> str:
     given = f"outputs {checks.shown(outputs)} and labels {checks.shown(y)}"
-    return f"{name}: fails on {given}: {error}"
+    whole = "Long" in str(error) and y.is_floating_point()
+    hint = "; with classes=0 labels are floats: write y.long() in it" if whole else ""
+    return f"{name}: fails on {given}: {error}{hint}"
+
+
+def _first_argument(function: Function | None) -> str:
+    try:
+        return next(iter(inspect.signature(function).parameters))  # type: ignore[arg-type]
+    except (TypeError, ValueError, StopIteration):  # none, or some built-in function
+        return ""
+
+
+def _remembers(function: Function, outputs: Tensor, y: Tensor) -> bool:
+    """Whether a call in between changes what a function says."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            before = float(function(outputs.clone(), y.clone()))
+            function(-outputs, y.clone())  # other answers, of whatever kind
+            function(outputs[[0, 0]], y[[0, 0]])
+            after = float(function(outputs.clone(), y.clone()))
+        except Exception:  # two samples may be too few for it
+            return False
+    return before == before and after == after and before != after
 
 
 def _pairs(function: Function, outputs: Tensor, y: Tensor) -> bool:

@@ -146,6 +146,27 @@ def _refuse_held_elsewhere(module: nn.Module) -> None:
                 )
 
 
+def own_tensors(module: nn.Module) -> dict[str, tuple[torch.Size, bytes]]:
+    """What a forward could learn beside parameters and buffers: the tensors among attributes."""
+    return {
+        f"{path}.{name}".strip("."): (value.shape, value.detach().cpu().numpy().tobytes())
+        for path, part in module.named_modules()
+        for name, value in vars(part).items()
+        if torch.is_tensor(value) and value.layout is torch.strided
+    }
+
+
+def places(module: nn.Module, kind: str) -> Iterator[tuple[str, Tensor]]:
+    """Each place of a module that holds a tensor, once: "_parameters" or "_buffers".
+
+    A layer that is used twice is one place; a parameter that two layers share lies at two
+    """
+    for path, part in module.named_modules():
+        for name, tensor in getattr(part, kind).items():
+            if tensor is not None:
+                yield f"{path}.{name}".strip("."), tensor
+
+
 def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that theta holds, by name; frozen ones are constants of the module."""
     return {name: p for name, p in module.named_parameters() if p.requires_grad}

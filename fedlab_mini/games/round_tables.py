@@ -5,6 +5,8 @@ Chapter 10 uses them. Below: coalitions, game, engine.rounds. Above: methods, co
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -64,7 +66,7 @@ def hessian_product(round: Round, server: Server, v: Tensor) -> Tensor:
 
     source  [Pearlmutter 1994]: the gradient of (gradient . v), never a matrix
     """
-    with torch.enable_grad():
+    with torch.enable_grad(), _differentiable():
         theta, slope = _loss_gradient(server, round.theta, differentiable=True)
         # A loss without curvature leaves a slope that does not depend on theta: a product of 0.
         along = slope @ v.to(slope) + 0 * theta.sum()
@@ -77,11 +79,24 @@ def _loss_gradient(
 ) -> tuple[Tensor, Tensor]:
     """A copy of the model, and the gradient of the validation loss there."""
     x, y = server.validation
-    with torch.enable_grad():
+    with torch.enable_grad(), _differentiable():
         theta = theta.detach().clone().requires_grad_()
         loss = server.net.objective.loss(server.net.forward(theta, x), y)
         (slope,) = torch.autograd.grad(loss, theta, create_graph=differentiable)
     return theta, slope
+
+
+@contextlib.contextmanager
+def _differentiable() -> Iterator[None]:
+    """What PyTorch cannot differentiate is told in words."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise ValueError(
+            "net: PyTorch cannot differentiate its loss by one vector of parameters, or not twice, "
+            f"as first or second order want it ({error}); values of the round's game need no "
+            "gradient"
+        ) from error
 
 
 def _memo(round: Round, server: Server) -> dict[Any, Any]:

@@ -18,13 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..checks import array, dims, distinct_ids, home, reals, shown, wholes
+from ..checks import array, by_id, dims, distinct_ids, home, ids_of, reals, shown, wholes
 from ..engine.local import finite_rows
 from ..engine.model import Model
 from ..engine.rounds import Round
 from .ids import client_ids, told_apart
 
 KEYS = ("t", "theta", "updates", "models", "clients", "sizes")
+# Of layers that normalise: what a state dict may hold beside the parameters of net.
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 MOST_SAMPLES = 2**53  # of a round: beyond, a sum of sizes is no longer exact
 
 
@@ -63,8 +65,16 @@ class Record:
         key = "updates" if "updates" in self.fields else "models"
         rows, label = self.value(key), f"{self.label}: {key}"
         if isinstance(rows, Mapping):
+            if rows and all(isinstance(row, Mapping) for row in rows.values()):
+                expected = "a list of the clients' state dicts, their ids under clients"
+                raise ValueError(
+                    f"{label}: expected {expected}, got one by {shown([*rows])}"
+                )
             return _row_by_row(label, rows)
+        in_order_of_parameters(label, rows)
         if isinstance(rows, list | tuple):
+            if any(isinstance(row, Mapping) and key in row for row in rows):
+                raise ValueError(f"{label}: holds whole rounds; give one record a round")
             return rows
         nobody = getattr(rows, "shape", ())[:1] == (0,)
         return [] if nobody else array(label, rows, ["m", "P"])
@@ -73,6 +83,10 @@ class Record:
         """The ids of the clients' rows, as Python's numbers and words."""
         if "clients" in self.fields:
             return client_ids(f"{self.label}: clients", self.value("clients"))
+        key = "updates" if "updates" in self.fields else "models"
+        own: Any = self.fields.get(key)
+        if named(own):
+            return client_ids(f"{self.label}: {key}", own.index)
         return list(range(len(self.rows)))
 
     def number(self, last: int) -> int:
@@ -125,6 +139,10 @@ class Record:
         if "models" in self.fields:
             updates = updates - theta
         sizes = self.value("sizes") if "sizes" in self.fields else [1] * count
+        # A column that names its clients is put into the order of the rows.
+        sizes = (
+            by_id(f"{self.label}: sizes", sizes, client_names) if named(sizes) else sizes
+        )
         most = MOST_SAMPLES // max(1, count)
         sizes = wholes(f"{self.label}: sizes", sizes, [count], 1, most).cpu()
         usable = finite_rows(updates).cpu()
@@ -139,9 +157,12 @@ class Record:
 
 
 @contextlib.contextmanager
-def archive(label: str, path: str | os.PathLike[str]) -> Iterator[Record]:
+def archive(
+    label: str, path: str | os.PathLike[str], names: tuple[str, ...] = ("updates",)
+) -> Iterator[Record]:
     """What an .npz, .npy or .pt file holds; an .npz file's arrays are read when asked for.
 
+    names   of what stands there without any
     raises  ValueError naming the file where it is none, or damaged, or would run a pickle
     """
     path = home(path)
@@ -158,12 +179,20 @@ def archive(label: str, path: str | os.PathLike[str]) -> Iterator[Record]:
             refused = f"{label}: cannot read {path} as a file of"
             reason = f"{type(error).__name__}: {error}"
             if "pickle" in reason:  # NumPy tells how to open it all the same
-                reason = "it is none, or a pickle; write numpy.savez(path, updates=...)"
+                wanted = ", ".join(f"{name}=..." for name in names)
+                reason = f"it is none, or a pickle; write numpy.savez(path, {wanted})"
             if path.suffix == ".safetensors":
                 reason = "write numpy.savez(path, **safetensors.numpy.load_file(this))"
             writers = "numpy.savez, numpy.save or torch.save"
             raise ValueError(f"{refused} {writers} ({reason})") from error
-        fields = held if isinstance(held, Mapping) else {"updates": held}
+        if isinstance(held, Mapping):
+            fields = held
+        elif len(names) == 1:
+            fields = {names[0]: held}
+        elif isinstance(held, list | tuple) and len(held) == len(names):
+            fields = dict(zip(names, held, strict=True))
+        else:
+            raise ValueError(f"{label}: {path} lacks names; write {' and '.join(names)}")
         yield Record(f"{label}: {path}", fields)
 
 
@@ -186,8 +215,31 @@ def opened(record: Any, place: int) -> Iterator[Record]:
             yield in_file
     elif isinstance(record, Mapping):
         yield Record(label, record)
+    elif isinstance(record, tuple):
+        raise TypeError(
+            f"{label}: expected a mapping, such as {{'theta': ..., 'updates': ...}}, got a tuple"
+        )
+    elif hasattr(record, "columns"):  # a frame, whose index may name the clients
+        yield Record(label, {"updates": record})
     else:
         yield Record(label, {"updates": record})
+
+
+def named(value: Any) -> bool:
+    """Whether a column or a frame of pandas has ids of its own, and not just places."""
+    ids = ids_of(value)
+    return ids is not None and ids != list(range(len(ids)))
+
+
+def in_order_of_parameters(label: str, rows: Any) -> None:
+    """Refuse a frame whose columns name the parameters' places in another order."""
+    columns = list(getattr(rows, "columns", ()))
+    numbers = sorted(columns, key=str)
+    if columns != numbers and columns != list(range(len(columns))):
+        raise ValueError(
+            f"{label}: its columns, {shown(columns)}, are not in their order; give "
+            "frame.to_numpy() with the parameters in the order of net.shapes"
+        )
 
 
 def all_clients(updates: Iterable[Any]) -> list[Hashable]:
@@ -241,6 +293,14 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
             raise ValueError(
                 f"{label}: lacks the parameters {', '.join(lacking)}, has "
                 f"{shown([*value])}{advice if len(lacking) < len(net.shapes) else ''}"
+            )
+        known = {*net.shapes, *net.module.state_dict()}
+        if strangers := [
+            name for name in value if name not in known and not name.endswith(STATISTICS)
+        ]:
+            raise ValueError(
+                f"{label}: holds {shown(strangers)}, which net has not; give the module that "
+                "was trained"
             )
         arrays = [value[parameter] for parameter in net.shapes]
     elif isinstance(value, list | tuple) and not all(map(_is_number, value)):

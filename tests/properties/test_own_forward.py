@@ -116,6 +116,9 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
     "replaced forward": replaced_forward,
     "modes": lambda: headed(lambda m, x: m.head(x) * (2 if m.training else 1)),
     "skip": lambda: Skip(*between(6, nn.ReLU())),
+    "a layer at two places": lambda: nn.Sequential(
+        one := nn.Linear(INPUTS, INPUTS), nn.Tanh(), one, nn.Tanh(), nn.Linear(INPUTS, CLASSES)
+    ),
     "frozen layer": lambda: frozen(nn.Tanh()),
     "frozen layer of a perceptron": lambda: frozen(nn.ReLU()),
     "frozen and dropped": lambda: frozen(nn.Sigmoid(), nn.Dropout(0.4)),

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from helpers import numbers
+from sklearn.metrics import r2_score
 from torch import nn
 from torch.nn import functional as F
 
@@ -36,6 +38,71 @@ def game(metric: Any) -> Any:
 
 
 CLASSES = torch.arange(20) % 3
+
+
+class Accumulating:
+    """A metric as libraries of metrics have them: over all that it was ever shown."""
+
+    hits = shown = 0
+
+    def __call__(self, outputs, y):
+        self.hits += int((outputs.argmax(1) == y).sum())
+        self.shown += len(y)
+        return self.hits / self.shown
+
+
+class Rolling(Accumulating):
+    """A loss that weighs by what it has seen."""
+
+    def __call__(self, outputs, y):
+        self.shown += 1
+        return F.mse_loss(outputs, y) / self.shown
+
+
+class Attending(nn.Module):
+    """Attention, whose second derivative has no formula in PyTorch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line, self.out = nn.Linear(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        h = self.line(x)[:, None].unflatten(2, (2, 4)).transpose(1, 2)
+        return self.out(F.scaled_dot_product_attention(h, h, h).flatten(1))
+
+
+class Running(nn.Module):
+    """Keeps a mean of its inputs as an attribute, which no client would send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line, self.mean = nn.Linear(4, 1), torch.zeros(4)
+
+    def forward(self, x):
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.mean(0).detach()
+        return self.line(x - self.mean)
+
+
+class Noisy(nn.Module):
+    """Draws from a generator that no seed of the package reaches."""
+
+    chance = np.random.default_rng(5)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(4, 1)
+
+    def forward(self, x):
+        noise = self.chance.normal(size=x.shape) if self.training else 0 * x.numpy()
+        return self.line(x + torch.from_numpy(noise).to(x))
+
+
+def round_game(y: torch.Tensor) -> Any:
+    net = fm.Model(MODULE, loss=nn.HuberLoss())
+    return fm.round_game(net, net.theta(), UPDATE, X, y, metric="loss")
+
+
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "numbers, and cross-entropy": (
         lambda: trained(None),
@@ -60,6 +127,53 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
             metric=lambda o, y: -(o - y).square().mean(),
         ),
         "^metric: does not tell whose label is whose",
+    ),
+    "the same in a game": (
+        lambda: round_game(TARGETS),
+        "^loss: does not tell whose label is whose",
+    ),
+    "the same for scores": (
+        lambda: fm.score(
+            [UPDATE], theta=NET.theta(), net=NET, validation=(X, TARGETS), methods=[fm.exact]
+        ),
+        "^loss: does not tell whose label is whose",
+    ),
+    "weight decay in the loss": (
+        lambda: trained(lambda o, y: F.mse_loss(o, y) + MODULE.weight.square().sum()),
+        "^loss: reads parameters that are no outputs, as weight decay does",
+    ),
+    "a metric that accumulates": (
+        lambda: trained(None, CLASSES, module=nn.Linear(4, 3), classes=3, metric=Accumulating()),
+        "^metric: remembers earlier calls",
+    ),
+    "a loss that remembers": (lambda: trained(Rolling()), "^loss: remembers earlier calls"),
+    "a metric with the labels first": (
+        lambda: trained(F.mse_loss, metric=r2_score),
+        "^metric: is called with .* and its first argument is y_true",
+    ),
+    "labels from 1": (
+        lambda: trained(None, CLASSES + 1, module=nn.Linear(4, 3), classes=None),
+        "^net: gives 3 outputs, the data have 4 classes; are they counted from 0",
+    ),
+    "classes where one logit is meant": (
+        lambda: trained(nn.BCEWithLogitsLoss(), CLASSES, module=nn.Linear(4, 1), classes=None),
+        "^net: gives 1 outputs, .* want classes=0",
+    ),
+    "whole numbers that became floats": (
+        lambda: trained(F.cross_entropy, CLASSES, module=nn.Linear(4, 3)),
+        r"^loss: fails on .*: write y\.long\(\) in it",
+    ),
+    "a mean that only one client knows": (
+        lambda: trained(F.mse_loss, module=Running()),
+        "^net: changes its attribute 'mean' when it is trained",
+    ),
+    "noise from elsewhere": (
+        lambda: trained(F.mse_loss, module=Noisy()),
+        "^net: draws random numbers of Python or NumPy",
+    ),
+    "a slope that PyTorch lacks": (
+        lambda: trained(F.mse_loss, module=Attending(), strategy=fm.Taylor(2)),
+        "^net: PyTorch cannot differentiate its loss",
     ),
     "a loss a sample": (
         lambda: trained(nn.MSELoss(reduction="none")),
@@ -162,6 +276,11 @@ WORKS = {
         classes=3,
         strategy=fm.LabelStandardisation(1),
         metric=lambda o, y: (o.argmax(1) == y).double().mean(),
+    ),
+    "a loss in double precision": lambda: trained(lambda o, y: F.mse_loss(o.double(), y.double())),
+    "a layer at two places": lambda: trained(
+        F.mse_loss,
+        module=nn.Sequential(shared := nn.Linear(4, 4), nn.Tanh(), shared, nn.Linear(4, 1)),
     ),
     "a loss without curvature": lambda: trained(nn.L1Loss(), strategy=fm.Taylor(2)),
     "a metric for methods that read accuracy": lambda: trained(

@@ -286,7 +286,10 @@ def line(vector: torch.Tensor) -> nn.Module:
 
 FORMS = {
     "a stack a parameter": ROUND | {"updates": by_name(UPDATES)},
-    "models": {"theta": by_name(THETA), "models": by_name(THETA + UPDATES) | {"n": [1, 2, 3]}},
+    "models, and what a norm counts": {
+        "theta": by_name(THETA),
+        "models": by_name(THETA + UPDATES) | {"num_batches_tracked": [1, 2, 3]},
+    },
     "a list of state dicts": {"theta": THETA, "updates": [*map(by_name, UPDATES)]},
     "models as modules": {"theta": line(THETA), "models": [line(THETA + one) for one in UPDATES]},
     "sizes and names": ROUND | {"sizes": [1, 1, 1], "clients": [0, 1, 2], "t": 3},
@@ -341,6 +344,15 @@ SAID = {
     "updates: expected as many rows": ROUND | {"updates": LACKING | {"0.bias": torch.ones(2, 3)}},
     r"lacks the parameters 0.weight, 0.bias, has \['a', 'b'\]$": ROUND
     | {"updates": {"a": UPDATES[0], "b": UPDATES[1]}},
+    r"models\[0\]: holds .*'9.weight'.*, which net has not": {
+        "theta": THETA,
+        "models": by_name(THETA + UPDATES) | {"9.weight": torch.ones(3, 2)},
+    },
+    "updates: expected a list of the clients' state dicts, .* got one by": ROUND
+    | {"updates": {name: by_name(row) for name, row in zip("abc", UPDATES, strict=True)}},
+    "updates: holds whole rounds; give one record a round": {"updates": [ROUND, ROUND]},
+    r"updates: its columns, .* are not in their order": ROUND
+    | {"updates": pd.DataFrame(UPDATES.numpy()).iloc[:, ::-1]},
     r"updates: expected an array \[m, P\], got Tensor \[3, 5, 3\]": ROUND
     | {"updates": UPDATES.view(3, 5, 3)},
 }
@@ -350,6 +362,17 @@ SAID = {
 def test_what_is_no_round_of_named_parameters(said) -> None:
     with pytest.raises(ValueError, match=rf"^updates\[0\]: .*{said}"):
         scored(SAID[said])
+
+
+def test_ids_of_pandas_are_followed() -> None:
+    """A frame's index names the clients, and a column of sizes finds them."""
+    frame = pd.DataFrame(UPDATES.numpy(), index=["Ulm", "Bonn", "Graz"])
+    sizes = pd.Series({"Graz": 300, "Ulm": 10, "Bonn": 20})
+    given = {"updates": UPDATES, "clients": ["Ulm", "Bonn", "Graz"], "sizes": [10, 20, 300]}
+    want = scored(given, theta=THETA)
+    assert scored({"updates": frame, "sizes": sizes}, theta=THETA) == want
+    assert list(scored(frame, theta=THETA)) == ["Ulm", "Bonn", "Graz"]
+    assert len(set(want.values())) == 3
 
 
 FILES = {
