@@ -13,6 +13,7 @@ import pickle
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -75,11 +76,16 @@ def kept_chance() -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Small products run faster on one thread; the former number is restored afterwards."""
+    """Small products run faster on one thread; the former number is restored afterwards.
+
+    A caller's autocast ends here: our own products keep their digits
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    autocast = torch.is_autocast_enabled("cpu")
     try:
-        yield
+        with torch.autocast("cpu", enabled=False) if autocast else nullcontext():
+            yield
     finally:
         torch.set_num_threads(before)
 

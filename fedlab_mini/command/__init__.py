@@ -64,7 +64,7 @@ def imported(option: str, text: str) -> Any:
     sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module_name), object_name)
-    except Exception as error:  # whatever the user's own lines raise
+    except (Exception, SystemExit) as error:  # whatever the user's own lines raise
         reason = f"{type(error).__name__}: {error}"
         raise ValueError(
             f"{option}: expected module:NAME, got {text} ({reason})"
@@ -150,7 +150,7 @@ def writable(
         special = path.exists() and not path.is_file()
         if special or not path.absolute().parent.is_dir():
             raise ValueError(
-                f"{option}: expected a file in a folder that is there, got {path}"
+                f"{option}: expected a plain file in a folder that is there, got {path}"
             )
         unread(option, path, taken)
         taken.append(path)
@@ -159,7 +159,8 @@ def writable(
 def write_csv(path: str | Path, frame: pandas.DataFrame, **options: Any) -> None:
     """A table as CSV, whole or not at all; a link stays a link to the file that it leads to."""
     with whole_file(Path(path).resolve()) as partial_path:
-        frame.to_csv(partial_path, **options)
+        # A name may hold what no text in UTF-8 can.
+        frame.to_csv(partial_path, errors="backslashreplace", **options)
 
 
 def tell(text: object, *written: Path | None) -> None:

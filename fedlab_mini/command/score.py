@@ -80,7 +80,7 @@ def _parser(package: str) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("rounds", nargs="+", type=home, help="a file a round, in their order")
     add("--net", required=True, help="64,32,10 (an MLP) or package.module:NAME")
-    add("--validation", required=True, type=home, help="a file with x and y")
+    add("--validation", type=home, help="a file with x and y; CGSV does without")
     add(
         "--methods",
         default="second_order,CGSV,leave_one_out",
@@ -120,18 +120,21 @@ def read_methods(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _scores(options: argparse.Namespace) -> pandas.DataFrame:
-    asked_methods = options.methods.split(",")
+    asked_methods = [name for name in options.methods.split(",") if name.strip()]
     modules = module_files([options.net, *asked_methods])
     rounds = in_order(matched("rounds", options.rounds))
     # Refused now, and not when the scores have been computed.
-    writable({"--csv": options.csv}, [*rounds, options.validation, *modules])
+    read = [*rounds, *filter(None, [options.validation]), *modules]
+    writable({"--csv": options.csv}, read)
     methods = read_methods(asked_methods)
     net = read_network(options.net)
-    with archive("--validation", options.validation, ("x", "y")) as samples:
-        inputs = reals(f"{samples.label}: x", samples.value("x"), ["N", "..."])
-        labels = net.labels(f"{samples.label}: y", samples.value("y"), inputs)
-    given = {"metric": options.metric, "seed": options.seed, "methods": methods}
-    given |= {"net": net, "validation": (inputs, labels)}
+    given: dict[str, Any] = {"metric": options.metric, "seed": options.seed}
+    given |= {"methods": methods, "net": net}
+    if options.validation is not None:
+        with archive("--validation", options.validation, ("x", "y")) as samples:
+            inputs = reals(f"{samples.label}: x", samples.value("x"), ["N", "..."])
+            labels = net.labels(f"{samples.label}: y", samples.value("y"), inputs)
+        given["validation"] = inputs, labels
     if options.draws is None:
         return score(rounds, **given)
     return score_intervals(rounds, draws=options.draws, **given)
@@ -166,7 +169,12 @@ def main(
         text = score_table.to_string(float_format=lambda value: f"{value:.4g}")
     else:
         text = str(_shown(score_table, options.draws))
-    if options.csv:
-        write_csv(options.csv, score_table)
+    try:
+        if options.csv:
+            write_csv(options.csv, score_table)
+    except OSError as error:
+        # What was computed is not lost.
+        tell(text)
+        parser.exit(1, f"{explained(error)}\n")
     tell(text, options.csv)
     return score_table

@@ -19,6 +19,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from .. import checks
+from ..streams import LOCK
 from .probe import leaves
 
 # Of (outputs [N, ...], labels [N, ...]): one number.
@@ -103,11 +104,13 @@ class Objective:
     def check(self, outputs: Tensor, y: Tensor) -> None:
         """Refuse functions that fail on two samples' outputs and labels, or do not pair them."""
         if self.given_loss is not None:
-            chance = torch.get_rng_state()
             try:
-                with torch.enable_grad(), warnings.catch_warnings():
+                # Other threads draw from the same generator.
+                with LOCK, torch.enable_grad(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # of what is refused in words below
+                    chance = torch.get_rng_state()
                     found = self.loss(outputs.detach().clone().requires_grad_(), y)
+                    drawn = not torch.equal(chance, torch.get_rng_state())
             except Exception as error:  # a function may fail in any way
                 raise ValueError(_fails("loss", outputs, y, error)) from error
             if not torch.is_tensor(found) or found.ndim or not found.is_floating_point():
@@ -120,7 +123,7 @@ class Objective:
                     "loss: PyTorch cannot differentiate it; give such a one as loss= and this "
                     "one as metric="
                 )
-            if not torch.equal(chance, torch.get_rng_state()):
+            if drawn:
                 raise ValueError("loss: draws random numbers, so two calls would differ")
             if len(leaves(found)) > 1:
                 raise ValueError(

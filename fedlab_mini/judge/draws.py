@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 def score_intervals(
-    updates: Any, *, validation: tuple[Any, Any], draws: int = 20, **given: Any
+    updates: Any,
+    *,
+    validation: tuple[Any, Any] | None = None,
+    draws: int = 20,
+    **given: Any,
 ) -> pandas.DataFrame:
     """The table of ``fm.score``; beside each score the ends of an interval over validation draws.
 
@@ -39,6 +43,8 @@ def score_intervals(
     import pandas  # here, since it takes a second to import
 
     whole("draws", draws, 2)
+    if validation is None:
+        raise ValueError("validation: expected samples (x, y) to draw from, got None")
     if isinstance(updates, Iterator):
         raise TypeError(
             f"updates: expected a list, as all is read {draws + 1} times, got {shown(updates)}"

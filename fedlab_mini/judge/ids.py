@@ -41,6 +41,8 @@ def _client_id(label: str, value: Any) -> Hashable:
     if isinstance(value, int | str) and not isinstance(value, bool):
         return str(value) if isinstance(value, str) else int(value)
     message = f"{label}: expected ids, numbers or words, got {shown(value)}"
+    if isinstance(value, float) and value != value:
+        raise TypeError(f"{label}: one id is missing (NaN)")
     if isinstance(value, float):
         # NumPy makes such of whole numbers from 2^63 on, and of columns with gaps.
         message += (
@@ -50,11 +52,21 @@ def _client_id(label: str, value: Any) -> Hashable:
 
 
 def told_apart(label: str, ids: Iterable[Hashable]) -> None:
-    """Refuse two ids that print alike: 0 and "0", "a" and "a ", two spellings of an accent."""
+    """Refuse two ids that print alike: 0, "0" and "0.0"; "a" and "a ", or with a mark unseen."""
     forms: dict[str, Hashable] = {}
     for client in ids:
-        form = unicodedata.normalize("NFC", str(client)).strip()
+        form = _printed(str(client))
         other = forms.setdefault(form, client)
         if other != client:
             both = f"{other!a} and {client!a}"
             raise ValueError(f"{label}: {both} cannot be told apart; write one of them")
+
+
+def _printed(name: str) -> str:
+    """What a reader sees of a name: one spelling of accents and spaces, no marks without width."""
+    letters = unicodedata.normalize("NFKC", name)
+    seen = "".join(c for c in letters if unicodedata.category(c) != "Cf")
+    form = " ".join(seen.split())
+    # Longer ones are no rounded numbers, and floats would round them.
+    short = len(form) <= 15 and form.replace(".", "", 1).isdecimal()
+    return str(int(float(form))) if short and float(form).is_integer() else form

@@ -81,13 +81,17 @@ class Record:
 
     def ids(self) -> list[Hashable]:
         """The ids of the clients' rows, as Python's numbers and words."""
-        if "clients" in self.fields:
-            return client_ids(f"{self.label}: clients", self.value("clients"))
         key = "updates" if "updates" in self.fields else "models"
         own: Any = self.fields.get(key)
-        if named(own):
-            return client_ids(f"{self.label}: {key}", own.index)
-        return list(range(len(self.rows)))
+        index = client_ids(f"{self.label}: {key}", own.index) if named(own) else None
+        if "clients" not in self.fields:
+            return list(range(len(self.rows))) if index is None else index
+        ids = client_ids(f"{self.label}: clients", self.value("clients"))
+        if index not in (None, ids):
+            raise ValueError(
+                f"{self.label}: clients: {shown(ids)}, and the index of {key} says {shown(index)}"
+            )
+        return ids
 
     def number(self, last: int) -> int:
         """The round's own number, which must be above the last one's; without one, the last."""

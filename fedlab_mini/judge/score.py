@@ -21,7 +21,7 @@ from ..engine.rounds import Round, Server, State, Step, Strategy, copied
 from ..games.estimate import Estimate
 from ..games.game import Game
 from ..games.training_games import round_game
-from ..streams import stream
+from ..streams import one_thread, stream
 from .ids import client_ids
 from .own import FunctionScore, is_guest, takes_round
 from .records import all_clients, flat, opened
@@ -157,6 +157,7 @@ class Watch:
             own = server.copy() if method_name in self.guests else server
             self.servers[method_name], self.states[method_name] = own, strategy.init(own)
 
+    @one_thread()
     def __call__(self, this: Round, step: Step | None = None) -> Tensor:
         """Show everybody a round; return where federated averaging ends it."""
         if not len(this.clients):

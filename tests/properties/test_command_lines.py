@@ -111,7 +111,7 @@ def test_no_file_takes_the_place_of_a_device(folder, capsys):
     os.mkfifo("out.csv")
     with pytest.raises(SystemExit):
         main(WORK["score"].split())
-    assert "--csv: expected a file" in capsys.readouterr().err
+    assert "--csv: expected a plain file" in capsys.readouterr().err
     assert Path("out.csv").is_fifo()
 
 

@@ -70,7 +70,7 @@ FLOATS = r"got .*; write numpy\.array\(ids, dtype=numpy\.uint64\), or words"
 NO_IDS = [
     *((one, "expected a list of ids, numbers or words, got ") for one in LISTS),
     (np.array([2**63, 7, 2**64 - 1]), FLOATS),  # NumPy has rounded them
-    (pandas.Series([0, None, 2]), FLOATS),
+    (pandas.Series([1, 0, None]), FLOATS),
     (torch.tensor([0.0, 1.0, 2.0]), FLOATS),
     (["a", None, "b"], "got None"),
     (pandas.array([0, None, 2], dtype="Int64"), "got <NA>"),
@@ -83,12 +83,30 @@ NO_IDS = [
     ([1, np.uint8(1), "b"], "the id 1 stands twice"),
     ([1, "1", "b"], "1 and '1' cannot be told apart"),
     (["b", "a", "a "], "'a' and 'a ' cannot be told apart"),
+    (["b", "Bad Ems", "Bad\xa0Ems"], "'Bad Ems' and 'Bad.*Ems' cannot be told apart"),
+    (["b", "\ufeffa", "a"], "'.*a' and 'a' cannot be told apart"),
+    (["b", "Ober\xadursel", "Oberursel"], ".* cannot be told apart"),
+    ([1, "1.0", "b"], "1 and '1.0' cannot be told apart"),
+    ([7, "007", "b"], "7 and '007' cannot be told apart"),
+    (["a", float("nan"), "b"], r"one id is missing \(NaN\)"),
     (
         ["\N{LATIN SMALL LETTER E WITH ACUTE}", "e\N{COMBINING ACUTE ACCENT}", "b"],
         r"'\\xe9' and 'e",
     ),
     (torch.empty(3, device="meta"), r"got Tensor \[\] of float32"),
 ]
+
+
+def test_two_sources_of_ids_agree_or_are_refused():
+    frame = pandas.DataFrame(UPDATES.numpy(), index=["Ulm", "Basel", "Graz"])
+    rounds = [{"theta": THETA, "updates": frame, "clients": ["Basel", "Graz", "Ulm"]}]
+    with pytest.raises(ValueError, match=r"clients: .* and the index of updates says"):
+        fm.score(rounds, net=NET, validation=SAMPLES, methods=[fm.exact])
+
+
+def test_large_numbers_in_words_stay_apart():
+    ids = ["15264893016422851337", "15264893016422851338", "3"]
+    assert table(ids).index.tolist() == ids
 
 
 @pytest.mark.parametrize(("ids", "said"), NO_IDS, ids=repr)
