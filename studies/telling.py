@@ -101,7 +101,8 @@ def true(record: Mapping[str, Any], found: Interval) -> bool:
 
 def told() -> Iterator[dict[str, Any]]:
     """Every sentence of the book that a notebook has noted: its record, chapter and key."""
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+    folder = ROOT / "notebooks"
+    for path in [*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("evidence/*.ipynb"))]:
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             for output in cell.get("outputs", []):
                 key = output.get("metadata", {}).get("scrapbook", {}).get("name")

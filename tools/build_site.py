@@ -154,8 +154,9 @@ def staged(notebook: NotebookNode, number: str = "") -> NotebookNode:
     """
     number_tables(notebook, number)
     for cell in notebook.cells:
-        if "hide-input" in cell.metadata.get("tags", []):
-            cell.metadata.setdefault("mystnb", {})["code_prompt_show"] = prompt(cell)
+        about, folded = cell.metadata.get("mystnb", {}), cell.metadata.get("tags", [])
+        if "hide-input" in folded and about.get("code_prompt_show") != "Set up":
+            cell.metadata["mystnb"] = about | {"code_prompt_show": prompt(cell)}
     for index in reading.solution_cells(notebook.cells):
         metadata = notebook.cells[index].metadata
         metadata["tags"] = [*metadata.get("tags", []), "hide-cell"]

@@ -336,7 +336,8 @@ def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
     title = first.source.splitlines()[0].removeprefix("# ")
     parts[True] = [*opening(title, stem, parts[True]), *parts[True]]
     chapter = finish(parts[False], whole, stem)
-    if told := sentences(whole, stem):
+    # A page of evidence reads what is stored: another seed of a reader's changes nothing there.
+    if "/" not in stem and (told := sentences(whole, stem)):
         place = next(k for k, cell in enumerate(chapter.cells) if cell.cell_type == "code")
         chapter.cells.insert(place, follower(stem))
         chapter.metadata["sentences"] = told
