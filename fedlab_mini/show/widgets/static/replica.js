@@ -15,7 +15,7 @@ function build(ui) {
     return total(inside.map(({ n, mean }) => n * mean)) / Math.max(1, total(inside.map(({ n }) => n)));
   });
   ui.ask({ question: () => `${model.get("twice") ? "C joins twice, with the same numbers. How much is one C missed" : "C joins once. How much is it missed"}: what is its leave-one-out value?`,
-    of: "leave-one-out", name: () => "C", min: -20, max: 20, step: 0.5, digits: 2, hides: ["leave-one-out", "Shapley value φ"],
+    of: "leave-one-out", name: () => "C", min: -10, max: 30, step: 0.5, digits: 2, hides: ["leave-one-out", "Shapley value φ"],
     replay: { key: "means", at: (means, part) => means.map((mean) => truth + part * (mean - truth)) } });
   ui.group("w-controls", () => ui.toggle({ key: "twice", label: "C joins twice" }));
   let line, facts;
