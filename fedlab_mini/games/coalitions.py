@@ -70,8 +70,19 @@ class RoundGame:
             return shares, shares.sum(1, keepdim=True), None
         shares /= self.weights.sum()
         same = None
-        moved = self.updates.any(1)
-        if not moved.all():
+        moved, sums = self.updates.any(1), self.updates.sum(1)
+        alike = len(sums.unique()) < len(sums)
+        if alike:
+            # Of those who sent the same with the same weight the first ones stand for any.
+            sent = torch.cat([self.updates, self.weights[:, None]], 1)
+            group = sent.unique(dim=0, return_inverse=True)[1]
+            twins = group[:, None] == group
+            there = (shares > 0).to(shares) @ twins.to(
+                shares
+            )  # [C, m], of each one's group
+            earlier = twins.tril(-1).sum(1)
+            shares = (there > earlier) * (self.weights / self.weights.sum())
+        if alike or not moved.all():
             # Coalitions that differ by zero updates are one model: evaluated once, equal bits.
             shares, same = (shares * moved).unique(dim=0, return_inverse=True)
         return shares, torch.ones_like(shares[:, :1]), same

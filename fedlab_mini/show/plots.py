@@ -208,6 +208,12 @@ def by_client(
     corrupted      their ids, or {id: what is wrong with it}
     """
     check_texts(xlabel=xlabel, ylabel=ylabel)
+    columns = list(getattr(values, "columns", ()))
+    if columns != list(range(len(columns))):
+        raise ValueError(
+            f"values: expected clients 0, 1, ... as columns, got {checks.shown(columns)}; "
+            "give values.to_numpy() where they are clients in this order"
+        )
     values = checks.reals(
         "values", values, ["T", "K"], dtype=torch.float64, finite=False
     ).cpu()

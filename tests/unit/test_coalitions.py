@@ -73,3 +73,20 @@ def test_any_chunk_with_and_without_half_tables(plain, monkeypatch, bytes_, halv
         monkeypatch.setattr(module, name, size)
     check(plain, fm.mlp(6, 8, 3), fm.all_coalitions(7), 7)
     check(plain, fm.logistic(6, 3), fm.all_coalitions(4), 4)
+
+
+@pytest.mark.parametrize("widths", [(6, 5, 3), (6, 3)])
+@pytest.mark.parametrize("third", [2.0, 3.0])
+def test_who_sent_the_same_in_silence_is_worth_the_same(widths, third):
+    """Equal updates and weights are one model in whatever pairs, to the last bit."""
+    net, x, y = fm.mlp(*widths), numbers(40, 6, seed=1), torch.arange(40) % 3
+    theta, updates = net.init(0, dtype=torch.float64), 0.3 * numbers(5, net.P, seed=2)
+    updates[3] = updates[4] = updates[1]
+    weights = torch.tensor([1.0, 2.0, 1.0, third, 2.0]).double()
+    given = {"metric": "loss", "weights": weights, "absent": "silent"}
+    game = fm.round_game(net, theta, updates, x, y, **given)
+    members = fm.all_coalitions(5)
+    models = theta + (members.double() * weights / weights.sum()) @ updates
+    assert torch.allclose(game(members), -net.evaluate(models, x, y, "loss"), atol=1e-12)
+    one, other = (game(torch.tensor([[True, k == 1, False, False, k == 4]])) for k in (1, 4))
+    assert torch.equal(one, other)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -183,3 +184,10 @@ def test_a_client_has_its_colour_in_figures_and_in_widgets():
     light = sheet.read_text(encoding="utf-8").split("data-theme")[0].upper()
     assert all(f"--CLIENT-{k}: {colour};" in light for k, colour in enumerate(CLIENTS))
     assert f"--CORRUPTED: {CORRUPTED};" in light
+
+
+def test_a_table_whose_columns_are_no_clients_is_not_drawn_by_client():
+    table = pd.DataFrame(torch.rand(5, 3).numpy(), columns=["CGSV", "Shapley", "rounds"])
+    with pytest.raises(ValueError, match=r"values: .* as columns, got \['CGSV'.*to_numpy\(\)"):
+        plots.by_client(table)
+    assert plots.by_client(table.set_axis([0, 1, 2], axis=1)).axes[0].lines
