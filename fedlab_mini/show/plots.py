@@ -425,3 +425,26 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figu
         f"Confusion matrices: {rows} against predicted class.",
         f"Confusion matrices; share of right predictions: {', '.join(right_shares)}.",
     )
+
+
+def drawn(figure: Figure, panel: int = 0) -> dict[str, list[float]]:
+    """What a reader reads off a figure of ``curves``, ``panels``, ``scores`` or ``dots``, by label.
+
+    The heights along a thick line; those of bars; of a row of dots its mean, and the ends of the
+    interval. A page holds these against what it speaks of, so that no label is exchanged
+    """
+    axis = figure.axes[panel]
+    bars = {box.get_label(): [bar.get_height() for bar in box] for box in axis.containers}
+    if bars:
+        return bars
+    rows = [text.get_text() for text in axis.get_yticklabels()]
+    ends: dict[str, list[float]] = {}
+    for line in axis.get_lines():
+        x, y = line.get_xdata(), line.get_ydata()
+        row = round(float(y[0]) - 0.22)
+        if len({*y}) == 1 and abs(float(y[0]) - row - 0.22) < 1e-9:
+            ends[rows[row]] = [*map(float, x), *ends.get(rows[row], [])]
+    if ends:  # mean first, as it is drawn last
+        return ends
+    named = [line for line in axis.get_lines() if line.get_label()[0] != "_"]
+    return {line.get_label(): [*map(float, line.get_ydata())] for line in named}

@@ -191,3 +191,34 @@ def test_a_table_whose_columns_are_no_clients_is_not_drawn_by_client():
     with pytest.raises(ValueError, match=r"values: .* as columns, got \['CGSV'.*to_numpy\(\)"):
         plots.by_client(table)
     assert plots.by_client(table.set_axis([0, 1, 2], axis=1)).axes[0].lines
+
+
+READ_OFF = {
+    "curves": lambda: (
+        plots.curves({"a": [1.0, 2.0], "b": [[3.0, 5.0], [5.0, 5.0]]}),
+        {"a": [1.0, 2.0], "b": [4.0, 5.0]},
+    ),
+    "scores": lambda: (
+        plots.scores({"a": [1.0, 2.0], "b": [3.0, 4.0]}),
+        {"a": [1.0, 2.0], "b": [3.0, 4.0]},
+    ),
+    "dots": lambda: (
+        plots.dots({"a": [0.2, 0.4], "b": [0.6, 0.6]}, xlabel="tau", low=-1, high=1),
+        {
+            label: [mean, found.low, found.high]
+            for label, mean, found in (
+                ("a", 0.3, interval([0.2, 0.4], low=-1, high=1)),
+                ("b", 0.6, interval([0.6, 0.6], low=-1, high=1)),
+            )
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", READ_OFF)
+def test_what_is_drawn_can_be_read_off_by_label(kind):
+    figure, wanted = READ_OFF[kind]()
+    found = plots.drawn(figure)
+    assert found.keys() == wanted.keys()
+    for label, numbers in wanted.items():
+        assert found[label] == pytest.approx(numbers), label
