@@ -109,9 +109,14 @@ STAGES: tuple[tuple[Stage, ...], ...] = (
     (
         Stage(
             "evidence",
-            (("-m", "studies", "check"), ("-m", "studies", "pages", "--check")),
+            (
+                ("-m", "studies", "check"),
+                ("-m", "studies", "pages", "--check"),
+                ("tools/outputs.py", "evidence"),
+            ),
             "A stored result is not what the code gives: CONTRIBUTING.md, 'Add a study'. "
-            "A computed page is old: `python -m studies pages`.",
+            "A computed page is old: `python -m studies pages`. "
+            "An evidence page gives other outputs: make notebooks CHAPTERS=evidence.",
             when=ALL,
         ),
         Stage(

@@ -13,7 +13,7 @@ import glued
 TABLES = tomllib.loads(
     Path(__file__).with_name("other_parameters.toml").read_text(encoding="utf-8")
 )
-SOURCES = chapters.longest_first(chapters.sources())
+SOURCES = chapters.longest_first(chapters.lessons())
 
 
 def tables(source):
