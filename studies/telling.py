@@ -64,7 +64,9 @@ def tell(
     record = sentence(found, bounds)
     if not true(record, found):
         said = " and ".join(f"{name} {bound}" for name, bound in bounds.items())
-        raise AssertionError(f"{key}: {found} is not {said}")
+        raise AssertionError(
+            f"this run does not show what the text says of {key}: {found} is not {said}"
+        )
     glue(key, Told(str(found), record), display=False)
     if undecided is not None:
         power = found.power if isinstance(found, Stored) else (found.high - found.low) / 2
