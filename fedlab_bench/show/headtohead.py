@@ -34,7 +34,8 @@ class HeadToHeadExplorer(Explorer):
     frame     what ``fb.compare`` returned, for 2 seeds or more
     methods   2 to 8 of its methods; default: the first six
     scenario, metric  shown at first; default: the first ones
-    seeds     how many of the seeds count, from the first on; at first all
+    seeds     how many of the seeds count, from the first on; default: all. The page asks what all
+              of them say, and shows what fewer say
     raises    TypeError or ValueError naming the argument
 
     The line is the ceiling, or, in a measure that has none, the best mean. A score is at the line
@@ -42,7 +43,6 @@ class HeadToHeadExplorer(Explorer):
     """
 
     _esm = program("kit", Path(__file__).with_suffix(".js"))
-    hides = ("mean", "low", "high", "minus the line", "at the line")
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     kinds = traitlets.List(traitlets.Unicode()).tag(sync=True)
     measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
@@ -67,13 +67,14 @@ class HeadToHeadExplorer(Explorer):
         *,
         scenario: str | None = None,
         metric: str | None = None,
+        seeds: int | None = None,
     ):
-        seeds, kinds = (
+        seed_count, kinds = (
             compared_frame(frame).seed.nunique(),
             list(dict.fromkeys(frame.scenario)),
         )
-        if seeds < 2:
-            raise ValueError(f"frame: expected 2 seeds or more, got {seeds}")
+        if seed_count < 2:
+            raise ValueError(f"frame: expected 2 seeds or more, got {seed_count}")
         # The truth is the line of the picture, not one of the methods.
         known_methods = [
             method for method in dict.fromkeys(frame.method) if method != CEILING
@@ -90,7 +91,7 @@ class HeadToHeadExplorer(Explorer):
         metric = measures[0] if metric is None else metric
         level = strict(0.95)
         half_widths = [
-            student(count, level) / math.sqrt(count) for count in range(2, seeds + 1)
+            student(count, level) / math.sqrt(count) for count in range(2, seed_count + 1)
         ]
         # JSON knows no infinity: an end that is not there is None.
         ranges = [
@@ -107,17 +108,39 @@ class HeadToHeadExplorer(Explorer):
             spans=half_widths,
             scenario=checks.choice("scenario", scenario, tuple(kinds)),
             metric=checks.choice("metric", metric, tuple(measures)),
-            seeds=seeds,
+            seeds=seed_count
+            if seeds is None
+            else checks.whole("seeds", seeds, 2, seed_count),
         )
 
+    @property
+    def seed_count(self) -> int:
+        """How many seeds there are."""
+        return len(self.spans) + 1
+
+    @property
+    def hides(self) -> tuple[str, ...]:  # type: ignore[override]  # it follows the seeds
+        if self.seeds < self.seed_count:
+            return ("with all seeds",)
+        return ("mean", "low", "high", "minus the line", "at the line", "with all seeds")
+
     def numbers(self) -> Numbers:
+        score_columns, count_at_line = self._judged(self.seeds)
+        counts = {
+            "at the line": count_at_line,
+            "with all seeds": self._judged(self.seed_count)[1],
+        }
+        return {**by_name([*self.names, "ceiling"], score_columns), "scores": counts}
+
+    def _judged(self, seeds: int) -> tuple[dict[str, list[float]], float]:
+        """Columns of the table with that many seeds, and how many scores are at the line."""
         at_measure, at_kind = (
             self.measures.index(self.metric),
             self.kinds.index(self.scenario),
         )
         sign = self.ways[at_measure]
         # [scores and ceiling, seeds], the ceiling last; a row without seeds was not measured.
-        rows = [row[: self.seeds] for row in self.values[at_measure][at_kind]]
+        rows = [row[:seeds] for row in self.values[at_measure][at_kind]]
         # All rows have as many seeds, so that the best sum is the best mean.
         line = rows[-1] or max(
             rows[:-1], key=lambda row: sign * sum(row) if row else -math.inf
@@ -135,10 +158,7 @@ class HeadToHeadExplorer(Explorer):
         }
         # What was not measured would pass for a score at the line, so then nothing is counted.
         count_at_line = float(shown_worse.count(False)) if all(rows[:-1]) else math.nan
-        return {
-            **by_name([*self.names, "ceiling"], score_columns),
-            "scores": {"at the line": count_at_line},
-        }
+        return score_columns, count_at_line
 
 
 def _values(

@@ -71,7 +71,8 @@ def test_a_chapter_reads_right_and_its_explorer_answers_before_any_cell_has_run(
     page.wait_for_function(look("ready"), arg=texts, timeout=120_000)
     page.get_by_text("| Idle").wait_for(timeout=120_000)
     board = page.locator(".fedlab-widget").first
-    board.get_by_role("button", name="Reveal").click(timeout=60_000)
+    board.locator(".w-guess").press("End", timeout=60_000)
+    board.get_by_role("button", name="Reveal").click()
     before = board.locator("data[data-of]").evaluate_all(SHOWN)
     board.locator("input[type=range]:not(.w-guess)").first.press("ArrowLeft")
     page.wait_for_timeout(500)

@@ -18,10 +18,12 @@ from fedlab_mini.show import widgets
 from fedlab_mini.show.widgets import (
     AAMExplorer,
     CosineExplorer,
+    DriftExplorer,
     LabelRuleExplorer,
     PartitionExplorer,
     PolicyExplorer,
     Quiz,
+    ReplicaExplorer,
     RoundReplay,
     ShapleyExplorer,
     TemperatureExplorer,
@@ -69,6 +71,9 @@ def every(history):
         PartitionExplorer([40, 50, 60]),
         RoundReplay(history, corrupted=[1]),
         CosineExplorer([[1, 0], [0, 1], [0.5, 0.5]]),
+        CosineExplorer(),
+        DriftExplorer(),
+        ReplicaExplorer(),
         PolicyExplorer(LOSSES),
         AAMExplorer(model(), [1, 2, 3]),
         TemperatureExplorer([0.2, 0.1, 0.0], drawn=2),
@@ -107,6 +112,47 @@ def test_phi_is_the_shapley_value_and_follows(make_table_game):
     assert explorer.numbers()["share"] == pytest.approx({"A": 60, "B": 3, "C": 27})
 
 
+# Drift
+
+
+@pytest.mark.parametrize(
+    ("a", "c", "rate", "steps", "rest", "best"),
+    [
+        ([1, 3], [0, 10], 0.02, 200, 5.0443494, 7.5),
+        ([1, 3], [0, 10], 0.02, 1, 7.5, 7.5),
+        ([2, 2], [1, 4], 0.1, 7, 2.5, 2.5),
+        ([0.5, 5], [10, 0], 0.2, 2, 10 * 0.19 / 1.19, 10 / 11),  # 1 - 0.9^2 of the way, and all
+    ],
+)
+def test_fedavg_rests_where_the_moves_cancel(a, c, rate, steps, rest, best):
+    explorer = DriftExplorer(curvatures=a, optima=c, rate=rate, steps=steps)
+    numbers = explorer.numbers()
+    found = list(numbers["value"].values())
+    assert found == pytest.approx([best, rest, abs(rest - best)], abs=1e-6)
+    q = [1 - (1 - rate * x) ** steps for x in a]
+    assert list(numbers["part of the way"].values()) == pytest.approx(q)
+    closed = sum(x * y for x, y in zip(q, c, strict=True)) / sum(q)
+    assert found[1] == pytest.approx(closed, abs=1e-9)
+
+
+# Replica
+
+
+@pytest.mark.parametrize(
+    ("twice", "missed", "worth"),
+    [
+        (False, [4, 0.04, 9, 0], [8.16, 13.68, 14.16, 0]),
+        (True, [240 / 49, 0.5625, -1, -1], [8.3376, 10.5725, 8.0450, 8.0450]),
+    ],
+)
+def test_a_replica_can_do_harm(twice, missed, worth):
+    numbers = ReplicaExplorer(twice=twice).numbers()
+    assert list(numbers["leave-one-out"].values()) == pytest.approx(missed)
+    assert list(numbers["Shapley value φ"].values()) == pytest.approx(worth, abs=1e-4)
+    # Nobody's model is 0, whose worth is -36.
+    assert sum(worth) == pytest.approx(numbers["value"]["worth of all"] + 36, abs=1e-3)
+
+
 # Partition
 
 
@@ -138,6 +184,26 @@ def test_replay_shows_the_history(history):
     kept = history.weights[1, [0, 2]]
     assert numbers["value"]["weight of the shown"] == pytest.approx(float(kept.sum()), abs=1e-4)
     assert numbers["value"]["test accuracy"] == pytest.approx(float(history.accuracy[2]), abs=1e-5)
+
+
+def test_replay_shows_omega_of_the_round():
+    fed = fm.federation(fm.load("digits"), clients=3, samples=120, seed=0)
+    local = fm.LocalSGD(epochs=1, batch=20, lr=0.1)
+    rule = fm.FLDVE(lr=0.01)
+    learned = fm.train(fed, fm.logistic(64, 10), rule, rounds=4, local=local, seed=0)
+    replay = RoundReplay(learned)
+    numbers = replay.numbers()
+    omega = torch.tensor(list(numbers["ω"].values()))
+    assert omega.tolist() == pytest.approx(learned.state["omega"].tolist(), abs=2e-5)
+    assert not torch.allclose(omega, learned.scores[-1].float(), atol=1e-3)
+    for replay.round in (1, 2, 3, 4):
+        omega, weights = (
+            torch.tensor([*replay.numbers()[key].values()]) for key in ("ω", "weight")
+        )
+        assert weights.tolist() == pytest.approx((omega / omega.sum()).tolist(), abs=5e-5)
+
+
+def test_replay_of_what_is_not_finite(history):
     broken = copy.copy(history)
     object.__setattr__(broken, "accuracy", history.accuracy * math.nan)
     object.__setattr__(broken, "scores", history.scores / 0)
@@ -157,6 +223,14 @@ def test_cosines_of_three_arrows():
     numbers = CosineExplorer([[1, 0], [-1, 0]]).numbers()  # what cancels has no direction
     assert set(numbers["cosine ψ"].values()) == {0.0}
     assert all(math.isnan(x) for x in numbers["ψ, scaled to sum 1"].values())
+
+
+def test_the_three_arrows_of_the_start_are_ranked_in_two_ways():
+    numbers = CosineExplorer().numbers()
+    psi, phi = (list(numbers[name].values()) for name in ("cosine ψ", "exact Shapley"))
+    assert psi[1] < psi[2]
+    assert phi[1] > phi[2]
+    assert phi[0] == pytest.approx(-0.5156, abs=1e-4)
 
 
 # Policy
@@ -240,10 +314,14 @@ def test_dots_are_the_intervals_and_the_line_is_the_ceiling_or_the_best():
     assert [found[key]["b"] for key in ("mean", "low", "high")] == pytest.approx(list(told)[:3])
     assert found["mean"]["ceiling"] == pytest.approx(0.8)
     assert found["minus the line"]["a"] == pytest.approx(0.5 + 0.02 / 3 - 0.8)
-    assert found["scores"]["at the line"] == 2  # a's interval lies below 0
+    assert found["scores"] == {"at the line": 2, "with all seeds": 2}  # a's interval lies below 0
+    assert "mean" in explorer.hides  # what is shown would be the answer
     explorer.metric = "seconds"  # less is better, and there is no ceiling
     found = explorer.numbers()
     assert math.isnan(found["mean"]["ceiling"])
     assert found["minus the line"]["a"] == 0
-    explorer.seeds = 2
+    explorer = HeadToHeadExplorer(compared(), metric="seconds", seeds=2)
     assert explorer.numbers()["mean"]["c"] == pytest.approx(0.81)
+    assert explorer.hides == ("with all seeds",)
+    with pytest.raises(ValueError, match="seeds: expected"):
+        HeadToHeadExplorer(compared(), seeds=4)

@@ -13,11 +13,15 @@ from ...games.shapley import exact
 from ...methods.cgsv import cosine_game, cosines
 from .base import Explorer, Numbers, by_name, client_names, program
 
+# Client 0's value lies far above its scaled cosine, and the other two change places.
+ANGLES = (-40, 139, 117)
+
 
 class CosineExplorer(Explorer):
     """Update vectors in the plane, their cosines with the sum, and the cosine game's Shapley value.
 
-    updates  [n, 2]  one row a client, 2 to 6 of them; a length of 1 is the circle on the screen
+    updates  [n, 2]  one row a client, 2 to 6 of them; a length of 1 is the circle on the screen.
+                     Default: three of length 1 that cosine and value rank in different orders
     raises   ValueError for another shape, values that are not finite, or an update of length 0
     """
 
@@ -25,7 +29,10 @@ class CosineExplorer(Explorer):
     hides = ("exact Shapley", "largest difference")
     updates = traitlets.List(traitlets.List(traitlets.Float())).tag(sync=True)
 
-    def __init__(self, updates: Sequence[Sequence[float]]):
+    def __init__(self, updates: Sequence[Sequence[float]] | None = None):
+        if updates is None:
+            angles = torch.tensor(ANGLES).double().deg2rad()
+            updates = torch.stack([angles.cos(), angles.sin()], 1).tolist()
         vectors = checks.reals("updates", updates, ["n", 2], dtype=torch.float64)
         if not 2 <= len(vectors) <= 6 or not (vectors.norm(dim=1) > 0).all():
             given_rows = vectors.tolist()

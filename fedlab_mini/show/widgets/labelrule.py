@@ -23,7 +23,6 @@ class LabelRuleExplorer(Explorer):
     """
 
     _esm = program("kit", "labelrule")
-    hides = ("a false repair",)
     group = traitlets.Int().tag(sync=True)
     server = traitlets.Int().tag(sync=True)
     recall = traitlets.Float().tag(sync=True)
@@ -49,6 +48,11 @@ class LabelRuleExplorer(Explorer):
             margin=checks.number("margin", margin, 0, 0.5),
             strict=checks.flag("strict", strict),
         )
+
+    @property
+    def hides(self) -> tuple[str]:  # type: ignore[override]  # it follows the rule
+        # Of the strict rule the page asks what a better model repairs.
+        return ("a right repair" if self.strict else "a false repair",)
 
     def chance(self, seen: float) -> float:
         """That a group is renamed in which the model sees the class with chance ``seen``."""

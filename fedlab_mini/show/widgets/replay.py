@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import torch
 import traitlets
 
 from ... import checks
@@ -19,13 +20,20 @@ class RoundReplay(Explorer):
 
     history    what `train` returned: T rounds, K clients; what is not finite is shown as a dash
     corrupted  ids to be marked, for instance ``fed.corrupted``
+    scored     "ω" after a learned evaluator: each round's omega stands in place of the score, its
+               mean over the rounds so far; else "score"
     round      0 ... T; shown [K] which clients; quantity "weights" or "scores" of the lines
     raises     ValueError for ids outside 0 ... K - 1
     """
 
     _esm = program("kit", "replay")
-    hides = ("weight", "share of the shown", "weight of the shown")
+    # A weight is a share of ω.
+    hides = (
+        *("ω", "mean ω of the shown"),
+        *("weight", "share of the shown", "weight of the shown"),
+    )
     accuracy = traitlets.List(REAL).tag(sync=True)
+    scored = traitlets.Unicode("score").tag(sync=True)
     scores = traitlets.List(traitlets.List(REAL)).tag(sync=True)
     weights = traitlets.List(traitlets.List(REAL)).tag(sync=True)
     corrupted = traitlets.List(traitlets.Int()).tag(sync=True)
@@ -35,10 +43,17 @@ class RoundReplay(Explorer):
 
     def __init__(self, history: History, *, corrupted: Iterable[int] = ()):
         checks.instance("history", history, History, "the History that train returns")
-        round_count, client_count = history.scores.shape
+        scores = history.scores
+        round_count, client_count = scores.shape
+        learned = "omega" in history.state
+        if learned:
+            # A mean over t rounds is a sum again, and what it grew by is this round's omega.
+            sums = scores * torch.arange(1, round_count + 1)[:, None]
+            scores = sums.diff(dim=0, prepend=torch.zeros_like(sums[:1]))
         super().__init__(
             accuracy=_rounded(history.accuracy),
-            scores=[_rounded(round_values) for round_values in history.scores],
+            scored="ω" if learned else "score",
+            scores=[_rounded(round_values) for round_values in scores],
             weights=[_rounded(round_values) for round_values in history.weights],
             corrupted=sorted(
                 checks.distinct_ids("corrupted", corrupted, client_count).tolist()
@@ -63,7 +78,7 @@ class RoundReplay(Explorer):
             for client_id in client_ids
         ]
         client_columns = {
-            "score": scores,
+            self.scored: scores,
             "weight": weights,
             "share of the shown": shown_shares,
         }
@@ -71,7 +86,9 @@ class RoundReplay(Explorer):
             # Accuracy has one entry more than scores: the one before the first round.
             "test accuracy": _real(self.accuracy)[t],
             "weight of the shown": shown_weight,
-            "mean score of the shown": sum(scores[client_id] for client_id in shown_ids)
+            f"mean {self.scored} of the shown": sum(
+                scores[client_id] for client_id in shown_ids
+            )
             / max(1, len(shown_ids)),
         }
         client_labels = client_names(len(client_ids), self.corrupted, "corrupted")

@@ -31,7 +31,6 @@ class ShapleyExplorer(Explorer):
     """
 
     _esm = program("kit", "shapley")
-    hides = ("share", "mean")
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     values = traitlets.List(traitlets.Float()).tag(sync=True)
     orders = traitlets.Int().tag(sync=True)
@@ -68,6 +67,11 @@ class ShapleyExplorer(Explorer):
             lowest=min(worths),
             highest=highest,
         )
+
+    @property
+    def hides(self) -> tuple[str, ...]:  # type: ignore[override]  # players have names
+        # What they add, order by order, would give the answer away.
+        return ("share", *self.names)
 
     @property
     def phi(self) -> list[float]:

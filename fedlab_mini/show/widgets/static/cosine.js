@@ -37,7 +37,7 @@ function build(ui) {
     return { sum, length, psi, scaled: psi.map((p) => p / total(psi)), phi: shapley(worths(units)) };
   };
   ui.ask({ question: () => `Client 0 has the cosine ${format(judge(model.get("updates")).psi[0])}; scaled, so that all sum to 1, ${format(judge(model.get("updates")).scaled[0])}. What is its exact Shapley value?`,
-    of: "exact Shapley", name: () => names[0], min: -0.5, max: 1, step: 0.01, digits: 2, hides: ["exact Shapley", "largest difference"],
+    of: "exact Shapley", name: () => names[0], min: -1, max: 1, step: 0.02, digits: 2, hides: ["exact Shapley", "largest difference"],
     /* from one common direction, their sum's, to where they point now */
     replay: { key: "updates", at(updates, part) {
       const { sum } = judge(updates);
@@ -73,7 +73,7 @@ function build(ui) {
   ui.group("w-sides", () => {
     ui.root.append(plane);
     ui.group("", () => {
-      plot = ui.chart("Share of client 0 while it turns", "direction of client 0: its share", { low: -0.5, high: 1, pick: true });
+      plot = ui.chart("Share of client 0 while it turns", "direction of client 0: its share", { low: -1, high: 1, pick: true });
       ui.legend([["exact Shapley value", colour(0)], ["cosine, scaled", "currentColor", true]]);
     });
     show = ui.table("Cosine and Shapley value", names, [{ name: "cosine ψ", bar: true }, { name: "ψ, scaled to sum 1", short: "ψ, scaled" }, { name: "exact Shapley", bar: true }], { tint: colour });

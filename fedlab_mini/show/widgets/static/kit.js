@@ -43,7 +43,7 @@ function shapley(worth) {
 function board({ model, el }, name, build) {
   const serial = Math.random().toString(36).slice(2);
   const root = make("div", { class: `fedlab-widget ${name}` });
-  const line = make("p", { role: "status" });
+  const line = make("p", { role: "status", id: `w-${serial}` });
   const first = new Map();
   const syncs = [];
   const values = new Map(); // what tables hold, veiled or not
@@ -174,8 +174,8 @@ function board({ model, el }, name, build) {
       return button;
     },
     /* The question, in words that may follow the settings; the truth is the number that the table column `of` has
-     * in the row `name()`. Until it is revealed, columns and rows in `hides` show a question mark, and no line of a
-     * chart that is an `answer` is drawn. `replay: { key, at(value, part) }`: where a setting stands at a part of the
+     * in the row `name()`. Until it is revealed, which takes a guess, columns and rows in `hides`, a list or a function
+     * that gives it, show a question mark, and no line of a chart that is an `answer` is drawn. `replay: { key, at(value, part) }`: where a setting stands at a part of the
      * way that ends in the present state. */
     ask({ question, of, name = () => of, min, max, step, digits, hides, replay }) {
       const text = make("p", { class: "w-question" });
@@ -196,6 +196,7 @@ function board({ model, el }, name, build) {
             veiled = !veiled;
             if (veiled) guess = undefined;
             draw();
+            if (veiled) input.focus(); // the button has just gone off
           });
           const again = ui.button("", () => {
             const running = timer;
@@ -222,13 +223,16 @@ function board({ model, el }, name, build) {
           });
           syncs.push(() => {
             reveal.textContent = veiled ? "Reveal" : "Guess again";
+            reveal.disabled = veiled && guess === undefined;
+            reveal.setAttribute("aria-describedby", reveal.disabled ? line.id : ""); // it says why
             again.textContent = timer ? "Pause" : part === 1 ? "Replay" : still.matches ? "To the end" : "Go on";
             again.disabled = veiled;
           });
         });
       });
       root.append(line);
-      asked = { of, hides: new Set(hides), settle() {
+      const hidden = () => (typeof hides === "function" ? hides() : hides);
+      asked = { hides: (...names) => names.some((one) => hidden().includes(one)), settle() {
         const truth = values.get(`${of}/${name()}`);
         text.textContent = question();
         const known = !veiled && Number.isFinite(truth);
@@ -265,7 +269,7 @@ function board({ model, el }, name, build) {
         const top = widest ?? Math.max(...numbers.filter(Number.isFinite).map(Math.abs), 1e-12);
         cells[name].forEach(({ number, cell }, i) => {
           values.set(`${name}/${rows[i]}`, numbers[i]);
-          const hidden = veiled && (asked.hides.has(name) || asked.hides.has(rows[i]));
+          const hidden = veiled && asked.hides(name, rows[i]);
           number.value = hidden ? "" : String(numbers[i]);
           number.textContent = hidden ? "?" : format(numbers[i], digits);
           const size = !hidden && Number.isFinite(numbers[i]) ? Math.min(1, Math.abs(numbers[i]) / top) : 0;
@@ -310,7 +314,7 @@ function board({ model, el }, name, build) {
             points: series.flatMap((v, i) => (Number.isFinite(v) ? `${place(i).toFixed(1)},${height(clamp(v, bottom, top)).toFixed(1)}` : [])).join(" "),
             fill: "none", stroke, "stroke-width": width, "stroke-dasharray": dash ?? "none" })),
           ...(at === undefined ? [] : [shape("path", { d: `M${36 + 336 * at} 12V128`, class: "w-now" })]),
-          ...(pick && guess !== undefined ? [shape("circle", { cx: 36 + 336 * (at ?? 1), cy: height(guess), r: 6, class: "w-ring" })] : []));
+          ...(pick && guess !== undefined && at !== undefined ? [shape("circle", { cx: 36 + 336 * at, cy: height(guess), r: 6, class: "w-ring" })] : []));
         svg.setAttribute("aria-label", `${label}. ${lines.filter((line) => line.name).map((line) => `${line.name} ends at ${format(line.y.at(-1))}`).join(", ")}`);
       };
     },

@@ -26,14 +26,19 @@ function accept({ group, server, recall, margin, strict }, q) {
 function build(ui) {
   const { model } = ui;
   const rule = () => Object.fromEntries(["group", "server", "recall", "margin", "strict"].map((key) => [key, ui.get(key)]));
-  ui.ask({ question: () => `A group of ${model.get("group")} is not this class, but ${format(100 * model.get("fraction"), 0)} % of it looks like it. With what chance is it renamed, wrongly?`,
-    of: "chance", name: () => "a false repair", min: 0, max: 1, step: 0.01, digits: 2, hides: ["a false repair"],
-    replay: { key: "group", at: (group, part) => Math.max(1, Math.round(group * part)) } });
+  const percent = (part) => `${format(100 * part, 0)} %`;
+  const asked = () => (model.get("strict") ? "a right repair" : "a false repair");
+  const known = 0.95; // the recall that a better model is compared with
+  ui.ask({ question: () => (model.get("strict")
+    ? `By the strict rule, a model with a recall of ${percent(known)} repairs a right group of ${model.get("group")} with chance ${format(accept({ ...rule(), recall: known }, known))}. With what chance does one with a recall of ${percent(model.get("recall"))}?`
+    : `A group of ${model.get("group")} is not this class, but ${percent(model.get("fraction"))} of it looks like it. With what chance is it renamed, wrongly?`),
+    of: "chance", name: asked, min: 0, max: 1, step: 0.01, digits: 2, hides: () => [asked()],
+    replay: { key: "recall", at: (recall, part) => 0.5 + (recall - 0.5) * part } });
   ui.group("w-controls", () => {
     ui.slider({ key: "group", label: "group's samples", min: 1, max: 200 });
     ui.slider({ key: "server", label: "server's samples", min: 1, max: 200 });
-    ui.slider({ key: "recall", label: "looks like it, right group", min: 0.5, max: 1, step: 0.01, digits: 2 });
-    ui.slider({ key: "fraction", label: "looks like it, wrong group", min: 0, max: 1, step: 0.01, digits: 2 });
+    ui.slider({ key: "recall", label: "recall, right group", min: 0.5, max: 1, step: 0.01, digits: 2 });
+    ui.slider({ key: "fraction", label: "looks right, wrong group", min: 0, max: 1, step: 0.01, digits: 2 });
     ui.slider({ key: "margin", label: "margin", min: 0, max: 0.5, step: 0.01, digits: 2 });
     ui.toggle({ key: "strict", label: "strict, as printed: no margin" });
   });
@@ -51,7 +56,7 @@ function build(ui) {
     const [right, wrong] = [now.recall, model.get("fraction")].map((q) => accept(now, q));
     show("chance", [right, wrong], 1);
     const along = (q) => margins.map((margin) => accept({ ...now, margin, strict: false }, q));
-    plot([{ y: along(now.recall), colour: "var(--client-0)", name: "right repair" }, { y: along(model.get("fraction")), colour: "var(--corrupted)", dash: "6 3", name: "false repair", answer: true }],
+    plot([{ y: along(now.recall), colour: "var(--client-0)", name: "right repair" }, { y: along(model.get("fraction")), colour: "var(--corrupted)", dash: "6 3", name: "false repair", answer: !now.strict }],
       now.strict ? undefined : now.margin / 0.5, margins);
     return `${now.strict ? "The strict rule" : `With a margin of ${format(now.margin)} the rule`} repairs a right group with chance ${format(right)} and a wrong one with chance ${format(wrong)}.`;
   };

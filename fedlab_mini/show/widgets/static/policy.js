@@ -30,8 +30,8 @@ function build(ui) {
   const names = model.get("names");
   const marked = new Set(model.get("corrupted"));
   const last = model.get("longest");
-  const asked = model.get("corrupted")[0] ?? 0;
-  ui.ask({ question: () => `The rule learns for ${model.get("steps")} steps. How likely is ${names[asked]} to be selected then?`,
+  const asked = Math.max(0, names.findIndex((_, k) => !marked.has(k)));
+  ui.ask({ question: () => `The rule learns for ${model.get("steps")} steps ${{ none: "without a baseline", moving: "with a moving average as baseline", aggregate: "with the loss of everybody as baseline" }[model.get("baseline")]}. How likely is ${marked.size ? "sound " : ""}${names[asked]} to be selected then?`,
     of: "probability", name: () => names[asked], min: 0, max: 1, step: 0.01, digits: 2, hides: ["probability", "of these probabilities"],
     replay: { key: "steps", at: (steps, part) => Math.round(steps * part) } });
   ui.group("w-controls", () => {
@@ -47,7 +47,7 @@ function build(ui) {
       plot = ui.chart("Selection probability", "step: probability to be selected", { low: 0, high: 1, pick: true });
       facts = ui.table("Expected validation loss", ["of these probabilities", "of one half each", "of everybody"], [{ name: "loss", digits: 4 }], { head: "" });
     });
-    show = ui.table("After these steps", names, [{ name: "probability", digits: 3, bar: true }], { tint: colour });
+    show = ui.table("After these steps", names, [{ name: "probability", short: "probability ω", digits: 3, bar: true }], { tint: colour });
   });
   return () => {
     const rule = Object.fromEntries(["sign", "baseline", "rate", "seed"].map((key) => [key, model.get(key)]));

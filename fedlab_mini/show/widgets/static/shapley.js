@@ -62,8 +62,10 @@ function build(ui) {
   const [low, high] = [model.get("lowest"), model.get("highest")];
   const label = (mask) => players.filter((i) => (mask >> i) & 1).map((i) => names[i]).join(" ");
   const step = high - low > 20 ? 1 : (high - low) / 100;
-  ui.ask({ question: () => `All together are worth ${format(model.get("values").at(-1))}. How much of it is the share of ${names.at(-1)}, the Shapley value?`,
-    of: "share", name: () => names.at(-1), min: low - (high - low) / 2, max: high, step, digits: step === 1 ? 0 : 2, hides: ["share", "mean"],
+  const last = names.at(-1);
+  const worth = (mask) => format(model.get("values").at(mask), Number.isInteger(model.get("values").at(mask)) ? 0 : 2);
+  ui.ask({ question: () => `${last} alone is worth ${worth(1 << (names.length - 1))}, all together ${worth(-1)}. What is the share of ${last}, the Shapley value? Can it be negative?`,
+    of: "share", name: () => last, min: low - (high - low) / 2, max: high, step, digits: step === 1 ? 0 : 2, hides: ["share", ...names],
     replay: { key: "orders", at: (orders, part) => Math.max(1, Math.ceil(orders * part)) } });
   ui.group("w-controls", () => {
     for (let mask = 1; mask < 1 << names.length; mask++) {
@@ -76,7 +78,7 @@ function build(ui) {
   ui.group("w-sides", () => {
     ui.group("", () => {
       picture = lattice(ui, names, Math.min(low, 0), high);
-      bars = ui.table("Share of each player", names, [{ name: "share", bar: true }], { head: "player", tint: colour });
+      bars = ui.table("Share of each player", names, [{ name: "share", short: "share φ", bar: true }], { head: "player", tint: colour });
     });
     ui.group("", () => { show = ui.table("What each player adds, order by order", rows, names.map((name) => ({ name })), { head: "order" }); });
   });

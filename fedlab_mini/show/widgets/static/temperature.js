@@ -46,7 +46,7 @@ function build(ui) {
     facts = ui.table("All together", [expectedBad, "the same without relevance", "share of relevant clients"], [{ name: "value", digits: 3 }], { head: "" });
   });
   const show = ui.table("Who is selected?", names, [
-    { name: "first draw", digits: 3, bar: true }, { name: "among those drawn", digits: 3, bar: true }, { name: "relevance", digits: 3,
+    { name: "first draw", digits: 3, bar: true }, { name: "among those drawn", digits: 3, bar: true }, { name: "relevance", short: "relevance φ", digits: 3,
       put: (k) => ui.slider({ key: "relevance", path: [k], label: `relevance of client ${k}`, min: low, max: high, step: (high - low) / 100, digits: 3, bare: true }) }], { tint: colour });
   const next = uniforms(0);
   const luck = Array.from({ length: ROUNDS }, () => names.map(() => -Math.log(-Math.log(next())))); // Gumbel: the m largest are drawn

@@ -1,0 +1,48 @@
+"""DriftExplorer: two quadratic clients, where does FedAvg come to rest? Chapter 1 shows it."""
+
+from __future__ import annotations
+
+import traitlets
+
+from .base import Explorer, Numbers, by_name, program
+
+
+class DriftExplorer(Explorer):
+    """FedAvg with two clients of equal weight, whose loss is a (model - c)^2 / 2 of one number.
+
+    curvatures, optima  [2]  a above 0, and c, of both clients
+    rate, steps              learning rate, and local steps a round; rate times a is at most 1
+    """
+
+    _esm = program("kit", "line", "drift")
+    hides = ("part of the way", "FedAvg rests at θ_E", "distance")
+    curvatures = traitlets.List(traitlets.Float(), [1.0, 3.0]).tag(sync=True)
+    optima = traitlets.List(traitlets.Float(), [0.0, 10.0]).tag(sync=True)
+    rate = traitlets.Float(0.02).tag(sync=True)
+    steps = traitlets.Int(200, min=1).tag(sync=True)
+
+    def trained(self, model: float, a: float, c: float) -> float:
+        """The model of a client after the local steps of a round."""
+        for _ in range(self.steps):
+            model -= self.rate * a * (model - c)
+        return model
+
+    def numbers(self) -> Numbers:
+        clients = list(zip(self.curvatures, self.optima, strict=True))
+        # Round by round until nothing moves; the page uses the closed form of this point.
+        model, moved = 0.0, 1.0
+        while abs(moved) > 1e-12:
+            moved = sum(self.trained(model, a, c) for a, c in clients) / 2 - model
+            model += moved
+        best = sum(a * c for a, c in clients) / sum(self.curvatures)
+        # From 0 to an optimum at 1: where a client gets is the part of its way.
+        parts = [self.trained(0.0, a, 1.0) for a in self.curvatures]
+        single_numbers = {
+            "best model θ*": best,
+            "FedAvg rests at θ_E": model,
+            "distance": abs(model - best),
+        }
+        return {
+            **by_name(["client 1", "client 2"], {"part of the way": parts}),
+            "value": single_numbers,
+        }
