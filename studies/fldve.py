@@ -592,7 +592,7 @@ def images_figure(results: Results) -> Figure:
         curves[scenario] = {
             label: results.curve("accuracy", *case)[1][:, 1:] for label, case in cases.items()
         }
-    return plots.panels(curves, x=CURVE[1:], ylabel="test accuracy")
+    return plots.panels(curves, x=CURVE[1:], ylabel="test accuracy", low=0, high=1)
 
 
 def long_figure(results: Results) -> Figure:
@@ -604,7 +604,7 @@ def long_figure(results: Results) -> Figure:
         }
         for scenario in PLACED
     }
-    return plots.panels(curves, x=LOOKS, ylabel="effective clients", low=0, high=5)
+    return plots.panels(curves, x=LOOKS, ylabel="effective clients", low=1, high=5)
 
 
 def length_figure(results: Results) -> Figure:
@@ -615,7 +615,7 @@ def length_figure(results: Results) -> Figure:
         title: {method: results.curve(metric, method, "set 2")[1] for method in rules}
         for title, metric in asked.items()
     }
-    return plots.panels(pictures, x=LOOKS, ylabel="share")
+    return plots.panels(pictures, x=LOOKS, ylabel="share", low=0, high=1)
 
 
 def kinds_figure(results: Results) -> Figure:
