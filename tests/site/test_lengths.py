@@ -20,7 +20,7 @@ COUNT = """() => {
     (e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest(".fedlab-widget"));
   const words = (text) => text.split(/\\s+/).filter(Boolean).length;
   const texts = seen("p, li, h1, h2, h3, h4, figcaption, caption")
-    .filter((e) => !(e.matches("li") && e.querySelector("p")));
+    .filter((e) => !e.querySelector("p"));
   const running = texts.filter((e) => e.matches("p, li") && !e.closest("table, .cell_output"));
   const interval = /\\[[-−]?[\\d.]+,\\s[-−]?[\\d.]+\\]/g;
   const box = page.getBoundingClientRect();
