@@ -45,5 +45,6 @@ def test_a_lesson_is_short_and_its_explorer_stands_early(source, open_page, site
     page.set_viewport_size({"width": 1280, "height": 900})
     page.locator(".fedlab-widget").first.wait_for()
     found = page.evaluate(COUNT)
-    assert {what: found[what] for what, most in MOST.items() if found[what] > most} == {}
+    # A tenth of grace: nobody shall hunt for a last word.
+    assert {what: found[what] for what, most in MOST.items() if found[what] > 1.1 * most} == {}
     assert found["explorer"] <= 0.3
