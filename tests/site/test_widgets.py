@@ -21,7 +21,7 @@ HOMES = [  # the chapter, which of its widgets, and the number that it asks for
     ("01_federated_averaging", 0, widgets.DriftExplorer, "value", "FedAvg rests at θ_E"),
     ("02_shapley_theory", 0, widgets.ShapleyExplorer, "share", "C"),
     ("03_retraining_baselines", 0, widgets.ReplicaExplorer, "leave-one-out", "C"),
-    ("03_retraining_baselines", 1, widgets.PartitionExplorer, "value", FEW_HANDS),
+    ("01_federated_averaging", 1, widgets.PartitionExplorer, "value", FEW_HANDS),
     ("04_cgsv", 0, widgets.CosineExplorer, "exact Shapley", "client 0"),
     ("05_reinforce_frcce", 0, widgets.PolicyExplorer, "probability", "client 0"),
     ("06_reinforce_fldve", 0, widgets.RoundReplay, "weight", "client 2 (corrupted)"),
