@@ -29,7 +29,8 @@ SOUGHT = {
     "how to install": f"{FAQ}how-do-i-install-it",
     "is it private": f"{FAQ}is-federated-learning-private-by-itself",
     "cost of shapley value": f"{CHAPTER['02']}#what-it-costs",
-    "does more data mean more contribution": f"{CHAPTER['05']}#does-more-data-count-for-more",
+    "does more data mean more contribution": "notebooks/evidence/05_reinforce_frcce.html"
+    "#does-more-data-count-for-more",
     "where are the solutions": f"{FAQ}where-are-the-solutions",
     # words of the field
     "free rider": f"{GLOSSARY}free-rider",
