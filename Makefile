@@ -29,7 +29,8 @@ help:
 	@echo "make mutants     break claims one by one and see each noticed; CHAPTERS='02' for some"
 	@echo "make notebooks   for authors: run chapters, store their outputs"
 	@echo "make labs        for authors: write the students' sheets of the labs, solutions to _build/labs"
-	@echo "make class       DIR=folder: a sheet of every lab; NAMES='ann ben': in a folder each"
+	@echo "make class       DIR=folder: a sheet of every lab; NAMES='ann, ben meyer', or a file with a name"
+	@echo "                 a line: in a folder each; LAB=4: of one lab"
 	@echo "make grade       SUBMISSIONS=folder: marks in one table, a page a sheet"
 	@echo "make gradescope  for teachers: an autograder a lab, to _build/labs/gradescope"
 	@echo "make room-check  whether a lab can be done on this machine"
@@ -99,7 +100,7 @@ distclean: clean
 	rm -rf .venv fedlab_mini.egg-info
 
 class: setup
-	@$(RUN) tools/classroom.py sheets $(if $(DIR),"$(DIR)") $(NAMES)
+	@$(RUN) tools/classroom.py sheets $(if $(DIR),"$(DIR)" "$(NAMES)" $(LAB))
 
 grade: setup
 	@$(RUN) tools/marking.py $(if $(SUBMISSIONS),"$(SUBMISSIONS)")

@@ -178,8 +178,7 @@ def stage(notebooks: Sequence[Path], folder: Path, repository: str | None) -> No
     config = (root / "_config.yml").read_text(encoding="utf-8")
     (folder / "_config.yml").write_text(configure(config, repository), encoding="utf-8")
     (folder / "genindex.md").write_text("# Index\n", encoding="utf-8")  # Sphinx fills the page
-    # The page of the package includes README's words on its rooms.
-    for name in ("_toc.yml", "README.md", *(f"tools/{extension}.py" for extension in EXTENSIONS)):
+    for name in ("_toc.yml", *(f"tools/{extension}.py" for extension in EXTENSIONS)):
         shutil.copy(root / name, folder)
     shutil.copytree(root / "book", folder / "book")
     days = json.dumps(last_changed.dates(root))

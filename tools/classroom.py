@@ -1,8 +1,11 @@
 """A class: sheets for everybody, graders for a server, a machine that is ready.
 
-    python tools/classroom.py sheets DIR [NAME ...]    a sheet of every lab, in a folder each
-    python tools/classroom.py gradescope               an autograder a lab, _build/labs/gradescope
-    python tools/classroom.py ready                    whether a lab can be done on this machine
+    python tools/classroom.py sheets DIR [NAMES [LAB]]   a sheet of every lab, or of one
+    python tools/classroom.py gradescope                 an autograder a lab, _build/labs/gradescope
+    python tools/classroom.py ready                      whether a lab can be done on this machine
+
+NAMES puts the sheets into a folder a name: "ann, ben meyer", or a file with a name a line. LAB is
+the number of a lab, such as 4.
 
 What was handed in is marked by marking.py. Nothing needs a network.
 """
@@ -23,12 +26,22 @@ import labs
 import marking
 
 
-def sheets(folder: Path, names: list[str]) -> None:
+def people(names: str) -> list[str]:
+    """The names of a file, a line each, or of a text, between commas."""
+    if Path(names).is_file():
+        names = Path(names).read_text(encoding="utf-8").replace("\n", ",")
+    return [name for part in names.split(",") if (name := part.strip())]
+
+
+def sheets(folder: Path, names: list[str], lab: str = "") -> None:
     """Put a sheet of every lab into the folder, or into one folder a name; keep written ones."""
+    numbers = sorted(path.name.split("_")[0].lstrip("0") for path in labs.STUDENT.glob("*.ipynb"))
+    if lab and lab.lstrip("0") not in numbers:
+        sys.exit(f"LAB is one of {', '.join(sorted(numbers, key=int))}, not {lab!r}")
     if folder.resolve().is_relative_to(chapters.ROOT):
         sys.exit(f"{folder} lies in the book's folder; name one outside, such as ~/labs")
     for name in names or ["."]:
-        for stored in sorted(labs.STUDENT.glob("*.ipynb")):
+        for stored in sorted(labs.STUDENT.glob(f"{lab.zfill(2) if lab else ''}*.ipynb")):
             notebook = nbformat.read(stored, as_version=4)
             print(labs.place(notebook, folder / name / stored.name))
 
@@ -55,8 +68,12 @@ def gradescope() -> None:
 def main() -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # any name
     match sys.argv[1:]:
-        case ["sheets", folder, *names]:
-            sheets(Path(folder).expanduser(), names)
+        case ["sheets", folder]:
+            sheets(Path(folder).expanduser(), [])
+        case ["sheets", folder, names]:
+            sheets(Path(folder).expanduser(), people(names))
+        case ["sheets", folder, names, lab]:
+            sheets(Path(folder).expanduser(), people(names), lab)
         case ["gradescope"]:
             gradescope()
         case ["ready"]:

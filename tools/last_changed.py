@@ -22,7 +22,7 @@ def dates(root: Path) -> dict[str, str]:
     try:
         if subprocess.check_output(SHALLOW, **said).strip() != "false":
             return {}
-        log = subprocess.check_output([*LOG, "--", "book", "README.md"], **said)
+        log = subprocess.check_output([*LOG, "--", "book"], **said)
     except (OSError, subprocess.CalledProcessError):  # no git, or no repository
         return {}
     for line in filter(None, log.splitlines()):

@@ -23,7 +23,7 @@ import fedlab_mini as fm
 from fedlab_mini.show import plots
 
 USERS = ("studies", "examples", "fedlab_mini/command", "fedlab_mini/judge/registry.py", "book")
-USERS += ("fedlab_bench", "fedlab_flower", "notebooks/labs", "README.md", "CONTRIBUTING.md")
+USERS += ("fedlab_bench", "fedlab_flower", "notebooks/labs", "CONTRIBUTING.md")
 CELL = re.compile(
     r"^```(?:\{code-cell\}[^\n]*|python)\n(?:---\n.*?---\n|(?::[^\n]*\n)*)(.*?)^```$", re.M | re.S
 )

@@ -43,10 +43,10 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 });
 
-/* The moving pictures of the landing page move by themselves, unless the reader wants less motion; their buttons always work. */
+/* The moving picture of the landing page moves by itself, unless the reader wants less motion; its button always works. */
 document.addEventListener("DOMContentLoaded", () => {
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
-  for (const figure of document.querySelectorAll("figure.federation, figure.replay")) {
+  for (const figure of document.querySelectorAll("figure.federation")) {
     const button = figure.querySelector("button");
     const set = (state) => {
       figure.dataset.state = state;

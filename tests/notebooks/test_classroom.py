@@ -108,6 +108,19 @@ def test_a_name_that_the_console_cannot_write(tmp_path, monkeypatch):
     assert len([*(tmp_path / "Łódź O'Neil").glob("*.ipynb")]) == len(labs.sources())
 
 
+def test_one_lab_is_handed_out_to_names_with_spaces(tmp_path, monkeypatch):
+    names = tmp_path / "names.txt"
+    names.write_text("ann\nben meyer\n", encoding="utf-8")
+    for given in ("ann, ben meyer", str(names)):
+        room = tmp_path / f"room of {len(given)}"
+        monkeypatch.setattr("sys.argv", ["classroom.py", "sheets", str(room), given, "4"])
+        classroom.main()
+        found = sorted(path.relative_to(room).as_posix() for path in room.rglob("*.ipynb"))
+        assert found == [f"ann/{LAB}.ipynb", f"ben meyer/{LAB}.ipynb"]
+    with pytest.raises(SystemExit, match=r"LAB is one of 1, .*, 10, 12, not '11'"):
+        classroom.sheets(room, [], "11")
+
+
 def test_one_table_and_a_page_each(handed_in):
     folder, rows = handed_in
     with open(folder / "grades.csv", encoding="utf-8", newline="") as file:
@@ -210,7 +223,9 @@ def test_a_machine_is_ready_or_says_what_is_wrong(monkeypatch, capsys):
 def test_notes_for_the_board_name_sections_of_their_chapters():
     board = (chapters.ROOT / "book" / "board.md").read_text(encoding="utf-8")
     for source, notes in zip(chapters.numbered(), board.split("\n## Chapter ")[1:], strict=True):
-        titles = re.findall(r"^#{2,3} (.*)$", source.read_text(encoding="utf-8"), re.MULTILINE)
+        pages = [source, *source.parents[1].glob(f"evidence/{source.name}")]
+        text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+        titles = re.findall(r"^#{2,3} (.*)$", text, re.MULTILINE)
         named = re.findall(r"^\| ([^|]+) \|", notes, re.MULTILINE)[1:]
         assert len(named) >= 5
         assert set(named) <= set(titles), set(named) - set(titles)

@@ -14,7 +14,7 @@ def test_every_list_of_chapters_has_them_all_in_order():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     assert [entry["file"] for entry in toc["parts"][0]["chapters"]] == PAGES
     for name, line in (
-        ("book/index.md", r"^\[\d+\]: \.\./(notebooks/\w+)\.ipynb$"),
+        ("book/about.md", r"^\[\d+\]: \.\./(notebooks/\w+)\.ipynb$"),
         ("book/index.md", r"^\d+\. \{doc\}`\.\./(notebooks/\w+)`"),
         ("book/_extra/404.html", r'<li><a href="(notebooks/\w+)\.html">'),
         ("README.md", r"^\| \d\d \| \[.+?\]\((.+?)\.ipynb\) \|"),

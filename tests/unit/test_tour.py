@@ -1,4 +1,4 @@
-"""README: its tour runs as it is printed, from top to bottom, in a folder of a reader's own."""
+"""The tour on the page *Install and run* runs as it is printed, in a folder of a reader's own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_tour_runs_as_printed(tmp_path):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "book" / "run.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert any("fb.compare(" in block for block in blocks)
     ran = subprocess.run(
