@@ -7,14 +7,16 @@ way in which chapters call ``tables.table``.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from torch import Tensor
 
 from .. import checks
@@ -36,7 +38,16 @@ from .canvas import (
     positions_of,
     shown_label,
 )
-from .styles import CORRUPTED, LINES, MARKERS, Style, client_colour, styles
+from .styles import (
+    CLIENTS,
+    CORRUPTED,
+    LINES,
+    MARKERS,
+    SETTINGS,
+    Style,
+    client_colour,
+    styles,
+)
 from .tables import Table as Table
 from .tables import table as table
 
@@ -138,7 +149,7 @@ def panels(
         axis.xaxis.set_major_locator(LogLocator(numticks=20))  # no decade is skipped
         # On a short logarithmic axis powers of ten would be too few ticks.
         if max(x_values) < 30 * min(x_values):
-            axis.set_xticks(x_values, [f"{x_value:g}" for x_value in x_values])
+            axis.set_xticks(x_values, _labels_apart(x_values))
             axis.xaxis.set_minor_locator(NullLocator())
         if chance is not None:
             axis.set_ylim(-0.05, 1.05)
@@ -158,6 +169,17 @@ def panels(
         f"{ylabel.capitalize()} against {xlabel}: means over seeds with 95 % intervals.",
         f"Small pictures of {ylabel} against {xlabel}; at the end: {'; '.join(end_words)}.",
     )
+
+
+def _labels_apart(x_values: Sequence[float]) -> list[str]:
+    """Tick labels on a logarithmic axis; one that would touch the label before it is empty."""
+    room = math.log(max(x_values) / min(x_values)) / 6
+    labels, last = [], 0.0
+    for x_value in x_values:
+        fits = not last or math.log(x_value / last) >= room
+        labels.append(f"{x_value:g}" if fits else "")
+        last = x_value if fits else last
+    return labels
 
 
 def _band(
@@ -395,6 +417,63 @@ def dots(
     )
 
 
+def slopes(
+    left: Sequence[float] | Tensor,
+    right: Mapping[str, Sequence[float] | Tensor],
+    *,
+    name: str,
+) -> Figure:
+    """Two rankings beside each other, a panel a label: a line a client, and where lines cross.
+
+    left   [K] values of the clients, by which the left ends are ranked; name: what they are
+    right  {label: [K] values}, by which the right ends are; rank 1 is the highest value
+    """
+    check_texts(name=name)
+    start = labelled("left", {name: left}, "K")[name]
+    ends = labelled("right", right, len(start))
+    at_left = _from_the_top(start)
+    pairs = len(start) * (len(start) - 1) // 2
+    figure, axes = new_figure(5.0, 2.9, len(ends))
+    counts = []
+    for axis, (label, values) in zip(axes, ends.items(), strict=True):
+        at_right = _from_the_top(values)
+        for client, (a, b) in enumerate(zip(at_left, at_right, strict=True)):
+            axis.plot([0, 1], [a, b], color=SETTINGS[1], linewidth=1.2, label=str(client))
+            for place, rank, side in ((-0.05, a, "right"), (1.05, b, "left")):
+                axis.text(place, rank, str(client), ha=side, va="center")
+        crossings = _crossings(at_left, at_right)
+        axis.plot(*crossings, "o", color=CLIENTS[1], markersize=5, label="crossings")
+        counts.append(f"{label} {len(crossings[0])}")
+        axis.set_xticks([0, 1], [name, label])
+        axis.set(xlim=(-0.25, 1.25), ylim=(len(start) + 0.5, 0.5), ylabel="rank")
+        axis.set(xlabel=f"{len(crossings[0])} of {pairs} pairs cross")
+        axis.set_yticks([1, len(start)])
+        axis.grid(False)
+    return finished(
+        figure,
+        f"Ranks by {name}, and by others: every crossing is a pair ranked the other way.",
+        f"A line a client from its rank by {name} to its rank by another; crossings of "
+        f"{pairs} pairs: {', '.join(counts)}.",
+    )
+
+
+def _from_the_top(values: Tensor) -> list[float]:
+    """Ranks with 1 for the highest; who is tied has the mean of the places."""
+    return [float((values > v).sum() + (values == v).sum() / 2 + 0.5) for v in values]
+
+
+def _crossings(left: list[float], right: list[float]) -> tuple[list[float], list[float]]:
+    """Where the lines of two rankings cross, from 0 at the left to 1 at the right."""
+    across, down = [], []
+    for (a, a_end), (b, b_end) in itertools.combinations(
+        zip(left, right, strict=True), 2
+    ):
+        if (a - b) * (a_end - b_end) < 0:
+            across.append((a - b) / ((a - b) - (a_end - b_end)))
+            down.append(a + across[-1] * (a_end - a))
+    return across, down
+
+
 def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figure:
     """Confusion matrices side by side: ``tables[label]`` [classes, classes], row = true class.
 
@@ -427,24 +506,123 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figu
     )
 
 
-def drawn(figure: Figure, panel: int = 0) -> dict[str, list[float]]:
-    """What a reader reads off a figure of ``curves``, ``panels``, ``scores`` or ``dots``, by label.
+def drawn(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
+    """What a reader reads off a figure or a table, by label.
 
-    The heights along a thick line; those of bars; of a row of dots its mean, and the ends of the
-    interval. A page holds these against what it speaks of, so that no label is exchanged
+    A line's heights; the ends of bars and, as "label ±", of their whiskers; of a row of dots its
+    mean and the ends of its interval; a row of a grid or table. An axis that is reversed gives its
+    numbers with a minus, as a reader takes right and up for more. Of a vertical line, its place
+    panel  a number, or the panel's title
     """
-    axis = figure.axes[panel]
-    bars = {box.get_label(): [bar.get_height() for bar in box] for box in axis.containers}
-    if bars:
-        return bars
+    if isinstance(figure, Table):
+        return {row[0]: row[1:] for row in figure.rows}
+    axis = _panel(figure, panel)
     rows = [text.get_text() for text in axis.get_yticklabels()]
-    ends: dict[str, list[float]] = {}
+    if axis.images:
+        return dict(zip(rows, axis.images[0].get_array().tolist(), strict=True))
+    bars = [box for box in axis.containers if isinstance(box, BarContainer)]
+    if bars:
+        lying = bars[0].orientation == "horizontal"
+        return _read_lying(axis, rows, bars) if lying else _read_bars(axis, bars)
+    lines = _named_lines(axis)
+    if lines:
+        up = 1 - 2 * axis.yaxis_inverted()
+        return {
+            line.get_label(): [up * float(y) for y in line.get_ydata()] for line in lines
+        }
+    return _read_dots(axis, rows)
+
+
+def along(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
+    """What stands along the x axis of a figure or in the head of a table, by the axis' name."""
+    if isinstance(figure, Table):
+        return {figure.header[0]: figure.header[1:]}
+    axis = _panel(figure, panel)
+    words = [text.get_text().replace("\n", " ") for text in axis.get_xticklabels()]
+    lines = [] if axis.images or axis.patches else _named_lines(axis)
+    if lines:
+        # Where ticks have words, a reader reads these.
+        fixed = isinstance(axis.xaxis.get_major_locator(), FixedLocator)
+        said = dict(zip(axis.get_xticks(), words, strict=True)) if fixed else {}
+        right = 1 - 2 * axis.xaxis_inverted()
+        return {
+            axis.get_xlabel(): [
+                right * _word(said.get(x), x) for x in lines[0].get_xdata()
+            ]
+        }
+    return {axis.get_xlabel(): words}
+
+
+def shows(
+    figure: Figure | Table, numbers: Mapping[str, Any], panel: int | str = 0
+) -> bool:
+    """Are these the numbers of these labels, as they are ``drawn`` or stand ``along`` the axis?
+
+    To a millionth; labels that are not named may be there as well.
+    """
+    read = along(figure, panel) | drawn(figure, panel)
+    for label, row in numbers.items():
+        found = torch.as_tensor(read.get(label, []), dtype=torch.float64)
+        wanted = torch.as_tensor(row).to(found)
+        if found.shape != wanted.shape or not torch.allclose(found, wanted, atol=1e-6):
+            return False
+    return True
+
+
+def _panel(figure: Figure, panel: int | str) -> Any:
+    titles = [axis.get_title() for axis in figure.axes]
+    return figure.axes[titles.index(panel) if isinstance(panel, str) else panel]
+
+
+def _named_lines(axis: Any) -> list[Any]:
+    return [line for line in axis.get_lines() if line.get_label()[0] != "_"]
+
+
+def _word(word: str | None, place: float) -> Any:
+    try:
+        return float(word or place)
+    except ValueError:
+        return word
+
+
+def _read_bars(axis: Any, bars: Sequence[Any]) -> dict[str, list[Any]]:
+    up = 1 - 2 * axis.yaxis_inverted()
+    read = {}
+    for box in bars:
+        label = str(box.get_label())
+        read[label] = [up * (bar.get_y() + bar.get_height()) for bar in box]
+        if box.errorbar is not None:
+            ends = box.errorbar.lines[2][0].get_segments()
+            read[f"{label} ±"] = [float(end[1, 1] - end[0, 1]) / 2 for end in ends]
+    return read
+
+
+def _read_lying(
+    axis: Any, rows: Sequence[str], bars: Sequence[Any]
+) -> dict[str, list[Any]]:
+    """Bars that lie: their lengths by label; with an interval in each row, band and interval."""
+    if not axis.get_lines():
+        return {box.get_label(): [bar.get_width() for bar in box] for box in bars}
+    found = {
+        label: [float(band.get_x()), float(band.get_x() + band.get_width())]
+        for label, band in zip(rows, bars[0], strict=True)
+    }
     for line in axis.get_lines():
-        x, y = line.get_xdata(), line.get_ydata()
-        row = round(float(y[0]) - 0.22)
-        if len({*y}) == 1 and abs(float(y[0]) - row - 0.22) < 1e-9:
-            ends[rows[row]] = [*map(float, x), *ends.get(rows[row], [])]
-    if ends:  # mean first, as it is drawn last
-        return ends
-    named = [line for line in axis.get_lines() if line.get_label()[0] != "_"]
-    return {line.get_label(): [*map(float, line.get_ydata())] for line in named}
+        x, y = ([*map(float, values)] for values in line.get_data())
+        if len({*y}) == 1 and line.get_marker() != "D":  # a diamond is a printed number
+            found[rows[round(y[0])]] += x
+    return found
+
+
+def _read_dots(axis: Any, rows: Sequence[str]) -> dict[str, list[Any]]:
+    right = 1 - 2 * axis.xaxis_inverted()
+    read: dict[str, list[Any]] = {}
+    names = [text.get_text() for text in axis.texts]
+    for line in axis.get_lines():
+        x, y = ([*map(float, values)] for values in line.get_data())
+        row = round(y[0] - 0.22)
+        if x[0] == x[-1] and y == [0, 1]:
+            read[names.pop(0)] = [right * x[0]]
+        elif abs(y[0] - row - 0.22) < 1e-9:  # the mean comes first, as it is drawn last
+            read[rows[row]] = [right * place for place in x] + read.get(rows[row], [])
+    return read

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from fedlab_mini.judge.evidence import interval
+from fedlab_mini.judge.metrics import kendall
 from fedlab_mini.show import plots
 from fedlab_mini.show.styles import CLIENTS, CORRUPTED, METHODS
 
@@ -51,6 +52,7 @@ FIGURES = {
         ylabel="AUC",
         chance=0.5,
     ),
+    "slopes": lambda make_fed: plots.slopes([3, 2, 1], {"size": [2, 3, 1]}, name="truth"),
     "confusion": lambda make_fed: plots.confusion({"one": torch.eye(3), "two": torch.ones(3, 3)}),
 }
 
@@ -101,6 +103,21 @@ def test_panels_show_a_mean_and_its_interval_at_every_place_on_one_scale():
     assert {round(v, 9) for v in (found.low, found.high)} <= {round(float(y), 9) for y in edge}
     assert str(found) in figure.alt
     assert first.get_ylim() == second.get_ylim()
+
+
+def test_slopes_cross_where_two_rankings_part():
+    values = torch.randperm(8, generator=torch.Generator().manual_seed(3)).double()
+    other = torch.rand(8, generator=torch.Generator().manual_seed(4))
+    figure = plots.slopes(values, {"same": values, "other": other}, name="truth")
+    same, drawn = (plots.drawn(figure, panel) for panel in (0, 1))
+    assert same["crossings"] == []
+    assert [drawn[str(k)][0] for k in range(8)] == [v - 8 for v in values.tolist()]
+    assert [drawn[str(k)][1] for k in range(8)] == [-float((other >= v).sum()) for v in other]
+    tau = 1 - len(drawn["crossings"]) / 14
+    assert tau == pytest.approx(kendall(values, other))
+    assert figure.axes[1].get_xlabel() == f"{len(drawn['crossings'])} of 28 pairs cross"
+    tied = plots.drawn(plots.slopes([3, 2, 1], {"tied": [1, 1, 0]}, name="truth"))
+    assert tied == {"0": [-1, -1.5], "1": [-2, -1.5], "2": [-3, -3], "crossings": []}
 
 
 def test_curves_show_every_line_and_say_where_it_ends():
@@ -193,32 +210,67 @@ def test_a_table_whose_columns_are_no_clients_is_not_drawn_by_client():
     assert plots.by_client(table.set_axis([0, 1, 2], axis=1)).axes[0].lines
 
 
+def upside_down(figure: Figure) -> Figure:
+    """The figure with both axes reversed, which a reader takes for the other way round."""
+    figure.axes[0].invert_xaxis()
+    figure.axes[0].invert_yaxis()
+    return figure
+
+
+def renamed(figure: Figure, *words: str) -> Figure:
+    """The figure with words under its first ticks."""
+    figure.axes[0].set_xticks(range(len(words)), words)
+    return figure
+
+
+A = interval([0.2, 0.4], low=-1, high=1)
+TWO = {"a": [1.0, 2.0], "b": [[3.0, 5.0], [5.0, 5.0]]}
 READ_OFF = {
-    "curves": lambda: (
-        plots.curves({"a": [1.0, 2.0], "b": [[3.0, 5.0], [5.0, 5.0]]}),
-        {"a": [1.0, 2.0], "b": [4.0, 5.0]},
+    "curves": (plots.curves(TWO), {"round": [0, 1], "a": [1, 2], "b": [4, 5]}),
+    "curves, reversed": (
+        upside_down(plots.curves(TWO)),
+        {"round": [0, -1], "a": [-1, -2], "b": [-4, -5]},
     ),
-    "scores": lambda: (
-        plots.scores({"a": [1.0, 2.0], "b": [3.0, 4.0]}),
-        {"a": [1.0, 2.0], "b": [3.0, 4.0]},
+    "curves, words": (
+        renamed(plots.curves(TWO, xlabel="x"), "before", "7"),
+        {"x": ["before", 7], "a": [1, 2], "b": [4, 5]},
     ),
-    "dots": lambda: (
-        plots.dots({"a": [0.2, 0.4], "b": [0.6, 0.6]}, xlabel="tau", low=-1, high=1),
-        {
-            label: [mean, found.low, found.high]
-            for label, mean, found in (
-                ("a", 0.3, interval([0.2, 0.4], low=-1, high=1)),
-                ("b", 0.6, interval([0.6, 0.6], low=-1, high=1)),
-            )
-        },
+    "scores": (
+        plots.scores({"a": [1.0, -2.0]}, stderr={"a": [0.1, 0.3]}, corrupted=[1]),
+        {"client": ["0", "1 corrupted"], "a": [1, -2], "a ±": [0.1, 0.3]},
+    ),
+    "dots": (
+        plots.dots({"a": [0.2, 0.4], "b": [1]}, xlabel="", reference={"c": 0.5}, low=-1, high=1),
+        {"a": [A.mean, A.low, A.high], "b": [1], "c": [0.5]},
+    ),
+    "dots, reversed": (
+        upside_down(plots.dots({"a": [1, 2]}, xlabel="", reference={"c": 0.5})),
+        {"a": [-x for x in interval([1, 2])[:3]], "c": [-0.5]},
+    ),
+    "grid": (
+        plots.confusion({"a": torch.tensor([[3, 1], [0, 2]])}),
+        {"predicted class": ["0", "1"], "0": [0.75, 0.25], "1": [0, 1]},
+    ),
+    "table": (
+        plots.table({"a": {"x": 1, "y": "-"}, "b": {"x": 2, "y": ""}}, caption="", rows="who"),
+        {"who": ["x", "y"], "a": ["1", "-"], "b": ["2", ""]},
     ),
 }
 
 
 @pytest.mark.parametrize("kind", READ_OFF)
 def test_what_is_drawn_can_be_read_off_by_label(kind):
-    figure, wanted = READ_OFF[kind]()
-    found = plots.drawn(figure)
-    assert found.keys() == wanted.keys()
+    figure, wanted = READ_OFF[kind]
+    found = plots.along(figure) | plots.drawn(figure)
+    assert found.keys() == wanted.keys() | plots.along(figure).keys()
     for label, numbers in wanted.items():
         assert found[label] == pytest.approx(numbers), label
+
+
+def test_a_figure_shows_these_numbers_and_no_others():
+    figure = plots.panels({"left": {"a": [[1.0], [3.0]]}, "right": {"a": [[5.0], [5.0]]}}, x=[9],
+                          ylabel="y")  # fmt: skip
+    assert plots.shows(figure, {"round": [9], "a": [2]}, "left")
+    assert plots.shows(figure, {"a": torch.tensor([5])}, "right")
+    for others in ({"a": [5]}, {"a": [2, 2]}, {"b": [2]}):
+        assert not plots.shows(figure, others, "left")
