@@ -8,6 +8,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+import cards
 import pdf
 
 NAME = "who-contributed-what"
@@ -27,6 +28,7 @@ ZIP = """<p>{}: this website. Unpack it anywhere, for instance on a USB stick, a
 NO_PDF = """<p>This copy was made without PDFs. <code>make site</code> prints them where Chromium or
 Chrome is installed.</p>"""
 BOOK = "<p>{}: the whole book to print, with its solutions and a list of contents.</p>"
+CARDS = "<p>{}: the questions of all chapters, to import into Anki.</p>"
 PDF = (
     "<p>In the PDFs for paper, solutions and answers are unfolded; those to hand out are without "
     "them.</p>"
@@ -73,6 +75,8 @@ def list_files(site: Path, text: str) -> None:
     book = ZIP.format(link(site, whole, whole.name)) if whole.exists() else NO_ZIP
     if (printed := pdf.whole(site)).exists():
         book += BOOK.format(link(site, printed, printed.name))
+    if (deck := site / cards.NAME).exists():
+        book += CARDS.format(link(site, deck, deck.name))
     for part, html in (("book", book), ("chapters", chapter_part(site))):
         text = text.replace(PLACE.format(part), html)
     (site / PAGE).write_text(text, encoding="utf-8", newline="\n")
