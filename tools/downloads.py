@@ -18,6 +18,7 @@ HEADS = {
     "PDF": "For paper",
     "PDF without solutions": "To hand out",
     "notebook": "For Jupyter",
+    "PDF of one page": "For the wall",
     "lab": "For a class",
 }
 START = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip can hold
@@ -31,7 +32,7 @@ BOOK = "<p>{}: the whole book to print, with its solutions and a list of content
 CARDS = "<p>{}: the questions of all chapters, to import into Anki.</p>"
 PDF = (
     "<p>In the PDFs for paper, solutions and answers are unfolded; those to hand out are without "
-    "them.</p>"
+    "them. On one page, to hang up: a chapter's question, picture, method card and summary.</p>"
 )
 
 
@@ -56,7 +57,8 @@ def chapter_part(site: Path) -> str:
     for page, stored in notebooks(site).items():
         lab = site / "labs" / stored.name
         offers = {"PDF": pdf.place(site, page), "notebook": stored, "lab": lab}
-        offers["PDF without solutions"] = pdf.place(site, page, solutions=False)
+        offers["PDF without solutions"] = pdf.place(site, page, pdf.HANDED_OUT)
+        offers["PDF of one page"] = pdf.place(site, page, pdf.ON_A_WALL)
         found[pdf.title(page)[0]] = {kind: path for kind, path in offers.items() if path.exists()}
     kinds = [kind for kind in HEADS if any(kind in files for files in found.values())]
     rows = []
