@@ -47,7 +47,7 @@ from .worlds.partition import (
 )
 from .worlds.scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
 
-__version__ = "2.0.dev0"
+__version__ = "2.0.0"
 
 __all__ = [
     "Cost",

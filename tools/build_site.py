@@ -21,6 +21,7 @@ import nbformat
 import yaml
 from nbformat import NotebookNode
 
+import cards
 import chapters
 import downloads
 import labs
@@ -181,6 +182,10 @@ def stage(notebooks: Sequence[Path], folder: Path, repository: str | None) -> No
     for name in ("_toc.yml", *(f"tools/{extension}.py" for extension in EXTENSIONS)):
         shutil.copy(root / name, folder)
     shutil.copytree(root / "book", folder / "book")
+    page = folder / "book" / "cards.md"
+    written = page.read_text(encoding="utf-8")
+    listed = cards.for_page(cards.deck(root / "notebooks" / "quizzes"))
+    page.write_text(written.replace(cards.PLACE, listed), encoding="utf-8", newline="\n")
     days = json.dumps(last_changed.dates(root))
     (folder / last_changed.DATES).write_text(days, encoding="utf-8")
     for path in notebooks:
@@ -226,6 +231,8 @@ def build(
         text = chapters.serialise(reading.portable(chapter))
         chapters.write_atomic(site / "_sources" / "notebooks" / f"{name}.ipynb", text)
     shutil.copytree(labs.STUDENT, site / "labs", ignore=shutil.ignore_patterns(".*"))
+    asked = cards.for_anki(cards.deck(chapters.ROOT / "notebooks" / "quizzes"))
+    (site / cards.NAME).write_text(asked, encoding="utf-8", newline="\n")
     trim_icons(site)
     mark_pictures(site)
     downloads.finish(site, browser, whole=whole)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+import cards
 import pdf
 
 NAME = "who-contributed-what"
@@ -17,6 +18,7 @@ HEADS = {
     "PDF": "For paper",
     "PDF without solutions": "To hand out",
     "notebook": "For Jupyter",
+    "PDF of one page": "For the wall",
     "lab": "For a class",
 }
 START = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip can hold
@@ -27,9 +29,10 @@ ZIP = """<p>{}: this website. Unpack it anywhere, for instance on a USB stick, a
 NO_PDF = """<p>This copy was made without PDFs. <code>make site</code> prints them where Chromium or
 Chrome is installed.</p>"""
 BOOK = "<p>{}: the whole book to print, with its solutions and a list of contents.</p>"
+CARDS = "<p>{}: the questions of all chapters, to import into Anki.</p>"
 PDF = (
     "<p>In the PDFs for paper, solutions and answers are unfolded; those to hand out are without "
-    "them.</p>"
+    "them. On one page, to hang up: a chapter's question, picture, method card and summary.</p>"
 )
 
 
@@ -54,7 +57,8 @@ def chapter_part(site: Path) -> str:
     for page, stored in notebooks(site).items():
         lab = site / "labs" / stored.name
         offers = {"PDF": pdf.place(site, page), "notebook": stored, "lab": lab}
-        offers["PDF without solutions"] = pdf.place(site, page, solutions=False)
+        offers["PDF without solutions"] = pdf.place(site, page, pdf.HANDED_OUT)
+        offers["PDF of one page"] = pdf.place(site, page, pdf.ON_A_WALL)
         found[pdf.title(page)[0]] = {kind: path for kind, path in offers.items() if path.exists()}
     kinds = [kind for kind in HEADS if any(kind in files for files in found.values())]
     rows = []
@@ -73,6 +77,8 @@ def list_files(site: Path, text: str) -> None:
     book = ZIP.format(link(site, whole, whole.name)) if whole.exists() else NO_ZIP
     if (printed := pdf.whole(site)).exists():
         book += BOOK.format(link(site, printed, printed.name))
+    if (deck := site / cards.NAME).exists():
+        book += CARDS.format(link(site, deck, deck.name))
     for part, html in (("book", book), ("chapters", chapter_part(site))):
         text = text.replace(PLACE.format(part), html)
     (site / PAGE).write_text(text, encoding="utf-8", newline="\n")

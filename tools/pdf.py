@@ -25,6 +25,7 @@ PAPER = {"width": 658, "height": 963}  # CSS pixels of what an A4 page leaves be
 STYLE, PREPARE = (Path(__file__).with_suffix(kind) for kind in (".css", ".js"))
 PROGRAM = Path(__file__).with_name("pdf_book.js").read_text(encoding="utf-8").rstrip()
 WHOLE = "who-contributed-what"
+HANDED_OUT, ON_A_WALL = "_without_solutions", "_on_one_page"
 # behind the chapters, the pages that a reader on paper looks things up in
 BACK = ("faq", "methods", "notation", "proofs", "glossary", "bibliography")
 FORMULAS = "async () => { await window.MathJax?.startup?.promise; }"
@@ -47,6 +48,20 @@ HANDOUT = """() => {
   const veils = document.querySelectorAll(".fedlab-widget .w-buttons > button:first-child");
   for (const button of veils) button.click();
 }"""
+WALL = """() => {
+  const article = document.querySelector("article");
+  const find = (selector) => article.querySelector(selector);
+  const summary = find("section#summary"), card = find(".method-card");
+  if (!card || !summary) return 0;
+  // the title, the question, the first picture, the card, numbered equations, the summary
+  const question = find("section > p:has(strong)");
+  while (summary.querySelector(".exercise ~ *, .exercise")) summary.lastElementChild.remove();
+  const equations = [...article.querySelectorAll("div.math:has(.eqno)")].slice(0, 2);
+  const sheet = document.createElement("div");
+  sheet.append(find("h1"), question, find("figure"), card, ...equations, summary);
+  article.replaceChildren(sheet);
+  return sheet.getBoundingClientRect().height;
+}"""
 FIGURES = """() => [...document.querySelectorAll('script[type$="widget-view+json"]')]
   .every((figure) => figure.nextElementSibling?.textContent)"""
 LINE = (
@@ -67,9 +82,9 @@ def title(page: Path) -> tuple[str, str]:
     return own, book
 
 
-def place(site: Path, page: Path, solutions: bool = True) -> Path:
-    """Where the PDF of a page of `notebooks/` lies in its site."""
-    return site / "pdf" / f"{page.stem}{'' if solutions else '_without_solutions'}.pdf"
+def place(site: Path, page: Path, kind: str = "") -> Path:
+    """Where the PDF of a page of `notebooks/` lies in its site: "", HANDED_OUT or ON_A_WALL."""
+    return site / "pdf" / f"{page.stem}{kind}.pdf"
 
 
 def whole(site: Path) -> Path:
@@ -77,11 +92,18 @@ def whole(site: Path) -> Path:
     return site / "pdf" / f"{WHOLE}.pdf"
 
 
-def print_one(browser: Browser, page: Path, target: Path, handout: Path | None = None) -> Piece:
+def print_one(
+    browser: Browser,
+    page: Path,
+    target: Path,
+    handout: Path | None = None,
+    wall: Path | None = None,
+) -> Piece:
     """Open a page from disk, without a network, prepare it for paper, write its PDF.
 
-    A hand-out is the same without solutions, and without answers of quiz and explorers. Returns
-    what `print_book` binds.
+    A hand-out is the same without solutions, and without answers of quiz and explorers. For a wall,
+    a chapter is one page: question, picture, method card, equations, summary. Returns what
+    `print_book` binds.
     """
     own, book = title(page)
     with opened(browser, page) as tab:
@@ -90,6 +112,8 @@ def print_one(browser: Browser, page: Path, target: Path, handout: Path | None =
         if handout:
             tab.evaluate(HANDOUT)
             write(tab, handout, own, book)
+        if wall:
+            write_one_page(tab, wall, book)
     return piece
 
 
@@ -135,6 +159,14 @@ def write(tab: Page, target: Path, left: str, right: str) -> None:
     tab.pdf(path=target, header_template=head, footer_template=foot, **LOOK)
 
 
+def write_one_page(tab: Page, target: Path, book: str) -> None:
+    """Cut an open chapter down to one page and write it; a page without a method card has none."""
+    if height := tab.evaluate(WALL):
+        zoom = min(1.0, 0.97 * PAPER["height"] / height)
+        tab.add_style_tag(content=f"article {{ zoom: {zoom} }}")
+        write(tab, target, "", book)
+
+
 def print_pages(site: Path, pages: Sequence[Path], browser: str) -> None:
     """Write the PDFs of pages of `notebooks/` into their site, with and without solutions, and
     one of all of them with the pages of `BACK` behind them.
@@ -150,8 +182,8 @@ def print_pages(site: Path, pages: Sequence[Path], browser: str) -> None:
             raise PrintError(f"{browser} did not start: {failed}") from None
         pieces = []
         for page in pages:
-            handout = place(site, page, solutions=False)
-            pieces.append(print_one(started, page, place(site, page), handout))
+            others = (place(site, page, kind) for kind in (HANDED_OUT, ON_A_WALL))
+            pieces.append(print_one(started, page, place(site, page), *others))
         for page in filter(Path.exists, (site / "book" / f"{name}.html" for name in BACK)):
             with opened(started, page) as tab:
                 pieces.append(prepared(tab))

@@ -80,7 +80,7 @@ CHAPTERS = chapters.numbered() if ALL_CASES else chapters.sources(["04_cgsv", "0
 @pytest.mark.parametrize("source", CHAPTERS, ids=lambda source: source.stem)
 def test_a_hand_out_holds_no_answer_and_the_book_all(site, browser, tmp_path, source):
     page = site / "notebooks" / f"{source.stem}.html"
-    full, handout = tmp_path / "full.pdf", tmp_path / "handout.pdf"
+    full, handout, wall = (tmp_path / f"{name}.pdf" for name in ("full", "handout", "wall"))
 
     def said() -> str:
         return "".join(tab.locator("body").inner_text().split())
@@ -103,7 +103,18 @@ def test_a_hand_out_holds_no_answer_and_the_book_all(site, browser, tmp_path, so
             assert text not in said(), "an answer, an explorer revealed or a button is on paper"
         assert [text for text in exercises if "".join(text.split()) not in said()] == []
         pdf.write(tab, handout, *pdf.title(page))
-    sheets = [len(re.findall(rb"/Type /Page\b", file.read_bytes())) for file in (handout, full)]
-    assert 5 < sheets[0] < sheets[1], "a hand-out is shorter by its solutions"
+        for part in (".method-card li", "section > p strong", "section#summary li"):
+            assert tab.locator(part).count() >= 1
+        card = tab.locator(".method-card").inner_text()
+        pdf.write_one_page(tab, wall, "")
+        assert card == tab.locator(".method-card").inner_text()
+        assert tab.locator("article figure").count() == 1
+        assert (
+            tab.locator(".exercise, .solution, section#summary p:has-text('executed')").count() == 0
+        )
+    files = (wall, handout, full)
+    sheets = [len(re.findall(rb"/Type /Page\b", file.read_bytes())) for file in files]
+    assert sheets[0] == 1
+    assert 5 < sheets[1] < sheets[2], "a hand-out is shorter by its solutions"
     formulas = page.read_text(encoding="utf-8").count('class="math notranslate')
     assert len(re.findall(rb"/Alt \(", full.read_bytes())) > formulas
