@@ -11,8 +11,12 @@ import fractions
 import functools
 import hashlib
 import html
+import os
 import re
+from unittest import mock
 
+import numpy
+import torch
 from IPython import get_ipython
 from otter.test_files.exception_test import ExceptionTestFile
 
@@ -45,7 +49,12 @@ def untouched(value):
 
 
 def plain(value):
-    """The same answer in its usual form: "3", 3.0 and tensor(3) are 3; "2/5" and "40 %" are 0.4."""
+    """The same answer in its usual form: "3", 3.0 and tensor(3) are 3; "2/5" and "40 %" are 0.4.
+
+    A function then returns float64 tensors, whatever list, array or float32 tensor it made.
+    """
+    if hasattr(value, "__code__"):
+        return functools.wraps(value)(lambda *given, **named: doubled(value(*given, **named)))
     if isinstance(value, (list, tuple, set)):
         return type(value)(map(plain, value))
     if type(value) is dict:
@@ -59,6 +68,18 @@ def plain(value):
     if isinstance(value, fractions.Fraction):
         value = float(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def doubled(value):
+    """Numbers in a list, an array or a tensor as a float64 tensor; anything else as it is."""
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.is_floating_point() else value
+    if type(value) not in (list, tuple, numpy.ndarray):
+        return value
+    try:
+        return torch.tensor(numpy.array(value, dtype=float))
+    except (TypeError, ValueError, RuntimeError):
+        return value
 
 
 def number(text):
@@ -143,7 +164,8 @@ def quiet(*hints):
             said, count = f"{EMPTY}{', '.join(empty)}", 0
             if not empty:
                 try:
-                    return check(**{name: plain(value) for name, value in answer.items()})
+                    with mock.patch.dict(os.environ, TQDM_DISABLE="1"):  # no bars in a check
+                        return check(**{name: plain(value) for name, value in answer.items()})
                 except NotYet as found:
                     said, count = found.args
                 except AssertionError as found:
@@ -151,6 +173,8 @@ def quiet(*hints):
                 except Exception as found:
                     kind = type(found).__name__
                     said = f"this answer cannot be used as it stands: {kind}, {found}"
+                    if "dtype" in said:
+                        said += ". Here numbers are float64: write .double() behind what is not"
             question = check.__globals__.get("name")
             if error := raised(answer, question):
                 raise NotYet(error)

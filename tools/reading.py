@@ -291,12 +291,13 @@ class Plain:
 
 
 def code(cell: NotebookNode) -> NotebookNode:
-    """A code cell as readers see it: folded if all it does is to note values for the prose."""
+    """A code cell as readers see it: folded in JupyterLab, too, or if it only notes values."""
     kept = {k: v for k, v in cell.metadata.items() if k != "mystnb"}
     if figure := captioned(cell):
         kept["alt"] = figure[2]
-    if cell.outputs and all(
-        RECORD + "text/plain" in output.get("data", {}) for output in cell.outputs
+    if "hide-input" in kept.get("tags", []) or (
+        cell.outputs
+        and all(RECORD + "text/plain" in output.get("data", {}) for output in cell.outputs)
     ):
         kept["jupyter"] = {"source_hidden": True}
     return nbformat.v4.new_code_cell(cell.source, outputs=cell.outputs, metadata=kept)

@@ -6,41 +6,6 @@ function build(ui) {
   const [at, atLast] = ["at the line", "with all seeds"];
   const most = spans.length + 1;
   const settled = () => model.get("seeds") >= most; // what is shown is the answer
-  // The rule of fedlab_mini/judge/evidence.py: t, cut to the range; the more seeds sit at
-  // an end, the more counts one more seed at the far end.
-  const shareBelow = (place, points) => {
-    const above = points.filter((x) => x > place).map((x) => x - place);
-    const part = [1, ...above.map(() => 0)];
-    for (const x of points) {
-      if (x > place) continue;
-      above.forEach((gap, k) => { part[k + 1] = ((place - x) * part[k] + gap * part[k + 1]) / (place - x + gap); });
-    }
-    return part.at(-1);
-  };
-  const bound = (x, end, share) => {
-    const points = [...x, end];
-    let [low, high] = [Math.min(...points), Math.max(...points)];
-    for (let halving = 0; halving < 60; halving++) {
-      const mid = (low + high) / 2;
-      if (shareBelow(mid, points) < share) low = mid; else high = mid;
-    }
-    return (low + high) / 2;
-  };
-  const interval = (x, range) => {
-    if (!x.length) return [NaN, NaN, NaN];
-    const mean = total(x) / x.length;
-    const half = spans[x.length - 2] * Math.sqrt(total(x.map((v) => (v - mean) ** 2)) / (x.length - 1));
-    const ends = [Math.max(range[0], mean - half), Math.min(range[1], mean + half)];
-    const room = 1e-6 * (Number.isFinite(range[1] - range[0]) ? range[1] - range[0] : Math.max(...x.map(Math.abs)));
-    const agree = Math.max(...x) - Math.min(...x) <= room;
-    const crowd = x.filter((v) => range.some((end) => Math.abs(v - end) <= room)).length;
-    const weight = agree ? 1 : Math.min(Math.max((2 * crowd) / x.length - 0.5, 0), 1);
-    range.forEach((end, side) => {
-      if (weight && Number.isFinite(end)) ends[side] += weight * (bound(x, end, side ? 0.975 : 0.025) - ends[side]);
-      else if (agree) ends[side] = end;
-    });
-    return [mean, ...ends];
-  };
   const seen = (kind, count) => {
     const m = measures.indexOf(model.get("metric"));
     const way = ways[m];
@@ -48,8 +13,8 @@ function build(ui) {
     const all = values[m][kinds.indexOf(kind)].map((row) => row.slice(0, count));
     const scores = all.slice(0, -1);
     const line = all.at(-1).length ? all.at(-1) : scores.reduce((a, b) => (way * total(b) > way * total(a) ? b : a));
-    const gaps = all.map((row) => interval(row.map((v, s) => v - line[s]), [least - most, most - least]));
-    const own = (row) => interval(row, [least, most]);
+    const gaps = all.map((row) => interval(row.map((v, s) => v - line[s]), [least - most, most - least], spans));
+    const own = (row) => interval(row, [least, most], spans);
     return { shown: all.map(own), line: own(line), gaps, below: gaps.map(([, low, high]) => (way > 0 ? high < 0 : low > 0)) };
   };
   const has = () => seen(model.get("scenario"), 2).shown.map(([mean]) => Number.isFinite(mean));

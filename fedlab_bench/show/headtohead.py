@@ -11,8 +11,7 @@ import traitlets
 
 from fedlab_mini import checks
 from fedlab_mini.judge.evidence import Interval, interval, paired
-from fedlab_mini.judge.student import strict, student
-from fedlab_mini.show.widgets.base import Explorer, Numbers, by_name, program
+from fedlab_mini.show.widgets.base import Explorer, Numbers, by_name, half_widths, program
 
 from ..judging import compared_frame
 from ..measures import MEASURES
@@ -42,7 +41,7 @@ class HeadToHeadExplorer(Explorer):
     unless the 95 % interval of its difference, seed by seed, lies on the worse side of it.
     """
 
-    _esm = program("kit", Path(__file__).with_suffix(".js"))
+    _esm = program("kit", "interval", Path(__file__).with_suffix(".js"))
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     kinds = traitlets.List(traitlets.Unicode()).tag(sync=True)
     measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
@@ -89,10 +88,6 @@ class HeadToHeadExplorer(Explorer):
         measures = [measure for measure in ASKED if measure in set(frame.metric)]
         scenario = kinds[0] if scenario is None else scenario
         metric = measures[0] if metric is None else metric
-        level = strict(0.95)
-        half_widths = [
-            student(count, level) / math.sqrt(count) for count in range(2, seed_count + 1)
-        ]
         # JSON knows no infinity: an end that is not there is None.
         ranges = [
             [end if math.isfinite(end) else None for end in MEASURES[name][:2]]
@@ -105,7 +100,7 @@ class HeadToHeadExplorer(Explorer):
             ways=[1 if MEASURES[measure].more else -1 for measure in measures],
             values=_values(frame, measures, kinds, [*method_names, CEILING]),
             ranges=ranges,
-            spans=half_widths,
+            spans=half_widths(seed_count),
             scenario=checks.choice("scenario", scenario, tuple(kinds)),
             metric=checks.choice("metric", metric, tuple(measures)),
             seeds=seed_count

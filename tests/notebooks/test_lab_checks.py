@@ -4,15 +4,48 @@ import re
 
 import nbformat
 import pytest
-from lab_sheets import check, exception_test, hints, run, sheet
+from lab_sheets import assigned, check, exception_test, hints, run, sheet
 from nbclient import NotebookClient
 
 import chapters
 import labs
+from fedlab_mini.engine import progress
 
 pytestmark = pytest.mark.usefixtures("own_settings")
 SOURCES = labs.sources()
 NAMES = [source.stem for source in SOURCES]
+
+
+MISTAKES = {  # of a lab: question, what somebody writes, what the check calls it
+    "04_cgsv": [
+        ("q1", """
+def scores(updates, weights):
+    return normalize(updates, dim=1) @ normalize(weights @ updates, dim=0)
+""", "the updates are added before they are scaled"),
+        ("q1", """
+def scores(updates, weights):
+    units = normalize(updates, dim=1)
+    return units @ (weights @ units)
+""", "not divided by the length of the sum"),
+        ("q4", "mean_cosine = 0.4**2", "the length is squared"),
+        ("q6", "first = first - 1", "rounds are counted from 0"),
+        ("q7", """
+for name in recalls:
+    h = fm.train(rare, net, getattr(fm, name)(), rounds=40, local=local, seed=1)
+    recalls[name] = float((net.predict(h.theta, x) == y).double().mean())
+""", "all samples are counted and not the nines alone"),
+    ],
+    "08_sfedavg": [
+        ("q1", "values = with_zero", "the first client adds to 0"),
+        ("q1", "relevance = [0.05 + 0.75 * v for v in values]", "the two factors are exchanged"),
+        ("q2", "temperature_for = lambda gap, ratio: gap / ratio", "the logarithm is forgotten"),
+        ("q5", "asked = {t: 60 * share for t, share in asked.items()}", "a count is written"),
+        ("q6", """
+def longest_absence(selected):
+    return (~selected.bool()).sum(0)
+""", "all absences are counted and not the longest stretch"),
+    ],
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -49,6 +82,29 @@ def test_each_wrong_try_unfolds_the_next_hint(names):
     assert "passed" in seen[-2]._repr_html_()
 
 
+def test_a_check_shows_no_bar_and_names_a_wrong_type(names, monkeypatch):
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    seen = []
+    check("q1", names | {"scores": lambda updates, weights: seen.append(progress.watched())})
+    assert set(seen) == {False}
+    assert progress.watched()
+    result = check("q1", names | {"scores": lambda updates, weights: weights.float() @ updates})
+    assert "write .double() behind what is not" in result.summary()
+
+
+@pytest.mark.parametrize("lab", MISTAKES)
+def test_the_first_hint_names_the_mistake_that_was_made(lab, tmp_path, monkeypatch):
+    names = run(assigned(lab)[1], tmp_path)
+    for question, mistake, called in MISTAKES[lab]:
+        monkeypatch.setattr(exception_test().ExceptionTestFile, "tried", {}, raising=False)
+        made = {**names, **{name: dict(x) for name, x in names.items() if type(x) is dict}}
+        exec(mistake, made)
+        text = check(question, made)._repr_html_()
+        assert re.search(f"Hint 1 of 3.*{called}", text), (question, mistake, text)
+        assert len(re.sub("<details>.*?</details>|<.*?>", "", text)) < 200, text
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
 def test_every_check_has_its_hints_and_they_name_no_letter_of_the_answer(source):
     student, text = sheet(source.stem), source.read_text(encoding="utf-8")
@@ -61,6 +117,7 @@ def test_every_check_has_its_hints_and_they_name_no_letter_of_the_answer(source)
         for name, told in zip(checks, hints(student, question), strict=True):
             assert len({*told}) == len(told) == (2 if name in keys else 3), (question, name)
             assert told[0].startswith("Look at "), (question, name)
+            assert " Two mistakes are common: " in told[0], (question, name)
             letters = set(keys.get(name, "")) - {"a"}  # which is a word, too
             assert not letters & {*re.findall(r"\b[a-z]\b", " ".join(told))}, (question, name)
 

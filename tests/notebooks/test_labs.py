@@ -1,12 +1,13 @@
 """Labs: solutions pass every check, untouched sheets none; no failure or hint says an answer."""
 
 import ast
+import functools
 import re
 
 import numpy as np
 import pytest
 import torch
-from lab_sheets import assigned, check, leaks, run
+from lab_sheets import assigned, check, leaks, run, sheet
 
 import labs
 
@@ -38,7 +39,7 @@ def answers(notebook, names):
 def wrong(value):
     """An answer of the same kind that is not right."""
     if callable(value):
-        return lambda *given: wrong(value(*given))
+        return lambda *given, **named: wrong(value(*given, **named))
     if isinstance(value, dict):
         return {key: wrong(x) for key, x in value.items()}
     if isinstance(value, (list, tuple)):
@@ -73,6 +74,8 @@ def test_only_right_answers_pass_and_no_failure_says_them(source, tmp_path):
 
 def forms(value):
     """Sensible ways to write the same answer, and how a miss is written in each of them."""
+    if callable(value):
+        return [returning(form, x) for x in (value, wrong(value)) for form in (single, listed)]
     if isinstance(value, set) and all(isinstance(x, str) and len(x) == 1 for x in value):
         return [*letters(value), *letters({chr(ord(x) + 1) for x in value})]
     if isinstance(value, str) and len(value) == 1:
@@ -86,6 +89,19 @@ def forms(value):
         near = [value[0] + 9, *value[1:]]
         return [f(x) for x in ([*value], near) for f in (tuple, np.array, lambda x: [*map(str, x)])]
     return []
+
+
+def returning(form, function):
+    return functools.wraps(function)(lambda *given, **named: form(function(*given, **named)))
+
+
+def single(value):
+    """A float32 tensor in place of a float64 one."""
+    return value.float() if torch.is_tensor(value) and value.is_floating_point() else value
+
+
+def listed(value):
+    return value.tolist() if torch.is_tensor(value) else value
 
 
 def letters(value):
@@ -128,6 +144,7 @@ def untouched_sheet_passes_nothing(student, right, folder):
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
 def test_a_sheet_says_what_it_is_about_and_holds_no_solution(source):
     """That it is generated from its source, `tools/labs.py --check` sees."""
+    assert sheet(source.stem).cells[0].metadata["jupyter"] == {"source_hidden": True}
     assert "SOLUTION" not in (labs.STUDENT / f"{source.stem}.ipynb").read_text(encoding="utf-8")
     text = source.read_text(encoding="utf-8")
     for part in ("**Goal.**", "**Before the lab.**", "| minutes | what |", "## Before you leave"):

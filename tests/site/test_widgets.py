@@ -1,5 +1,6 @@
 """Widgets on the chapters' pages, opened from disk: moved by hand, compared with Python."""
 
+import itertools
 import json
 import math
 import os
@@ -14,7 +15,10 @@ from visit import DESK, HEIGHT, PHONE, axe, look, wear
 import chapters
 import page_scripts
 from fedlab_bench.show.headtohead import HeadToHeadExplorer
+from fedlab_mini.judge.evidence import interval
 from fedlab_mini.show import widgets
+from fedlab_mini.show.widgets.base import STATIC
+from studies.results import WORDS
 
 FEW_HANDS = "classes of which one client holds 9 in 10"
 HOMES = [  # the chapter, which of its widgets, and the number that it asks for
@@ -29,6 +33,8 @@ HOMES = [  # the chapter, which of its widgets, and the number that it asks for
     ("08_sfedavg", 0, widgets.TemperatureExplorer, "value", "irrelevant clients expected"),
     ("09_label_standardisation", 0, widgets.LabelRuleExplorer, "chance", "a right repair"),
     ("10_head_to_head", 0, HeadToHeadExplorer, "scores", "with all seeds"),
+    ("11_out_of_the_notebook", 0, widgets.MixUpExplorer, "told", "client 0"),
+    ("12_replication", 0, widgets.VerdictExplorer, "seeds", "to decide"),
 ]
 KEYS = {"checkbox": ["Space"], "range": ["End", "ArrowLeft"], "select": ["ArrowDown", "ArrowUp"]}
 LOOK = """e => e.innerHTML.replaceAll(' class=""', "")
@@ -265,6 +271,35 @@ def test_without_scripts_a_table_stands_there(browser, site):
     context.close()
 
 
+def test_the_verdict_is_pythons_on_a_grid(open_page, tmp_path):
+    """The rule of intervals stands twice, in Python and in interval.js."""
+    spreads, seeds = (0.002, 0.01 * math.sqrt(2), 0.2), (2, 5, 8, 60)
+    bounds, kinds = (-0.1, 0.0, 0.2), (False, True)
+    grid = [*itertools.product((-0.2, 0.02), spreads, seeds, bounds, kinds), (1, 0, 5, 0, False)]
+    path = tmp_path / "page.html"
+    kept = widgets.VerdictExplorer()
+    path.write_text(bare_page({"one": {"model_module": "anywidget", "state": kept.get_state()}}))
+    page = open_page(path.as_uri())
+    page.locator(".w-guess").press("End")
+    page.get_by_role("button", name="Reveal").press("Enter")
+    heard = set()
+    for setting in grid:
+        state = dict(zip(("mean", "spread", "seeds", "bound", "equal"), setting, strict=True))
+        page.evaluate(look("setState"), state)
+        assert differences(page, widgets.VerdictExplorer) == [], state
+        verdict = twin(widgets.VerdictExplorer, {**state, "spans": kept.spans}).judged(setting[2])
+        assert page.locator(".w-chart").get_attribute("aria-label").endswith(f": {verdict}."), state
+        heard.add(verdict)
+    assert heard == set(WORDS)
+    rule = "\n".join((STATIC / f"{name}.js").read_text() for name in ("kit", "interval"))
+    asked = f"([x, spans]) => {{ {rule}; return interval(x, [-1, 1], spans); }}"
+    for ends in range(11):  # of ten seeds so many sit at an end, where the rule changes
+        values = [1.0] * ends + [0.3, -0.2, 0.1, 0.0, -0.9, 0.5, 0.2, 0.25, -0.1, 0.7][ends:]
+        told = page.evaluate(asked, [values, kept.spans])
+        assert told == pytest.approx(interval(values, low=-1, high=1)[:3], abs=1e-9), ends
+    assert page.faults == []
+
+
 HOSTILE = "</SCRIPT ><img src=y><!--"
 PROGRAMS = {
     "throws": "export default { render() { throw Error('broken'); } };",
@@ -274,22 +309,27 @@ PROGRAMS = {
 }
 
 
+def bare_page(state):
+    """Widgets by their states, on a page with nothing else."""
+    kind = "application/vnd.jupyter.widget"
+    views = "".join(
+        f'<div id="{name}"><script type="{kind}-view+json">{{"model_id": "{name}"}}</script>'
+        '<p class="widget-table">numbers</p></div>'
+        for name in state
+    )
+    stored = page_scripts.harmless(json.dumps({"state": state}))
+    host = (chapters.ROOT / "book" / "_static" / "afm-host.js").read_text(encoding="utf-8")
+    text = f'{views}<script type="{kind}-state+json">{stored}</script>'
+    return f"{text}<script>{host}</script>"
+
+
 def test_a_broken_widget_says_so_and_harms_no_other(open_page, tmp_path):
     state = {
         name: {"model_module": "anywidget", "state": {"_esm": esm, "name": HOSTILE, "x": math.nan}}
         for name, esm in PROGRAMS.items()
     }
-    kind = "application/vnd.jupyter.widget"
-    views = "".join(
-        f'<div id="{name}"><script type="{kind}-view+json">{{"model_id": "{name}"}}</script>'
-        '<p class="widget-table">numbers</p></div>'
-        for name in PROGRAMS
-    )
-    stored = page_scripts.harmless(json.dumps({"state": state}))
-    host = (chapters.ROOT / "book" / "_static" / "afm-host.js").read_text(encoding="utf-8")
-    text = f'{views}<script type="{kind}-state+json">{stored}</script>'
     path = Path(tmp_path / "page.html")
-    path.write_text(f"{text}<script>{host}</script>", encoding="utf-8")
+    path.write_text(bare_page(state), encoding="utf-8")
     page = open_page(path.as_uri())
     page.get_by_text("null").wait_for()
     assert page.locator("[id=sound] div").inner_text() == f"{HOSTILE}null"

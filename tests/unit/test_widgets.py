@@ -20,6 +20,7 @@ from fedlab_mini.show.widgets import (
     CosineExplorer,
     DriftExplorer,
     LabelRuleExplorer,
+    MixUpExplorer,
     PartitionExplorer,
     PolicyExplorer,
     Quiz,
@@ -27,8 +28,11 @@ from fedlab_mini.show.widgets import (
     RoundReplay,
     ShapleyExplorer,
     TemperatureExplorer,
+    VerdictExplorer,
 )
 from fedlab_mini.show.widgets.base import uniforms
+from studies.results import WORDS, word_of
+from studies.study import Claim
 
 EVERY = [*(getattr(widgets, name) for name in widgets.__all__), HeadToHeadExplorer]
 WORTH = [0, 60, 60, 60, 30, 84, 84, 90]
@@ -78,6 +82,8 @@ def every(history):
         AAMExplorer(model(), [1, 2, 3]),
         TemperatureExplorer([0.2, 0.1, 0.0], drawn=2),
         LabelRuleExplorer(),
+        MixUpExplorer(),
+        VerdictExplorer(),
         HeadToHeadExplorer(compared()),
         Quiz([QUESTION]),
     ]
@@ -302,6 +308,52 @@ def test_chance_of_renaming_is_that_of_many_draws():
     for strict, hits in ((True, share > right + 1e-9), (False, share >= right - 0.1 - 1e-9)):
         explorer = LabelRuleExplorer(group=12, server=30, recall=0.9, margin=0.1, strict=strict)
         assert explorer.chance(0.7) == pytest.approx(hits.mean(), abs=0.012)
+
+
+# Mix-up
+
+
+def test_a_mix_up_moves_scores_and_never_the_model():
+    told = {}
+    for order in itertools.permutations(range(3)):
+        numbers = MixUpExplorer(order=list(order)).numbers()
+        assert numbers["value"] == pytest.approx({"the model moves by": 2 / 3, "mean score": 4 / 9})
+        told[order] = list(numbers["told"].values())
+        assert told[order] == pytest.approx([(4 / 3, 2 / 3, -2 / 3)[k] for k in order])
+    assert MixUpExplorer().numbers()["told"]["client 0"] == pytest.approx(-2 / 3)
+    # If all orders are equally likely, every place has the same mean.
+    assert np.mean(list(told.values()), axis=0) == pytest.approx([4 / 9] * 3)
+    drift = [list(MixUpExplorer(rounds=t).numbers()["told"].values()) for t in (1, 400, 20_000)]
+    far = [max(abs(x - 4 / 9) for x in places) for places in drift]
+    assert [x < limit for x, limit in zip(far, (1, 0.1, 0.02), strict=True)] == [False, True, True]
+
+
+# Verdict
+
+
+def test_the_five_differences_are_the_chapters_and_ten_decide_the_claim():
+    ahead = [0.03, 0.01, 0.02, 0.00, 0.04]
+    explorer = VerdictExplorer()
+    for times in (1, 2, 3):
+        told = fm.evidence.interval(ahead * times, low=-1, high=1)
+        assert explorer.found(5 * times) == pytest.approx(told)
+    ends = explorer.numbers()["A minus B"]
+    assert ends == pytest.approx({"low": -0.013, "high": 0.053}, abs=5e-4)
+    assert str(explorer.found(10)) == "0.020 [0.005, 0.035]"
+    assert explorer.numbers()["seeds"] == {"to decide": 8}
+    heard = set()
+    for bound, equal, seeds in itertools.product((-0.1, 0.0, 0.02, 0.2), (False, True), (5, 8)):
+        explorer.bound, explorer.equal = bound, equal
+        asked = Claim(
+            "?", "accuracy", "A", low=bound, high=bound if equal else math.inf, equal=equal
+        )
+        heard.add(explorer.judged(seeds))
+        assert explorer.judged(seeds) == word_of(asked, explorer.found(seeds))
+    assert heard == set(WORDS)
+    assert math.isnan(VerdictExplorer(bound=0.02).numbers()["seeds"]["to decide"])
+    assert explorer.hides == ("to decide",)
+    explorer.seeds = 8
+    assert "low" in explorer.hides  # it would give the answer away
 
 
 # Head to head

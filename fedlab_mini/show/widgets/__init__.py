@@ -8,6 +8,7 @@ from .aam import AAMExplorer
 from .cosine import CosineExplorer
 from .drift import DriftExplorer
 from .labelrule import LabelRuleExplorer
+from .mixup import MixUpExplorer
 from .partition import PartitionExplorer
 from .policy import PolicyExplorer
 from .quiz import Quiz
@@ -15,12 +16,14 @@ from .replay import RoundReplay
 from .replica import ReplicaExplorer
 from .shapley import ShapleyExplorer
 from .temperature import TemperatureExplorer
+from .verdict import VerdictExplorer
 
 __all__ = [
     "AAMExplorer",
     "CosineExplorer",
     "DriftExplorer",
     "LabelRuleExplorer",
+    "MixUpExplorer",
     "PartitionExplorer",
     "PolicyExplorer",
     "Quiz",
@@ -28,4 +31,5 @@ __all__ = [
     "RoundReplay",
     "ShapleyExplorer",
     "TemperatureExplorer",
+    "VerdictExplorer",
 ]

@@ -7,12 +7,15 @@ own functions, for readers without a browser, for lab checks, and to test the br
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import anywidget
+
+from ...judge.student import strict, student
 
 STATIC = Path(__file__).parent / "static"
 # A space stands before "//" and behind it, so that an address is no comment.
@@ -115,6 +118,13 @@ def uniforms(seed: int, count: int) -> list[float]:
         state = state * 48271 % 2147483647
         drawn_numbers.append(state / 2147483647)
     return drawn_numbers[8:]
+
+
+def half_widths(most: int) -> list[float]:
+    """Half an interval of 2, 3, ... seeds, in standard deviations: ``interval.js`` needs them."""
+    return [
+        student(count, strict(0.95)) / math.sqrt(count) for count in range(2, most + 1)
+    ]
 
 
 def by_name(names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> Numbers:
