@@ -125,8 +125,7 @@ ROUNDS_CLAIMS = [
 def rounds_figure(results: Results) -> Figure:
     """AUC against rounds of every variant, half of the labels flipped: one band a picture."""
     lines = {
-        method: {HALF_FLIPPED: results.curve("AUC", method, HALF_FLIPPED)[1]}
-        for method in VARIANTS
+        method: {HALF_FLIPPED: results.curve("AUC", method, HALF_FLIPPED)[1]} for method in VARIANTS
     }
     return plots.panels(lines, x=LOOKS, ylabel="detection AUC", chance=0.5)
 
