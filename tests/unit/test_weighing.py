@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.show import plots
 import studies
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.methods.policy import Policy
+from fedlab_mini.show import plots
 from studies import fldve
 from studies.results import Results
 from studies.study import COLUMNS
