@@ -183,7 +183,7 @@ def test_a_start_that_does_not_fit_is_refused_by_what_differs(monkeypatch, tmp_p
                 ValueError, match=f"^start: belongs to another training, by {words}"
             ):
                 run(**given, start=start)
-    with pytest.raises(ValueError, match=r"^start: holds 2 rounds, 1 asked$"):
+    with pytest.raises(ValueError, match=r"^start: holds 2 rounds, more than rounds=1$"):
         run(fm.CGSV(), rounds=1, start=live)
     monkeypatch.setattr(fm, "__version__", "0.0.0")
     with pytest.raises(ValueError, match=r"^start: .* by version \(\d.*, now 0\.0\.0\)$"):
