@@ -76,9 +76,8 @@ class History:
     strategy                the strategy that was used; None if the history was loaded
     labels [n]              all clients' labels at the end; they differ from the federation's only
                             if a message of the strategy made clients change them
-    last_step [P], memory, limit
-                            what the last round added to the model, what the clients have changed,
-                            and the greatest length of a usable update, for the next round
+    last_step [P], memory, limit  for the next round: what the last round added to the model, what
+                            the clients have changed, and the greatest length of a usable update
     made_from               a function that says what decided the training: {part: text or hash}
     """
 

@@ -31,10 +31,10 @@ CROWD = 1000  # clients
 class LocalSGD:
     """Plain SGD on a client: ``epochs`` passes over its data in minibatches of ``batch`` samples.
 
-    epochs  passes a round; batch  samples a step (the last of a pass may be smaller); lr  step size
-    steps   if given, exactly this many steps a round instead of whole epochs
+    epochs  passes per round; batch  samples per step, or fewer at the end of a pass; lr  step size
+    steps   if given, exactly this many steps per round instead of whole epochs
     decay, decay_every  step size of round t = 1, 2, ...: lr * decay ** ((t - 1) // decay_every)
-    raises  TypeError for values that are no numbers, ValueError for values that are not positive
+    raises  TypeError for values that are not numbers, ValueError for values that are not positive
     """
 
     epochs: int = 1

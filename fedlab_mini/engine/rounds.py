@@ -41,9 +41,9 @@ class Round:
     """What a strategy sees of round ``t`` (1, 2, ...): m participants, but not their data.
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
-    missing: ids of clients that were asked and sent nothing usable.
-    A strategy may keep all of it, because the next round uses other memory. Change copies only.
-    memo: results that were computed from this round.
+    missing: ids of clients that were asked and sent nothing usable; memo: computed results.
+    A strategy may keep all of it, because the next round uses other memory. It must not write into
+    it, but into copies.
     """
 
     t: int

@@ -59,7 +59,7 @@ def simulate(
                  participation alone; the same tensor gives the same bytes
     raises       ValueError or TypeError naming the argument. Unusable updates are left out as in
                  ``train`` (``local.usable``); a warning at the end names their clients
-    cost         sum of shares x epochs client epochs; memory: one block of runs, for any B and K
+    cost         client epochs: sum of shares x epochs; memory: one block of runs, for any B and K
     """
     local = LocalSGD() if local is None else local
     instance("fed", fed, Federation, "a Federation")
