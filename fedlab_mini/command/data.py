@@ -85,7 +85,7 @@ def _verify_content(entry: Card) -> None:
     content = load(entry.name).sha256()
     if content != entry.content:
         told = f"expected SHA-256 {entry.content}, found {content}"
-        raise DataUnavailable(f"{entry.name}: other samples than the card's, {told}")
+        raise DataUnavailable(f"{entry.name}: its samples differ from the card's, {told}")
     print(f"{entry.name}: samples ok")
 
 

@@ -56,7 +56,7 @@ def read_arrays(name: str, path: Path) -> dict[str, np.ndarray]:
                 return {part: arrays[part] for part in arrays.files}
         except Exception as error:  # a damaged zip file raises many types of errors
             raise ValueError(
-                f"{name}: {path} is damaged, or no file of this kind ({error})"
+                f"{name}: {path} is damaged or not a file of this kind ({error})"
             ) from error
 
 

@@ -139,7 +139,7 @@ def check_start(
         for name in now
         if before.get(name) != now[name]
     ]:
-        raise ValueError(f"start: belongs to another training, by {', '.join(differing)}")
+        raise ValueError(f"start: its training differs in {', '.join(differing)}")
     if start.rounds > rounds:
         raise ValueError(f"start: holds {start.rounds} rounds, more than rounds={rounds}")
 

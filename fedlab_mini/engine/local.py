@@ -64,7 +64,7 @@ def samples_used(fed: Federation, shares: Tensor) -> Tensor:
     # 0.1 of ten samples must be one sample, although 0.1 in float32 is slightly more than 0.1.
     fractional_counts = shares.double() * fed.sizes * (1 - 1e-7)
     counts = torch.ceil(fractional_counts).clamp_(max=fed.sizes).long()
-    # A share of 1 is all samples, although the factor above reduces more than ten million.
+    # A share of 1 means all samples; of more than ten million the factor would remove some.
     counts = torch.where(shares >= 1, fed.sizes, counts)
     # A share above 0 is at least one sample, even of a small client.
     counts[(shares > 0) & (counts == 0)] = 1
@@ -110,7 +110,7 @@ def client_updates(
         fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles
     )
     for stack_rows, updates in stacks:
-        # In place, before anything is copied, so that no honest update of an attacker is left.
+        # In place, before anything is copied, so that nobody sees an attacker's honest update.
         if fed.attacks:
             rows_of = client[stack_rows], last_steps, run[stack_rows]
             attack(fed, updates, *rows_of, shuffles.seed, t)

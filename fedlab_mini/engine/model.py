@@ -270,7 +270,7 @@ class Model:
         if layers := net.layers:
             inputs, wanted = x[:1].numel(), layers[0][0]
             if inputs != wanted:
-                raise ValueError(f"net: takes {wanted} inputs, the data have {inputs}")
+                raise ValueError(f"net: takes {wanted} inputs; the data have {inputs}")
             return layers[-1][1]
         parameters = [part.requires_grad_() for part in net.split(net.theta().to(x))]
         with LOCK, kept_chance():
@@ -339,7 +339,7 @@ class Model:
             if self.objective.given_loss is not None:
                 hint += "; labels that are no classes want classes=0"
             raise ValueError(
-                f"net: gives {outputs} outputs, the data have {classes} classes{hint}"
+                f"net: gives {outputs} outputs, but the data have {classes} classes{hint}"
             )
 
     def labels(self, name: str, y: Any, x: Tensor, classes: int | None = None) -> Tensor:

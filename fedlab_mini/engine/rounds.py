@@ -42,8 +42,8 @@ class Round:
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
     missing: ids of clients that were asked and sent nothing usable; memo: computed results.
-    A strategy may keep all of it, because the next round uses other memory. It must not write into
-    it, but into copies.
+    A strategy may keep all of it, because the next round uses other memory. But it may write into
+    copies only.
     """
 
     t: int

@@ -18,7 +18,7 @@ from ..worlds.federation import Federation
 from .minibatches import LocalSGD
 from .model import Model
 
-BLOCK_BYTES = 64 << 20  # that the global models and steps of one block of runs may use
+BLOCK_BYTES = 64 << 20  # for the global models and steps of one block of runs
 # The most runs in a block; if a process is killed, it loses one block.
 RUNS = 128
 # The same if no client uses a part of its data: 256 coalitions are then tasks for 8 workers.

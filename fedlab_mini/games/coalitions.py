@@ -79,7 +79,7 @@ class RoundGame:
             twins = group[:, None] == group
             there = (shares > 0).to(shares) @ twins.to(
                 shares
-            )  # [C, m], of each one's group
+            )  # [C, m]: members of each client's group
             earlier = twins.tril(-1).sum(1)
             shares = (there > earlier) * (self.weights / self.weights.sum())
         if alike or not moved.all():
@@ -174,8 +174,8 @@ def _class_scores(shares: Tensor, first: Tensor, later: list[Tensor]) -> Tensor:
 def _hidden_sums(shares: Tensor, first: Tensor) -> Iterator[tuple[slice, Tensor]]:
     """The sums ``shares @ first`` in stacks that fit the cache: (slice of rows, [c, width * N]).
 
-    A stack is overwritten by the next. A sum over a coalition is a sum over its lower half plus one
-    over its upper half: where many coalitions share their halves, two small tables and one addition
+    The next stack overwrites a stack. The sum over a coalition is the sum over its lower half plus
+    the sum over its upper half. If many coalitions share halves, two small tables and one addition
     replace the product.
     """
     lower_half = shares.shape[1] // 2

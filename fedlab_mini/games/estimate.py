@@ -31,7 +31,7 @@ class Estimate:
     """A value for every player.
 
     values, stderr [n]  the estimate and its standard error: 0 if the value is exact; NaN, shown as
-                        ±?, if the sample cannot show it: one draw, or draws that all agree
+                        ±?, if the sample cannot tell: one draw, or draws that all agree
     evaluations         how many distinct coalitions were needed
     client_epochs       what it cost to train them (0 for games without training)
     method              name of the estimator

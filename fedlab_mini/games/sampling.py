@@ -65,7 +65,7 @@ def truncated(
 
 
 def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
-    """Random orders in sweeps of n: each player leads once a sweep; truncated as in ``truncated``.
+    """Random orders in sweeps of n: each player leads one of them; truncated as in ``truncated``.
 
     samples    number of orders (the last sweep may be incomplete)
     returns    standard errors from the spread over whole sweeps; NaN if there is no spread

@@ -37,7 +37,7 @@ def exact(game: Game) -> Estimate:
 
 
 def semivalue(game: Game, chances: np.ndarray) -> Tensor:
-    """Mean marginal contributions [n], weighed by ``chances`` [n] of so many earlier players."""
+    """Marginal contributions [n], summed with weight ``chances[s]`` if s players joined before."""
     worth = game.all().numpy()
     sizes = np.bitwise_count(np.arange(len(worth), dtype=np.uint32))
     values = []

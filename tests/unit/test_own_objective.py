@@ -153,7 +153,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "labels from 1": (
         lambda: trained(None, CLASSES + 1, module=nn.Linear(4, 3), classes=None),
-        "^net: gives 3 outputs, the data have 4 classes; are they counted from 0",
+        "^net: gives 3 outputs, but the data have 4 classes; are they counted from 0",
     ),
     "classes where one logit is meant": (
         lambda: trained(nn.BCEWithLogitsLoss(), CLASSES, module=nn.Linear(4, 1), classes=None),
@@ -201,7 +201,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "arguments in the other order": (
         lambda: trained(F.cross_entropy, CLASSES, module=nn.Linear(4, 2), classes=3),
-        "^net: gives 2 outputs, the data have 3 classes",
+        "^net: gives 2 outputs, but the data have 3 classes",
     ),
     "a loss that fails": (
         lambda: trained(lambda o, y: F.mse_loss(o, y["target"])),
