@@ -1,4 +1,4 @@
-"""Ledger views: claimed beside measured as a picture, verdicts as bars, the ledger as one table.
+"""Ledger views: claimed beside measured as a picture, verdicts as bars, the ledger as a table.
 
 Below: ledger.
 """
@@ -19,18 +19,19 @@ from fedlab_mini.show.canvas import finished, new_figure
 
 from .items import CAUSES, split
 from .ledger import counted, tested
-from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, UNTESTED, Entry
+from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, WORDS, Entry
 
 CLAIMED, MEASURED = "#cfe3f5", "#1f4e79"
 BARS = {HOLDS: "#2a7f62", FAILS: "#b5482a", NOT_SHOWN: "#c9c9c9"}
 HATCHES = {FAILS: "//"}
+OUTCOMES = ("hold", "do not hold", "open")  # in the order of the bars
 
 
 def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
     """Claimed beside measured: a row per item, by the label that it is to have.
 
     The band is where the paper's sentence is true, a diamond its own number; dot and line are mean
-    and interval, the dot full if the seeds were drawn to confirm it.
+    and interval, the dot full if the seeds were drawn to confirm it. At the right, the verdict.
     """
     if not rows:
         raise ValueError("rows: expected at least one entry")
@@ -41,9 +42,10 @@ def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
     printed = [_number(str(entry.item.printed)) for entry in entries]
     low, high = _edges(entries, [number for number in printed if number is not None])
     told = []
+    _claimed(axis, entries, low, high)
     for row, (label, entry, number) in enumerate(zip(rows, entries, printed, strict=True)):
-        _claimed(axis, row, entry, low, high)
         _measured(axis, row, entry)
+        axis.text(1.02, row, entry.verdict, transform=axis.get_yaxis_transform(), va="center")
         if number is not None:
             axis.plot([number], [row], "D", color="black", markersize=6, zorder=4, clip_on=False)
         told.append(f"{label}: {entry.measured}, {entry.verdict}")
@@ -54,6 +56,12 @@ def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
     axis.grid(axis="x", color="0.9", linewidth=0.8)
     _legend(figure, entries, any(number is not None for number in printed))
     return finished(figure, f"{xlabel.capitalize()}: claimed and measured.", "; ".join(told))
+
+
+def verdicts(figure: Figure) -> list[str]:
+    """The words at the right of a picture of ``forest``, row by row."""
+    texts = sorted(figure.axes[0].texts, key=lambda text: text.get_position()[1])
+    return [text.get_text() for text in texts]
 
 
 def _edges(entries: Sequence[Entry], printed: Sequence[float]) -> tuple[float, float]:
@@ -67,12 +75,15 @@ def _edges(entries: Sequence[Entry], printed: Sequence[float]) -> tuple[float, f
     return low - room, high + room
 
 
-def _claimed(axis: plt.Axes, row: int, entry: Entry, low: float, high: float) -> None:
-    start, end = entry.item.ends
-    if start == end:  # no difference: a narrow band at 0
-        start, end = -0.01 * (high - low), 0.01 * (high - low)
-    start, end = max(start, low), min(end, high)
-    axis.barh(row, end - start, left=start, height=0.62, color=CLAIMED, zorder=1)
+def _claimed(axis: plt.Axes, entries: Sequence[Entry], low: float, high: float) -> None:
+    bands = []
+    for start, end in (entry.item.ends for entry in entries):
+        if start == end:  # no difference: a narrow band at 0
+            start, end = -0.01 * (high - low), 0.01 * (high - low)
+        bands.append((max(start, low), min(end, high)))
+    look: dict[str, Any] = {"height": 0.62, "color": CLAIMED, "zorder": 1}
+    left = [start for start, _ in bands]
+    axis.barh(range(len(bands)), [end - start for start, end in bands], left=left, **look)
 
 
 def _measured(axis: plt.Axes, row: int, entry: Entry) -> None:
@@ -108,77 +119,95 @@ def _number(text: str) -> float | None:
 
 def verdict_bars(found: Iterable[Entry]) -> Figure:
     """How many of each paper's tested sentences hold, do not hold, or are open."""
-    counts = counted(tested(found))
-    figure, (axis,) = new_figure(7.0, 1.2 + 0.5 * len(counts))
-    told, names = [], {HOLDS: HOLDS, FAILS: FAILS, NOT_SHOWN: "open"}
-    for row, (paper, own) in enumerate(counts.items()):
-        left = 0
-        words = {HOLDS: own[HOLDS], FAILS: own[FAILS], NOT_SHOWN: own[NOT_SHOWN] + own[ALIKE]}
-        for word, count in words.items():
-            look: dict[str, Any] = {"color": BARS[word], "hatch": HATCHES.get(word, "")}
-            look["label"] = names[word] if row == 0 else None
-            axis.barh(row, count, left=left, edgecolor="white", **look)
+    papers = outcomes(tested(found), "paper")
+    figure, (axis,) = new_figure(7.0, 1.2 + 0.5 * len(papers))
+    left = [0] * len(papers)
+    for label, word in zip(OUTCOMES, BARS, strict=True):
+        own = [counts[label] for counts in papers.values()]
+        look: dict[str, Any] = {"color": BARS[word], "hatch": HATCHES.get(word, "")}
+        axis.barh(range(len(own)), own, left=left, edgecolor="white", label=label, **look)
+        ink = "black" if word == NOT_SHOWN else "white"
+        box: dict[str, Any] = {"facecolor": BARS[word], "edgecolor": "none", "pad": 1.0}
+        place: dict[str, Any] = {"ha": "center", "va": "center", "color": ink, "bbox": box}
+        for row, count in enumerate(own):
             if count:
-                ink = "black" if word == NOT_SHOWN else "white"
-                box: dict[str, Any] = {"facecolor": BARS[word], "edgecolor": "none", "pad": 1.0}
-                place: dict[str, Any] = {"ha": "center", "va": "center", "color": ink, "bbox": box}
-                axis.text(left + count / 2, row, str(count), **place)
-            left += count
-        told.append(f"{paper}: {', '.join(f'{word} {count}' for word, count in words.items())}")
-    axis.set_yticks(range(len(counts)), list(counts))
+                axis.text(left[row] + count / 2, row, str(count), **place)
+        left = [start + count for start, count in zip(left, own, strict=True)]
+    axis.set_yticks(range(len(papers)), list(papers))
     axis.set(
-        ylabel="paper", xlabel="tested sentences, cells and curves", ylim=(len(counts) - 0.5, -0.5)
+        ylabel="paper", xlabel="tested sentences, cells and curves", ylim=(len(papers) - 0.5, -0.5)
     )
     figure.legend(loc="outside upper right", ncols=3, frameon=False)
+    told = [
+        f"{paper}: {', '.join(f'{label} {count}' for label, count in counts.items())}"
+        for paper, counts in papers.items()
+    ]
     return finished(figure, "Verdicts, paper by paper.", "; ".join(told))
 
 
-def cause_table(found: Sequence[Entry]) -> dict[str, dict[str, int]]:
-    """How many items each shared cause decides, paper by paper; rows for ``plots.table``."""
-    papers = list(dict.fromkeys(entry.item.paper for entry in found))
-    decided = [(cause, e.item.paper) for e in found for cause in split(e.item.decides)]
+def outcomes(found: Iterable[Entry], by: str) -> dict[str, dict[str, int]]:
+    """How items came out, by paper or by distance; rows for ``plots.table``."""
+    words = (HOLDS,), (FAILS,), (NOT_SHOWN, ALIKE)
     return {
-        cause: {**{paper: decided.count((cause, paper)) for paper in papers},
-                "all": sum(cause == one for one, _ in decided)}
+        kind: {
+            label: sum(own[word] for word in same)
+            for label, same in zip(OUTCOMES, words, strict=True)
+        }
+        for kind, own in counted(found, by).items()
+    }
+
+
+def cause_table(found: Sequence[Entry]) -> dict[str, dict[str, int]]:
+    """What a shared cause decides: the papers' sentences by how they came out, and rows of ours."""
+    return {
+        cause: _by_outcome([entry for entry in found if cause in split(entry.item.decides)])
         for cause in CAUSES
-    }  # fmt: skip
+    }
 
 
-class Listing:
-    """The whole ledger as a table; a page of the site adds choices of paper, verdict, distance."""
+def _by_outcome(found: Sequence[Entry]) -> dict[str, int]:
+    words = [entry.verdict for entry in tested(found)]
+    hold, fail = words.count(HOLDS), words.count(FAILS)
+    counts = dict(zip(OUTCOMES, (hold, fail, len(words) - hold - fail), strict=True))
+    return {**counts, "ours": len(found) - len(words), "all": len(found)}
 
-    HEAD = ("item", "it says", "printed", "measured", "verdict", "standing", "protocol", "remark")
 
-    def __init__(self, found: Sequence[Entry], caption: str):
-        self.found, self.caption = found, caption
+HEAD = ("item", "it says", "what came out", "cause", "remark", "how we know")
 
-    def __repr__(self) -> str:
-        return f"{len(self.found)} items; as text: python -m studies ledger"
 
-    def _repr_html_(self) -> str:
-        heads = "".join(f'<th scope="col">{name}</th>' for name in self.HEAD)
-        body = "\n".join(map(self._row, self.found))
-        return (
-            f'<table class="fedlab-table ledger">\n<caption>{html.escape(self.caption)}</caption>\n'
-            f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-        )
+def listing(found: Sequence[Entry]) -> str:
+    """The whole ledger as a table of HTML; its page adds choices of paper, verdict, protocol."""
+    heads = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
+    body = "\n".join(map(_row, found))
+    return (
+        '<table class="fedlab-table ledger">\n<caption>Items of five papers, and what came out of '
+        f"them.</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    )
 
-    def _row(self, entry: Entry) -> str:
-        item = entry.item
-        could = f" ({entry.could} would have been seen)" if entry.could else ""
-        seeds = f", {entry.seeds} seeds" if entry.seeds else ""
-        protocol = ": ".join(filter(None, [item.distance, item.departures]))
-        if entry.interval is not None:
-            protocol += f" ({item.study})"
-            if entry.each:
-                seeds += f" of {entry.interval.blocks} blocks (alone: {', '.join(entry.each)})"
-        remark = " ".join(filter(None, [item.reason, item.remark]))
-        standing = "" if entry.verdict == UNTESTED else entry.standing + seeds
-        says = item.sentence if item.source == "paper" else f"(ours) {item.sentence}"
-        cells = (f"{item.item}: {says}", str(item.printed), entry.measured,
-                 entry.verdict + could, standing, protocol, remark)  # fmt: skip
-        told = "".join(f'<td style="text-align: left">{html.escape(cell)}</td>' for cell in cells)
-        data = {"paper": item.paper, "verdict": entry.verdict, "distance": item.distance}
-        marks = " ".join(f'data-{key}="{html.escape(value)}"' for key, value in data.items())
-        head = f'<th scope="row" id="{item.id}">{item.id}</th>'
-        return f"<tr {marks}>{head}{told}</tr>"
+
+def _row(entry: Entry) -> str:
+    item = entry.item
+    could = f"{entry.could} would have been seen" if entry.could else ""
+    protocol = ": ".join(filter(None, [item.distance, item.departures]))
+    seeds = f"{entry.seeds} seeds" if entry.seeds else ""
+    if entry.each and entry.interval:
+        seeds += f" of {entry.interval.blocks} blocks (alone: {', '.join(entry.each)})"
+    standing = entry.standing if entry.verdict in WORDS else ""
+    says = item.sentence if item.source == "paper" else f"(ours) {item.sentence}"
+    printed = f"printed: {item.printed}" if str(item.printed) else ""
+    cells = (
+        (f"{item.item}: {says}", printed),
+        (entry.verdict, entry.measured, could),
+        (item.decides,),
+        (item.reason, item.remark),
+        (", ".join(filter(None, [standing, seeds])), protocol, item.study),
+    )
+    told = "".join(map(_cell, HEAD[1:], cells))
+    data = {"paper": item.paper, "verdict": entry.verdict, "distance": item.distance}
+    marks = " ".join(f'data-{key}="{html.escape(value)}"' for key, value in data.items())
+    return f'<tr {marks}><th scope="row" id="{item.id}">{item.id}</th>{told}</tr>'
+
+
+def _cell(name: str, parts: Sequence[str]) -> str:
+    told = "<br>".join(html.escape(part) for part in parts if part)
+    return f'<td data-label="{name}">{told}</td>'

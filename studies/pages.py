@@ -17,7 +17,7 @@ from fedlab_mini.engine.files import whole_file
 from fedlab_mini.judge import evidence
 from fedlab_mini.judge.student import visible
 
-from . import every, leaderboard, ledger, store, telling
+from . import every, leaderboard, ledger, ledger_views, store, telling
 from .items import ROOT
 from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, WORDS
 
@@ -248,6 +248,7 @@ def parts() -> dict[str, dict[str, str]]:
             "count": ledger.summary(entries),
             "papers": by_paper(ledger.tested(entries)),
         },
+        "ledger_rows.txt": {"rows": ledger_views.listing(entries)},
         "how_we_know.txt": {
             **coverage(),
             "seeds": seeds_needed(),

@@ -267,6 +267,8 @@ def length_faults(cells: list[NotebookNode]) -> Iterator[str]:
     found = [(words, "words", WORDS), (figures, "figures", FIGURES), (guesses, "guesses", GUESSES)]
     yield from (f"{n:,} {what}, at most {most:,}" for n, what, most in found if n > most)
     for paragraph in (part for text in texts for part in re.split(r"\n\s*\n", text)):
+        if paragraph.startswith("|"):
+            continue  # it is a table
         names = re.findall(r"\{glue(?::text)?\}`(\w+)`", paragraph)
         if (many := sum(not name.endswith("_power") for name in names)) > NUMBERS:
             start = " ".join(paragraph.split())[:60]

@@ -52,7 +52,7 @@ const outside = desk => {
       } else if (overflowX === "visible") {
         walk(e);
       } else if (e.clientWidth > 1 && e.scrollWidth > e.clientWidth + 2 && (e.tabIndex < 0
-        || desk && !e.querySelector("table.leaderboard, table.ledger"))) {
+        || desk && !e.querySelector("table.leaderboard"))) {
         found.push(`cut, or not scrolled by keyboard: ${e.outerHTML.slice(0, 90)}`);
       }
     }

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_reader_narrows_the_ledger_by_paper_verdict_and_protocol(site, open_page) -> None:
-    page = open_page((site / "notebooks/12_replication.html").as_uri())
+    page = open_page((site / "book/ledger.html").as_uri())
     left = found = ledger.entries()
     told = page.locator(".ledger-choices [role=status]")
     assert page.locator("table.ledger tbody tr").count() == len(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 
@@ -9,10 +10,19 @@ import pytest
 import torch
 
 import studies
+from fedlab_mini.show import plots
 from studies import __main__ as command
 from studies import exact, items, ledger, runs, store, telling
 from studies.items import EXACT, NAMED, NONE
-from studies.ledger_views import cause_table
+from studies.ledger_views import (
+    OUTCOMES,
+    cause_table,
+    forest,
+    listing,
+    outcomes,
+    verdict_bars,
+    verdicts,
+)
 from studies.results import CONFIRMED, FAILS, HOLDS, NOT_SHOWN, SEEN, UNTESTED, Entry, Results
 from studies.study import Claim, Study
 
@@ -136,6 +146,28 @@ def test_counts_are_those_of_the_entries(found: list[Entry]) -> None:
     assert told[4] == sum(entry.standing == CONFIRMED for entry in own)
     causes = cause_table(found)
     assert causes["empty coalition"]["all"] == sum("empty" in e.item.decides for e in found)
+    for counts in causes.values():
+        assert counts["all"] == sum(counts[name] for name in (*OUTCOMES, "ours"))
+
+
+def test_pictures_show_what_came_out(found: list[Entry]) -> None:
+    bars = plots.drawn(verdict_bars(found))
+    counts = outcomes(ledger.tested(found), "paper").values()
+    assert bars == {name: [own[name] for own in counts] for name in OUTCOMES}
+    rows = {name: ledger.judge(item(name)) for name in (GAP, "S-FedAvg-3a-6")}
+    figure = forest(rows, xlabel="gain")
+    for name, (start, _, *measured) in plots.drawn(figure).items():
+        mean, low, high = rows[name].interval[:3]
+        assert (start, measured) == (0, [low, high, mean])
+    assert verdicts(figure) == [HOLDS, HOLDS]
+
+
+def test_the_listing_has_the_cause_and_the_remark_of_a_row(found: list[Entry]) -> None:
+    rows = listing(found).split("<tr ")[1:]
+    assert len(rows) == len(found)
+    for row, entry in zip(rows, found, strict=True):
+        for part in (entry.item.decides, entry.item.remark, entry.verdict, entry.measured):
+            assert html.escape(part) in row
 
 
 def test_exact_sentences_come_out_as_by_hand() -> None:
