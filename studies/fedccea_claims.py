@@ -172,15 +172,14 @@ def mark(results: Results, scenario: str) -> str:
     return "" if results.values("one ranking", "", scenario).all() else " (unsettled)"
 
 
-def gaps(found: Mapping[str, Results], scenario: str) -> Figure:
-    """Accuracy without the eight lowest minus without the eight highest; ``found`` by data set."""
+def gaps(results: Results, scenario: str) -> Figure:
+    """Accuracy without the eight lowest minus without the eight highest."""
     values = {
-        f"{source}, {label}": results.values("gap @ 8", method, scenario)
-        for source, results in found.items()
+        label: results.values("gap @ 8", method, scenario)
         for label, method in zip(("settled", "stopped", *RIVALS), METHODS, strict=True)
     }
-    xlabel = "without the eight lowest minus without the eight highest"
-    return plots.dots(values, xlabel=xlabel, reference={"no difference": 0.0})
+    xlabel, reference = "accuracy: lowest gone minus highest gone", {"no difference": 0.0}
+    return plots.dots(values, xlabel=xlabel, ylabel="score", reference=reference)
 
 
 def detected(found: Mapping[str, Results]) -> plots.Table:
@@ -197,22 +196,35 @@ def detected(found: Mapping[str, Results]) -> plots.Table:
     return plots.table(data, rows="what is wrong", caption=caption)
 
 
+FITS = [f"{skew}, rate {rate:g}" for skew in ("alike", "strong") for rate in RATES]
+
+
 def explained_figure(results: Results) -> Figure:
-    """Fig. 7: explained within rounds on held-out simulations, model and shuffled model."""
-    samples = {
-        f"{skew}, rate {rate:g}, {label}": results.values("R2", method, f"{skew}, rate {rate:g}")
-        for skew in ("alike", "strong")
-        for rate in RATES
-        for label, method in (("model", "AAM"), ("shuffled", "clients shuffled"))
-    }
-    label = "share explained within rounds"
-    figure = plots.dots(samples, xlabel=label, reference={"mean curve": 0.0}, high=1)
+    """Fig. 7: explained within rounds on held-out simulations; the largest mean first."""
+    samples = {where: results.values("R2", "AAM", where) for where in FITS}
+    samples = dict(sorted(samples.items(), key=lambda item: -float(item[1].mean())))
+    label, reference = "share explained within rounds", {"mean curve": 0.0}
+    figure = plots.dots(samples, xlabel=label, ylabel="fit", reference=reference, high=1)
     (axis,) = figure.axes
     # A single fit that breaks down lies at -100, and the others between -1 and 0.1.
     axis.set_xscale("symlog", linthresh=0.1)
     axis.set_xlim(-300, 1)
     axis.set_xticks([-100, -10, -1, -0.1, 0.1], ["-100", "-10", "-1", "-0.1", "0.1"])
     return figure
+
+
+def explained_table(results: Results) -> plots.Table:
+    """The same beside a model of shuffled clients: medians, as a single fit can lie at -100."""
+    fits = {"model": "AAM", "shuffled clients": "clients shuffled"}
+    data = {
+        where: {
+            label: float(results.values("R2", method, where).quantile(0.5))
+            for label, method in fits.items()
+        }
+        for where in FITS
+    }
+    caption = "Share explained within rounds, median of the seeds."
+    return plots.table(data, rows="fit", caption=caption, digits=3)
 
 
 def beside(found: Mapping[str, Results]) -> plots.Table:

@@ -583,16 +583,14 @@ def signal_metrics(results: Results) -> Derived:
 
 
 def images_figure(results: Results) -> Figure:
-    """Accuracy against rounds in each set from round 10 on, beside the training without noise."""
-    methods = [method for method in RULES if results.has("accuracy", method, "set 1")]
-    curves = {}
-    for scenario in PLACED:
-        cases = {method: (method, scenario) for method in methods}
-        cases["without noise"] = ("FedAvg", "without noise")
-        curves[scenario] = {
-            label: results.curve("accuracy", *case)[1][:, 1:] for label, case in cases.items()
-        }
-    return plots.panels(curves, x=CURVE[1:], ylabel="test accuracy", low=0, high=1)
+    """What FLDVE gains in accuracy over each rival in each set, after all rounds."""
+    gains = {
+        f"{rival}, {where}": results.minus("accuracy", "FLDVE", rival, where)
+        for rival in ("FedAvg", "own loss")
+        for where in PLACED
+    }
+    xlabel = "accuracy, FLDVE minus the other rule"
+    return plots.dots(gains, xlabel=xlabel, ylabel="other rule", reference={"equal": 0.0})
 
 
 def long_figure(results: Results) -> Figure:
@@ -621,7 +619,8 @@ def length_figure(results: Results) -> Figure:
 def kinds_figure(results: Results) -> Figure:
     """What FLDVE gains over FedAvg for each fault of one client."""
     gains = {kind: results.values("gain over FedAvg", "FLDVE", kind) for kind in KINDS}
-    return plots.dots(gains, xlabel="accuracy, FLDVE minus FedAvg", reference={"equal": 0.0})
+    xlabel = "accuracy, FLDVE minus FedAvg"
+    return plots.dots(gains, xlabel=xlabel, ylabel="fault", reference={"equal": 0.0})
 
 
 def beside(*all_results: Results) -> plots.Table:
@@ -647,12 +646,18 @@ def grid(
     """A table: rows label -> (method, scenario), columns label -> metric."""
     table = {
         label: {
-            head: results.interval(metric, *place) if results.has(metric, *place) else ""
+            head: short(results.interval(metric, *place)) if results.has(metric, *place) else ""
             for head, metric in columns.items()
         }
         for label, place in rows.items()
     }
     return plots.table(table, rows="what", caption=f"{caption}; {results.whose}.")
+
+
+def short(found: fm.evidence.Interval) -> object:
+    """An interval, without the digits that a very narrow one would have."""
+    low, high = f"{found.low:.2f}", f"{found.high:.2f}"
+    return f"{found.mean:.2f} [{low}, {high}]" if low == high else found
 
 
 def everywhere(*methods: str) -> dict[str, tuple[str, str]]:

@@ -97,6 +97,7 @@ def ranking_figure(results: Results) -> Figure:
     return plots.dots(
         {scenario: results.values(OTHER, "exact", scenario) for scenario in SCENARIOS},
         xlabel="rank correlation of exact values between two trainings",
+        ylabel="clients",
         title="The same data, trained again",
         low=-1,
         high=1,

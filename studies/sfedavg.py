@@ -414,13 +414,19 @@ def over_digits(results: Results) -> Derived:
 
 
 def selection_figure(results: Results) -> Figure:
-    """Accuracy of the second half in the paper's split, rule by rule."""
+    """Accuracy of the second half in the paper's split: S-FedAvg between FedAvg and oracles."""
     scenario, fewer = "1 class", "1 class, 0 irrelevant"
-    rules = [rule for rule in results.methods if results.has("accuracy", rule, scenario)]
     shown = {f"{FEDAVG}, 10 relevant": results.values("accuracy", FEDAVG, fewer)}
-    shown |= {rule: results.values("accuracy", rule, scenario) for rule in rules}
+    for rule in (ORACLE, STEERED, COLD, WARM, FEDAVG):
+        if results.has("accuracy", rule, scenario):
+            shown[rule] = results.values("accuracy", rule, scenario)
     xlabel = "test accuracy, rounds 51 to 100"
-    return plots.dots(shown, xlabel=xlabel, ylabel="rule", low=0, high=1)
+    return plots.dots(highest_first(shown), xlabel=xlabel, ylabel="rule", low=0, high=1)
+
+
+def highest_first(rows: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Rows by their mean."""
+    return dict(sorted(rows.items(), key=lambda row: -float(row[1].mean())))
 
 
 def mnist_figure(results: Results) -> Figure:
@@ -431,13 +437,18 @@ def mnist_figure(results: Results) -> Figure:
 
 def values_figure(results: Results) -> Figure:
     """How well the relevance finds irrelevant clients, by the way of valuing rounds and split."""
-    ways_shown = (PRECISE, UNPAID[PRECISE], ORDERS, UNPAID[ORDERS], LISTED, "five minibatches")
+    ways_shown = {
+        "IID": (PRECISE, UNPAID[PRECISE], ORDERS, UNPAID[ORDERS]),
+        "1 class": (PRECISE, "five minibatches"),
+    }
     rows = {
         f"{way}, {split}": results.values("AUC", way, split)
-        for split in SPLITS
-        for way in ways_shown
+        for split, ways in ways_shown.items()
+        for way in ways
+        if results.has("AUC", way, split)
     }
-    return plots.dots(rows, xlabel="detection AUC", reference={"chance": 0.5}, low=0, high=1)
+    chance, xlabel = {"chance": 0.5}, "detection AUC"
+    return plots.dots(highest_first(rows), xlabel=xlabel, reference=chance, low=0, high=1)
 
 
 def classes_figure(results: Results) -> Figure:
@@ -447,7 +458,7 @@ def classes_figure(results: Results) -> Figure:
         curves = {group: results.curve("phi_2", group, name) for group in groups}
         lines[name] = {group: line for group, (_, line) in curves.items()}
         rounds = curves["others"][0]
-    return plots.panels(lines, x=rounds, ylabel="relevance for 2")
+    return plots.panels(lines, x=rounds, ylabel="relevance for 2", low=-1, high=1)
 
 
 STEADIER = "At temperature .02 S-FedAvg is steadier than FedAvg (MNIST)."
