@@ -33,10 +33,11 @@ def test_the_gaps_are_those_of_the_scores_that_are_named() -> None:
 
 def test_what_is_explained_is_that_of_the_model_and_of_the_shuffled_one() -> None:
     results = studies.results("fedccea-fit")
-    drawn, cells = rows_of_dots(results.figure()), views.explained_table(results).rows
+    drawn, table = rows_of_dots(results.figure()), views.explained_table(results)
+    assert table.header == ["fit", "model", "shuffled clients"]
     wanted = results.values("R2", "AAM", "strong, rate 0.1")
     assert drawn["strong, rate 0.1"] == pytest.approx(wanted.tolist())
     shuffled = results.values("R2", "clients shuffled", "strong, rate 0.1")
-    (row,) = (row for row in cells if row[0] == "strong, rate 0.1")
+    (row,) = (row for row in table.rows if row[0] == "strong, rate 0.1")
     medians = [float(values.quantile(0.5)) for values in (wanted, shuffled)]
     assert [float(text) for text in row[1:]] == pytest.approx(medians, abs=6e-4)
