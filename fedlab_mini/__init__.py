@@ -3,12 +3,12 @@
 ``import fedlab_mini as fm`` gives every public name; the chapters of the book derive them. Seven
 files, read in this order, explain a round of training:
 
-engine/plain.py        a round as anybody would write it, one client after another
+engine/plain.py        a round in its simplest form, one client after another
 engine/rounds.py       what a server sees of a round, what a strategy is, how clients are reached
 methods/fedavg.py      the strategy that all others inherit from
-engine/train.py        a round: choose, train, leave out, aggregate, note
+engine/train.py        a round: choose clients, train, leave out bad updates, aggregate, record
 engine/minibatches.py  which samples form which minibatch
-engine/local.py        local training, as many clients at once as possible; which updates count
+engine/local.py        local training of many clients at once; which updates are usable
 engine/model.py        any module as a function of one flat vector
 """
 

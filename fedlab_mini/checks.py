@@ -1,8 +1,8 @@
-"""Checks: refusals with one voice, ``argument: expected this, got that``.
+"""Checks of arguments; all error messages have the form ``argument: expected this, got that``.
 
-A value of another kind is a TypeError, a value out of range a ValueError. NumPy numbers are
-numbers and NumPy arrays are tensors; what is accepted comes back as plain Python or as a tensor.
-Used by every room above.
+A value of the wrong kind raises TypeError, and a value out of range raises ValueError. NumPy
+numbers and arrays are accepted, too. Accepted values are returned as plain Python numbers or as
+tensors. Used by every room above.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ import torch
 from torch import Tensor
 
 T = TypeVar("T")
-SHOWN = 80  # characters of a wrong value that a message quotes
+SHOWN = 80  # the most characters of a wrong value that a message quotes
 
 
 def shown(value: object) -> str:
-    """A wrong value, short enough for a message: arrays by shape and type."""
+    """A wrong value as text, short enough for a message; arrays by shape and type."""
     if isinstance(value, Tensor) and value.is_nested:
         return "a nested Tensor"
     shape = getattr(value, "shape", None)
-    kinds = getattr(value, "dtypes", None)  # of a frame: one a column
+    kinds = getattr(value, "dtypes", None)  # a frame has one for each column
     kinds = [value.dtype] if hasattr(value, "dtype") else kinds
     if isinstance(shape, tuple) and kinds is not None and not np.isscalar(value):
         names = ", ".join(dict.fromkeys(map(str, kinds))).replace("torch.", "")
         return f"{type(value).__name__} {list(shape)} of {names}"
     try:
         description = repr(value)
-    except Exception:  # somebody's broken repr must not hide our message
+    except Exception:  # a broken repr must not hide the message
         description = object.__repr__(value)
     one_line = " ".join(description.split("\n"))
     return one_line if len(one_line) <= SHOWN else one_line[: SHOWN - 3] + "..."
 
 
 def home(path: str | os.PathLike[str]) -> Path:
-    """A path in which ``~`` means the user's home, as in a shell."""
+    """A path with ``~`` replaced by the user's home, as in a shell."""
     return Path(os.path.expanduser(path))
 
 
 def unread(
     name: str, path: str | os.PathLike[str], others: Iterable[str | os.PathLike[str]]
 ) -> None:
-    """Refuse to write to a file that is read, or written as well, under whatever name."""
+    """Refuse to write to a file that has another use, even under another name."""
     for other in others:
         if _same_file(path, other):
             raise ValueError(
@@ -58,21 +58,21 @@ def unread(
 
 def _same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     try:
-        # By what lies there: links, dots and capital letters make other names.
+        # Not by name, because links, dots and capital letters give a file several names.
         return os.path.samefile(one, other)
-    except OSError:  # one of them is not there yet
+    except OSError:  # one of them does not exist yet
         return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _scalar(value: Any) -> Any:
-    """A number of NumPy or torch as Python's; anything else as it is."""
+    """A NumPy or torch scalar as a Python number; anything else unchanged."""
     is_number = getattr(value, "ndim", None) == 0 and not getattr(value, "is_meta", False)
     return value.item() if is_number else value
 
 
 def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -> int:
-    """A whole number in [low, high]: Python's or NumPy's, never a bool."""
-    # Python's whole numbers have no end; those of tensors end at 2^63 - 1.
+    """A whole number in [low, high] of Python or NumPy, but not a bool."""
+    # Python's integers are unlimited, but those of tensors end at 2^63 - 1.
     most = 2**63 - 1 if high is None else high
     if type(value) is int and (low is None or low <= value <= most):
         return value
@@ -80,7 +80,7 @@ def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -
     limits = "" if low is None else limits
     message = f"{name}: expected a whole number{limits}, got {shown(value)}"
     value = _scalar(value)
-    # True counts as 1 in Python, and hardly ever means it.
+    # True is 1 in Python, but is hardly ever meant as a number.
     if isinstance(value, bool | Tensor):
         raise TypeError(message)
     try:
@@ -100,7 +100,7 @@ def number(
     *,
     ends: str = "[]",
 ) -> float:
-    """A finite real number between low and high; ``ends`` as in "(]": which ends are open."""
+    """A finite real number between low and high; ``ends`` "(]" excludes low and includes high."""
 
     def message() -> str:
         if low == -math.inf and high == math.inf:
@@ -149,14 +149,14 @@ def span(low: Any, high: Any) -> tuple[float, float]:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False, Python's or NumPy's."""
+    """True or False, of Python or NumPy."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name}: expected True or False, got {shown(value)}")
     return bool(value)
 
 
 def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
-    """One of a few words."""
+    """One of the accepted strings."""
     if isinstance(value, str) and value in accepted:
         return str(value)
     *others, last = [f'"{word}"' for word in accepted]
@@ -166,21 +166,21 @@ def choice(name: str, value: Any, accepted: Sequence[str]) -> str:
 
 
 def text(name: str, value: Any) -> str:
-    """Words of any kind."""
+    """Any string."""
     if not isinstance(value, str):
         raise TypeError(f"{name}: expected a text, got {shown(value)}")
     return str(value)
 
 
 def texts(name: str, value: Any) -> tuple[str, ...]:
-    """A list or tuple of words."""
+    """A list or tuple of strings."""
     if not isinstance(value, list | tuple):
         raise TypeError(f"{name}: expected a tuple of texts, got {shown(value)}")
     return tuple(text(name, word) for word in value)
 
 
 def device(name: str, value: Any) -> torch.device | None:
-    """A device of this machine, by its name; None: where things are."""
+    """A device of this machine, by its name; None (keep the present device) stays None."""
     if value is None:
         return None
     message = (
@@ -189,27 +189,27 @@ def device(name: str, value: Any) -> torch.device | None:
     if not isinstance(value, str | torch.device):
         raise TypeError(message)
     try:
-        # Asked of torch itself: which devices there are differs from machine to machine.
+        # Only torch knows which devices this machine has.
         return torch.empty(0, device=value).device
     except (RuntimeError, AssertionError, NotImplementedError):
         raise ValueError(message) from None
 
 
 def store(record: object, **checked: object) -> None:
-    """Put checked values into a frozen dataclass, from its ``__post_init__``."""
+    """Store checked values in a frozen dataclass, from its ``__post_init__``."""
     for field, value in checked.items():
         object.__setattr__(record, field, value)
 
 
 def instance(name: str, value: Any, kind: type[T], such_as: str) -> T:
-    """An object of a class, with an example of how to get one."""
+    """An object of the class ``kind``; ``such_as`` tells in the message how to get one."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: expected {such_as}, got {shown(value)}")
     return value
 
 
 def floating(name: str, value: Any) -> torch.dtype:
-    """A type that the package computes in: float32 or float64."""
+    """A type in which the package computes: float32 or float64."""
     if isinstance(value, torch.dtype) and value in (torch.float32, torch.float64):
         return value
     kind = ValueError if isinstance(value, torch.dtype) else TypeError
@@ -217,19 +217,19 @@ def floating(name: str, value: Any) -> torch.dtype:
 
 
 def dims(shape: Sequence[int | str]) -> str:
-    """A shape for a message: ``[m, 64]``; a string stands for any length of at least 1."""
+    """A shape as text, such as ``[m, 64]``; a string means any length of at least 1."""
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
 def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
-    """A tensor of a shape, from a tensor, an array or frame, or a (nested) sequence of numbers.
+    """A tensor of the given shape, from a tensor, an array, a frame or a (nested) sequence.
 
-    A whole number in ``shape`` is that length, a string any length of at least 1; a last "..."
-    any further dimensions. Sparse arrays are read as their dense values, gaps of pandas as NaN;
-    nested and masked arrays cannot be read entry by entry: refused
+    In ``shape`` a whole number means this length, a string means any length of at least 1, and
+    "..." at the end means any further dimensions. Sparse arrays become dense, and missing values
+    of pandas become NaN. Nested and masked arrays are refused
     """
     if isinstance(value, Tensor):
-        # Nothing here is differentiated: a graph would only keep memory.
+        # Nothing is differentiated here, so a graph would only use memory.
         tensor = value.detach() if value.requires_grad else value
     else:
         tensor = _from_others(name, value, shape)
@@ -242,9 +242,9 @@ def array(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
         fits = fits and (have >= 1 if isinstance(want, str) else have == want)
     if not fits:
         raise ValueError(_no_array(name, value, shape))
-    # Dense only now: of a wrong shape it might not fit into memory.
+    # Made dense after the check, because a wrong shape might not fit into memory.
     tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
-    # What inference mode has made cannot be trained on outside of it.
+    # A tensor from inference mode cannot be used in training outside of it.
     return tensor.clone() if tensor.is_inference() else tensor
 
 
@@ -253,7 +253,7 @@ def _no_array(name: str, value: Any, shape: Sequence[int | str]) -> str:
 
 
 def _from_others(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
-    """A tensor from what is none."""
+    """A tensor from a value that is not a tensor."""
     message = _no_array(name, value, shape)
     if value is None or isinstance(value, str | bytes | dict | set):
         raise TypeError(message)
@@ -265,12 +265,12 @@ def _from_others(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
             return torch.stack(rows)
         values = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
         if values.dtype == object:
-            # Columns of pandas that know of gaps, or rows of arrays: NumPy finds the type anew.
+            # Pandas columns with missing values, or rows of arrays: let NumPy infer the type.
             if hasattr(value, "isna"):
                 values = value.to_numpy(dtype=object, na_value=np.nan)
             values = np.array(values.tolist())
-        # torch reads neither other byte orders nor negative strides, and writes to what is
-        # read-only all the same: such arrays are copied.
+        # torch cannot read other byte orders or negative strides, and it would write into
+        # read-only arrays, so all these are copied.
         native = values.dtype.newbyteorder("=")
         return torch.from_numpy(np.require(values, native, ["C", "W"]))
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -281,7 +281,7 @@ def _from_others(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
 
 
 def _masked(value: Any) -> bool:
-    """Does a NumPy mask hide a number here? Converted, it would be read as if it were there."""
+    """Whether a NumPy mask hides a number; a conversion would read it as a normal number."""
     if isinstance(value, np.ma.MaskedArray):
         return bool(np.ma.getmaskarray(value).any())
     return isinstance(value, list | tuple) and any(map(_masked, value))
@@ -295,14 +295,14 @@ def reals(
     dtype: torch.dtype | None = None,
     finite: bool = True,
 ) -> Tensor:
-    """Real numbers of a shape (see ``array``), floating: as given, or of ``dtype``."""
+    """Real numbers of a shape (see ``array``), floating-point: their own type, or ``dtype``."""
     tensor = array(name, value, shape)
     if tensor.dtype == torch.bool:
         raise TypeError(f"{name}: expected numbers {dims(shape)}, got {shown(tensor)}")
-    # Half precision is widened: sums over many samples would lose their digits.
+    # Half precision is widened, because sums over many samples would lose digits.
     if not tensor.is_floating_point() or tensor.element_size() < 4:
         tensor = tensor.to(dtype or torch.float32)
-    # A finite sum has finite terms; a sum of finite terms may overflow, so then each is looked at.
+    # A finite sum has finite terms. A sum of finite terms may overflow; then each is checked.
     if finite and not math.isfinite(tensor.sum()) and not torch.isfinite(tensor).all():
         raise ValueError(f"{name}: holds NaN or infinite values")
     return tensor if dtype is None else tensor.to(dtype)
@@ -315,9 +315,9 @@ def wholes(
     low: int = 0,
     high: int | None = None,
 ) -> Tensor:
-    """Whole numbers of a shape (see ``array``) in low..high, as int64; their sum is one, too."""
+    """Whole numbers of a shape (see ``array``) in low..high, as int64; their sum fits in int64."""
     tensor = array(name, value, shape)
-    if not tensor.numel():  # nothing is of no kind
+    if not tensor.numel():  # an empty array may have any type
         return tensor.long()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         gaps = " with gaps (NaN)" if tensor.isnan().any() else ""
@@ -325,7 +325,7 @@ def wholes(
             f"{name}: expected whole numbers {dims(shape)}, got {shown(tensor)}{gaps}"
         )
     tensor = tensor.long()
-    # Client sizes and votes are added up: beyond this limit a sum might overflow.
+    # Client sizes and votes are added up, and above this limit a sum might overflow.
     limit = (2**63 - 1) // tensor.numel() if high is None else high
     smallest, largest = int(tensor.min()), int(tensor.max())
     if smallest < low or largest > limit:
@@ -337,7 +337,7 @@ def wholes(
 
 
 def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
-    """Distinct client ids in 0..clients-1, as int64 [m] on the CPU; m may be 0."""
+    """Distinct client ids in 0..clients-1, as int64 [m] on the CPU; m can be 0."""
     strange = isinstance(value, str | bytes | dict) or getattr(value, "is_nested", False)
     if strange or getattr(value, "ndim", 1) == 0 or not isinstance(value, Iterable):
         raise TypeError(f"{name}: expected client ids, got {shown(value)}")
@@ -354,15 +354,15 @@ def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
 
 
 def ids_of(value: Any) -> list[Any] | None:
-    """The ids that pandas keeps beside a column's values; None for what has none."""
-    index = getattr(value, "index", None)  # of a list a method
+    """The index of a pandas column as a list of ids; None if the value has no index."""
+    index = getattr(value, "index", None)  # a list has a method of this name
     if index is None or not hasattr(index, "get_indexer"):
         return None
     return index.tolist()
 
 
 def by_id(name: str, value: Any, ids: Iterable[Any]) -> Any:
-    """A column in the order of ``ids``; what has no ids of its own is taken to be in it."""
+    """A column in the order of ``ids``; a value without an index is returned as it is."""
     own, wanted = ids_of(value), list(ids)
     if own is None or own == wanted:
         return value
@@ -373,6 +373,6 @@ def by_id(name: str, value: Any, ids: Iterable[Any]) -> Any:
 
 
 def in_order(name: str, value: Any) -> Any:
-    """A column in the order of the ids 0, 1, ...; refused where these are not its index."""
+    """A column in the order of the ids 0, 1, ...; refused if its index has other ids."""
     ids = ids_of(value)
     return value if ids is None else by_id(name, value, range(len(ids)))

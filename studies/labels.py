@@ -313,7 +313,8 @@ def scarce_figure(results: Results) -> Figure:
         for method in (OURS, RIGHT):
             shown[f"{method}, {scenario}"] = results.minus("accuracy", method, COLD, scenario)
     xlabel, ylabel = "accuracy above S-FedAvg, last 20 rounds", "rule, share at one client"
-    return plots.dots(shown, xlabel=xlabel, ylabel=ylabel, reference={"S-FedAvg": 0.0})
+    names = {"xlabel": xlabel, "ylabel": ylabel}
+    return plots.dots(shown, reference={"no gain": 0.0}, low=-1, high=1, **names)
 
 
 def cold_claims(data: str, at: str = "") -> Iterator[Claim]:

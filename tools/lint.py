@@ -253,6 +253,9 @@ def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
             continue
         if len(lines) > LONGEST:
             yield f"cell of {len(lines)} lines, at most {LONGEST}: {lines[0]}"
+        title = f"# {cell.metadata.get('mystnb', {}).get('code_prompt_show', 'How we know')}"
+        if "hide-input" in cell.metadata.get("tags", []) and lines[0] != title:
+            yield f"a folded cell says in its first line what it is, {title!r}: {lines[0]}"
         if before and before.cell_type == "code":
             yield f"no sentence before the cell that starts with: {lines[0]}"
 

@@ -1,4 +1,4 @@
-"""Command: what command lines share: a terminal, an object of the user's by its name, files."""
+"""Command: what the command lines share: the terminal, imports by name, and files."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ..worlds.data import DataUnavailable
 if TYPE_CHECKING:
     import pandas
 
-PICTURES = (".svg", ".png", ".pdf")  # endings of figures
-# What writing to a pipe fails with when its reader has left; Windows has another number for it.
+PICTURES = (".svg", ".png", ".pdf")  # file endings of figures
+# Errors of writing to a pipe whose reader has ended; Windows has one more number for it.
 UNREAD = (errno.EPIPE, errno.EINVAL) if os.name == "nt" else (errno.EPIPE,)
 
 
 @contextlib.contextmanager
 def terminal() -> Iterator[None]:
-    """Around a command line: a letter that the console lacks is written as \\uXXXX.
+    """Context of a command line: characters that the console lacks are written as \\uXXXX.
 
-    A reader who has left the pipe ends it with status 141 and no word, Ctrl-C with 130 and one
+    If a pipe has no reader any more, exit silently with 141; after Ctrl-C, with 130 and a message
     """
-    # A notebook's stream has every letter, and no way to be set.
+    # A notebook's stream has all characters and cannot be configured.
     stream = sys.stdout if isinstance(sys.stdout, io.TextIOWrapper) else None
     if stream:
         stream.reconfigure(errors="backslashreplace")
@@ -40,7 +40,7 @@ def terminal() -> Iterator[None]:
         try:
             yield
         finally:
-            # Now, and not when Python ends, where nothing could be caught any more.
+            # Flushed now, because errors at the end of Python could not be caught.
             print(end="", flush=True)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -48,23 +48,23 @@ def terminal() -> Iterator[None]:
     except OSError as error:
         if stream is None or error.errno not in (*UNREAD, errno.ENOSPC):
             raise
-        # What is left in the stream goes nowhere.
+        # Discard what is left in the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         unread = error.errno in UNREAD
         sys.exit(128 + 13 if unread else f"cannot print: {error.strerror}")
 
 
 def imported(option: str, text: str) -> Any:
-    """The object that ``package.module:NAME`` names; modules of the working folder are found.
+    """The object named ``package.module:NAME``; the working folder is searched, too.
 
-    raises  ValueError naming the option, also where the module itself fails
+    raises  ValueError naming the option, also if the module itself fails
     """
     module_name, _, object_name = text.partition(":")
-    # First, so that a reader's module is found before an installed one of the same name.
+    # First in the path, so that the user's module is found before an installed one.
     sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module_name), object_name)
-    except (Exception, SystemExit) as error:  # whatever the user's own lines raise
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise ValueError(
             f"{option}: expected module:NAME, got {text} ({reason})"
@@ -72,14 +72,14 @@ def imported(option: str, text: str) -> Any:
 
 
 def own_method(option: str, text: str) -> tuple[str, Any]:
-    """A method of the user's and its name, ``module:NAME``: an object, or a class to call."""
+    """The name and the method of ``module:NAME``; if it is a class, it is called."""
     imported_object = imported(option, text)
     method = imported_object() if isinstance(imported_object, type) else imported_object
     return text.partition(":")[2], method
 
 
 def explained(error: Exception) -> str:
-    """One line for what was asked wrongly; any other error is raised with its traceback."""
+    """The message of an error that the user can correct; any other error is raised again."""
     known = isinstance(error, OSError | ValueError | TypeError | DataUnavailable)
     if known and getattr(error, "errno", None) not in UNREAD:
         return str(error)
@@ -87,25 +87,25 @@ def explained(error: Exception) -> str:
 
 
 def matched(option: str, paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that are meant: of ``round_*.npz``, which some shells leave to us, all that match.
+    """The paths, with a pattern such as ``round_*.npz`` replaced by all files that match it.
 
-    raises  ValueError naming the option where none does
+    raises  ValueError naming the option if no file matches
     """
     for path in paths:
         if path.exists() or not set("*?[") & set(str(path)):
             yield path
             continue
-        # A folder that is there may have brackets in its name.
+        # An existing folder may have brackets in its name.
         known = path.parent.is_dir()
         folder, pattern = (path.parent, path.name) if known else (Path(), str(path))
         names = sorted(glob.glob(pattern, root_dir=folder))
         if not names:
-            raise ValueError(f"{option}: expected files, got {path}, which none matches")
+            raise ValueError(f"{option}: expected files, got {path}, which matches none")
         yield from (folder / name for name in names)
 
 
 def in_order(paths: Iterable[Path]) -> list[Path]:
-    """Files as given; those that a shell has listed by letters, round_2 before round_10."""
+    """Files in the given order; but if a shell has sorted them, round_2 before round_10."""
     given = list(paths)
     if [*map(str, given)] != sorted(map(str, given)):
         return given
@@ -119,7 +119,7 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
 
 
 def module_files(texts: Iterable[str]) -> Iterator[Path]:
-    """The files of the working folder that ``module:NAME`` would read."""
+    """The files in the working folder that ``module:NAME`` would read."""
     for text in texts:
         module_name, is_object, _ = text.partition(":")
         if is_object:
@@ -132,9 +132,9 @@ def writable(
     read: Iterable[str | os.PathLike[str]],
     endings: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Refuse files that could not be written, or are read, before anything is computed.
+    """Refuse output files that cannot be written or are also inputs, before the computation.
 
-    outputs  {option: file}; endings  {option: what its file may end in}
+    outputs  {option: file}; endings  {option: accepted file endings}
     """
     taken = list(read)
     for option, path in outputs.items():
@@ -145,26 +145,26 @@ def writable(
             raise ValueError(
                 f"{option}: expected a file {', '.join(allowed)}, got {path}"
             )
-        # A missing folder is refused: `whole_file` would make one even for a typing error. So is
-        # a device, such as /dev/null, whose place a file would take.
+        # A missing folder is refused, because `whole_file` would make one even for a typing error.
+        # A device such as /dev/null is refused, because a file would replace it.
         special = path.exists() and not path.is_file()
         if special or not path.absolute().parent.is_dir():
             raise ValueError(
-                f"{option}: expected a plain file in a folder that is there, got {path}"
+                f"{option}: expected a plain file in an existing folder, got {path}"
             )
         unread(option, path, taken)
         taken.append(path)
 
 
 def write_csv(path: str | Path, frame: pandas.DataFrame, **options: Any) -> None:
-    """A table as CSV, whole or not at all; a link stays a link to the file that it leads to."""
+    """Write a table as CSV, completely or not at all; a link is kept, and its target is written."""
     with whole_file(Path(path).resolve()) as partial_path:
-        # A name may hold what no text in UTF-8 can.
+        # A name may contain characters that UTF-8 cannot encode.
         frame.to_csv(partial_path, errors="backslashreplace", **options)
 
 
 def tell(text: object, *written: Path | None) -> None:
-    """Print what came out, and which files hold it: after these, as a console may fail."""
+    """Print a result and its files; call it after the files are written, as printing may fail."""
     print(text)
     for path in written:
         if path:

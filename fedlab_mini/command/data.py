@@ -12,7 +12,7 @@ from ..worlds.data.store import in_use, place, verified
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; exit status 0: all is well, 1: a file is wrong or missing, 2: misused."""
+    """Run one command; exit status 0: success, 1: a file is wrong or missing, 2: wrong usage."""
     parser = argparse.ArgumentParser(
         prog="python -m fedlab_mini data",
         description=__doc__,
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return verify_sets(options.names)
         return fetch_set(options.name)
     except ValueError as error:
-        # Exits with status 2, as for any other misuse.
+        # Exits with status 2, as for any other wrong usage.
         parser.error(str(error))
     except DataUnavailable as error:
         print(error, file=sys.stderr)
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def show() -> int:
-    """Print a table of all sets, and the folder of the real ones."""
+    """Print a table of all data sets, and the folder of the real ones."""
     line = "{:15} {:>8} {:>8} {:>10}  {:36}  {}".format
     print(line("name", "samples", "classes", "size", "licence", "where"))
     for each in CARDS.values():
@@ -54,16 +54,16 @@ def show() -> int:
 
 
 def where(entry: Card) -> str:
-    """The folder in which a set was found (unchecked), "in the package" or "absent"."""
+    """The folder in which a data set was found (unchecked), "in the package" or "absent"."""
     paths = [place(entry, file) for file in in_use(entry)]
-    # A part of the files is no use: a load reads all of them.
+    # Some of the files are not enough, because a load reads all of them.
     if not all(path.is_file() for path in paths):
         return "absent"
     return "in the package" if entry.embedded else str(paths[0].parent)
 
 
 def verify_sets(names: Sequence[str]) -> int:
-    """Check the named sets, or all; a set that is absent counts as wrong only if it was named."""
+    """Check the named data sets, or all; an absent set is an error only if it was named."""
     all_well = True
     for each in [card(name) for name in names] or list(CARDS.values()):
         found = [file for file in in_use(each) if place(each, file).is_file()]
@@ -85,12 +85,12 @@ def _verify_content(entry: Card) -> None:
     content = load(entry.name).sha256()
     if content != entry.content:
         told = f"expected SHA-256 {entry.content}, found {content}"
-        raise DataUnavailable(f"{entry.name}: other samples than the card's, {told}")
+        raise DataUnavailable(f"{entry.name}: its samples differ from the card's, {told}")
     print(f"{entry.name}: samples ok")
 
 
 def fetch_set(name: str) -> int:
-    """Say what is downloaded, under which licence; download it, and say where it lies."""
+    """Print the source and the licence, download the files, and print their paths."""
     entry = card(name)
     if not entry.embedded:
         print(f"{name}: {entry.source}\nlicence: {entry.licence}")

@@ -1,4 +1,4 @@
-"""Scores of recorded rounds from the command line; ``--help`` says what the files hold."""
+"""Scores of recorded rounds from the command line; ``--help`` describes the files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Give the rounds in their order; of round_*.npz round_2 is read before round_10.
 
 
 def read_network(text: str) -> Model:
-    """A model by its widths, ``64,32,10``, or by name, ``package.module:NAME``."""
+    """A model from its widths, ``64,32,10``, or from a name, ``package.module:NAME``."""
     if ":" not in text:
         try:
             return mlp(*(int(layer_width) for layer_width in text.split(",")))
@@ -56,11 +56,11 @@ def read_network(text: str) -> Model:
             wanted_forms = "widths such as 64,32,10 or module:NAME"
             raise ValueError(f"--net: expected {wanted_forms}, got {text}") from None
     imported_object = imported("--net", text)
-    # A class or a function makes the network; a network is taken as it is.
+    # A class or a function is called to make the network; a network is used as it is.
     is_network = isinstance(imported_object, nn.Module | Model)
     try:
         network = imported_object if is_network else imported_object()
-    except Exception as error:  # whatever the user's own lines raise
+    except Exception as error:  # the user's code may raise anything
         wanted = "a module, or what makes one without arguments"
         raise ValueError(f"--net: expected {wanted}, got {text} ({error})") from error
     return network if isinstance(network, Model) else Model(network)
@@ -73,7 +73,7 @@ def _parser(package: str) -> argparse.ArgumentParser:
         epilog=FILES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    # On the command line commas stand between methods; argparse takes "%" for a format.
+    # Commas separate methods on the command line, and argparse reads "%" as a format.
     known_names = ", ".join(
         name.replace(",", "").replace("%", "%%") for name in scoring()
     )
@@ -101,7 +101,7 @@ def _parser(package: str) -> argparse.ArgumentParser:
 
 
 def read_methods(texts: Sequence[str]) -> dict[str, Any]:
-    """Methods by the names that were written: the book's, or ``module:NAME``, a reader's own."""
+    """Methods by the given names: the book's methods, or a user's as ``module:NAME``."""
     own_methods = {text: own_method("--methods", text) for text in texts if ":" in text}
     book_methods = scoring()
     book_names = looked_up(
@@ -113,9 +113,9 @@ def read_methods(texts: Sequence[str]) -> dict[str, Any]:
         else (text, book_methods[book_names[text]])
         for text in texts
     ]
-    # A dict would keep the last of two without a word.
+    # A dict would silently keep the last of two methods with one name.
     if len(dict(named_methods)) != len(named_methods):
-        raise ValueError(f"--methods: two of one name, got {', '.join(texts)}")
+        raise ValueError(f"--methods: expected different names, got {', '.join(texts)}")
     return dict(named_methods)
 
 
@@ -123,7 +123,7 @@ def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     asked_methods = [name for name in options.methods.split(",") if name.strip()]
     modules = module_files([options.net, *asked_methods])
     rounds = in_order(matched("rounds", options.rounds))
-    # Refused now, and not when the scores have been computed.
+    # Refused now, before the scores are computed.
     read = [*rounds, *filter(None, [options.validation]), *modules]
     writable({"--csv": options.csv}, read)
     methods = read_methods(asked_methods)
@@ -141,7 +141,7 @@ def _scores(options: argparse.Namespace) -> pandas.DataFrame:
 
 
 def _shown(scores: pandas.DataFrame, draws: int) -> Table:
-    """Scores with their intervals, a cell each."""
+    """A table of scores with their intervals, one cell for each."""
     cells: dict[str, dict[str, object]] = {}
     for client, row in scores.to_dict("index").items():
         cells[str(client)] = {}
@@ -173,7 +173,7 @@ def main(
         if options.csv:
             write_csv(options.csv, score_table)
     except OSError as error:
-        # What was computed is not lost.
+        # Print the scores, so that they are not lost.
         tell(text)
         parser.exit(1, f"{explained(error)}\n")
     tell(text, options.csv)

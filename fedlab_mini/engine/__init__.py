@@ -1,1 +1,1 @@
-"""Engine: a round of federated training, what repeats it, and what keeps it safe on disk."""
+"""Engine: one round of federated training, the loops over rounds and runs, and their files."""

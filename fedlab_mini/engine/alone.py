@@ -1,8 +1,8 @@
-"""Alone: local SGD of any module, one client after another, for what no stack can do.
+"""Alone: local SGD of any module, one client after another, for modules that cannot be stacked.
 
-Convolutions over large images are slower in a stack, dropout draws from a stream of each client's
-own, what a module remembers is one client's. The module is called as it is: its parameters are
-views of one flat vector. Below: minibatches, model. Above: local. Beside: its stacks.
+Convolutions over large images are slower in a stack. Dropout needs its own random numbers for each
+client. What a module remembers of one client must not reach another. The module itself is called;
+its parameters are views of one flat vector. Below: minibatches, model. Above: local.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .probe import copied, trainable
 
 
 class Alone:
-    """A copy of the module that every row trains in turn; trains as ``Stack`` does.
+    """One copy of the module, which trains one row after another; same methods as ``Stack``.
 
-    theta  [P] what the copy's parameters are views of
+    theta  [P] the parameters of the copy are views of this vector
     """
 
     def __init__(self, net: Model, fed: Federation, like: Tensor, most: int):
@@ -42,10 +42,10 @@ class Alone:
             parameter.data = view
 
     def begin_round(self, plan: Plan, lr: float) -> None:
-        """Go on with the minibatches of another round."""
+        """Use the minibatches and the step size of another round."""
         self.plan, self.lr = plan, lr
         self.blocks = plan.blocks.to(self.x.device)
-        # As plain numbers once a round: one after another, they cost a tenth of a short training.
+        # Converted once a round: to convert them singly costs a tenth of a short training.
         self.fill, self.clients = plan.fill.tolist(), plan.clients.tolist()
         self.first, self.steps = plan.first.tolist(), plan.steps.tolist()
 
@@ -55,19 +55,19 @@ class Alone:
     ) -> Tensor:
         """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P].
 
-        out  [rows, P] where the updates go; None: to memory that the next call overwrites
+        out  [rows, P] memory for the updates; if it is None, the next call overwrites them
         """
         updates = self.flat[: len(run)] if out is None else out
         starts = thetas.expand(len(run), -1) if len(thetas) == 1 else thetas[run]
-        # Modules draw from the global generators, so what they draw is set for every client.
+        # Modules draw from the global generators, so these are seeded anew for every client.
         with LOCK, torch.random.fork_rng(devices=self.generators):
             for start, e, update in zip(starts, entry.tolist(), updates, strict=True):
-                # By round and client, not by row: a client's noise is the same in every coalition.
+                # Round and client decide, not the row: the noise is the same in every coalition.
                 noise = stream(self.plan.seed, "dropout", self.plan.t, self.clients[e])
                 self._seed(noise.initial_seed())
                 if self.remembers:
-                    self._begin()  # as if no other client had been there
-                # All parameters at once, as they are views of this vector.
+                    self._begin()  # forget what the client before has left in the module
+                # This sets all parameters, because they are views of this vector.
                 self.theta.copy_(start)
                 for block in range(self.first[e], self.first[e] + self.steps[e]):
                     self._step(self.blocks[block, : self.fill[block]])
@@ -75,18 +75,18 @@ class Alone:
         return updates
 
     def _seed(self, noise: int) -> None:
-        """Set the generator of this processor, and of the graphics processor where one is used."""
-        # torch.manual_seed takes ten times a step
+        """Seed the generator of the CPU, and that of the GPU where one is used."""
+        # torch.manual_seed would take ten times as long as a training step.
         torch.default_generator.manual_seed(noise)
         if self.generators:
             torch.cuda.manual_seed(noise)
 
     def _step(self, index: Tensor) -> None:
-        """One minibatch of the client whose parameters the copy holds."""
+        """One SGD step of the client whose parameters the copy holds."""
         with torch.enable_grad():
             outputs = self.module(self.x[index])
             self.net.objective.loss(outputs, self.y[index]).backward()
-        # A parameter that the loss does not reach has no gradient, and stays as it is.
+        # A parameter that the loss does not depend on has no gradient and keeps its value.
         reached = [
             parameter for parameter in self.parameters if parameter.grad is not None
         ]
@@ -96,4 +96,4 @@ class Alone:
         torch._foreach_mul_(gradients, self.lr)
         torch._foreach_sub_(reached, gradients)
         for parameter in reached:
-            parameter.grad = None  # cheaper than zeros to add to
+            parameter.grad = None  # cheaper than to set zeros and to add to them

@@ -1,4 +1,4 @@
-"""Files: what goes to disk goes whole or not at all, under a name or a hash that says what it is.
+"""Files: a file is written completely or not at all; its name or a hash says what it holds.
 
 Below: checks. Above: history, simulate, and everything that is stored.
 """
@@ -23,21 +23,21 @@ from torch import Tensor, nn
 
 from ..checks import home, shown
 
-WRITES = itertools.count()  # two threads of a process never write to the same file
+WRITES = itertools.count()  # each write gets its own file, in threads, too
 
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, voice: str = "") -> Iterator[Path]:
-    """A file beside ``path`` to write to, which then takes its place: nobody reads half of it.
+    """A temporary file to write to, which then replaces ``path``: nobody reads half a file.
 
-    raises  OSError naming ``path``, begun with ``voice``; what was half written is gone then
+    raises  OSError that names ``path`` after the prefix ``voice``; the temporary file is removed
     """
-    # The name ends as the path does, since pandas and NumPy read the kind of file from it.
+    # Same ending as the path, because pandas and NumPy infer the kind of file from it.
     partial_path = path.with_name(f".{os.getpid()}.{next(WRITES)}.{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield partial_path
-        # On the disk before it takes the other's place: else a power cut might leave neither.
+        # Flushed to disk before it replaces the old file, or a power cut might lose both.
         with open(partial_path, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(partial_path, path)
@@ -49,21 +49,21 @@ def whole_file(path: Path, *, voice: str = "") -> Iterator[Path]:
 
 
 def read_arrays(name: str, path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; ValueError naming the argument where it is none, or damaged."""
+    """The arrays of an .npz file; ValueError that begins with ``name`` for any other content."""
     with open(path, "rb") as file:
         try:
             with np.load(file, allow_pickle=False) as arrays:
                 return {part: arrays[part] for part in arrays.files}
-        except Exception as error:  # a damaged zip raises a dozen kinds
+        except Exception as error:  # a damaged zip file raises many types of errors
             raise ValueError(
-                f"{name}: {path} is damaged, or no file of this kind ({error})"
+                f"{name}: {path} is damaged or not a file of this kind ({error})"
             ) from error
 
 
 def described(value: object) -> str:
-    """A setting in words that are the same in every process: arrays by hash, functions by source.
+    """A setting as text, the same in every process: arrays by hash, functions by source.
 
-    raises  ValueError for a lambda, which has no name
+    raises  ValueError for a lambda, because it has no name
     """
     if isinstance(value, Tensor | np.ndarray):
         array = np.ascontiguousarray(torch.as_tensor(value).detach().cpu().numpy())
@@ -95,7 +95,7 @@ def described(value: object) -> str:
 
 
 def _layer(named: tuple[str, nn.Module]) -> tuple[str, str]:
-    """A part of a module: what it is, what it holds beside parameters, what it computes."""
+    """A layer's name, and its type, attributes, buffers, hooks and forward as text."""
     name, layer = named
     held = {
         key: part
@@ -112,9 +112,9 @@ def _function(function: FunctionType) -> str:
     name = f"{function.__module__}.{function.__qualname__}"
     if function.__name__ == "<lambda>":
         raise ValueError(
-            f"a lambda ({name}) has no name by which it would be known again; write a def"
+            f"a lambda ({name}) has no name to recognise it by later; write a def"
         )
-    # What it closes over, and its defaults, decide what it does, as its text does.
+    # Its closure and its defaults decide what it does, just as its source does.
     contents = [cell.cell_contents for cell in function.__closure__ or ()]
     inside = [described(part) for part in contents if part is not function]
     inside += map(described, function.__defaults__ or ())
@@ -132,11 +132,11 @@ def _hash(content: bytes) -> str:
 
 
 class Cache:
-    """Finished blocks of long work in a folder, an .npz each; a killed run goes on from there.
+    """A folder of finished blocks, one .npz file each; a run that was killed continues from them.
 
-    A block's name is a hash of ``work`` and of the block's own arrays, so that other work may lie
-    in the same folder and is never taken for it.
-    raises  TypeError for what is no path, ValueError for a file
+    A block's name is a hash of ``work`` and of the block's arrays. So other work can use the same
+    folder, and its blocks are never confused with these.
+    raises  TypeError if ``folder`` is no path, ValueError if it is a file
     """
 
     def __init__(self, folder: str | os.PathLike[str], work: object):
@@ -152,18 +152,18 @@ class Cache:
             raise ValueError(f"cache: {error}") from None
 
     def path(self, *arrays: Tensor) -> Path:
-        """Where the block lies that these arrays decide."""
-        # Of arrays: a tensor hashes differently in every process.
+        """The file of the block that these arrays identify."""
+        # NumPy arrays, because a tensor's hash differs from process to process.
         key = joblib.hash([self.work, *(array.numpy() for array in arrays)])
         return self.folder / f"{key}.npz"
 
     def load(self, *arrays: Tensor) -> dict[str, np.ndarray] | None:
-        """What was saved for these arrays; None if nothing was."""
+        """The results saved for these arrays; None if there are none."""
         path = self.path(*arrays)
         return read_arrays("cache", path) if path.exists() else None
 
     def save(self, found: Mapping[str, np.ndarray], *arrays: Tensor) -> None:
-        """Keep what was found for these arrays; OSError naming the file if that fails."""
+        """Save the results for these arrays; OSError that names the file if this fails."""
         with (
             whole_file(self.path(*arrays), voice="cache: ") as part,
             open(part, "wb") as file,

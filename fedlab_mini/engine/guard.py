@@ -1,8 +1,8 @@
-"""Guard: the ceremony around a training, so that ``train.py`` reads as a round does.
+"""Guard: the checks and warnings of a training, so that ``train.py`` shows a round only.
 
-What every training checks before it begins, whom it warns of, what it may go on from, and what a
-strategy of one's own owes it; the page "Bring your own" has a template. Below: history, files.
-Above: train, simulate, flower.
+They concern the arguments, the clients that are left out, the history that a training continues,
+and what a strategy returns; the page "Bring your own" has a template of a strategy. Below: history,
+files. Above: train, simulate, flower.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def starting_model(
     theta: Tensor | None = None,
     start: History | None = None,
 ) -> tuple[Model, Tensor]:
-    """Check what every training needs; return the module as it now is, and where it starts."""
+    """Check the arguments of any training; return a copy of the model and its first parameters."""
     instance("fed", fed, Federation, "a Federation")
     instance("net", net, Model, "fm.Model(module)")
     instance("local", local, LocalSGD, "fm.LocalSGD(...)")
-    local.rate(whole("rounds", rounds))  # that of the last round must be finite
+    local.rate(whole("rounds", rounds))  # the last step size must be finite
     net.check(fed.x, fed.classes)
     taken = net.now()
     taken.check_objective(fed.x, fed.y)
@@ -48,15 +48,15 @@ def starting_model(
         )
         if theta is not None:
             raise ValueError(
-                "theta: start= brings the model to go on from; give one of them"
+                "theta: start= already holds the model to continue; give only one of them"
             )
         return taken, start.theta.to(fed.x, copy=True)
-    # The data's type and device decide those of the whole training.
+    # The whole training uses the type and the device of the data.
     if theta is not None:
         return taken, reals("theta", theta, [taken.P], dtype=fed.x.dtype).to(
             fed.x.device, copy=True
         )
-    # A copy was made by a training that has said so.
+    # A model that is a copy already comes from a training that has warned.
     if not net.ours and taken is not net:
         warnings.warn(
             f"net: the training starts anew, from theta=net.init({seed}); theta=net.theta() "
@@ -67,7 +67,7 @@ def starting_model(
 
 
 def made_from(fed: Federation, net: Model, local: LocalSGD, seed: int) -> dict[str, str]:
-    """All that the clients' training depends on, part by part, in words or as a hash."""
+    """All that the clients' training depends on, part by part, as text or as a hash."""
     from .. import __version__
 
     data = (fed.x, fed.y, fed.sizes, fed.validation, fed.test, sorted(fed.unusable))
@@ -91,7 +91,7 @@ def names(ids: Iterable[int]) -> str:
 
 
 def warn_unusable_data(fed: Federation) -> None:
-    """Name the clients whose data are not finite, once a training."""
+    """Warn once a training of clients whose inputs are not finite."""
     if fed.unusable:
         warnings.warn(
             f"client {names(fed.unusable)} holds inputs that are not finite and takes no part",
@@ -100,7 +100,7 @@ def warn_unusable_data(fed: Federation) -> None:
 
 
 def warn_left_out(t: int, clients: list[int], before: Counter[int], asked: int) -> None:
-    """Name those whose updates do not count, each of them once; and count them."""
+    """Count the clients that are left out of a round; warn the first time for each."""
     newly = [client for client in clients if not before[client]]
     before.update(clients)
     if newly:
@@ -117,7 +117,7 @@ def warn_left_out(t: int, clients: list[int], before: Counter[int], asked: int) 
 
 
 def sum_up(left_out: Counter[int]) -> None:
-    """How often clients were left out, where once is not all."""
+    """Warn of clients that were left out more than once, with the number of rounds."""
     counts = sorted(left_out.items())
     repeated = [f"client {k} in {count} rounds" for k, count in counts if count > 1]
     if repeated:
@@ -127,7 +127,7 @@ def sum_up(left_out: Counter[int]) -> None:
 def check_start(
     start: History, made_from: Callable[[], Mapping[str, str]], rounds: int
 ) -> None:
-    """Refuse a history that another training has left, naming what differs."""
+    """Refuse a history of another training, and name the settings that differ."""
     try:
         before, now = start.made_from(), made_from()
     except ValueError as error:
@@ -139,13 +139,13 @@ def check_start(
         for name in now
         if before.get(name) != now[name]
     ]:
-        raise ValueError(f"start: belongs to another training, by {', '.join(differing)}")
+        raise ValueError(f"start: its training differs in {', '.join(differing)}")
     if start.rounds > rounds:
-        raise ValueError(f"start: holds {start.rounds} rounds, {rounds} asked")
+        raise ValueError(f"start: holds {start.rounds} rounds, more than rounds={rounds}")
 
 
 def check_strategy(strategy: Any) -> None:
-    """TypeError for what is no strategy."""
+    """TypeError if this is no strategy."""
     if isinstance(strategy, type) or not hasattr(strategy, "step"):
         raise TypeError(
             f"strategy: expected one such as fm.FedAvg(), got {shown(strategy)}"
@@ -153,7 +153,7 @@ def check_strategy(strategy: Any) -> None:
 
 
 def checked_state(name: str, state: Any, like: State | None = None) -> State:
-    """A state as a strategy returns it: tensors by name, the same names as at first."""
+    """The state that a strategy returned, checked: tensors by name, the names of ``like``."""
     if not isinstance(state, dict):
         raise TypeError(f"{name}: expected a dict of tensors, got {shown(state)}")
     for part, value in state.items():
@@ -171,7 +171,7 @@ def checked_state(name: str, state: Any, like: State | None = None) -> State:
 
 
 def checked_step(name: str, step: Any, round: Round, before: State) -> Step:
-    """What a strategy's ``step`` returns, or a refusal in words."""
+    """What a strategy's ``step`` returned, checked; TypeError or ValueError if it is wrong."""
     instance(name, step, Step, "fm.Step(theta, weights, state)")
     theta = reals(f"{name}: theta", step.theta, [len(round.theta)])
     weights = reals(f"{name}: weights", step.weights, [len(round.clients)])

@@ -1,4 +1,4 @@
-"""History: what a training has done so far, how it gets to disk and back, and what it leaves.
+"""History: the record of a training, while it runs and at its end, and its file on disk.
 
 Chapter 1 introduces it. Below: files, rounds. Above: train, guard.
 """
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def frame(index: str | None = None, **columns: Tensor) -> pandas.DataFrame:
-    """Columns [N] of any device as a pandas table; ``index`` names its rows, ids 0..N-1."""
-    import pandas  # here, since it takes a second to import
+    """A pandas table of columns [N] from any device; ``index`` is the name of the ids 0..N-1."""
+    import pandas  # here, because the import takes a second
 
-    # Pandas reads no tensors of other devices.
+    # Pandas cannot read tensors on other devices.
     table = pandas.DataFrame(
         {name: column.cpu().numpy() for name, column in columns.items()}
     )
@@ -38,20 +38,20 @@ def frame(index: str | None = None, **columns: Tensor) -> pandas.DataFrame:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a result cost: client epochs trained and models evaluated, beside seconds."""
+    """The cost of a result: trained client epochs, evaluated models and seconds."""
 
     client_epochs: float = 0.0
     model_evaluations: int = 0
     seconds: float = 0.0
 
 
-Changes = list[tuple[Tensor, Tensor]]  # of each round: ids, and their entries
+Changes = list[tuple[Tensor, Tensor]]  # for each round: client ids and their entries
 
 
 def table(changes: Changes, clients: int, *, kept: bool) -> Tensor:
-    """Rows [T, K] from what each round says of some clients.
+    """A table [T, K] from the entries that each round has for some of the clients.
 
-    kept  of the others the row before holds; else their entry is 0
+    kept  the other clients keep their entry of the round before; otherwise theirs is 0
     """
     like = changes[0][1] if changes else torch.empty(0)
     rows = like.new_zeros(len(changes), clients)
@@ -64,22 +64,21 @@ def table(changes: Changes, clients: int, *, kept: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class History:
-    """What happened: T rounds, K clients; and all that a training needs to go on from here.
+    """The record of T rounds with K clients, and all that is needed to continue the training.
 
-    accuracy, loss [T + 1]  on the test set, index 0 before training; accuracy is the metric that
-                            the model was given, if any, and NaN where there are no classes
-    scores, weights [T, K]  contribution after, and aggregation weight in, each round
-    selected [T, K]         who was asked to take part
-    changes                 the last three, as what each round says of some; tables when asked for
+    accuracy, loss [T + 1]  on the test set; index 0 is before training. If the model has a metric,
+                            accuracy is that metric; it is NaN if there are no classes
+    scores, weights [T, K]  contribution after each round; aggregation weight in each round
+    selected [T, K]         which clients were asked to participate
+    changes                 source of the last three: each round's entries, for some clients only
     theta [P]               the final model; cost: see ``Cost``
-    state                   what the strategy remembers at the end
-    strategy                the one that was trained; None where the history was loaded
+    state                   the strategy's state at the end
+    strategy                the strategy that was used; None if the history was loaded
     labels [n]              all clients' labels at the end; they differ from the federation's only
-                            where a strategy's message made clients rename theirs
-    last_step [P], memory, limit
-                            what the last round added to the model, what the clients have changed,
-                            and the greatest length of a usable update, for the next round
-    made_from               called, it says what decided the training: {part: words or a hash}
+                            if a message of the strategy made clients change them
+    last_step [P], memory, limit  for the next round: what the last round added to the model, what
+                            the clients have changed, and the greatest length of a usable update
+    made_from               a function that says what decided the training: {part: text or hash}
     """
 
     accuracy: Tensor
@@ -103,17 +102,17 @@ class History:
 
     @cached_property
     def weights(self) -> Tensor:
-        """Aggregation weight in each round, [T, K]; 0 for who took no part."""
+        """Aggregation weight in each round, [T, K]; 0 for clients that did not participate."""
         return table(self.changes["weights"], self.clients, kept=False)
 
     @cached_property
     def selected(self) -> Tensor:
-        """Who was asked to take part in each round, [T, K]."""
+        """Which clients were asked to participate in each round, [T, K]."""
         return table(self.changes["selected"], self.clients, kept=False)
 
     @property
     def rounds(self) -> int:
-        """How many rounds there were, T."""
+        """The number of rounds, T."""
         return len(self.changes["scores"])
 
     def __repr__(self) -> str:
@@ -126,7 +125,7 @@ class History:
         )
 
     def to_frame(self) -> pandas.DataFrame:
-        """A tidy pandas table: a row for every round 1..T and client 0..K-1.
+        """A tidy pandas table: one row for each round 1..T and client 0..K-1.
 
         columns  round, client, score, weight, selected; accuracy and loss of the model after the
                  round, the same for all its clients (before round 1: ``accuracy[0]``, ``loss[0]``)
@@ -143,16 +142,16 @@ class History:
         )
 
     def __getstate__(self) -> dict[str, object]:
-        """For copies and other processes: what decided the training in words, not its data."""
+        """For copies and other processes: ``made_from`` becomes text, without the data."""
         state = dict(vars(self))
-        with contextlib.suppress(ValueError):  # what has no words stays what it is
+        with contextlib.suppress(ValueError):  # for a lambda: this stays a function
             state["made_from"] = partial(dict, self.made_from())
         return state
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to ``path`` (npz), whole or not at all; ``load`` reads it back.
+        """Write the history to ``path`` (npz), completely or not at all; ``load`` reads it.
 
-        raises  ValueError where a setting is a lambda; OSError naming the file
+        raises  ValueError if a setting is a lambda; OSError that names the file
         """
         try:
             words = json.dumps(dict(self.made_from()))
@@ -175,7 +174,7 @@ class History:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> History:
-        """The history that ``save`` has written; ValueError where the file holds none."""
+        """Read a history that ``save`` has written; ValueError if the file holds none."""
         arrays = read_arrays("path", home(path))
         try:
             words, numbers = (
@@ -206,7 +205,7 @@ class History:
 
 
 TENSORS = ("accuracy", "loss", "theta", "labels", "last_step", "memory")
-NOTED = ("scores", "weights", "selected")  # of each round and client
+NOTED = ("scores", "weights", "selected")  # noted for each round and client
 
 
 def _changes(name: str, arrays: Mapping[str, Tensor]) -> Changes:
@@ -217,9 +216,9 @@ def _changes(name: str, arrays: Mapping[str, Tensor]) -> Changes:
 
 @dataclass
 class Log:
-    """The rounds so far, as a training writes them; ``history`` is what it leaves behind.
+    """The record of a training while it runs; ``history`` turns it into a ``History``.
 
-    Fields as in ``History``; seconds are those of earlier calls
+    Fields as in ``History``; ``seconds`` counts earlier calls only
     """
 
     theta: Tensor
@@ -232,7 +231,7 @@ class Log:
     scores: Changes = field(default_factory=list)
     weights: Changes = field(default_factory=list)
     selected: Changes = field(default_factory=list)
-    # [K], those of the last round, whole; empty before the first
+    # [K], all scores after the last round; empty before the first round
     last_scores: Tensor = field(default_factory=lambda: torch.empty(0))
     client_epochs: float = 0.0
     model_evaluations: int = 0
@@ -240,7 +239,7 @@ class Log:
 
     @staticmethod
     def after(start: History, fresh: Log) -> Log:
-        """The log of a training that goes on from ``start``; ``fresh`` has devices and types."""
+        """The log of a training that continues ``start``, with devices and types of ``fresh``."""
         return Log(
             theta=start.theta.to(fresh.theta, copy=True),
             last_step=start.last_step.to(fresh.theta, copy=True),
@@ -261,7 +260,7 @@ class Log:
 
     @property
     def rounds(self) -> int:
-        """How many rounds are done."""
+        """The number of finished rounds."""
         return len(self.scores)
 
     def history(
@@ -272,7 +271,7 @@ class Log:
         labels: Tensor,
         made_from: Callable[[], Mapping[str, str]],
     ) -> History:
-        """What the training leaves behind after this many seconds of this call."""
+        """The log as a ``History``; ``seconds`` is what this call has taken."""
         return History(
             accuracy=torch.stack(self.accuracy),
             loss=torch.stack(self.loss),
@@ -291,5 +290,5 @@ class Log:
 
 
 def to_numpy(array: Tensor) -> np.ndarray:
-    """A tensor of any device as an array."""
+    """A tensor on any device as a NumPy array."""
     return array.detach().cpu().numpy()

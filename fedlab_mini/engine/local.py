@@ -1,11 +1,11 @@
-"""Local training: what the clients of a round send, as many trained at once as the model allows.
+"""Local training: the updates of a round's clients, as many trained at once as the model allows.
 
-``plain.py`` is the readable twin, one client after another; one training and many at once take this
-same way. Perceptrons train in a stack by hand, each step one operation on all models, as chapter 1
-derives; other modules in a stack by ``vmap``, and those that ``probe`` says must be asked alone one
-by one. Minibatches are padded to one width (``Plan``); a padding sample weighs 0. Longer than other
-files, so that all of a round's local work is read in one. Below: minibatches, model, alone. Above:
-train, simulate.
+``plain.py`` computes the same with one client after another. ``train`` and ``simulate`` both use
+this file. Perceptrons train in a stack with gradients by hand, where one operation moves all models
+(chapter 1 derives it). Other modules train in a stack by ``vmap``, or one by one if ``probe`` finds
+that they cannot be stacked. Minibatches are padded to one width (``Plan``); a padding sample has
+weight 0. All local work of a round is in this file, so it is longer than others. Below:
+minibatches, model, alone. Above: train, simulate.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from .model import CACHE, Model
 
 __all__ = ["LocalSGD", "Shuffles", "finite_rows", "train_rows"]
 
-STACK = 5 << 20  # bytes of parameters trained in one stack: they stay in the cache
-# Minibatch places whose tables are made at a time: all steps of most stacks.
+STACK = 5 << 20  # bytes of parameters trained in one stack; they fit into the cache
+# Minibatch places whose tables are made at a time; enough for all steps of most stacks.
 TABLE = 1 << 20
-TOO_LONG = 1e3  # an update is, at this many times the first model's length, or of 1 if that is less
+TOO_LONG = 1e3  # times the first model's length (at least 1): a longer update is not used
 
 
 def limit_of(theta: Tensor) -> float:
-    """The greatest length of a usable update in a training that begins with ``theta`` [P]."""
+    """The greatest length of a usable update in a training that starts at ``theta`` [P]."""
     return TOO_LONG * max(1.0, float(torch.linalg.vector_norm(theta)))
 
 
 def usable(updates: Tensor, limit: float) -> Tensor | None:
-    """Which of some updates [m, P] count, [m] bool: finite, and no longer than ``limit``.
+    """Which updates [m, P] are usable, [m] bool: finite and no longer than ``limit``.
 
-    None: all of them. No update is judged by those of other clients, of whom most may lie.
+    None if all are. Other clients' updates do not matter here, because most of them may be false.
     """
     numbers = updates.flatten()
-    # One fast pass over all of them; a NaN is below nothing.
+    # One fast pass over all updates; any comparison with NaN is false.
     if float(numbers @ numbers) <= limit**2:
         return None
     lengths = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).cpu()
@@ -52,7 +52,7 @@ def usable(updates: Tensor, limit: float) -> Tensor | None:
 
 
 class Participants(NamedTuple):
-    """Who trains in a round: client ``client[i]`` of run ``run[i]``, on ``samples[i]``; all [R]."""
+    """Who trains in a round: client ``client[i]`` of run ``run[i]`` on ``samples[i]``; each [R]."""
 
     run: Tensor
     client: Tensor
@@ -60,13 +60,13 @@ class Participants(NamedTuple):
 
 
 def samples_used(fed: Federation, shares: Tensor) -> Tensor:
-    """How many samples [..., K] the clients use at these shares [..., K]: rounded up, 0 for 0."""
-    # A tenth of ten samples is one, in float32 too, where 0.1 is a little more than a tenth.
+    """How many samples [..., K] the clients use at these shares [..., K], rounded up."""
+    # 0.1 of ten samples must be one sample, although 0.1 in float32 is slightly more than 0.1.
     fractional_counts = shares.double() * fed.sizes * (1 - 1e-7)
     counts = torch.ceil(fractional_counts).clamp_(max=fed.sizes).long()
-    # A share of 1 is all; of more than ten million samples the factor above takes some away.
+    # A share of 1 means all samples; of more than ten million the factor would remove some.
     counts = torch.where(shares >= 1, fed.sizes, counts)
-    # A share above 0 is at least one sample, however small the client.
+    # A share above 0 is at least one sample, even of a small client.
     counts[(shares > 0) & (counts == 0)] = 1
     counts[..., sorted(fed.unusable)] = 0
     return counts
@@ -82,11 +82,11 @@ def client_updates(
     last_steps: Tensor,
     out: Tensor | None = None,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """What the participants [R] send in round ``t``, attacks included, one stack after another.
+    """The updates that the participants [R] send in round ``t``, after attacks, stack by stack.
 
-    thetas, last_steps [B, P]  the model of every run, and what its server added to it last
-    out     [R, P] where the updates go; without it the next stack overwrites them, so that memory
-            is bounded by a stack
+    thetas, last_steps [B, P]  the model of each run, and what its server added to it last
+    out     [R, P] memory for the updates; without it the next stack overwrites them, so that only
+            one stack is in memory
     yields  (positions [rows] among the participants, updates [rows, P])
     """
     run, client, samples = participants
@@ -94,23 +94,23 @@ def client_updates(
         return
     pairs = torch.stack([client, samples], 1)
     entry = torch.arange(len(pairs))
-    if len(thetas) > 1:  # many runs share a client's minibatches
+    if len(thetas) > 1:  # several runs may share a client's minibatches
         pairs, entry = torch.unique(pairs, dim=0, return_inverse=True)
     plan = shuffles.plan(t, *pairs.numpy().T)
-    # Rows with equally many steps side by side leave no gaps in a stack; lexsort is stable.
+    # Sorted by their number of steps, rows leave no gaps in a stack; lexsort is stable.
     stack_order = torch.from_numpy(
         np.lexsort((-samples.numpy(), -plan.steps[entry].numpy()))
     )
     run, client, entry = run[stack_order], client[stack_order], entry[stack_order]
     in_order = torch.equal(stack_order, torch.arange(len(stack_order)))
-    # Stacks write into slices of ``out``; in another order, rows are copied to their places below.
+    # Stacks write into slices of ``out``; if the order has changed, rows are copied there below.
     place = out if in_order else None
     lr = shuffles.local.rate(t)
     stacks = train_rows(
         fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles
     )
     for stack_rows, updates in stacks:
-        # In place, and before anything is copied: nobody sees what an attacker has trained.
+        # In place, before anything is copied, so that nobody sees an attacker's honest update.
         if fed.attacks:
             rows_of = client[stack_rows], last_steps, run[stack_rows]
             attack(fed, updates, *rows_of, shuffles.seed, t)
@@ -129,10 +129,10 @@ def round_updates(
     last_step: Tensor,
     memory: UpdateMemory | None = None,
 ) -> Tensor:
-    """What the clients ``ids`` [m] send in round ``t`` of one training: updates [m, P]."""
+    """The updates [m, P] that the clients ``ids`` [m] send in round ``t`` of one training."""
     sizes = torch.from_numpy(shuffles.sizes[ids.numpy()])
     everybody = Participants(torch.zeros_like(ids), ids, sizes)
-    # [m, P], filled stack by stack while the loop below runs the generator to its end
+    # [m, P], filled stack by stack while the loop below exhausts the generator
     updates = (memory or UpdateMemory()).lend(len(ids), theta)
     given = fed, net, theta[None], everybody, shuffles, t, last_step[None]
     with one_thread():
@@ -142,9 +142,9 @@ def round_updates(
 
 
 class UpdateMemory:
-    """Memory for a round's updates; it serves again once nobody holds those of the round before.
+    """Memory for a round's updates; it is used again when nobody holds the earlier updates.
 
-    Fresh pages would cost a training of 100 clients a twentieth of its time
+    New memory each round would cost a training of 100 clients a twentieth of its time
     """
 
     def __init__(self) -> None:
@@ -153,13 +153,13 @@ class UpdateMemory:
 
     def lend(self, count: int, like: Tensor) -> Tensor:
         """Memory [count, P] for rows like ``like`` [P]."""
-        # NumPy, whose array tells below who still holds the memory, has none on other devices.
+        # The array below tells whether the memory is in use, and NumPy has arrays on the CPU only.
         if like.device.type != "cpu" or like.dtype not in (torch.float32, torch.float64):
             return like.new_empty(count, len(like))
         fits = len(self.rows) >= count and self.rows.shape[1] == len(like)
         if self.lent() is not None or not fits:
             self.rows = like.new_empty(count, len(like))
-        # Whatever views a strategy keeps, torch holds the array as long as one of them lives.
+        # While a strategy keeps any view of this memory, torch keeps the array alive.
         array = self.rows[:count].numpy()
         self.lent = weakref.ref(array)
         return torch.from_numpy(array)
@@ -176,13 +176,13 @@ def attack(
 ) -> None:
     """Let the attackers among the clients ``ids`` [m] change their rows of ``updates``, in place.
 
-    run [m]  of which run each is, whose last step among ``last_steps`` [B, P] it knows
+    run [m]  the run of each row; an attacker knows its run's last step, from ``last_steps`` [B, P]
     """
     for client_id, attacker in fed.attacks.items():
         for row in (ids == client_id).nonzero().flatten().tolist():
-            # Copies: an attack of anybody's own may work in place.
+            # Copies, because an attack that a user has written may work in place.
             honest, last_step = updates[[row]], last_steps[run[[row]]]
-            # One stream a client and round: the same noise in every run.
+            # One random stream for each client and round, so all runs have the same noise.
             sent = attacker(honest, last_step, stream(seed, "attack", t, client_id))
             attack_name, shape = f"attack of client {client_id}", list(honest.shape)
             updates[row] = reals(
@@ -204,10 +204,10 @@ def train_rows(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Train R rows, row r from ``thetas[run[r]]`` on the minibatches of entry ``entry[r]``.
 
-    thetas [B, P]; run, entry [R], entries with more steps, then more samples first; lr step size
-    out       [R, P] where the updates go; shuffles  whose working memory serves again
-    yields    (slice of rows, updates [rows, P]) stack by stack; without ``out`` the next stack
-              overwrites the updates, so memory is bounded by a stack, not by R
+    thetas [B, P]; run, entry [R], sorted: entries with more steps first, then more samples first
+    lr        step size; shuffles  holds working memory from earlier rounds, which is used again
+    out       [R, P] memory for the updates; without it the next stack overwrites them
+    yields    (slice of rows, updates [rows, P]) for each stack
     """
     with no_denormals():
         at_once = rows_at_once(fed, net, plan, len(run))
@@ -224,15 +224,15 @@ def train_rows(
 
 
 def rows_at_once(fed: Federation, net: Model, plan: Plan, rows: int) -> int:
-    """How many of the rows the cache holds: their parameters, and what a step keeps."""
+    """How many rows fit into the cache, with their parameters and what autograd keeps."""
     number = fed.x.element_size()
     fitting = STACK // (net.P * number)
-    # Autograd keeps activations until the backward pass, and the cache has to hold them as well.
+    # Autograd keeps activations until the backward pass, and they must fit into the cache, too.
     by_hand = net.layers and net.objective.given_loss is None
     if not by_hand and (kept := net.numbers_per_sample(fed.x, training=True)):
         batch = plan.blocks.shape[1]
         fitting = min(fitting, CACHE // (kept * batch * number))
-    # One at least: a model may be larger than the cache.
+    # At least one, because a model may be larger than the cache.
     return min(rows, max(1, fitting))
 
 
@@ -241,7 +241,7 @@ def new_stack(
 ) -> Stack | Alone:
     """Working memory for ``most`` rows, of the kind that the model needs."""
     batch = plan.blocks.shape[1]
-    # By hand is the gradient of cross-entropy.
+    # The gradients by hand are those of cross-entropy.
     if net.layers and net.objective.given_loss is None:
         return PerceptronStack(net, fed, like, most, batch)
     if net.numbers_per_sample(fed.x, training=True):
@@ -253,19 +253,19 @@ def finite_rows(updates: Tensor) -> Tensor:
     """Which rows [m] of updates [m, P] hold no NaN and no infinite value."""
     if updates.numel() == 0:
         return torch.ones(len(updates), dtype=torch.bool)
-    # a finite sum has finite terms: one fast pass
+    # One fast pass: if a sum is finite, all its terms are.
     finite = torch.isfinite(updates.sum(1))
-    if not finite.all():  # a sum may overflow: look again at every value
-        # Minimum and maximum of a row with a NaN are NaN, so the two ends tell of all values.
+    if not finite.all():  # finite terms may overflow in a sum, so every value is checked
+        # Minimum and maximum of a row with a NaN are NaN, so they tell about all values.
         finite = torch.isfinite(updates.amin(1)) & torch.isfinite(updates.amax(1))
     return finite
 
 
 class Stack:
-    """Working memory in which up to ``most`` models of a kind are trained at once.
+    """Working memory to train up to ``most`` copies of a model at once.
 
-    A subclass says what a step does with some of the rows. ``parameters`` holds one tensor
-    [most, *shape] for each of the module's, as products want them.
+    A subclass defines the SGD step of some of the rows. ``parameters`` holds one tensor
+    [most, *shape] for each parameter of the module.
     """
 
     def __init__(self, net: Model, fed: Federation, like: Tensor, most: int, batch: int):
@@ -275,12 +275,11 @@ class Stack:
         self.parameters = [like.new_empty(most, *shape) for shape in net.shapes.values()]
 
     def begin_round(self, plan: Plan, lr: float) -> None:
-        """Go on with the minibatches of another round."""
+        """Use the minibatches and the step size of another round."""
         self.plan, self.blocks = plan, plan.blocks.to(self.x.device)
         is_real = torch.arange(plan.blocks.shape[1]) < plan.fill[:, None]
-        # [S, batch]: lr / b for each of the b samples of a minibatch. The gradient of the losses,
-        # weighed by these and summed, is that of their mean times lr: the whole step.
-        # The step size of every sample, 0 for padding.
+        # [S, batch]: lr / b for each of the b samples of a minibatch, 0 for padding. The gradient
+        # of the losses' sum with these weights is the SGD step: lr times the mean's gradient.
         step_sizes = is_real / plan.fill[:, None].double() * lr
         self.step_sizes = step_sizes.to(self.flat)
 
@@ -290,15 +289,15 @@ class Stack:
     ) -> Tensor:
         """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P].
 
-        out  [rows, P] where the updates go; None: to memory that the next call overwrites
+        out  [rows, P] memory for the updates; if it is None, the next call overwrites them
         """
         updates = self.flat[: len(run)] if out is None else out
-        # The memory of the updates holds the starts, until the last loop subtracts them there.
+        # This memory first holds the starting models; the last loop replaces them by the updates.
         if len(thetas) > 1:
             thetas = torch.index_select(thetas, 0, run.to(thetas.device), out=updates)
-        starts = self.net.parts.split(thetas)  # one row for all, or one each
+        starts = self.net.parts.split(thetas)  # one row for all models, or one row each
         pairs = zip(self.parameters, starts, strict=True)
-        # [1 or R, *shape] -> [R, *shape]: a copy for every row, in memory that is used again
+        # [1 or R, *shape] -> [R, *shape]: a copy for every row, in memory of earlier rounds
         trained = [parameter[: len(run)].copy_(start) for parameter, start in pairs]
         prepared: dict[tuple[int, int], Any] = {}
         for low, high, tables in self._steps(
@@ -314,13 +313,13 @@ class Stack:
         return updates
 
     def prepare(self, parameters: list[Tensor]) -> Any:
-        """What a step needs of the parameters [rows, *shape] of some rows: views, made once."""
+        """Views of the parameters [rows, *shape] of some rows, as ``step`` needs them."""
         raise NotImplementedError
 
     def step(
         self, prepared: Any, index: Tensor, labels: Tensor, step_sizes: Tensor
     ) -> None:
-        """One minibatch of some rows: samples, their labels and step sizes, each [rows, batch]."""
+        """One SGD step of some rows: sample indices, labels and step sizes, each [rows, batch]."""
         raise NotImplementedError
 
     def _steps(
@@ -329,11 +328,11 @@ class Stack:
         """Which rows (low, high) step next, and the three tables of their minibatches."""
         rows, batch = len(first), self.blocks.shape[1]
         window = max(1, TABLE // (rows * batch))
-        # The first row has most steps.
+        # No row has more steps than the first.
         for step in torch.arange(int(steps[0])).split(window):
-            # A row that is done repeats its last block here, and takes no step with it.
+            # A row that has finished repeats its last block in this table, but does not step.
             at = first + torch.minimum(step[:, None], steps - 1)  # [s, R]
-            # Rows with more steps come first, so that a count tells which of them still step.
+            # Rows with more steps come first, so the rows that still step are the first ones.
             active = (steps > step[:, None]).sum(1).tolist()
             runs = runs_of_steps(self.plan.fill[at].numpy(), active)
             at = at.flatten().to(self.x.device)
@@ -341,7 +340,7 @@ class Stack:
             labels = self.y.index_select(0, index.flatten())
             labels = labels.unflatten(0, index.shape)
             step_sizes = self.step_sizes.index_select(0, at)
-            # [s * R, batch, ...] -> s tables [R, batch, ...], one a step
+            # [s * R, batch, ...] -> s tables [R, batch, ...], one for each step
             tables = [
                 table.unflatten(0, (len(step), rows)).unbind()
                 for table in (index, labels, step_sizes)
@@ -358,10 +357,10 @@ class Stack:
 
 
 class PerceptronStack(Stack):
-    """Stacks of Linear and ReLU layers, by hand: gradient and step are one product, W -= g' h.
+    """Linear and ReLU layers, by hand: gradient and step are one matrix product, W -= g' h.
 
-    Hidden layers lie sample by sample, [R, b, out]; the class scores lie class by class,
-    [R, classes, b]: products and softmax are faster so.
+    Hidden outputs have the shape [R, b, out], but class scores [R, classes, b]: products and
+    softmax are faster with these layouts.
     """
 
     def __init__(self, net: Model, fed: Federation, like: Tensor, most: int, batch: int):
@@ -371,7 +370,7 @@ class PerceptronStack(Stack):
         self.inputs = like.new_empty(most * batch, self.x.shape[1])
 
     def prepare(self, parameters: list[Tensor]) -> list[tuple[Tensor, ...]]:
-        """Of each layer: weight [R, out, in] and turned, bias [R, out, 1] and [R, 1, out]."""
+        """For each layer: weight [R, out, in], its transpose, bias [R, out, 1] and [R, 1, out]."""
         pairs = zip(parameters[0::2], parameters[1::2], strict=True)
         return [
             (weight, weight.transpose(1, 2), bias[:, :, None], bias[:, None, :])
@@ -391,16 +390,16 @@ class PerceptronStack(Stack):
             h.append(torch.baddbmm(bias_row, h[-1], turned).relu_())  # [R, b, out]
         # [R, classes, b]
         g = torch.baddbmm(bias, weight, h[-1].transpose(1, 2)).softmax(1)
-        # The derivative of a cross-entropy by the scores is softmax - one-hot, here times lr / b.
+        # The gradient of cross-entropy in the scores is softmax - one-hot, here times lr / b.
         g.mul_(step_sizes).scatter_add_(1, labels[:, None], -step_sizes)
         for (weight, _, bias, _), below in zip(layers[::-1], h[::-1], strict=True):
-            # Before the weight moves: the chain rule wants it as it was in the forward pass.
+            # Before the weight changes: the chain rule needs the weight of the forward pass.
             back = None if below is h[0] else torch.bmm(g.transpose(1, 2), weight)
             # [R, out, b] @ [R, b, in] -> [R, out, in], the sum over the minibatch
             weight.baddbmm_(g, below, alpha=-1)
             bias.sub_(g.sum(2, keepdim=True))
             if back is not None:
-                # Back through ReLU: where it put out 0, its slope is 0.
+                # Back through ReLU: where its output was 0, its derivative is 0.
                 torch.ops.aten.threshold_backward.grad_input(
                     back, below, 0, grad_input=back
                 )
@@ -408,32 +407,32 @@ class PerceptronStack(Stack):
 
 
 class ModuleStack(Stack):
-    """Any module that ``vmap`` can ask in a stack: forward by ``vmap``, gradients by autograd.
+    """Any module that ``vmap`` can evaluate in a stack: forward by ``vmap``, gradients by autograd.
 
-    The gradient of the rows' summed losses holds every row's own gradient: no row's loss depends on
-    another row's parameters. So one backward pass, outside of ``vmap``, serves them all.
+    No row's loss depends on another row's parameters, so the gradient of the rows' summed losses
+    holds the gradient of every row. One backward pass, outside of ``vmap``, computes them all.
     """
 
     def train(
         self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None
     ) -> Tensor:
-        # For all steps: between two, another thread could put the shared module into eval mode.
+        # Locked for all steps, or another thread could put the shared module into eval mode.
         with LOCK:
             self.net.module.train()
             return super().train(thetas, run, entry, out)
 
     def prepare(self, parameters: list[Tensor]) -> list[Tensor]:
-        """Leaves for autograd that share their memory with the parameters."""
+        """Leaf tensors for autograd that share the memory of the parameters."""
         return [parameter.detach().requires_grad_() for parameter in parameters]
 
     def step(
         self, leaves: Any, index: Tensor, labels: Tensor, step_sizes: Tensor
     ) -> None:
-        # The step itself is no part of the graph, so autograd is on for the losses only.
+        # Autograd records the losses only, not the step itself.
         with torch.enable_grad():
             outputs = self.net.stacked_scores(leaves, self.x[index])  # [R, b, ...]
             loss = self.net.objective.step_loss(outputs, labels, step_sizes)
-            # A parameter that no score depends on gets zeros, and without the option None.
+            # With this option a parameter that no score depends on gets zeros and not None.
             gradients = torch.autograd.grad(loss, leaves, materialize_grads=True)
         for leaf, gradient in zip(leaves, gradients, strict=True):
             leaf.sub_(gradient)
@@ -442,9 +441,9 @@ class ModuleStack(Stack):
 def runs_of_steps(
     fill: np.ndarray, active: list[int]
 ) -> list[list[tuple[int, int, int]]]:
-    """Of every step the runs of rows (low, high, width) that take it together.
+    """For every step, the groups of rows (low, high, width) that take it together.
 
-    fill [s, R]  samples of each row's minibatch; active [s]  how many rows, from the first, take it
+    fill [s, R]  samples in each row's minibatch; active [s]  so many rows, the first, take the step
     """
     if (fill == fill[0, 0]).all():
         return [[(0, rows, int(fill[0, 0]))] for rows in active]
@@ -454,12 +453,12 @@ def runs_of_steps(
 def alike(
     fill: np.ndarray, least: int = 16, grain: int = 8
 ) -> list[tuple[int, int, int]]:
-    """Cut rows into runs (low, high, width) of similarly full minibatches.
+    """Cut rows into groups (low, high, width) of minibatches of similar length.
 
-    fill [R]  samples of each row's minibatch; a run's width is the largest of its rows, so short
-    minibatches of small clients are not computed at full length; runs have ``least`` rows or more
+    fill [R]  samples in each row's minibatch; a group's width is the largest of these, so that the
+    short minibatches of small clients cost less; a group has at least ``least`` rows
     """
-    # Filled places are counted in grains, rounded up: not every sample more begins a run.
+    # Lengths are compared in units of ``grain``, so that one more sample rarely begins a group.
     cuts = np.flatnonzero(np.diff(-(-fill // grain))) + 1
     runs, low = [], 0
     for cut in [*cuts.tolist(), len(fill)]:

@@ -1,12 +1,12 @@
 """Minibatches: the settings of local training, and which samples form which minibatch.
 
-A client's minibatches depend on the seed, the round and the client only: they are the same in every
-coalition, as chapter 3 needs. ``plain.batches`` deals those of one client in a dozen lines; here
-the same are dealt for many clients at once. Below: federation. Above: local.
+A client's minibatches depend on the seed, the round and the client only. So they are the same in
+every coalition, as chapter 3 needs. ``plain.batches`` makes those of one client in a dozen lines;
+this file makes the same minibatches for many clients at once. Below: federation. Above: local.
 
-Up to ``CROWD`` clients all samples are put in order every round, and those of its clients are
-picked. In a larger federation that would cost more than the training, so every sample draws a
-number of its own, and only the round's clients sort theirs.
+Up to ``CROWD`` clients, a round shuffles all samples and picks those of its clients. In a larger
+federation this would cost more than the training. There every sample has a random number of its
+own, and only the samples of the round's clients are sorted by it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ CROWD = 1000  # clients
 class LocalSGD:
     """Plain SGD on a client: ``epochs`` passes over its data in minibatches of ``batch`` samples.
 
-    epochs  passes a round; batch  samples a step (the last of a pass may be smaller); lr  step size
-    steps   if given, exactly this many steps a round instead of whole epochs
+    epochs  passes per round; batch  samples per step, or fewer at the end of a pass; lr  step size
+    steps   if given, exactly this many steps per round instead of whole epochs
     decay, decay_every  step size of round t = 1, 2, ...: lr * decay ** ((t - 1) // decay_every)
-    raises  TypeError for what is no number, ValueError for values that are not positive
+    raises  TypeError for values that are not numbers, ValueError for values that are not positive
     """
 
     epochs: int = 1
@@ -53,10 +53,10 @@ class LocalSGD:
             object.__setattr__(self, setting, positive)
 
     def rate(self, t: int) -> float:
-        """Step size of round ``t`` (the first is 1); ValueError if ``decay`` let it overflow."""
+        """Step size of round ``t`` (the first is 1); ValueError if ``decay`` makes it infinite."""
         t = t if type(t) is int and t > 0 else whole("t", t)
         decays = (t - 1) // self.decay_every
-        # A power that overflows raises, a product becomes infinite: here both are one refusal.
+        # A power that overflows raises, but a product becomes infinite; both are refused below.
         try:
             step_size = self.lr * self.decay**decays
         except OverflowError:
@@ -68,14 +68,14 @@ class LocalSGD:
         return step_size
 
     def passes(self, size: int) -> float:
-        """How often a client with ``size`` samples goes through its data in a round."""
+        """How many passes over its data a client with ``size`` samples makes in a round."""
         if self.steps is None:
             return float(self.epochs)
         whole_passes, steps_left = divmod(self.steps, math.ceil(size / self.batch))
         return whole_passes + min(1.0, steps_left * self.batch / size)
 
     def client_epochs(self, sizes: Tensor) -> float:
-        """How often clients with so many samples [m] go through theirs in a round, together."""
+        """The sum of ``passes`` over clients with ``sizes`` [m] samples."""
         if self.steps is None:
             return float(self.epochs * len(sizes))
         return sum(map(self.passes, sizes.tolist()))
@@ -83,15 +83,15 @@ class LocalSGD:
 
 @dataclass(frozen=True)
 class Plan:
-    """The minibatches of one round for E entries, an entry being a client and how much it uses.
+    """The minibatches of one round for E entries: an entry is a client and the samples it uses.
 
-    All have ``batch`` places, so that those of many clients form one table; the last of a pass is
-    filled up with samples that do not count.
+    Every minibatch has ``batch`` places, so that those of many clients form one table. The last
+    minibatch of a pass is padded with samples that have weight 0.
 
     blocks  [S, batch]  sample indices; entry e owns the rows first[e] .. first[e] + steps[e] - 1
     fill    [S]         how many samples of a block are real; the rest is padding
-    first, steps  [E]   where an entry's steps begin, and how many they are
-    clients  [E]        whose samples they are; t, seed  the round and the seed they were drawn for
+    first, steps  [E]   where an entry's steps begin, and how many there are
+    clients  [E]        the client of each entry; t, seed  the round and the seed of the shuffle
     """
 
     blocks: Tensor
@@ -116,10 +116,10 @@ class Layout:
     """Where samples go in the blocks of some entries: the same in all rounds.
 
     places   [n] all samples of the entries' clients, entry by entry, as indices of the federation
-    entry_of_place [n]   to which entry each belongs
-    limits   [n] how many samples that entry uses, or None where all entries use all
-    padding  blocks [S * batch] before any sample is dealt: each client's first sample
-    passes   for each pass: which of the samples used have a block in it, and where it lies
+    entry_of_place [n]   the entry that each of these samples belongs to
+    limits   [n] how many samples that entry uses, or None if all entries use all samples
+    padding  [S * batch] content of the blocks before samples are written: each client's first one
+    passes   for each pass: which of the used samples it contains, and their places in the blocks
     fill, first, steps, clients   as in ``Plan``
     """
 
@@ -134,26 +134,26 @@ class Layout:
             steps = steps_of_pass * local.epochs
         else:
             steps = np.full_like(steps_of_pass, local.steps)
-        # With ``steps`` given, a small client goes through its data more often than a large one.
+        # If ``steps`` is given, a small client makes more passes than a large one.
         pass_counts = -(-steps // steps_of_pass)
-        # Whole passes, even where steps end within one.
+        # Whole passes, even if the steps end in the middle of one.
         block_counts = pass_counts * steps_of_pass
         first = np.cumsum(block_counts) - block_counts
 
         self.entry_of_place = np.repeat(entries, owned)
         self.places = np.repeat(offsets, owned) + _within(owned)
-        # None where everybody uses all: the ranks of the fixed shuffle are not even computed then.
+        # None if every client uses all its samples: the fixed shuffle is not computed then.
         self.limits = counts[self.entry_of_place] if (counts < owned).any() else None
-        # A sample of the client itself, though it weighs 0: another's may be NaN, as is 0 * NaN.
+        # A sample of the client itself, because another client's may be NaN, and 0 * NaN is NaN.
         self.padding = np.repeat(offsets, block_counts * batch)
 
-        # Blocks as one row of S * batch places: an entry's samples follow each other without a gap,
-        # and the places that are left before its next pass stay padding.
+        # The blocks are one row of S * batch places here. The samples of a pass follow each other
+        # without a gap, and the places left before the next pass remain padding.
         user = np.repeat(entries, counts)  # the entry of every sample used
         target = first[user] * batch + _within(counts)
         self.passes: list[tuple[Any, np.ndarray]] = []
         for epoch in range(int(pass_counts.max())):
-            # A slice picks without a copy, a mask copies.
+            # A slice makes no copy, but a mask does.
             everyone = epoch < pass_counts.min()
             takes_part = slice(None) if everyone else (epoch < pass_counts)[user]
             shift = epoch * batch * steps_of_pass
@@ -167,31 +167,31 @@ class Layout:
 
 
 def _within(lengths: np.ndarray) -> np.ndarray:
-    """Positions 0 .. length - 1 within each of some stretches, one after another."""
-    # [2, 3] -> [0, 1, 0, 1, 2], as one operation for all stretches
+    """Positions 0 .. length - 1 for each of the lengths, one after another."""
+    # [2, 3] -> [0, 1, 0, 1, 2], in one operation for all lengths
     ends = np.cumsum(lengths)
     return np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
 
 
 class Shuffles:
-    """Deals a round's minibatches; one fixed shuffle decides which samples a share means."""
+    """Makes a round's minibatches; one fixed shuffle decides which samples a share contains."""
 
     def __init__(self, fed: Federation, local: LocalSGD, seed: int):
         self.local, self.seed = local, seed
         # Working memory of local training, kept from round to round.
         self.stack: Any = None
-        self.layout: tuple[bytes, Layout] | None = None  # of the last entries
+        self.layout: tuple[bytes, Layout] | None = None  # the layout used last
         self.sizes = fed.sizes.numpy()
         self.offsets = fed.offsets.numpy()[:-1]
-        # Stable sorting is a radix sort, several times faster, for integers of two bytes only.
+        # For 16-bit integers NumPy's stable sort is a radix sort, which is several times faster.
         id_type = np.uint16 if fed.clients < 1 << 16 else np.int64
         self.owner = np.repeat(np.arange(fed.clients, dtype=id_type), self.sizes)
 
     @cached_property
     def rank(self) -> np.ndarray:
-        """Every sample's place in the fixed shuffle of its client."""
+        """Every sample's position in the fixed shuffle of its client."""
         fixed_order = self.shuffled("prefix")
-        # The inverse of a permutation: it is written where the order points to.
+        # The inverse of a permutation: each position is written at the sample that stands there.
         rank = np.empty(len(fixed_order), dtype=np.int64)
         rank[fixed_order] = (
             np.arange(len(fixed_order)) - self.offsets[self.owner[fixed_order]]
@@ -199,23 +199,23 @@ class Shuffles:
         return rank
 
     def shuffled(self, purpose: str, *index: int) -> np.ndarray:
-        """All samples in a random order, brought together client by client."""
+        """All samples, client by client, with each client's samples in random order."""
         generator = stream(self.seed, purpose, *index)
         order = torch.randperm(len(self.owner), generator=generator).numpy()
-        # Stable, so that each client's samples keep the shuffle's order, as in ``plain.shuffled``.
+        # A stable sort keeps each client's samples in shuffled order, as ``plain.shuffled`` does.
         return order[np.argsort(self.owner[order], kind="stable")]
 
     def one_pass(self, t: int, epoch: int, layout: Layout) -> np.ndarray:
-        """The samples of a layout's entries in the order of one pass, entry after entry."""
+        """The samples of a layout's entries, entry by entry, in the order of one pass."""
         if len(self.sizes) <= CROWD:
             return self.shuffled("minibatches", t, epoch)[layout.places]
         drawn = numbers(stream(self.seed, "minibatches", t, epoch), layout.places)
-        # lexsort sorts by its last key first: entry by entry, and within one by the numbers drawn.
+        # lexsort's last key is the first: by entry, and within an entry by the random numbers.
         return layout.places[np.lexsort((drawn, layout.entry_of_place))]
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
-        """Minibatches of round ``t`` for the entries (client, how many of its samples)."""
-        # Where all clients take part in every round, the layout is made once a training.
+        """Minibatches of round ``t`` for the entries: clients, and how many samples each uses."""
+        # If all clients participate in every round, a training makes only one layout.
         key = clients.tobytes() + counts.tobytes()
         if self.layout is None or self.layout[0] != key:
             self.layout = key, Layout(self, clients, counts)
@@ -224,7 +224,7 @@ class Shuffles:
         for epoch, (takes_part, target) in enumerate(layout.passes):
             samples = self.one_pass(t, epoch, layout)
             if layout.limits is not None:
-                # Both lie entry after entry, and within an entry all limits are alike.
+                # Samples and limits are in order of entries; an entry's samples share one limit.
                 samples = samples[self.rank[samples] < layout.limits]
             blocks[target] = samples[takes_part]
         table = torch.from_numpy(blocks).view(-1, self.local.batch)

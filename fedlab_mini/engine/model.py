@@ -1,9 +1,9 @@
 """Model: any ``nn.Module`` seen as a function of one flat parameter vector ``theta [P]``.
 
-Chapter 1 derives it. Perceptrons, that is stacks of Linear and ReLU layers, are recognised and
-evaluated many at a time (``thetas [C, P]``) by hand. Every other module goes through its own
-forward: many at a time by ``vmap`` where ``probe`` finds that it can, and one after another where
-not. Below: probe. Above: networks, local.
+Chapter 1 derives it. Perceptrons (Linear and ReLU layers) are recognised, and many of them
+(``thetas [C, P]``) are evaluated at once by hand. Any other module is evaluated by its own forward:
+many models at once by ``vmap`` if ``probe`` finds that this works, and otherwise one after another.
+Below: probe. Above: networks, local.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from .probe import (
     trainable,
 )
 
-CACHE = 4 << 20  # bytes of activations or parameters that are worked on at a time
-# Samples that a module is asked about at a time, or more where the cache holds them.
+CACHE = 4 << 20  # bytes of activations or parameters to work on at a time
+# Samples that a module gets at a time, or more if they fit into the cache.
 BLOCK = 512
-# Numbers kept of a sample, up to which convolutions train faster in a stack.
+# If autograd keeps at most this many numbers of a sample, convolutions train faster in a stack.
 SMALL_IMAGES = 8_000
 
 
 class Parts(NamedTuple):
-    """What a module consists of: its parameters' shapes, their sum P, a perceptron's layers."""
+    """A module's parts: its parameters' shapes, their number P, and a perceptron's layers."""
 
     shapes: dict[str, torch.Size]
     P: int
     layers: tuple[tuple[int, int], ...] | None
 
     def split(self, theta: Tensor) -> list[Tensor]:
-        """Views on ``theta [..., P]``, one a parameter, each [..., *shape]."""
+        """Views of ``theta [..., P]``, one for each parameter, each [..., *shape]."""
         views, shapes, first = [], self.shapes.values(), theta.shape[:-1]
         for piece, shape in zip(
             theta.split(list(map(torch.Size.numel, shapes)), -1), shapes, strict=True
@@ -65,18 +65,18 @@ class Model:
     """An ``nn.Module`` as a function of ``theta``, the vector of all its P parameters.
 
     module   any module that maps inputs [N, ...] to class scores [N, classes]
-    loss     what training lowers, in place of cross-entropy: a function of (outputs, labels) such
+    loss     what training minimises in place of cross-entropy: a function of (outputs, labels) such
              as ``nn.MSELoss()``; outputs and labels may then have any shape [N, ...]
-    metric   what stands wherever accuracy stands by default: a function of (outputs, labels) that
+    metric   what replaces accuracy, which is the default: a function of (outputs, labels) that
              returns a number, more is better
 
-    ``P`` parameters, without frozen ones (``requires_grad=False``), which are constants;
-    ``shapes`` of each, by name, in the order of theta; ``layers`` the (inputs, outputs) of a
-    perceptron's layers, or None. The module counts as it is when the model is used, and using it
-    changes nothing of it.
+    ``P`` is the number of parameters without frozen ones (``requires_grad=False``), which are
+    constants; ``shapes`` are their shapes by name, in the order of theta; ``layers`` are the
+    (inputs, outputs) of a perceptron's layers, or None. The model always uses the module in its
+    present state, and does not change it.
     raises   TypeError if it is no module; ValueError if it has no parameters to train, or keeps
-             anything but parameters from one batch to the next. Threads may share a model;
-             all but perceptrons then take turns
+             anything but parameters from one batch to the next. Threads may share a model; all
+             but perceptrons then wait for each other
     """
 
     shapes: dict[str, torch.Size]
@@ -92,19 +92,19 @@ class Model:
         metric: Function | None = None,
     ):
         self.objective = Objective(loss, metric)
-        # Who says what a word of a metric means: of outputs [C, N, ...] and labels, [C].
+        # The function for each metric's name: outputs [C, N, ...] and labels to values [C].
         words = ("accuracy", "loss")
         self.judges: dict[Any, Judge] = {word: partial(measure, word) for word in words}
         self.judges |= self.objective.instead
         self.module = instance("module", module, nn.Module, "a torch.nn.Module")
-        # Whether a constructor of the book made it, with weights of nobody.
+        # Whether the package made the module, so that no weights of a user can be lost.
         self.ours = False
-        self._taken: Parts | None = None  # of a copy that nobody changes any more
+        self._taken: Parts | None = None  # set for a copy, which nobody changes any more
         self._looks: dict[Any, Look] = {}
         self._parts()
 
     def _parts(self) -> Parts:
-        """The module's parts as they now are; ValueError if theta cannot stand for it."""
+        """The module's parts as they are now; ValueError if theta cannot describe the module."""
         if self._taken is not None:
             return self._taken
         refuse(self.module)
@@ -115,7 +115,7 @@ class Model:
         return Parts(shapes, P, perceptron_layers(self.module))
 
     def __getattr__(self, name: str) -> Any:
-        # Asked of a module that may change; of a copy they are set once and for all, see `_copy`.
+        # Read anew each time, because the module may change; a copy has them set, see `_take`.
         if name == "parts":
             return self._parts()
         if name in Parts._fields:
@@ -123,7 +123,7 @@ class Model:
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def now(self) -> Model:
-        """This model of a copy of the module as it is: what becomes of the module is no matter."""
+        """This model with a copy of its module, which later changes to the module do not reach."""
         return self if self._taken is not None else self._copy()
 
     def _copy(self) -> Model:
@@ -134,7 +134,7 @@ class Model:
                 twin.module = copied(self.module)
             except Exception as error:  # whatever its attributes raise
                 raise ValueError(f"module: cannot be copied ({error})") from error
-        # Looks at what the module was say nothing of what it is.
+        # What was found out about an earlier state of the module may be wrong by now.
         twin._looks = self._looks if self._taken is not None else {}
         return twin._take(parts)
 
@@ -144,13 +144,13 @@ class Model:
         return self
 
     def copy(self) -> Model:
-        """The same model of a module of its own, for somebody who may write into it."""
+        """The same model with a copy of the module, for a caller that may write into it."""
         return self._copy()
 
     def _asked(self, *, keep: bool = False) -> Model:
-        """One whose module may be asked: a perceptron is left as it was, of others a copy is.
+        """A model whose module may be evaluated: a copy, unless the module is a perceptron.
 
-        keep  ask a model of a copy itself, which remembers how it was looked at
+        keep  if this model is a copy already, use it, because it stores what ``look`` found
         """
         parts = self._parts()
         if parts.layers is None:
@@ -172,21 +172,21 @@ class Model:
     ) -> Tensor:
         """Fresh parameters ``theta [P]`` from PyTorch's own initialisers, decided by the seed.
 
-        Layers without a ``reset_parameters`` method keep the values the module was given with.
+        Layers without a ``reset_parameters`` method keep the values of the given module.
         """
         dtype, device = checks.floating("dtype", dtype), checks.device("device", device)
         noise = stream(seed, "initial model").initial_seed()
         with LOCK:
-            # In float64 other numbers would be drawn.
+            # Always float32, because PyTorch draws other numbers in float64.
             fresh = copied(self.module).float()
             before = [p.detach().clone() for p in trainable(fresh).values()]
-            # PyTorch's initialisers draw from the global generator, which is the caller's.
+            # PyTorch's initialisers use the global generator, which belongs to the caller.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(noise)
                 for part in fresh.modules():
                     if hasattr(part, "reset_parameters"):
                         part.reset_parameters()  # type: ignore[operator]
-            # What no initialiser has drawn anew is given with all digits, not as its float32 copy.
+            # A parameter that no initialiser changed is returned with all digits, not as float32.
             now = trainable(fresh).values(), before, trainable(self.module).values()
             triples = zip(*now, strict=True)
             drawn = [
@@ -197,33 +197,33 @@ class Model:
         )
 
     def theta(self) -> Tensor:
-        """The module's own parameters as one vector [P] (a trained module's, for instance)."""
+        """The module's own parameters as one vector [P], for instance of a trained module."""
         own = trainable(self.module).values()
         return torch.cat([p.detach().flatten() for p in own])
 
     def split(self, theta: Tensor) -> list[Tensor]:
-        """Views on ``theta [..., P]``, one a parameter, each [..., *shape]."""
+        """Views of ``theta [..., P]``, one for each parameter, each [..., *shape]."""
         numbers, parts = checks.array("theta", theta, ["..."]), self._parts()
         if numbers.ndim == 0 or numbers.shape[-1] != parts.P:
             got = checks.shown(numbers)
             raise ValueError(f"theta: expected an array [..., {parts.P}], got {got}")
-        # a tensor keeps its gradient
+        # The given tensor itself, because it keeps its gradient.
         theta = theta if torch.is_tensor(theta) else numbers
         return parts.split(theta)
 
     def forward(self, theta: Tensor, x: Tensor) -> Tensor:
-        """Outputs [N, classes] of inputs ``x [N, ...]`` under ``theta [P]``, as judged."""
+        """Outputs [N, classes] for inputs ``x [N, ...]`` under ``theta [P]``, in eval mode."""
         net = self._asked()
         x = net._inputs(x)
         theta = _with_gradient("theta", theta, [net.P])
         with net._judging():
-            # Clones, as a forward may write to what it is given; the gradient goes through them.
+            # Clones, because a forward may write to its arguments; gradients pass through a clone.
             return net.scores(net.split(theta.to(x).clone()), x.clone())
 
     def scores(self, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
-        """Class scores [N, classes] of ``x [N, ...]`` in whatever mode the module is.
+        """Class scores [N, classes] of ``x [N, ...]`` in the module's present mode.
 
-        parameters  one tensor each, in the order of ``shapes``, of the type of ``x``
+        parameters  one tensor each, in the order of ``shapes`` and of the type of ``x``
         """
         if self.layers:
             x = x.flatten(1)
@@ -232,18 +232,18 @@ class Model:
             return functional_call(self.module, named, x, tie_weights=False)
 
     def stacked_scores(self, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
-        """Scores [R, N, classes] of R models ``[R, *shape]``, each about its own ``x [R, N, ...]``.
+        """Scores [R, N, classes] of R models ``[R, *shape]``, each for its own ``x [R, N, ...]``.
 
-        Only where ``numbers_per_sample`` is a number.
+        It works only if ``numbers_per_sample`` returns a number.
         """
         return vmap(self.scores)(list(parameters), x)
 
     def numbers_per_sample(self, x: Tensor, *, training: bool) -> int | None:
-        """How many numbers a model keeps of a sample; None: models are asked one by one."""
+        """How many numbers a model keeps of a sample; None if models must run one by one."""
         return self.look(x, training=training).numbers
 
     def look(self, x: Tensor, *, training: bool) -> Look:
-        """What ``probe`` says of inputs like ``x``; found out once for their shape and type."""
+        """What ``probe`` finds for inputs like ``x``; a copy asks once for each shape and type."""
         key = training, x.shape[1:], x.dtype, x.device
         if self._taken is not None and key in self._looks:
             return self._looks[key]
@@ -257,20 +257,20 @@ class Model:
         return net._looks[key]
 
     def outputs(self, x: Tensor) -> int:
-        """How many scores an input like those of ``x`` gives; ValueError if it does not fit.
+        """How many scores the model gives for one input of ``x``; ValueError if it does not fit.
 
-        With a loss of its own a model's outputs may have any shape; 0 where that is not [N, n]
+        If the model has its own loss, outputs may have any shape; 0 if this is not [N, n]
         """
         x, net = reals("x", x, ["N", "..."], finite=False), self._asked()
         if torch.is_inference_mode_enabled():
             raise ValueError(
-                "net: cannot be asked in torch.inference_mode(), which forbids the gradients that "
+                "net: cannot be used in torch.inference_mode(), which forbids the gradients that "
                 "training and some scores need; write torch.no_grad()"
             )
         if layers := net.layers:
             inputs, wanted = x[:1].numel(), layers[0][0]
             if inputs != wanted:
-                raise ValueError(f"net: takes {wanted} inputs, the data have {inputs}")
+                raise ValueError(f"net: takes {wanted} inputs; the data have {inputs}")
             return layers[-1][1]
         parameters = [part.requires_grad_() for part in net.split(net.theta().to(x))]
         with LOCK, kept_chance():
@@ -299,14 +299,14 @@ class Model:
         own = {id(one) for of in (self.module, net.module) for one in of.parameters()}
         if any(id(leaf) in own for leaf in leaves(answer)):
             raise ValueError(
-                "net: a hook, an attribute, or a forward that was replaced, holds on to the "
-                "module's own parameters, so that a copy cannot be trained; use the module "
-                "it is given"
+                "net: a hook, an attribute or a replaced forward refers to the parameters of "
+                "the original module, so a copy cannot be trained; use the parameters of the "
+                "module that it is called with"
             )
         return answer.shape[1] if answer.ndim == 2 else 0
 
     def output_table(self, x: Tensor) -> str:
-        """Name of the parameter, a table if there is one, that the scores of ``x`` end with."""
+        """Name of the last parameter that the scores of ``x`` use, a matrix if there is one."""
         net = self._asked()
         x = net._inputs(x)
         parameters = [part.requires_grad_() for part in net.split(net.theta().to(x))]
@@ -315,7 +315,7 @@ class Model:
         }
         with torch.enable_grad(), net._judging():
             nearest = leaves(net.scores(parameters, x[:1].clone()))
-        # Nearest first; a bias or a scale that stands after the last table is none.
+        # Nearest to the scores first, but matrices before a bias or a scale.
         ordered = sorted(
             (leaf for leaf in nearest if id(leaf) in names),
             key=lambda leaf: leaf.ndim < 2,
@@ -325,12 +325,12 @@ class Model:
         return names[id(ordered[0])]
 
     def check(self, x: Tensor, classes: int) -> None:
-        """Raise ValueError unless inputs like ``x`` give exactly ``classes`` scores; 0: any."""
+        """Raise ValueError unless inputs like ``x`` give ``classes`` scores (0: any number)."""
         classes, outputs = whole("classes", classes, 0), self.outputs(x)
         if not classes and self.objective.given_loss is None:
             raise ValueError(
-                "net: its loss is cross-entropy, which needs classes, and the labels are "
-                "numbers (classes=0); give fm.Model(module, loss=...) one of its own"
+                "net: its loss is cross-entropy, which needs classes, but the labels are "
+                "numbers (classes=0); give another loss, fm.Model(module, loss=...)"
             )
         if classes and outputs != classes:
             hint = ""
@@ -339,13 +339,13 @@ class Model:
             if self.objective.given_loss is not None:
                 hint += "; labels that are no classes want classes=0"
             raise ValueError(
-                f"net: gives {outputs} outputs, the data have {classes} classes{hint}"
+                f"net: gives {outputs} outputs, but the data have {classes} classes{hint}"
             )
 
     def labels(self, name: str, y: Any, x: Tensor, classes: int | None = None) -> Tensor:
-        """Labels of the samples ``x``, checked: classes [N], or for a loss of its own any [N, ...].
+        """Labels of the samples ``x``, checked: classes [N], or any [N, ...] for a given loss.
 
-        classes  how many there are, where that is known
+        classes  how many there are, if that is known
         raises   ValueError also for a loss or metric that fails on them
         """
         if self.objective.given_loss is None:
@@ -358,14 +358,14 @@ class Model:
         return labels
 
     def check_objective(self, x: Tensor, y: Tensor) -> None:
-        """Raise ValueError where a loss or metric of its own fails on such samples and labels."""
+        """Raise ValueError if a given loss or metric fails on such samples and labels."""
         if self.objective != Objective():
             two = self.forward(self.theta(), some(x)[:2])
             self.objective.check(two, y[[0, -1]])
 
     @torch.no_grad()
     def predict(self, theta: Tensor, x: Tensor) -> Tensor:
-        """The likeliest class [N] of inputs ``x [N, ...]`` under ``theta [P]``."""
+        """The class with the highest score [N] for inputs ``x [N, ...]`` under ``theta [P]``."""
         net = self._asked()
         x = net._inputs(x)
         theta = reals("theta", theta, [net.P], dtype=x.dtype, finite=False).to(x.device)
@@ -395,13 +395,13 @@ class Model:
     def judged(
         self, thetas: Tensor, x: Tensor, y: Tensor, *metrics: Metric
     ) -> tuple[Tensor, ...]:
-        """As ``evaluate`` by each of some metrics, of what was checked before; [C] each."""
+        """Like ``evaluate`` with several metrics, but without checks; returns [C] for each."""
         results: dict[Any, list[Tensor]] = defaultdict(list)
         of_classes = self.objective.given_loss is None
         answers = self._perceptron_answers if self.layers else self._module_answers
         with no_denormals():
             for outputs in answers(thetas, x):
-                # Only an answer tells how many classes a module has.
+                # Only the outputs show how many classes a module has.
                 if of_classes and int(y.max()) >= outputs.shape[2]:
                     wholes("y", y, [len(x)], 0, outputs.shape[2] - 1)
                 for place, metric in enumerate(metrics):
@@ -417,7 +417,7 @@ class Model:
         columns = x.flatten(1).T  # [d, N]
         for chunk in thetas.split(at_once):
             weight, bias, *later = self.parts.split(chunk)
-            # All first layers meet the same inputs: they are one tall matrix.
+            # All first layers have the same inputs, so they form one tall matrix.
             h = weight.flatten(0, 1) @ columns  # [c * out, N]
             h = h.unflatten(0, (len(chunk), -1)).add_(bias[:, :, None])
             for weight, bias in zip(later[0::2], later[1::2], strict=True):
@@ -425,11 +425,11 @@ class Model:
             yield h.transpose(1, 2)
 
     def _module_answers(self, thetas: Tensor, x: Tensor) -> Iterator[Tensor]:
-        """The same of any module: outputs [c, N, ...]."""
+        """Outputs [c, N, ...] of the models, for any module."""
         with LOCK:
             seen = self.look(x, training=False)
             if seen.numbers is None:
-                # A sample that depends on others is asked about with all of them.
+                # If the output for a sample depends on the others, all go in one block.
                 block = len(x) if seen.mixes else BLOCK
                 for theta in thetas:
                     net = self._copy() if seen.remembers else self
@@ -440,18 +440,18 @@ class Model:
                     yield torch.cat(scores)[None]
                 return
             self.module.eval()
-            # Samples of all models together.
+            # How many samples, counted over all models, fit into the cache.
             fitting = CACHE // (seen.numbers * x.element_size())
             for chunk in thetas.split(max(1, fitting // len(x))):
                 parameters = self.split(chunk.clone())
-                # [N, ...] -> [c, N, ...] as a view that none can write to, then blocks of samples
+                # [N, ...] -> [c, N, ...], a view that cannot be written to, then blocks of samples
                 blocks = x.expand(len(chunk), *x.shape).split(max(BLOCK, fitting), 1)
                 scores = [self.stacked_scores(parameters, block) for block in blocks]
                 yield torch.cat(scores, 1)
 
     @contextlib.contextmanager
     def _judging(self) -> Iterator[None]:
-        """The module in eval mode; if it draws numbers all the same, the same for every model."""
+        """The module in eval mode; random numbers, if it still draws any, are always the same."""
         if self.layers:
             yield
             return
@@ -461,7 +461,7 @@ class Model:
             yield
 
     def _inputs(self, x: Tensor) -> Tensor:
-        """Samples [N, ...] of the width that a perceptron takes."""
+        """Samples [N, ...], checked; a perceptron's must have as many numbers as it has inputs."""
         x = _with_gradient("x", x, ["N", "..."])
         layers = self.layers
         if layers and x.numel() != len(x) * layers[0][0]:
@@ -470,7 +470,7 @@ class Model:
         return x
 
     def _constants(self, x: Tensor) -> dict[str, Tensor]:
-        """The module's buffers and frozen parameters, real ones in the type of ``x``."""
+        """The module's buffers and frozen parameters, floating ones in the type of ``x``."""
         constants = dict(places(self.module, "_buffers"))
         parameters = places(self.module, "_parameters")
         constants |= {name: p.detach() for name, p in parameters if not p.requires_grad}
@@ -480,19 +480,19 @@ class Model:
         }
 
     def _named(self, parameters: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The parameters by every place of the module that holds them."""
+        """The parameters under every name that they have in the module."""
         given = dict(zip(self.shapes, parameters, strict=True))
         held = list(places(self.module, "_parameters"))
         first = {id(p): name for name, p in reversed(held) if p.requires_grad}
         return {name: given[first[id(p)]] for name, p in held if p.requires_grad}
 
     def _changed(self, parameters: list[Tensor], x: Tensor) -> str:
-        """What an answer given in training changes and must not; nothing if all is well."""
+        """Says what a forward in training mode changes that it must not; empty if all is well."""
         before, chance = self._constants(x), other_chance()
         twin, kept = self._copy(), own_tensors(self.module)
 
         def trained(net: Model) -> tuple[dict[str, Tensor], Any]:
-            # Clones, so that the question leaves the module's own buffers as they are.
+            # Clones, so that this forward does not change the module's own buffers.
             named = {name: buffer.clone() for name, buffer in before.items()}
             named |= self._named(parameters)
             torch.default_generator.manual_seed(0)
@@ -504,7 +504,7 @@ class Model:
         now, what = own_tensors(self.module), "buffer"
         if not changed:
             what = "attribute"
-            # One of another shape is filled as a cache is, and learns nothing.
+            # An attribute whose shape has changed is a cache; it learns nothing.
             changed = [
                 name
                 for name, (shape, content) in kept.items()
@@ -525,7 +525,7 @@ class Model:
 
 
 def _with_gradient(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
-    """As ``checks.reals``, but a tensor that is accepted as it is keeps its gradient."""
+    """Like ``checks.reals``, but a tensor that needs no conversion keeps its gradient."""
     checked = reals(name, value, shape, finite=False)
     return value if torch.is_tensor(value) and value.dtype == checked.dtype else checked
 
@@ -533,16 +533,16 @@ def _with_gradient(name: str, value: Any, shape: Sequence[int | str]) -> Tensor:
 def measure(metric: str, outputs: Tensor, y: Tensor) -> Tensor:
     """Accuracy or mean cross-entropy from outputs ``[C, N, classes]``; returns [C] float64.
 
-    Accuracy is what ``argmax(2) == y`` gives, several times faster over few classes.
+    Accuracy is the same as by ``argmax(2) == y``, but several times faster for few classes.
     """
     scores = outputs.transpose(1, 2)  # [C, classes, N]
     score_of_label = scores.gather(1, y.expand(len(scores), 1, -1)).squeeze(1)  # [C, N]
-    # -log softmax is logsumexp - score; a softmax of its own could underflow to log 0.
+    # -log softmax is logsumexp - score; a separate softmax could underflow, which gives log 0.
     if metric == "loss":
         return (scores.logsumexp(1) - score_of_label).double().mean(1)
     highest = scores.amax(1)
     correct = score_of_label == highest
-    # Equal scores: the first class wins, as in argmax.
+    # If scores are equal, the first class wins, as in argmax.
     for c in range(scores.shape[1] - 1):
         correct &= (scores[:, c] < highest) | (y <= c)
     return correct.double().mean(1)

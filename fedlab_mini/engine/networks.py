@@ -1,6 +1,6 @@
 """Networks: the book's own models, perceptrons and a small convolutional network.
 
-Chapter 1 uses the first, chapter 6 the other. Below: model.
+Chapter 1 uses perceptrons, chapter 6 the convolutional network. Below: model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .model import Model
 class Images(nn.Module):
     """Turns rows ``[N, d]`` into images ``[N, channels, height, width]``, stored channels last.
 
-    Images that have this shape pass; others, such as those with channels last, are refused.
+    Images of this shape are accepted; others, such as images with channels last, are refused.
     """
 
     def __init__(self, shape: Sequence[int]):
@@ -41,18 +41,18 @@ class Images(nn.Module):
 
 
 def _ours(module: nn.Module) -> Model:
-    """A model whose module nobody has given: its weights are no loss."""
+    """A model whose module the package has made, so that no weights of a user can be lost."""
     net = Model(module)
     net.ours = True
     return net
 
 
 def mlp(*widths: int) -> Model:
-    """A multilayer perceptron: ``mlp(64, 32, 10)``: 64 inputs, 32 hidden ReLU units, 10 classes."""
+    """A multilayer perceptron: ``mlp(64, 32, 10)`` has 64 inputs, 32 ReLU units, 10 classes."""
     if len(widths) < 2:
         raise ValueError(f"widths: expected at least inputs and classes, got {widths}")
     parts: list[nn.Module] = []
-    with LOCK:  # layers begin with numbers from the global generator
+    with LOCK:  # new layers draw their weights from the global generator
         for inputs, outputs in itertools.pairwise(
             whole("widths", width) for width in widths
         ):
@@ -81,7 +81,7 @@ def cnn(
     """
     depth, height, width = wholes("shape", shape, [3], 1).tolist()
     kernel, hidden = whole("kernel", kernel), whole("hidden", hidden)
-    # An even kernel adds a row, a column.
+    # With this padding an even kernel adds one row and one column.
     classes, even = whole("classes", classes), 1 - kernel % 2
     parts: list[nn.Module] = [Images((depth, height, width))]
     with LOCK:

@@ -1,7 +1,7 @@
-"""Plain: read this first. A round as anybody would write it, one client after another.
+"""Plain: read this first. A round in its simplest form, one client after another.
 
 Chapter 1 writes the same loop. Module, autograd and optimiser do what ``local.py`` does by hand for
-many clients at once; tests hold the two together. Below: minibatches, model. Above: tests only.
+many clients at once; tests compare the two. Below: minibatches, model. Above: tests only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def train(
 ) -> Tensor:
     """Federated averaging: send theta, train at every client, add the weighted mean update.
 
-    shares [T, K] of its data that a client uses in a round, default all; returns theta [P]
+    shares [T, K]  share of its data that a client uses in a round, default all; returns theta [P]
     """
     theta = net.init(seed, dtype=fed.x.dtype)
     for t in range(1, rounds + 1):
@@ -53,7 +53,7 @@ def train(
 def update(
     net: Model, theta: Tensor, samples: Samples, minibatches: Iterable[Tensor], lr: float
 ) -> Tensor:
-    """One client's training: from ``theta`` a step of SGD for every minibatch; what changed, [P].
+    """One client's training: an SGD step from ``theta`` for each minibatch; returns the update [P].
 
     samples  the client's (x, y); minibatches  positions within them
     """
@@ -74,12 +74,12 @@ def batches(
 ) -> list[Tensor]:
     """The minibatches of client ``k`` in round ``t``: positions within its own samples.
 
-    Every pass shuffles the samples and cuts them into pieces of ``local.batch``. The engine's
-    ``minibatches.py`` deals the same ones, up to ``CROWD`` clients, to many clients at once.
-    count  how many of its samples it uses, the first of one fixed shuffle; default all
+    Every pass shuffles the samples and cuts them into pieces of ``local.batch``. Up to ``CROWD``
+    clients, ``minibatches.py`` makes the same minibatches for many clients at once.
+    count  how many samples the client uses, the first ones of one fixed shuffle; default all
     """
     used = shuffled(fed, k, stream(seed, "prefix"))[:count]
-    # A pass has at least one step, so as many passes as steps are always enough.
+    # A pass has at least one step, so ``steps`` passes are always enough.
     passes = local.epochs if local.steps is None else local.steps
     dealt: list[Tensor] = []
     for epoch in range(passes):
@@ -89,7 +89,7 @@ def batches(
 
 
 def shuffled(fed: Federation, k: int, generator: torch.Generator) -> Tensor:
-    """Positions 0 .. n_k - 1 of client ``k``'s samples, as a shuffle of all samples has them."""
+    """Positions 0 .. n_k - 1 of client ``k``'s samples in the order of a shuffle of all samples."""
     order = torch.randperm(len(fed.y), generator=generator)
     first, end = fed.offsets[k : k + 2].tolist()
     return order[(order >= first) & (order < end)] - first

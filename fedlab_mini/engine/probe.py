@@ -1,8 +1,8 @@
-"""Probe: what a module is, and what it does when it is asked: one look at it, in use.
+"""Probe: a trial of a module on a few samples, which decides how its models are trained.
 
-A few samples are answered by two made-up models, one after another and together, on a copy of the
-module. What they do decides how models are trained and judged, never how long it takes, so the
-answer is the same on every machine and in every process. Above: model.
+A copy of the module evaluates a few samples with two random models, one after another and together.
+How models are trained and evaluated depends on the outputs alone and not on the time this takes.
+So the decision is the same on every machine and in every process. Above: model.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch.autograd.graph import Node, saved_tensors_hooks
 from torch.func import vmap
 from torch.nn.parameter import is_lazy
 
-# Parameters, x [N, ...] -> scores [N, classes].
+# (parameters, x [N, ...]) -> scores [N, classes].
 Scores = Callable[[list[Tensor], Tensor], Tensor]
-SEEN = 4  # samples that a module is looked at with
+SEEN = 4  # samples that a module is tried on
 HOOKS = (
     *("_forward_hooks", "_forward_pre_hooks"),
     *("_backward_hooks", "_backward_pre_hooks"),
@@ -29,12 +29,12 @@ HOOKS = (
 
 
 class Look(NamedTuple):
-    """What a module was seen to do.
+    """What ``look`` has found out about a module.
 
-    numbers    how many numbers a model keeps of a sample for its gradient, where many models can
-               be asked together; None: one after another
-    mixes      whether the answer to a sample depends on the others that are asked with it
-    remembers  whether an answer leaves something behind in the module, or in its parameters
+    numbers    how many numbers a model keeps of a sample for its gradient, if many models can be
+               evaluated at once; None if only one after another works
+    mixes      whether the output for a sample depends on the other samples of the batch
+    remembers  whether a forward changes something in the module or in its parameters
     """
 
     numbers: int | None
@@ -44,7 +44,7 @@ class Look(NamedTuple):
 
 def copied(module: nn.Module) -> nn.Module:
     """A copy of the module that shares nothing with it, its hooks included."""
-    # What a hook computes from parameters, as torch.nn.utils.prune does: PyTorch copies no such.
+    # PyTorch cannot copy tensors that a hook computes from parameters (torch.nn.utils.prune).
     memo = {
         id(value): value.detach().clone()
         for part in module.modules()
@@ -59,7 +59,7 @@ def copied(module: nn.Module) -> nn.Module:
 
 
 def hooked(module: nn.Module) -> bool:
-    """Whether something is called beside the module's forward, or instead of its class's."""
+    """Whether hooks run beside the module's forward, or another forward replaces its class's."""
     on_tensors = any(parameter._backward_hooks for parameter in module.parameters())
     return on_tensors or any(
         "forward" in vars(part) or any(getattr(part, hooks) for hooks in HOOKS)
@@ -69,7 +69,7 @@ def hooked(module: nn.Module) -> bool:
 
 def perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
     """The (in, out) of each Linear layer if the module is Linear-ReLU-...-Linear, else None."""
-    # Types, not instances: a subclass of Sequential or Linear may compute anything.
+    # Exact types, because a subclass of Sequential or Linear may compute anything.
     parts = list(module) if type(module) is nn.Sequential else [module]
     if type(parts[0]) is nn.Flatten and (parts[0].start_dim, parts[0].end_dim) == (1, -1):
         parts = parts[1:]
@@ -79,7 +79,7 @@ def perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
         len(parts) % 2 == 1
         and all(type(p) is nn.Linear and p.bias is not None for p in linear)
         and all(type(p) is nn.ReLU for p in between)
-        # Parameters may have been exchanged: for others, or for those of another layer.
+        # Parameters may have been replaced by others, or by those of another layer.
         and all(p.weight.shape == (*p.bias.shape, p.in_features) for p in linear)
         and all(p.out_features == len(p.bias) for p in linear)
         and len(trainable(module)) == len(list(module.parameters())) == 2 * len(linear)
@@ -89,7 +89,7 @@ def perceptron_layers(module: nn.Module) -> tuple[tuple[int, int], ...] | None:
 
 
 def refuse(module: nn.Module) -> None:
-    """No layer whose answer to a sample depends on others, no parameter that theta cannot train."""
+    """Refuse layers that mix the samples of a batch, and parameters that theta cannot train."""
     _refuse_held_elsewhere(module)
     for name, part in module.named_modules():
         normalises_batches = isinstance(part, nn.modules.batchnorm._BatchNorm)
@@ -106,10 +106,10 @@ def refuse(module: nn.Module) -> None:
 
 
 def _refuse_held_elsewhere(module: nn.Module) -> None:
-    """No parameter without numbers, none that the module reads otherwise than by its name."""
+    """Refuse parameters without values, and those that the module does not read by their name."""
     if isinstance(module, nn.DataParallel):
         raise ValueError(
-            "module: is wrapped in DataParallel; give what it wraps, .module"
+            "module: is wrapped in DataParallel; give the module inside it, .module"
         )
     for name, part in module.named_modules():
         if any(map(is_lazy, part._parameters.values())):
@@ -118,7 +118,7 @@ def _refuse_held_elsewhere(module: nn.Module) -> None:
                 "module once with a sample, module(x[:1]), before fm.Model(module)"
             )
         if isinstance(part, torch.jit.ScriptModule):
-            # Asked with other parameters, a compiled layer answers with its own.
+            # A compiled layer ignores other parameters and uses its own.
             raise ValueError(
                 f"module: {name or 'all of it'} is compiled by torch.jit; give the module "
                 "that it was made from, after load_state_dict(compiled.state_dict())"
@@ -133,7 +133,7 @@ def _refuse_held_elsewhere(module: nn.Module) -> None:
         if p.numel() and p.requires_grad:
             places[p.untyped_storage().data_ptr()] = name
     for name, part in module.named_modules():
-        if part._forward_pre_hooks:  # may compute its attributes anew from what is asked
+        if part._forward_pre_hooks:  # may compute attributes from the given parameters
             continue
         for attribute, value in {**vars(part), **part._buffers}.items():
             if not isinstance(value, Tensor) or value.layout is not torch.strided:
@@ -141,13 +141,13 @@ def _refuse_held_elsewhere(module: nn.Module) -> None:
             if place := places.get(value.untyped_storage().data_ptr()):
                 whole = f"{name}.{attribute}".removeprefix(".")
                 raise ValueError(
-                    f"module: {whole} shows the numbers of the parameter {place!r} under "
-                    "another name, which no other theta reaches; read it in forward"
+                    f"module: {whole} holds the values of the parameter {place!r} under "
+                    "another name, which another theta does not change; read it in forward"
                 )
 
 
 def own_tensors(module: nn.Module) -> dict[str, tuple[torch.Size, bytes]]:
-    """What a forward could learn beside parameters and buffers: the tensors among attributes."""
+    """The tensors among a module's attributes, in which a forward could store what it learns."""
     return {
         f"{path}.{name}".strip("."): (value.shape, value.detach().cpu().numpy().tobytes())
         for path, part in module.named_modules()
@@ -157,9 +157,9 @@ def own_tensors(module: nn.Module) -> dict[str, tuple[torch.Size, bytes]]:
 
 
 def places(module: nn.Module, kind: str) -> Iterator[tuple[str, Tensor]]:
-    """Each place of a module that holds a tensor, once: "_parameters" or "_buffers".
+    """The names and tensors of a module's "_parameters" or "_buffers", each name once.
 
-    A layer that is used twice is one place; a parameter that two layers share lies at two
+    A layer that is used twice has one name; a parameter that two layers share has two
     """
     for path, part in module.named_modules():
         for name, tensor in getattr(part, kind).items():
@@ -168,18 +168,18 @@ def places(module: nn.Module, kind: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that theta holds, by name; frozen ones are constants of the module."""
+    """The parameters that theta holds, by name; frozen parameters are constants."""
     return {name: p for name, p in module.named_parameters() if p.requires_grad}
 
 
 def some(x: Tensor) -> Tensor:
-    """A few samples [n, ...] to ask about, different ones and finite."""
+    """A few samples [n, ...] for a trial, all different and finite."""
     first = x[:64]
     some = first[first.flatten(1).isfinite().all(1)].unique(dim=0)[:SEEN]
     if len(some) > 1:
         return some
     zeros = x.new_zeros(x.shape[1:])
-    # Valid where inputs are indices, too.
+    # Valid for modules whose inputs are indices, too.
     return torch.stack([zeros, zeros + 1])
 
 
@@ -190,17 +190,16 @@ def look(
     samples: Tensor,
     images: int,
 ) -> Look:
-    """Ask the module, a copy in the mode of its use, and say what it does.
+    """Try the module, a copy in the mode in which it will be used, and say what it does.
 
     parameters  of two models, [2, *shape] each, that require gradients
-    samples     [N, ...]; the first two, or the only one, are asked about together
-    images      how many numbers modules with convolutions may keep
+    samples     [N, ...]; the first two, or the only one, are evaluated by both models at once
+    images      how many numbers of a sample modules with convolutions may keep
 
-    One after another are asked modules with convolutions that keep more, as a stack of them is
-    slower; those that draw random numbers, as every client draws from a stream of its own; those
-    whose answer to one sample depends on the others, as stacks are filled up with samples that do
-    not count; those that remember, or have hooks, which may; and what ``vmap`` refuses, or does one
-    after another, which it warns of.
+    Some modules must run one after another: those with convolutions that keep more, because a stack
+    is slower; those that draw random numbers, because every client has its own; those that mix
+    samples, because a stack holds padding samples; those that remember, or that have hooks, because
+    hooks may remember; and those that ``vmap`` refuses, or warns that it runs one by one.
     """
     untouched = copied(module)
     own = [[tensor[model].detach().clone() for tensor in parameters] for model in (0, 1)]
@@ -208,7 +207,7 @@ def look(
         warnings.simplefilter("ignore")
         try:
             mixes = not all(_one_by_one(scores, one, samples) for one in own)
-        except Exception:  # a module may fail in any way, as on one sample alone
+        except Exception:  # a module may fail in any way, for instance on a single sample
             mixes = True
         changed = any(
             not torch.equal(tensor[model], now)
@@ -220,15 +219,15 @@ def look(
             return Look(None, mixes, remembers)
         pair = samples[:2] if len(samples) > 1 else samples.expand(2, *samples.shape[1:])
         numbers = _numbers_together(scores, parameters, pair, images)
-        # A memory of vmap's inner tensors breaks later calls.
+        # If a module stores tensors from inside vmap, later calls fail.
         if numbers and not _same(module, untouched, set()):
             return Look(None, mixes, remembers=True)
     return Look(numbers)
 
 
 def _one_by_one(scores: Scores, parameters: list[Tensor], samples: Tensor) -> bool:
-    """Whether samples are answered alike together and one at a time."""
-    # Clones, as a module may work in place on what it is given.
+    """Whether the module gives the same scores for all samples together and one by one."""
+    # Clones, because a module may change its inputs in place.
     together = scores(parameters, samples.clone())
     alone = torch.cat([scores(parameters, one.clone()) for one in samples.split(1)])
     return torch.allclose(together, alone, rtol=1e-3, atol=1e-5)
@@ -237,8 +236,8 @@ def _one_by_one(scores: Scores, parameters: list[Tensor], samples: Tensor) -> bo
 def _numbers_together(
     scores: Scores, parameters: list[Tensor], samples: Tensor, images: int
 ) -> int | None:
-    """The numbers that two models asked together keep of a sample; None: they cannot be."""
-    # What autograd keeps of the parameters' own memory costs nothing more.
+    """How many numbers two models evaluated at once keep of a sample; None if that fails."""
+    # Autograd also keeps the parameters, whose memory is not counted.
     owned = {tensor.untyped_storage().data_ptr() for tensor in parameters}
     kept: list[int] = []
 
@@ -268,13 +267,13 @@ def _numbers_together(
                     _slopes(together, parameters), _slopes(alone, parameters), strict=True
                 )
             else:
-                # Without gradients, PyTorch takes other ways through some layers.
+                # Without gradients, PyTorch runs other code in some layers.
                 pairs.append((vmap(scores)(parameters, both), alone))
-            # Not equal bits: a stack adds up in another order.
+            # Not equal bits, because a stack adds up in another order.
             alike = all(torch.allclose(*pair, rtol=1e-3, atol=1e-5) for pair in pairs)
         except Exception:  # vmap refuses modules in many ways
             return None
-    # Never 0, which callers take for no number, and divide by.
+    # Never 0, because callers divide by it and read 0 as None.
     numbers = 1 + sum(kept) // (len(models) * len(samples))
     one_by_one = any("performance drop" in str(warning.message) for warning in said)
     too_large = numbers > images and _convolves(together.grad_fn)
@@ -282,14 +281,14 @@ def _numbers_together(
 
 
 def _slopes(scores: Tensor, parameters: list[Tensor]) -> list[Tensor]:
-    """Gradients of some sum of the scores by the parameters."""
+    """Gradients of a weighted sum of the scores in the parameters."""
     weights = torch.linspace(-1, 1, scores.numel()).to(scores).view(scores.shape)
     loss = (scores * weights).sum()
     return list(torch.autograd.grad(loss, parameters, materialize_grads=True))
 
 
 def _same(one: Any, other: Any, seen: set[int]) -> bool:
-    """Whether an object and its copy still hold the same."""
+    """Whether an object and its copy still hold the same values."""
     if one is other or id(one) in seen:
         return True
     if type(one) is not type(other):
@@ -311,12 +310,12 @@ def _same(one: Any, other: Any, seen: set[int]) -> bool:
         return _same(vars(one), vars(other), seen)
     try:
         return bool(one == other)
-    except Exception:  # arrays, and whatever has no truth
+    except Exception:  # arrays and other values that have no truth value
         return False
 
 
 def _nodes(last: Node | None) -> Iterator[Node]:
-    """What led to a result, nearest first."""
+    """The autograd nodes that led to a result, nearest first."""
     seen, waiting = {None, last}, [last]
     for node in waiting:
         if node is None:
@@ -328,10 +327,10 @@ def _nodes(last: Node | None) -> Iterator[Node]:
 
 
 def _convolves(last: Node | None) -> bool:
-    """Whether a convolution, by a layer or by a function, lies on the way to a result."""
+    """Whether a result was computed with a convolution, by a layer or by a function."""
     return any("Convolution" in node.name() for node in _nodes(last))
 
 
 def leaves(result: Tensor) -> list[Tensor]:
-    """The tensors that a result was computed from and that gradients reach, nearest first."""
+    """The leaf tensors that a result was computed from with gradients, nearest first."""
     return [node.variable for node in _nodes(result.grad_fn) if hasattr(node, "variable")]

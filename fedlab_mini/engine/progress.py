@@ -1,4 +1,4 @@
-"""Progress: one bar for long work, on a terminal and in a notebook, nowhere else.
+"""Progress: a bar for long work, on a terminal or in a notebook only.
 
 Used by train, simulate and whatever else takes long.
 """
@@ -15,14 +15,14 @@ from tqdm.auto import tqdm
 
 
 def in_notebook() -> bool:
-    """Does a notebook run this?"""
-    ipython = sys.modules.get("IPython")  # imported by a notebook, not by us
+    """Whether a notebook runs this."""
+    ipython = sys.modules.get("IPython")  # imported by a notebook, not by this package
     shell = getattr(ipython, "get_ipython", lambda: None)()
     return "IPKernelApp" in getattr(shell, "config", {})
 
 
 def watched() -> bool:
-    """Is somebody looking: a terminal, or a notebook; TQDM_DISABLE says no."""
+    """Whether to show a bar: on a terminal or in a notebook, unless TQDM_DISABLE is set."""
     if os.environ.get("TQDM_DISABLE"):
         return False
     return in_notebook() or sys.stderr.isatty()
@@ -35,11 +35,11 @@ def bar(
     done: int = 0,
     delay: float = 1,
 ) -> tqdm:
-    """A bar over ``steps``, or one to ``update`` by hand; it goes away when the work is done.
+    """A bar over ``steps``, or one to ``update`` by hand; it disappears when the work is done.
 
-    delay  seconds before it shows: short work has none. 0 where a single step takes longer
+    delay  seconds before the bar appears, so that short work shows none; 0 for very long steps
     """
-    # A terminal may say that it has no size, as a remote one does: it would show no bar.
+    # A remote terminal may report a size of 0, for which tqdm would show no bar.
     columns, lines = (None, None) if in_notebook() else shutil.get_terminal_size()
     return tqdm(
         steps,

@@ -1,4 +1,4 @@
-"""Rounds: what a server may see of a round, what a strategy is, and how clients are reached.
+"""Rounds: what a server sees of a round, what a strategy is, and how a server reaches clients.
 
 Chapter 1 introduces them. Below: model. Above: history, train, methods.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .model import Model
 
-State = dict[str, Tensor]  # all that the coming rounds depend on; what a file holds
+State = dict[str, Tensor]  # all that later rounds depend on; a history's file contains it
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Server:
     seed: int
 
     def copy(self) -> Server:
-        """A server that shares neither the model nor the validation samples with this one."""
+        """A server with copies of the model and of the validation samples."""
         twin = replace(self, net=self.net.copy())
-        if len(self.validation):  # none where rounds are scored without samples
+        if len(self.validation):  # empty if rounds are scored without samples
             inputs, labels = self.validation
             twin = replace(twin, validation=(inputs.clone(), labels.clone()))
         return twin
@@ -38,12 +38,12 @@ class Server:
 
 @dataclass(frozen=True)
 class Round:
-    """What a strategy sees of round ``t`` (1, 2, ...): m participants, nothing of their data.
+    """What a strategy sees of round ``t`` (1, 2, ...): m participants, but not their data.
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
-    missing: ids of clients that were asked and sent nothing usable.
-    All of it may be kept, as the next round writes to other memory; who changes something of it
-    works on a copy. memo: what was computed of it.
+    missing: ids of clients that were asked and sent nothing usable; memo: computed results.
+    A strategy may keep all of it, because the next round uses other memory. But it may write into
+    copies only.
     """
 
     t: int
@@ -57,18 +57,18 @@ class Round:
     )
 
     def copy(self) -> Round:
-        """A round that shares no memory with this one; what is computed of it is computed anew."""
+        """A round that shares no memory with this one and has an empty ``memo``."""
         parts = {name: part for name, part in vars(self).items() if torch.is_tensor(part)}
         copies: dict[str, Any] = {name: part.clone() for name, part in parts.items()}
         return replace(self, **copies)
 
 
 class Step(NamedTuple):
-    """What a strategy makes of a round.
+    """What a strategy returns for a round.
 
     theta [P]  the next global model; weights [m] of the round's participants in it
-    state      all that the coming rounds depend on
-    evaluated  models that were judged on the validation samples: the bill
+    state      all that later rounds depend on
+    evaluated  how many models were evaluated on the validation samples: the cost
     """
 
     theta: Tensor
@@ -78,10 +78,10 @@ class Step(NamedTuple):
 
 
 class Message(Protocol):
-    """What a server asks of some clients beside training; each answers from its own data.
+    """What a server asks of some clients besides training; each answers from its own data.
 
-    ``answer`` is run by the client: with the model it is sent, its samples, its labels as they were
-    at first and as they are now. It returns its new labels [n]; the server hears who changed any.
+    The client runs ``answer`` with the model that it receives, its samples, its first labels and
+    its present labels. It returns new labels [n]; the server learns only which clients changed any.
     """
 
     @property
@@ -95,9 +95,9 @@ class Message(Protocol):
 class Strategy(Protocol):
     """The server's side of a round: a frozen configuration, and functions of (server, state).
 
-    ``methods.fedavg.FedAvg`` is the base to inherit from. It keeps nothing to itself: all that it
-    remembers is the state that it returns, so the same object may train twice. ``message`` and
-    ``heard`` are the only channel beside training.
+    ``methods.fedavg.FedAvg`` is the base to inherit from. A strategy stores nothing in itself. All
+    that it remembers is in the state that it returns, so the same object can be used for several
+    trainings. ``message`` and ``heard`` are the only way to reach clients besides training.
     """
 
     def init(self, server: Server) -> State:
@@ -105,11 +105,11 @@ class Strategy(Protocol):
         ...
 
     def select(self, server: Server, state: State, t: int) -> Tensor:
-        """Ids of the clients asked to take part in round ``t``."""
+        """Ids of the clients that are asked to participate in round ``t``."""
         ...
 
     def step(self, server: Server, state: State, round: Round) -> Step:
-        """The round's outcome; ``state`` is a copy of its own, to write into."""
+        """The round's result; ``state`` is a copy, so ``step`` may write into it."""
         ...
 
     def scores(self, server: Server, state: State) -> Tensor:
@@ -117,16 +117,16 @@ class Strategy(Protocol):
         ...
 
     def message(self, server: Server, state: State, t: int) -> Message | None:
-        """What clients are asked beside training, after round ``t``; None: nothing."""
+        """What clients are asked besides training, after round ``t``; None if nothing."""
         ...
 
     def heard(self, server: Server, state: State, changed: Tensor) -> State:
-        """The state after the clients ``changed`` said that they changed labels; a copy, too."""
+        """The state after the clients ``changed`` have changed labels; ``state`` is a copy, too."""
         ...
 
 
 class ReadOnly(dict[str, Tensor]):
-    """A state for the calls that only read it."""
+    """A state for methods that may only read it."""
 
     def __setitem__(self, name: str, value: Tensor) -> None:
         raise ValueError(
@@ -135,16 +135,16 @@ class ReadOnly(dict[str, Tensor]):
 
 
 def copied(state: State) -> State:
-    """The same state in memory of its own."""
+    """A copy of the state that shares no memory with it."""
     return {name: tensor.clone() for name, tensor in state.items()}
 
 
 class Workers(Protocol):
-    """The clients' side of a round: the K clients of a training, as its server reaches them.
+    """The clients' side of a round: the interface through which a server reaches its K clients.
 
-    sizes [K]  samples each of them holds; for a client that never answers, any number
-    memory     what of theirs a history has to hold; ``restore`` takes it back
-    labels     all clients' labels at the end, if they are here; else empty
+    sizes [K]  how many samples each client holds; any number for a client that never answers
+    memory     the clients' data that a history must store; ``restore`` loads it again
+    labels     all clients' labels at the end, if this process has them; otherwise empty
     """
 
     @property
@@ -158,18 +158,18 @@ class Workers(Protocol):
 
     @property
     def made_from(self) -> Callable[[], dict[str, str]]:
-        """Called, it says all that their training depends on, part by part."""
+        """A function that returns all that the clients' training depends on, part by part."""
         ...
 
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Who of the clients ``chosen`` sent something in round ``t``, and the updates [m, P].
+        """Which of the clients ``chosen`` sent something in round ``t``, and their updates [m, P].
 
         ids [m] in the order of ``chosen``; last_step [P] what the server added to the model last
         """
         ...
 
     def answers(self, message: Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
-        """Ids of those of the ``clients`` that changed labels on a message after round ``t``."""
+        """Ids of the ``clients`` that changed labels after a message in round ``t``."""
         ...

@@ -1,8 +1,8 @@
-"""Simulation: many federated trainings at once, one a row of a participation tensor.
+"""Simulation: many federated trainings at once, one for each row of a participation tensor.
 
-Chapter 3 introduces it. Leave-one-out, exact Shapley by retraining, truncated Monte Carlo, removal
-curves are this one call with different tensors. A run in which everybody always takes part is
-``train`` under ``FedAvg``. Below: local, sweep. Above: games, metrics.
+Chapter 3 introduces it. Leave-one-out, exact Shapley values by retraining, truncated Monte Carlo
+and removal curves are this one call with different tensors. A run in which all clients always
+participate is ``train`` with ``FedAvg``. Below: local, sweep. Above: games, metrics.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ def simulate(
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
-    """Many federated trainings at once: who takes part, when, with which share of the data.
+    """Many federated trainings at once; a tensor says who participates when, with how much data.
 
     participation [B, T, K]  share in [0, 1] (or bool) of its data that client k uses in round t of
                              run b: the first ceil(share * n_k) of one fixed shuffle; 0: absent
     metric, on   "accuracy", "loss" or a function of (outputs, labels), on the server's
                  "validation" or "test" samples
     last         evaluate the final models only
-    cache        folder that finished blocks are written to; a killed run goes on from there
-    n_jobs       processes, through joblib, a block of up to 32 runs at a time each (128 where a
-                 client takes part with a share of its data); None: one, or what
+    cache        folder for finished blocks; a run that was killed continues from them
+    n_jobs       number of processes, through joblib; each takes blocks of up to 32 runs (128 if
+                 some client uses only a share of its data). None: one process, or what
                  ``joblib.parallel_config`` says (Ray's backend: one, unless it names
-                 ``n_jobs=-1``). Their number changes no byte of the result
+                 ``n_jobs=-1``). The number of processes changes no byte of the result
     returns      [B, T] float64 ([B, 1] with ``last``). Up to rounding, run b depends on its own
                  participation alone; the same tensor gives the same bytes
-    raises       ValueError or TypeError naming the argument. Updates count as they do in ``train``
-                 (``local.usable``); who sent others is named in a warning at the end
-    cost         sum of shares x epochs client epochs; memory: one block of runs, whatever B and K
+    raises       ValueError or TypeError naming the argument. Unusable updates are left out as in
+                 ``train`` (``local.usable``); a warning at the end names their clients
+    cost         client epochs: sum of shares x epochs; memory: one block of runs, for any B and K
     """
     local = LocalSGD() if local is None else local
     instance("fed", fed, Federation, "a Federation")
@@ -79,7 +79,7 @@ def simulate(
     finished = [None if folder is None else folder.load(block) for block in blocks]
     found = {place: done for place, done in enumerate(finished) if done is not None}
     missing = [place for place in range(len(blocks)) if place not in found]
-    # A clone is sent to a process without the rest of the tensor.
+    # A clone, or each process would receive the whole tensor.
     tasks = (delayed(simulation.run_block)(blocks[place].clone()) for place in missing)
     bar = progress.bar(None, "blocks of runs", total=len(blocks), done=len(found))
     for place, result in zip(missing, spread(tasks, n_jobs), strict=True):
@@ -101,7 +101,7 @@ def simulate(
 
 @dataclass(frozen=True)
 class Simulation:
-    """What all blocks of runs share: the clients, the model they start from, what is measured."""
+    """What all blocks of runs share: the clients, the first model, and the metric."""
 
     fed: Federation
     net: Model
@@ -112,7 +112,7 @@ class Simulation:
     last: bool
 
     def run_block(self, participation: Tensor) -> dict[str, Tensor]:
-        """All rounds of runs [b, T, K]: values [b, T], whose updates were left out [K]."""
+        """All rounds of runs [b, T, K]: values [b, T], and which clients were left out [K]."""
         runs, rounds, _ = participation.shape
         x, y = self.fed.server(self.on)
         block, values = Block(self, runs), []
@@ -129,25 +129,25 @@ class Simulation:
 
 
 class Block:
-    """The runs of one block: the global model of each, and the last step to it, [b, P]."""
+    """The runs of one block: the global model of each, and the last step of each, [b, P]."""
 
     def __init__(self, simulation: Simulation, runs: int):
         self.fed, self.net = simulation.fed, simulation.net
-        # Blocks may run in threads: each has working memory of its own.
+        # Blocks may run in threads, so each needs its own working memory.
         self.shuffles = copy.copy(simulation.shuffles)
-        # A clone, as all rows of an expanded tensor are one memory (an exercise of chapter 1).
+        # A clone, because the rows of an expanded tensor share memory (an exercise of chapter 1).
         self.thetas = simulation.theta.expand(runs, -1).clone()
         self.last_steps = torch.zeros_like(self.thetas)
         self.limit = limit_of(simulation.theta)
         self.left_out = torch.zeros(self.fed.clients, dtype=torch.bool)
 
     def one_round(self, shares: Tensor, t: int) -> None:
-        """All clients with a share [b, K] of their data train; the weighted means are added."""
+        """Train all clients with a share [b, K] above 0; add each run's weighted mean update."""
         counts = samples_used(self.fed, shares)
         # [b, K] -> R pairs (run, client), run by run
         run, client = counts.nonzero(as_tuple=True)
         participants = Participants(run, client, counts[run, client])
-        # Chapter 1, step 4: in every run the sum of n_k delta_k, and that of n_k to divide it by.
+        # Chapter 1, step 4: for every run the sum of n_k delta_k, divided by the sum of n_k below.
         steps = torch.zeros_like(self.thetas)
         samples = torch.zeros(len(steps), dtype=steps.dtype)
         for positions, updates in client_updates(
@@ -163,22 +163,22 @@ class Block:
             weights = participants.samples[positions].to(steps.dtype)
             good = usable(updates, self.limit)
             if good is not None:
-                # A weight of 0 takes their samples out; the rows go, too, since 0 * NaN is NaN.
+                # A weight of 0 removes their samples; their rows become 0, because 0 * NaN is NaN.
                 weights = weights * good
                 updates = updates.where(good.to(updates.device)[:, None], 0)
                 self.left_out[client[positions][~good]] = True
-            # In place: the stack is overwritten next, and memory is the limit here.
+            # In place to save memory; the next stack overwrites these updates anyway.
             weighted = updates.mul_(weights.to(updates)[:, None])
-            # [rows, P] -> [b, P]; steps[runs] += weighted would keep one client of each run.
+            # [rows, P] -> [b, P]; steps[runs] += weighted would add only one client of each run.
             steps.index_add_(0, runs.to(steps.device), weighted)
             samples.index_add_(0, runs, weights)
-        # A run in which nobody sent anything has no samples and no step.
+        # A run in which nobody sent anything has 0 samples and a step of 0.
         self.last_steps = steps.div_(samples.clamp(min=1)[:, None].to(steps))
         self.thetas += self.last_steps
 
 
 def check_participation(participation: Tensor, clients: int) -> Tensor:
-    """A participation tensor [B, T, K] of shares; TypeError or ValueError naming what is wrong."""
+    """A participation tensor [B, T, K] of shares, checked; TypeError or ValueError if wrong."""
     shares = array("participation", participation, ["B", "T", clients])
     if not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError("participation: shares must lie in [0, 1]")

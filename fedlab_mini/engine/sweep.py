@@ -1,4 +1,4 @@
-"""Sweep: independent tasks through joblib, on this machine or where its backend in force runs them.
+"""Sweep: independent tasks through joblib, on this machine or wherever joblib's backend runs them.
 
 Chapter 11 shows it. Below: checks, model. Above: simulate, compare, studies.
 """
@@ -18,22 +18,22 @@ from ..worlds.federation import Federation
 from .minibatches import LocalSGD
 from .model import Model
 
-BLOCK_BYTES = 64 << 20  # of global models and their steps that one block of runs may hold
-# The most runs of a block: the task of a sweep, and what a kill loses a process.
+BLOCK_BYTES = 64 << 20  # for the global models and steps of one block of runs
+# The most runs in a block; if a process is killed, it loses one block.
 RUNS = 128
-# Where clients take part or not, so that 256 coalitions are tasks for 8 workers.
+# The same if no client uses a part of its data: 256 coalitions are then tasks for 8 workers.
 WHOLE_RUNS = 32
 
 
 def spread(
     tasks: Iterable[Any], n_jobs: int | None = None, ordered: bool = True
 ) -> Iterator[Any]:
-    """Results of ``joblib.delayed`` calls, one after another, so that each can be kept at once.
+    """Results of ``joblib.delayed`` calls, one after another, so that each can be saved at once.
 
     n_jobs   processes, -1 for all; None: one, or what ``joblib.parallel_config`` says
-    ordered  in the order of the tasks, or as they end
-    raises   ValueError for 0 processes, TypeError for what is no whole number
-    Where a backend hands over whole lists only (Ray's), a list is one task a worker.
+    ordered  whether results come in the order of the tasks, or in the order in which they finish
+    raises   ValueError for 0 processes, TypeError if it is no whole number
+    If a backend returns whole lists only (as Ray's does), each list has one task per worker.
     """
     if n_jobs is not None and whole("n_jobs", n_jobs, -1024, 1024) == 0:
         raise ValueError("n_jobs: expected a number of processes, -1 for all, got 0")
@@ -44,7 +44,7 @@ def spread(
 
 
 def _lists(tasks: Iterator[Any], n_jobs: int | None) -> Iterator[Any]:
-    """Results list by list, where nothing comes back before a whole list is done."""
+    """Results list by list, for backends that return nothing before a list is done."""
     with Parallel(n_jobs=n_jobs) as workers:  # started once for all lists
         while task_list := list(islice(tasks, effective_n_jobs(n_jobs))):
             yield from workers(task_list)
@@ -53,14 +53,14 @@ def _lists(tasks: Iterator[Any], n_jobs: int | None) -> Iterator[Any]:
 def block_size(
     fed: Federation, net: Model, theta: Tensor, participation: Tensor, local: LocalSGD
 ) -> int:
-    """How many runs a block has, so that its memory is bounded and workers have enough to do.
+    """How many runs a block has, so that its memory is bounded and there are enough tasks.
 
-    It does not depend on the workers: one or many, the bytes are the same.
+    The number of workers does not matter, so that it does not change the bytes of a result.
     """
     run_bytes = 3 * net.P * theta.element_size()  # its model, its step, the step before
-    # Whole clients have the same minibatches in every run.
+    # Clients that use all their data have the same minibatches in every run.
     if ((participation > 0) & (participation < 1)).any():
-        # Every share has minibatches of its own.
+        # Different shares have different minibatches.
         run_bytes += 24 * len(fed.y) * local.epochs
         most = RUNS
     else:

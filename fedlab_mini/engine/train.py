@@ -1,8 +1,8 @@
-"""Training: rounds of federated averaging under a strategy. Chapter 1 derives it.
+"""Training: rounds of federated averaging with a strategy. Chapter 1 derives it.
 
-``Training.one_round`` is a round as a server sees it, wherever its clients are: in this process
-(``InProcess``) or somewhere else (``flower``). Below: local, guard. Beside: simulate. Above:
-games, methods.
+``Training.one_round`` is a round as a server sees it. Its clients may be in this process
+(``InProcess``) or elsewhere (``flower``). Below: local, guard. Beside: simulate. Above: games,
+methods.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ def train(
     start: History | None = None,
     watch: Callable[[Round, Step], object] | None = None,
 ) -> History:
-    """Train one federated model under a strategy.
+    """Train one federated model with a strategy.
 
-    rounds   of the whole training, those of ``start`` among them
+    rounds   number of rounds of the whole training, including those of ``start``
     theta    [P] the first model; default: ``net.init(seed)``
-    start    a history of this very training to go on from, as it was returned or loaded
-    watch    called as ``watch(round, step)`` after every round's step; it changes nothing
-    returns  a ``History``; same seed, same bytes, in one go or in several
-    raises   ValueError or TypeError naming the argument, or what of the strategy's answers is
-             no answer. A client whose update is not finite or far too long (``local.usable``)
-             is left out of that round, and named in a warning the first time
+    start    a history of the same training, returned or loaded, to continue from
+    watch    called as ``watch(round, step)`` after every round's step; it must change nothing
+    returns  a ``History``; the same seed gives the same bytes, also if the training was continued
+    raises   ValueError or TypeError naming the argument, or the part of the strategy's results
+             that is wrong. A client whose update is not finite or far too long (``local.usable``)
+             is left out of that round, and a warning names it the first time
     """
     local = LocalSGD() if local is None else local
     net, theta = guard.starting_model(fed, net, rounds, local, seed, theta, start)
@@ -78,7 +78,7 @@ def train(
 
 @dataclass(eq=False)
 class Training:
-    """The server's side of a training: its strategy, the way to its clients, what happened."""
+    """The server's side of a training: its strategy, its clients and its log."""
 
     server: Server
     workers: Workers
@@ -92,7 +92,7 @@ class Training:
         self.began, self.left_out = time.perf_counter(), Counter[int]()
         guard.check_strategy(self.strategy)
         self.name = type(self.strategy).__name__
-        # A copy of the server: clients share the model of this one.
+        # The strategy gets a copy, because the clients use this server's model.
         self.told = self.server.copy()
         first_state = self.strategy.init(self.told)
         self.log = Log(
@@ -108,7 +108,7 @@ class Training:
         return made_from(self.workers.made_from, self.strategy)
 
     def run(self, rounds: int, start: History | None = None) -> History:
-        """All rounds that ``start`` does not hold yet; see ``train``."""
+        """Run all rounds that ``start`` does not contain; see ``train``."""
         if start is None:
             with one_thread():
                 self._evaluate()  # the model before round 1 is the first entry
@@ -116,7 +116,7 @@ class Training:
             guard.check_start(start, self.made_from, rounds)
             self.log = Log.after(start, self.log)
         self._remember(self.log.state)
-        # Also at the start, where clients have nothing to take back yet.
+        # Also without ``start``, although the clients have nothing to restore then.
         self.workers.restore(self.log.memory)
         for t in progress.bar(range(self.log.rounds + 1, rounds + 1), "rounds"):
             self.one_round(t)
@@ -125,18 +125,18 @@ class Training:
         return self.history()
 
     def history(self) -> History:
-        """What the training leaves behind, as far as it has come."""
+        """The ``History`` of the rounds that are done."""
         seconds = time.perf_counter() - self.began
         decided_by = partial(made_from, self.workers.made_from, self.strategy)
         labels, clients = self.workers.labels, self.server.clients
         return self.log.history(self.strategy, clients, seconds, labels, decided_by)
 
     def one_round(self, t: int) -> None:
-        """Choose, train, leave out what is unusable, step, note."""
+        """Choose clients, train them, leave out unusable updates, step, record the result."""
         log, workers = self.log, self.workers
         chosen = self._chosen(t)
         clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
-        # A client that is left out below has trained all the same: its epochs count.
+        # The epochs of a client that is left out below count, because it has trained.
         log.client_epochs += self.local.client_epochs(workers.sizes[clients])
         good = usable(updates, log.limit)
         if good is not None:
@@ -146,15 +146,15 @@ class Training:
         missing = chosen[~torch.isin(chosen, clients)]
         sizes = workers.sizes[clients]
         this = Round(t, log.theta.clone(), clients, sizes, updates, missing)
-        with one_thread():  # the same bytes whatever the number of threads
+        with one_thread():  # so that the number of threads does not change the bytes
             weights = self._step(this)
             self._exchange_messages(t)
             self._note(chosen, clients, weights)
 
     def _chosen(self, t: int) -> Tensor:
-        """Ids of the clients that the strategy asks; a copy, as it may write to what it gave."""
+        """A copy of the ids that the strategy selects, because it may change its own tensor."""
         asked, K = self.strategy.select(self.told, self.seen, t), self.server.clients
-        # Ids in order, as most strategies give them, are looked at once; others with more care.
+        # One quick check accepts ids in order, as most strategies return; others are checked below.
         if torch.is_tensor(asked) and asked.dtype == torch.long and asked.ndim == 1:
             ends = torch.tensor([-1]), asked.cpu(), torch.tensor([K])
             if (torch.cat(ends).diff() > 0).all():
@@ -162,7 +162,7 @@ class Training:
         return distinct_ids("clients", asked, K).clone()
 
     def _step(self, round: Round) -> Tensor:
-        """The strategy's step into the log; the weights [m]. Nothing moves where nothing came."""
+        """Let the strategy step, and log the step; returns weights [m]. No updates: no step."""
         log, name = self.log, f"round {round.t}: {self.name}.step"
         self._check_unwritten()
         if len(round.clients) == 0:
@@ -172,7 +172,7 @@ class Training:
         before = written(parts)
         own = dict(zip(log.state, map(Tensor.clone, log.state.values()), strict=True))
         step = self.strategy.step(self.told, own, round)
-        # Asked in words only where it is not the very thing.
+        # The slow checks, with their messages, run only if this quick one fails.
         if not (
             isinstance(step, Step)
             and torch.is_tensor(step.theta)
@@ -188,7 +188,7 @@ class Training:
             and step.evaluated >= 0
         ):
             step = guard.checked_step(name, step, round, log.state)
-        # Where rounds are counted, this one has to be: else the scores would stand still.
+        # If the state counts rounds, it must count this one, or the scores would not change.
         if "rounds" in log.state and torch.equal(
             step.state["rounds"], log.state["rounds"]
         ):
@@ -210,7 +210,7 @@ class Training:
         return weights
 
     def _exchange_messages(self, t: int) -> None:
-        """What the strategy asks of clients beside training; it hears who changed labels."""
+        """Send the strategy's message to clients, and tell it which clients changed labels."""
         log, strategy = self.log, self.strategy
         message = strategy.message(self.told, self.seen, t)
         if message is None:
@@ -222,10 +222,10 @@ class Training:
             self._remember(guard.checked_state(f"{self.name}.heard", state, log.state))
 
     def _note(self, chosen: Tensor, clients: Tensor, weights: Tensor) -> None:
-        """Write into the log what the round has left behind."""
+        """Write the round's scores, weights and clients into the log, and evaluate the model."""
         log, K = self.log, self.server.clients
         scores = self.strategy.scores(self.told, self.seen)
-        # Asked in words only where they are not the very thing.
+        # The slow check, with its message, runs only if this quick one fails.
         if not (
             torch.is_tensor(scores)
             and scores.dtype in BITS
@@ -235,21 +235,21 @@ class Training:
             scores = reals(f"{self.name}.scores", scores, [K])
         ids, last, bits = torch.arange(K), log.last_scores, BITS[scores.dtype]
         if log.scores and last.dtype == scores.dtype:
-            # Only what has changed is kept, by its bits, as 0.0 and -0.0 are other bytes.
+            # Store only scores whose bits have changed, because 0.0 and -0.0 differ in their bytes.
             ids = (scores.view(bits) != last.view(bits)).nonzero().flatten()
         log.last_scores = scores.detach().clone()
         log.scores.append((ids.int(), log.last_scores[ids]))
         log.weights.append((clients.int(), weights))
         log.selected.append((chosen.int(), torch.ones(len(chosen), dtype=torch.bool)))
-        # Labels may have changed on a message in this round.
+        # A message may have changed labels in this round.
         log.memory = self.workers.memory
         self._evaluate()
 
     def _evaluate(self) -> None:
-        """Accuracy and loss of the model as it now is, on the server's test samples."""
+        """Accuracy and loss of the present model on the server's test samples."""
         net, given = self.server.net, self.server.net.objective
         known = given.given_loss is None or given.given_metric is not None
-        # Without classes, and without a metric in its place, accuracy is no number.
+        # A model with its own loss but no metric has no accuracy: NaN.
         metrics = ("accuracy", "loss") if known else ("loss", "loss")
         accuracy, loss = net.judged(self.log.theta[None], *self.test, *metrics)
         self.log.accuracy.append(accuracy[0].cpu() if known else loss[0].cpu() * nan)
@@ -265,24 +265,24 @@ class Training:
         if part is not None:
             raise ValueError(
                 f'{self.name}: select, message or scores writes into state["{part}"]; only step '
-                "and heard may, others write into a copy, .clone()"
+                "and heard may; elsewhere write into a copy, .clone()"
             )
 
 
-# Of a round, what others read, too.
+# The tensors of a round that others read, too.
 PARTS = ("theta", "clients", "sizes", "updates", "missing")
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 def written(tensors: Iterable[Tensor]) -> tuple[int, ...]:
-    """How often each tensor has been written to, as PyTorch counts it."""
+    """How often each tensor has been written to, by PyTorch's counter."""
     return tuple(map(attrgetter("_version"), tensors))
 
 
 def changed(
     names: Sequence[str], before: tuple[int, ...], now: tuple[int, ...]
 ) -> str | None:
-    """The first name whose tensor was written to in between."""
+    """The first name whose tensor was written to in between; None if there is none."""
     if before == now:
         return None
     counts = zip(names, before, now, strict=True)
@@ -292,46 +292,46 @@ def changed(
 def made_from(
     of_clients: Callable[[], dict[str, str]], strategy: Strategy
 ) -> dict[str, str]:
-    """What decides a training, part by part, in words or as a hash."""
+    """What decides a training, part by part, as text or as a hash."""
     return of_clients() | {"strategy": described(strategy)}
 
 
 def of_clients(
     fed: Federation, net: Model, local: LocalSGD, seed: int, as_given: tuple[int, ...]
 ) -> dict[str, str]:
-    """The clients' part of it; ValueError if samples were written to since they were given."""
+    """The clients' part of ``made_from``; ValueError if somebody has written to the samples."""
     if written((fed.x, fed.y)) != as_given:
         raise ValueError("fed: its samples were written to after the training began")
     return guard.made_from(fed, net, local, seed)
 
 
 class InProcess:
-    """The clients of a federation as ``Workers``: in this process, trained in one stack."""
+    """The clients of a federation as ``Workers`` in this process, trained in a stack."""
 
     def __init__(self, fed: Federation, net: Model, local: LocalSGD, seed: int):
         self.fed, self.net, self.local, self.seed = fed, net, local, seed
-        # A message shows a client its labels as they were at first beside those it has now.
+        # A message shows a client its first labels and its present ones.
         self.original = fed
-        # Not a method of this object, as histories keep it: they would keep a round's memory, too.
+        # No method of this object: histories store it, and would keep a round's memory with it.
         given = fed, net, local, seed, written((fed.x, fed.y))
         self.made_from = partial(of_clients, *given)
         self.shuffles, self.update_memory = Shuffles(fed, local, seed), UpdateMemory()
 
     @property
     def sizes(self) -> Tensor:
-        """Samples of every client, [K]."""
+        """The number of samples of every client, [K]."""
         return self.fed.sizes
 
     @property
     def labels(self) -> Tensor:
-        """All clients' labels [n], as they now have them."""
+        """All clients' present labels [n]."""
         return self.fed.y
 
     memory = labels
 
     def restore(self, memory: Tensor) -> None:
-        """Go on with these labels [n]."""
-        # Not ``replace``, which would copy all samples.
+        """Continue with these labels [n]."""
+        # Not by ``replace``, which would copy all samples.
         self.fed = copy.copy(self.fed)
         store(self.fed, y=memory)
         self.shuffles.stack = None  # its working memory refers to the labels
@@ -339,8 +339,8 @@ class InProcess:
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Ids of those that can take part, and their updates [m, P] in round ``t``."""
-        # A client whose data are not finite is never asked: it is missing.
+        """Ids of the chosen clients that can train, and their updates [m, P] in round ``t``."""
+        # A client with inputs that are not finite does not train: it is missing.
         able = [k for k in chosen.tolist() if k not in self.fed.unusable]
         able_ids = torch.tensor(able, dtype=torch.long)
         updates = round_updates(
@@ -356,7 +356,7 @@ class InProcess:
         return able_ids, updates
 
     def answers(self, message: Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
-        """Ids of the clients that changed labels; from now on they train on the new ones."""
+        """Ids of the clients that changed labels; from now on they train with the new labels."""
         fed, labels, changed = self.fed, self.fed.y.clone(), []
         for k in clients.tolist():
             if k in fed.unusable:
@@ -390,7 +390,7 @@ def local_updates(
     seed: int = 0,
     t: int = 1,
 ) -> Tensor:
-    """What the named clients send back in round ``t``: updates [m, P], one row a client.
+    """The updates [m, P] that the named clients send in round ``t``, one row for each client.
 
     theta [P]; clients: ids in the order of the rows, default all
     raises     ValueError for unknown or repeated ids
@@ -400,5 +400,5 @@ def local_updates(
     named = range(fed.clients) if clients is None else clients
     named_ids = distinct_ids("clients", named, fed.clients)
     shuffles = Shuffles(fed, local, seed)
-    # No earlier round is known here: who replays the server's last step sends zeros.
+    # There is no earlier round here, so an attacker that replays the last step sends zeros.
     return round_updates(fed, net, theta, named_ids, shuffles, t, torch.zeros_like(theta))

@@ -1,1 +1,1 @@
-"""Games: what a coalition of clients is worth, and the values that follow from it."""
+"""Games: what each coalition of clients is worth, and the clients' values computed from it."""

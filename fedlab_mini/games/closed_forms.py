@@ -1,7 +1,7 @@
-"""Closed forms: games whose Shapley value is known, to test every estimator by.
+"""Closed forms: games with a known Shapley value, to test every estimator.
 
-Chapter 2 derives them; each carries its value as ``.shapley``. A worth is a function of this
-module and its numbers, so that a game can be pickled and sent to another process. Below: game.
+Chapter 2 derives them; each game holds its value as ``.shapley``. A worth is a function of this
+module with its numbers, so that a game can be pickled and sent to another process. Below: game.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 from .. import checks
 from .game import Game
 
-MOST_GLOVES = 100  # of a kind: the value is a double sum of factorials
-MOST_STEPS = 10**8  # of the dynamic program for votes: a minute or two
+MOST_GLOVES = 100  # of each kind, because the value is a double sum of factorials
+MOST_STEPS = 10**8  # of the dynamic program for votes; they take one or two minutes
 
 
 def additive(w: Sequence[float] | Tensor) -> Game:
@@ -32,13 +32,13 @@ def _sums(worths: Tensor, coalitions: Tensor) -> Tensor:
 
 
 def _by_player(name: str, value: Sequence[float] | Tensor) -> Tensor:
-    """A number a player 0..n-1, [n]."""
+    """One number for each player 0..n-1, [n]."""
     ordered = checks.in_order(name, value)
     return checks.reals(name, ordered, ["n"], dtype=torch.float64).clone()
 
 
 def glove(left: int, right: int) -> Game:
-    """Players 0..left-1 own a left glove, the others a right one; a pair is worth 1."""
+    """Players 0..left-1 each own a left glove, the others a right one; a pair is worth 1."""
     left = checks.whole("left", left, high=MOST_GLOVES)
     right = checks.whole("right", right, high=MOST_GLOVES)
     shares = [_pairing_chance(left, right)] * left + [
@@ -56,14 +56,14 @@ def _pairs(left: int, coalitions: Tensor) -> Tensor:
 
 
 def _pairing_chance(own: int, other: int) -> float:
-    """Chance that fewer own than other gloves came before: the newcomer completes a pair."""
+    """Chance that fewer own than other gloves came before, so that the player completes a pair."""
     players = own + other
     chance = 0.0
     for own_before in range(own):
         for other_before in range(own_before + 1, other + 1):
             before = own_before + other_before
             choices = math.comb(own - 1, own_before) * math.comb(other, other_before)
-            # Chapter 2, step 2: just these come first and the others last, each in any order.
+            # Chapter 2, step 2: exactly these players come before, all others after, in any order.
             orders = math.factorial(before) * math.factorial(players - 1 - before)
             chance += choices * orders / math.factorial(players)
     return chance
@@ -75,7 +75,7 @@ def airport(costs: Sequence[float] | Tensor) -> Game:
     if (lengths < 0).any():
         raise ValueError("costs: expected numbers of at least 0")
     players = len(lengths)
-    # Sorted by length, each further piece is used by one player less.
+    # In order of length, each further piece has one user less.
     by_length = lengths.argsort()
     pieces = torch.diff(lengths[by_length], prepend=lengths.new_zeros(1))
     users = torch.arange(players, 0, -1)  # of each piece
@@ -86,7 +86,7 @@ def airport(costs: Sequence[float] | Tensor) -> Game:
 
 
 def _longest(lengths: Tensor, coalitions: Tensor) -> Tensor:
-    # Who is not in the coalition counts as 0, the shortest runway that there is.
+    # Players outside the coalition count as 0, the shortest runway.
     return (coalitions * lengths).amax(1)
 
 
@@ -111,20 +111,20 @@ def _wins(vote_counts: Tensor, quota: int, coalitions: Tensor) -> Tensor:
 
 
 def _pivotal_chance(votes: list[int], player: int, quota: int) -> float:
-    """Chance that a player's votes are those that reach the quota."""
+    """Chance that the votes reach the quota when this player joins."""
     players = len(votes)
-    # ways[size][total]: coalitions of so many others with so many votes
+    # ways[size][total]: how many coalitions of ``size`` other players have ``total`` votes
     ways = [[0] * quota for _ in range(players)]
     ways[0][0] = 1
     for vote in votes[:player] + votes[player + 1 :]:
         for members in range(players - 1, 0, -1):
-            # Downwards, so that a player's votes are added once at most.
+            # Downwards, so that a player's votes are added at most once.
             for vote_sum in range(quota - 1, vote - 1, -1):
                 ways[members][vote_sum] += ways[members - 1][vote_sum - vote]
-    # The others' votes fall short of the quota, and with the player's they reach it.
+    # The others' votes are below the quota, but with the player's votes they reach it.
     short_by = max(0, quota - votes[player])
     pivotal = [sum(totals[short_by:quota]) for totals in ways]
-    # Chapter 2, step 2: every size has the weight 1 / n, shared by the coalitions of that size.
+    # Chapter 2, step 2: every size has weight 1 / n, which the coalitions of this size share.
     return sum(
         pivotal_count / (players * math.comb(players - 1, members))
         for members, pivotal_count in enumerate(pivotal)
@@ -145,13 +145,13 @@ def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:
     if not torch.allclose(H, H.T):
         raise ValueError("H: expected a symmetric matrix")
     steps = weights[:, None] * updates
-    # A player keeps its own dividend and half of that of each pair; there are no larger ones.
+    # A player gets its own dividend and half of each pair's; larger dividends are 0.
     phi = -steps @ (g + H @ steps.sum(0) / 2)
     minus_loss = partial(_minus_loss, steps, g, H)
     return Game(players, minus_loss, shapley=phi, name="quadratic")
 
 
 def _minus_loss(steps: Tensor, g: Tensor, H: Tensor, coalitions: Tensor) -> Tensor:
-    # [C, n] @ [n, P] -> [C, P]: where each coalition moves the model
+    # [C, n] @ [n, P] -> [C, P]: the step of each coalition's model
     x = coalitions.double() @ steps
     return -(x @ g) - ((x @ H) * x).sum(1) / 2

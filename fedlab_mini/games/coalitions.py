@@ -1,7 +1,7 @@
 """One round, all coalitions: the quality of theta + the weighted updates of every coalition.
 
-Chapter 2 uses it. The first layer is linear, so what it puts out for a mean of models is the mean
-of what it puts out for each; and as ReLU(c h) = c ReLU(h) for c > 0, the division can wait until
+Chapter 2 uses it. The first layer is linear, so its output for a mean of models is the mean of its
+outputs for the models. And because ReLU(c h) = c ReLU(h) for c > 0, the division can be done in
 layer two.
 """
 
@@ -20,8 +20,8 @@ from ..engine.objective import Metric, judged_by
 from ..streams import one_thread
 from .game import encode
 
-LATER_BYTES = 16 << 20  # of averaged later layers that are held at a time
-HALF_SUMS = 64  # half coalitions whose sums are tabulated
+LATER_BYTES = 16 << 20  # of averaged later layers in memory at a time
+HALF_SUMS = 64  # the most half coalitions with a table of sums
 SAMPLES = 128  # at a time, so that a stack of hidden layers stays in the cache
 
 
@@ -29,11 +29,11 @@ SAMPLES = 128  # at a time, so that a stack of hidden layers stays in the cache
 class RoundGame:
     """The worth of one round's coalitions: ``round_game(coalitions [C, m])`` -> [C].
 
-    theta [P], updates [m, P], weights [m] > 0; x [N, ...], y [N] the samples that judge
+    theta [P], updates [m, P], weights [m] > 0; x [N, ...], y [N] the samples for the evaluation
     metric  "accuracy" or a function of (outputs, labels); or "loss": the worth is then minus it
     absent  "left out": a coalition's weights are divided by their sum; "silent": by the sum over
-            all m, so that who is absent adds nothing (and neither does a zero update: to the
-            last bit)
+            all m, so that absent clients count as zero updates. A zero update changes no bit of
+            the worth then
     """
 
     net: Model
@@ -47,7 +47,7 @@ class RoundGame:
 
     @torch.no_grad()
     def __call__(self, coalitions: Tensor) -> Tensor:
-        """Worth [C] of the coalitions [C, m]; the empty one is worth what theta is."""
+        """Worth [C] of the coalitions [C, m]; the empty coalition has the worth of theta."""
         shares, totals, same = self._shares(coalitions)
         nonempty = shares.any(1)
         quality = torch.empty(len(shares), dtype=torch.float64)
@@ -64,7 +64,7 @@ class RoundGame:
         return worth if same is None else worth[same]
 
     def _shares(self, coalitions: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Members' weights [C, m], what they are divided by [C, 1], and the row each one has."""
+        """Members' weights [C, m], their divisors [C, 1], and the row that each coalition uses."""
         shares = coalitions.to(self.updates) * self.weights
         if self.absent == "left out":
             return shares, shares.sum(1, keepdim=True), None
@@ -73,23 +73,23 @@ class RoundGame:
         moved, sums = self.updates.any(1), self.updates.sum(1)
         alike = len(sums.unique()) < len(sums)
         if alike:
-            # Of those who sent the same with the same weight the first ones stand for any.
+            # Clients with equal updates and weights are exchangeable; the first stand for others.
             sent = torch.cat([self.updates, self.weights[:, None]], 1)
             group = sent.unique(dim=0, return_inverse=True)[1]
             twins = group[:, None] == group
             there = (shares > 0).to(shares) @ twins.to(
                 shares
-            )  # [C, m], of each one's group
+            )  # [C, m]: members of each client's group
             earlier = twins.tril(-1).sum(1)
             shares = (there > earlier) * (self.weights / self.weights.sum())
         if alike or not moved.all():
-            # Coalitions that differ by zero updates are one model: evaluated once, equal bits.
+            # Coalitions that differ by zero updates have one model: evaluate it once, equal bits.
             shares, same = (shares * moved).unique(dim=0, return_inverse=True)
         return shares, torch.ones_like(shares[:, :1]), same
 
 
 def _one_by_one(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
-    """Any model: average the members' updates, evaluate a few averages at a time."""
+    """Any model: average the members' updates, and evaluate a few averages at a time."""
     stack_size = max(1, CACHE // (game.net.P * game.theta.element_size()))
     qualities = []
     for members, divisor in zip(
@@ -105,20 +105,20 @@ def _stacked(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
     """Perceptrons: the first layer once per member, later layers once per coalition."""
     net, theta = game.net, game.theta
     if game.absent == "silent":
-        # theta becomes a player that is always there, with a weight of 1.
+        # theta becomes one more player, which is always present and has weight 1.
         models = torch.cat([theta[None], game.updates])
         shares = torch.cat([totals, shares], 1)
     else:
-        # Shares sum to their total, so the mean of the members' models is the coalition's.
+        # Shares sum to their total, so the coalition's model is the mean of the members' models.
         models = theta + game.updates
     weight, bias = net.split(models)[:2]
     inputs = game.x.flatten(1).split(SAMPLES)
-    # [m, width, d] @ [d, n] -> [m, width, n]: m first layers, not one for each of C coalitions
+    # [m, width, d] @ [d, n] -> [m, width, n]: only m first layers, not C
     first_outputs = [weight @ samples.T + bias[:, :, None] for samples in inputs]
     later_parameters = net.P - weight[0].numel() - bias[0].numel()
     stack_size = max(1, LATER_BYTES // (later_parameters * theta.element_size()))
     quality = torch.empty(len(shares), dtype=torch.float64, device=shares.device)
-    # By halves: neighbours share most of their sums.
+    # In an order by halves, neighbours share most of their sums.
     for rows in _by_halves(shares).split(stack_size):
         later_layers = _later_layers(
             net, models[:, -later_parameters:], shares[rows], totals[rows]
@@ -141,22 +141,22 @@ def _half_codes(shares: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_halves(shares: Tensor) -> Tensor:
-    """An order of the coalitions: by the members in the upper half, then in the lower half."""
+    """An order of the coalitions: by their members in the upper half, then in the lower half."""
     return torch.from_numpy(np.lexsort(_half_codes(shares))).to(shares.device)
 
 
 def _later_layers(
     net: Model, tails: Tensor, shares: Tensor, totals: Tensor
 ) -> list[Tensor]:
-    """Weights and biases of layer two and above, averaged in every coalition: [c, *shape] each."""
+    """Weights and biases of layer two and above, averaged for each coalition: [c, *shape] each."""
     shapes = list(net.shapes.values())[2:]
-    # [c, m] @ [m, P'] -> [c, P'], where P' are the parameters above the first layer
+    # [c, m] @ [m, P'] -> [c, P'], with the P' parameters above the first layer
     averages = (shares / totals) @ tails
     pieces = averages.split([shape.numel() for shape in shapes], 1)
     averaged = [
         piece.unflatten(1, shape) for piece, shape in zip(pieces, shapes, strict=True)
     ]
-    averaged[0] = averaged[0] / totals[:, :, None]  # ReLU waited for its division
+    averaged[0] = averaged[0] / totals[:, :, None]  # the division of the first layer
     return averaged
 
 
@@ -174,8 +174,8 @@ def _class_scores(shares: Tensor, first: Tensor, later: list[Tensor]) -> Tensor:
 def _hidden_sums(shares: Tensor, first: Tensor) -> Iterator[tuple[slice, Tensor]]:
     """The sums ``shares @ first`` in stacks that fit the cache: (slice of rows, [c, width * N]).
 
-    A stack is overwritten by the next. A sum over a coalition is a sum over its lower half plus one
-    over its upper half: where many coalitions share their halves, two small tables and one addition
+    The next stack overwrites a stack. The sum over a coalition is the sum over its lower half plus
+    the sum over its upper half. If many coalitions share halves, two small tables and one addition
     replace the product.
     """
     lower_half = shares.shape[1] // 2
@@ -192,13 +192,13 @@ def _hidden_sums(shares: Tensor, first: Tensor) -> Iterator[tuple[slice, Tensor]
         return
     lower_sums = shares[lower_rows, :lower_half] @ first[:lower_half]
     upper_sums = shares[upper_rows, lower_half:] @ first[lower_half:]
-    # Rows come by their upper half, and a game asks for each coalition once: one upper half meets
-    # every lower one once at most.
+    # Rows are in order of their upper halves, and a game asks for each coalition once. So an upper
+    # half occurs with every lower half at most once.
     buffer = torch.empty_like(lower_sums)
     first_row = 0
     for upper_sum, count in zip(upper_sums, counts.tolist(), strict=True):
         rows = slice(first_row, first_row + count)
-        # With every lower half there, in its order, the table itself is added and nothing copied.
+        # If all lower halves occur, in order, the table itself is added and nothing is copied.
         complete = count == len(lower_rows) and (np.diff(lower_place[rows]) == 1).all()
         addends = lower_sums if complete else lower_sums[lower_place[rows]]
         yield rows, torch.add(addends, upper_sum, out=buffer[:count])

@@ -1,7 +1,7 @@
-"""Estimate: a value for every player, how sure it is, and what it cost.
+"""Estimate: a value for every player, its standard error, and its cost.
 
-Every estimator asks the game for many coalitions at a time. What counts is the distinct coalitions
-it needed, as if nothing had been evaluated before.
+Every estimator asks the game for many coalitions at a time. Its cost is the number of distinct
+coalitions that it needed, as if none had been evaluated before.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     import pandas
 
 
-ROUNDING = 1e-12  # worths closer than this share of the largest one differ by rounding
+ROUNDING = 1e-12  # of the largest worth: smaller differences are rounding errors
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A value for every player.
 
-    values, stderr [n]  the estimate and its standard error: 0 where the value is exact; NaN, shown
-                        as ±?, where the sample does not tell: one draw, or draws that all agree
-    evaluations         distinct coalitions that were needed
-    client_epochs       what training them cost (0 for games without training)
-    method              which estimator
+    values, stderr [n]  the estimate and its standard error: 0 if the value is exact; NaN, shown as
+                        ±?, if the sample cannot tell: one draw, or draws that all agree
+    evaluations         how many distinct coalitions were needed
+    client_epochs       what it cost to train them (0 for games without training)
+    method              name of the estimator
     """
 
     values: Tensor
@@ -56,21 +56,21 @@ class Estimate:
         return f"Estimate({self.method}: [{', '.join(texts)}], {self.evaluations} evaluations)"
 
     def to_frame(self) -> pandas.DataFrame:
-        """A pandas table: a row for every player 0..n-1, columns value and stderr."""
+        """A pandas table: one row for each player 0..n-1, columns value and stderr."""
         return frame("player", value=self.values, stderr=self.stderr)
 
 
 def unless_alike(stderr: Tensor, worth: Tensor) -> Tensor:
-    """Standard errors [n] of a sample; NaN where its draws differ by rounding, if at all.
+    """Standard errors [n] of a sample; NaN if its draws are equal up to rounding.
 
-    worth  some of the game's, among them the largest. Draws that agree are no proof that all would
+    worth  worths of the game, including the largest. Equal draws do not prove that all would agree
     """
     return stderr.where(stderr > ROUNDING * worth.abs().max(), torch.nan)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The coalitions that an estimator has asked a game for."""
+    """The coalitions that an estimator has requested from a game."""
 
     game: Game
     codes: set[int]
@@ -78,10 +78,10 @@ class Asked:
     def estimate(
         self, method: str, values: Tensor, stderr: Tensor | None = None
     ) -> Estimate:
-        """The estimator's result, with its bill; without standard errors it is exact."""
+        """The estimator's result with its cost; without standard errors the result is exact."""
         if stderr is None:
             stderr = torch.zeros(self.game.n, dtype=torch.float64)
-        # Training is paid by the member, evaluation by the coalition.
+        # Training costs one unit for each member, evaluation one for each coalition.
         members = sum(int(code).bit_count() for code in self.codes)
         client_epochs = members * self.game.client_epochs
         return Estimate(values, stderr, len(self.codes), client_epochs, method)
@@ -89,7 +89,7 @@ class Asked:
 
 @contextlib.contextmanager
 def asking(game: Game, most_players: int | None = None) -> Iterator[Asked]:
-    """Count what a game is asked for inside the ``with`` block.
+    """Record the coalitions that a game is asked for inside the ``with`` block.
 
     raises  TypeError for anything but a Game; ValueError if it has more than ``most_players``
     """

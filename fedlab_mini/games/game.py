@@ -1,4 +1,4 @@
-"""Game: a worth for every coalition, a memoised set function on boolean matrices.
+"""Game: a worth for every coalition, computed once; coalitions are rows of boolean matrices.
 
 Chapter 2 derives it. Below: checks. Above: the games of the book and their estimators.
 """
@@ -15,17 +15,17 @@ from torch import Tensor
 
 from .. import checks
 
-MOST_DENSE = 20  # players up to which the memo is a table of 2^n values
-MOST_ENUMERATED = 24  # players up to which all coalitions fit into memory
+MOST_DENSE = 20  # up to this many players the memo is a table of 2^n values
+MOST_ENUMERATED = 24  # up to this many players all coalitions fit into memory
 MOST_PLAYERS = 10_000
 
 
 class Game:
-    """A set function v on n players, evaluated once a coalition.
+    """A function v of the coalitions of n players, evaluated once for each coalition.
 
     n          number of players
     value      BoolTensor [C, n] of distinct coalitions -> Tensor [C]; more is better
-    shapley    the exact Shapley value [n] where a closed form is known
+    shapley    the exact Shapley value [n] if a closed form is known
     name       what the game is, for its repr
     client_epochs  training cost of one member of one coalition (0 for games without training)
 
@@ -62,9 +62,9 @@ class Game:
         return f"Game({self.name}: {self.n} players, {self.evaluations} coalitions evaluated)"
 
     def __call__(self, coalitions: Tensor) -> Tensor:
-        """Worth [C] of the coalitions [C, n]; each is computed once in the game's life."""
+        """Worth [C] of the coalitions [C, n]; each is computed once only."""
         codes = encode(self._checked(coalitions))
-        # Asked counts, known or not: a bill must not depend on what was asked before.
+        # Known coalitions count, too, because a cost must not depend on earlier requests.
         for tally in self._tallies:
             tally.update(codes.tolist())
         worth = self._look_up(codes)
@@ -75,18 +75,18 @@ class Game:
         return torch.from_numpy(worth)
 
     def all(self) -> Tensor:
-        """Worth of all 2^n coalitions, [2^n]; index = bit mask, bit i for player i."""
+        """Worth of all 2^n coalitions, [2^n]; the index is a bit mask with bit i for player i."""
         return self(all_coalitions(self.n))
 
     @contextlib.contextmanager
     def tally(self) -> Iterator[set[int]]:
-        """Collect the codes of the distinct coalitions asked for inside the ``with`` block."""
+        """Collect the codes of the distinct coalitions requested inside the ``with`` block."""
         codes: set[int] = set()
         self._tallies.append(codes)
         try:
             yield codes
         finally:
-            # Equal sets are not the same set: tallies of nested blocks may hold the same codes.
+            # By identity, because the sets of nested blocks may hold equal codes.
             self._tallies = [tally for tally in self._tallies if tally is not codes]
 
     def _checked(self, coalitions: Tensor) -> Tensor:
@@ -99,11 +99,11 @@ class Game:
         return matrix.cpu()
 
     def _compute(self, codes: np.ndarray) -> None:
-        """Ask ``value`` for the worth of coalitions, and remember it."""
+        """Compute the worth of coalitions by ``value``, and store it."""
         coalitions = decode(codes, self.n)
         answer = checks.array("value", self.value(coalitions), [len(coalitions)])
         worth = answer.double().cpu()
-        # In the memo NaN means unknown: such a worth would be computed again at every look.
+        # NaN means unknown in the memo, so such a worth would be computed again every time.
         strange = ~torch.isfinite(worth)
         if strange.any():
             first = int(strange.nonzero()[0])
@@ -114,7 +114,7 @@ class Game:
         self._remember(codes, worth.numpy())
 
     def _look_up(self, codes: np.ndarray) -> np.ndarray:
-        """The remembered worth of coalitions, NaN where there is none."""
+        """The stored worth of coalitions, NaN if there is none."""
         if isinstance(self._memo, dict):
             worth = [self._memo.get(code, math.nan) for code in codes.tolist()]
             return np.array(worth, dtype=np.float64)
@@ -137,7 +137,7 @@ def encode(coalitions: Tensor) -> np.ndarray:
         place_values = np.int64(1) << np.arange(players, dtype=np.int64)
         # [C, n] @ [n] -> [C]
         return members @ place_values
-    # No 64-bit integer has room for more: Python's have.
+    # More players do not fit into 64-bit integers, but they do into Python's.
     packed = np.packbits(members, axis=1, bitorder="little")
     codes = [int.from_bytes(row.tobytes(), "little") for row in packed]
     return np.array(codes, dtype=object)

@@ -1,6 +1,6 @@
 """Kernel: the Shapley value as a weighted least-squares fit to sampled coalitions.
 
-Chapter 2 shows that the weights make the fit's solution the Shapley value. Below: estimate, game.
+Chapter 2 shows that with these weights the fit is the Shapley value. Below: estimate, game.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .game import MOST_ENUMERATED, Game, decode, encode
 from .shapley import MOST_SAMPLES, exact
 
 METHOD = "paired kernel"
-# Rounds of drawing, after which pairs that are hardly ever drawn are given up.
+# After this many rounds of drawing, do not wait for pairs that are hardly ever drawn.
 TRIES = 1000
 
 
@@ -26,9 +26,9 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
     """Paired KernelSHAP: weighted least squares on sampled coalitions and their complements.
 
     budget   the most distinct coalitions to evaluate, v(empty) and v(N) included (at least 2 n);
-             2^n or more: all of them, and the exact value
+             with 2^n or more, all coalitions are evaluated and the value is exact
     returns  values that sum to v(N) - v(empty); standard errors by the sandwich formula over
-             pairs; NaN where they tell nothing
+             pairs; NaN if they cannot be estimated
     source   [Lundberg & Lee 2017; Covert & Lee 2021]; chapter 2
     """
     budget = checks.whole("budget", budget, 4)
@@ -53,22 +53,22 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
 def _paired_sample(
     n: int, pairs: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Distinct pairs {S, complement} by the Shapley kernel, and how often each was drawn."""
+    """Distinct pairs {S, complement} drawn by the Shapley kernel, and how often each was drawn."""
     sizes = torch.arange(1, n)
     # Chapter 2, step 8: mu_s times the number of coalitions of size s is 1 / (s (n - s)).
     size_weights = 1.0 / (sizes * (n - sizes)).double()
     times: dict[int, int] = {}
     draw_count = 2 * pairs
     for _ in range(TRIES):
-        # The kernel weighs sizes; coalitions of one size are all alike.
+        # The kernel's weight depends on the size only.
         size_indices = torch.multinomial(
             size_weights, draw_count, replacement=True, generator=generator
         )
         random_keys = torch.rand(draw_count, n, generator=generator, dtype=torch.float64)
-        # Sorted twice, keys become ranks; those below a size are a random coalition of that size.
+        # Two sorts turn keys into ranks; ranks below a size are a random coalition of this size.
         ranks = random_keys.argsort(1).argsort(1)
         coalitions = ranks < sizes[size_indices][:, None]
-        # A pair goes by the one of the two that holds player 0.
+        # A pair is named by its coalition that contains player 0.
         coalitions = torch.where(coalitions[:, :1], coalitions, ~coalitions)
         if _count_draws(times, encode(coalitions).tolist(), pairs):
             break
@@ -77,7 +77,7 @@ def _paired_sample(
 
 
 def _count_draws(times: dict[int, int], codes: list[int], pairs: int) -> bool:
-    """Count draws until one more would be a pair too many; True if so."""
+    """Count draws until the next would be one pair too many; return whether this happened."""
     for code in codes:
         if code not in times and len(times) == pairs:
             return True
@@ -93,33 +93,33 @@ def _least_squares(
 ) -> tuple[Tensor, Tensor]:
     """Fit worth(S) = sum of phi over S with sum(phi) = gain; sandwich errors clustered by pair.
 
-    coalitions [p, n], worth [2, p] of them and of their complements, times [p] each was drawn
+    coalitions [p, n], worth [2, p] of them and of their complements, times [p] how often drawn
     """
     pairs, players = coalitions.shape
     members = torch.stack([coalitions, 1 - coalitions])  # [2, p, n]
-    # The last value is the gain less the others: n - 1 are free.
+    # The last value is the gain minus the other values, so n - 1 values are free.
     last_member = members[..., players - 1 :]
     design = members[..., : players - 1] - last_member
     target = worth - last_member[..., 0] * gain
     normal_matrix = torch.einsum("p,cpi,cpj->ij", times, design, design)
-    # A pseudoinverse, since few coalitions may not tell all players apart.
+    # A pseudoinverse, because few coalitions may not separate all players.
     inverse = torch.linalg.pinv(normal_matrix, hermitian=True)
     phi = inverse @ torch.einsum("p,cpi,cp->i", times, design, target)
     residual = target - design @ phi
     # The influence of a pair, [p, n - 1].
     influence = torch.einsum("cpi,cp->pi", design, residual) @ inverse
-    # The sandwich: squares of what a pair adds as a whole, since its two halves are one draw.
+    # The sandwich sums squared influences of pairs, because the two coalitions are one draw.
     covariance = torch.einsum("p,pi,pj->ij", times, influence, influence)
-    # The last value is a constant less the others, so its variance is the sum of all covariances.
+    # The last value is the gain minus the others, so its variance is the sum of all covariances.
     variances = torch.cat([covariance.diagonal(), covariance.sum()[None]])
     stderr = variances.clamp(min=0).sqrt()
     if (
         pairs < players
         or torch.linalg.matrix_rank(normal_matrix, hermitian=True) < players - 1
     ):
-        # Nothing is left over to judge the fit by.
+        # There are too few pairs to estimate the errors of the fit.
         stderr = torch.full_like(stderr, torch.nan)
     count = float(times.sum())
-    # Degrees of freedom: n - 1 values were fitted to the draws.
+    # Degrees of freedom: n - 1 values were fitted.
     stderr = stderr * math.sqrt(count / max(count - players + 1, 1.0))
     return torch.cat([phi, (gain - phi.sum())[None]]), stderr

@@ -1,4 +1,4 @@
-"""Tables: the worth of a round's coalitions, evaluated once and shared by all who ask.
+"""Tables: the worth of a round's coalitions, evaluated once and shared by all methods.
 
 Chapter 10 uses them. Below: coalitions, game, engine.rounds. Above: methods, compare.
 """
@@ -22,18 +22,18 @@ from .game import Game
 def round_table(
     round: Round, server: Server, metric: Metric = "loss", absent: str = "left out"
 ) -> Game:
-    """The game of a round on the server's validation samples, weights by size.
+    """The game of a round on the server's validation samples, with weights by size.
 
-    Asked for again, by whomever, it is the same ``Game`` with all that it has evaluated: for m
-    clients at most 2^m evaluations a metric and way to be ``absent``, however many methods read it
+    A later call returns the same ``Game`` with all that it has evaluated. So m clients need at most
+    2^m evaluations for each pair of ``metric`` and ``absent``, no matter how many methods read it
     metric, absent  as in ``fm.round_game``
     """
     choice("absent", absent, ("left out", "silent"))
     check_metric("metric", metric)
     tables = _memo(round, server)
     if (metric, absent) not in tables:
-        # The game holds the round's tensors and not the round, whose memo holds the game: both
-        # are gone as soon as nobody needs the round.
+        # The game refers to the round's tensors and not to the round, whose memo refers to the
+        # game. Without a cycle both are freed as soon as nobody needs the round.
         value = RoundGame(
             server.net,
             round.theta,
@@ -49,12 +49,12 @@ def round_table(
 
 
 def forget(round: Round) -> None:
-    """Drop what was computed of a round; the next who asks pays."""
+    """Delete what was computed from a round; the next call computes it again."""
     round.memo.clear()
 
 
 def gradient(round: Round, server: Server) -> Tensor:
-    """The gradient [P] of the validation loss at the round's model; computed once a round."""
+    """The gradient [P] of the validation loss at the round's model; computed once per round."""
     tables = _memo(round, server)
     if "gradient" not in tables:
         tables["gradient"] = _loss_gradient(server, round.theta)[1]
@@ -64,11 +64,11 @@ def gradient(round: Round, server: Server) -> Tensor:
 def hessian_product(round: Round, server: Server, v: Tensor) -> Tensor:
     """The Hessian of the validation loss at the round's model, times ``v`` [P]; exact.
 
-    source  [Pearlmutter 1994]: the gradient of (gradient . v), never a matrix
+    source  [Pearlmutter 1994]: the gradient of (gradient . v), without a matrix
     """
     with torch.enable_grad(), _differentiable():
         theta, slope = _loss_gradient(server, round.theta, differentiable=True)
-        # A loss without curvature leaves a slope that does not depend on theta: a product of 0.
+        # Without curvature the slope does not depend on theta; this term makes the product 0.
         along = slope @ v.to(slope) + 0 * theta.sum()
         (product,) = torch.autograd.grad(along, theta)
     return product
@@ -77,7 +77,7 @@ def hessian_product(round: Round, server: Server, v: Tensor) -> Tensor:
 def _loss_gradient(
     server: Server, theta: Tensor, differentiable: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """A copy of the model, and the gradient of the validation loss there."""
+    """A copy of theta, and the gradient of the validation loss there."""
     x, y = server.validation
     with torch.enable_grad(), _differentiable():
         theta = theta.detach().clone().requires_grad_()
@@ -88,18 +88,18 @@ def _loss_gradient(
 
 @contextlib.contextmanager
 def _differentiable() -> Iterator[None]:
-    """What PyTorch cannot differentiate is told in words."""
+    """ValueError if PyTorch cannot differentiate the loss."""
     try:
         yield
     except RuntimeError as error:
         raise ValueError(
-            "net: PyTorch cannot differentiate its loss by one vector of parameters, or not twice, "
-            f"as first or second order want it ({error}); values of the round's game need no "
-            "gradient"
+            "net: PyTorch cannot differentiate its loss in the vector of parameters, or not twice, "
+            f"which scores of first or second order need ({error}); values of the round's game "
+            "need no gradient"
         ) from error
 
 
 def _memo(round: Round, server: Server) -> dict[Any, Any]:
-    """Where a round keeps what was computed of it on this very server."""
-    # The server is held beside its tables, so that no other is ever found at its address.
+    """The round's memo for this server."""
+    # It stores the server, too, so that no other server can get the same id.
     return round.memo.setdefault(id(server), (server, {}))[1]

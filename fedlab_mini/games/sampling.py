@@ -16,7 +16,7 @@ from .estimate import Estimate, asking, unless_alike
 from .game import Game
 from .shapley import MOST_SAMPLES
 
-ASKED_AT_ONCE = 1 << 14  # coalitions
+ASKED_AT_ONCE = 1 << 14  # coalitions that a game gets in one call
 
 
 def permutation(
@@ -24,10 +24,10 @@ def permutation(
 ) -> Estimate:
     """Mean marginal contribution over ``samples`` random orders of the players.
 
-    antithetic  draw pairs of an order and its reverse (``samples`` even): exact after one pair when
+    antithetic  draw pairs of an order and its reverse (``samples`` even): exact after one pair if
                 players interact in pairs only
-    returns     unbiased values; standard errors from the spread of orders (of pairs); NaN where
-                there is none
+    returns     unbiased values; standard errors from the spread over orders (over pairs); NaN if
+                there is no spread
     source      [Castro et al. 2009; Mitchell et al. 2022]; chapter 2
     """
     antithetic = checks.flag("antithetic", antithetic)
@@ -39,7 +39,7 @@ def permutation(
         orders = _random_orders(game.n, drawn_orders, stream(seed, "orders"))
         gains = _marginal_gains(game, orders)
         if antithetic:
-            # An order and its reverse are one sample: they depend on each other.
+            # An order and its reverse are one sample, because they depend on each other.
             gains = (gains + _marginal_gains(game, orders.flip(1))) / 2
     method = "antithetic permutations" if antithetic else "permutations"
     return asked.estimate(method, gains.mean(0), _standard_error(game, gains))
@@ -48,11 +48,11 @@ def permutation(
 def truncated(
     game: Game, samples: int, tolerance: float = 0.0, seed: int = 0
 ) -> Estimate:
-    """Truncated Monte Carlo: leave an order once |v(N) - v(S)| <= tolerance; the rest adds 0.
+    """Truncated Monte Carlo: stop an order once |v(N) - v(S)| <= tolerance; the rest adds 0.
 
-    tolerance  in units of v; 0 truncates nothing. A worth that passes v(N) on its way is taken for
-               one that has settled: values are biased, and their standard errors do not tell
-               (a game whose gain is 0: all values 0)
+    tolerance  in units of v; 0 truncates nothing. A worth that only passes v(N) also stops its
+               order. Then values are biased, and standard errors do not show it (if v(N) is
+               v(empty), all values are 0)
     source     [Ghorbani & Zou 2019, Algorithm 1]; chapter 3
     """
     samples = checks.whole("samples", samples, 1, MOST_SAMPLES)
@@ -65,10 +65,10 @@ def truncated(
 
 
 def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
-    """Random orders in sweeps of n: each player leads once a sweep; truncated as in ``truncated``.
+    """Random orders in sweeps of n: each player leads one of them; truncated as in ``truncated``.
 
-    samples    number of orders (a last, incomplete sweep is allowed)
-    returns    standard errors from the spread of whole sweeps; NaN where there is none
+    samples    number of orders (the last sweep may be incomplete)
+    returns    standard errors from the spread over whole sweeps; NaN if there is no spread
     source     [Liu et al. 2022, GTG-Shapley]; chapter 2
     """
     samples = checks.whole("samples", samples, 1, MOST_SAMPLES)
@@ -77,14 +77,14 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
     with asking(game) as asked:
         players = game.n
         sweeps = -(-samples // players)
-        # [sweeps, n] -> [samples]: who leads is a random order in every sweep
+        # [sweeps, n] -> [samples]: the leaders of each sweep are a random order
         leaders = _random_orders(players, sweeps, generator).flatten()[:samples]
         orders = _random_orders(players, samples, generator)
-        # Behind its leader an order keeps the others as they were drawn.
+        # After its leader an order keeps the other players as they were drawn.
         followers = orders[orders != leaders[:, None]].view(samples, players - 1)
         orders = torch.cat([leaders[:, None], followers], 1)
         gains = _truncated_gains(game, orders, tolerance)
-    # Orders of one sweep depend on each other, so it is whole sweeps that are compared.
+    # Orders of one sweep depend on each other, so errors come from means of whole sweeps.
     whole_sweeps = samples // players
     # [sweeps * n orders, n] -> [sweeps, n]
     sweep_means = (
@@ -95,7 +95,7 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
 
 
 def gains_in(game: Game, orders: Tensor, tolerance: float = 0.0) -> Tensor:
-    """What every player adds in every one of some orders [samples, n]; left as in ``truncated``."""
+    """What every player adds in every order, [samples, n]; truncated as in ``truncated``."""
     return _truncated_gains(game, orders, tolerance)
 
 
@@ -106,14 +106,14 @@ def _random_orders(n: int, samples: int, generator: torch.Generator) -> Tensor:
 
 def _marginal_gains(game: Game, orders: Tensor) -> Tensor:
     """What every player adds in every order: [samples, n]."""
-    # In parts: the prefixes of all orders at once may not fit into memory.
+    # In parts, because the prefixes of all orders may not fit into memory.
     at_once = max(1, ASKED_AT_ONCE // (game.n + 1))
     return torch.cat([_gains_of_orders(game, part) for part in orders.split(at_once)])
 
 
 def _gains_of_orders(game: Game, orders: Tensor) -> Tensor:
     samples, players = orders.shape
-    ranks = orders.argsort(1)  # place of player i in the order
+    ranks = orders.argsort(1)  # position of player i in the order
     places = torch.arange(players + 1)
     # [samples, n + 1, n], empty to full
     prefixes = ranks[:, None, :] < places[None, :, None]
@@ -123,8 +123,8 @@ def _gains_of_orders(game: Game, orders: Tensor) -> Tensor:
 
 
 def _truncated_gains(game: Game, orders: Tensor, tolerance: float) -> Tensor:
-    """What every player adds in every order, 0 from where the order has come near v(N)."""
-    # Otherwise an order would be left wherever a worth happens to equal v(N).
+    """What every player adds in every order, but 0 after the worth has come near v(N)."""
+    # Without this line an order would stop if a worth happens to equal v(N).
     if tolerance == 0:
         return _marginal_gains(game, orders)
     samples, players = orders.shape
@@ -133,7 +133,7 @@ def _truncated_gains(game: Game, orders: Tensor, tolerance: float) -> Tensor:
     gains = torch.zeros(samples, players, dtype=torch.float64)
     ranks = orders.argsort(1)
     for place in range(players):
-        # An order that was left stays left, since its worth is not updated any more.
+        # An order that has stopped never continues, because its worth is not updated any more.
         worth_following = (full_worth - worth_before).abs() > tolerance
         followed = worth_following.nonzero().flatten()
         if len(followed) == 0:
@@ -145,10 +145,10 @@ def _truncated_gains(game: Game, orders: Tensor, tolerance: float) -> Tensor:
 
 
 def _standard_error(game: Game, samples: Tensor) -> Tensor:
-    """Standard error of the mean over rows; NaN for fewer than two, and where rows agree."""
+    """Standard error of the mean over rows; NaN for fewer than two rows, or if rows agree."""
     if len(samples) < 2:
         return torch.full(samples.shape[1:], torch.nan, dtype=torch.float64)
-    # Every order has asked for these two, so they are known.
+    # Every order contains these two coalitions, so their worth is known.
     ends = game(torch.tensor([[False] * game.n, [True] * game.n]))
     worth = torch.cat([ends, samples.flatten()])
     return unless_alike(samples.std(0) / math.sqrt(len(samples)), worth)

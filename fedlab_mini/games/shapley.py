@@ -1,7 +1,7 @@
-"""Shapley: the value itself and its relatives, each an average of marginal contributions.
+"""Shapley: the Shapley value and similar values, all averages of marginal contributions.
 
-Chapter 2 derives them. Estimators that sample orders stand in ``sampling``, the regression on
-sampled coalitions in ``kernel``, other ways to share a gain in ``values``.
+Chapter 2 derives them. Estimators from sampled orders are in ``sampling``, the regression on
+sampled coalitions is in ``kernel``, and other ways to share a gain are in ``values``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOST_SAMPLES = 1_000_000  # orders or coalitions that one estimate may draw
 
 
 def exact(game: Game) -> Estimate:
-    """The Shapley value itself, from all 2^n coalitions.
+    """The exact Shapley value, from all 2^n coalitions.
 
-    raises  ValueError for more than 24 players: use ``permutation`` or ``kernel`` then
+    raises  ValueError for more than 24 players; use ``permutation`` or ``kernel`` for these
     source  [Shapley 1953]; chapter 2
     """
     with asking(game, MOST_ENUMERATED) as asked:
         players = game.n
-        # Chapter 2, step 2: every size has the weight 1 / n, shared by the coalitions of that size.
+        # Chapter 2, step 2: every size has weight 1 / n, which the coalitions of this size share.
         chances = [
             1 / (players * math.comb(players - 1, joined)) for joined in range(players)
         ]
@@ -37,12 +37,12 @@ def exact(game: Game) -> Estimate:
 
 
 def semivalue(game: Game, chances: np.ndarray) -> Tensor:
-    """Marginal contributions [n], weighed by how many joined before: ``chances`` [n]."""
+    """Marginal contributions [n], summed with weight ``chances[s]`` if s players joined before."""
     worth = game.all().numpy()
     sizes = np.bitwise_count(np.arange(len(worth), dtype=np.uint32))
     values = []
     for player in range(game.n):
-        # Bit i of the index says whether player i is in: a reshape parts the two.
+        # Bit i of the index says whether player i is a member; a reshape separates the two cases.
         pairs = worth.reshape(-1, 2, 1 << player)  # [.., without / with the player, ..]
         joined_before = sizes.reshape(pairs.shape)[:, 0]
         gains = pairs[:, 1] - pairs[:, 0]
@@ -51,7 +51,7 @@ def semivalue(game: Game, chances: np.ndarray) -> Tensor:
 
 
 def leave_one_out(game: Game) -> Estimate:
-    """v(N) - v(N without i): n + 1 evaluations; its sum is not the gain."""
+    """v(N) - v(N without i), from n + 1 evaluations; the sum is not the gain."""
     with asking(game) as asked:
         everybody = torch.ones(1, game.n, dtype=torch.bool)
         all_but_one = ~torch.eye(game.n, dtype=torch.bool)
@@ -60,7 +60,7 @@ def leave_one_out(game: Game) -> Estimate:
 
 
 def alone(game: Game) -> Estimate:
-    """v({i}) - v(empty): n + 1 evaluations; its sum is not the gain."""
+    """v({i}) - v(empty), from n + 1 evaluations; the sum is not the gain."""
     with asking(game) as asked:
         nobody = torch.zeros(1, game.n, dtype=torch.bool)
         singles = torch.eye(game.n, dtype=torch.bool)
@@ -71,8 +71,8 @@ def alone(game: Game) -> Estimate:
 def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
     """Mean marginal contribution over all coalitions, each equally likely.
 
-    samples  None: exact, 2^n evaluations; else that many uniform coalitions, each used for every
-             player (maximum sample reuse); standard errors are NaN where they tell nothing
+    samples  None: exact, 2^n evaluations; otherwise so many uniform coalitions, each used for all
+             players (maximum sample reuse); standard errors are NaN if they cannot be estimated
     source   [Banzhaf 1965; Wang & Jia 2023]; chapter 2
     """
     if samples is not None:
@@ -89,9 +89,9 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
         worth = game(coalitions)
     member = coalitions.double()
     absent = 1 - member
-    # [C, n] -> [n]: every coalition tells of all players, as one that holds them or does not
+    # [C, n] -> [n]: how many coalitions contain each player, and how many do not
     inside, outside = member.sum(0), absent.sum(0)
-    # A player whom no coalition holds divides by 1; the mean is not used then.
+    # If no coalition contains a player, divide by 1; this mean is not used below.
     mean_inside = worth @ member / inside.clamp(min=1)
     mean_outside = worth @ absent / outside.clamp(min=1)
     values = mean_inside - mean_outside
@@ -99,10 +99,10 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
         return asked.estimate("Banzhaf", values)
     deviation_inside = (worth[:, None] - mean_inside) ** 2
     deviation_outside = (worth[:, None] - mean_outside) ** 2
-    # The difference of two means over different coalitions: their variances add up.
+    # The two means are over different coalitions, so the variance of their difference is the sum.
     variance = (member * deviation_inside).sum(0) / inside / (inside - 1)
     variance += (absent * deviation_outside).sum(0) / outside / (outside - 1)
-    # Of a player drawn always or never nothing is known: 0, with an error of NaN.
+    # If a player is in all coalitions or in none, its value is unknown: 0 with an error of NaN.
     well_known = (inside > 0) & (outside > 0)
     stderr = unless_alike(variance.sqrt(), worth)
     return asked.estimate("Banzhaf", values.where(well_known, 0), stderr)

@@ -1,7 +1,7 @@
-"""Training games: what a coalition is worth to one round, or to a whole training.
+"""Training games: the worth of a coalition for one round, or for a whole training.
 
-Chapter 2 derives the round game (players are one round's updates), chapter 3 the retraining game
-(players are clients). Below: coalitions, engine.simulate.
+Chapter 2 derives the round game, whose players are one round's updates. Chapter 3 derives the
+retraining game, whose players are clients. Below: coalitions, engine.simulate.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ def round_game(
     weights: Tensor | None = None,
     absent: str = "left out",
 ) -> Game:
-    """The game of one round: its updates play, v(S) is the quality of theta + their sum.
+    """The game of one round: its updates are the players; v(S) is the quality with those of S.
 
     theta [P], updates [m, P], weights [m] > 0 (default: equal); x, y the server's samples
     metric  "accuracy", "loss" (v is then minus the mean loss), or a function of (outputs, labels),
             more is better: outputs [N, classes] are class scores before any softmax
-    absent  what becomes of the weights w_i of a coalition: "left out", they are divided by their
-            sum, as FedAvg would have done without the others; "silent", by the sum over all m: the
-            others sent zeros. Silent, a zero update earns exactly 0 and nobody gains by splitting
-            where the quality is quadratic; left out, neither holds
-    v(empty) is the quality of theta itself, so the values sum to the round's gain. All is copied:
-    what becomes of the arrays or of the module later changes nothing of the game
+    absent  how a coalition's weights are divided. "left out": by their sum, as in FedAvg without
+            the others; "silent": by the sum over all m, as if the others had sent zeros. With
+            "silent" a zero update gets exactly 0, and if the quality is quadratic, no client gains
+            by splitting up; with "left out" neither holds
+    v(empty) is the quality of theta itself, so the values sum to the round's gain. The game copies
+    its arguments, so that later changes to the arrays or to the module do not change it
     raises  TypeError or ValueError naming the argument; float types are widened to a common one
     """
     check_metric("metric", metric)
@@ -68,14 +68,14 @@ def round_game(
     value = RoundGame(net, theta, updates, weights, x, y, metric=metric, absent=absent)
     if absent == "left out":
         return Game(players, value, name="a round")
-    # Coalitions that differ by zero updates are evaluated once, whenever they are asked for.
+    # Coalitions that differ by zero updates are evaluated only once, also in separate calls.
     moved = _Moved(Game(players, value), updates.any(1).cpu())
     return Game(players, moved, name="a round, silent")
 
 
 @dataclass(frozen=True)
 class _Moved:
-    """The worth of a coalition is that of those in it whose update is not zero."""
+    """The worth of a coalition, computed for its members with updates that are not zero."""
 
     game: Game
     moved: Tensor
@@ -85,7 +85,7 @@ class _Moved:
 
 
 def _common_type(*tensors: Tensor) -> list[Tensor]:
-    """Copies of the tensors in the widest of their types."""
+    """Copies of the tensors, all in the widest of their types."""
     widest = functools.reduce(torch.promote_types, [tensor.dtype for tensor in tensors])
     return [tensor.to(widest, copy=True) for tensor in tensors]
 
@@ -102,20 +102,20 @@ def retraining_game(
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Game:
-    """The game of whole trainings: v(S) is the final quality when only the clients of S took part.
+    """The game of whole trainings: v(S) is the final quality if only the clients of S participate.
 
     metric  as in ``round_game``, on the server's ``on`` samples
-    cache   folder for finished blocks of 32 coalitions; a killed game goes on from there with
-            the same bytes, and another one that asks for the same blocks finds them
+    cache   folder for finished blocks of 32 coalitions; a game that was killed continues from them
+            with the same bytes, and other games that need the same blocks use them, too
     v(empty) is the quality of the untrained model; cost: |S| x rounds x passes client epochs
     """
     check_metric("metric", metric)
     local = LocalSGD() if local is None else local
-    # A copy, as every training of a game begins anew, and needs no word on that.
+    # A copy, so that no warning says that the training starts anew: in a game all do.
     net = checks.instance("net", net, Model, "fm.Model(module)").now()
     net, _ = starting_model(fed, net, rounds, local, seed)
     fed.server(on)
-    # The game of the clients as they now are, however late it is asked.
+    # A copy, so that later changes to the clients do not change the game.
     fed = copy.deepcopy(fed)
 
     value = _Retrained(fed, net, rounds, local, metric, seed, on, cache, n_jobs)
@@ -126,7 +126,7 @@ def retraining_game(
 
 @dataclass(frozen=True)
 class _Retrained:
-    """The worth of coalitions by training them; see ``retraining_game``."""
+    """Computes the worth of coalitions by training them; see ``retraining_game``."""
 
     fed: Federation
     net: Model

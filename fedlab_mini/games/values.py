@@ -1,7 +1,7 @@
-"""Values: other ways to share a game's gain: the least core and the nucleolus.
+"""Values: other ways to share a game's gain, the least core and the nucleolus.
 
-Chapter 2 explains them beside the Shapley value. Both take the whole table of 2^n coalitions, from
-a ``Game``; the worth of the empty coalition is subtracted first. Below: game.
+Chapter 2 compares them with the Shapley value. Both use the worth of all 2^n coalitions of a
+``Game`` and first subtract the worth of the empty one. Below: game.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ import torch
 from .estimate import Estimate, asking
 from .game import Game, all_coalitions
 
-MOST_PLAYERS = 12  # of linear programs: 4,096 constraints
-TIGHT = 1e-9  # of the largest worth: below it a multiplier or a slack counts as 0
+MOST_PLAYERS = 12  # for which a linear program has 4,096 constraints
+TIGHT = 1e-9  # of the largest worth: a smaller multiplier or slack counts as 0
 
 
 def least_core(game: Game) -> Estimate:
-    """Shares of the whole gain that leave the worst-off coalition as little short as possible.
+    """Shares of the whole gain that make the largest shortfall of a coalition as small as can be.
 
-    No coalition S gets less than v(S) - epsilon, with the smallest epsilon there is
-    (``core_shortfall``); among the shares that do so, those with the least sum of squares. Where
-    epsilon <= 0 they lie in the core
+    Every coalition S gets at least v(S) - epsilon, with the smallest possible epsilon
+    (``core_shortfall``). Of all such shares these have the least sum of squares. If epsilon <= 0,
+    they lie in the core
     raises  ValueError for more than 12 players        source  [Yan & Procaccia 2021]; chapter 2
     """
     with asking(game, MOST_PLAYERS) as asked:
         members, worth, gain = _constraints(game)
         shortfall = _shortfall(members, worth, gain)
-        # Without a little room, rounding would leave no share that meets all constraints.
+        # Without this slack no shares might meet all constraints, because of rounding.
         slack = TIGHT * _largest(worth, gain)
         shares = _shortest(members, worth - shortfall - slack, gain)
     return asked.estimate("least core", torch.tensor(shares))
 
 
 def core_shortfall(game: Game) -> float:
-    """The least core's epsilon: by how much the worst-off coalition stays short at best.
+    """The least core's epsilon: the smallest possible value of the largest shortfall.
 
-    At most 0 if and only if the core is not empty: then shares exist that no group can better
+    It is at most 0 if and only if the core is not empty: some shares then give each S at least v(S)
     raises  ValueError for more than 12 players
     """
     with asking(game, MOST_PLAYERS):
@@ -45,10 +45,10 @@ def core_shortfall(game: Game) -> float:
 
 
 def nucleolus(game: Game) -> Estimate:
-    """The shares that make the worst-off coalition as well off as can be, then the next, and so on.
+    """The shares that make the largest shortfall as small as possible, then the second largest, ...
 
-    A chain of at most n - 1 linear programs. After each, the coalitions whose shortfall is the same
-    in every optimum are fixed at it, and those that the fixed ones determine are set aside
+    It solves at most n - 1 linear programs. After each, coalitions with the same shortfall in every
+    optimum are fixed at it, and coalitions that the fixed ones determine are removed
     raises  ValueError for more than 12 players
     source  [Schmeidler 1969; Maschler, Peleg & Shapley 1979]; chapter 2
     """
@@ -59,14 +59,14 @@ def nucleolus(game: Game) -> Estimate:
     rank = 1
     while rank < game.n:
         _, shortfall, prices = _program(members, worth, fixed_rows, fixed_sums)
-        # A price above 0: in every optimum this coalition is short by just so much.
+        # A price above 0 means that this coalition has the same shortfall in every optimum.
         settled = prices > TIGHT
         fixed_rows = np.concatenate([fixed_rows, members[settled]])
         fixed_sums = np.concatenate([fixed_sums, worth[settled] - shortfall])
         rank, previous = np.linalg.matrix_rank(fixed_rows), rank
         if rank == previous:
             raise ArithmeticError("nucleolus: the solver's prices fix no coalition")
-        # What the fixed rows determine can change no more.
+        # Coalitions that the fixed rows determine cannot change any more.
         fixed_basis = np.linalg.svd(fixed_rows, full_matrices=False)[2][:rank]
         residuals = members - members @ fixed_basis.T @ fixed_basis
         undecided = np.linalg.norm(residuals, axis=1) > 1e-7
@@ -76,7 +76,7 @@ def nucleolus(game: Game) -> Estimate:
 
 
 def _constraints(game: Game) -> tuple[np.ndarray, np.ndarray, float]:
-    """Coalitions but the empty and the grand one [2^n - 2, n], their worth, and the whole gain."""
+    """All coalitions except the empty and the grand one [2^n - 2, n], their worth, and the gain."""
     worth = game.all().double()
     gains = (worth - worth[0]).numpy()
     members = all_coalitions(game.n).double().numpy()
@@ -93,8 +93,8 @@ def _program(
     fixed: np.ndarray,
     sums: np.ndarray,
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """min e with members x >= worth - e and fixed x = sums: x [n], e, the price of each row."""
-    from scipy.optimize import linprog  # here, since it takes half a second to import
+    """Minimise e with members x >= worth - e and fixed x = sums; x [n], e, each row's price."""
+    from scipy.optimize import linprog  # here, because the import takes half a second
 
     worth_scale = _largest(worth, float(sums[0]))  # the solver's tolerances are absolute
     players = members.shape[1]
@@ -104,13 +104,13 @@ def _program(
         b_ub=-worth / worth_scale,
         A_eq=np.c_[fixed, np.zeros(len(fixed))],
         b_eq=sums / worth_scale,
-        # Unless told otherwise, SciPy takes variables to be at least 0.
+        # By default, SciPy requires variables to be at least 0.
         bounds=(None, None),
         method="highs",
     )
     if solution.status != 0:
         raise ArithmeticError(f"linear program: {solution.message}")
-    # Marginals say how the least e changes if a right side is raised: it falls, or stays.
+    # Marginals: the change of the least e per unit of a right side, which is never positive.
     prices = -solution.ineqlin.marginals
     return (
         solution.x[:players] * worth_scale,
@@ -120,7 +120,7 @@ def _program(
 
 
 def _shortfall(members: np.ndarray, worth: np.ndarray, gain: float) -> float:
-    if not len(members):  # one player: no coalition could object
+    if not len(members):  # with one player there are no constraints
         return 0.0
     everybody = np.ones((1, members.shape[1]))
     _, shortfall, _ = _program(members, worth, everybody, np.array([gain]))
@@ -136,15 +136,15 @@ def _shortest(members: np.ndarray, least: np.ndarray, gain: float) -> np.ndarray
 
     players = members.shape[1]
     equal_shares = np.full(players, gain / players)
-    if players == 1:  # there is nothing to choose
+    if players == 1:  # there is only one way to share
         return equal_shares
     # [n, n - 1], columns that sum to 0
     directions = np.linalg.svd(np.ones((1, players)))[2][1:].T
     worth_scale = _largest(least, gain)
-    # In y, where x = equal_shares + scale * free y: slopes y >= heights, y as short as can be.
+    # With x = equal_shares + scale * directions y: the shortest y with slopes y >= heights.
     slopes = members @ directions
     heights = (least - members @ equal_shares) / worth_scale
-    # The multipliers of "the shortest y" are at least 0, and solve a least-squares problem.
+    # The multipliers of this problem are at least 0 and solve a least-squares problem.
     stacked = np.vstack([slopes.T, heights])
     target = np.r_[np.zeros(players - 1), 1.0]
     multipliers, _ = nnls(stacked, target, maxiter=50 * len(heights) + 100)

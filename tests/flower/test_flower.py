@@ -112,7 +112,7 @@ def test_a_server_that_is_killed_goes_on_to_the_same_bytes(tmp_path, caplog):
     again = over_nodes(*training, 20, **given)
     for name in ("theta", "scores", "weights", "loss"):
         assert torch.equal(getattr(whole, name), getattr(again, name)), name
-    with pytest.raises(ValueError, match=r"^start: belongs to another training, by seed"):
+    with pytest.raises(ValueError, match=r"^start: its training differs in seed"):
         over_nodes(*training, 20, **given | {"seed": 2})
     # another run of Flower's knows nothing of what was renamed in the first
     other = over_nodes(*training, 22, **given | {"grid": Grid()})

@@ -133,7 +133,7 @@ PATTERNS = {
     "ö x[b]/r_*.npz": ["ö x[b]/r_3.npz"],
     "ö*/*.npz": ["ö x[b]/r_3.npz"],
     "gone.npz": ["gone.npz"],  # said by who reads it
-    "gone_*.npz": "rounds: expected files, got gone_*.npz, which none matches",
+    "gone_*.npz": "rounds: expected files, got gone_*.npz, which matches none",
 }
 
 

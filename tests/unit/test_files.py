@@ -75,7 +75,7 @@ def test_a_file_that_holds_no_arrays_is_refused_by_name_and_runs_nothing(tmp_pat
     damaged = whole[:400] + b"damage" + whole[406:]
     for content in (pickle.dumps(Bomb(str(trace))), b"", b"hello", whole[:-59], damaged):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"^here: .*c\.npz is damaged, or no file of this"):
+        with pytest.raises(ValueError, match=r"^here: .*c\.npz is damaged or not a file of this"):
             read_arrays("here", path)
     assert not trace.exists()
 

@@ -179,14 +179,12 @@ def test_a_start_that_does_not_fit_is_refused_by_what_differs(monkeypatch, tmp_p
     for words, changed in OTHER.items():
         given = {"strategy": fm.CGSV(), "fed": "plain"} | changed
         for start in (live, loaded):
-            with pytest.raises(
-                ValueError, match=f"^start: belongs to another training, by {words}"
-            ):
+            with pytest.raises(ValueError, match=f"^start: its training differs in {words}"):
                 run(**given, start=start)
-    with pytest.raises(ValueError, match=r"^start: holds 2 rounds, 1 asked$"):
+    with pytest.raises(ValueError, match=r"^start: holds 2 rounds, more than rounds=1$"):
         run(fm.CGSV(), rounds=1, start=live)
     monkeypatch.setattr(fm, "__version__", "0.0.0")
-    with pytest.raises(ValueError, match=r"^start: .* by version \(\d.*, now 0\.0\.0\)$"):
+    with pytest.raises(ValueError, match=r"^start: .* in version \(\d.*, now 0\.0\.0\)$"):
         run(fm.CGSV(), start=loaded)
 
 

@@ -106,7 +106,7 @@ def round_game(y: torch.Tensor) -> Any:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "numbers, and cross-entropy": (
         lambda: trained(None),
-        r"^net: its loss is cross-entropy, .* give fm\.Model\(module, loss=\.\.\.\)",
+        r"^net: its loss is cross-entropy, .* fm\.Model\(module, loss=\.\.\.\)",
     ),
     "numbers where classes are counted": (
         lambda: fed(classes=None),
@@ -114,11 +114,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "labels [N] beside outputs [N, 1]": (
         lambda: trained(nn.MSELoss(), TARGETS),
-        r"^loss: does not tell whose label is whose; outputs have shape \[N, 1\], labels \[N\]",
+        r"^loss: does not pair outputs and labels; outputs have shape \[N, 1\], labels \[N\]",
     ),
     "the same by hand": (
         lambda: trained(lambda o, y: (o - y).abs().mean(), TARGETS),
-        "^loss: does not tell whose label is whose",
+        "^loss: does not pair outputs and labels",
     ),
     "the same in a metric": (
         lambda: trained(
@@ -126,21 +126,21 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
             TARGETS,
             metric=lambda o, y: -(o - y).square().mean(),
         ),
-        "^metric: does not tell whose label is whose",
+        "^metric: does not pair outputs and labels",
     ),
     "the same in a game": (
         lambda: round_game(TARGETS),
-        "^loss: does not tell whose label is whose",
+        "^loss: does not pair outputs and labels",
     ),
     "the same for scores": (
         lambda: fm.score(
             [UPDATE], theta=NET.theta(), net=NET, validation=(X, TARGETS), methods=[fm.exact]
         ),
-        "^loss: does not tell whose label is whose",
+        "^loss: does not pair outputs and labels",
     ),
     "weight decay in the loss": (
         lambda: trained(lambda o, y: F.mse_loss(o, y) + MODULE.weight.square().sum()),
-        "^loss: reads parameters that are no outputs, as weight decay does",
+        "^loss: reads parameters directly, as weight decay does",
     ),
     "a metric that accumulates": (
         lambda: trained(None, CLASSES, module=nn.Linear(4, 3), classes=3, metric=Accumulating()),
@@ -149,11 +149,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a loss that remembers": (lambda: trained(Rolling()), "^loss: remembers earlier calls"),
     "a metric with the labels first": (
         lambda: trained(F.mse_loss, metric=r2_score),
-        "^metric: is called with .* and its first argument is y_true",
+        "^metric: is called with .* but its first argument is y_true",
     ),
     "labels from 1": (
         lambda: trained(None, CLASSES + 1, module=nn.Linear(4, 3), classes=None),
-        "^net: gives 3 outputs, the data have 4 classes; are they counted from 0",
+        "^net: gives 3 outputs, but the data have 4 classes; are they counted from 0",
     ),
     "classes where one logit is meant": (
         lambda: trained(nn.BCEWithLogitsLoss(), CLASSES, module=nn.Linear(4, 1), classes=None),
@@ -201,7 +201,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "arguments in the other order": (
         lambda: trained(F.cross_entropy, CLASSES, module=nn.Linear(4, 2), classes=3),
-        "^net: gives 2 outputs, the data have 3 classes",
+        "^net: gives 2 outputs, but the data have 3 classes",
     ),
     "a loss that fails": (
         lambda: trained(lambda o, y: F.mse_loss(o, y["target"])),

@@ -117,12 +117,12 @@ def in_use(module: nn.Module) -> nn.Module:
 
 REFUSED = {
     "lazy": (lazy, r"module: layer '1' \(LazyLinear\) has no shape yet; call .* module\(x\[:1\]\)"),
-    "parallel": (lambda: nn.DataParallel(nn.Linear(4, 3)), r"module: .* wraps, \.module$"),
+    "parallel": (lambda: nn.DataParallel(nn.Linear(4, 3)), r"module: .* inside it, \.module$"),
     "compiled in part": (half_compiled, r"module: 0 is compiled by torch\.jit; give the module"),
     "meta": (lambda: nn.Linear(4, 3, device="meta"), "module: parameter 'weight' .*, or load"),
-    "turned": (lambda: Held("turned"), "module: turned shows the numbers of .* 'line.weight'"),
+    "turned": (lambda: Held("turned"), "module: turned holds the values of .* 'line.weight'"),
     "spectral": (lambda: spectral_norm(nn.Linear(4, 3)), "net: changes its buffer 'weight_u'"),
-    "pair": (lambda: Held("pair"), "net: a hook, an attribute, or a forward that was replaced"),
+    "pair": (lambda: Held("pair"), "net: a hook, an attribute or a replaced forward"),
 }
 
 
