@@ -305,7 +305,7 @@ def _first_parameters(
 ) -> list[Tensor]:
     """Initial omega [F, K], w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F].
 
-    The later layers begin with the absolute values of PyTorch's initial weights. If some slopes
+    The later layers begin with absolute values of weights drawn as in PyTorch. If some slopes
     began below 0, the clamp could drive every omega to 0, and at X = 0 nothing is learned. The last
     bias begins at ``level`` [F], the mean accuracy. A client that never participated has omega 0.
     Each fit draws from its own stream.
@@ -352,7 +352,7 @@ def _check_used(used: Tensor | None, simulations: int, starts: int) -> Tensor:
     if used is None:
         return torch.ones(starts, simulations, dtype=torch.float64)
     if starts > 1:
-        raise ValueError("starts: expected 1 beside `used`; leave out one of the two")
+        raise ValueError("starts: expected 1 together with `used`; leave out one")
     used = checks.array("used", used, ["F", simulations]).double()
     if not ((used >= 0).all() and torch.isfinite(used).all() and (used.sum(1) > 0).all()):
         raise ValueError(

@@ -86,9 +86,7 @@ class CGSV(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.literal and (self.original or not self.normalise):
-            raise ValueError(
-                "literal: True needs normalise=True and original=False beside it"
-            )
+            raise ValueError("literal: True needs normalise=True and original=False")
 
     def init(self, server: Server) -> State:
         """The state before round 1."""
@@ -140,7 +138,7 @@ class CGSV(FedAvg):
         """The reward that each client would get: ``step`` [P] without its smallest entries, [K, P].
 
         Client k gets the share tanh(beta r_k) / max_j tanh(beta r_j) of the entries, namely the
-        largest ones [Xu et al. 2021, Eqs. 5-6]. In the paper, each client then trains on from its
+        largest ones [Xu et al. 2021, Eqs. 5-6]. In the paper, each client then continues from its
         own, poorer model. ``train`` has one model for all, so nobody actually gets this reward.
         by_layer  None: the largest of all P entries, their number rounded down, as in the text.
                   A model: as in the paper's code, the largest of each of its parameter tensors,

@@ -92,9 +92,7 @@ class SFedAvg(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.literal and (self.exact or self.by_class):
-            raise ValueError(
-                "literal: True allows neither exact=True nor by_class=True beside it"
-            )
+            raise ValueError("literal: True allows neither exact=True nor by_class=True")
 
     def init(self, server: Server) -> State:
         """The state before round 1."""
