@@ -1,13 +1,13 @@
-"""fedlab_bench: any score of contribution beside all others, and the neighbours to compare with.
+"""fedlab_bench compares any contribution score with all others, including related methods.
 
-``import fedlab_bench as fb`` gives every public name, and lets ``fm.score`` know the neighbours by
-name. What the book's chapters derive stands in ``fedlab_mini``, which knows nothing of this.
+``import fedlab_bench as fb`` gives every public name, and makes the related methods known to
+``fm.score`` by name. The book's own methods are in ``fedlab_mini``, which does not import this.
 
-registry    the scores that are compared       methods/   neighbours of the book's methods
-worlds      the scenarios                      truth      what retraining says, twice, frozen
-rounds      what a server sees, recorded       judging    scores beside the truth
-comparing   your method, your scenarios        entering, submission   scores of anybody's
-measures    what is measured, and how          show/, command/   tables, figures, python -m
+registry    the scores that are compared       methods/   related methods from the literature
+worlds      the scenarios                      truth      frozen values of two retrainings
+rounds      recorded rounds of a server        judging    scores compared with the truth
+comparing   your method, your scenarios        entering, submission   scores from other people
+measures    what is measured, and how          show/, command   tables, figures, command line
 """
 
 from . import methods

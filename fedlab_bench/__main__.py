@@ -20,7 +20,7 @@ COMMANDS = {
 
 @terminal()
 def main(words: Sequence[str] | None = None) -> object:
-    """Run one command; what is not one ends with exit status 2 and the list of commands."""
+    """Run one command; an unknown command ends with exit status 2 and the list of commands."""
     command, rest = chosen("fedlab_bench", COMMANDS, words)
     if command == "score":
         score = importlib.import_module("fedlab_mini.command.score")

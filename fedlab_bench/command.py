@@ -1,10 +1,10 @@
 """The bench from the command line; the pages *The bench* and *Bring your own* show it.
 
-compare                       your method beside others: federations are frozen, then judged
-judge scores.csv              a file of scores, from any language, beside the frozen truth
-judge module:NAME             a score in Python: it watches recorded rounds
-rounds --to FOLDER            the recorded rounds as files, to score them elsewhere
-truth --to FOLDER             retrain: the frozen truth, or that of held-out seeds
+compare                       compare your method with others: freeze federations, then judge
+judge scores.csv              judge a file of scores, from any language, by the frozen truth
+judge module:NAME             judge a score in Python, which watches recorded rounds
+rounds --to FOLDER            write the recorded rounds as files, to score them elsewhere
+truth --to FOLDER             retrain: make the frozen truth, or the truth of held-out seeds
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ MOST_SEEDS, LARGEST_SEED = 100_000, 10**9
 
 
 def block(text: str) -> list[int]:
-    """Seeds as they are written: ``10``, how many from 0, or ``100-109``, from one to another."""
+    """Seeds from text: ``10`` means how many, from 0; ``100-109`` means from one to another."""
     first_text, is_range, last_text = text.partition("-")
     first_seed, end_seed = (
         (int(first_text), int(last_text) + 1) if is_range else (0, int(text))
     )
-    # Without a limit one digit too many would fill the memory with seeds.
+    # Without a limit, one digit too many would fill the memory with seeds.
     if not (0 < end_seed - first_seed <= MOST_SEEDS and end_seed <= LARGEST_SEED):
-        raise argparse.ArgumentTypeError(f"expected such as 10 or 100-109, got {text}")
+        raise argparse.ArgumentTypeError(f"expected e.g. 10 or 100-109, got {text}")
     return list(range(first_seed, end_seed))
 
 
 def _parser() -> argparse.ArgumentParser:
-    # The module's docstring is the help, and its lines stay as they stand there.
+    # The module's docstring is the help text, with its own line breaks.
     formatter = argparse.RawDescriptionHelpFormatter
     program = "python -m fedlab_bench"
     parser = argparse.ArgumentParser(
@@ -123,17 +123,17 @@ def _judge_options(add: Callable[..., object]) -> None:
 
 
 def _compare(options: argparse.Namespace) -> pandas.DataFrame:
-    # Here: a usage error needs no tables.
+    # Imported here, because a usage error needs no tables.
     from .show.leaderboard import summary
 
-    # Refused now, and not after an hour of training.
+    # Checked now, not after an hour of training.
     outputs = {"--csv": options.csv, "--figure": options.figure}
     writable(outputs, [*module_files(options.method)], {"--figure": PICTURES})
     asked = list(METHODS) if list(options.beside) == ["all"] else options.beside
     names = looked_up("--beside", asked, METHODS).values()
     own = dict(own_method("--method", text) for text in options.method)
     count = len(options.scenarios) * len(options.seeds)
-    # Beforehand: where no bar shows, as in a log, nothing else is said before the table.
+    # Printed first, because a log shows no progress bar and nothing else before the table.
     each = "a cell takes some five seconds of a core with 20 rounds of digits"
     print(f"{count} cells, one a scenario and seed; {each}", file=sys.stderr)
     frame = compare(
@@ -175,9 +175,9 @@ def _names(options: argparse.Namespace, default_names: Sequence[str]) -> list[st
 
 
 def _python(score_text: str, options: argparse.Namespace) -> submission.Submission:
-    """A score in Python, by ``module:NAME`` or by its name in the book, made into a submission."""
+    """A submission from a score in Python, given as ``module:NAME`` or by its name in the book."""
     known_scores = scoring()
-    # A few names of the book, such as "retrained: alone", have a colon and are no module.
+    # A few names in the book, such as "retrained: alone", have a colon but are not modules.
     if ":" in score_text and score_text not in METHODS:
         score_name, method = own_method("scores", score_text)
     else:
@@ -190,7 +190,7 @@ def _python(score_text: str, options: argparse.Namespace) -> submission.Submissi
 
 
 def _read(options: argparse.Namespace, truth_folders: Sequence[Path]) -> Iterator[Path]:
-    """Every file that a judgement reads: what is judged, the truth, the bench's own scores."""
+    """All files that a judgement reads: the judged scores, the truth, the bench's own scores."""
     yield from (Path(text) for text in options.scores if text.endswith(".csv"))
     yield from module_files(options.scores)
     for place in truth_folders:
@@ -200,21 +200,21 @@ def _read(options: argparse.Namespace, truth_folders: Sequence[Path]) -> Iterato
 
 
 def _scores(texts: Sequence[str]) -> Iterator[str]:
-    """What is judged: files that are meant, and scores in Python as they are written."""
+    """The scores to judge: the matching files, and scores in Python unchanged."""
     for text in texts:
         is_file = text.endswith(".csv")
         yield from map(str, matched("scores", [home(text)])) if is_file else [text]
 
 
 def _judge(options: argparse.Namespace) -> pandas.DataFrame:
-    import pandas  # here: a usage error needs no table
+    import pandas  # here, because a usage error needs no table
 
     from .show import leaderboard
 
-    # The bench's own comes first: of a seed that lies in two folders, the first counts.
+    # The bench's own folder comes first, because the first folder with a seed counts.
     truth_folders = [truth.folder() / "truth", *matched("--truth", options.truth)]
     options.scores = [*_scores(options.scores)]
-    # Refused now, and not when all has been judged.
+    # Checked now, not after everything has been judged.
     writable(
         {
             "--csv": options.csv,
@@ -240,7 +240,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         for text in options.scores
     ]
     if options.scores_to:
-        # Before anything is judged: scores that took long are not lost to an error there.
+        # Written before judging, so that an error there does not lose scores that took long.
         entry = submissions[in_python[0]]
         asked = dict.fromkeys(("name", "sees", "cost", "date"), "")
         lines = asked | {"version": truth.VERSION} | dict(entry.notes)
@@ -248,7 +248,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     frame = judging.judge(submissions, frozen_truth)
     if frame.empty:
         maker = "python -m fedlab_bench truth"
-        raise ValueError(f"no truth is at hand for these seeds; {maker} makes it")
+        raise ValueError(f"there is no truth for these seeds; {maker} makes it")
     told: list[object] = []
     if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(
         frame.seed
@@ -258,7 +258,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     notes = {entry.name: entry.notes for entry in submissions}
     if not options.alone:
         entered_cells = {cell for entry in submissions for cell in entry.scores}
-        # Stored scores of the same cells only, and none of a name that was just entered.
+        # Only stored scores of the same cells, and none with the name of an entered score.
         frame = pandas.concat(
             [judging.stored(entered_cells, notes), frame], ignore_index=True
         )
@@ -272,7 +272,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.page:
-        # A page has a table a measure, and a measure without values is refused.
+        # A page has one table per measure, and a measure without values raises an error.
         page_metrics = tuple(metric for metric in MEASURES if metric in set(frame.metric))
         page_html = leaderboard.page(
             frame, notes, page_metrics, f"The bench, version {truth.VERSION}"
@@ -311,7 +311,7 @@ def _freeze(options: argparse.Namespace) -> None:
 
 
 def main(words: Sequence[str]) -> object:
-    """Run one of the commands; errors of use are one line."""
+    """Run one of the commands; a usage error prints one line."""
     parser = _parser()
     options = parser.parse_args(words)
     commands = {

@@ -1,10 +1,10 @@
-"""Comparing: any method beside all others, on federations that are frozen, then judged.
+"""Comparing: compare any method with all others, on federations that are frozen, then judged.
 
     python -m fedlab_bench compare                                 the book's methods, on digits
-    python -m fedlab_bench compare --method my_module:MyScore      and yours
+    python -m fedlab_bench compare --method my_module:MyScore      the same with your method
 
-Chapter 10 reads it. Truth, rounds and judgement are the bench's; what scores alone do not say is
-measured here: what a method costs, how stable it is, and what its use does.
+Chapter 10 uses it. Truth, rounds and judgement come from other modules of the bench. This module
+adds what scores do not show: the cost and stability of a method, and the effect of its use.
 """
 
 from __future__ import annotations
@@ -64,23 +64,23 @@ def compare(
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> pandas.DataFrame:
-    """Every method on every scenario and seed, judged against retraining; a long table.
+    """Judge every method on every scenario and seed against retraining; returns a long table.
 
     methods    {name: method} or a list; default: ``fb.METHODS``. A method is a strategy, which
                watches federated averaging; a function of a round's ``Game`` that returns an
-               ``Estimate``; a function (round, server) -> worth of its updates [m]; or
+               ``Estimate``; a function (round, server) -> value of its updates [m]; or
                ``Retrained``
-    scenarios  names out of ``fb.SCENARIOS``, or {name: function (data, seed) -> (fed, net)};
-               default: all nine. Worth is measured on the federation's test samples, which no
-               server sees; clients of less use are those that were corrupted
-    data       "digits", "mnist5k", "sms-synthetic"; rounds, local: of every training
-    metric     of worth, as in ``fm.retraining_game``
-    cache      folder where finished cells are kept: an interrupted run goes on
-    n_jobs     cells side by side, through joblib: a backend set by ``joblib.parallel_config`` is
-               used
+    scenarios  names from ``fb.SCENARIOS``, or {name: function (data, seed) -> (fed, net)};
+               default: all nine. The value of a coalition is measured on the federation's test
+               samples, which no server sees. Clients of less use are the corrupted clients
+    data       "digits", "mnist5k" or "sms-synthetic"; rounds, local: for every training
+    metric     of the values, as in ``fm.retraining_game``
+    cache      folder for finished cells, so that an interrupted run can continue
+    n_jobs     how many cells run in parallel, through joblib; ``joblib.parallel_config`` can set
+               the backend
 
     returns    columns seed, scenario, method, metric, value. The method "(the truth itself)" holds
-               the ceiling: how far the exact values of two trainings agree
+               the ceiling: how well the exact values of two trainings agree
     raises     TypeError or ValueError naming the argument, or a file of ``cache`` that is damaged
     """
     import pandas  # here, since it takes a second to import
@@ -97,7 +97,7 @@ def compare(
     cells = [(seed, scenario) for seed in _seeds(seeds) for scenario in worlds]
     folders = {}
     if cache is not None:
-        # The functions count as well: a scenario may change and keep its name.
+        # The key includes the functions, because a scenario may change but keep its name.
         folders = {
             name: Cache(cache, (__version__, name, world.make, setting, chosen))
             for name, world in worlds.items()
@@ -113,7 +113,7 @@ def compare(
             if name in folders:
                 folders[name].save(_arrays(rows), torch.tensor(seed))
             progress_bar.update()
-    # Cells end in any order; the table keeps the one that was asked for.
+    # Cells finish in any order, but the table has the order of the arguments.
     table = [(*key, *row) for key in cells for row in found[key]]
     return pandas.DataFrame(table, columns=COLUMNS)
 
@@ -139,16 +139,16 @@ def _arrays(rows: Sequence[tuple[str, str, float]]) -> dict[str, np.ndarray]:
 
 
 def cell(world: World, seed: int, methods: Mapping[str, Method]) -> Rows:
-    """Rows (method, metric, value) of one world and seed: truth, rounds, what each method says.
+    """Rows (method, metric, value) of one world and seed: the truth, then each method's scores.
 
-    The truth is the exact value of retraining, twice, with two seeds of training; one against the
-    other is the ceiling. A third training's rounds are what the methods see: as they are, with the
-    validation samples drawn again, in another training, and where the aggregate is a plain mean
+    The truth is the exact value of retraining, for two seeds of training; their agreement is the
+    ceiling. Methods see the rounds of a third training: unchanged, with the validation samples
+    drawn again, from another training, and with a plain mean as the aggregate
     """
     table = trained(world, seed)
     values, worse = values_of(world, table), world.worse(seed)
     yield from ((CEILING, *measured) for measured in ceiling(values, worse))
-    # [2, 2^K] -> [2^K]: removal is read off the mean of both trainings
+    # [2, 2^K] -> [2^K]: removal uses the mean of both trainings
     worth = torch.from_numpy(table).double().mean(0)
     fed, net = world.made(seed)
     rounds, lot = recorded(world, seed), luck(seed, RECORDED)
@@ -158,7 +158,7 @@ def cell(world: World, seed: int, methods: Mapping[str, Method]) -> Rows:
     plain = in_use(world, seed, FedAvg())
     for name, method in methods.items():
         if isinstance(method, Retrained):
-            # All of these share one game: a training that two of them ask for is done once.
+            # All these methods share one game, so no training is done twice.
             start = time.process_time()
             estimate = method.estimator(game)
             scores, epochs = estimate.values, estimate.client_epochs
@@ -174,16 +174,16 @@ def cell(world: World, seed: int, methods: Mapping[str, Method]) -> Rows:
         yield from ((name, *measured) for measured in against(scores, values, worse))
         yield from ((name, *measured) for measured in removal(scores, worth, seed))
         weights = FixedWeights(client_weights=tuple(contribution_index(scores).tolist()))
-        # The same training as the plain one, so that the weights alone make the difference.
+        # The same training as the plain one, so that only the weights differ.
         gained = in_use(world, seed, weights) - plain
-        if not math.isnan(gained):  # as without classes
+        if not math.isnan(gained):  # it is NaN without classes
             yield name, "accuracy gained by weights", gained
 
 
 def said_again(
     world: World, seed: int, seen: Recorded, methods: Mapping[str, Method]
 ) -> dict[str, dict[str, Tensor]]:
-    """Scores on other validation samples, in another training, and beside a plain mean."""
+    """Scores on other validation samples, in another training, and with a plain mean."""
     samples = resampled(world.made(seed)[0], seed).validation
     redrawn = replace(seen, server=replace(seen.server, validation=samples))
     others = {
@@ -195,18 +195,18 @@ def said_again(
 
 
 def seconds_a_round(watch: Watch, name: str, last: Round) -> float:
-    """CPU seconds of a round for a method by itself, with an empty table: the best of 3."""
+    """CPU seconds per round for a method alone, with an empty table: the least of 3."""
     strategy, server = watch.strategies[name], watch.servers[name]
     found = []
     for _ in range(3):
         state = strategy.init(server)
-        # Otherwise the methods before it would have paid for the round's table.
+        # Otherwise earlier methods would have computed the round's table already.
         round_tables.forget(last)
         with one_thread():
             start = time.process_time()
             strategy.step(server, state, last)
             found.append(time.process_time() - start)
-    return min(found)  # whatever disturbs a measurement makes it longer
+    return min(found)  # disturbances only make a measurement longer
 
 
 def in_use(world: World, seed: int, strategy: Strategy) -> float:
@@ -219,7 +219,7 @@ def in_use(world: World, seed: int, strategy: Strategy) -> float:
 
 @dataclass(frozen=True, eq=False)
 class FixedWeights(FedAvg):
-    """Federated averaging with one fixed weight a client."""
+    """Federated averaging with one fixed weight per client."""
 
     client_weights: tuple[float, ...] = ()
 
@@ -245,7 +245,7 @@ def _list(name: str, value: Any, such_as: str) -> list[Any]:
 
 def _seeds(seeds: Any) -> list[int]:
     if isinstance(seeds, Mapping):
-        raise TypeError(f"seeds: expected such as range(10), got {checks.shown(seeds)}")
+        raise TypeError(f"seeds: expected e.g. range(10), got {checks.shown(seeds)}")
     numbers = [
         checks.whole("seeds", seed, 0) for seed in _list("seeds", seeds, "range(10)")
     ]

@@ -1,4 +1,4 @@
-"""Entering: a Python score watches the bench's rounds and becomes a submission. Below: rounds."""
+"""Entering: a Python score watches the bench's rounds and becomes a submission."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .submission import Submission
 from .truth import cells_of
 from .worlds import TWIN, WORLDS, chosen
 
-EIGHT = (  # what a first look takes: every kind of question once
+EIGHT = (  # for a first look: each kind of question once
     *("sizes", TWIN, "even Dirichlet 0.5", "wrong labels", "wrong labels, Dirichlet 0.5"),
     *("noisy inputs", "validation 50", "attack: scale x4"),
 )
@@ -29,13 +29,13 @@ def entered(
     scenarios: Iterable[str] = EIGHT,
     seeds: Iterable[int] = range(10),
 ) -> list[Submission]:
-    """What each method says of the recorded rounds of each scenario and seed.
+    """The scores of each method for the recorded rounds of each scenario and seed.
 
     methods  {name: a strategy, a function of a round's game, or of (round, server)}
-    scenarios  by name; an attack brings the world that it is judged beside
-    seeds    those of them that a scenario has
-    raises   ValueError for a scenario that is none and seeds of none, TypeError for a method
-             that cannot watch rounds, or what a method raises
+    scenarios  by name; an attack also adds the world that it is compared with
+    seeds    seeds that a scenario does not have are left out
+    raises   ValueError for an unknown scenario, or if no scenario has such seeds; TypeError for a
+             method that cannot watch rounds; or what a method raises
     """
     methods = watchable(methods)
     if trainers := [name for name in methods if isinstance(methods[name], Retrained)]:
@@ -49,7 +49,7 @@ def entered(
     found: dict[str, dict[tuple[str, int], torch.Tensor]] = {name: {} for name in methods}
     for name, seed in progress.bar(cells, "scenarios"):
         seen = recorded(worlds[name], seed)
-        # Scores draw by the seed that ``fm.score`` has, whose table this is.
+        # Scores draw with the seed of ``fm.score``, so that they equal its table.
         seen = replace(seen, server=replace(seen.server, seed=0))
         with one_thread():
             scores = watched(seen, methods).scores()
@@ -59,7 +59,7 @@ def entered(
 
 
 def watched(seen: Recorded, methods: Mapping[str, Method]) -> Watch:
-    """A training shown to all methods that do not train themselves."""
+    """Show a training to all methods that do not train themselves."""
     strategies = {
         name: watcher(method)
         for name, method in methods.items()

@@ -1,6 +1,6 @@
-"""Judging: scores beside the frozen truth; nothing is trained.
+"""Judging: compare scores with the frozen truth, without any training.
 
-Below: truth, submission, metrics, evidence.
+Builds on truth, submission, metrics and evidence.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Measured = Iterator[tuple[str, float]]
 
 
 def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame:
-    """What each score is worth in each scenario and seed whose truth is at hand; a long table.
+    """How good each score is in each scenario and seed with a known truth; a long table.
 
     returns  columns seed, scenario, method, metric, value; the method "(the truth itself)" holds
-             the ceiling: how far two trainings' truths agree
-    raises   ValueError naming two submissions of one name, or one of the ceiling's
+             the ceiling: how well the truths of two trainings agree
+    raises   ValueError naming submissions that share a name, or have the ceiling's name
     """
     import pandas  # here, since it takes a second to import
 
@@ -46,11 +46,11 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
         {name for name in names if name == CEILING or names.count(name) > 1}
     ):
         raise ValueError(
-            f"name: expected one of its own for every score, got {', '.join(taken)}"
+            f"name: expected a different name for every score, got {', '.join(taken)}"
         )
     asked = dict.fromkeys(cell for one in entries for cell in one.scores)
     rows: list[tuple[Any, ...]] = []
-    # Cell by cell, since the truth of a cell is the same for all.
+    # Cell by cell, because all scores of a cell share its truth.
     for scenario, seed in asked:
         if not frozen.knows(scenario, seed):
             continue
@@ -73,18 +73,18 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
 def stored(
     cells: Collection[tuple[str, int]], besides: Collection[str] = ()
 ) -> pandas.DataFrame:
-    """What the committed submissions are worth in these scenarios and seeds, but for some names."""
+    """How good the committed submissions are in these scenarios and seeds, without some names."""
     frame = _committed("judged.csv")
     frame = frame[~frame.method.isin([CEILING, *besides])]
     return frame[[cell in cells for cell in zip(frame.scenario, frame.seed, strict=True)]]
 
 
 def judged(seeds: Iterable[int]) -> pandas.DataFrame:
-    """What is stored of a block of seeds: the committed submissions' worth, and the ceiling.
+    """The stored results of a block of seeds: the committed submissions, and the ceiling.
 
-    seeds    PUBLIC, HELD_OUT or CONFIRMING; of the last, the families that sentences are about
-    returns  columns seed, scenario, method, metric, value, as ``standings`` takes them
-    raises   ValueError for seeds of which nothing is stored
+    seeds    PUBLIC, HELD_OUT or CONFIRMING; the last has only families that the page has claims on
+    returns  columns seed, scenario, method, metric, value, for ``standings``
+    raises   ValueError for seeds without stored results
     """
     wanted = list(seeds)
     frame = _committed("judged.csv", "confirmed.csv")
@@ -95,7 +95,7 @@ def judged(seeds: Iterable[int]) -> pandas.DataFrame:
 
 
 def _committed(*names: str) -> pandas.DataFrame:
-    """The rows of files of the bench, those that are there."""
+    """The rows of files of the bench, as far as the files exist."""
     import pandas
 
     files = [path for name in names if (path := folder() / name).is_file()]
@@ -105,7 +105,7 @@ def _committed(*names: str) -> pandas.DataFrame:
 
 
 def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
-    """Beside the truth of each training, the mean; beside what is known, if anything is."""
+    """Mean agreement with the truth of each training, and the AUC if bad clients are known."""
     yield "tau", _mean([kendall(scores, value) for value in values])
     yield "relative error", _mean([relative_error(scores, value) for value in values])
     if bad is not None:
@@ -113,7 +113,7 @@ def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
 
 
 def ceiling(values: Tensor, bad: list[int] | None) -> Measured:
-    """One training's truth as a score, judged by the other's; both ways round."""
+    """The truth of one training as a score, judged by the other; the mean of both directions."""
     # [2, K] -> the other training's row as [1, K]
     measured = [list(against(values[i], values[1 - i : 2 - i], bad)) for i in (0, 1)]
     for (metric, first), (_, second) in zip(*measured, strict=True):
@@ -121,14 +121,14 @@ def ceiling(values: Tensor, bad: list[int] | None) -> Measured:
 
 
 def attacked(scores: Tensor, honest: Tensor) -> Measured:
-    """What a client gains by an attack: places among the others, and share of the pay."""
+    """A client's gain from an attack: in rank among the others, and in its share of the pay."""
     yield "rank gained", outranked(scores) - outranked(honest)
     shares = [contribution_index(told)[ATTACKER] for told in (scores, honest)]
     yield "pay gained", float(shares[0] - shares[1])
 
 
 def outranked(scores: Tensor) -> float:
-    """The share of the other clients that the attacker leaves behind; ties count half."""
+    """The share of the other clients that rank below the attacker; ties count half."""
     places = ranks(scores)
     others = torch.cat([places[:ATTACKER], places[ATTACKER + 1 :]])
     mine = places[ATTACKER]
@@ -136,13 +136,13 @@ def outranked(scores: Tensor) -> float:
 
 
 def compared_frame(frame: Any) -> pandas.DataFrame:
-    """A table that ``compare`` returned; TypeError or ValueError for any other thing."""
+    """A table that ``compare`` returned; TypeError or ValueError for anything else."""
     import pandas
 
     checks.instance("frame", frame, pandas.DataFrame, "the table that fb.compare returns")
     if lacking := set(COLUMNS) - set(frame):
         raise ValueError(
-            f"frame: expected what fb.compare returns, lacks {sorted(lacking)}"
+            f"frame: expected a table of fb.compare, got one without {sorted(lacking)}"
         )
     return frame
 
@@ -153,9 +153,9 @@ def _mean(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a score stands in a family: over seeds, each the mean of the family's scenarios.
+    """A score's result in a family: one value per seed, the mean of the family's scenarios.
 
-    place  1 + how many scores are clearly better: those that are not told apart share it
+    place  1 + the number of scores that are clearly better; scores may share a place
     """
 
     interval: Interval
@@ -164,9 +164,9 @@ class Standing:
 
 
 def standings(frame: pandas.DataFrame, metric: str) -> dict[str, dict[str, Standing]]:
-    """{family: {method: standing}} of a measure; the ceiling has the place 0, and takes none.
+    """{family: {method: standing}} of a measure; the ceiling has place 0, and does not count.
 
-    Scores are compared over the seeds that all have; ``absent`` says who does not stand.
+    Scores are compared over the seeds that all of them have; ``absent`` lists who has no place.
     """
     low, high, *_ = MEASURES[metric]
     return {
@@ -181,7 +181,7 @@ def standings(frame: pandas.DataFrame, metric: str) -> dict[str, dict[str, Stand
 
 
 def absent(frame: pandas.DataFrame, metric: str) -> list[str]:
-    """Who does not stand in a family though it has values there, and why; a line each."""
+    """Which scores have values in a family but no place there, and why; one line each."""
     return [
         f"{method} does not stand in {family}: {why}"
         for family, _, reasons in over_seeds(frame, metric)
@@ -190,19 +190,19 @@ def absent(frame: pandas.DataFrame, metric: str) -> list[str]:
 
 
 def family_of(scenario: str) -> str:
-    """The family of a scenario of the bench; one of your own is a family by itself."""
+    """The family of a scenario of the bench; each scenario of your own is its own family."""
     return WORLDS[scenario].family if scenario in WORLDS else scenario
 
 
 def over_seeds(
     frame: pandas.DataFrame, metric: str
 ) -> Iterator[tuple[str, dict[str, tuple[float, ...]], dict[str, str]]]:
-    """Of every family the values of scores, seed by seed, and why the others have none."""
+    """For every family, the values of scores by seed, and why other scores have none."""
     chosen = frame[frame.metric == metric]
     families = chosen.scenario.map(family_of)
     for family, rows in chosen.groupby(families, sort=False):
         table = rows.pivot(index=["method", "seed"], columns="scenario", values="value")
-        # Who lacks a scenario of the family in a seed has no mean there: means stay comparable.
+        # A score without some scenario has no mean in that seed, so that means are comparable.
         by_seed = (
             table.dropna()
             .mean(axis=1)
@@ -210,7 +210,7 @@ def over_seeds(
             .reindex(columns=table.index.levels[0])
         )
         common, reasons = by_seed.index, {}
-        # Who has most seeds comes first, so that one with other seeds takes nobody's place.
+        # Scores with most seeds come first, so that one with other seeds excludes nobody.
         for method in by_seed.count().sort_values(ascending=False, kind="stable").index:
             own = by_seed[method].dropna().index
             if own.empty:
@@ -226,13 +226,13 @@ def over_seeds(
 
 
 def place_of(method: str, values: Mapping[str, Sequence[float]], metric: str) -> int:
-    """1 + how many scores are clearly better, seed by seed; 0 for the ceiling."""
+    """1 + the number of scores that are clearly better, seed by seed; 0 for the ceiling."""
     if method == CEILING:
         return 0
     low, high, more, _ = MEASURES[metric]
     mine, place = values[method], 1
     for rival, its_values in values.items():
-        # Nobody is clearly better whose mean is not: most intervals need not be asked for.
+        # A score without a better mean is not clearly better, so most intervals are skipped.
         lead = math.fsum(its_values) - math.fsum(mine)
         if rival in (CEILING, method) or (lead <= 0 if more else lead >= 0):
             continue

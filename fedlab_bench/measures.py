@@ -1,6 +1,6 @@
-"""Measures: what a score is like beside the truth, in use, and when it is asked again.
+"""Measures: how a score compares with the truth, what its use does, and how stable it is.
 
-Below: fedlab_mini's judge. Above: judging, comparing. Chapter 10 defines each measure.
+Chapter 10 defines each measure. Builds on fedlab_mini.judge; used by judging and comparing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedlab_mini.streams import stream
 
 
 class Measure(NamedTuple):
-    """Its range, whether more is better, and what it says."""
+    """A measure's range, whether more is better, and its meaning in words."""
 
     low: float
     high: float
@@ -29,7 +29,7 @@ class Measure(NamedTuple):
 
 BESIDE_TRUTH = {
     "tau": Measure(-1, 1, True, "rank correlation with retraining, between -1 and 1"),
-    # only where it is known who is of less use
+    # Only if clients of less use are known.
     "AUC": Measure(0, 1, True, "chance that a client of less use gets the lower score"),
     "relative error": Measure(
         0, 1, False, "distance to the retrained shares, at the best scale"
@@ -44,7 +44,7 @@ OF_ATTACKS = {
         *(-1, 1, False), "share of the pay that an attacker gains; below 0 it loses"
     ),
 }
-# What scores alone do not say: only ``compare`` has the methods.
+# Scores alone do not show these: only ``compare`` has the methods.
 OF_METHODS = {
     **{
         f"removal, {first} first": Measure(
@@ -72,31 +72,31 @@ OF_METHODS = {
     "seconds": Measure(0, math.inf, False, "processor seconds of a training"),
 }
 MEASURES = BESIDE_TRUTH | OF_ATTACKS | OF_METHODS
-ORDERS = 200  # random orders that a removal is judged among, and by which ties are broken
+ORDERS = 200  # random orders to compare a removal with, and as many to break ties
 
 
 def relative_error(scores: Tensor, truth: Tensor) -> float:
-    """|c scores - truth| / |truth| with the best factor c >= 0: units do not matter, shares do."""
-    # No score, or one that points the other way, explains nothing: the error is then one.
+    """|c scores - truth| / |truth| with the best factor c >= 0, so that only shares matter."""
+    # Scores of 0, or in the opposite direction, explain nothing, so the error is 1.
     squared = scores @ scores
-    # Least squares: of all c, s.t / s.s makes c s - t shortest.
+    # Least squares: c = s.t / s.s minimises the length of c s - t.
     factor = (scores @ truth / squared).clamp(min=0) if squared > 0 else torch.zeros(())
     return float(torch.linalg.vector_norm(factor * scores - truth) / truth.norm())
 
 
 def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, float]]:
-    """Clients leave one by one, the best or the worst first: among random orders, how unusual?
+    """Clients leave one by one, the best or the worst first; compared with random orders.
 
-    The area is the mean worth of those who are left. "removal, best first" is the share of random
-    orders with a larger area (1: nobody does more harm), "removal, worst first" with a smaller one;
-    equal areas count half. Clients with tied scores leave in random order, the mean over ``ORDERS``
-    of them: a score that is the same for all comes out as luck, whatever the ids say
+    The area is the mean worth of the remaining clients. "removal, best first" is the share of
+    random orders with a larger area (1: no order does more harm), "removal, worst first" the share
+    with a smaller area; equal areas count half. Clients with tied scores leave in random order, and
+    the result is a mean over ``ORDERS`` orders. So equal scores give about 1/2, whatever the ids
     """
     generator = stream(seed, "removal")
     shuffles = torch.rand(2 * ORDERS, len(scores), generator=generator).argsort(1)
-    # One half of the orders is what the scores compete with, the other breaks their ties.
+    # Half of the orders are compared with the scores, the other half break the scores' ties.
     rivals, tie_breaks = shuffles.split(ORDERS)
-    # Stable: among tied scores the random order stays.
+    # A stable sort keeps the random order of tied scores.
     ranking = ranks(scores)[tie_breaks].argsort(dim=1, descending=True, stable=True)
     best_first = tie_breaks.gather(1, ranking)  # [ORDERS, n]
     after_best, after_worst = (
@@ -109,8 +109,8 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
 
 
 def beaten(random_areas: Tensor, areas: Tensor) -> float:
-    """The share of pairs in which the random one is larger; equal ones count half."""
-    # [ORDERS, 1] - [1, ORDERS]: every random order beside every order that the scores allow
+    """The share of pairs with a larger random area; equal areas count half."""
+    # [ORDERS, 1] - [1, ORDERS]: every random order minus every order that the scores allow
     gaps = random_areas[:, None] - areas[None]
     larger = (gaps > 1e-12).double().mean()
     equal = (gaps.abs() <= 1e-12).double().mean()
@@ -119,23 +119,23 @@ def beaten(random_areas: Tensor, areas: Tensor) -> float:
 
 def left_over(orders: Tensor, worth: Tensor) -> Tensor:
     """Worth after the first 1, ..., n - 1 of each order [m, n] have left: [m, n - 1]."""
-    gone = (1 << orders).cumsum(1)[:, :-1]  # bit masks of who has left
-    # All bits are set in everybody's mask, so a subtraction clears those of who has left.
+    gone = (1 << orders).cumsum(1)[:, :-1]  # bit masks of the clients that have left
+    # The mask of all clients has all bits set, so subtraction clears the bits in ``gone``.
     everybody = len(worth) - 1
     return worth[everybody - gone]
 
 
 def fair(made: Callable[..., Any], round: Round, server: Server) -> dict[str, float]:
-    """Four properties of a value, tried on one round: how far a method is from having each.
+    """Four properties of a value, tested on one round: how far a method is from each.
 
     made      () -> a strategy
-    null      what a client that sends zeros earns
-    twin      by how much two clients with the same update differ
-    split     what a client gains by appearing as two, each with half of its samples
-    efficiency  how far the sum is from the round's gain
-    All as shares of the largest score, efficiency as a share of the gain; the loss is the worth
+    null      the score of a client that sends zeros
+    twin      the difference between two clients with the same update
+    split     a client's gain if it appears as two clients, each with half of its samples
+    efficiency  the distance of the sum from the round's gain
+    These are shares of the largest score, efficiency a share of the gain, measured by the loss
     """
-    # Doubled, so that the first client's samples can be halved.
+    # Sizes are doubled, so that the first client's samples can be halved.
     sizes = 2 * round.sizes
     first_update, first_size = round.updates[:1], sizes[:1]
 
@@ -147,7 +147,7 @@ def fair(made: Callable[..., Any], round: Round, server: Server) -> dict[str, fl
         return strategy.scores(told, state).double().cpu()
 
     plain = scored(round.updates, sizes)
-    # A client more in three guises: the first one's twin, a client of zeros, half of the first.
+    # One more client, in three forms: the first one's twin, a client of zeros, half of the first.
     with_twin = torch.cat([round.updates, first_update])
     with_zeros = torch.cat([round.updates, 0 * first_update])
     null = scored(with_zeros, torch.cat([sizes, first_size]))
@@ -167,7 +167,7 @@ def _largest(scores: Tensor) -> Tensor:
 
 
 def _gain(round: Round, sizes: Tensor, server: Server) -> float:
-    """By how much federated averaging lowers the validation loss in a round."""
+    """The fall of the validation loss by federated averaging in a round."""
     weights = (sizes.double() / sizes.sum()).to(round.updates)
     averaged = round.theta + weights @ round.updates
     models = torch.stack([round.theta, averaged])

@@ -1,6 +1,6 @@
-"""Registry: what the bench compares: every score once, and what it must see.
+"""Registry: every score that the bench compares, and the inputs that the score must see.
 
-Importing it lets ``fm.score`` know the neighbours by name. Below: fedlab_mini, methods.
+Importing it makes the neighbours known to ``fm.score`` by name. Builds on fedlab_mini and methods.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from .methods.neighbours import (
 from .methods.quality import QualityInference
 from .methods.semivalues import beta_shapley
 
-# Every server knows how many samples each client has; some methods need nothing else.
+# Every server knows the clients' numbers of samples; some methods need nothing else.
 SIZES = frozenset[str]()
 UPDATES = frozenset({"single updates"})
 BOTH = frozenset({"single updates", "validation samples"})
-# Trainings of chosen clients only, again and again.
+# Repeated trainings with chosen clients only.
 TRAININGS = frozenset({"trainings"})
 
 
 @dataclass(frozen=True)
 class Retrained:
-    """An estimator of the retraining game, not of the rounds: ``Retrained(fm.leave_one_out)``."""
+    """An estimator of the retraining game, not of rounds: ``Retrained(fm.leave_one_out)``."""
 
     estimator: Callable[[Game], Estimate]
 
@@ -60,7 +60,7 @@ register(
         "trust cosine": TrustCosine(),
         "FedIF": FedIF(),
         "FedCE": FedCE(),
-        # Where all clients take part in every round, it gives all of them the same.
+        # If all clients participate in every round, it gives all of them the same score.
         "quality inference": QualityInference(),
     }
 )
@@ -73,18 +73,18 @@ RETRAINED = {
 
 @dataclass(frozen=True)
 class Row:
-    """A score that is compared: its name, and what it reads beside the clients' sizes."""
+    """A score that is compared: its name, and what it reads besides the clients' sizes."""
 
     name: str
     sees: Collection[str] = BOTH
 
     @property
     def method(self) -> Method:
-        """What computes it: a strategy, a value of a round's game, or ``Retrained``."""
+        """The method that computes it: a strategy, a value of a round's game, or ``Retrained``."""
         return (SCORES | RETRAINED)[self.name]
 
 
-# These names stand in stored results, so they stay as they are.
+# Stored results contain these names, so they must not change.
 COMPARED = (
     Row("size", SIZES),
     Row("alone"),
@@ -112,13 +112,13 @@ COMPARED = (
     Row("F-RCCE"),
     *(Row(name, TRAININGS) for name in RETRAINED),
 )
-# How tables write a name that stands shorter in stored results.
+# Names in tables that are longer than those in stored results.
 SHOWN = {"CGSV": "CGSV's weights"}
 CEILING = "(the truth itself)"
 
 
 def compared() -> dict[str, Method]:
-    """The methods that ``compare`` sets beside each other, by name; values play for the loss."""
+    """The methods that ``compare`` compares, by name; values are of games of the loss."""
     methods = {row.name: row.method for row in COMPARED}
     return {
         name: RoundValue(method) if callable(method) else method
@@ -133,18 +133,18 @@ def watcher(method: Method) -> Any:
     """A method as a strategy."""
     if hasattr(method, "step"):
         return method
-    # A value of a game has one argument, a score of a round has two: (round, server).
+    # A value of a game takes one argument, a score of a round takes two: (round, server).
     if takes_round(method):  # type: ignore[arg-type]
         return FunctionScore(function=method)  # type: ignore[arg-type]
     return RoundValue(method)  # type: ignore[arg-type]
 
 
 def watchable(methods: Any) -> dict[str, Method]:
-    """Methods by name, each of a kind that ``compare`` takes; others are refused by their name."""
+    """Methods by name, each of a kind that ``compare`` accepts; an error names the others."""
     methods_by_name = by_name(methods)
     if CEILING in methods_by_name:
         raise ValueError(
-            f"methods: {CEILING} is the row of the ceiling; take another name"
+            f"methods: {CEILING} is the name of the ceiling; choose another name"
         )
     kinds = "a strategy, a function of a game or of (round, server), or Retrained(...)"
     for method_name, method in methods_by_name.items():

@@ -1,6 +1,6 @@
 """Rounds: what a server of the bench sees: one training, recorded round by round.
 
-Records are what ``fm.score`` reads, in memory or as .npz files. Below: worlds, engine.
+``fm.score`` reads these records, in memory or as .npz files. Builds on worlds and the engine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fedlab_mini.streams import one_thread
 
 from .worlds import World
 
-# No two purposes share a training; what the bench has frozen is of the first three.
+# No two purposes share a training; the bench has frozen results of the first three.
 TRUTH, SECOND_TRUTH, RECORDED, AGAIN, IN_USE = range(5)
 FROZEN, OTHERS = 3, 10**6
 PARTS = ("t", "theta", "updates", "clients", "sizes")
@@ -30,7 +30,7 @@ FLOATS = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 
 
 def luck(seed: int, purpose: int) -> int:
-    """The seed of a training: its own for every purpose."""
+    """The seed of a training, different for every purpose."""
     if purpose < FROZEN:
         return FROZEN * seed + purpose
     return OTHERS + 2 * seed + purpose - FROZEN
@@ -48,11 +48,11 @@ class Recorded:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """One mapping a round: t, theta [P], updates [m, P], clients [m], sizes [m]."""
+        """One mapping per round: t, theta [P], updates [m, P], clients [m], sizes [m]."""
         return [{name: getattr(one, name) for name in PARTS} for one in self.rounds]
 
     def arrays(self, kind: str = "float32") -> Iterator[dict[str, np.ndarray]]:
-        """The records as NumPy arrays, their numbers of this kind."""
+        """The records as NumPy arrays, with theta and updates of this kind."""
         for record in self.records:
             yield {
                 name: np.asarray(
@@ -70,7 +70,7 @@ class Recorded:
         return total.hexdigest()
 
     def write(self, folder: Path, kind: str = "float32") -> list[Path]:
-        """A file a round, and ``server.npz`` with the samples x, y that a score may look at."""
+        """One file per round, and ``server.npz`` with the samples x, y that a score may use."""
         inputs, labels = self.server.validation
         folder = home(folder)
         server = {
@@ -87,9 +87,9 @@ class Recorded:
 def recorded(
     world: World, seed: int, purpose: int = RECORDED, weighting: str = "size"
 ) -> Recorded:
-    """Train once and keep every round; the same bytes on the same kind of processor.
+    """Train once and keep every round; the bytes are equal on equal kinds of processors.
 
-    purpose  whose luck: that of the frozen bench, or of another training
+    purpose  decides the seed: that of the frozen bench, or that of another training
     """
     fed, net = world.made(seed)
     rounds: list[Round] = []
@@ -113,7 +113,7 @@ def recorded(
 
 
 def slug(name: str) -> str:
-    """A world's name as a file's: "attack: scale x2" is attack-scale-x2."""
+    """A world's name as a file name: "attack: scale x2" is attack-scale-x2."""
     words = "".join(
         letter if letter.isalnum() or letter == "." else " " for letter in name
     )

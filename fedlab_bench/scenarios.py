@@ -1,6 +1,6 @@
-"""Scenarios: eight clients, dealt and corrupted in nine ways; ``compare`` takes them by name.
+"""Scenarios: data dealt to eight clients and corrupted in nine ways; ``compare`` knows their names.
 
-Chapter 10 names them; the bench builds on them. Below: fedlab_mini's worlds and engine.
+Chapter 10 describes them, and the bench uses them. Builds on fedlab_mini's worlds and engine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Scenario = Callable[[str, int], Made]
 
 @dataclass(frozen=True)
 class noisy_inputs(DataCorruption):
-    """Gaussian noise on every input; its standard deviation in units of that of all the inputs."""
+    """Gaussian noise on every input; ``level`` is in standard deviations of all inputs."""
 
     level: float
 
@@ -40,7 +40,7 @@ class noisy_inputs(DataCorruption):
         self, x: Tensor, y: Tensor, classes: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """See `DataCorruption`."""
-        # In double precision first: the same noise in every type of the data.
+        # Drawn in double precision, so that data of every type get the same noise.
         noise = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
         return x + self.level * x.std() * noise, y
 
@@ -48,11 +48,11 @@ class noisy_inputs(DataCorruption):
 def dealt(
     split: Split | None = None, corrupt: Callable[[float], object] | None = None
 ) -> Scenario:
-    """A scenario: how samples are dealt, and what is done to client k at the level k / 10."""
+    """A scenario: how samples are dealt, and how client k is corrupted at the level k / 10."""
 
     def make(source: str, seed: int) -> Made:
         dataset, samples = _dataset(source), SAMPLES[source]
-        # Client 0 stays as it is: its level is zero.
+        # Client 0 has level 0, so it is not corrupted.
         graded = list(enumerate(LEVELS))[1:]
         wrongs = (
             {}
@@ -73,7 +73,7 @@ def dealt(
 
 
 def irrelevant(source: str, seed: int) -> Made:
-    """Two clients whose labels say nothing: odd digits named as even ones; in texts, coin flips."""
+    """Two clients with uninformative labels: odd digits labelled as even; in texts, coin flips."""
     dataset, samples = _dataset(source), SAMPLES[source]
     if dataset.classes == 2:
         wrongs = dict.fromkeys((2, 5), flip_labels(0.5))
@@ -81,7 +81,7 @@ def irrelevant(source: str, seed: int) -> Made:
             dataset, clients=CLIENTS, samples=samples, corrupt=wrongs, seed=seed
         )
         return fed, _net(dataset)
-    # These federations take no number of samples, so the split deals as many as elsewhere.
+    # These federations have no option ``samples``, so the split deals the usual number.
     split = _each(samples // CLIENTS)
     fed = irrelevant_digits(
         dataset, CLIENTS - 2, 2, split=split, validation=180, test=180, seed=seed
@@ -90,7 +90,7 @@ def irrelevant(source: str, seed: int) -> Made:
 
 
 def replicas(source: str, seed: int) -> Made:
-    """Six alike clients; two more send what the first one has."""
+    """Six similar clients, and two more with the same samples as the first client."""
     dataset = _dataset(source)
     fed = federation(dataset, clients=CLIENTS - 2, samples=SAMPLES[source], seed=seed)
     holders = (*range(CLIENTS - 2), 0, 0)
@@ -98,7 +98,7 @@ def replicas(source: str, seed: int) -> Made:
 
 
 def rare_class(source: str, seed: int) -> Made:
-    """Clients of one size; the last holds all samples of the last class that are with clients."""
+    """Clients of equal size; only the last client holds samples of the last class."""
     dataset = _dataset(source)
     fed = federation(dataset, clients=1, samples=SAMPLES[source], seed=seed)
     inputs, labels = fed.client(0)
@@ -114,7 +114,7 @@ def rare_class(source: str, seed: int) -> Made:
 def _rebuilt(
     fed: Federation, dataset: Dataset, pairs: list[tuple[Tensor, Tensor]]
 ) -> Made:
-    """Other clients before the same server."""
+    """A federation with other clients and the same server."""
     rebuilt = Federation.from_datasets(
         pairs,
         validation=fed.validation,
@@ -126,7 +126,7 @@ def _rebuilt(
 
 
 def noisier_inputs(level: float) -> noisy_inputs:
-    """Noise of three times the level. It has a name, as kept cells go by what made them."""
+    """Noise of three times the level. It is not a lambda, because cached cells need its name."""
     return noisy_inputs(3 * level)
 
 
@@ -144,7 +144,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def resampled(fed: Federation, seed: int) -> Federation:
-    """The same federation; the server's validation samples are drawn again from themselves."""
+    """The same federation, with validation samples drawn again from the server's own."""
     inputs, labels = fed.validation
     generator = stream(seed, "validation drawn again")
     drawn = torch.randint(len(labels), (len(labels),), generator=generator)
@@ -152,7 +152,7 @@ def resampled(fed: Federation, seed: int) -> Federation:
 
 
 def _each(size: int) -> Split:
-    """A split that deals ``size`` random samples to everybody, and no more."""
+    """A split that deals ``size`` random samples to each client, and no more."""
 
     def split(y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
         order = torch.randperm(len(y), generator=generator)
@@ -162,7 +162,7 @@ def _each(size: int) -> Split:
 
 
 def _dataset(source: str) -> Dataset:
-    # Texts are counts of their commonest words; images have no vocabulary.
+    # Texts are counts of the most frequent words; images have no vocabulary.
     vocabulary = 200 if source.startswith("sms") else None
     return load(source, dtype=torch.float64, vocabulary=vocabulary)
 

@@ -1,4 +1,4 @@
-"""Submission: scores of anybody's, as a CSV file from any language; what is wrong is named by line.
+"""Submission: scores of any method, as a CSV file from any language; errors name the line.
 
     # name: my score
     # sees: single updates
@@ -6,7 +6,7 @@
     scenario,seed,client,score
     alike,0,0,0.125
 
-Below: worlds.
+Builds on worlds.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from .truth import HELD_OUT, PUBLIC, seeds_of
 from .worlds import WORLDS
 
 COLUMNS = ("scenario", "seed", "client", "score")
-# What the lines above the table may say; the version is the bench's when the score was entered.
+# Notes that may precede the table; version is the bench's version when the score was entered.
 NOTES = ("name", "sees", "cost", "source", "date", "version")
-BOOKS = b"PK", b"\xd0\xcf\x11\xe0"  # how .xlsx and .ods begin, and .xls
-FILLING = ",;\t "  # what a spreadsheet leaves of empty cells
-SEPARATORS = ",", ";", "\t"  # of columns; decimal commas stand between the last two only
-LONGEST, LARGEST = 60, 2**25  # letters of a note, bytes of a file
+BOOKS = b"PK", b"\xd0\xcf\x11\xe0"  # the first bytes of .xlsx and .ods, and of .xls
+FILLING = ",;\t "  # what a spreadsheet writes for empty cells
+SEPARATORS = ",", ";", "\t"  # of columns; decimal commas only with the last two
+LONGEST, LARGEST = 60, 2**25  # characters of a note, bytes of a file
 Scores = Mapping[tuple[str, int], Tensor]
 
 
 class Refused(ValueError):
-    """A file that is no submission; the message names the file, and the line where there is one."""
+    """A file is not a valid submission; the message names the file and, if known, the line."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """Scores [K] of worlds and seeds, higher for a larger contribution, and what is said of them.
+    """Scores [K] of worlds and seeds, higher for a larger contribution, with notes about them.
 
-    scores  {(scenario, seed): [K]}      notes  {one of NOTES: words}, as far as given
+    scores  {(scenario, seed): [K]}      notes  {one of NOTES: text}, as far as given
     """
 
     scores: Scores
@@ -56,17 +56,17 @@ class Submission:
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         return self.notes["name"]
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """The same submission as a file; Refused, unwritten, where it would not be read again."""
+        """Write the submission to a file; Refused, without a file, if reading it would fail."""
         lines = [f"# {note}: {words}".rstrip() for note, words in self.notes.items()]
         lines.append(",".join(COLUMNS))
         for (scenario, seed), values in self.scores.items():
             name = f'"{scenario}"' if "," in scenario else scenario
             for client, score in enumerate(values.tolist()):
-                # All digits, so that a file read and written again keeps its bytes.
+                # All digits, so that reading and writing a file again keeps its bytes.
                 lines.append(f"{name},{seed},{client},{repr(score).removesuffix('.0')}")
         file = home(path)
         _parsed(file, lines)
@@ -75,7 +75,7 @@ class Submission:
 
 
 def read_submission(path: str | os.PathLike[str]) -> Submission:
-    """Read and check a file; every scenario that it names must be there whole.
+    """Read and check a file; every scenario that it names must be complete.
 
     raises  Refused, naming the file and the line
     """
@@ -108,7 +108,7 @@ def _parsed(file: Path, lines: Sequence[str]) -> Submission:
 
 
 def notes_of(path: str | os.PathLike[str]) -> dict[str, str]:
-    """What a submission says of itself, without its scores."""
+    """The notes of a submission, without its scores."""
     file = home(path)
     return {"name": file.stem[:LONGEST], **_notes(file, _text(file).splitlines())[0]}
 
@@ -143,7 +143,7 @@ def _text(file: Path) -> str:
 
 
 def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
-    """What the lines above the table say, and the number of lines that they take."""
+    """The notes above the table, and the number of their lines."""
     notes: dict[str, str] = {}
     for number, given in enumerate(lines, start=1):
         # Spreadsheets quote words with commas, and fill a line up with separators.
@@ -174,12 +174,12 @@ def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
 def _rows(
     file: Path, lines: Sequence[str], first: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header with their line numbers; blank lines do not count."""
+    """The rows after the header with their line numbers; blank lines do not count."""
     headers = {}
     for mark in SEPARATORS:
-        with contextlib.suppress(csv.Error):  # quoted in a way of no table
+        with contextlib.suppress(csv.Error):  # quotes that no table has
             headers[mark] = _fields(lines[first], mark)
-    # pandas and R write row names before the columns, under no name.
+    # pandas and R write row names in a first column without a name.
     named = {
         mark: header[0] == ""
         for mark, header in headers.items()
@@ -215,7 +215,7 @@ def _rows(
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    """What stands between separators, without spaces around it and empty ends."""
+    """The fields between separators, without surrounding spaces and empty fields at the end."""
     reader = csv.reader([line], delimiter=separator, skipinitialspace=True, strict=True)
     fields = [field.strip() for field in next(reader)]
     while len(fields) > len(COLUMNS) and not fields[-1]:
@@ -256,8 +256,8 @@ def _row(voice: str, fields: Sequence[str]) -> tuple[str, int, int, float]:
 
 
 def _whole(voice: str, text: str, known: Sequence[int]) -> int:
-    digits = text.removesuffix(".0")  # as pandas writes a column that once had gaps
-    # isdigit alone is true of other scripts' digits, and of superscripts, which int refuses.
+    digits = text.removesuffix(".0")  # pandas writes it in a column that once had gaps
+    # isdigit is also true for digits of other scripts and for superscripts, which int rejects.
     is_whole = digits.isascii() and digits.isdigit() and len(digits) < 10
     number = int(digits) if is_whole else -1
     if number not in known:
@@ -269,7 +269,7 @@ def _whole(voice: str, text: str, known: Sequence[int]) -> int:
 def _check_whole(
     file: Path, found: Mapping[tuple[str, int], Mapping[int, float]]
 ) -> None:
-    """A scenario has all public seeds, or all held-out ones, or both; and all clients."""
+    """A scenario needs all public seeds, all held-out seeds, or both; and all clients."""
     for (scenario, seed), row in found.items():
         world = WORLDS[scenario]
         block = seeds_of(world, PUBLIC if seed in PUBLIC else HELD_OUT)

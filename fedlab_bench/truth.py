@@ -1,7 +1,7 @@
-"""Truth: what retraining says of the bench's clients, frozen in files that anybody can make again.
+"""Truth: the retraining values of the bench's clients, frozen in files that anybody can recompute.
 
-Two tables a seed, from two trainings that share no luck with the recorded rounds; worths are minus
-the loss on samples that no server has seen. Below: rounds, games.
+Each seed has two tables, from two trainings with other seeds than the recorded rounds. Worths are
+minus the loss on samples that no server has seen. Builds on rounds and games.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from fedlab_mini.streams import one_thread
 from .rounds import SECOND_TRUTH, TRUTH, luck, slug
 from .worlds import WORLDS, World
 
-# A number before the point is a bench of its own, with its own files; one behind it has more
-# scenarios or scores, and no row of the one before is another.
+# A new number before the point is a separate bench with its own files. A new number after the
+# point adds scenarios or scores, and changes no existing row.
 VERSION = "1.3"
 FOLDER = f"v{VERSION.partition('.')[0]}"
-# The last block is not submitted: on it the sentences of the bench's page were tried, once.
+# The last block is not for submissions: it confirmed the sentences of the bench's page, once.
 PUBLIC, HELD_OUT, CONFIRMING = range(10), range(100, 110), range(300, 310)
 VARIABLE = "FEDLAB_BENCH"
 
@@ -42,7 +42,7 @@ VARIABLE = "FEDLAB_BENCH"
 def folder() -> Path:
     """Where the bench's files are: FEDLAB_BENCH, or data/bench of the book's repository.
 
-    raises  FileNotFoundError that names the ways out
+    raises  FileNotFoundError that says what to do
     """
     repository = Path(__file__).resolve().parents[1] / "data" / "bench"
     place = checks.home(os.environ.get(VARIABLE, "") or repository) / FOLDER
@@ -55,7 +55,7 @@ def folder() -> Path:
 
 
 def game(world: World, seed: int, purpose: int) -> Game:
-    """Retraining, its worth on samples that no server sees."""
+    """The retraining game, with worths on samples that no server sees."""
     fed, net = world.made(seed)
     return retraining_game(
         fed,
@@ -69,9 +69,9 @@ def game(world: World, seed: int, purpose: int) -> Game:
 
 
 def trained(world: World, seed: int) -> np.ndarray:
-    """All worths of two games [2, 2^n]; or, where orders are sampled, values and errors [2, 2, n].
+    """All worths of two games [2, 2^n]; or, if orders are sampled, values and errors [2, 2, n].
 
-    Two samples of orders, too: what they disagree in is part of the ceiling
+    The samples of orders also differ between both games, so their difference is in the ceiling
     """
     rows: list[Tensor] = []
     with one_thread():
@@ -89,10 +89,10 @@ def trained(world: World, seed: int) -> np.ndarray:
 
 
 def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Path]:
-    """Train what is missing, a file a world; a second call goes on where the first was stopped.
+    """Train what is missing, with one file per world; a second call continues an interrupted one.
 
-    Several processes may share a folder: each keeps what the others have finished.
-    raises  ValueError where no world asked has a truth of its own, or none has such a seed
+    Several processes may share a folder: each keeps the results of the others.
+    raises  ValueError if no world in ``names`` has its own truth, or none has such a seed
     """
     asked = list(names)
     owners = {name: WORLDS[name] for name in asked if WORLDS[name].truth == ""}
@@ -101,7 +101,7 @@ def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Pat
             dict.fromkeys(owner_of(name) or "no retraining" for name in asked)
         )
         raise ValueError(
-            f"scenarios: {', '.join(asked)}: judged by {others}, no truth of its own"
+            f"scenarios: {', '.join(asked)}: judged by {others}, without a truth of its own"
         )
     cells = cells_of(owners, seeds)
     with progress.bar(None, "truth", len(cells)) as progress_bar:
@@ -116,23 +116,23 @@ def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Pat
 
 
 def _add(path: Path, seed: str, table: np.ndarray) -> None:
-    """A table more in a file."""
+    """Add a table to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.name}.lock")):
-        # Read under the lock: another process may just have added a table.
+        # Read under the lock, because another process may just have added a table.
         tables = {**read(path), seed: table}
         with whole_file(path) as part, open(part, "wb") as file:
             np.savez_compressed(file, **tables)  # type: ignore[arg-type]
 
 
 def seeds_of(world: World, seeds: Iterable[int]) -> list[int]:
-    """Those of the seeds that a world has."""
+    """The seeds that a world has, among those given."""
     # Every block of seeds begins at a hundred: 0, 100, 300.
     return [seed for seed in seeds if seed % 100 < world.seeds]
 
 
 def cells_of(worlds: Mapping[str, World], seeds: Iterable[int]) -> list[tuple[str, int]]:
-    """(scenario, seed) of those of the seeds that each world has; ValueError where none has any."""
+    """(scenario, seed) for the given seeds that each world has; ValueError if none has any."""
     numbers = list(seeds)
     if cells := [
         (name, seed) for name in worlds for seed in seeds_of(worlds[name], numbers)
@@ -144,7 +144,7 @@ def cells_of(worlds: Mapping[str, World], seeds: Iterable[int]) -> list[tuple[st
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """The tables of a file by seed, none where it is not there; ValueError where it is damaged."""
+    """The tables of a file by seed, none if it does not exist; ValueError if it is damaged."""
     return read_arrays("truth", path) if path.is_file() else {}
 
 
@@ -154,9 +154,9 @@ def sha256(path: Path) -> str:
 
 
 class Frozen:
-    """The truth that lies in one or more folders; files of the bench's own are checked by hash.
+    """The truth in one or more folders; a hash checks each of the bench's own files.
 
-    A seed that lies in two of them counts as the first one has it.
+    If two folders hold a seed, the first one counts.
     """
 
     def __init__(self, *places: Path):
@@ -186,12 +186,12 @@ class Frozen:
                 self.tables[name] = {**tables, **self.tables.get(name, {})}
 
     def knows(self, name: str, seed: int) -> bool:
-        """Whether the truth of a world and seed is at hand; of an attack nothing needs to be."""
+        """Is the truth of a world and seed available? An attack needs none."""
         owner = owner_of(name)
         return owner is None or str(seed) in self.tables.get(owner, {})
 
     def of(self, name: str, seed: int) -> Tensor:
-        """What retraining says of a world's clients, in two trainings: Shapley values [2, K]."""
+        """The retraining values of a world's clients in two trainings: Shapley values [2, K]."""
         owner = owner_of(name)
         assert owner is not None, f"{name} has no truth"
         return values_of(WORLDS[owner], self.tables[owner][str(seed)])
@@ -204,10 +204,10 @@ def owner_of(name: str) -> str | None:
 
 
 def values_of(world: World, table: np.ndarray) -> Tensor:
-    """Shapley values [2, K] of a table that ``trained`` gave."""
+    """Shapley values [2, K] of a table from ``trained``."""
     worths = torch.from_numpy(table).double()
     if world.sampled:
-        return worths[:, 0]  # beside their standard errors
+        return worths[:, 0]  # without their standard errors
     return torch.stack([shapley.exact(_game(own)).values for own in worths])
 
 
@@ -215,17 +215,17 @@ def _game(worths: Tensor) -> Game:
     """A table of worths as a game; its bits are the players."""
     players = len(worths).bit_length() - 1
     weights = 1 << torch.arange(players)
-    # [C, n] @ [n] -> [C], the places of the coalitions in the table
+    # [C, n] @ [n] -> [C], the positions of the coalitions in the table
     return Game(players, lambda coalitions: worths[coalitions.long() @ weights])
 
 
 def manifest(place: Path) -> dict[str, Any]:
-    """What the bench was frozen with: {"files": {name: SHA-256}, "rounds": {...}}; else empty."""
+    """The bench's manifest, {"files": {name: SHA-256}, "rounds": {...}}; without one, no files."""
     path = place / "manifest.json"
     if not path.is_file():
         return {"files": {}}
     known = None
-    with contextlib.suppress(ValueError):  # also what is no text in UTF-8
+    with contextlib.suppress(ValueError):  # also for text that is not UTF-8
         known = json.loads(path.read_text(encoding="utf-8"))
     if isinstance(known, dict) and isinstance(known.get("files"), dict):
         return known

@@ -1,7 +1,7 @@
-"""Worlds: the scenarios of the bench, in families; each takes a seed and gives a federation.
+"""Worlds: the scenarios of the bench, in families; each makes a federation from a seed.
 
-The nine scenarios, and what grows out of them: other skews, few validation samples, attacks, other
-data, more clients. The page *The bench* describes every one. Below: scenarios.
+These are the nine scenarios and variants of them: other skews, few validation samples, attacks,
+other data, more clients. The page *The bench* describes each one. Builds on scenarios.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedlab_mini.worlds.partition import LabelSplit, Split, dirichlet_labels
 from .scenarios import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisier_inputs
 
 ROUNDS, LOCAL = 20, LocalSGD(epochs=1, batch=20, lr=0.2)
-# Who is of less use, before any training: the worse half, all but the holder of a rare class.
+# Clients of less use, known before any training: the worse half, or all without the rare class.
 WORSE, DRAWN = tuple(range(CLIENTS // 2, CLIENTS)), ()
 BAD = {
     "wrong labels": WORSE,
@@ -35,17 +35,17 @@ BAD = {
     "rare class": tuple(range(CLIENTS - 1)),
 }
 SOURCE = "digits"
-ATTACKER = 2  # the client that attacks, where one does
-TWIN = "Dirichlet 0.5"  # the world of the attacks, with everybody honest
-GRADED = "wrong labels"  # the world whose variants change what a server sees
+ATTACKER = 2  # the client that attacks, in worlds with an attack
+TWIN = "Dirichlet 0.5"  # the world of the attacks, but with honest clients only
+GRADED = "wrong labels"  # the world with variants of what the server sees
 
 
 @dataclass(frozen=True)
 class even_dirichlet(LabelSplit):
-    """Every client has as many samples; its classes are drawn from its own Dirichlet(alpha).
+    """All clients have the same size; each draws its classes from its own Dirichlet(alpha).
 
-    A class that is used up is drawn no more, so the last clients take what is left, whatever alpha
-    says. source  [Hsu et al. 2019], who draw per client, over classes
+    A class without remaining samples is not drawn, so the last clients take what is left, whatever
+    alpha is. source  [Hsu et al. 2019], who draw per client, over classes
     """
 
     alpha: float
@@ -54,15 +54,15 @@ class even_dirichlet(LabelSplit):
         checks.store(self, alpha=checks.number("alpha", self.alpha, 1e-300, 1e300))
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """See ``LabelSplit``; what does not divide by the number of clients is left over."""
+        """See ``LabelSplit``; the remainder after division by the number of clients is unused."""
         order = torch.randperm(len(y), generator=generator)
         labels = y[order]
         piles = [order[labels == label].tolist() for label in y.unique()]
         shape = torch.full((clients, len(piles)), self.alpha + 1, dtype=torch.float64)
-        # Gamma(alpha) by way of Gamma(alpha + 1), in logarithms: nothing underflows to zero.
+        # Gamma(alpha) from Gamma(alpha + 1), in logarithms, so that nothing underflows to zero.
         gamma = torch._standard_gamma(shape, generator=generator)
         uniform = 1 - torch.rand(shape.shape, generator=generator, dtype=torch.float64)
-        # [K, classes]: a row for every client, with sum 1
+        # [K, classes]: one row per client, with sum 1
         preferences = (gamma.log() + uniform.log() / self.alpha).softmax(1)
         groups = []
         for preference in preferences:
@@ -74,21 +74,20 @@ class even_dirichlet(LabelSplit):
 
 
 def _drawn(piles: list[list[int]], preference: Tensor, generator: Generator) -> int:
-    """One sample off the piles, by preference among those that are left."""
+    """One sample from the piles, by preference among the piles that are not empty."""
     left = torch.tensor([float(len(pile) > 0) for pile in piles], dtype=torch.float64)
-    # A preference may be as good as zero for all that is left: then any of it will do.
+    # If the preference for every remaining pile is nearly 0, any of them is drawn.
     chances = preference * left + 1e-12 * left
     return piles[int(torch.multinomial(chances, 1, generator=generator))].pop()
 
 
 @dataclass(frozen=True)
 class predicted_step(UpdateAttack):
-    """Trains nothing: sends a prediction of the server's step, as long as an honest update.
+    """Trains nothing: sends a prediction of the server's step, with the length of an honest update.
 
-    The prediction is that the server goes on as in its last step; zeros in round 1, before which
-    there is none. The step is a mean of updates that partly cancel, so it is drawn out to the
-    length of the update that the client would have trained. An attacker in the field would take
-    that length from a round of honest work.
+    The prediction is the server's last step, or zeros in round 1. The step is a mean of updates
+    that partly cancel, so it is scaled to the length of the update that the client would have
+    trained. A real attacker would learn this length from one honest round.
     source  a simple form of ACE [arXiv 2405.20975], which predicts the next global step
     """
 
@@ -98,7 +97,7 @@ class predicted_step(UpdateAttack):
         """See ``UpdateAttack``."""
         steps = replay()(updates, previous, generator)
         lengths = torch.linalg.vector_norm(updates, dim=1, keepdim=True)
-        tiny = torch.finfo(steps.dtype).tiny  # zeros have no direction, and stay zeros
+        tiny = torch.finfo(steps.dtype).tiny  # zeros have no direction and stay zeros
         return torch.nn.functional.normalize(steps, dim=1, eps=tiny) * lengths
 
 
@@ -108,15 +107,15 @@ class World:
 
     make       (data, seed) -> federation and model
     family     the column of the leaderboard in which it counts
-    truth      the name of the world whose retraining judges it; empty: its own; None: none does
-    beside     of a world without truth: the one where its attacker is honest
-    per_round  how many clients take part in a round; None: all
-    sampled    orders of clients that estimate its truth; 0: all coalitions are retrained
-    seeds      how many seeds it has, of those that are public and of those held out
-    clients    how many there are
-    rounds, local, metric  of every training: how many, what a client does, what worth is
-    bad        ids of the clients known to be of less use; None: nothing is known; DRAWN: those
-               that the federation of a seed says were corrupted
+    truth      name of the world whose retraining judges it; empty: its own; None: no world
+    beside     for a world without truth: the world in which its attacker is honest
+    per_round  how many clients participate in a round; None: all
+    sampled    how many orders of clients estimate its truth; 0: all coalitions are retrained
+    seeds      how many of the public seeds it has, and how many of the held-out seeds
+    clients    number of clients
+    rounds, local, metric  of every training: number of rounds, local training, metric of worth
+    bad        ids of the clients known to be of less use; None: nothing is known; DRAWN: the
+               corrupted clients of the seed's federation
     """
 
     make: Scenario
@@ -136,11 +135,11 @@ class World:
     def made(self, seed: int) -> Made:
         """The federation and the model of a seed."""
         fed, net = self.make(self.source, seed)
-        # A copy, as all trainings begin anew, and need no word on that.
+        # A copy, because every training begins anew.
         return fed, net.now()
 
     def worse(self, seed: int) -> list[int] | None:
-        """Ids of the clients known to be of less use; None where that is nobody, or everybody."""
+        """Ids of the clients known to be of less use; None if there are none, or if all are."""
         if self.bad is None:
             return None
         fed = self.made(seed)[0] if self.bad == DRAWN else None
@@ -161,7 +160,7 @@ def _standing(
 
 
 def _skewed(split: Split) -> dict[str, World]:
-    """Wrong labels and noisy inputs among clients that hold different classes."""
+    """Wrong labels and noisy inputs at clients that hold different classes."""
     makers = {
         "wrong labels": dealt(split, flip_labels),
         "noisy inputs": dealt(split, noisier_inputs),
@@ -173,7 +172,7 @@ def _skewed(split: Split) -> dict[str, World]:
 
 
 def _graded(family: str, seen: Callable[[Federation, int], Federation]) -> World:
-    """Wrong labels by degrees; what the server's samples are is changed, the truth is not."""
+    """Wrong labels in increasing shares, with other server samples but the same truth."""
 
     def make(source: str, seed: int) -> tuple[Federation, Model]:
         fed, net = SCENARIOS[GRADED](source, seed)
@@ -184,21 +183,21 @@ def _graded(family: str, seen: Callable[[Federation, int], Federation]) -> World
 
 def _first(count: int) -> Callable[[Federation, int], Federation]:
     def seen(fed: Federation, seed: int) -> Federation:
-        inputs, labels = fed.validation  # in random order since they were dealt
+        inputs, labels = fed.validation  # in random order
         return replace(fed, validation=(inputs[:count], labels[:count]))
 
     return seen
 
 
 def _lacking(fed: Federation, seed: int) -> Federation:
-    """The server has no sample of one class, another one in every seed."""
+    """The server has no sample of one class, which depends on the seed."""
     inputs, labels = fed.validation
     kept = labels != seed % fed.classes
     return replace(fed, validation=(inputs[kept], labels[kept]))
 
 
 def _attacked(attack: UpdateAttack, family: str = "attacks", beside: str = TWIN) -> World:
-    """A world with one client that sends something else."""
+    """A world with one client that attacks."""
 
     def make(source: str, seed: int) -> tuple[Federation, Model]:
         fed, net = SCENARIOS[beside](source, seed)
@@ -210,11 +209,11 @@ def _attacked(attack: UpdateAttack, family: str = "attacks", beside: str = TWIN)
 
 
 def _crowd(clients: int, orders: int) -> dict[str, World]:
-    """Many clients with few samples each; wrong labels from none to 70 %, client by client."""
+    """Many clients with few samples each; wrong labels rise from 0 to 70 % over the clients."""
     levels = [LEVELS[-1] * client / (clients - 1) for client in range(clients)]
     corrupt = {client: flip_labels(level) for client, level in enumerate(levels) if level}
     worse = tuple(range(clients // 2, clients))
-    # As many for each: a sample more would betray who is good.
+    # Equal numbers for all clients, because one more sample would reveal a good client.
     samples = 1000 // clients * clients
 
     def make(source: str, seed: int) -> tuple[Federation, Model]:
@@ -232,7 +231,7 @@ def _crowd(clients: int, orders: int) -> dict[str, World]:
 
 
 def _convolved(source: str, seed: int) -> Made:
-    """Wrong labels by degrees; a network with one convolution, on the digits' 8 x 8 pixels."""
+    """Wrong labels in increasing shares; a network with one convolution, on 8 x 8 pixels."""
     fed, _ = SCENARIOS[GRADED](source, seed)
     return fed, cnn((1, 8, 8), fed.classes, channels=(8,), kernel=3, hidden=32)
 
@@ -268,7 +267,7 @@ WORLDS: dict[str, World] = {
     "alike, scale x4": _attacked(scale(4), "an attack among alike", "alike"),
     **_standing("messages", "sizes", "wrong labels", source="sms-synthetic"),
     **_standing("MNIST", "Dirichlet 0.5", "wrong labels", source="mnist5k", seeds=5),
-    # A convolution takes larger steps: at 0.2 it has hardly begun after 20 rounds.
+    # A convolution needs larger steps: at 0.2 it has learned little after 20 rounds.
     "cnn: wrong labels": World(
         _convolved, "cnn", seeds=5, local=replace(LOCAL, lr=0.5), bad=WORSE
     ),
@@ -279,7 +278,7 @@ FAMILIES = tuple(dict.fromkeys(world.family for world in WORLDS.values()))
 
 
 def chosen(names: Iterable[str] | None) -> dict[str, World]:
-    """Worlds by name, all of them by default; ValueError for a name that is none."""
+    """Worlds by name, by default all of them; ValueError for an unknown name."""
     asked = list(WORLDS) if names is None else list(names)
     return {
         checks.choice("scenarios", name, tuple(WORLDS)): WORLDS[name] for name in asked

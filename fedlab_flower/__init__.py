@@ -1,9 +1,9 @@
-"""Flower: the strategies of the book over clients that are somewhere else. Chapter 11 uses it.
+"""Flower: the book's strategies with clients in other processes. Chapter 11 uses it.
 
-``client_app`` is what a node runs, ``server_app`` what the server runs, ``train`` both in Flower's
-simulation; ``Scored`` stands around a strategy of Flower's and only watches. Importing this
-switches off, unless the environment says otherwise, the telemetry of Flower and Ray, Flower's
-search for updates, its installing while it runs, and a warning of Ray's. Below: loop, methods.
+Nodes run ``client_app``, the server runs ``server_app``, and ``train`` runs both in Flower's
+simulation. ``Scored`` watches one of Flower's strategies without changing it. Unless the
+environment sets them, the import switches off the telemetry of Flower and Ray, Flower's search for
+updates and its installation of packages, and a warning of Ray.
 Needs Flower: ``pip install "PATH_OF_THE_CLONE[flower]"``.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-# Before the imports below: Flower and Ray read these when they are imported.
+# Set before the imports, because Flower and Ray read these variables when they are imported.
 SETTINGS = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 SETTINGS |= {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # or Ray warns of a change
 SETTINGS |= {"FLWR_DISABLE_UPDATE_CHECK": "1"}
@@ -25,7 +25,7 @@ try:
     from .server import server_app
     from .simulation import train
 except ModuleNotFoundError as error:
-    # The advice is for Flower alone: another module that is missing keeps its own error.
+    # The advice is only for Flower; any other missing module keeps its own error.
     if (error.name or "").partition(".")[0] != "flwr":
         raise
     raise ImportError(

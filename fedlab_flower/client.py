@@ -1,6 +1,6 @@
 """Client: what a node of Flower runs: local training on its own samples, and answers.
 
-Chapter 11 uses it. Below: engine.local, minibatches, records. Beside: server.
+Chapter 11 uses it. Builds on engine.local, minibatches and records; its counterpart is server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedlab_mini.methods.label_standardisation import Inspection
 from .records import below, pack, received_message, unpack
 
 Load = Callable[[Context], tuple[int, Any, Any]]
-LABELS = "labels"  # the record of Flower's state that holds what a node has renamed
+LABELS = "labels"  # the record of Flower's state with the labels that a node has renamed
 
 
 def client_app(
@@ -34,14 +34,14 @@ def client_app(
 ) -> ClientApp:
     """The ClientApp of a node: it trains when asked, and answers about its labels.
 
-    load      ``load(context) -> (client id, x [n, ...], y [n])``, called for
-              every message; or a Federation, of which the node is the client that
-              ``partition-id`` names in its node config, with that client's attack
+    load      ``load(context) -> (client id, x [n, ...], y [n])``, called for every
+              message; or a Federation: the node is then the client that ``partition-id``
+              in its node config names, with this client's attack
     net       the model, the same as the server's
-    messages  classes of strategies' messages that the node answers. Labels that it
-              renames are kept in Flower's state, which lasts as long as Flower's run
-    raises    TypeError naming the argument; what a node then fails at is an error in
-              its reply
+    messages  classes of strategies' messages that the node answers. Flower's state keeps
+              the labels that it renames, as long as Flower runs
+    raises    TypeError naming the argument; later errors of a node are errors in its
+              replies
     """
     if not (isinstance(load, fm.Federation) or callable(load)):
         raise TypeError(f"load: expected a function or a Federation, got {shown(load)}")
@@ -66,7 +66,7 @@ def client_app(
 
     @app.query("join")
     def join(message: Message, context: Context) -> Message:
-        # Who holds NaN joins, and fails in every round: as in one process.
+        # A client with NaN joins and fails in every round, as in one process.
         node = node_of(message, context, finite=False)
         return reply(message, node, client=node.k)
 
@@ -85,11 +85,11 @@ def client_app(
 
 @dataclass
 class Node:
-    """A client at home, with one task: its samples x [n, ...], y [n].
+    """A client on its node, with one task: its samples x [n, ...], y [n].
 
-    k       the id it takes itself for; attack  what it does to its updates, or None
+    k       the id that it claims; attack  what it does to its updates, or None
     state   Flower's memory of the run
-    task    model, round, how to train; seed and sizes [K] where minibatches are shared
+    task    model, round, training options; also seed and sizes [K] if minibatches are shared
     """
 
     k: int
@@ -102,27 +102,27 @@ class Node:
 
     @property
     def theta(self) -> Tensor:
-        """The global model [P] that came with the task."""
+        """The global model [P] from the task."""
         return reals("theta", self.task["theta"], [self.net.P], dtype=self.x.dtype)
 
     def update(self) -> Tensor:
-        """What the client sends, [P]; with seed and sizes the same as in ``fm.train``."""
+        """The update that the client sends, [P]; with seed and sizes, the one of ``fm.train``."""
         task, x, y = self.task, self.x, self.labels()
         if "seed" in task:
             seed, sizes, k = task["seed"], task["sizes"], task["client"]
-            # More samples than at the start would be other minibatches for all.
+            # More samples than at the start would change the minibatches of all clients.
             count = whole("size", int(sizes[k]), 1, len(y))
             x, y = x[:count], y[:count]
         else:
-            # Known to who has the data; a round that is asked for again finds it again.
+            # Only a holder of the data knows this seed; a repeated round gets the same seed.
             seed = int(joblib.hash(described((self.x, self.y))), 16)
             sizes, k = torch.tensor([len(y)]), 0
-        # Minibatches are dealt from one order of all samples. Of the others' only their
-        # number counts: zeros stand for them.
+        # Minibatches are dealt from one order of all samples. Only the number of other
+        # clients' samples matters, so zeros replace them.
         begin, total = int(sizes[:k].sum()), int(sizes.sum())
         all_x, all_y = (part.new_zeros(total, *part.shape[1:]) for part in (x, y))
         all_x[begin : begin + len(x)], all_y[begin : begin + len(y)] = x, y
-        one = x[:1], y[:1]  # a federation has samples of a server, unused here
+        one = x[:1], y[:1]  # a federation needs samples of a server, unused here
         attacks = {} if self.attack is None else {k: self.attack}
         local = fm.LocalSGD(**below("local.", task))
         classes = 0 if y.is_floating_point() else self.net.outputs(x)
@@ -133,7 +133,7 @@ class Node:
         return round_updates(fed, self.net, theta, ids, shuffles, t, last_step)[0]
 
     def answer(self, kinds: Sequence[type]) -> bool:
-        """Answer the server's message; whether any labels were changed by that."""
+        """Answer the server's message; returns whether this changed any labels."""
         message, labels = received_message(self.task, kinds), self.labels()
         told = self.x.clone(), self.y.clone(), labels.clone()
         renamed = message.answer(self.net, self.theta, *told)
@@ -147,11 +147,11 @@ class Node:
         return changed
 
     def labels(self) -> Tensor:
-        """Labels [n] as they are since the server last heard of a change.
+        """Labels [n] after the last change that the server knows of.
 
-        A server that was started again asks once more for rounds that the node has
-        seen: it has not heard of what was renamed in these.
-        ValueError if Flower's run, and its memory, are gone
+        A restarted server repeats rounds that the node has seen already, and does not
+        know of the labels renamed in these rounds.
+        ValueError if Flower's earlier run, and its memory, are gone
         """
         heard = str(self.task.get("heard", 0))
         kept: Any = self.state.get(LABELS, {})
@@ -159,9 +159,9 @@ class Node:
             return self.y
         if heard not in kept:
             raise ValueError(
-                f"labels: those renamed in round {heard} went with the run of Flower's "
-                "that held them"
+                f"labels: expected those renamed in round {heard}, but they were lost with "
+                "an earlier run of Flower"
             )
         renamed = torch.from_numpy(kept[heard].numpy().copy())
-        # Samples that came since then stand at the end, with the labels they came with.
+        # Newer samples are at the end, with their first labels.
         return torch.cat([renamed, self.y[len(renamed) :]])

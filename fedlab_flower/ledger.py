@@ -1,7 +1,7 @@
-"""Ledger: what each node sent and what it was worth, in a file of JSON lines, one a round.
+"""Ledger: what each node sent and its scores, in a file of JSON lines, one line per round.
 
-Every line holds the SHA-256 of the line before, so that a line that was changed, lost or moved
-shows. ``pandas.read_json(path, lines=True)`` reads it. Above: standing, scored.
+Every line holds the SHA-256 of the previous line, which reveals a line that was changed, lost or
+moved. ``pandas.read_json(path, lines=True)`` reads it. Used by standing and scored.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """One round: m nodes with a usable reply, in the order of their ids, and those without.
+    """One round: m nodes with a usable reply, in the order of their ids, and the other nodes.
 
     size     [m] samples that a node says it holds; norm [m] lengths of the updates
-    scores   {score: [m]}, what this round alone says; reply [m] SHA-256 of a reply's arrays
-    missing  {node: why} of those that were asked and sent nothing usable
-    before   SHA-256 of the line before, as Scored wrote it; "" in the first line
+    scores   {score: [m]}, for this round only; reply [m] SHA-256 of a reply's arrays
+    missing  {node: why}, for nodes that were asked but sent nothing usable
+    before   SHA-256 of the previous line, as Scored wrote it; "" in the first line
     """
 
     round: int
@@ -43,9 +43,9 @@ class Entry:
 
 
 def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
-    """The rounds of a ledger, each checked; ValueError naming the first line that is wrong.
+    """The rounds of a ledger, each checked; ValueError naming the first wrong line.
 
-    A last line that was lost, or changed, shows nowhere: no line holds its hash yet
+    If the last line is lost or changed, nothing reveals it, because no line holds its hash yet
     """
     before, entry = "", None
     with open(home(path), "rb") as file:
@@ -55,7 +55,7 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
             except (ValueError, TypeError):
                 entry = None
             if entry is None or not line.endswith(b"\n"):
-                raise ValueError(f"{path}, line {number}: no whole round, {shown(line)}")
+                raise ValueError(f"{path}, line {number}: not a round, got {shown(line)}")
             if entry.round != number:
                 why = f"holds round {entry.round}; a line was lost or moved"
                 raise ValueError(f"{path}, line {number}: {why}")
@@ -67,7 +67,7 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Entry]:
 
 
 def table(path: str | os.PathLike[str]) -> pandas.DataFrame:
-    """A ledger as a tidy table: a row per round and node, a column per score; checked first.
+    """A ledger as a tidy table, after a check: a row per round and node, a column per score.
 
     raises  ValueError naming the line that was changed, lost or moved
     """
@@ -79,21 +79,21 @@ def table(path: str | os.PathLike[str]) -> pandas.DataFrame:
         columns |= entry.scores | {"reply": entry.reply}
         sent = pandas.DataFrame(columns)
         silent = pandas.DataFrame(entry.missing.items(), columns=["node", "missing"])
-        # A round in which nobody sent anything has no row of the first kind.
+        # A round in which nobody sent anything has no rows in ``sent``.
         parts = [part.assign(round=entry.round) for part in (sent, silent)]
         rows += [part for part in parts if len(part)]
     return pandas.concat(rows, ignore_index=True) if rows else pandas.DataFrame()
 
 
 class Ledger:
-    """The writer; of a ledger that is there it goes on after the last round.
+    """The writer of a ledger; it continues an existing one after the last round.
 
     path     its file; methods  names of the scores
-    raises   ValueError naming a line that is wrong, or if the ledger holds other scores
+    raises   ValueError naming a wrong line, or if the ledger holds other scores
     """
 
     def __init__(self, path: str | os.PathLike[str], methods: Sequence[str]):
-        # A server may change its folder while it runs.
+        # An absolute path, because a server may change its folder while it runs.
         self.path, self.methods = Path(os.path.abspath(home(path))), tuple(methods)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.touch()
@@ -109,9 +109,9 @@ class Ledger:
             raise ValueError(f"ledger: {path} holds {held}; give these, or another file")
 
     def append(self, **fields: Any) -> Entry:
-        """Add the next round, as ``Entry`` has it: on the disk when this returns.
+        """Add the next round, with the fields of ``Entry``; it is on the disk when this returns.
 
-        raises  ValueError for what is not finite; OSError naming the file, which is as it was
+        raises  ValueError for numbers that are not finite; OSError naming the file, unchanged
         """
         entry = Entry(round=self.rounds + 1, before=self.last, **fields)
         line = json.dumps(asdict(entry), allow_nan=False).encode() + b"\n"
@@ -122,7 +122,7 @@ class Ledger:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            # Behind half a line, as of a full disk, nothing could be appended any more.
+            # Nothing could be appended after half a line, which a full disk may leave.
             os.truncate(self.path, end)
             raise OSError(f"ledger: cannot write {self.path} ({error})") from error
         self.rounds, self.last = entry.round, _sha256(line)

@@ -1,6 +1,6 @@
-"""Records: what travels between server and clients, and what of it is believed.
+"""Records: what server and clients send each other, and which replies count.
 
-Below: rounds, minibatches. Above: client, server.
+Builds on engine.rounds; used by client and server.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fedlab_mini.checks import flag, reals, whole
 from fedlab_mini.engine import rounds as fl
 from fedlab_mini.engine.guard import names
 
-LOGGER = logging.getLogger("flwr.fedlab_mini")  # where Flower's own lines go
-REASON = 500  # characters of a failing node's words that are logged
-# What a reply says beside its task's nonce and an update, by the kind of message.
+LOGGER = logging.getLogger("flwr.fedlab_mini")  # a part of Flower's own log
+REASON = 500  # characters of a failing node's message that are logged
+# The fields of a reply besides its task's nonce and an update, by the kind of message.
 FIELDS: dict[str, dict[str, Callable[[str, Any], Any]]] = {
     "query.join": {"client": partial(whole, low=0), "size": whole},
     "train": {"size": whole},
@@ -43,21 +43,21 @@ def pack(**parts: object) -> RecordDict:
 
 
 def unpack(content: RecordDict) -> dict[str, Any]:
-    """What ``pack`` was given: tensors, numbers and texts by name."""
+    """The arguments of ``pack``: tensors, numbers and texts by name."""
     arrays, settings = content["arrays"], content["settings"]
     tensors = {name: torch.from_numpy(a.numpy().copy()) for name, a in arrays.items()}
     return tensors | dict(settings)
 
 
 class Tasks:
-    """Messages to some nodes, and which replies to them count.
+    """Messages to some nodes, and the rule for which replies count.
 
-    A node that brings a reply may name another one as its sender. So each task carries a nonce,
-    128 fresh random bits that its reply has to return: no other node, and no other round, has it.
+    A reply may name a false sender. So each task carries a nonce, 128 new random bits that its
+    reply has to return. No other node and no other round knows it.
 
-    kind   "query.join", "train" or "query.answer"; tasks  {node id: what it is sent}
+    kind   "query.join", "train" or "query.answer"; tasks  {node id: content of the message}
     t      the round, for the log; P  numbers of an update
-    seconds  after which nobody waits for the replies any more
+    seconds  how long the server waits for the replies
     """
 
     def __init__(
@@ -68,30 +68,30 @@ class Tasks:
         self.messages = []
         for node, task in tasks.items():
             task.config_records["settings"]["nonce"] = self.awaited[node]
-            # A node that comes back later has no old tasks to work through.
+            # With a time limit, a node that returns later does not work on old tasks.
             message = Message(task, node, kind, ttl=seconds, group_id=str(t))
             self.messages.append(message)
 
     def asked(self, grid: Grid) -> dict[int, dict[str, Any]]:
-        """Send them now; see ``believed``."""
+        """Send the messages now, and return the replies that count, see ``believed``."""
         if not self.messages:
             return {}
         return self.believed(grid.send_and_receive(self.messages, timeout=self.seconds))
 
     def believed(self, replies: Iterable[Message]) -> dict[int, dict[str, Any]]:
-        """{node: what its reply says}, the first usable one of each; all others are logged."""
+        """{node: parts of its first usable reply}; errors and missing replies are logged."""
         said = {}
-        # In a fixed order, so that the log reads the same, no matter who was fast.
+        # In a fixed order, so that the log does not depend on the order of arrival.
         for reply in sorted(replies, key=lambda reply: reply.metadata.src_node_id):
             node = reply.metadata.src_node_id
-            # Nobody has asked it, or a usable reply in its name was there before.
+            # The node was not asked, or a usable reply in its name came earlier.
             if node not in self.awaited:
                 continue
             try:
                 nonce = self.awaited[node]
                 said[node] = reply_parts(reply.content, self.kind, nonce, self.P)
                 del self.awaited[node]
-            except Exception as error:  # whatever a node sends; an error has no content
+            except Exception as error:  # a node may send anything
                 words = str(reply.error.reason if reply.has_error() else error)[:REASON]
                 LOGGER.warning(
                     "round %d: node %d fails: %s", self.t, node, " ".join(words.split())
@@ -102,7 +102,7 @@ class Tasks:
 
 
 def reply_parts(content: RecordDict, kind: str, nonce: str, P: int) -> dict[str, Any]:
-    """What a reply says, by name; an error at the first part that is not what it has to be."""
+    """The parts of a reply by name; an error at the first part that is not valid."""
     settings = content["settings"]
     if settings.get("nonce") != nonce:
         raise ValueError("nonce: expected the number that came with the task")
@@ -110,33 +110,33 @@ def reply_parts(content: RecordDict, kind: str, nonce: str, P: int) -> dict[str,
         name: check(name, settings.get(name)) for name, check in FIELDS[kind].items()
     }
     if kind == "train":
-        # Finite or not: the book's own rule of usable updates judges that.
+        # Not checked for finite values, because the book's rule of usable updates does it.
         update: Any = content["arrays"]["update"]
         parts["update"] = reals("update", update.numpy().copy(), [P], finite=False)
     return parts
 
 
 def message_parts(message: fl.Message, k: int) -> dict[str, Any]:
-    """A strategy's message to client ``k``: its class's name and fields; no other id.
+    """A strategy's message to client ``k``: its class's name and fields, without other ids.
 
     TypeError unless it is a dataclass
     """
     fields = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}  # type: ignore[arg-type]
-    # Who else is asked is no client's business.
+    # A client must not learn which other clients are asked.
     fields["clients"] = torch.tensor([k])
     return {"kind": type(message).__name__} | prefixed("message.", fields)
 
 
 def received_message(task: Mapping[str, Any], kinds: Iterable[type]) -> fl.Message:
-    """The message whose parts were sent, if it is of one of the ``kinds``; else ValueError."""
+    """The message from its parts, if its class is among ``kinds``; else ValueError."""
     for kind in kinds:
         if kind.__name__ == task["kind"]:
-            # Settings cannot hold None: what is absent was None.
+            # Settings cannot hold None, so an absent field was None.
             absent: dict[str, Any] = dict.fromkeys(
                 f.name for f in dataclasses.fields(kind)
             )
             return kind(**(absent | below("message.", task)))
-    raise ValueError(f"messages: expected to be asked of {task['kind']} as well")
+    raise ValueError(f"messages: expected the class {task['kind']} among them")
 
 
 def prefixed(prefix: str, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,5 +145,5 @@ def prefixed(prefix: str, parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def below(prefix: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``prefixed`` was given, out of all parts of a task."""
+    """The arguments of ``prefixed``, among all parts of a task."""
     return {n.removeprefix(prefix): p for n, p in task.items() if n.startswith(prefix)}

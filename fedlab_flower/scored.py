@@ -1,6 +1,6 @@
-"""Scored: scores beside anybody's training in Flower, which stays as it is to the last byte.
+"""Scored: add scores to any training in Flower, without changing a byte of the training.
 
-The page "Score a federation that you already have" shows it. Below: ledger, standing, scores.
+The page "Score a federation that you already have" shows it. Builds on ledger, standing, scores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .records import LOGGER
 from .scores import Replies, Validate, alignment, losses
 from .standing import Standing
 
-NEEDS: dict[str, str] = {  # score: the argument that it needs, beside the updates
+NEEDS: dict[str, str] = {  # score: the argument that it needs, besides the updates
     "CGSV": "",
     "class cosine": "",
     "step cosine": "",
@@ -35,10 +35,10 @@ NEEDS: dict[str, str] = {  # score: the argument that it needs, beside the updat
     "second order": "validate",
     "Shapley, silent": "validate",
 }
-TO_THE_STEP = ("class cosine", "step cosine")  # compared with the step that was taken
+TO_THE_STEP = ("class cosine", "step cosine")  # cosines with the training's step
 FLOWER = logging.getLogger("flwr")
 PATCHED = ("configure_train", "aggregate_train")
-# Up to 4,096 validations per round: only where it is asked for.
+# Up to 4,096 validations per round, so only on request.
 COSTLY = "Shapley, silent"
 Trusted = Callable[[ArrayRecord], ArrayRecord]
 Strategy = TypeVar("Strategy")
@@ -52,32 +52,32 @@ def Scored(
     validate: Validate | None = None,
     trusted: Trusted | None = None,
 ) -> Strategy:
-    """The same strategy of Flower's, or of your own; each round's replies are scored, too.
+    """The same strategy, from Flower or your own, which now also scores each round's replies.
 
-    ledger    file to which every round adds a line; one that is there is gone on with. A relative
-              path begins where Flower runs the server
-    methods   names of scores. From the updates alone: "CGSV", "class cosine", "step cosine" (with
-              the step that the training took). With ``trusted``: "trust cosine". With ``validate``:
+    ledger    file to which every round adds a line; an existing file is continued. A relative path
+              starts at the folder where Flower runs the server
+    methods   names of scores. From the updates: "CGSV", "class cosine", "step cosine" (with the
+              step that the training took). With ``trusted``: "trust cosine". With ``validate``:
               "leave one out", "second order", "Shapley, silent". None: all that can be computed,
-              but for the last, which is dear
-    validate  loss of a model on the server's samples: what ``strategy`` makes of some replies is
-              judged; m + 1 models per round for the first, 2 m + 2 for the second
+              except "Shapley, silent", which costs the most
+    validate  loss of a model on the server's samples. It judges the models that ``strategy`` makes
+              from some replies: m + 1 per round for the first score, 2 m + 2 for the second
     trusted   the model after some training on samples that the server trusts [Cao et al. 2021]
 
-    All arrays of floating numbers count, but for the statistics of batch normalisation.
-    ``strategy.scored.scores()`` is {score: {node: where it stands}}.
-    Nodes count by Flower's ids, as texts. What fails in the first round raises; later the round is
-    left unscored, with a warning in the log, and training goes on.
+    All arrays of floating numbers count, except the statistics of batch normalisation.
+    ``strategy.scored.scores()`` is {score: {node: its running score}}.
+    Flower's ids, as texts, name the nodes. An error in the first round is raised. In later rounds,
+    an error leaves the round without scores, with a warning in the log, and training continues.
 
     raises    TypeError or ValueError naming the argument; ValueError if all replies of the first
-              round are masked, as by secure aggregation
+              round are masked, for example by secure aggregation
     """
     lacking = [name for name in PATCHED if not callable(getattr(strategy, name, None))]
     if lacking:
         given = f"{shown(strategy)}, without {' or '.join(lacking)}"
-        raise TypeError(f"strategy: expected one of Flower's, or alike, got {given}")
+        raise TypeError(f"strategy: expected one like Flower's, got {given}")
     if hasattr(strategy, "scored"):
-        raise ValueError("strategy: is scored already")
+        raise ValueError("strategy: expected one without scores, got one with Scored")
     functions = {"": True, "validate": validate, "trusted": trusted}
     there = {name for name, function in functions.items() if function is not None}
     if methods is None:
@@ -91,14 +91,14 @@ def Scored(
         raise ValueError(f"methods: expected at least one of {', '.join(NEEDS)}")
     scorer = Scorer(strategy, Ledger(ledger, chosen), functions)
     for name in PATCHED:
-        # On this object, not on its class: other strategies of the class stay as they are.
+        # Set on this object, not on its class, so that other strategies do not change.
         setattr(strategy, name, getattr(scorer, name))
     strategy.scored = scorer  # type: ignore[attr-defined]
     return strategy
 
 
 class Scorer:
-    """What stands between Flower and a strategy: it watches, and hands everything on untouched."""
+    """A layer between Flower and a strategy that watches, and changes nothing."""
 
     def __init__(self, strategy: Any, ledger: Ledger, functions: dict[str, Any]):
         self.configure = strategy.configure_train
@@ -113,17 +113,17 @@ class Scorer:
         self.scored_any = False
 
     def __deepcopy__(self, memo: object) -> Scorer:
-        return self  # a copy of the strategy needs no second one
+        return self  # a copy of the strategy shares the scorer
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """{score: {node: where it stands}}, see `Standing`."""
+        """{score: {node: its running score}}, see `Standing`."""
         return self.standing.scores()
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """The strategy's own; notes what is sent to whom."""
-        # An iterator can be read once, and Flower reads it after this.
+        """The strategy's messages, after a note of what each node is sent."""
+        # A list, because an iterator can be read only once, and Flower reads it later.
         messages = list(self.configure(server_round, arrays, config, grid))
         self.arrays, self.sent = arrays.copy(), {}
         for message in messages:
@@ -132,25 +132,25 @@ class Scorer:
         return messages
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
-        """The strategy's own; then scores, after which random states are as it left them."""
+        """The strategy's result, then the scores; random states are restored afterwards."""
         messages, read = list(replies), None
         states_before, twin = _random_states(), self.aggregate
         with self._unharmed(server_round):
-            # Now, as strategies empty replies, or change them, and learn from them.
+            # Read first, because strategies may empty or change the replies.
             read = Replies.read(messages, self.sent, self.size_name)
             if self.validate is not None:
-                # A copy of a bound method copies its object, too: the strategy before this round.
+                # The copy of a bound method also copies the strategy as it is before this round.
                 twin = copy.deepcopy(self.aggregate)
         result = self.aggregate(server_round, messages)
         states_after, level = _random_states(), FLOWER.level
 
         def make(some: list[Message]) -> ArrayRecord:
-            """What the strategy would have made of these replies, with the same random numbers."""
+            """The strategy's model from these replies, with the same random numbers."""
             _restore(states_before)
-            # It tells of every aggregation; those that are only imagined are no news.
+            # Flower logs every aggregation, but these are only hypothetical.
             FLOWER.setLevel(logging.ERROR)
             try:
-                # Copied once more: a strategy with momentum would learn from every question.
+                # Copied again, because a strategy with momentum changes with every call.
                 made = copy.deepcopy(twin)(server_round, some)[0]
             except Exception as error:
                 why = f"the strategy fails on some of the replies ({error!r})"
@@ -172,7 +172,7 @@ class Scorer:
     def _record(
         self, replies: Replies, made: ArrayRecord, make: Callable[..., ArrayRecord]
     ) -> None:
-        """The round's scores, to the ledger first."""
+        """Compute the round's scores, and write them to the ledger first."""
         methods, ordered = self.ledger.methods, replies.ordered
         nodes, sizes = [str(r.node) for r in ordered], [r.size for r in ordered]
         found: dict[str, list[float]] = {}
@@ -187,7 +187,7 @@ class Scorer:
             found = alignment(replies, targets, weights)
             if self.validate is not None:
                 found |= losses(replies, make, self.validate, methods)
-        # The ledger first: a server that dies in between finds the round when it reads it again.
+        # The ledger comes first, so that a server that fails here reads the round after a restart.
         entry = self.ledger.append(
             node=nodes,
             size=sizes,
@@ -202,7 +202,7 @@ class Scorer:
 
     @contextlib.contextmanager
     def _unharmed(self, server_round: int) -> Iterator[None]:
-        """Before anything was scored an error raises; later it must not end a training."""
+        """Raise errors until the first round is scored; later errors must not end a training."""
         level = FLOWER.level
         try:
             yield
@@ -214,7 +214,7 @@ class Scorer:
 
 
 def _size_name(strategy: Any) -> str:
-    """What replies call their number of samples; strategies may stand inside others."""
+    """The name in replies for the number of samples; a strategy may contain another strategy."""
     while strategy is not None:
         if hasattr(strategy, "weighted_by_key"):
             return strategy.weighted_by_key

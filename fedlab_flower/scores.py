@@ -1,7 +1,7 @@
-"""Scores: a round of Flower as the matrix that it is, and what its rows are worth.
+"""Scores: a round of Flower as a matrix of updates, and the scores of its rows.
 
-Nothing here knows the model: replies are arrays, and what a strategy makes of some of them is its
-own business. Below: games, methods. Above: scored.
+This module does not know the model: replies are arrays, and the strategy makes a model from some of
+them. Builds on games and methods; used by scored.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from fedlab_mini.methods.round_scores import few_or_many
 Make = Callable[[list[Message]], ArrayRecord]
 Validate = Callable[[ArrayRecord], float]
 Numbers = Mapping[str, np.ndarray]
-# The names that batch normalisation gives its statistics.
+# The names of the statistics of batch normalisation.
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
-REASON = 200  # characters of a node's own words that are kept
-MOST = 2**53  # samples of a node: beyond, a sum of sizes is no longer exact
+REASON = 200  # characters of a node's error that are kept
+MOST = 2**53  # samples of a node: above this, a sum of sizes is not exact
 MASKED = "no floating numbers under the names that were sent: masked, cannot be scored"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply that was read: a message that no strategy can empty, what it was sent.
+    """A reply that was read: a copy of the message, and the arrays that the node was sent.
 
     update  [P] local minus global parameters, in float64
     """
@@ -54,14 +54,14 @@ class Reply:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the arrays in their order: name, a zero byte, the bytes that Flower sends."""
+        """SHA-256 of the arrays in order: for each, name, a zero byte, and Flower's bytes."""
         found = hashlib.sha256()
         for name, array in self.message.content[self.record].items():
             found.update(name.encode() + b"\0" + array.data)
         return found.hexdigest()
 
     def again(self, *, silent: bool = False) -> Message:
-        """The message for a strategy to take apart; ``silent``: as if the model had not moved."""
+        """A copy of the message for a strategy; ``silent``: as if the node had not trained."""
         message = _copy(self.message)
         if silent:
             message.content[self.record] = ArrayRecord(
@@ -72,9 +72,9 @@ class Reply:
 
 @dataclass
 class Replies:
-    """One round: usable replies as they arrived and by node, and why the others are not usable.
+    """One round: usable replies in order of arrival, and why other nodes have none.
 
-    ordered  by node; rows  [m, P] their updates
+    ordered  the replies by node; rows  [m, P] their updates, in this order
     """
 
     arrived: list[Reply]
@@ -89,35 +89,35 @@ class Replies:
     def read(
         cls, messages: Sequence[Message], sent: Mapping[int, ArrayRecord], size_name: str
     ) -> Replies:
-        """Sort the messages out. ValueError if there are replies and none can be scored.
+        """Read the usable replies. ValueError if there are replies but none can be scored.
 
-        sent  {node: what it was sent}; size_name: what replies call their samples
+        sent  {node: what it was sent}; size_name: the name of the number of samples
         """
         missing = {str(node): "no reply" for node in sent}
-        # By identity: nodes that were sent the same record share its numbers.
+        # Keyed by identity, because nodes that were sent the same record share its numbers.
         thetas = {id(record): numbers(record) for record in sent.values()}
         arrived: dict[int, Reply] = {}
         for message in messages:
             node = message.metadata.src_node_id
             try:
-                # The first usable reply counts: who comes later in another's name does not.
+                # Only the first usable reply in a node's name counts.
                 if node in arrived:
                     continue
                 if node not in sent:
                     raise ValueError("it was not asked")
                 arrived[node] = _reply(message, thetas[id(sent[node])], size_name)
-                # It began as missing, and a broken reply before it may have left why.
+                # Every node begins as missing, and an earlier broken reply may have left a reason.
                 del missing[str(node)]
             except ValueError as error:
                 missing[str(node)] = " ".join(str(error).split())[:REASON]
-        # All have failed: a bad round. All have sent what cannot be read: a wrong setting.
+        # Replies without content mean a bad round; unreadable content means a wrong setting.
         if not arrived and any(message.has_content() for message in messages):
             why = next(iter(missing.values()))
             raise ValueError(f"replies: none of {len(messages)} can be scored, as {why}")
         return cls([*arrived.values()], missing)
 
     def step(self, start: ArrayRecord, end: ArrayRecord) -> Tensor:
-        """How far the parameters that count lie between two models, [P]."""
+        """The difference of two models in the parameters that count, [P]."""
         names = counted(self.ordered[0].theta)
         return flat(numbers(end), names) - flat(numbers(start), names)
 
@@ -128,7 +128,7 @@ class Replies:
         matrices = [place for place, shape in enumerate(shapes) if len(shape) > 1]
         if not matrices:
             raise ValueError("class cosine: expected an array of two dimensions")
-        # The last matrix is taken for the last layer, [classes, inputs].
+        # The last matrix counts as the last layer, [classes, inputs].
         last, sizes = matrices[-1], [math.prod(shape) for shape in shapes]
         classes, rows = shapes[last][0], self.rows.split(sizes, 1)[last]
         by_class = rows.view(len(rows), classes, -1).unbind(1)
@@ -141,18 +141,18 @@ def alignment(
 ) -> dict[str, list[float]]:
     """Scores [m] from inner products.
 
-    targets  {score: the step [P] that updates are compared with}; "class cosine" among
-             them looks at the last layer
-    weights  [m] CGSV's; None: it is not wanted
+    targets  {score: the step [P] that updates are compared with}; "class cosine" uses
+             only the last layer
+    weights  [m] CGSV's weights; None: without CGSV
     """
     found = {name: fm.cosines(replies.rows, step) for name, step in targets.items()}
     if "class cosine" in found:
         found["class cosine"] = replies.class_cosine(targets["class cosine"])
-    if "trust cosine" in found:  # it has no negative part [Cao et al. 2021]
+    if "trust cosine" in found:  # negative cosines become 0 [Cao et al. 2021]
         found["trust cosine"].clamp_(min=0)
     if weights is not None:
         lengths = torch.linalg.vector_norm(replies.rows, dim=1, keepdim=True)
-        # An update of length 0 stays 0, whatever it is divided by.
+        # An update of length 0 is divided by 1 and stays 0.
         units = replies.rows / torch.where(lengths > 0, lengths, 1)
         found["CGSV"] = fm.cosines(replies.rows, weights @ units)
     return {name: column.tolist() for name, column in found.items()}
@@ -161,18 +161,18 @@ def alignment(
 def losses(
     replies: Replies, make: Make, validate: Validate, methods: Collection[str]
 ) -> dict[str, list[float]]:
-    """Scores [m] from losses: v(S) is minus the loss of what is made of the replies of S.
+    """Scores [m] from losses: v(S) is minus the loss of the model made from the replies of S.
 
-    Left out, a reply is gone; silent, it is there and has not moved: for a strategy that averages
-    by size the two games of chapter 2. The second order is the mean of joining first and joining
-    last in the silent game: Shapley's value itself where the loss is quadratic
+    A reply outside S is left out, or in the silent game kept with an update of 0. For a strategy
+    that averages by size, these are the two games of chapter 2. The second order is the mean gain
+    of joining first and last in the silent game, which is Shapley's value for a quadratic loss
     """
     place_of = {reply.node: place for place, reply in enumerate(replies.ordered)}
 
     def worth(members: Sequence[bool], silent: bool) -> float:
-        # A rule that has momentum moves without anybody: of nobody it is asked in silence, too.
+        # The empty coalition is always silent, because momentum may move the model without replies.
         silent = silent or not any(members)
-        # In the order of arrival, as the strategy had them: the last digits of a sum hang on it.
+        # In the order of arrival, because the last digits of a sum depend on the order.
         inside = [(reply, members[place_of[reply.node]]) for reply in replies.arrived]
         some = [r.again(silent=not member) for r, member in inside if silent or member]
         loss = torch.tensor(float(validate(make(some))), dtype=torch.float64)
@@ -189,7 +189,7 @@ def losses(
     if "leave one out" in methods:
         found["leave one out"] = fm.leave_one_out(game(silent=False)).values
     if "second order" in methods:
-        # Alone, a reply joins before all others; left out of all, it joins last.
+        # Alone, a reply joins first; in leave-one-out, it joins last.
         ends = fm.alone(silent_game).values + fm.leave_one_out(silent_game).values
         found["second order"] = ends / 2
     if "Shapley, silent" in methods:
@@ -198,7 +198,7 @@ def losses(
 
 
 def numbers(record: ArrayRecord) -> dict[str, np.ndarray]:
-    """The numbers of Flower's arrays; ValueError naming what is not numbers."""
+    """The numbers of Flower's arrays; ValueError naming an array that is not numbers."""
     found = {}
     for name, array in record.items():
         try:
@@ -209,7 +209,7 @@ def numbers(record: ArrayRecord) -> dict[str, np.ndarray]:
 
 
 def counted(arrays: Numbers) -> list[str]:
-    """Names of the arrays that count: of floating numbers, and no statistics."""
+    """Names of the arrays that count: with floating numbers, but not statistics."""
     floating = [name for name, array in arrays.items() if array.dtype.kind == "f"]
     return [name for name in floating if not name.endswith(STATISTICS)]
 
@@ -221,14 +221,14 @@ def flat(arrays: Numbers, names: Sequence[str]) -> Tensor:
 
 
 def _reply(message: Message, theta: Numbers, size_name: str) -> Reply:
-    """A message as a reply; ValueError saying why it is not usable."""
+    """A message as a reply; ValueError with the reason if it is not usable."""
     if message.has_error():
         raise ValueError(f"error: {message.error.reason}")
     for record, content in message.content.array_records.items():
         if set(content) != set(theta):
             continue
         found = numbers(content)
-        # In one order for all senders: rows of names are compared between nodes.
+        # The same order for all nodes, because their rows are compared.
         arrays = {name: found[name] for name in theta}
         for name, array in arrays.items():
             if array.shape != theta[name].shape:
@@ -237,10 +237,10 @@ def _reply(message: Message, theta: Numbers, size_name: str) -> Reply:
         names = counted(theta)
         if not names or not set(names) <= set(counted(arrays)):
             raise ValueError(MASKED)
-        # The server's may have more digits than the node's type: they are no update.
+        # Digits of the server's model beyond the node's type are not part of an update.
         held = {name: theta[name].astype(array.dtype) for name, array in arrays.items()}
         update = flat(arrays, names) - flat(held, names)
-        # Of a length that can be written down, too: squares of huge numbers are infinite.
+        # The length must be finite, too, because squares of huge numbers are infinite.
         if not torch.isfinite(torch.linalg.vector_norm(update)):
             raise ValueError("not finite")
         size = _size(message, size_name)
@@ -249,21 +249,21 @@ def _reply(message: Message, theta: Numbers, size_name: str) -> Reply:
 
 
 def _copy(message: Message) -> Message:
-    """A message with records of its own, in which the same arrays lie."""
+    """A message with its own records, which share the arrays."""
     message = copy.copy(message)
     message.content = message.content.copy()
-    # A strategy may empty the records that it is given; the arrays in them are shared.
+    # Records are copied, because a strategy may empty them; the arrays are shared.
     for name, record in message.content.items():
         message.content[name] = record.copy()
     return message
 
 
 def _size(message: Message, name: str) -> int:
-    """Samples that a node says it holds; 1 where nothing of that name is said."""
+    """The number of samples that a node reports; 1 if it reports none of that name."""
     count: Any = 1
     for record in message.content.metric_records.values():
         count = record.get(name, count)
     if not isinstance(count, int | float) or not 0 < count <= MOST:
         raise ValueError(f"{name}: expected a number of samples, got {shown(count)}")
-    # Less than half a sample would count for nothing, and weights could sum to 0.
+    # At least 1, because less than half a sample would be 0, and weights could sum to 0.
     return max(1, round(count))

@@ -1,6 +1,6 @@
-"""Server: a strategy of the book as a strategy of Flower's, with the rounds that ``fm.train`` has.
+"""Server: a strategy of the book as a strategy of Flower, with the same rounds as ``fm.train``.
 
-Chapter 11 uses it. Below: records, engine.train. Beside: client. Above: simulation.
+Chapter 11 uses it. Builds on records and engine.train; its counterpart is client.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from fedlab_mini.engine.train import Training
 
 from .records import LOGGER, Tasks, message_parts, pack, prefixed
 
-JOIN_WAIT = 30.0  # seconds that one question to nodes who they are may take
-SIZE, HEARD = range(2)  # rows of what is remembered of the clients
+JOIN_WAIT = 30.0  # seconds that the server waits for new nodes to say who they are
+SIZE, HEARD = range(2)  # rows of the table about the clients
 
 
 class TrainingApp(ServerApp):
-    """A ServerApp that leaves the ``history`` of its training, once that has ended.
+    """A ServerApp with the ``history`` of its training after the end.
 
-    Its ``labels`` are empty: clients keep theirs.
+    The history's ``labels`` are empty, because clients keep their labels.
     """
 
     history: fm.History | None = None
 
 
 def server_app(net: fm.Model, strategy: fl.Strategy, **settings: Any) -> TrainingApp:
-    """The ServerApp of a training: a `FlowerStrategy` with these settings, started by a run.
+    """The ServerApp of a training: a `FlowerStrategy` with these settings, which a run starts.
 
-    clients     {Flower's node id: client id 0..K-1}, which decides whose a reply is, whatever it
-                says; or K: then nodes are believed what they say they are, as in a simulation
+    clients     {Flower's node id: client id 0..K-1}, which decides the sender of a reply, whatever
+                the reply says; or K: nodes then state their own ids, as in a simulation
     validation, test  the server's samples (x, y)
-    history     file of the history, which is written after every round and gone on from; read it
-                with ``fm.History.load(path).to_frame()``
-    same_as_train  clients are told the seed and the sizes of all, so that their minibatches are
-                those of ``fm.train``. Without, each draws its own, from a seed that its data make
-    timeout     seconds that a round waits for replies; who is late or fails is missing in it
+    history     file of the history, written after every round; an existing one is continued. Read
+                it with ``fm.History.load(path).to_frame()``
+    same_as_train  True: clients get the seed and all sizes, so that their minibatches are those of
+                ``fm.train``; False: each client draws its own, with a seed made from its data
+    timeout     seconds that a round waits for replies; late or failing clients are missing in it
     patience    seconds that the start waits for clients that have not joined
-    other arguments, errors: see ``fm.train``. RuntimeError where ``same_as_train`` lacks a client
+    other arguments, errors: see ``fm.train``. RuntimeError if ``same_as_train`` lacks a client
     """
     made, app = FlowerStrategy(net, strategy, **settings), TrainingApp()
 
@@ -62,15 +62,15 @@ def server_app(net: fm.Model, strategy: fl.Strategy, **settings: Any) -> Trainin
 
 
 class FlowerStrategy(Strategy):
-    """Any strategy of the book as one of Flower's, over clients that run `client_app`.
+    """Any strategy of the book as one of Flower's, for clients that run `client_app`.
 
-    It is also the book's ``Workers``: Flower's ``start`` asks whom to train and brings the replies,
-    and the rest of a round is ``Training.one_round``, as in one process.
+    It is also the book's ``Workers``: Flower's ``start`` sends the tasks and collects the replies,
+    and ``Training.one_round`` does the rest of a round, as in one process.
 
     arguments, errors: see `server_app`
     """
 
-    labels = torch.empty(0, dtype=torch.long)  # clients keep theirs
+    labels = torch.empty(0, dtype=torch.long)  # clients keep their labels
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ class FlowerStrategy(Strategy):
         distinct_ids("clients", [*self.registered.values()] if self.registered else [], K)
         self.server = fm.Server(K, own.classes, net, own.validation, seed)
         self.own, self.table = own, torch.zeros(2, K, dtype=torch.long)
-        # {node id: client id} of those that have joined
+        # {node id: client id} of the nodes that have joined
         self.client_of: dict[int, int] = {}
-        self.refused = Counter[int]()  # how often a node was asked in vain to join
+        self.refused = Counter[int]()  # how often a node did not answer "join"
         self.received: dict[int, dict[str, Any]] = {}
 
     def train(self, grid: Grid) -> fm.History:
-        """Wait for the clients, then all rounds that the history does not hold yet."""
+        """Wait for the clients, then run all rounds that the history does not hold yet."""
         there = self.path is not None and self.path.exists()
         start = fm.History.load(self.path) if there else None  # type: ignore[arg-type]
         self.grid = grid
@@ -120,7 +120,7 @@ class FlowerStrategy(Strategy):
         setting = self.server, self, self.strategy, self.local, self.theta, self.own.test
         self.training = Training(*setting)
         done = 0 if start is None else len(start.accuracy) - 1
-        # No round yet: the first model is judged, or the history is checked and taken up.
+        # Without a new round, this judges the first model, or checks the history and continues it.
         self.training.run(min(done, self.rounds), start)
         left, judged = self.rounds - done, self._judged
         self.start(grid, self._arrays(), left, self.timeout, evaluate_fn=judged)
@@ -129,13 +129,13 @@ class FlowerStrategy(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Tasks for the clients that the book's strategy chooses, as far as they are there."""
+        """Tasks for the clients that the book's strategy chooses, as far as they are online."""
         log, training = self.training.log, self.training
         self.grid, t = grid, log.rounds + 1
-        # A function of the state: `one_round` asks again, and hears the same.
+        # A function of the state, so `one_round` gets the same answer when it asks again.
         asked = self.strategy.select(training.told, log.state, t)
         chosen = distinct_ids("clients", asked, self.server.clients).tolist()
-        # A server that is cut off spends no rounds.
+        # A server without a connection must not use up rounds.
         self._wait(t, self.timeout, lambda: not chosen or self._online() & set(chosen))
         shared: dict[str, Any] = prefixed("local.", vars(self.local))
         if self.alike:
@@ -148,25 +148,25 @@ class FlowerStrategy(Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The round of the book, with what came; its scores go to Flower's log."""
+        """The book's round with the replies received; its scores go to Flower's log."""
         self.received = self._by_client(self.tasks.believed(replies))
         self.training.one_round(self.training.log.rounds + 1)
         if self.path is not None:
-            # A server may be killed at any moment, and goes on from there.
+            # A server may be killed at any moment, and continues from the saved history.
             self.training.history().save(self.path)
         scores = self.training.log.last_scores.tolist()
         said = {f"score of client {k}": score for k, score in enumerate(scores)}
         return self._arrays(), MetricRecord(said)
 
     def configure_evaluate(self, *_: Any, **__: Any) -> list[Message]:
-        """Nobody: the server judges on its own samples."""
+        """No messages, because the server judges on its own samples."""
         return []
 
     def aggregate_evaluate(self, *_: Any, **__: Any) -> None:
-        """Nothing: nobody was asked."""
+        """Nothing, because no client was asked."""
 
     def summary(self) -> None:
-        """What Flower's log says at the start."""
+        """Write the strategy and its clients to Flower's log at the start."""
         LOGGER.info("%r over clients %s", self.strategy, names(self.client_of.values()))
 
     def _arrays(self) -> ArrayRecord:
@@ -178,20 +178,20 @@ class FlowerStrategy(Strategy):
 
     @property
     def sizes(self) -> Tensor:
-        """Samples of every client, [K]; 0 for those that have not joined."""
+        """Samples of every client, [K]; 0 for clients that have not joined."""
         return self.table[SIZE]
 
     @property
     def memory(self) -> Tensor:
-        """What a history holds of the clients, [2, K]: sizes, and when labels last changed."""
+        """What a history stores of clients, [2, K]: sizes, and the round of their last change."""
         return self.table.clone()
 
     def restore(self, memory: Tensor) -> None:
-        """Go on with these sizes and rounds."""
+        """Continue with these sizes and rounds."""
         self.table = memory.clone()
 
     def made_from(self) -> dict[str, str]:
-        """The server's part of the training."""
+        """The settings of the training that the server knows."""
         net, clients = self.server.net, str(self.server.clients)
         return made_from(self.own, net, self.local, self.server.seed) | {
             "clients": clients
@@ -200,13 +200,13 @@ class FlowerStrategy(Strategy):
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Whose replies came in time, in the order of ``chosen``; their updates [m, P]."""
+        """The clients that replied in time, in the order of ``chosen``; their updates [m, P]."""
         punctual = [k for k in chosen.tolist() if k in self.received]
         if not self.alike:
-            # Data may grow while training goes on; minibatches of all depend on it if alike.
+            # Data may grow during training. If minibatches are shared, sizes must not change.
             said = [self.received[k]["size"] for k in punctual]
             self.table[SIZE, punctual] = torch.tensor(said, dtype=torch.long)
-        # An empty [0, P] in front: where no reply came the result still has P columns.
+        # An empty [0, P] in front, so that the result has P columns even without replies.
         rows = [self.received[k]["update"].to(theta)[None] for k in punctual]
         updates = torch.cat([theta.new_empty(0, len(theta)), *rows])
         return torch.tensor(punctual, dtype=torch.long), updates
@@ -214,7 +214,7 @@ class FlowerStrategy(Strategy):
     def answers(
         self, message: fl.Message, clients: Tensor, theta: Tensor, t: int
     ) -> Tensor:
-        """Ids of those that say they changed labels; which, and how, stays with them."""
+        """Ids of the clients that say they changed labels; they do not say which labels or how."""
         asked = clients.tolist()
         parts = {k: self._basics(k, t) | message_parts(message, k) for k in asked}
         contents = {k: pack(**parts[k]) for k in asked}
@@ -225,20 +225,20 @@ class FlowerStrategy(Strategy):
         return torch.tensor(changed, dtype=torch.long)
 
     def _basics(self, k: int, t: int) -> dict[str, Any]:
-        """What every task for client ``k`` holds."""
+        """The parts of every task for client ``k``."""
         heard = int(self.table[HEARD, k])
         return {"theta": self.training.log.theta, "t": t, "client": k, "heard": heard}
 
     def _tasks(self, kind: str, contents: Mapping[int, Any], t: int) -> Tasks:
-        """Tasks {client id: content} for those nodes that are there."""
-        # Flower would wait the whole time for a node that is gone.
+        """Tasks {client id: content}, for nodes that are online."""
+        # For an absent node, Flower would wait until the timeout.
         online = self._online()
         here = {node: k for node, k in self.client_of.items() if k in online}
         by_node = {node: contents[k] for node, k in here.items() if k in contents}
         return Tasks(kind, by_node, t, self.server.net.P, self.timeout)
 
     def _by_client(self, said: Mapping[int, Any]) -> dict[int, dict[str, Any]]:
-        """By client id, whatever a reply says of itself: nodes are known, names not."""
+        """Replies by client id; the node decides the id, not the content of the reply."""
         return {self.client_of[node]: parts for node, parts in said.items()}
 
     def _gather(self, all_needed: bool) -> None:
@@ -252,29 +252,29 @@ class FlowerStrategy(Strategy):
             LOGGER.warning(why)
 
     def _wait(self, t: int, seconds: float, enough: Callable[[], object]) -> None:
-        """Welcome nodes until enough are there, or for so many seconds."""
+        """Admit nodes until ``enough()`` is true, or for so many seconds."""
         deadline = time.monotonic() + seconds
         while True:
             self._welcome(t, min(seconds, JOIN_WAIT))
             if enough() or time.monotonic() > deadline:
                 return
-            # Flower tells nobody when a node appears; one has to look.
+            # Flower does not report new nodes, so the server has to look for them.
             time.sleep(0.2)
 
     def _online(self) -> set[int]:
-        """Clients whose nodes are there."""
+        """Ids of the clients with a node that is online."""
         there = set(self.grid.get_node_ids()) & set(self.client_of)
         return {self.client_of[node] for node in there}
 
     def _welcome(self, t: int, seconds: float) -> None:
-        """Ask nodes that are new who they are and how many samples they hold."""
+        """Ask new nodes who they are and how many samples they hold."""
         new = set(self.grid.get_node_ids()) - set(self.client_of)
         if self.registered is not None:
-            # Who is not registered is not even asked; whatever it said would count for nobody.
+            # Nodes that are not registered are not asked, because their replies could not count.
             new &= set(self.registered)
-        # Who was asked in vain is asked ever more seldom: it may hold up a round each time.
+        # A node that did not answer is asked more and more rarely, as each wait delays a round.
         due = [node for node in sorted(new) if t % 2 ** self.refused[node] == 0]
-        if t:  # before the first round all are waited for
+        if t:  # before the first round, the server waits for all
             self.refused.update(due)
         contents = {node: pack() for node in due}
         tasks = Tasks("query.join", contents, t, self.server.net.P, seconds)
@@ -285,13 +285,13 @@ class FlowerStrategy(Strategy):
                 LOGGER.warning("node %d does not join: %s", node, error)
 
     def _admit(self, node: int, said: Mapping[str, Any]) -> None:
-        """Take a node in as the client it is registered as, or says it is."""
+        """Admit a node under its registered client id, or under the id that it states."""
         k = said["client"] if self.registered is None else self.registered[node]
-        # A second node in the name of a client that has joined is refused.
+        # A second node with the id of a client that has joined is rejected.
         distinct_ids("client", [*self.client_of.values(), k], self.server.clients)
         if (claim := said["client"]) != k:
             LOGGER.warning("node %d is client %d and says it is %d", node, k, claim)
         self.client_of[node] = k
-        # What a history holds stays: minibatches of all may hang on it.
+        # A size from a history does not change, because shared minibatches may depend on it.
         if not self.table[SIZE, k]:
             self.table[SIZE, k] = said["size"]

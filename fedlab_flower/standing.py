@@ -1,7 +1,7 @@
-"""Standing: where every node stands after the rounds of a ledger, by the book's own rules.
+"""Standing: the running scores of every node after the rounds of a ledger, by the book's rules.
 
-Nothing but a ledger's entries is needed, so a server that was started again goes on from them.
-Below: ledger, methods. Above: scored.
+It needs only a ledger's entries, so a restarted server continues from them. Builds on ledger and
+methods; used by scored.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .ledger import Entry
 
 # Share of the past, as in the bench's class cosine; other scores are means.
 MEMORY = {"class cosine": 0.5}
-NO_SERVER: Any = None  # CGSV asks none for its weights
+NO_SERVER: Any = None  # CGSV's weights do not use the server
 
 
 class Standing:
     """Running scores of nodes that may join at any time.
 
-    CGSV: the weight r of the coming round; class cosine: a moving average; all others: the mean
-    over rounds, in which a round without the node counts 0
+    CGSV: the weight r for the next round; class cosine: a moving average; all others: the mean
+    over rounds, where a round without the node counts 0
     """
 
     def __init__(self, methods: Iterable[str]):
@@ -39,7 +39,7 @@ class Standing:
         self.state = {"r": none, "psi": none, "sizes": none.long(), "times": none.long()}
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """{score: {node: where it stands}}, all nodes that were ever asked."""
+        """{score: {node: running score}}, for all nodes that were ever asked."""
         cgsv = {"CGSV": self.state["r"]} if "CGSV" in self.now else {}
         columns = self.now | cgsv
         return {
@@ -48,7 +48,7 @@ class Standing:
         }
 
     def add(self, entry: Entry) -> None:
-        """Hear of the next round."""
+        """Add the next round."""
         round = self._round(entry.node, entry.size, list(entry.missing))
         places = round.clients
         self.rounds += 1
@@ -56,21 +56,21 @@ class Standing:
         for score, column in entry.scores.items():
             said, now = torch.tensor(column, dtype=torch.float64), self.now[score]
             if score == "CGSV":
-                # Without nodes nothing was aggregated that anybody could be aligned with.
+                # Without nodes there is no aggregate to compare with.
                 if entry.node:
                     self.state |= admitted(self.state, round)
                     self.cgsv.learn(self.state, round, said)
             elif score in MEMORY:
-                # Nothing is remembered of a node that is scored for the first time.
+                # A node that is scored for the first time has no past to keep.
                 share = MEMORY[score] * (self.times[places] > 1).double()
                 now[places] = share * now[places] + (1 - share) * said
             else:
-                # The mean over all rounds: who was not in this one shrinks with the others.
+                # The mean over all rounds, so the score of an absent node shrinks, too.
                 now *= (self.rounds - 1) / self.rounds
                 now[places] += said / self.rounds
 
     def weights(self, nodes: Sequence[str], sizes: Sequence[int]) -> Tensor:
-        """CGSV's shares [m] of the coming round's nodes; nothing is remembered of being asked."""
+        """CGSV's shares [m] for the next round's nodes, without a change of the state."""
         twin = copy.deepcopy(self)
         round = twin._round(nodes, sizes, [])
         return self.cgsv.weights(NO_SERVER, twin.state, round)
@@ -78,7 +78,7 @@ class Standing:
     def _round(
         self, nodes: Sequence[str], sizes: Sequence[int], missing: Sequence[str]
     ) -> fm.Round:
-        """A round as the book's strategies know it, nodes by their places; no updates."""
+        """A round for the book's strategies, without updates; nodes are given by their places."""
         for node in (*nodes, *missing):
             self.place.setdefault(node, len(self.place))
         self.now = {score: self._wide(column) for score, column in self.now.items()}
@@ -88,11 +88,11 @@ class Standing:
             torch.tensor([self.place[node] for node in some], dtype=torch.long)
             for some in (nodes, missing)
         )
-        # [m, 0]: a strategy asks for a row per node, and no score here needs what stands in it.
+        # [m, 0]: a strategy needs one row per node, but no score here reads it.
         rows = torch.empty(len(nodes), 0, dtype=torch.float64)
         counts = torch.tensor(sizes, dtype=torch.long)
         return fm.Round(self.rounds + 1, rows.new_empty(0), clients, counts, rows, absent)
 
     def _wide(self, column: Tensor) -> Tensor:
-        """A column [K] with zeros for newcomers, in memory of its own."""
+        """A copy of a column, extended to [K] with zeros for newcomers."""
         return torch.cat([column, column.new_zeros(len(self.place) - len(column))])

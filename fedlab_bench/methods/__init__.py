@@ -1,7 +1,7 @@
-"""Methods: the neighbours: scores of the literature around those of the book.
+"""Methods: the neighbours, which are scores of the literature related to the book's methods.
 
-What stands in ``__all__`` is public: it is under ``fb``, on the API page, and in the tests of what
-every strategy owes its users.
+Every name in ``__all__`` is public: users reach it as ``fb.NAME``, the API page lists it, and the
+tests of the promises that every strategy makes cover it.
 """
 
 from .fedce import FedCE

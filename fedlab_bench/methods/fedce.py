@@ -1,4 +1,4 @@
-"""FedCE: who points elsewhere than the others, and who is missed by them. Below: neighbours."""
+"""FedCE: which update has another direction, and without which update the model is worse."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from .neighbours import ROUNDING
 class FedCE(RoundScore):
     """Contribution from the direction of an update and from the error of the model without it.
 
-    Coefficients lambda start equal and have sum 1; a round's clients share out anew what they hold
-    together, so that a small round makes nobody large. With lambda scaled to sum 1 among them,
+    Coefficients lambda start equal and have sum 1. A round redistributes only the sum of its own
+    clients, so a small round makes no client large. With their lambda scaled to sum 1 in the round,
 
         direction  g_k = 1 - mean of cos(delta_k, R_k) over the client's rounds,
                    R_k = sum_{j != k} lambda_j delta_j
-        error      e_k = mean error of theta + R_k / (1 - lambda_k) over its rounds before, and 1
+        error      e_k = mean of 1 and the errors of theta + R_k / (1 - lambda_k) in earlier rounds
         new        lambda = g + e or g * e, where g, e and lambda are scaled to sum 1
 
-    mix     "plus", as the authors' recipe runs, or "times"
-    floor   what g, e and lambda are at least
+    mix     "plus", as in the authors' recipe, or "times"
+    floor   least value of g, e and lambda
     metric  "accuracy": the error is 1 minus it, as published; "loss": the error is the loss
 
     scores [K]  lambda; 0 for clients never seen
-    Departures: the paper's clients judge the model without them on samples of their own, which a
-    server does not see: here the server's serve all. The paper's lambda is the aggregation weight;
-    here federated averaging goes on and is watched. The paper's clients are in every round: the
-    share that a round deals out is ours; coefficients have sum 1 after the floor as well.
-    Cost        m evaluations a round
+    Departures: in the paper, each client judges the model without it on its own samples, which a
+    server does not see; here the server's samples serve all. In the paper, lambda is the
+    aggregation weight; here federated averaging does not change. In the paper, all clients are in
+    every round; the redistribution within a round is ours, and lambda sums to 1 after the floor.
+    Cost        m evaluations per round
     source      [Jiang et al. 2023], and its authors' code in NVFLARE
     """
 
@@ -54,9 +54,9 @@ class FedCE(RoundScore):
     }
 
     def init(self, server: Server) -> State:
-        """The state before round 1: RoundScore's, and what is summed over a client's rounds."""
+        """The state before round 1: RoundScore's, and the sums over a client's rounds."""
         ones = torch.ones(server.clients, dtype=torch.float64)
-        # An error of 1 stands for no round.
+        # The sums of errors begin with an error of 1.
         sums = {"cosines": torch.zeros_like(ones), "errors": ones}
         return super().init(server) | {"coefficients": ones / server.clients} | sums
 
@@ -72,39 +72,39 @@ class FedCE(RoundScore):
         state["cosines"][clients] += torch.cosine_similarity(
             of_usual_size(updates), of_usual_size(rest), dim=1
         )
-        # ``step`` counts a round after it is scored, so this one is not among those seen.
+        # ``step`` counts a round after its score, so "seen" does not include this round.
         rounds = state["seen"][clients] + 1
         direction = self._scaled(1 - state["cosines"][clients] / rounds)
-        # Errors of earlier rounds: this one's are measured below, with the new coefficients.
+        # Errors of earlier rounds; those of this round are measured later, with new coefficients.
         error = self._scaled(state["errors"][clients] / rounds)
         mixed = direction + error if self.mix == "plus" else direction * error
         new = self._scaled(mixed)
         new = new / new.sum()
         others, rest = self._without(updates, new)
         state["errors"][clients] += self._error(server, round, rest / others)
-        # Absent clients keep what they have, so that all coefficients together keep their sum.
+        # Absent clients keep their coefficients, so the sum of all coefficients does not change.
         absent = state["coefficients"].sum() - old.sum()
         state["coefficients"][clients] = new * (1 - absent)
         return state["coefficients"][clients], len(clients)
 
     @staticmethod
     def _without(updates: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-        """What the others' shares sum to, [m, 1], and their updates in these shares, [m, P]."""
+        """The sum of the others' shares, [m, 1], and of their weighted updates, [m, P]."""
         others = shares[None] * (1 - torch.eye(len(shares), dtype=shares.dtype))
-        # Of a single client there is nobody else, and 0 / 1 leaves the model as it is.
+        # A single client has no others, and 0 / 1 does not change the model.
         total = others.sum(1, keepdim=True)
         return torch.where(total > 0, total, 1), others @ updates
 
     def _error(self, server: Server, round: Round, steps: Tensor) -> Tensor:
-        """The error of the round's model after each of some steps, [m]."""
+        """The error of the round's model after each step, [m]."""
         models = round.theta + steps.to(round.theta)
         measured = server.net.evaluate(models, *server.validation, self.metric).cpu()
         return bounded(measured) if self.metric == "loss" else 1 - measured
 
     def _scaled(self, amounts: Tensor) -> Tensor:
-        """Amounts scaled to sum 1, then at least the floor; equal where all are 0."""
+        """Amounts scaled to sum 1, then at least the floor; equal if all are 0."""
         total = amounts.sum()
-        # Updates that all point alike have cosines of 1 but for rounding.
+        # Updates with the same direction have cosines of 1, up to rounding.
         if not total > ROUNDING:
             return torch.full_like(amounts, 1 / len(amounts))
         return (amounts / total).clamp(min=self.floor)

@@ -1,4 +1,4 @@
-"""FedIF: does a client's direction lower the validation loss, round by round? Below: neighbours."""
+"""FedIF: does a client's direction lower the validation loss, round by round?"""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class FedIF(RoundScore):
 
     memory  share of the past that the moving average keeps; the paper's gamma is 1 minus it
 
-    Departures: the paper's average starts at 0, so that a client that is seldom asked stays low;
-    ours takes the first score whole. The paper weighs the aggregate by it; here it is watched.
-    Cost    one gradient a round, no evaluation
+    Departures: the paper's average starts at 0, so a client that is rarely asked stays low; ours
+    starts at the first score. The paper also weights the aggregate by the score; here it does not.
+    Cost    one gradient per round, no evaluation
     source  [Tang et al. 2025, FedIF, Eq. 6-8]; its gamma is .3 or .4
     """
 
     memory: float = 0.7
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
-        """The round's influences between 0, the lowest, and 1, [m]; 1/2 if all are equal."""
+        """The round's influences, scaled from 0, the lowest, to 1, [m]; 1/2 if all are equal."""
         slope = gradient(round, server)
-        # [m, P] @ [P] -> [m]; an update of zeros stays zeros, and its influence 0
+        # [m, P] @ [P] -> [m]; an update of zeros stays zeros, and its influence is 0
         influence = -(F.normalize(of_usual_size(round.updates), dim=1) @ slope)
         span = influence.max() - influence.min()
-        # Where all point alike, influences differ by rounding, which is not worth a score.
+        # With equal directions, influences differ only by rounding, which must not count.
         if not span > rounding(influence.dtype, 16) * slope.norm():
             return torch.full_like(influence, 0.5)
         return (influence - influence.min()) / span

@@ -1,6 +1,6 @@
-"""GTG-Shapley: guided orders that are added to until their mean settles, with two truncations.
+"""GTG-Shapley: guided orders are added until their mean converges, with two truncations.
 
-Chapter 10 compares it. Below: neighbours, sampling.
+Chapter 10 compares it with others. Builds on round_scores and sampling.
 """
 
 from __future__ import annotations
@@ -22,22 +22,21 @@ from fedlab_mini.streams import stream
 
 @strategy
 class GTGShapley(RoundScore):
-    """Guided truncation as published: skip quiet rounds, leave orders early, stop when settled.
+    """Guided truncation as published: skip quiet rounds, end orders early, stop when converged.
 
-    between   a round whose gain |v(N) - v(empty)| is at most this is skipped: all its values are 0
-    within    an order is left once |v(N) - v(S)| is at most this; who has not come yet adds 0
-    unit      of these two: "gain", shares of the largest gain so far and of the round's own; or
-              "worth", numbers as published (the paper prints none, its authors' code has .01 and
-              .001 of accuracy). Gains shrink in a training: a number that suits its begin skips
-              its end
+    between   a round is skipped, with values 0, if its gain |v(N) - v(empty)| is at most this
+    within    an order ends once |v(N) - v(S)| is at most this; the remaining clients add 0
+    unit      of these two: "gain", shares of the largest gain so far and of the round's gain; or
+              "worth", absolute numbers as published (the paper prints none; its authors' code has
+              .01 and .001 of accuracy). Gains shrink during a training, so a number that suits
+              the first rounds skips the last rounds
     settled   a round stops once each of the last ``window`` running means of the orders is this
               near the last one, as a mean relative change over clients
-    least     it does not stop before it has more than so many orders
-    samples   nor goes on beyond so many, but for the first sweep; the paper knows no such end
+    least     a round stops only after more than so many orders
+    samples   most orders of a round, except for the first sweep; the paper has no such limit
 
-    A sweep of orders has every client once in the first place and is looked at as a whole. Orders
-    are added to those before, and a coalition is evaluated once, so m clients never cost more than
-    2^m evaluations a round.
+    A sweep is a group of orders in which every client is first once; only whole sweeps are added.
+    A coalition is evaluated only once, so m clients cost at most 2^m evaluations per round.
     source    [Liu et al. 2022, Algorithm 1]; ``least`` and ``window`` from its authors' code
     """
 
@@ -64,7 +63,7 @@ class GTGShapley(RoundScore):
         return super().init(server) | {"largest": torch.zeros(()).double()}
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
-        """Truncated guided values of the round, [m]; 0 for all in a quiet one."""
+        """Truncated guided values of the round, [m]; all 0 in a quiet round."""
         game = self.table(server, round)
         with game.tally() as asked:
             values = self._values(server, state, game, round.t)
@@ -82,13 +81,13 @@ class GTGShapley(RoundScore):
         return self._guided(game, tolerance, server.seed, t)
 
     def _guided(self, game: Game, tolerance: float, seed: int, t: int) -> Tensor:
-        """The mean of guided orders, a sweep of all clients more at a time, until it settles."""
+        """The mean of guided orders; sweeps are added until it converges."""
         gains = torch.empty(0, game.n, dtype=torch.float64)
         while True:
             sweep = self._sweep(game.n, seed, t, len(gains) // game.n)
             gains = torch.cat([gains, sampling.gains_in(game, sweep, tolerance)])
             orders = torch.arange(1, len(gains) + 1)
-            # [orders so far, m]: after each order the mean of those up to it
+            # [orders so far, m]: the mean of all orders up to each order
             means = gains.cumsum(0) / orders[:, None]
             if len(gains) > self.least and self._has_settled(means[-self.window :]):
                 return means[-1]
@@ -96,19 +95,19 @@ class GTGShapley(RoundScore):
                 return means[-1]
 
     def _sweep(self, players: int, seed: int, t: int, index: int) -> Tensor:
-        """Orders [m, m] whose first places are 0, 1, ..., m - 1, the others at random."""
-        # A stream of its own for every sweep: more sweeps leave the earlier ones as they were.
+        """Orders [m, m] with the first places 0, 1, ..., m - 1 and the others at random."""
+        # Every sweep has its own stream, so more sweeps do not change the earlier ones.
         chance = stream(seed, "GTG orders", t, index)
         orders = torch.rand(
             players, players, generator=chance, dtype=torch.float64
         ).argsort(1)
         leaders = torch.arange(players)[:, None]
-        # [m, m] -> [m, m - 1]: of each row all but its leader, in the order drawn
+        # [m, m] -> [m, m - 1]: each row without its leader, in the order drawn
         followers = orders[orders != leaders].view(players, players - 1)
         return torch.cat([leaders, followers], 1)
 
     def _has_settled(self, means: Tensor) -> bool:
         change, last = (means - means[-1]).abs(), means[-1].abs()
-        # Who has earned nothing in all of these orders has changed by nothing: no 0 / 0.
+        # A client with values of 0 in all of these orders has not changed; this avoids 0 / 0.
         shares = change / torch.where(change > 0, last, 1)
         return float(shares.mean(1).max()) <= self.settled

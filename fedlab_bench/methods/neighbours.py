@@ -1,7 +1,7 @@
-"""Neighbours: scores of the literature around the book's methods. Chapter 10 compares them.
+"""Neighbours: scores of the literature related to the book's methods. Chapter 10 compares them.
 
-Each is federated averaging that watches: ``score(round)`` says what a round's updates are worth,
-nothing else changes. Above: gtg, fedif, fedce.
+Each is federated averaging that also computes a score: ``score(round)`` gives the values of a
+round's updates and changes nothing else. Used by fedif and fedce.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from fedlab_mini.methods.cgsv import cosines
 from fedlab_mini.methods.fedavg import median_sent, of_usual_size, strategy
 from fedlab_mini.methods.round_scores import RoundScore, Scored, Taylor, few_or_many
 
-ROUNDING = 1e-12  # a difference of worths smaller than this share of them is none
+ROUNDING = 1e-12  # a smaller share of the worths counts as no difference
 
 
 def rounding(dtype: torch.dtype, units: float) -> float:
-    """The share of numbers below which they differ by rounding: so many units of the last digit."""
+    """The relative difference that may come from rounding: so many units of the last digit."""
     return max(ROUNDING, units * torch.finfo(dtype).eps)
 
 
@@ -29,7 +29,7 @@ class ShapleyFL(RoundScore):
     """Shapley values scaled to [0, 1] within each round, and smoothed over rounds.
 
     memory  share of the past that the moving average keeps
-    source  [Sun et al. 2023]; the original also weighs the aggregate by it
+    source  [Sun et al. 2023]; the original also weights the aggregate by the score
     """
 
     memory: float = 0.7
@@ -41,8 +41,8 @@ class ShapleyFL(RoundScore):
             phi = few_or_many(game).values
             worth = game(torch.ones(1, game.n, dtype=torch.bool)).abs().max()
         span = phi.max() - phi.min()
-        # In a round that changes nothing, values differ by rounding, which is not worth a score.
-        # A mean over many samples is a little surer than one number.
+        # In a round that changes nothing, values differ only by rounding, which must not count.
+        # A mean over many samples has a smaller rounding error than one number.
         if not span > rounding(round.updates.dtype, 1 / 16) * worth:
             return torch.full_like(phi, 0.5), len(asked)
         return (phi - phi.min()) / span, len(asked)
@@ -50,10 +50,10 @@ class ShapleyFL(RoundScore):
 
 @strategy
 class CappedTaylor(Taylor):
-    """The same, after longer updates were cut to the round's median length.
+    """The `Taylor` score, after longer updates are shortened to the round's median length.
 
-    Who multiplies an update is paid for its direction and a usual length, no more. The median is
-    that of updates that are not zero; of an even number of them the lower one in the middle.
+    So a client that multiplies its update gains at most the score of a usual length. The median
+    ignores updates of zeros, and is the lower of two middle lengths.
     source  the advice of chapter 10
     """
 
@@ -70,8 +70,8 @@ class CappedTaylor(Taylor):
 class TrustCosine(RoundScore):
     """Cosine of an update with the server's own descent direction, at least 0.
 
-    The server's direction is minus the gradient of its validation loss at the round's model; the
-    original takes an own local training on a root data set.
+    The server's direction is minus the gradient of its validation loss at the round's model. The
+    original uses the server's own local training on a root data set instead.
     source  [Cao et al. 2021, FLTrust]
     """
 
@@ -86,8 +86,8 @@ class TrustCosine(RoundScore):
 class MeanCosine(RoundScore):
     """Cosine of an update with the aggregate, the mean over rounds.
 
-    CGSV turns these cosines into weights, and its score is those weights; this is the cosine
-    itself, under federated averaging.
+    CGSV turns these cosines into weights, which are its scores. This score is the cosine itself,
+    under federated averaging.
     source  [Xu et al. 2021, Eq. 3; chapter 4]
     """
 
@@ -99,10 +99,10 @@ class MeanCosine(RoundScore):
 
 @strategy
 class ClassCosine(RoundScore):
-    """Cosine of each class's row of the last layer with the aggregate's, meant over classes.
+    """Mean over classes of the cosine between an update's and the aggregate's last-layer rows.
 
     memory  share of the past that the moving average keeps
-    source  [Tastan et al. 2024, ShapFed]; there the rows of models, here those of updates
+    source  [Tastan et al. 2024, ShapFed], where the rows are those of models, not of updates
     """
 
     memory: float = 0.5
@@ -111,7 +111,7 @@ class ClassCosine(RoundScore):
         """Mean over classes of cos(row of delta_i, row of U), [m]."""
         net, samples = server.net, server.validation[0]
         parts = dict(zip(net.shapes, net.split(round.updates), strict=True))
-        # A bias is one number a class, and has no direction.
+        # A bias has one number per class, which has no direction.
         name = net.output_table(samples)
         if parts[name].ndim < 3 or len(parts[name][0]) != server.classes:
             raise ValueError(

@@ -1,6 +1,6 @@
-"""Quality inference: who was there when the aggregate helped. Single updates are never read.
+"""Quality inference: which clients participated when the aggregate improved the model.
 
-For a server behind secure aggregation, which sees sums only. Below: fedavg.
+It reads no single update, so it suits secure aggregation, where a server sees only sums.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fedlab_mini.methods.fedavg import FedAvg, strategy
 
 @strategy
 class QualityInference(FedAvg):
-    """Marks for those who took part, by what their aggregate did to the validation samples.
+    """Marks for the participants, by the effect of their aggregate on the validation quality.
 
     With the improvement of round t, w_t = quality after it - quality before it:
 
@@ -27,12 +27,12 @@ class QualityInference(FedAvg):
         the ugly  w_t < 0:       -1 for each client of round t
 
     metric      "accuracy", as published, "loss", or a function of (outputs, labels)
-    per_round   who takes part must differ between rounds: where all do, all have the same marks
+    per_round   participants must differ between rounds; if all participate, all marks are equal
 
-    scores [K]  the sum of a client's marks; mostly negative, only their order says something
-    A round in which nobody sent anything does not count as the round before.
+    scores [K]  the sum of a client's marks; mostly negative, and only their order has a meaning
+    A round in which nobody sent anything does not count as a previous round.
     Departure: the paper averages models with equal weights, which is ``weighting="uniform"``.
-    Cost        two evaluations a round
+    Cost        two evaluations per round
     source      [Pejo & Biczok 2023, section 3.2 and Algorithm 1]
     """
 
@@ -45,9 +45,9 @@ class QualityInference(FedAvg):
     }
 
     def init(self, server: Server) -> State:
-        """The state before round 1: FedAvg's, the marks, and who was there in the round before."""
+        """The state before round 1: FedAvg's, the marks, and the previous round's participants."""
         zeros = torch.zeros(server.clients, dtype=torch.float64)
-        # Infinite, so that nobody is good for coming first.
+        # Infinite, so that nobody gets a mark for the first round's improvement.
         improvement = torch.tensor(math.inf, dtype=torch.float64)
         ours = {"marks": zeros, "present": zeros.clone(), "improvement": improvement}
         return super().init(server) | ours
@@ -57,7 +57,7 @@ class QualityInference(FedAvg):
         return state["marks"]
 
     def step(self, server: Server, state: State, round: Round) -> Step:
-        """Federated averaging's model [P]; marks the round's clients, and those of the last."""
+        """Federated averaging's model [P]; marks the clients of this round and the previous one."""
         done = super().step(server, state, round)
         models = torch.stack([round.theta, done.theta])
         before, after = server.net.evaluate(models, *server.validation, self.metric)
@@ -65,7 +65,7 @@ class QualityInference(FedAvg):
         present = torch.zeros_like(state["present"])
         present[round.clients] = 1
         if gained > state["improvement"]:
-            # The good and the bad at once: who is in both rounds has +1 - 1.
+            # The good and the bad at once: a client in both rounds gets +1 - 1.
             state["marks"] += present - state["present"]
         if gained < 0:
             state["marks"] -= present

@@ -1,4 +1,4 @@
-"""Semivalues: beta-Shapley, which weighs small or large coalitions more than Shapley does."""
+"""Semivalues: beta-Shapley, which weights small or large coalitions more than Shapley does."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fedlab_mini.games.shapley import semivalue
 
 
 def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate:
-    """The semivalue that joins coalitions with a probability drawn from Beta(beta, alpha).
+    """The semivalue in which others join a coalition with a probability from Beta(beta, alpha).
 
-    alpha, beta  1, 1 is the Shapley value; a larger alpha weighs small coalitions more, a larger
-                 beta large ones. The values need not sum to the gain
+    alpha, beta  1, 1 is the Shapley value; a larger alpha weights small coalitions more, a larger
+                 beta large ones. The values may not sum to the gain
     raises       ValueError for more than 24 players         source  [Kwon & Zou 2022]; chapter 2
     """
     alpha = checks.number("alpha", alpha, low=0, ends="()")
@@ -23,7 +23,7 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
     with asking(game, MOST_ENUMERATED) as asked:
         joined = np.arange(game.n)
         still_out = game.n - 1 - joined
-        # In logarithms: beta functions of large parameters underflow, their quotient does not.
+        # In logarithms, because beta functions of large parameters underflow, but not their ratio.
         log_chances = betaln(joined + beta, still_out + alpha) - betaln(alpha, beta)
         if not np.isfinite(log_chances).all():
             raise ValueError(

@@ -1,1 +1,1 @@
-"""Show: what the bench found, as tables, figures and an explorer."""
+"""Show: the bench's results as tables, figures and an explorer."""

@@ -1,4 +1,4 @@
-"""HeadToHeadExplorer: which score comes out best, and does it reach the ceiling? Chapter 10."""
+"""HeadToHeadExplorer: which score is best, and does it reach the ceiling? Chapter 10 shows it."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ NONE = Interval(math.nan, math.nan, math.nan, 0)
 
 
 class HeadToHeadExplorer(Explorer):
-    """A comparison, scenario by scenario and measure by measure: dots, intervals, the line.
+    """A comparison of scores in one scenario and one measure: dots, intervals, a line.
 
     frame     what ``fb.compare`` returned, for 2 seeds or more
     methods   2 to 8 of its methods; default: the first six
-    scenario, metric  shown at first; default: the first ones
-    seeds     how many of the seeds count, from the first on; default: all. The page asks what all
-              of them say, and shows what fewer say
+    scenario, metric  shown first; default: the first of each
+    seeds     how many seeds count, from the first one; default: all. The page asks for the result
+              with all seeds, and shows the result with fewer
     raises    TypeError or ValueError naming the argument
 
-    The line is the ceiling, or, in a measure that has none, the best mean. A score is at the line
-    unless the 95 % interval of its difference, seed by seed, lies on the worse side of it.
+    The line is the ceiling, or the best mean if a measure has no ceiling. A score is at the line
+    unless the 95 % interval of its difference, seed by seed, is on the worse side of the line.
     """
 
     _esm = program("kit", "interval", Path(__file__).with_suffix(".js"))
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     kinds = traitlets.List(traitlets.Unicode()).tag(sync=True)
     measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    # 1: more is better, -1: less is
+    # 1: more is better, -1: less is better
     ways = traitlets.List(traitlets.Int()).tag(sync=True)
-    # [measures, kinds, names and ceiling, seeds]; no seeds where nothing is measured
+    # [measures, kinds, names and ceiling, seeds]; no seeds if nothing is measured
     values = traitlets.List(traitlets.List(traitlets.List(traitlets.List()))).tag(
         sync=True
     )
-    # [measures, 2]: lowest and highest possible value; None where there is no such end
+    # [measures, 2]: lowest and highest possible value; None if there is no such end
     ranges = traitlets.List(traitlets.List()).tag(sync=True)
     # half an interval of 2, 3, ... seeds, in standard deviations
     spans = traitlets.List(traitlets.Float()).tag(sync=True)
@@ -74,7 +74,7 @@ class HeadToHeadExplorer(Explorer):
         )
         if seed_count < 2:
             raise ValueError(f"frame: expected 2 seeds or more, got {seed_count}")
-        # The truth is the line of the picture, not one of the methods.
+        # The truth is the line in the figure, not one of the methods.
         known_methods = [
             method for method in dict.fromkeys(frame.method) if method != CEILING
         ]
@@ -88,7 +88,7 @@ class HeadToHeadExplorer(Explorer):
         measures = [measure for measure in ASKED if measure in set(frame.metric)]
         scenario = kinds[0] if scenario is None else scenario
         metric = measures[0] if metric is None else metric
-        # JSON knows no infinity: an end that is not there is None.
+        # JSON has no infinity, so a missing end is None.
         ranges = [
             [end if math.isfinite(end) else None for end in MEASURES[name][:2]]
             for name in measures
@@ -110,7 +110,7 @@ class HeadToHeadExplorer(Explorer):
 
     @property
     def seed_count(self) -> int:
-        """How many seeds there are."""
+        """The number of seeds."""
         return len(self.spans) + 1
 
     @property
@@ -128,7 +128,7 @@ class HeadToHeadExplorer(Explorer):
         return {**by_name([*self.names, "ceiling"], score_columns), "scores": counts}
 
     def _judged(self, seeds: int) -> tuple[dict[str, list[float]], float]:
-        """Columns of the table with that many seeds, and how many scores are at the line."""
+        """Columns of the table with so many seeds, and how many scores are at the line."""
         at_measure, at_kind = (
             self.measures.index(self.metric),
             self.kinds.index(self.scenario),
@@ -136,14 +136,14 @@ class HeadToHeadExplorer(Explorer):
         sign = self.ways[at_measure]
         # [scores and ceiling, seeds], the ceiling last; a row without seeds was not measured.
         rows = [row[:seeds] for row in self.values[at_measure][at_kind]]
-        # All rows have as many seeds, so that the best sum is the best mean.
+        # All rows have the same number of seeds, so the best sum is the best mean.
         line = rows[-1] or max(
             rows[:-1], key=lambda row: sign * sum(row) if row else -math.inf
         )
         low, high, *_ = MEASURES[self.metric]
         intervals = [interval(row, low=low, high=high) if row else NONE for row in rows]
         gaps = [paired(row, line, low=low, high=high) if row else NONE for row in rows]
-        # Not shown to be worse, seed by seed, is what counts as being at the line.
+        # A score that is not shown to be worse, seed by seed, counts as at the line.
         shown_worse = [gap.below(0) if sign > 0 else gap.above(0) for gap in gaps[:-1]]
         score_columns = {
             "mean": [seed_interval.mean for seed_interval in intervals],
@@ -151,7 +151,7 @@ class HeadToHeadExplorer(Explorer):
             "high": [seed_interval.high for seed_interval in intervals],
             "minus the line": [gap.mean for gap in gaps],
         }
-        # What was not measured would pass for a score at the line, so then nothing is counted.
+        # A score without values would count as at the line, so then nothing is counted.
         count_at_line = float(shown_worse.count(False)) if all(rows[:-1]) else math.nan
         return score_columns, count_at_line
 
@@ -159,8 +159,8 @@ class HeadToHeadExplorer(Explorer):
 def _values(
     frame: pandas.DataFrame, measures: list[str], kinds: list[str], methods: list[str]
 ) -> list[Any]:
-    """Values [measures, kinds, methods, seeds], to four digits: the page need not hold more."""
-    # In the order of seeds, since `paired` subtracts value by value.
+    """Values [measures, kinds, methods, seeds] with four digits, which is enough for the page."""
+    # In the order of seeds, because `paired` subtracts value by value.
     seed_groups = (
         frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
     )

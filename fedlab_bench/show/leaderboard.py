@@ -1,6 +1,6 @@
-"""Leaderboard: what ``bench.judge`` found, as a table of text or as a page that can be sorted.
+"""Leaderboard: the results of ``fb.judge``, as a text table or as a page that can be sorted.
 
-Chapter 10 and the page *The bench* show them. Below: judging, measures.
+Chapter 10 and the page *The bench* show them. Builds on judging and measures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Notes = Mapping[str, Mapping[str, str]]
-# Sorts by the column whose button is pressed, again the other way round; without it the page reads.
+# Sorts by the column of the pressed button, and reverses when pressed again; otherwise optional.
 SCRIPT = """<script>
 document.querySelectorAll("table.leaderboard").forEach((table) => {
   table.querySelectorAll("thead button").forEach((button) => {
@@ -53,10 +53,10 @@ def board(
 ) -> Table:
     """A measure of scores (rows) in families (columns): mean, interval and shared place.
 
-    frame    from ``judge`` or ``judged``; scores that are not told apart share a place
-    methods  those to show, in this order; None: all. Places are among all
-    families  those to show; None: all that the measure has
-    raises   ValueError for a metric, a method or a family that it lacks
+    frame    from ``judge`` or ``judged``; scores without a clear difference share a place
+    methods  methods to show, in this order; None: all. Places are always among all methods
+    families  families to show; None: all families of the measure
+    raises   ValueError for a metric, a method or a family that is not in the frame
     """
     by_method, known_families = _rows(frame, metric)
     shown_families = _picked("families", families, known_families)
@@ -84,17 +84,17 @@ def summary(
     """A measure of methods (rows) in scenarios (columns), over seeds.
 
     frame    from ``compare``; the row "(the truth itself)" is the ceiling
-    methods, scenarios  those to show, in this order; None: all
-    spread   mean and interval; without it the mean alone
-    against  a method: shown is by how much it lies above each other one, seed by seed. Below 0
-             it lies lower; where the interval holds 0, the two are not told apart
-    raises   TypeError for what is no such frame, ValueError for what it lacks
+    methods, scenarios  names to show, in this order; None: all
+    spread   True: mean and interval; False: only the mean
+    against  a method: the table shows its value minus that of each other method, seed by seed. If
+             the interval contains 0, we cannot separate the two
+    raises   TypeError for another frame, ValueError for names that are not in the frame
     """
     checks.flag("spread", spread)
     rows = _measured(frame, metric)
     columns = _picked("scenarios", scenarios, rows.scenario)
     low, high, *_ = MEASURES[metric]
-    # In the order of seeds, as differences are taken seed by seed.
+    # In the order of seeds, because differences are taken seed by seed.
     by_seed = {
         key: per_seed.set_index("seed").value.sort_index()
         for key, per_seed in rows.groupby(["method", "scenario"], sort=False)
@@ -135,14 +135,14 @@ def picture(
     place: str | Sequence[str] | None = None,
     own: Sequence[str] = (),
 ) -> Figure:
-    """A row a method and a dot a seed, a panel a scenario; the dashed line is the ceiling.
+    """A figure with one panel per scenario, one row per method and one dot per seed.
 
-    frame   from ``compare``, ``judge`` or ``judged``
-    place   a scenario, a family of them, or several; None: every family that has values
-    own     methods that stand out from the others
-    raises  TypeError for what is no such frame, ValueError for what it lacks
+    frame   from ``compare``, ``judge`` or ``judged``; the dashed line is the ceiling
+    place   a scenario, a family of scenarios, or several; None: every family that has values
+    own     methods to highlight
+    raises  TypeError for another frame, ValueError for names that are not in the frame
     """
-    # Here: a page and a table need no matplotlib.
+    # Imported here, because a page and a table do not need matplotlib.
     from fedlab_mini.show import canvas
     from fedlab_mini.show.styles import styles
 
@@ -168,18 +168,18 @@ def picture(
                 colour = "black" if method in mine else style.colour
                 words = canvas.dots_row(axis, row, values, colour, low, high)
                 told.append(f"{shown}, {SHOWN.get(method, method)} {words}")
-        # The truth is the dashed line, not a row beside the methods.
+        # The truth is the dashed line, not a row among the methods.
         if CEILING in per_seed:
             mean = sum(per_seed[CEILING]) / len(per_seed[CEILING])
             axis.axvline(mean, color="0.5", linestyle="--", linewidth=1)
         axis.set(title=shown, ylim=(len(methods) - 0.4, -0.6))
         axis.grid(axis="x", color="0.9", linewidth=0.8)
-        # One column of names is enough: all panels have the same rows.
+        # One column of names is enough, because all panels have the same rows.
         names = [canvas.shown_label(SHOWN.get(method, method)) for method in methods]
         axis.set_yticks(range(len(methods)), names if number % columns == 0 else [])
         for method, label in zip(methods, axis.get_yticklabels(), strict=False):
             label.set_fontweight("bold" if method in mine else "normal")
-    # The same ends, so that panels can be compared.
+    # All panels have the same ends, so that they can be compared.
     ends = [end for axis in axes for end in axis.get_xlim()]
     for axis in axes:
         axis.set_xlim(min(ends), max(ends))
@@ -192,10 +192,10 @@ def picture(
 def page(
     frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title: str
 ) -> str:
-    """A page that opens from disk: a sortable table a measure, scores that share the first place
-    in one colour; notes {score: {"sees", "cost", "date", "version": words}}."""
+    """A page that opens from disk, with one sortable table per measure; a colour marks scores in
+    first place. notes {score: {"sees", "cost", "date", "version": text}}."""
     fragments = "\n".join(fragment(frame, notes, metric) for metric in metrics)
-    # Style and script stand in the page itself: it is one file, and needs no server.
+    # The page includes style and script, so it is one file and needs no server.
     style = (
         "body{font-family:sans-serif;margin:1.5rem;max-width:120rem;color-scheme:light dark}"
         "table{border-collapse:collapse}th,td{padding:.3rem .6rem;text-align:left}"
@@ -214,7 +214,7 @@ def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
     """One measure as a table of HTML, for a page that has the script."""
     by_method, families = _rows(frame, metric)
     columns = ["score", "must see", "entered", *families]
-    # Cells of the two columns of words have no data-value: a button would sort nothing there.
+    # Two columns of words have no button, because their cells have no data-value to sort by.
     head_cells = "".join(
         f'<th scope="col"><button type="button">{html.escape(column)}</button></th>'
         if column not in ("must see", "entered")
@@ -235,7 +235,7 @@ def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
 def _rows(
     frame: pandas.DataFrame, metric: str
 ) -> tuple[dict[str, dict[str, Standing]], list[str]]:
-    """{score: {family: standing}}, the ceiling first and then by name; and the families."""
+    """{score: {family: standing}}, the ceiling first, then by name; and the families."""
     _measured(frame, metric)
     family_standings = standings(frame, metric)
     methods = sorted(
@@ -246,7 +246,7 @@ def _rows(
         },
         key=str.casefold,
     )
-    # Sorting is stable: this moves the ceiling to the front and leaves the others in order.
+    # Sorting is stable, so this moves the ceiling to the front and keeps the others in order.
     methods.sort(key=lambda method: method != CEILING)
     by_method = {
         method: {
@@ -268,7 +268,7 @@ def _measured(frame: pandas.DataFrame, metric: str) -> pandas.DataFrame:
 def _picked(
     argument: str, chosen: Iterable[str] | None, known: Iterable[str]
 ) -> list[str]:
-    """What was asked for, each of them known; without that all, in their order."""
+    """The chosen names, each of them known; if none are chosen, all names in their order."""
     # Each name once, in the order of the frame, which a set would lose.
     names = tuple(map(str, dict.fromkeys(known)))
     if chosen is None:
@@ -290,7 +290,7 @@ def _text(standing: Standing | None) -> str:
 def _html_row(
     method: str, by_family: Mapping[str, Standing], families: list[str], notes: Notes
 ) -> str:
-    # Anybody can enter a score: its name and its notes are text on the page, never HTML.
+    # Anybody can enter a score, so its name and notes are escaped, never HTML.
     escaped_name = html.escape(SHOWN.get(method, method), quote=False)
     its_notes = notes.get(method, {})
     cost_html = (
@@ -316,7 +316,7 @@ def _html_row(
         td_class = ' class="first"' if standing.place == 1 else ""
         place_words = f", place {standing.place}" if standing.place else ""
         interval_html = f"<small>{low:.2f} to {high:.2f}{place_words}</small>"
-        # Sorted by four digits though two are shown: what looks equal may be in order.
+        # Sorted by four digits though two are shown, so cells that look equal may differ.
         cells.append(
             f'<td{td_class} data-value="{mean:.4f}">{mean:.2f}{interval_html}</td>'
         )

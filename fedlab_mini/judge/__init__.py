@@ -1,1 +1,1 @@
-"""Judge: is a score right? Metrics, intervals, scores of recorded rounds, methods compared."""
+"""Judge: is a score right? Metrics, intervals, scores of recorded rounds, named methods."""

@@ -1,6 +1,6 @@
-"""Draws: how far scores of recorded rounds hang on which validation samples the server holds.
+"""Draws: how much scores of recorded rounds depend on the server's validation samples.
 
-The page "Bring your own" shows it, and ``python -m fedlab_mini score --draws 20``. Below: score.
+The page "Bring your own" shows it, and ``python -m fedlab_mini score --draws 20`` uses it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ def score_intervals(
     draws: int = 20,
     **given: Any,
 ) -> pandas.DataFrame:
-    """The table of ``fm.score``; beside each score the ends of an interval over validation draws.
+    """The table of ``fm.score``, with an interval over validation draws for each score.
 
-    updates  and the rest as for ``fm.score``; records that can be read more than once
-    draws    how often as many samples are drawn from ``validation``, with repetition, and all is
-             scored again: it takes that many times as long, and once more
-    returns  the same table; beside a column "exact" stand "exact, low" and "exact, high", a 95 %
-             interval: how far the score hangs on the samples that happen to be there. NaN where
-             no draw moves a score, as it does not look at them
+    updates  and the rest as for ``fm.score``; the records must be readable more than once
+    draws    how often ``validation`` is resampled, with repetition and to the same size; all
+             methods score each draw, so the time is ``draws`` + 1 times that of ``fm.score``
+    returns  the same table; next to a column "exact" are "exact, low" and "exact, high", a 95 %
+             interval that shows how much the score depends on the validation samples. NaN if no
+             draw changes a score, because its method does not use them
     raises   as ``fm.score``, and for draws below 2
 
-    Another training would differ by more. Rounds of one training give no interval: each begins
-    where the one before it ended, so they are no independent draws, and later ones matter less
+    Another training would change the scores more. The rounds of one training give no interval, as
+    each begins where the previous one ended: they are not independent, and later rounds matter less
     """
     import pandas  # here, since it takes a second to import
 
@@ -47,7 +47,7 @@ def score_intervals(
         raise ValueError("validation: expected samples (x, y) to draw from, got None")
     if isinstance(updates, Iterator):
         raise TypeError(
-            f"updates: expected a list, as all is read {draws + 1} times, got {shown(updates)}"
+            f"updates: expected a list, which is read {draws + 1} times, got {shown(updates)}"
         )
     table = score(updates, validation=validation, **given)
     inputs = array("validation[0]", validation[0], ["N", "..."])

@@ -1,14 +1,14 @@
-"""Evidence: from one number per seed to a statement. Every comparing sentence rests here.
+"""Evidence: from one number per seed to a statement. Every comparison in the book uses it.
 
-Below: imagined, student, checks. One rule makes all intervals; the page *How we know* explains it
-and shows how often it covers, beside the usual t interval:
+Builds on imagined, student and checks. One rule gives all intervals. The page *How we know*
+explains the rule and compares its coverage with that of the usual t interval:
 
-- Where all seeds agree, one more seed is imagined at the far end of the possible range.
-- Where none sits exactly at an end of the range, it is Student's t interval at a fifth of the
-  allowed error, cut to the range: what is called 95 % is 99 % for normal values, and about 95 %
-  for most skewed ones.
-- In between both pairs of ends are mixed: the imagined seed counts for more, the more seeds sit
-  at an end (for values 0 and 1 alone: Clopper and Pearson's interval).
+- If all seeds agree, one more seed is imagined at the far end of the possible range.
+- If no value is exactly at an end of the range, it is Student's t interval at a fifth of the
+  allowed error, cut to the range. A stated 95 % is then 99 % for normal values, and about 95 % for
+  most skewed values.
+- Otherwise, the ends of both intervals are mixed: the more values are at an end, the more the
+  imagined seed counts (if all values are 0 or 1, the result is Clopper and Pearson's interval).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .student import strict, visible
 from .student import student as student
 
 Values = Tensor | Sequence[float]
-# As a share of the range: float32 values that are closer than this count as one value.
+# A share of the range: float32 values that differ by less count as one value.
 ROUNDING = 1e-6
 INF = math.inf
 
@@ -35,13 +35,13 @@ INF = math.inf
 def decimals(low: float, high: float, usual: int = 2) -> int:
     """How many decimals an interval needs.
 
-    A narrow one needs more than usual, or its ends would look alike; in a wide one they only tire.
-    An end that is not 0 does not look like 0 either: which side of it the interval lies on counts.
+    A narrow interval needs more than usual, or its ends would look equal; a wide one needs fewer.
+    An end that is not 0 must not look like 0, because it matters on which side of 0 it lies.
     """
     width = high - low
     if not 0 < width < INF:
         return usual
-    # The first decimal in which the ends differ.
+    # The first decimal at which the ends differ.
     first = math.ceil(-math.log10(width / 2))
     digits = 0 if width >= 20 else 1 if width >= 4 else min(6, max(usual, first))
     tried = range(digits, usual + 3) if digits >= usual else ()
@@ -50,12 +50,12 @@ def decimals(low: float, high: float, usual: int = 2) -> int:
 
 
 def looks_zero(number: float, digits: int) -> bool:
-    """Is a number printed as 0 although it is another one?"""
+    """Is a number printed as 0 although it is not 0?"""
     return number != 0 and round(number, digits) == 0
 
 
 class Interval(NamedTuple):
-    """A mean over seeds and the interval that covers the true mean with probability ``level``."""
+    """A mean over seeds, and an interval that covers the true mean with probability ``level``."""
 
     mean: float
     low: float
@@ -78,12 +78,12 @@ class Interval(NamedTuple):
         return self.high < bound
 
     def within(self, low: float, high: float) -> bool:
-        """Does the whole interval lie from ``low`` to ``high``? "Alike" is said of a width."""
+        """Is the whole interval inside [low, high]? Two methods are alike only up to a width."""
         return low <= self.low and self.high <= high
 
 
 class Count(Interval):
-    """Of how many seeds something is true; mean, low and high are those of the true share."""
+    """For how many seeds something is true; mean, low and high are those of the true share."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class Count(Interval):
         return f"{round(self.mean * self.n) or 'none'} of {self.n} seeds"
 
     def could(self, level: float = 0.95) -> str:
-        """What so few seeds leave open: "none of 5; up to 45 % of seeds could", 1 - error^(1/n)."""
+        """What the seeds leave open: "none of 5; up to 45 % of seeds could", 1 - error^(1/n)."""
         error = 1 - checks.number("level", level, low=0, high=1, ends="()")
         number = round(self.mean * self.n)
         if 0 < number < self.n:
@@ -104,12 +104,12 @@ class Count(Interval):
 def interval(
     values: Values, level: float = 0.95, *, low: float = -INF, high: float = INF
 ) -> Interval:
-    """Mean of one value per seed, with the interval of the true mean (the rule stands at the top).
+    """Mean of one value per seed, with an interval for the true mean (see the rule in this file).
 
     values     [n]  at least 2; they count as independent draws, as different seeds are
     level      probability of covering the true mean, .95
-    low, high  the range of the metric, such as 0 and 1; infinite where no end is known. Where all
-               seeds agree and an end is infinite, nothing bounds the mean on that side
+    low, high  the range of the metric, such as 0 and 1; infinite if an end is unknown. If all
+               seeds agree and an end is infinite, the interval has no bound on that side
     raises     ValueError naming the argument
     """
     per_seed = _checked("values", values, low, high)
@@ -127,16 +127,16 @@ def interval(
 def _ends(
     per_seed: Sequence[float], level: float, low: float, high: float
 ) -> tuple[list[float], list[float], float]:
-    """The ends by t, those by a seed that is imagined, and how much the latter count."""
+    """The ends by t, the ends by an imagined seed, and the weight of the latter."""
     n, mean = len(per_seed), math.fsum(per_seed) / len(per_seed)
     arm = student(n, strict(level)) * _spread(per_seed) / math.sqrt(n)
-    # No mean of values in the range lies outside of it.
+    # A mean of values in the range lies in the range.
     usual = [max(low, mean - arm), min(high, mean + arm)]
     weight = _weight(per_seed, low, high)
     if weight == 0:
         return usual, usual, weight
     sides = zip([low, high], [(1 - level) / 2, (1 + level) / 2], usual, strict=True)
-    # No seed can be imagined at an end that does not exist: there t stays, if seeds differ.
+    # No seed can be imagined at an infinite end: t's end is kept there if the seeds differ.
     crowded = [
         bound(per_seed, end, share)
         if math.isfinite(end)
@@ -153,11 +153,11 @@ def _mixed(usual: float, crowded: float, weight: float) -> float:
 def paired(
     a: Values, b: Values, level: float = 0.95, *, low: float = -INF, high: float = INF
 ) -> Interval:
-    """The interval of a - b, seed by seed: what both sides share in a seed cancels.
+    """The interval of a - b, seed by seed: effects that both share in a seed cancel.
 
-    a, b [n]   one value per seed each, in the same order of seeds; two columns of pandas go by
-               their index
-    low, high  the range of the metric; that of the difference is twice as wide
+    a, b [n]   one value per seed each, in the same order of seeds; two pandas columns are matched
+               by their index
+    low, high  the range of the metric; the range of the difference is twice as wide
     """
     seeds = checks.ids_of(a)
     b = b if seeds is None else checks.by_id("b", b, seeds)
@@ -170,7 +170,7 @@ def paired(
 
 
 def count(values: Values, level: float = 0.95) -> Count:
-    """Of how many seeds something is true: 1 where it is, 0 where it is not, values [n]."""
+    """For how many seeds something is true; values [n], 1 if it is true and 0 if not."""
     per_seed = _checked("values", values, 0, 1)
     if not set(per_seed) <= {0.0, 1.0}:
         raise ValueError(
@@ -180,7 +180,7 @@ def count(values: Values, level: float = 0.95) -> Count:
 
 
 def words(difference: Interval | Iterable[Any]) -> str:
-    """The verb that an interval of a difference allows: "higher", "lower" or "not shown"."""
+    """The word that an interval of a difference allows: "higher", "lower" or "not shown"."""
     checks.instance("difference", difference, Interval, "fm.evidence.paired(a, b)")
     assert isinstance(difference, Interval)
     if difference.above(0):
@@ -196,10 +196,10 @@ def detectable(
     low: float = -INF,
     high: float = INF,
 ) -> float:
-    """The true difference that seeds with this spread would have shown, with that power.
+    """The true difference that as many seeds with this spread would have shown, with that power.
 
-    values     [n]  differences per seed; their spread counts as that of normal values (noncentral
-               t). As far as a seed is imagined instead, the longer arm of that interval, as a guide
+    values     [n]  differences per seed, taken as normal (noncentral t). To the degree that the
+               interval uses an imagined seed, its longer arm is used instead, as a guide
     low, high  the range of the differences, if it is known
     """
     found = interval(values, level, low=low, high=high)
@@ -210,7 +210,7 @@ def detectable(
 
 
 def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
-    """One value per seed, in the range; what float32 left beside an end sits at the end."""
+    """One value per seed, in the range; values within rounding of an end are set to the end."""
     low, high = checks.span(low, high)
     per_seed = checks.reals(name, values, ["seeds"], dtype=torch.float64).cpu().tolist()
     room = _room(per_seed, low, high)
@@ -224,7 +224,7 @@ def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
 
 
 def _room(per_seed: Sequence[float], low: float, high: float) -> float:
-    """What counts as no distance: a millionth of the range, or of the largest value."""
+    """The distance that counts as 0: a millionth of the range, or of the largest value."""
     size = high - low if math.isfinite(high - low) else max(map(abs, per_seed), default=0)
     return ROUNDING * size
 
@@ -238,10 +238,10 @@ def _agree(per_seed: Sequence[float], low: float, high: float) -> bool:
 
 
 def _weight(per_seed: Sequence[float], low: float, high: float) -> float:
-    """How much an imagined seed counts: 1 where seeds agree, else it grows with those at an end.
+    """The weight of the imagined seed: 1 if all seeds agree, else it grows with those at an end.
 
-    From 0, with a quarter of the seeds at an end, to 1, with three quarters: no single seed moves
-    an interval by more than 2 / n of the way.
+    It grows from 0, with a quarter of the seeds at an end, to 1, with three quarters. So one seed
+    changes the weight by 2 / n at most.
     """
     if _agree(per_seed, low, high):
         return 1.0

@@ -1,4 +1,4 @@
-"""Ids of clients, as logs hold them: one client, one id, whatever wrote it. Below: checks."""
+"""Ids of clients in logs: one client has one id, whichever program wrote it."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from ..checks import shown
 
 
 def client_ids(label: str, value: Any) -> list[Hashable]:
-    """Client ids as Python's numbers and words, whatever kind of array or scalar holds them."""
-    # A text has letters, and a masked array would be read through its mask.
+    """Client ids as Python's numbers and words, from any kind of array or scalar."""
+    # A text would give its letters, and a masked array would give values behind its mask.
     no_list = isinstance(value, str | bytes | np.ma.MaskedArray)
     if no_list or not (isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1):
         expected = "a list of ids, numbers or words"
         raise TypeError(f"{label}: expected {expected}, got {shown(value)}")
-    # One by one: NumPy would turn a mix into words, and large numbers into rounded ones.
+    # One by one, because NumPy turns a mix into words, and rounds large numbers.
     ids = [_client_id(label, one) for one in value]
     seen: set[Hashable] = set()
     for client in ids:
         if client in seen:
-            raise ValueError(f"{label}: the id {client!r} stands twice")
+            raise ValueError(f"{label}: the id {client!r} appears twice")
         seen.add(client)
     told_apart(label, ids)
     return ids
 
 
 def _client_id(label: str, value: Any) -> Hashable:
-    """A whole number or a word, from Python, NumPy, pandas or torch; a TypeError else."""
-    with contextlib.suppress(RuntimeError, UnicodeDecodeError):  # refused below
+    """A whole number or a word, from Python, NumPy, pandas or torch; otherwise a TypeError."""
+    with contextlib.suppress(RuntimeError, UnicodeDecodeError):  # raised at the end
         if isinstance(value, Tensor | np.ndarray | np.generic) and value.ndim == 0:
             value = value.item()
         if isinstance(value, bytes):
@@ -44,7 +44,7 @@ def _client_id(label: str, value: Any) -> Hashable:
     if isinstance(value, float) and value != value:
         raise TypeError(f"{label}: one id is missing (NaN)")
     if isinstance(value, float):
-        # NumPy makes such of whole numbers from 2^63 on, and of columns with gaps.
+        # NumPy makes floats from whole numbers of 2^63 or more, and from columns with gaps.
         message += (
             "; write numpy.array(ids, dtype=numpy.uint64), or words: floats are rounded"
         )
@@ -52,7 +52,7 @@ def _client_id(label: str, value: Any) -> Hashable:
 
 
 def told_apart(label: str, ids: Iterable[Hashable]) -> None:
-    """Refuse two ids that print alike: 0, "0" and "0.0"; "a" and "a ", or with a mark unseen."""
+    """Refuse two ids that look the same: 0, "0", "0.0"; "a", "a ", or with an invisible mark."""
     forms: dict[str, Hashable] = {}
     for client in ids:
         form = _printed(str(client))
@@ -63,10 +63,10 @@ def told_apart(label: str, ids: Iterable[Hashable]) -> None:
 
 
 def _printed(name: str) -> str:
-    """What a reader sees of a name: one spelling of accents and spaces, no marks without width."""
+    """A name as a reader sees it: one spelling of accents and spaces, no invisible marks."""
     letters = unicodedata.normalize("NFKC", name)
     seen = "".join(c for c in letters if unicodedata.category(c) != "Cf")
     form = " ".join(seen.split())
-    # Longer ones are no rounded numbers, and floats would round them.
+    # Longer numbers are not converted, because floats would round them.
     short = len(form) <= 15 and form.replace(".", "", 1).isdecimal()
     return str(int(float(form))) if short and float(form).is_integer() else form

@@ -1,7 +1,7 @@
 """Metrics: how good is a contribution score? Chapters 3 and 10 use them.
 
-All scores are indexed by client id, higher meaning a larger contribution: ids are 0..K-1, or the
-index of a pandas column. Scores that differ by rounding only are tied, in every measure of ranks.
+All scores are indexed by client id, and higher means a larger contribution. Ids are 0..K-1, or the
+index of a pandas column. Every rank measure ties scores that differ only by rounding.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from torch import Tensor
 from .. import checks
 
 Scores = Tensor | Sequence[float]
-# Two scores are one if they differ by less than this share of the larger of them ...
+# Two scores are tied if they differ by at most this share of the larger one ...
 TIED = 1e-6
-# ... or of the largest of all scores.
+# ... or by at most this share of the largest of all scores.
 NOTHING = 1e-12
 
 
 def ranks(scores: Tensor) -> Tensor:
-    """Ranks 0, 1, ... of scores [K], the lowest first; scores that are tied share one.
+    """Ranks 0, 1, ... of scores [K], the lowest first; tied scores share a rank.
 
-    Sorted neighbours a and b tie where |a - b| is at most 1e-6 of the larger one's size, or 1e-12
-    of the largest size of all: rounding is no order. Ties chain
+    Sorted neighbours a and b tie if |a - b| is at most 1e-6 of the larger one's size, or 1e-12 of
+    the largest size of all. If a ties with b and b with c, all three share a rank
     """
     ascending, order = scores.double().sort(stable=True)
     sizes = ascending.abs()
@@ -40,7 +40,7 @@ def ranks(scores: Tensor) -> Tensor:
 def spearman(a: Scores, b: Scores) -> float:
     """Rank correlation of two scores in [-1, 1], ties at mean rank; 0 if either is constant.
 
-    Columns of pandas are set beside each other by their index
+    Pandas columns are matched by their index
     """
     from scipy.stats import spearmanr  # here, since it takes a second to import
 
@@ -48,10 +48,10 @@ def spearman(a: Scores, b: Scores) -> float:
 
 
 def kendall(a: Scores, b: Scores) -> float:
-    """Kendall's tau-b: pairs ranked alike minus pairs ranked the other way, as a share in [-1, 1].
+    """Kendall's tau-b in [-1, 1]: concordant minus discordant pairs, as a share of untied pairs.
 
-    Pairs tied in one score are taken out of that score's half of the share; 0 if either is
-    constant. Columns of pandas are set beside each other by their index
+    The denominator is the geometric mean of the numbers of untied pairs in both scores; 0 if either
+    score is constant. Pandas columns are matched by their index
     source  [Kendall 1945]
     """
     from scipy.stats import kendalltau
@@ -60,10 +60,10 @@ def kendall(a: Scores, b: Scores) -> float:
 
 
 def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
-    """Chance that a random bad client scores below a random good one (ties count half).
+    """Probability that a random bad client scores below a random good one (ties count half).
 
-    scores [K], bad  ids of the bad clients, at least one bad, one good; 1 is perfect, .5 guessing.
-    The ids of a pandas column are those of its index
+    scores [K]; bad: ids of the bad clients; at least one client is bad and one good. 1 is perfect,
+    .5 is guessing. The ids of a pandas column are those of its index
     """
     from sklearn.metrics import roc_auc_score  # here, since it takes a second to import
 
@@ -77,12 +77,12 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
             f"bad: expected some of {clients} ids but not all, got {bad_ids}"
         )
     is_bad = [client in bad_ids for client in range(clients)]
-    # Turned round: here the bad are the positive class, and they are those with low scores.
+    # Ranks are negated, because bad clients are the positive class and should have low scores.
     return float(roc_auc_score(is_bad, (-ranks(scores)).tolist()))
 
 
 def _places(ids: list[Any], bad: Iterable[Any]) -> list[int]:
-    """Where the bad clients stand in an index."""
+    """The positions of the bad clients in an index."""
     places = {client: place for place, client in enumerate(ids)}
     bad_ids = list(checks.instance("bad", bad, Iterable, "client ids"))
     unknown = [client for client in bad_ids if client not in places]
@@ -95,7 +95,7 @@ def _places(ids: list[Any], bad: Iterable[Any]) -> list[int]:
 def _correlation(statistic: Callable[..., Any], a: Scores, b: Scores) -> float:
     ids = checks.ids_of(a)
     if ids is None or checks.ids_of(b) is None:
-        # An array's ids are 0..K-1, so a column beside it has the same, or is refused.
+        # An array's ids are 0..K-1, so a column compared with it must have the same ids.
         a, b = checks.in_order("a", a), checks.in_order("b", b)
     else:
         b = checks.by_id("b", b, ids)
@@ -104,12 +104,12 @@ def _correlation(statistic: Callable[..., Any], a: Scores, b: Scores) -> float:
     if len(first) != len(second) or len(first) < 2:
         raise ValueError(f"a, b: expected one length of at least 2, got {lengths}")
     first_ranks, second_ranks = ranks(first), ranks(second)
-    # SciPy answers NaN here: a constant score orders no pair at all.
+    # SciPy would return NaN here, because a constant score orders no pair.
     if not first_ranks.any() or not second_ranks.any():
         return 0.0
     return float(statistic(first_ranks.numpy(), second_ranks.numpy()).statistic)
 
 
 def as_scores(label: str, values: Scores) -> Tensor:
-    """One finite number a client, [K] in float64 on the CPU."""
+    """One finite number per client, [K] in float64 on the CPU."""
     return checks.reals(label, values, ["K"], dtype=torch.float64).cpu()

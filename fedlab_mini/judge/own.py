@@ -1,6 +1,6 @@
-"""Own: the methods that readers bring; each sees a round of its own, so none spoils another's.
+"""Own: the methods that readers bring. Each gets its own copy of a round.
 
-``score`` uses it. Below: engine's rounds, neighbours.
+Used by score. Builds on engine's rounds and on round_scores.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ class FunctionScore(RoundScore):
     function: Callable[..., Any] = lambda round, server: round.sizes
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
-        """What the function says of the round, [m]."""
+        """The function's scores of the round, [m]."""
         return self.function(round, server)
 
 
 def takes_round(function: Callable[..., Any]) -> bool:
-    """Does a function ask for (round, server), and not for a game alone?"""
+    """Does a function take (round, server), and not only a game?"""
     positional = (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     )
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions tell nobody
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     required = [
         one for one in parameters if one.kind in positional and one.default is one.empty
@@ -45,7 +45,7 @@ def takes_round(function: Callable[..., Any]) -> bool:
 
 
 def is_guest(method: Any) -> bool:
-    """Is a method, or the value or function that it carries, no code of the book?"""
+    """Is a method, or the value or function inside it, code from outside the book?"""
     function = method.func if isinstance(method, partial) else method
     code = type(method) if hasattr(method, "step") else function
     carried = [getattr(method, name, None) for name in ("value", "function")]

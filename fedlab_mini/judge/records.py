@@ -1,6 +1,6 @@
-"""Records: recorded rounds, out of memory or out of files. Below: checks.
+"""Records: recorded rounds, read from memory or from files.
 
-A refusal names the record, its file, and the key. ``score`` above says what a record holds.
+An error names the record, its file, and the key. ``score`` says what a record holds.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from ..engine.rounds import Round
 from .ids import client_ids, told_apart
 
 KEYS = ("t", "theta", "updates", "models", "clients", "sizes")
-# Of layers that normalise: what a state dict may hold beside the parameters of net.
+# Statistics of normalising layers, which a state dict may hold besides the parameters of net.
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
-MOST_SAMPLES = 2**53  # of a round: beyond, a sum of sizes is no longer exact
+MOST_SAMPLES = 2**53  # of a round: above this, a sum of sizes is not exact
 
 
 @dataclass(frozen=True)
 class Record:
-    """Arrays as they were recorded, and how a refusal names them."""
+    """Arrays as they were recorded, and the label that errors use for them."""
 
     label: str
     fields: Mapping[str, Any]
 
     def value(self, key: str) -> Any:
-        """What stands under a key; an array of a file is read now."""
+        """The value under a key; only now is an array of a file read."""
         if key not in self.fields:
             raise ValueError(f"{self.label}: lacks {key}, has {shown([*self.fields])}")
         try:
             return self.fields[key]
-        except Exception as error:  # a damaged file raises a dozen kinds
+        except Exception as error:  # damaged files raise a dozen kinds of error
             reason = f"{type(error).__name__}: {error}"
             if "allow_pickle" in reason:
                 reason = "Python objects; write numpy.array(values.tolist())"
@@ -51,7 +51,7 @@ class Record:
 
     @cached_property
     def rows(self) -> Any:
-        """The clients' rows, updates or models: [m, P], or a list of m; [] if nobody replied."""
+        """The clients' updates or models: [m, P], or a list of m; [] if nobody replied."""
         if unknown := [key for key in self.fields if key not in KEYS]:
             listed = ", ".join(KEYS)
             raise ValueError(
@@ -89,12 +89,12 @@ class Record:
         ids = client_ids(f"{self.label}: clients", self.value("clients"))
         if index not in (None, ids):
             raise ValueError(
-                f"{self.label}: clients: {shown(ids)}, and the index of {key} says {shown(index)}"
+                f"{self.label}: clients: got {shown(ids)}, but the index of {key} is {shown(index)}"
             )
         return ids
 
     def number(self, last: int) -> int:
-        """The round's own number, which must be above the last one's; without one, the last."""
+        """The round's number, which must exceed the last one; without a number, the last one."""
         if "t" not in self.fields:
             return last
         label, given = f"{self.label}: t", self.value("t")
@@ -102,12 +102,12 @@ class Record:
         number = int(wholes(label, [given] if np.ndim(given) == 0 else given, [1])[0])
         if number <= last:
             raise ValueError(
-                f"{label}: {number} after {last}; give the rounds in their order"
+                f"{label}: {number} after {last}; give the rounds in increasing order"
             )
         return number
 
     def theta(self, net: Model, computed: Tensor | None, like: Tensor) -> Tensor | None:
-        """The model before the round, recorded or computed; None: neither, and nobody replied."""
+        """The model before the round, recorded or computed; None if unknown and nobody replied."""
         label = f"{self.label}: theta"
         theta = computed
         if "theta" in self.fields:
@@ -116,7 +116,7 @@ class Record:
             return None
         if theta is None:
             raise ValueError(
-                "theta: the first round holds none; give theta=, the model before it"
+                "theta: the first record has no theta; give theta=, the model before round 1"
             )
         if not torch.isfinite(theta).all():
             raise ValueError(f"{label}: holds NaN or infinite values")
@@ -125,7 +125,7 @@ class Record:
     def round(
         self, t: int, net: Model, theta: Tensor, places: Mapping[Hashable, int]
     ) -> Round:
-        """The record as a ``Round``, ids as places in the table; broken updates are missing."""
+        """The record as a ``Round``, with ids as table rows; unusable updates count as missing."""
         client_names, count = self.ids(), len(self.rows)
         if len(client_names) != count:
             raise ValueError(
@@ -143,7 +143,7 @@ class Record:
         if "models" in self.fields:
             updates = updates - theta
         sizes = self.value("sizes") if "sizes" in self.fields else [1] * count
-        # A column that names its clients is put into the order of the rows.
+        # A column with client ids is put into the order of the rows.
         sizes = (
             by_id(f"{self.label}: sizes", sizes, client_names) if named(sizes) else sizes
         )
@@ -155,7 +155,7 @@ class Record:
             broken = [client for client, is_usable in usable_clients if not is_usable]
             message = f"round {t}: the update of {shown(broken)} is not finite; left out"
             warnings.warn(message, stacklevel=3)
-            # Choosing rows copies them all, so it is done only where it must be.
+            # Selecting rows copies all of them, so it is done only if necessary.
             updates = updates[usable.to(updates.device)]
         return Round(t, theta, clients[usable], sizes[usable], updates, clients[~usable])
 
@@ -164,25 +164,25 @@ class Record:
 def archive(
     label: str, path: str | os.PathLike[str], names: tuple[str, ...] = ("updates",)
 ) -> Iterator[Record]:
-    """What an .npz, .npy or .pt file holds; an .npz file's arrays are read when asked for.
+    """The contents of an .npz, .npy or .pt file; arrays of an .npz file are read when needed.
 
-    names   of what stands there without any
-    raises  ValueError naming the file where it is none, or damaged, or would run a pickle
+    names   the names of arrays that have none in the file
+    raises  ValueError naming a file that is of another kind, damaged, or would run a pickle
     """
     path = home(path)
     with contextlib.ExitStack() as stack:
         try:
-            # Opened here, since NumPy leaves a damaged archive open.
+            # Opened here, because NumPy does not close a damaged archive.
             stream = stack.enter_context(open(path, "rb"))
             held = np.load(stream, allow_pickle=False)
             if isinstance(held, Mapping) and any(
                 key.endswith("/data.pkl") for key in held
             ):
                 held = _of_torch(stream)
-        except Exception as error:  # what is no such file raises a dozen kinds
+        except Exception as error:  # other files raise a dozen kinds of error
             refused = f"{label}: cannot read {path} as a file of"
             reason = f"{type(error).__name__}: {error}"
-            if "pickle" in reason:  # NumPy tells how to open it all the same
+            if "pickle" in reason:  # NumPy's message would say how to load it anyway
                 wanted = ", ".join(f"{name}=..." for name in names)
                 reason = f"it is none, or a pickle; write numpy.savez(path, {wanted})"
             if path.suffix == ".safetensors":
@@ -196,7 +196,7 @@ def archive(
         elif isinstance(held, list | tuple) and len(held) == len(names):
             fields = dict(zip(names, held, strict=True))
         else:
-            raise ValueError(f"{label}: {path} lacks names; write {' and '.join(names)}")
+            raise ValueError(f"{label}: {path} has no names; give {' and '.join(names)}")
         yield Record(f"{label}: {path}", fields)
 
 
@@ -212,7 +212,7 @@ def _of_torch(stream: IO[bytes]) -> Any:
 
 @contextlib.contextmanager
 def opened(record: Any, place: int) -> Iterator[Record]:
-    """One entry of ``updates``; a file stays open, its arrays unread, while it is used."""
+    """One entry of ``updates``; a file stays open while it is used, and is read when needed."""
     label = f"updates[{place}]"
     if isinstance(record, str | os.PathLike):
         with archive(label, record) as in_file:
@@ -223,20 +223,20 @@ def opened(record: Any, place: int) -> Iterator[Record]:
         raise TypeError(
             f"{label}: expected a mapping, such as {{'theta': ..., 'updates': ...}}, got a tuple"
         )
-    elif hasattr(record, "columns"):  # a frame, whose index may name the clients
+    elif hasattr(record, "columns"):  # a frame; its index may name the clients
         yield Record(label, {"updates": record})
     else:
         yield Record(label, {"updates": record})
 
 
 def named(value: Any) -> bool:
-    """Whether a column or a frame of pandas has ids of its own, and not just places."""
+    """Does a pandas column or frame have its own ids, and not just 0, 1, ...?"""
     ids = ids_of(value)
     return ids is not None and ids != list(range(len(ids)))
 
 
 def in_order_of_parameters(label: str, rows: Any) -> None:
-    """Refuse a frame whose columns name the parameters' places in another order."""
+    """Refuse a frame whose columns are not in the order of the parameters."""
     columns = list(getattr(rows, "columns", ()))
     numbers = sorted(columns, key=str)
     if columns != numbers and columns != list(range(len(columns))):
@@ -247,7 +247,7 @@ def in_order_of_parameters(label: str, rows: Any) -> None:
 
 
 def all_clients(updates: Iterable[Any]) -> list[Hashable]:
-    """Every id of the records; numbers in order, names as they come."""
+    """All ids of the records: numbers in increasing order, names in order of appearance."""
     try:
         read_once = iter(updates) is updates
     except TypeError:
@@ -256,7 +256,7 @@ def all_clients(updates: Iterable[Any]) -> list[Hashable]:
         raise TypeError(f"updates: expected one record a round, got {shown(updates)}")
     if read_once:
         raise TypeError(
-            "clients: this iterator is read only once; name all clients, clients=[...]"
+            "clients: expected all ids, clients=[...], as an iterator is read only once"
         )
     seen: dict[Hashable, None] = {}
     position = -1
@@ -267,16 +267,16 @@ def all_clients(updates: Iterable[Any]) -> list[Hashable]:
     if not seen:
         silent = "a round in which somebody replied" if position >= 0 else "a round"
         raise ValueError(f"updates: expected {silent}, got no rounds")
-    # Numbers have an order of their own; names keep the one in which they came.
+    # Numbers are sorted; names keep the order in which they appeared.
     only_numbers = all(isinstance(client, int) for client in seen)
     return sorted(seen) if only_numbers else list(seen)  # type: ignore[type-var]
 
 
 def flat(net: Model, label: str, value: Any) -> Tensor:
-    """All parameters as one vector [P]: a vector, a state dict, a list of arrays, or a module's.
+    """All parameters as one vector [P], from a vector, state dict, list of arrays, or module.
 
-    Entries of a state dict that are no parameters of ``net`` are ignored, also where a list holds
-    all entries of the module's own
+    Entries that are not parameters of ``net``, such as running means, are ignored in a state dict,
+    and also in a list that holds all entries of the module's state dict
     """
     if isinstance(value, nn.Module):
         value = value.state_dict()
@@ -326,7 +326,7 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
 
 
 def _row_by_row(label: str, stacks: Mapping[str, Any]) -> list[dict[str, Tensor]]:
-    """A state dict a client, from one whose entries are all clients' [m, ...]."""
+    """One state dict per client, from one whose entries hold all clients, [m, ...]."""
     arrays = {
         name: array(f"{label}: {name}", stack, ["..."]) for name, stack in stacks.items()
     }
@@ -344,7 +344,7 @@ def _is_number(value: Any) -> bool:
 
 
 def parameter_rows(net: Model, label: str, value: Any) -> Tensor:
-    """Rows [m, P], from such an array or from a list of m sets of parameters."""
+    """Rows [m, P], from such an array or from a list of the parameters of m clients."""
     if not isinstance(value, list | tuple):
         return reals(label, value, ["m", net.P], finite=False)
     if not value:

@@ -1,6 +1,6 @@
 """Registry: the scores that ``fm.score`` and the command lines know by name.
 
-Who brings more of them registers them: ``import fedlab_bench`` does. Below: methods, games.
+Other packages can register more scores, as ``import fedlab_bench`` does. Builds on methods, games.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..methods.sfedavg import SFedAvg
 
 Method = Strategy | Callable[..., Any]
 
-# These names stand in stored results, so they stay as they are.
+# Stored results contain these names, so they must not change.
 SCORES: dict[str, Method] = {
     "size": FedAvg(),
     "alone": shapley.alone,
@@ -45,12 +45,12 @@ SCORES: dict[str, Method] = {
     "S-FedAvg": SFedAvg(None),
 }
 MORE = "; import fedlab_bench, or python -m fedlab_bench score, knows the neighbours, too"
-# What command lines read besides a name and its other spellings.
+# Other words for a score that command lines accept.
 ALSO = {"exact": "Shapley"}
 
 
 def register(scores: Mapping[str, Method]) -> None:
-    """Let ``fm.score`` know more scores by name; one that is known already is replaced."""
+    """Add scores by name to those that ``fm.score`` knows; the same name replaces a score."""
     SCORES.update(scores)
 
 
@@ -60,9 +60,9 @@ def scoring() -> dict[str, Method]:
 
 
 def by_name(methods: Any, known: Mapping[str, Method] | None = None) -> dict[str, Any]:
-    """Methods by the names that a caller gave them, or by their own; at least one, no class.
+    """Methods by the caller's names or by their own names; at least one, and no classes.
 
-    known  {name: method}: a word instead of a method is one of these
+    known  {name: method}; a word in ``methods`` stands for the method with this name
     """
     named_methods = (
         dict(methods) if isinstance(methods, Mapping) else _by_own_name(methods)
@@ -86,7 +86,7 @@ def _by_own_name(methods: Any) -> dict[str, Any]:
     if not isinstance(methods, list | tuple):
         given = checks.shown(methods)
         raise TypeError(f"methods: expected a list or {{name: method}}, got {given}")
-    # A function with some arguments filled in is called as the function is.
+    # A partial function gets the name of its function.
     functions = [
         method.func if isinstance(method, partial) else method for method in methods
     ]
@@ -97,22 +97,22 @@ def _by_own_name(methods: Any) -> dict[str, Any]:
         for method in functions
     ]
     if len(set(names)) != len(names):
-        raise ValueError(f"methods: two of one name; write {{name: method}}, got {names}")
+        raise ValueError(f"methods: repeats a name; write {{name: method}}, got {names}")
     return dict(zip(names, methods, strict=True))
 
 
 def looked_up(
     option: str, names: Collection[str], known: Collection[str]
 ) -> dict[str, str]:
-    """{name as it was written: name in ``known``}; case, spaces, hyphens, commas do not count.
+    """{name as written: name in ``known``}; case, spaces, hyphens and commas do not matter.
 
-    raises  ValueError naming the option and what is not known
+    raises  ValueError naming the option and the unknown names
     """
     spellings = {_letters(name): name for name in known}
     spellings |= {_letters(word): name for word, name in ALSO.items() if name in known}
     if unknown := [name for name in names if _letters(name) not in spellings]:
         listed = ", ".join(name.replace(",", "") for name in known)
-        # Whoever names a neighbour without the bench shall find the way to it.
+        # A user who names a score of the bench without importing it learns how to get it.
         more = "" if "fedlab_bench" in sys.modules else MORE
         raise ValueError(
             f"{option}: unknown {', '.join(unknown)}; known are {listed}{more}"

@@ -1,6 +1,6 @@
 """Removal curves: quality after retraining without the best- or the worst-scored clients.
 
-Chapter 3 introduces them. Below: engine.simulate, metrics.
+Chapter 3 introduces them. Builds on engine.simulate and metrics.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def removal_curves(
     seed: int = 0,
     metric: Metric = "accuracy",
 ) -> RemovalCurves:
-    """Retrain without the best or without the worst clients: a good score makes the two part.
+    """Retrain without the best or without the worst clients; a good score separates the curves.
 
     scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all trainings
-    are one ``simulate`` call of 2 F runs, judged on the server's test set. Clients whose scores are
-    tied leave in an order that the seed draws
+    are one ``simulate`` call of 2 F runs, judged on the server's test set. The seed draws the order
+    in which clients with tied scores are removed
     """
     instance("fed", fed, Federation, "a Federation")
     scores = as_scores("scores", by_id("scores", scores, range(fed.clients)))
@@ -68,10 +68,10 @@ def removal_curves(
     shares = reals("fractions", fractions, ["F"], dtype=torch.float64).tolist()
     shares = [number("fractions", share, 0, 1, ends="[)") for share in shares]
     rounds = whole("rounds", rounds)
-    # A little above, so that three tenths of ten clients are three in spite of rounding.
+    # A little is added, so that 0.3 of ten clients is three in spite of rounding.
     removed = torch.tensor([math.floor(share * fed.clients + 1e-9) for share in shares])
     present = _present(scores, removed, seed)
-    # Those that are left take part in every round.
+    # The remaining clients participate in every round.
     participation = present.flatten(0, 1)[:, None].expand(-1, rounds, -1)
     final = simulate(
         fed,
@@ -88,14 +88,14 @@ def removal_curves(
 
 
 def _present(scores: Tensor, removed: Tensor, seed: int) -> Tensor:
-    """Who is left, [2, F, K] of 0 and 1: first without the highest scores, then the lowest."""
+    """The remaining clients, [2, F, K] of 0 and 1: without the highest, then without the lowest."""
     clients = len(scores)
-    # Stable: among the tied the random order stays, as their ids say nothing.
+    # A stable sort keeps the random order of tied clients, whose ids carry no meaning.
     drawn = torch.randperm(clients, generator=stream(seed, "removal ties"))
     worst_first = drawn[ranks(scores)[drawn].argsort(stable=True)]
     present = torch.ones(2, len(removed), clients)
     for place, count in enumerate(removed.tolist()):
-        # Not [-count:], which for a count of 0 is everybody.
+        # Not [-count:], which would be everybody for a count of 0.
         present[0, place, worst_first[clients - count :]] = 0
         present[1, place, worst_first[:count]] = 0
     return present

@@ -1,7 +1,7 @@
-"""Score: recorded rounds of anybody's system in, a table of scores out; nothing is trained.
+"""Score: turn recorded rounds of any system into a table of scores, without any training.
 
-The page "Bring your own" shows it. Below: records, registry, games. ``python -m fedlab_mini score``
-stands above.
+The page "Bring your own" shows it. Builds on records, registry and games. The command
+``python -m fedlab_mini score`` uses it.
 """
 
 from __future__ import annotations
@@ -46,40 +46,40 @@ def score(
     per: str = "record",
     seed: int = 0,
 ) -> pandas.DataFrame:
-    """What each method says of each client, from rounds that some system has recorded.
+    """The score of each client by each method, from rounds that some system has recorded.
 
-    updates     one record a round, read one after another: an array [m, P] of clients 0..m-1; a
-                mapping, see below; or the path of a file that holds one: .npz, .npy or .pt
+    updates     one record per round, read one after another: an array [m, P] of clients 0..m-1; a
+                mapping, see below; or the path of an .npz, .npy or .pt file that holds one of these
     net         the model, ``fm.Model(module)``; validation: the server's samples (x, y), which
-                methods such as ``fm.CGSV()`` do without
+                some methods, such as ``fm.CGSV()``, do not need
     methods     strategies such as ``fm.CGSV()``, which watch the rounds and change nothing;
                 functions of a round's game such as ``fm.exact``, or of (round, server) -> [m],
-                averaged over all rounds: a round without the client counts 0; names such as
-                "second order" or "Shapley, silent": ``python -m fedlab_mini score --help`` has
-                all. A mapping {name: method} names the columns. Methods of your own see copies,
-                so what they write to is theirs alone
+                averaged over all rounds (a round without the client counts 0); names such as
+                "second order" or "Shapley, silent", which ``python -m fedlab_mini score --help``
+                lists. A mapping {name: method} names the columns. Your own methods get copies, so
+                they cannot change what other methods see
     theta       the model before round 1, if the records do not hold it
-    clients     every client's id, whole numbers or names; needed where ``updates`` can be read only
+    clients     every client's id, whole numbers or names; needed if ``updates`` can be read only
                 once, e.g. a generator
     metric      of the rounds' games that functions value, as in ``fm.round_game``; strategies have
-                their own
-    per         "record": means over all rounds; "round": over those in which the client took part.
-                What is no mean over rounds, such as CGSV's weights, is the same in both
+                their own metric
+    per         "record": means over all rounds; "round": means over the client's own rounds.
+                Scores that are not means over rounds, such as CGSV's weights, do not change
 
     Keys of a record: ``updates`` [m, P], local minus global parameters, or ``models`` [m, P], the
     local parameters themselves; ``clients`` [m] ids, default 0..m-1; ``sizes`` [m] samples, default
-    equal; ``theta`` [P], the model before the round, default: where federated averaging of the
-    round before it ends; ``t``, which must increase. Instead of a vector [P]: a state dict, a
-    module, or a list of arrays in the order of ``net.shapes`` or of all in ``state_dict()``;
-    instead of [m, P]: a list of m of these, or a state dict of stacks [m, ...]. A round without
-    rows, in which nobody replied, counts nothing.
+    equal; ``theta`` [P], the model before the round, by default the result of federated averaging
+    in the previous round; ``t``, which must increase. A vector [P] may also be a state dict, a
+    module, or a list of arrays in the order of ``net.shapes`` or of all in ``state_dict()``.
+    [m, P] may also be a list of m of these, or a state dict of stacks [m, ...]. A round without
+    rows, in which nobody replied, does not count.
 
-    returns     a frame, one row a client, one column a method, higher is a larger contribution;
-                the last column, ``rounds``, counts those in which the client took part
+    returns     a frame with one row per client and one column per method; higher is a larger
+                contribution. The last column, ``rounds``, counts the client's rounds
     raises      TypeError or ValueError naming the record, its file and its key. A client whose
                 update is not finite is left out of that round, with a warning
     """
-    # Copies, here and in the records: a generator may write its next round where the last one lay.
+    # Copies, here and in the records, because a generator may overwrite a round with the next.
     net = instance("net", net, Model, "fm.Model(module)").now()
     samples = ABSENT if validation is None else _samples(validation, net)
     like, classes = torch.empty(0), 0
@@ -91,9 +91,9 @@ def score(
     named_methods = by_name(methods, scoring())
     if "rounds" in named_methods:
         raise ValueError(
-            'methods: "rounds" is a column of the table; choose another name'
+            'methods: expected names other than "rounds", which is a column of the table'
         )
-    # Asked for now, so that what is no seed is refused before the first round.
+    # Called now, so that a bad seed raises an error before the first round.
     stream(seed, "scores")
     ids = all_clients(updates) if clients is None else client_ids("clients", clients)
     places = {client: row for row, client in enumerate(ids)}
@@ -125,7 +125,7 @@ def score(
 class Watch:
     """Strategies that watch rounds, and functions that value each round's game.
 
-    Live as well: ``fm.train(..., watch=Watch(...))``; what they say changes nothing there
+    ``fm.train(..., watch=Watch(...))`` also shows it the rounds of a training, without any effect
     """
 
     def __init__(
@@ -135,10 +135,10 @@ class Watch:
         self.strategies: dict[str, Strategy] = {}
         self.servers: dict[str, Server] = {}
         self.states: dict[str, State] = {}
-        self.totals: dict[str, Tensor] = {}  # of a value over the rounds, [K]
-        # Models that a strategy evaluated, as if it had been alone.
+        self.totals: dict[str, Tensor] = {}  # sums of values over the rounds, [K]
+        # How many models each strategy evaluates if it runs alone.
         self.evaluated = dict.fromkeys(methods, 0)
-        self.rounds = 0  # in which a usable update was sent
+        self.rounds = 0  # rounds with a usable update
         self.present = torch.zeros(server.clients, dtype=torch.long)  # rounds of a client
         self.guests = {name for name, method in methods.items() if is_guest(method)}
         for method_name, method in methods.items():
@@ -153,19 +153,19 @@ class Watch:
                     )
                     continue
                 strategy = self.strategies[method_name] = FunctionScore(function=method)
-            # What a guest writes to is its own.
+            # A guest writes only to its own copy.
             own = server.copy() if method_name in self.guests else server
             self.servers[method_name], self.states[method_name] = own, strategy.init(own)
 
     @one_thread()
     def __call__(self, this: Round, step: Step | None = None) -> Tensor:
-        """Show everybody a round; return where federated averaging ends it."""
+        """Show all methods a round; return the model after federated averaging."""
         if not len(this.clients):
             return this.theta
         self.rounds += 1
         self.present[this.clients] += 1
         for method_name in self.methods:
-            # Of the rivals' round, and of the model after it, a guest holds nothing.
+            # A guest gets a copy, so it cannot change the round of others or the next model.
             own = this.copy() if method_name in self.guests else this
             if method_name in self.strategies:
                 strategy, told = self.strategies[method_name], self.servers[method_name]
@@ -179,8 +179,8 @@ class Watch:
         return this.theta + shares @ this.updates
 
     def _value(self, method_name: str, this: Round) -> Tensor:
-        """What a function says of a round's game, [m]."""
-        # A game each, of copies: what a method says must not depend on who has asked before it.
+        """A function's values of a round's game, [m]."""
+        # Each method gets its own game, so its result does not depend on earlier methods.
         game = round_game(
             self.server.net,
             this.theta,
@@ -193,7 +193,7 @@ class Watch:
         return instance(method_name, estimate, Estimate, "what fm.exact returns").values
 
     def scores(self, by_round: bool = False) -> dict[str, Tensor]:
-        """What each method says of each client, [K], after all rounds."""
+        """Each method's scores of all clients, [K], after all rounds."""
         rounds = max(1, self.rounds)
         own_rounds = self.present.clamp(min=1)
         scores, totals = {}, dict(self.totals)
@@ -203,7 +203,7 @@ class Watch:
             said = strategy.scores(self.servers[method_name], state)
             found = reals(label, said, [clients]).cpu().double()
             scores[method_name], total = found, state.get("total")
-            # Is it a mean over rounds at all?
+            # Is the score a mean over rounds?
             if total is not None and torch.equal(found, total / rounds):
                 totals[method_name] = total
         for method_name, total in totals.items():
@@ -227,7 +227,7 @@ def _samples(validation: Any, net: Model) -> tuple[Tensor, Tensor]:
 
 
 class Absent(tuple[Tensor, Tensor]):
-    """Stands where samples would, and says so to whoever reads them."""
+    """A placeholder for missing samples, which raises an error when a method reads it."""
 
     def __iter__(self) -> NoReturn:
         raise ValueError(

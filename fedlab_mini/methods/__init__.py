@@ -1,7 +1,7 @@
-"""Contribution methods, one file a family; each strategy runs in ``training.train``.
+"""Contribution methods, one file per family; ``fm.train`` runs each strategy.
 
-What stands in ``__all__`` is public: it is under ``fm``, on the API page, and in the tests of what
-every strategy owes its users.
+Every name in ``__all__`` is public: users reach it as ``fm.NAME``, the API page lists it, and the
+tests of the promises that every strategy makes cover it.
 """
 
 from .aam import AAM

@@ -1,6 +1,6 @@
-"""The accuracy approximation model (AAM): data sizes in, accuracy out. Chapter 7 derives it.
+"""The accuracy approximation model (AAM) predicts accuracy from data sizes. Chapter 7 derives it.
 
-Its first layer holds one quality per client, the same in all rounds. Above: aam_fit, fedccea.
+Its first layer holds one quality per client, the same in all rounds. Used by aam_fit and fedccea.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class AAM:
     """Accuracy approximation models, F of them at once: sizes [S, R, K] -> accuracy [F, S, R].
 
     omega [F, K]        quality, the weights that all rounds share: X_r = sum_k x_{r,k} omega_k
-    w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F]  the layers above
-    form      "linear" (as printed: the sigmoid sits on X_r, H linear nodes, one output) or "hidden"
-              (the H nodes are sigmoids of the X_r)
+    w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F]  the layers after it
+    form      "linear": as in the paper, sigmoids of the X_r, then H linear nodes and one output;
+              "hidden": the H nodes are sigmoids of weighted sums of the X_r
     neutral   the sigmoid is 2 sigmoid(X) - 1, which is 0 for rounds that are still to come
     """
 
@@ -34,7 +34,7 @@ class AAM:
     def __call__(self, sizes: Tensor) -> Tensor:
         """Approximated accuracy [F, S, R] after every round; sizes [S, R, K].
 
-        Round r is seen with the sizes of rounds 1..r and zeros for the rounds to come.
+        For round r, the model reads the sizes of rounds 1..r and zeros for all later rounds.
         """
         return self._accuracy(self.weighted(sizes))
 
@@ -48,11 +48,11 @@ class AAM:
     def _accuracy(self, weighted: Tensor) -> Tensor:
         if self.form == "linear":
             increments, intercept = self.collapsed()
-            # Chapter 7, step 2: a round adds a_r (sigmoid(X_r) - 1/2), and rounds to come add 0.
+            # Chapter 7, step 2: a round adds a_r (sigmoid(X_r) - 1/2), and later rounds add 0.
             added = (self._squash(weighted) - self.resting) * increments[:, None]
             return added.cumsum(2) + intercept[:, None, None]
         first_weights = self.w1.transpose(1, 2)[:, None]
-        # Rounds to come have X = 0 and add nothing to a node, so padded inputs are running sums.
+        # Later rounds have X = 0 and add nothing to a node, so padded inputs are running sums.
         nodes = (weighted[..., None] * first_weights).cumsum(2)  # [F, S, R, H]
         nodes = self._squash(nodes + self.b1[:, None, None])
         return (nodes * self.w2[:, None, None]).sum(-1) + self.b2[:, None, None]
@@ -60,10 +60,10 @@ class AAM:
     def collapsed(self) -> tuple[Tensor, Tensor]:
         """a [F, R] and c [F] with accuracy_r = c + sum_{r' <= r} a_r' (sigmoid(X_r') - 1/2).
 
-        Linear nodes above the sigmoid are one linear map; a padded round adds sigmoid(0) = 1/2
+        The linear nodes after the sigmoid form one linear map; a padded round adds sigmoid(0) = 1/2
         """
         if self.form != "linear":
-            raise ValueError("form: only the linear nodes collapse, not sigmoid ones")
+            raise ValueError("form: only linear nodes collapse, got sigmoid nodes")
         # a = W2 W1 of chapter 7: [F, H] and [F, H, R] -> [F, R]
         increments = (self.w2[:, :, None] * self.w1).sum(1)
         padding = self.resting * increments.sum(1)
@@ -75,12 +75,12 @@ class AAM:
             weighted = self.weighted(sizes).detach().requires_grad_()
             last_round = self._accuracy(weighted)[..., -1]
             (gradient,) = torch.autograd.grad(last_round.sum(), weighted)  # [F, S, R]
-        # Without any quality no amount of data moves the model.
+        # If every quality is 0, data does not change the predicted accuracy.
         return torch.where(self.omega.any(1), gradient.mean((1, 2)), 0)
 
     @property
     def resting(self) -> float:
-        """What the sigmoid puts out in a round that is still to come."""
+        """The sigmoid's output in a round that is still to come."""
         return 0.0 if self.neutral else 0.5
 
     def _squash(self, x: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Fitting the accuracy approximation model: until nothing moves, or stopped on the way. Chapter 7.
+"""Fit the accuracy approximation model, either to convergence or for a number of steps. Chapter 7.
 
-``settle`` looks for the least squared error from several starts; a quality is read there, and only
-if all starts lead to the same ranking. ``fit_aam`` is Adam, stopped after a number of steps, as a
-user of the paper would fit it. Below: aam. Above: fedccea.
+``settle`` minimises the squared error from several starts. Its qualities mean something only if all
+starts lead to the same ranking. ``fit_aam`` runs Adam for a number of steps, as a user of the paper
+would. Builds on aam; used by fedccea.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .aam import AAM
 from .adam import adam_step
 
 NODES = 10  # of the AAM's hidden layer
-# a relative gain below CALM, three times running, ends a descent
+# A descent ends after three steps in a row with a relative gain below CALM.
 MOST_STEPS, CALM = 300, 1e-9
-MOST_TRIES = 12  # how often a step that raises the error is tried again, damped more
+MOST_TRIES = 12  # how often a step that raises the error is repeated with more damping
 NEGLIGIBLE = 1e-3  # a quality below this share of the mean counts as 0
 
 
 @dataclass(frozen=True)
 class Settled:
-    """The best of several fits, and what the others came to.
+    """The best of several fits, and the results of the others.
 
     model      an AAM with one node [F = 1]            omega [starts, K]  qualities, best fit first
     loss       [starts] mean squared errors            agreement  lowest rank correlation of starts
@@ -47,10 +47,10 @@ def settle(
     *,
     neutral: bool = False,
 ) -> Settled:
-    """Fit the linear form until nothing moves, from equal and from random qualities.
+    """Fit the linear form to convergence, from equal and from random qualities.
 
     sizes [S, R, K], accuracy [S, R]; a quality below a thousandth of the mean counts as 0
-    neutral       which sigmoid the model has, see `AAM`; the least error is the same
+    neutral       which sigmoid the model has, see `AAM`; both reach the same least error
     raises        ValueError or TypeError naming the argument
     """
     sizes, accuracy = _check_data(sizes, accuracy)
@@ -62,7 +62,7 @@ def settle(
         torch.rand(starts, clients, generator=chance, dtype=torch.float64) * 2 / clients
     )
     first[0] = 1 / clients
-    # Who never took part moves no guess, so no descent would bring its quality down.
+    # A client that never participated changes no guess, so no descent would lower its quality.
     first = first.to(sizes) * (sizes > 0).flatten(0, 1).any(0)
     with one_thread():
         descents = [_descend(sizes, accuracy, omega) for omega in first]
@@ -78,7 +78,7 @@ def _one_node(point: Tensor, clients: int, neutral: bool) -> AAM:
     """The AAM [F = 1] with one node that collapses to a point (omega, a, c)."""
     omega, increments, intercept = point[:clients], point[clients:-1], point[-1]
     one = torch.ones(1, 1).to(point)
-    if neutral:  # its sigmoid moves twice as far, and rests at 0
+    if neutral:  # the neutral sigmoid is twice as steep, and 0 at rest
         increments = increments / 2
     else:
         intercept = intercept - increments.sum() / 2
@@ -93,11 +93,11 @@ def _one_node(point: Tensor, clients: int, neutral: bool) -> AAM:
 
 
 def rank_agreement(scores: Tensor) -> float:
-    """Lowest rank correlation of two rows of scores [F, K], ties at mean rank; 1 if all are alike.
+    """Lowest rank correlation of two rows of scores [F, K], ties at mean rank; 1 if all rows agree.
 
-    A row in which all are equal ranks nobody, and agrees with no other ranking: 0
+    A row of equal scores ranks nobody, so its correlation with any other ranking is 0.
     """
-    # The clients below minus the clients above: twice the rank, centred, ties at their mean.
+    # Clients below minus clients above: twice the centred rank, where ties share their mean rank.
     ranks = (scores[:, :, None] - scores[:, None, :]).sign().sum(2)
     if (ranks == ranks[0]).all():
         return 1.0
@@ -107,7 +107,7 @@ def rank_agreement(scores: Tensor) -> float:
 
 @dataclass(frozen=True)
 class _Guess:
-    """The collapsed model at a point p = (omega [K], a [R], c), beside the data."""
+    """The collapsed model at a point p = (omega [K], a [R], c), compared with the data."""
 
     point: Tensor
     squashed: Tensor  # sigmoid(X) [S, R]
@@ -123,13 +123,13 @@ def _guess(point: Tensor, sizes: Tensor, accuracy: Tensor) -> _Guess:
 
 
 def _jacobian(guess: _Guess, sizes: Tensor) -> Tensor:
-    """How every guess moves with every parameter, [S R, K + R + 1]."""
+    """The derivative of every guess by every parameter, [S R, K + R + 1]."""
     simulations, rounds, clients = sizes.shape
     increments, squashed = guess.point[clients:-1], guess.squashed
-    # The derivative of a sigmoid s is s (1 - s); what a round adds stays in all later guesses.
+    # The derivative of a sigmoid s is s (1 - s). All later guesses keep what a round adds.
     by_weighted = squashed * (1 - squashed) * increments
     by_omega = (sizes * by_weighted[:, :, None]).cumsum(1)
-    # Round r' moves all guesses from r' on.
+    # Round r' changes all guesses from r' on.
     later = torch.ones(rounds, rounds).to(sizes).tril()
     by_increments = (squashed - 0.5)[:, None] * later
     by_intercept = torch.ones(simulations, rounds, 1).to(sizes)
@@ -137,7 +137,7 @@ def _jacobian(guess: _Guess, sizes: Tensor) -> Tensor:
 
 
 def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, float]:
-    """Levenberg-Marquardt on (omega, a, c) with omega >= 0; returns them and the loss."""
+    """Levenberg-Marquardt on (omega, a, c) with omega >= 0; returns the point and its loss."""
     rounds, clients = sizes.shape[1:]
     start = [omega, omega.new_full((rounds,), 0.1), accuracy.mean()[None]]
     guess = _guess(torch.cat(start), sizes, accuracy)
@@ -147,7 +147,7 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
         gradient = jacobian.T @ guess.error
         curvature = jacobian.T @ jacobian
         free = torch.ones_like(guess.point, dtype=torch.bool)
-        # A client at 0 that wants to go below stays there and takes no part in the step.
+        # A quality at 0 whose gradient points below 0 stays there and is left out of the step.
         free[:clients] = ~((guess.point[:clients] <= 0) & (gradient[:clients] > 0))
         for _ in range(MOST_TRIES):
             point = guess.point - _damped_step(gradient, curvature, free, damping)
@@ -158,13 +158,13 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
             damping *= 4
         else:
             break
-        # One small gain may be a step that was damped too much; three in a row are an end.
+        # One small gain may come from too much damping; three in a row mean convergence.
         calm_steps = calm_steps + 1 if guess.loss - trial.loss < CALM * guess.loss else 0
         guess = trial
         damping = max(damping / 5, 1e-10)
         if calm_steps == 3:
             break
-    # Damping leaves crumbs of clients that tend to 0; they would count as contributors.
+    # Damping leaves tiny values for qualities that tend to 0; they would count as contributions.
     quality = guess.point[:clients]
     quality[quality < NEGLIGIBLE * quality.mean()] = 0
     return guess.point, guess.loss
@@ -175,7 +175,7 @@ def _damped_step(
 ) -> Tensor:
     step = torch.zeros_like(gradient)
     damped = curvature[free][:, free]
-    # Each parameter is damped by its own curvature, or by a little where it has none.
+    # Each parameter is damped in proportion to its curvature, or slightly if it has none.
     damped.diagonal().add_(damping * damped.diagonal() + 1e-12)
     step[free] = torch.linalg.solve(damped, gradient[free])
     return step
@@ -186,9 +186,9 @@ class Fit:
     """F AAMs as Adam left them.
 
     model            the AAMs
-    loss [steps // every, F]      mean squared error on the samples fitted, before every
+    loss [steps // every, F]      mean squared error on the simulations fitted, before every
                                   ``every``-th step
-    omega [steps // every, F, K]  the qualities after it
+    omega [steps // every, F, K]  the qualities after that step
     """
 
     model: AAM
@@ -214,11 +214,11 @@ def fit_aam(
     """Fit AAMs by Adam on the mean squared error of all rounds, all fits in one stack.
 
     sizes [S, R, K], accuracy [S, R]
-    used [F, S]   which simulations each of F fits sees, 0 or a weight; or
-    starts        how many fits of all of them, from different starts
+    used [F, S]   weight of each simulation in each of F fits, 0 leaves it out; instead of it:
+    starts        how many fits to all simulations, from different starts
     start         omega begins "equal" (1 / K) or "random" (uniform in [0, 2 / K))
-    steps, lr     of Adam;  every: how often loss and omega are noted
-    omega stays >= 0: (omega, a) and (-omega, -a) are the same model, and this picks one of them
+    steps, lr     of Adam;  every: loss and omega are stored after so many steps
+    omega stays >= 0, which picks one of two equal models, (omega, a) and (-omega, -a)
     raises        ValueError or TypeError naming the argument
     """
     check_fit_options(form, neutral, steps, lr)
@@ -226,9 +226,9 @@ def fit_aam(
     checks.whole("every", every)
     sizes, accuracy = _check_data(sizes, accuracy)
     used = _check_used(used, len(sizes), starts)
-    # The weight of a squared error, [F, S].
+    # The weight of each squared error, [F, S].
     weight = used / (used.sum(1, keepdim=True) * sizes.shape[1])
-    # Beginning at the mean accuracy, Adam need not travel there first.
+    # The fit begins at the mean accuracy, so Adam spends no steps on getting there.
     level = (accuracy * weight[:, :, None]).sum((1, 2))
     parameters = _first_parameters(sizes, level, start, seed)
     first_moments = [torch.zeros_like(parameter) for parameter in parameters]
@@ -260,7 +260,7 @@ def _linear_slopes(
 ) -> tuple[Tensor, list[Tensor]]:
     """Loss [F] of the linear form and its derivatives, from the collapsed line (chapter 7).
 
-    By hand, which takes half of the time that autograd takes: a stopped fit has thousands of steps.
+    Autograd would take twice as long, which matters because a fit has thousands of steps.
     """
     increments, intercept = model.collapsed()
     scale = 2.0 if model.neutral else 1.0
@@ -270,9 +270,9 @@ def _linear_slopes(
     error = guess.sub_(accuracy)
     by_guess = error * (2 * weight[:, :, None])
     loss = (error * by_guess).sum((1, 2)) / 2
-    # The chain rule back through c = W2 b1 + b2 + resting * sum(a), and below through a = W2 W1.
+    # The chain rule back through c = W2 b1 + b2 + resting * sum(a), and then through a = W2 W1.
     by_intercept = by_guess.sum((1, 2))
-    later = by_guess.flip(2).cumsum(2).flip(2)  # round r' moves all guesses from r' on
+    later = by_guess.flip(2).cumsum(2).flip(2)  # round r' changes all guesses from r' on
     by_increments = (later * added).sum(1) + model.resting * by_intercept[:, None]
     by_weighted = (
         later.mul_(increments[:, None]).mul_(squashed).mul_(1 - squashed).mul_(scale)
@@ -296,19 +296,19 @@ def _hidden_slopes(
         guess = AAM(*leaves, form="hidden", neutral=model.neutral)(sizes)
         loss = ((guess - accuracy).square() * weight[:, :, None]).sum((1, 2))
         gradients = torch.autograd.grad(loss.sum(), leaves)
-    # Fused Adam goes through memory as it lies, so gradients must lie as parameters do.
+    # Fused Adam walks through memory, so gradients need the same memory layout as parameters.
     return loss.detach(), [gradient.contiguous() for gradient in gradients]
 
 
 def _first_parameters(
     sizes: Tensor, level: Tensor, start: str, seed: int
 ) -> list[Tensor]:
-    """omega [F, K], w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F] to begin with.
+    """Initial omega [F, K], w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F].
 
-    The layers above begin as PyTorch begins linear layers, in absolute value: where more data seems
-    to lower the accuracy at first, the clamp drives every omega to 0, and X = 0 learns nothing. The
-    last bias begins at ``level`` [F], the mean accuracy; a client that never took part has omega 0.
-    Fit f draws from a stream of its own.
+    The later layers begin with absolute values of weights drawn as in PyTorch. If some slopes
+    began below 0, the clamp could drive every omega to 0, and at X = 0 nothing is learned. The last
+    bias begins at ``level`` [F], the mean accuracy. A client that never participated has omega 0.
+    Each fit draws from its own stream.
     """
     fits, (rounds, clients) = len(level), sizes.shape[1:]
 
@@ -334,7 +334,7 @@ def _first_parameters(
 
 
 def check_fit_options(form: str, neutral: bool, steps: int, lr: float) -> None:
-    """Options of a stopped fit, before anything is simulated; errors name them."""
+    """Check the options of `fit_aam` before anything is simulated; errors name the option."""
     checks.choice("form", form, ("linear", "hidden"))
     checks.flag("neutral", neutral)
     checks.whole("steps", steps)
@@ -352,10 +352,10 @@ def _check_used(used: Tensor | None, simulations: int, starts: int) -> Tensor:
     if used is None:
         return torch.ones(starts, simulations, dtype=torch.float64)
     if starts > 1:
-        raise ValueError("starts: many starts are for all simulations, without `used`")
+        raise ValueError("starts: expected 1 together with `used`; leave out one")
     used = checks.array("used", used, ["F", simulations]).double()
     if not ((used >= 0).all() and torch.isfinite(used).all() and (used.sum(1) > 0).all()):
         raise ValueError(
-            "used: expected rows of finite weights >= 0, none of them all zero"
+            "used: expected rows of finite weights >= 0, with a weight above 0 in each row"
         )
     return used

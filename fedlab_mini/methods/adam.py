@@ -1,7 +1,7 @@
-"""Adam's step, for parameters whose gradients and moments are kept by the caller.
+"""Adam's step, where the caller keeps the parameters, their gradients and Adam's moments.
 
-It is torch's own function. The class around it takes seconds to import on first use, and hides the
-moments, which a strategy has to write into its state.
+It calls torch's own function. ``torch.optim.Adam`` takes seconds to import on first use, and hides
+the moments, which a strategy has to write into its state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CGSV: contribution by cosine alignment, and aggregation by contribution. Chapter 4 derives it.
 
-The score of a client is the cosine of its update with the aggregated one; its running mean is the
-client's weight in the next rounds. Below: fedavg, game.
+The score of a client is the cosine of its update with the aggregated update. The running mean of
+this score is the client's weight in the next rounds. Builds on fedavg and game.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .fedavg import FedAvg, optional, strategy
 
 REPUTATION_MEMORY = 0.95  # alpha in the code of [Xu et al. 2021]
 REPUTATION_FLOOR = 1e-3
-# a sum this much shorter than its parts points nowhere: what is left is rounding
+# A sum this much shorter than its parts has no direction: only rounding errors are left.
 CANCELLED = 1e-12
 
 
@@ -38,22 +38,22 @@ class CGSV(FedAvg):
 
     gamma0      in [0, 1]; gamma_t = 1 - (1 - gamma0) / t keeps that share of the old weight
     normalise   aggregate unit updates u_k = delta_k / |delta_k|, not the updates themselves
-    server_lr   length of the server's step along U = sum_k r_k u_k: a number; "median" or "mean",
-                weighted, of the round's update norms, the median of those above 0. With
-                normalise=False 1 unless given
-    floor       smallest weight before normalising (a client that had less keeps what it had);
-                None: none, and weights may turn negative
-    literal     the text as printed: unit updates, no floor, and step 1 unless server_lr is given
+    server_lr   factor of the server's step U = sum_k r_k u_k: a number, or the weighted "median"
+                or "mean" of the round's update norms (the median ignores norms of 0). The default
+                with normalise=False is 1
+    floor       smallest weight before normalising (a client with less keeps its weight);
+                None: no floor, and weights may become negative
+    literal     the paper's text: unit updates, no floor, and a factor of 1 unless server_lr is set
     original    the reputation of [Xu et al. 2021]: from 0, r <- .95 r + .05 psi, floor .001
     per_round   how many clients are drawn at random each round; None: all
 
     scores [K]  weights r for the next round, sum 1, 0 for clients never seen
     state       FedAvg's, and r; psi [K] the last cosines; sizes [K] samples, 0 for clients never
-                seen; times [K] rounds that a client was judged in
-    ``t`` in gamma_t counts a client's own rounds, so who joins late is judged as fast as the
-    others were, and on one scale with them: old weights have sum 1 over a round's clients and
-    cosines do not, so where gammas differ each mix is divided by what it would sum to if all had
-    that gamma. A client that was asked and sent nothing usable scores psi = 0.
+                seen; times [K] rounds in which a client was judged
+    ``t`` in gamma_t counts a client's own rounds, so a client that joins late adapts as fast as the
+    others did. Old weights sum to 1 over a round's clients, but cosines do not. If gammas differ,
+    each mix is divided by the sum that it would have if all clients had that gamma. A client that
+    was asked but sent nothing usable scores psi = 0.
     raises      ValueError or TypeError naming the argument    source [xu2021gradient; chapter 4]
     """
 
@@ -77,7 +77,7 @@ class CGSV(FedAvg):
 
     @classmethod
     def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
-        """See `FedAvg.completed`; updates that keep their length need no length for the step."""
+        """See `FedAvg.completed`; updates that keep their length need no factor for the step."""
         completed = super().completed(asked)
         if not flag("normalise", asked.get("normalise", True)):
             completed = {"server_lr": 1.0} | completed
@@ -86,9 +86,7 @@ class CGSV(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.literal and (self.original or not self.normalise):
-            raise ValueError(
-                "literal: the printed text has unit updates and its own weights"
-            )
+            raise ValueError("literal: True needs normalise=True and original=False")
 
     def init(self, server: Server) -> State:
         """The state before round 1."""
@@ -103,27 +101,27 @@ class CGSV(FedAvg):
         return super().init(server) | ours
 
     def scores(self, server: Server, state: State) -> Tensor:
-        """Weights r of the coming round, [K]: contribution so far."""
+        """Weights r for the next round, [K]: contribution so far."""
         return state["r"]
 
     def weights(self, server: Server, state: State, round: Round) -> Tensor:
-        """Shares [m] of the participants in r; in a client's first round by its size."""
+        """Shares [m] of the participants in r; in its first round, a client's size decides."""
         reputation = admitted(state, round)["r"][round.clients]
-        # If r never moves these are FedAvg's weights, and shall be to the last digit; and where
-        # nobody of the round has any weight, sizes are all that there is to go by.
+        # If r never changes, the weights must equal FedAvg's to the last digit. If no client of the
+        # round has any weight, only the sizes are left to decide.
         if (self.gamma0 == 1 and not self.original) or not reputation.sum() > 0:
             return super().weights(server, state, round)
         return (reputation / reputation.sum()).to(round.updates)
 
     def step(self, server: Server, state: State, round: Round) -> Step:
-        """The new global model [P]; then the weights learn from the round's cosines."""
+        """The new global model [P]; then the round's cosines update the weights r."""
         state = state | admitted(state, round)
         weights = self.weights(server, state, round)
         lengths = _norms(round.updates)  # [m]
         unit_updates = _units(round.updates, lengths)
         step = weights @ (unit_updates if self.normalise else round.updates)  # U [P]
         psi = _alignment(unit_updates, step)
-        # What a round says of its clients moves the weights of the next one, not its own.
+        # A round's cosines change the weights of the next round, not of the same round.
         self.learn(state, round, psi.double().cpu())
         self.count(state, round, psi)
         theta = round.theta + self._step_size(lengths, weights) * step
@@ -137,12 +135,12 @@ class CGSV(FedAvg):
         *,
         by_layer: Model | None = None,
     ) -> Tensor:
-        """What each client would be sent: ``step`` [P] without its smallest entries, [K, P].
+        """The reward that each client would get: ``step`` [P] without its smallest entries, [K, P].
 
-        Client k gets the share tanh(beta r_k) / max_j tanh(beta r_j) of the entries, the largest
-        ones [Xu et al. 2021, Eqs. 5-6]; there it trains on from its own, poorer model. ``train``
-        has one model for all, so this is what they would get, not what they got.
-        by_layer  None: the largest of all P entries, the number rounded down, as in the text.
+        Client k gets the share tanh(beta r_k) / max_j tanh(beta r_j) of the entries, namely the
+        largest ones [Xu et al. 2021, Eqs. 5-6]. In the paper, each client then continues from its
+        own, poorer model. ``train`` has one model for all, so nobody actually gets this reward.
+        by_layer  None: the largest of all P entries, their number rounded down, as in the text.
                   A model: as in the paper's code, the largest of each of its parameter tensors,
                   rounded up, without the smallest entry even at a share of 1
         """
@@ -151,16 +149,16 @@ class CGSV(FedAvg):
         if by_layer is None:
             return _largest(step, (shares * len(step)).floor())
         layers = [layer.flatten() for layer in by_layer.split(step)]
-        # A layer of one entry stops the code; here it is sent.
+        # The paper's code fails on a layer of one entry; here that entry is sent.
         most = [max(1, len(layer) - 1) for layer in layers]
         counts = [(shares * len(layer)).ceil() for layer in layers]
         sent = map(_largest, layers, map(torch.clamp_max, counts, most))
         return torch.cat([*sent], 1)
 
     def learn(self, state: State, round: Round, psi: Tensor) -> None:
-        """Mix the judged clients' weights with their cosines; absent ones keep theirs."""
+        """Mix the judged clients' weights with their cosines; absent clients keep theirs."""
         missing = round.missing[state["sizes"][round.missing] > 0]
-        # Who was asked and sent nothing usable is aligned with nothing, and loses weight by that.
+        # A client that was asked but sent nothing usable has cosine 0, and so loses weight.
         judged = torch.cat([round.clients, missing])
         psi = torch.cat([psi, psi.new_zeros(len(missing))])
         state["times"][judged] += 1
@@ -174,7 +172,7 @@ class CGSV(FedAvg):
             if self.original
             else self._mix(times, shares, psi)
         )
-        # A sum of 0, of cosines of 0 or of weights that cancel, cannot be scaled to another.
+        # A sum of 0 (all cosines are 0, or weights cancel) cannot be scaled to another sum.
         if mixed.sum() != 0:
             state["r"][judged] = sum_of_shares * mixed / mixed.sum()
 
@@ -182,7 +180,7 @@ class CGSV(FedAvg):
         """gamma_t r + (1 - gamma_t) psi of the judged clients, [m], on one scale."""
         gamma = 1 - (1 - self.gamma0) / times
         mixed = gamma * shares + (1 - gamma) * psi
-        # Where all gammas are alike, the division by the new sum does the same.
+        # If all gammas are equal, the division by the new sum has the same effect.
         if gamma.min() < gamma.max():
             sums_alike = gamma + (1 - gamma) * psi.sum().clamp(min=0)
             mixed = mixed / torch.where(sums_alike > 0, sums_alike, 1)
@@ -191,7 +189,7 @@ class CGSV(FedAvg):
         return mixed
 
     def _reputation(self, times: Tensor, shares: Tensor, psi: Tensor) -> Tensor:
-        """The original's moving average, which starts from 0 and not from a share, [m]."""
+        """The original paper's moving average, which starts at 0 and not at a share, [m]."""
         judged_before = (times > 1).double()
         moved = REPUTATION_MEMORY * judged_before * shares + (1 - REPUTATION_MEMORY) * psi
         return moved.clamp(min=REPUTATION_FLOOR)
@@ -202,28 +200,28 @@ class CGSV(FedAvg):
         weights = weights.to(norms)
         if self.server_lr == "mean":
             return weights @ norms
-        # Who sent zeros has no length to step by.
+        # An update of zeros has no length that could count.
         return _median(norms, weights * (norms > 0))
 
 
 def admitted(state: State, round: Round) -> State:
-    """r and sizes with newcomers: they enter with their share n_k / n of all samples heard of."""
+    """r and sizes with newcomers, who enter with their share n_k / n of all known samples."""
     r, sizes = state["r"], state["sizes"]
     newcomers = round.clients[sizes[round.clients] == 0]
     if len(newcomers) == 0:
         return {"r": r, "sizes": sizes}
     sizes = sizes.index_copy(0, round.clients, round.sizes)
     entering = sizes[newcomers].double() / sizes.sum()
-    # All weights keep the sum 1: the others make room in proportion.
+    # The other weights shrink in proportion, so that all weights still sum to 1.
     r = (r * (1 - entering.sum())).index_copy(0, newcomers, entering)
     return {"r": r, "sizes": sizes}
 
 
 def cosines(updates: Tensor, step: Tensor) -> Tensor:
-    """Alignment psi of every update with the aggregated one.
+    """Alignment psi of every update with the aggregated update.
 
-    updates [m, P], step [P]; returns cos(delta_k, step) in [-1, 1], [m]; a zero row, and a zero
-    step, point nowhere and score 0                          [Xu et al. 2021, Eq. 3; chapter 4]
+    updates [m, P], step [P]; returns cos(delta_k, step) in [-1, 1], [m]; a row of zeros scores 0,
+    and so does every row if the step is zero                [Xu et al. 2021, Eq. 3; chapter 4]
     raises  ValueError or TypeError naming the argument
     """
     updates = reals("updates", updates, ["m", "P"])
@@ -236,7 +234,7 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     """The game that CGSV approximates: v(S) = cos(sum of S, sum of all), of unit updates.
 
     updates [n, P], scaled to length 1 (zero rows stay zero); weights [n], default equal.
-    v(empty) = 0, v(N) = 1: an alignment game, not a game of accuracy
+    v(empty) = 0 and v(N) = 1; the game measures alignment, not accuracy
     raises    ValueError or TypeError naming the argument, also for a sum of length 0
     """
     updates = reals("updates", updates, ["n", "P"], dtype=torch.float64)
@@ -251,9 +249,9 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     total = vectors.sum(0)
     if _norms(total[None]) <= CANCELLED * weights.sum():
         raise ValueError(
-            "updates: their sum has length 0, so nothing can be aligned with it"
+            "updates: expected a sum that is not zero, got one of length 0, which has no direction"
         )
-    # Lengths and inner products of all sums follow from one small table.
+    # One small table gives the lengths and inner products of all sums.
     with one_thread():
         products = vectors @ vectors.T  # [n, n]
     return Game(n, partial(_cosines_of_sums, products), name="cosine")
@@ -278,8 +276,8 @@ def _norms(rows: Tensor) -> Tensor:
 
 
 def _largest(entries: Tensor, counts: Tensor) -> Tensor:
-    """Copies [K, P] of entries [P], each with so many of the largest and zeros elsewhere."""
-    # Sorted twice, entries become ranks, 0 for the largest.
+    """Copies [K, P] of entries [P]; each keeps its count of the largest, zeros elsewhere."""
+    # Sorting twice turns entries into ranks, 0 for the largest.
     size_rank = entries.abs().argsort(descending=True).argsort().cpu()
     kept = (size_rank < counts[:, None]).to(entries.device)
     return torch.where(kept, entries, 0)

@@ -1,8 +1,8 @@
 """FedAvg: the base of every strategy. Chapter 1 derives it.
 
 A strategy is the server's side of a round: a frozen configuration, and functions of the server and
-of a state. Override ``select``, ``weights`` or ``step``. Its fields are what it is asked, and their
-defaults are ours; ``PRINTED`` is what the paper has instead; constructors and checks follow.
+of a state. Override ``select``, ``weights`` or ``step``. Its fields are its options, with this
+book's defaults. ``PRINTED`` holds the paper's values. The constructor and checks follow from both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..checks import choice, flag, store, whole
 from ..engine.rounds import Message, Round, Server, State, Step
 from ..streams import stream
 
-# (name, value) -> the value to keep, or a ValueError, TypeError
+# (name, value) -> the value to keep; raises ValueError or TypeError
 Check = Callable[[str, Any], Any]
 Kind = TypeVar("Kind", bound=type)
 
@@ -32,7 +32,7 @@ def optional(check: Check) -> Check:
 
 
 def versus(choices: Mapping[str, tuple[object, object]]) -> dict[str, dict[str, str]]:
-    """Those of the choices {name: (printed, ours)} that differ, in words."""
+    """The choices {name: (printed, ours)} whose two values differ, as text."""
 
     def word(value: object) -> str:
         return f"{value:g}" if isinstance(value, float) else str(value or "none")
@@ -45,31 +45,31 @@ def versus(choices: Mapping[str, tuple[object, object]]) -> dict[str, dict[str, 
 
 
 def bounded(losses: Tensor) -> Tensor:
-    """Losses of models, in which one that overflows is as bad as a number can say."""
+    """Losses of models, where an infinite loss or NaN becomes the largest finite number."""
     worst = torch.finfo(torch.float32).max
     return torch.nan_to_num(losses, nan=worst, posinf=worst).clamp(max=worst)
 
 
 def classes_of(server: Server, name: str) -> int:
-    """The number of classes; ValueError, begun with ``name``, where labels are numbers."""
+    """The number of classes; a ValueError that names ``name`` if the labels are numbers."""
     if not server.classes:
         raise ValueError(f"{name}: needs classes, and the labels here are numbers")
     return server.classes
 
 
 def of_usual_size(rows: Tensor) -> Tensor:
-    """Rows [..., P], each over a power of two: entries up to 1, directions to the last bit.
+    """Rows [..., P], each divided by a power of two so that entries are at most 1 in size.
 
-    Squares of a tiny or huge row would leave the range of numbers, or sink below somebody's eps.
+    The direction stays exact. Squares of a tiny or huge row would underflow or overflow.
     """
     largest = rows.abs().amax(-1, keepdim=True)
-    # largest = mantissa * 2^exponent; a row of zeros stays as it is.
+    # largest = mantissa * 2^exponent; a row of zeros stays unchanged.
     powers = largest / torch.frexp(largest).mantissa
     return rows / torch.where(largest > 0, powers, 1)
 
 
 def median_sent(lengths: Tensor) -> Tensor:
-    """The median of updates' lengths, the lower one of two, without zeros; 0 if all are."""
+    """The median of the lengths above 0, the lower of two middle ones; 0 if all are 0."""
     sent = lengths[lengths > 0]
     return sent.median() if len(sent) else lengths.new_zeros(())
 
@@ -78,12 +78,12 @@ def median_sent(lengths: Tensor) -> Tensor:
     frozen_default=True, eq_default=False, kw_only_default=True, field_specifiers=(field,)
 )
 def strategy(kind: Kind) -> Kind:
-    """Make a strategy of a class: a dataclass whose arguments pass through ``completed``."""
+    """Turn a class into a strategy: a dataclass whose arguments pass through ``completed``."""
     decorated: Any = dataclass(frozen=True, eq=False, kw_only=True)(kind)
     construct = decorated.__init__
     signature = inspect.signature(construct)
 
-    # Only here is it known which arguments were asked for and which are defaults.
+    # Only the constructor can tell arguments that the caller gave from defaults.
     @functools.wraps(construct)
     def __init__(self: FedAvg, *args: Any, **options: Any) -> None:
         asked = signature.bind(self, *args, **options).arguments
@@ -95,12 +95,12 @@ def strategy(kind: Kind) -> Kind:
 
 
 class Configuration:
-    """What is fixed once it is made: a strategy remembers in its state, or not at all."""
+    """An object whose attributes cannot change: a strategy stores things only in its state."""
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
-            f"{type(self).__name__}.{name}: a strategy keeps nothing to itself; give init an entry "
-            f'"{name}", and write to state["{name}"] in step'
+            f"{type(self).__name__}.{name}: a strategy's attributes are fixed; add to init's state "
+            f'an entry "{name}", and write to state["{name}"] in step'
         )
 
 
@@ -112,7 +112,7 @@ class FedAvg(Configuration):
     weighting  "size" (n_k / n) or "uniform" (1 / m)
 
     scores [K]  mean aggregation weight of every client so far: contribution by size
-    state       rounds: how many there were; total [K]: the sum of a client's scores over them
+    state       rounds: the number of rounds; total [K]: the sum of a client's scores over them
     raises      ValueError or TypeError naming the argument
     source      [McMahan et al. 2017, Algorithm 1]
     """
@@ -120,7 +120,7 @@ class FedAvg(Configuration):
     per_round: int | None = None
     weighting: str = "size"
 
-    # fields that the printed text decides otherwise, with its values; None: it has no such thing
+    # The paper's values of fields where it differs; None: the paper has no such option.
     PRINTED: ClassVar[Mapping[str, object]] = {}
     CHECKS: ClassVar[dict[str, Check]] = {
         "per_round": optional(whole),
@@ -133,7 +133,7 @@ class FedAvg(Configuration):
         # ``@strategy`` wraps the constructor, and ``functools.wraps`` leaves this attribute behind.
         if getattr(self, "literal", False) and not hasattr(kind.__init__, "__wrapped__"):
             raise TypeError(
-                f"literal: {kind.__name__} wants @strategy above it, not @dataclass"
+                f"literal: {kind.__name__} needs the decorator @strategy, not @dataclass"
             )
         for setting, check in self.CHECKS.items():
             if hasattr(self, setting):
@@ -141,22 +141,22 @@ class FedAvg(Configuration):
 
     @classmethod
     def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
-        """The arguments asked for and those that follow from them; ``literal``: from the text."""
+        """The given arguments and those that follow from them; ``literal`` adds the paper's."""
         if not flag("literal", asked.get("literal", False)):
             return asked
-        # What the text does not have goes, even where it was asked for.
+        # An option that the paper does not have is removed, even if the caller gave it.
         unknown = [setting for setting, printed in cls.PRINTED.items() if printed is None]
         return {**cls.PRINTED, **asked, **dict.fromkeys(unknown)}
 
     @classmethod
     def printed(cls, **asked: Any) -> Self:
-        """The paper's text, but for what is asked for; ``literal=True`` is another spelling."""
+        """The paper's text, except for the given options; the same as ``literal=True``."""
         options: dict[str, Any] = {"literal": True} if cls.PRINTED else {}
         return cls(**options | asked)
 
     @classmethod
     def departures(cls) -> dict[str, dict[str, str]]:
-        """Paper versus code, for ``plots.table``: choices that differ, as printed and ours."""
+        """Paper versus code, for ``plots.table``: options with a default other than the paper's."""
         defaults = {option.name: option.default for option in fields(cls)}
         return versus(
             {name: (printed, defaults[name]) for name, printed in cls.PRINTED.items()}
@@ -170,13 +170,13 @@ class FedAvg(Configuration):
         return {"rounds": torch.tensor(0), "total": total}
 
     def select(self, server: Server, state: State, t: int) -> Tensor:
-        """Ids of the clients asked to take part in round ``t``."""
+        """Ids of the clients that are asked to participate in round ``t``."""
         if self.per_round is None:
             return torch.arange(server.clients)
         order = torch.randperm(
             server.clients, generator=stream(server.seed, "selection", t)
         )
-        # Sorted, so that the same clients add up in the same order however they were drawn.
+        # Sorted, so that sums over the same clients do not depend on the order of the draw.
         return order[: self.per_round].sort().values
 
     def weights(self, server: Server, state: State, round: Round) -> Tensor:
@@ -187,10 +187,10 @@ class FedAvg(Configuration):
         return (amounts / amounts.sum()).to(round.updates)
 
     def step(self, server: Server, state: State, round: Round) -> Step:
-        """The new global model [P], the weights that made it, and what is remembered."""
+        """The new global model [P], the weights behind it, and the new state."""
         weights = self.weights(server, state, round)
         self.count(state, round, weights)
-        # Chapter 1, step 4: [m] @ [m, P] -> [P], and a mean of models is theta + the mean update.
+        # Chapter 1, step 4: [m] @ [m, P] -> [P]; the mean of models is theta + the mean update.
         return Step(round.theta + weights @ round.updates, weights, state)
 
     def scores(self, server: Server, state: State) -> Tensor:
@@ -198,19 +198,19 @@ class FedAvg(Configuration):
         return state["total"] / state["rounds"].clamp(min=1)
 
     def message(self, server: Server, state: State, t: int) -> Message | None:
-        """What clients are asked beside training, after round ``t``; None: nothing."""
+        """What the server asks clients besides training, after round ``t``; None: nothing."""
         return None
 
     def heard(self, server: Server, state: State, changed: Tensor) -> State:
-        """The state after the clients ``changed`` said that they changed something."""
+        """The state after the clients ``changed`` reported that they changed something."""
         return state
 
     @staticmethod
     def count(state: State, round: Round, scores: Tensor) -> None:
-        """Count the round in the state, and what it adds to its clients' scores [m]."""
+        """Count the round in the state, and add its clients' scores [m] to their totals."""
         if "rounds" not in state:
             raise ValueError(
-                "init: write super().init(server) | {...}: count needs its entries"
+                "init: write super().init(server) | {...}, because count needs its entries"
             )
         state["rounds"] += 1
         state["total"][round.clients] += scores.detach().double().cpu()

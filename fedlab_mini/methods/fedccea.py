@@ -1,8 +1,8 @@
 """FedCCEA: contribution learned from simulated data sizes. Chapter 7 derives it.
 
-A simulator trains many times on random shares of the clients' data; an accuracy approximation model
-is fitted to what came out; its first layer holds a quality for every client. Below: aam_fit, aam,
-simulate.
+A simulator trains many times on random shares of the clients' data. An accuracy approximation model
+is fitted to the accuracies; its first layer holds a quality for every client. Builds on aam_fit,
+aam and simulate.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PRINTED = {"on": "test", "steps": UNSAID, "starts": UNSAID}
 
 
 def contribution_index(v: Tensor | Sequence[float]) -> Tensor:
-    """CCI: negative values become 0, the rest is scaled to sum 1; equal shares if nothing is left.
+    """CCI: negative values become 0, the rest is scaled to sum 1; equal shares if all become 0.
 
     v [K]; returns [K]                                                [Shyn et al. 2021; chapter 7]
     """
@@ -48,11 +48,11 @@ def contribution_index(v: Tensor | Sequence[float]) -> Tensor:
 
 @dataclass(frozen=True)
 class Simulations:
-    """What the simulator saw: S trainings of R rounds with K clients.
+    """The simulator's results: S trainings of R rounds with K clients.
 
     sizes [S, R, K]     samples used, in units of the clients' mean size |D|
     accuracy [S, R]     of the global model after each round
-    full [K]            the clients' whole sizes in the same unit; cost: see ``Cost``
+    full [K]            the sizes of the clients' whole data in the same unit; cost: see ``Cost``
     """
 
     sizes: Tensor
@@ -63,21 +63,21 @@ class Simulations:
 
 @dataclass(frozen=True)
 class FedCCEAResult:
-    """What FedCCEA says of K clients.
+    """FedCCEA's result for K clients.
 
     quality [K]       omega, the AAM's shared weights; their scale means nothing by itself
     contribution [K]  v_k = x_k omega_k, with client k's whole data
     index [K]         CCI: ``contribution`` without negative values, sum 1
     spread [K]        largest minus smallest index of a client over the starts of the fit
-    agreement         lowest rank correlation between the indices of two starts; well below 1 the
-                      ranking is one of several that the simulations allow. A stopped fit has one
-                      start: NaN, and a spread of NaN
-    slope             accuracy after the last round gained by one |D| more samples, in one round, of
-                      a client with omega = 1: slope * quality is in units of accuracy
-    fit_error         root mean squared error of an AAM on a fifth of the simulations that it was
+    agreement         lowest rank correlation between the indices of two starts; well below 1, the
+                      simulations allow several rankings. A fit by Adam has only one start, so
+                      agreement and spread are NaN
+    slope             gain in final accuracy if a client with omega = 1 uses |D| more samples in one
+                      round; slope * quality is in units of accuracy
+    fit_error         root mean squared error of an AAM on the fifth of the simulations that it was
                       not fitted to (NaN with fewer than five)
-    mean_error        the same of the mean learning curve, which knows no client
-    simulations, fit, cost  what the rest was made of, and what it cost
+    mean_error        the same error of the mean learning curve, which ignores who participates
+    simulations, fit, cost  the data and the model behind these numbers, and the cost
     """
 
     quality: Tensor
@@ -94,7 +94,7 @@ class FedCCEAResult:
 
     @staticmethod
     def departures() -> dict[str, dict[str, str]]:
-        """Paper versus code, see ``FedAvg.departures``; ours is what ``fedccea`` defaults to."""
+        """Paper versus code, see ``FedAvg.departures``; "ours" are the defaults of ``fedccea``."""
         options = inspect.signature(fedccea).parameters
         ours = {name: options[name].default for name in PRINTED}
         ours["steps"] = ours["steps"] or "until settled"
@@ -129,16 +129,16 @@ def fedccea(
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> FedCCEAResult:
-    """Contribution by data quality, learned from what random data sizes did to the accuracy.
+    """Contribution by data quality, learned from the accuracies that random data sizes reach.
 
     simulations, rounds  S trainings of R rounds; in each round every client uses a random share
                          of its data, uniform in (0, 1)
-    starts               how many fits are settled, from different qualities; the best one counts
-    steps, lr            instead, one fit by Adam that is stopped after so many steps, see `fit_aam`
+    starts               how many fits run to convergence from different qualities; the best counts
+    steps, lr            fit once by Adam for so many steps instead, see `fit_aam`
     form, neutral        the AAM, see `AAM`; "hidden" only with ``steps``
-    metric, on           what is approximated (of a loss, minus it), and the server's samples it is
-                         measured on
-    cache, n_jobs        of the simulator, see `simulate`; the fit takes a second
+    metric, on           what is approximated (minus the loss, if it is a loss), and on which of the
+                         server's samples it is measured
+    cache, n_jobs        of the simulator, see `simulate`; the fit takes about a second
     cost                 about simulations x rounds x K / 2 x epochs client epochs
     raises               ValueError or TypeError naming the argument
     source               [Shyn et al. 2021, Algorithms 1 and 2; chapter 7]
@@ -148,7 +148,7 @@ def fedccea(
     checks.whole("starts", starts)
     if steps is None and form == "hidden":
         raise ValueError(
-            'form: "hidden" is fitted by Adam; say after how many ``steps`` it stops'
+            'form: "hidden" is fitted by Adam; give its number of steps, such as steps=3000'
         )
     runs = simulator(
         fed,
@@ -162,7 +162,7 @@ def fedccea(
         cache=cache,
         n_jobs=n_jobs,
     )
-    # More has to be better, or no quality of at least 0 can explain it.
+    # Qualities are at least 0, so the model needs a metric of which more is better.
     worth = -runs.accuracy if metric == "loss" else runs.accuracy
 
     def fitted(sizes: Tensor, accuracy: Tensor, starts: int) -> Settled | Fit:
@@ -176,13 +176,13 @@ def fedccea(
     quality = fit.model.omega[0]
     omegas = fit.omega if isinstance(fit, Settled) else fit.model.omega
     indices = torch.stack([contribution_index(runs.full * omega) for omega in omegas])
-    # One start alone says nothing of what another one would have found.
+    # One start alone does not show what another start would have found.
     several = len(indices) > 1
     spread = indices.amax(0) - indices.amin(0)
     fit_error = mean_error = math.nan
-    # Simulations are independent draws, so the last fifth is as good as a random one.
+    # Simulations are independent draws, so the last fifth serves as a random fifth.
     held_out = len(worth) // 5
-    # A fit is worth no more than what it says of simulations that it has not seen.
+    # The error of a fit is measured on simulations that it has not seen.
     if held_out:
         seen_sizes, seen_worth = runs.sizes[:-held_out], worth[:-held_out]
         judge = fitted(seen_sizes, seen_worth, starts=1).model
@@ -224,7 +224,7 @@ def simulator(
 ) -> Simulations:
     """FedCCEA's first phase: S trainings with random data sizes, as one participation tensor.
 
-    Simulation s draws its shares from a stream of its own: S = 50 are the first 50 of S = 100.
+    Each simulation draws from its own stream, so those of S = 50 are the first 50 of S = 100.
     """
     began = time.perf_counter()
     simulations = checks.whole("simulations", simulations)
@@ -236,7 +236,7 @@ def simulator(
     draws = [
         torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams
     ]
-    # A share of 0 would mean that a client is absent, and everybody takes part in every round.
+    # A share of 0 would mean that a client is absent, but all participate in every round.
     shares = torch.stack(draws).clamp_(min=1e-12)
     accuracy = simulate(
         fed,
@@ -255,7 +255,7 @@ def simulator(
         fed.sizes.tolist(), used.flatten(0, 1).T.tolist(), strict=True
     ):
         for count in counts:
-            # A pass through a share of a client's data costs that share of a client epoch.
+            # A pass over half of a client's data costs half a client epoch, and so on.
             client_epochs += local.passes(int(count)) * count / size if count else 0.0
     mean_size = fed.sizes.double().mean()
     cost = Cost(client_epochs, simulations * rounds, time.perf_counter() - began)

@@ -1,6 +1,6 @@
-"""Label standardisation: an S-FedAvg that has permuted labels repaired. Chapter 9.
+"""Label standardisation: an S-FedAvg that makes clients repair permuted labels. Chapter 9.
 
-It is an S-FedAvg, so this is the one method that builds on another than fedavg. Below: sfedavg.
+This is the only method that builds on another method than fedavg: it builds on sfedavg.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .sfedavg import SFedAvg
 class Inspection:
     """The message of label standardisation: what the server sends, and how a client answers it.
 
-    clients [s]       who is asked
-    right [classes]   P, what share of each class the server's model gets right
+    clients [s]       the clients asked
+    right [classes]   P, the share of each class that the server's model gets right
     margin, groups    see `LabelStandardisation`
     """
 
@@ -37,13 +37,13 @@ class Inspection:
     def answer(
         self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor
     ) -> Tensor:
-        """A client's new labels [n], from its own samples and the model it was sent.
+        """A client's new labels [n], from its own samples and the model it received.
 
-        theta [P]; x [n, ...]; original [n] labels as they were at first; y [n] as they are now
-        All groups are decided on before any is renamed, so that an exchange is undone at once.
+        theta [P]; x [n, ...]; original [n] the labels at the start; y [n] the labels now
+        All decisions precede all renaming, so that two exchanged groups swap back in one round.
         """
         predicted = net.predict(theta, x)
-        # Original labels keep apart what a half repair has merged under one name.
+        # An incomplete repair may merge two groups under one label; original labels separate them.
         keys = original if self.groups == "original" else y
         renamed = y.clone()
         for key in keys.unique():
@@ -51,13 +51,13 @@ class Inspection:
             votes = torch.bincount(predicted[group].cpu(), minlength=len(self.right))
             label = int(votes.argmax())
             predicted_so = int(votes[label]) / int(votes.sum())
-            # A group is always renamed as a whole, so one label tells that of all.
+            # A group is always renamed as a whole, so its first label is the label of all.
             if label != int(y[group][0]) and self.accept(label, predicted_so):
                 renamed[group] = label
         return renamed
 
     def accept(self, label: int, share: float) -> bool:
-        """Is ``label`` the group's true name, if this share of it is predicted so?"""
+        """Is ``label`` the group's true label, if the model predicts it for this share of it?"""
         right = float(self.right[label])
         return (
             share > right if self.margin is None else share >= right - self.margin - 1e-12
@@ -68,25 +68,25 @@ class Inspection:
 class LabelStandardisation(SFedAvg):
     """S-FedAvg whose server tells suspects that their labels may be permuted; clients answer.
 
-    Once the validation accuracy has been stable, every round's message holds what share of each
-    class the server's model gets right; a client (`Inspection`) renames the label groups that the
-    model names otherwise. The server learns only who changed something, and forgives: its phi
-    becomes the mean.
+    After the validation accuracy has been stable, the server sends suspects in every round the
+    share of each class that its model gets right. A client (`Inspection`) renames the label groups
+    for which the model predicts another label. The server learns only which clients renamed
+    something, and sets their phi to the mean.
 
-    margin        a group is renamed if at least ``P[L] - margin`` of it is predicted as L; None: as
-                  printed, if more than P[L] of it is
+    margin        a group is renamed if at least ``P[L] - margin`` of it is predicted as L; None: if
+                  more than P[L] of it is, as in the paper
     spread        lambda: stable means that the last ``window`` (zeta) validation accuracies differ
-                  by no more than this; 0.02 as printed
-    once          signal in the first stable round only, not in every round from then on
+                  by no more than this; the paper has 0.02
+    once          send the message in the first stable round only, not in every later round
     accuracy      what P is: "recall", the share of the true class L that is predicted as L, or
                   "precision", the share of the predictions of L that are right
-    groups        a client's label groups are those of its "original" labels, or of its "current"
-                  ones (as printed), which merges what a half repair has mixed
-    literal       margin None, spread .02, current groups, and all that it means for `SFedAvg`
+    groups        a client groups samples by its "original" labels, or by its "current" ones, as in
+                  the paper; then an incomplete repair may merge two groups for good
+    literal       margin None, spread .02, current groups, and the effects of `SFedAvg`'s literal
     other arguments, scores: see `SFedAvg`
 
-    Suspects are the clients with phi below the mean and, unless literal, those that have renamed
-    something before: a repair may be half done, and forgiven already.
+    Suspects are the clients with phi below the mean. Unless literal, clients that renamed labels
+    before are suspects too, because their repair may be incomplete.
     state         S-FedAvg's, and recent: the last validation accuracies; stable_at: the first
                   stable round, 0 if there was none; right [classes] P, of round ``looked_at``;
                   corrections [K] how often a client renamed something
@@ -119,7 +119,7 @@ class LabelStandardisation(SFedAvg):
         """The state before round 1."""
         classes = classes_of(server, "label standardisation")
         return super().init(server) | {
-            # NaN until the window is full: comparisons with it are false, so nothing is stable.
+            # NaN until the window is full: comparisons with NaN are false, so no round is stable.
             "recent": torch.full((self.window,), math.nan, dtype=torch.float64),
             "right": torch.full((classes,), math.inf, dtype=torch.float64),
             "corrections": torch.zeros(server.clients, dtype=torch.long),
@@ -128,7 +128,7 @@ class LabelStandardisation(SFedAvg):
         }
 
     def step(self, server: Server, state: State, round: Round) -> Step:
-        """S-FedAvg's; then the server looks whether its model is stable, and how good it is."""
+        """S-FedAvg's step; then the server checks whether its model is stable, and how good."""
         done = super().step(server, state, round)
         samples, labels = server.validation
         predicted = server.net.predict(done.theta, samples)
@@ -144,17 +144,17 @@ class LabelStandardisation(SFedAvg):
         return done._replace(state=state | seen, evaluated=done.evaluated + 1)
 
     def _right(self, predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
-        """P [classes]: recall or precision; infinite for a class that nothing is known of."""
+        """P [classes]: recall or precision; infinite for a class without any samples to count."""
         counted = labels if self.accuracy == "recall" else predicted
         hits = torch.bincount(
             counted[predicted == labels].cpu(), minlength=classes
         ).double()
         total = torch.bincount(counted.cpu(), minlength=classes).double()
-        # No share reaches infinity, so nobody renames anything to a class without evidence.
+        # No share reaches infinity, so no client renames a group to a class without evidence.
         return torch.where(total > 0, hits / total, math.inf)
 
     def inspection(self, state: State, t: int) -> Inspection | None:
-        """What the suspects are asked after round ``t``; None: nothing."""
+        """The message to the suspects after round ``t``; None: there is none."""
         stable_at = int(state["stable_at"])
         # A repair may take several rounds, so the message is sent again in each of them.
         if (
@@ -164,7 +164,7 @@ class LabelStandardisation(SFedAvg):
         ):
             return None
         suspects = state["phi"] < state["phi"].mean()
-        # Forgiven clients stand at the mean, and would never be asked for the rest.
+        # Clients that renamed labels have the mean phi, and would not be asked again.
         if not self.literal:
             suspects |= state["corrections"] > 0
         asked = suspects.nonzero().flatten()
@@ -175,7 +175,7 @@ class LabelStandardisation(SFedAvg):
         return self.inspection(state, t)
 
     def heard(self, server: Server, state: State, changed: Tensor) -> State:
-        """The clients ``changed`` say that they renamed labels: their penalty is lifted."""
+        """The clients ``changed`` report that they renamed labels: their phi becomes the mean."""
         state["corrections"][changed] += 1
         state["phi"][changed] = state["phi"].mean()
         return state

@@ -1,7 +1,7 @@
-"""The policy of the learned evaluators: it reads updates and says whom to trust. Chapter 5.
+"""The policy of the learned evaluators: it reads updates and gives selection probabilities.
 
-REINFORCE teaches it: it is rewarded for what its selections did to the validation loss. Below:
-model, adam. Above: reinforce.
+REINFORCE trains it; the reward is the change that a selection makes to the validation loss
+(chapter 5). Builds on model and adam; used by reinforce.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..engine.networks import mlp
 from ..streams import stream
 from .adam import adam_step
 
-PULL = 10.0  # how strongly a mean selection probability outside the clamp is drawn back
+PULL = 10.0  # how strongly a mean selection probability outside the clamp is pulled back
 
 
 class Policy:
     """Selection probabilities omega = g_phi(inputs) of a round's clients, and how they learn.
 
-    inputs   [m, d] one row a client        phi [P] all parameters, trained by Adam
+    inputs   [m, d] one row per client      phi [P] all parameters, trained by Adam
     outputs  1: the same small network reads every row; K: one network reads all rows at once
     clamp    the mean of omega is kept in [clamp, 1 - clamp], so that exploration never ends
     """
@@ -35,7 +35,7 @@ class Policy:
         self.lr, self.clamp = lr, clamp
 
     def start(self, seed: int, like: Tensor) -> None:
-        """Fresh parameters, decided by the seed, of the type and device of ``like``."""
+        """New parameters that the seed determines, with the type and device of ``like``."""
         policy_seed = stream(seed, "policy").initial_seed()
         phi = self.net.init(policy_seed, dtype=like.dtype, device=like.device)
         self.take(
@@ -46,13 +46,13 @@ class Policy:
         )
 
     def take(self, phi: Tensor, first: Tensor, second: Tensor, steps: Tensor) -> None:
-        """Go on with these parameters, moments and steps, which ``learn`` then writes into."""
+        """Continue with these parameters, moments and steps; ``learn`` changes them in place."""
         self.phi = phi.detach().requires_grad_()
         self.first, self.second, self.steps = first, second, steps
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """What ``take`` takes."""
+        """The arguments of ``take``."""
         parts = {"first": self.first, "second": self.second, "steps": self.steps}
         return {"phi": self.phi.detach(), **parts}
 
@@ -73,13 +73,13 @@ class Policy:
         score = selections.to(omega) - omega  # derivative of log p(s_q), [Q, m]
         descent = -(advantages.to(omega)[:, None] * score).mean(0)  # of minus the gain
         mean = omega.mean()
-        # A mean at 0 or 1 selects nobody or everybody: nothing is learned from there any more.
+        # At a mean of 0 or 1, nobody or everybody is selected, and learning stops.
         if self.clamp > 0 and not self.clamp <= mean <= 1 - self.clamp:
             # d mean / d logit_k = omega_k (1 - omega_k) / m
             descent += PULL * (mean - 0.5).sign() * omega * (1 - omega) / len(omega)
         # Back through the network: [m] slopes at the logits -> [P], one at each parameter
         (gradient,) = torch.autograd.grad(logits, self.phi, descent)
-        # A detached tensor shares its memory, so phi moves and stays a leaf.
+        # A detached tensor shares phi's memory, so the step changes phi, which stays a leaf.
         parameters = [self.phi.detach()]
         adam_step(
             parameters, [gradient], [self.first], [self.second], [self.steps], self.lr
@@ -88,7 +88,7 @@ class Policy:
 
 @functools.cache
 def _network(d: int, widths: tuple[int, ...], outputs: int) -> Model:
-    # A module draws its first weights from the global generator, which is the caller's.
+    # A module draws its initial weights from the global generator, which belongs to the caller.
     with torch.random.fork_rng(devices=[]):
         return mlp(d, *widths, outputs)
 
@@ -96,12 +96,12 @@ def _network(d: int, widths: tuple[int, ...], outputs: int) -> Model:
 def log_probability(logits: Tensor, selections: Tensor) -> Tensor:
     """log p(s) = sum_k s_k log omega_k + (1 - s_k) log(1 - omega_k), [Q], of selections [Q, m]."""
     chosen = selections.to(logits)
-    # log omega is logsigmoid(logit), and log(1 - omega) that of -logit: no log of a rounded 0.
+    # log omega is logsigmoid(logit), and log(1 - omega) is logsigmoid(-logit), without a log of 0.
     return chosen @ logsigmoid(logits) + (1 - chosen) @ logsigmoid(-logits)
 
 
 def scaled(rows: Tensor, scaling: str) -> Tensor:
-    """What the policy reads: rows [m, d] of mean square 1 each ("client"), or as they are."""
+    """The policy's inputs: rows [m, d] scaled to mean square 1 ("client"), or unscaled."""
     if scaling == "none":
         return rows
     lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)

@@ -1,7 +1,7 @@
-"""Learned evaluators: a policy reads each update and says whom to trust; REINFORCE teaches it.
+"""Learned evaluators: a policy reads each update and gives a selection probability.
 
-F-RCCE (chapter 5) selects clients; FLDVE and its removal variant (chapter 6) weigh them. Below:
-fedavg, policy. The policy is one network, shared by all clients, on each client's update.
+REINFORCE trains the policy, one network that reads each client's update in turn. F-RCCE (chapter 5)
+selects clients; FLDVE and its removal variant (chapter 6) weight them. Builds on fedavg and policy.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..streams import one_thread, stream
 from .fedavg import FedAvg, bounded, median_sent, optional, strategy
 from .policy import Policy, scaled
 
-FASTEST = 1e3  # a step size above it ends in numbers that are not finite
-# An advantage counts at most as one nat: one absurd update must not end the learning.
+FASTEST = 1e3  # a larger step size leads to numbers that are not finite
+# An advantage counts as one nat at most, so that one absurd update cannot end the learning.
 CLIP = 1.0
 WIDTHS = (64, 32, 16)  # hidden units of the policy
-POLICY = ("phi", "first", "second", "steps")  # what the state holds of it
+POLICY = ("phi", "first", "second", "steps")  # the policy's entries in the state
 
 
 @strategy
@@ -32,29 +32,29 @@ class FRCCE(FedAvg):
     """F-RCCE: select clients by coin flips, reward selections that lower the validation loss.
 
     lr         Adam's step size
-    probes     selections drawn and rewarded a round; the first is the one that is deployed
-    baseline   what a selection's loss is compared with: "aggregate" (default), the loss of
-               everybody's mean in the same round; "moving" (as printed), a moving average over
-               ``window`` rounds; "probes", the mean of the round's other selections (needs 2
-               probes or more); "previous", the loss before the round
+    probes     selections drawn and rewarded per round; the first one is deployed
+    baseline   what a selection's loss is compared with: "aggregate" (default), the loss of the
+               mean of all updates in the same round; "moving" (as in the paper), a moving average
+               over ``window`` rounds; "probes", the mean loss of the round's other selections
+               (needs 2 probes or more); "previous", the loss before the round
     sign       "gain": reward = baseline - loss; "printed": loss - baseline, as in Eq. 2
-    scaling    "client": every update has mean square 1; "none": it is read as it is
-    layer      the policy reads the "last" layer of the update, which gives the model's outputs (all
-               there is in a linear model), or "all" of it
-    clamp      the mean probability is kept in [clamp, 1 - clamp]; 0 lets it go
-    limit      updates longer than ``limit`` times the median length (zeros apart) are cut to that;
-               None: they stay as they are
+    scaling    "client": every update is scaled to mean square 1; "none": it is not scaled
+    layer      the policy reads the "last" layer of the update, which gives the model's outputs (in
+               a linear model, that is the whole update), or "all" of it
+    clamp      the mean probability is kept in [clamp, 1 - clamp]; 0: it may take any value
+    limit      updates longer than ``limit`` times the median length (without zeros) are shortened
+               to this length; None: no update is shortened
     weighting, per_round: see `FedAvg`
-    literal    the text as printed: sign "printed", moving baseline, all of the raw update is
-               read, no clamp, no limit (whatever is given), lr 1e-5
+    literal    the paper's text: sign "printed", moving baseline, all of the raw update is read, no
+               clamp, no limit (even if one is given), lr 1e-5
 
-    An advantage counts at most 1 nat (``CLIP``) unless literal. If nobody is selected the model
-    stays, and the reward is 0.
-    scores [K]  sum of omega over a client's rounds / all rounds; ``quality(state)`` is its mean
-                over the client's own rounds
+    An advantage counts at most 1 nat (``CLIP``) unless literal. If nobody is selected, the model
+    does not change, and the reward is 0.
+    scores [K]  sum of omega over a client's rounds / all rounds; ``quality(state)`` is the mean
+                of omega over the client's own rounds
     state       FedAvg's, and omega [K] the last values; times [K] a client's rounds; delta the
-                moving average; read: first and last parameter that the policy reads; phi, first,
-                second, steps: the policy's parameters, and Adam's moments
+                moving average; read: the first parameter that the policy reads, and the end; phi,
+                first, second, steps: the policy's parameters, Adam's moments and steps
     raises      ValueError or TypeError naming the argument  source [zhao2021efficient; chapter 5]
     """
 
@@ -113,17 +113,17 @@ class FRCCE(FedAvg):
         return state | policy.state
 
     def policy(self, state: State) -> Policy:
-        """The policy as the state has it; what it learns is written there."""
+        """The policy with the state's parameters; learning changes them in place."""
         policy = Policy(int(state["read"].diff()), 1, WIDTHS, self.lr, self.clamp)
         policy.take(**{name: state[name] for name in POLICY})
         return policy
 
     def _numbers_read(self, server: Server) -> slice:
-        """Which parameters the policy reads: all, or those of the layer that gives the outputs."""
+        """The parameters that the policy reads: all, or those of the output layer."""
         net = server.net
         if self.layer == "all":
             return slice(0, net.P)
-        # "2" of "2.weight" and "2.bias"; a layer's parameters lie side by side
+        # "2" of "2.weight" and "2.bias"; the parameters of a layer are neighbours
         layer = net.output_table(server.validation[0]).rpartition(".")[0]
         names = [name.rpartition(".")[0] for name in net.shapes]
         ends = [0, *itertools.accumulate(shape.numel() for shape in net.shapes.values())]
@@ -136,7 +136,7 @@ class FRCCE(FedAvg):
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """Select, reward, learn; deploy the first selection."""
-        # The policy learns, too, where the caller has switched gradients off.
+        # The policy also learns if the caller has switched gradients off.
         with one_thread(), torch.enable_grad():
             if self.limit is not None:
                 round = replace(round, updates=shortened(round.updates, self.limit))
@@ -158,7 +158,7 @@ class FRCCE(FedAvg):
     def deployed(
         self, server: Server, round: Round, omega: Tensor, selections: Tensor
     ) -> Tensor:
-        """Aggregation weights [m] of the model that goes out: those of the first selection."""
+        """Aggregation weights [m] of the next global model: those of the first selection."""
         return self.selected(server, round, selections[:1])[0]
 
     def selected(self, server: Server, round: Round, selections: Tensor) -> Tensor:
@@ -168,7 +168,7 @@ class FRCCE(FedAvg):
         return chosen / torch.where(total > 0, total, 1)
 
     def logits(self, state: State, round: Round, policy: Policy | None = None) -> Tensor:
-        """What the policy says of the round's clients, [m]: log(omega / (1 - omega))."""
+        """The policy's output for the round's clients, [m]: log(omega / (1 - omega))."""
         policy = policy or self.policy(state)
         read = slice(*state["read"].tolist())
         return policy.logits(scaled(round.updates[:, read], self.scaling))
@@ -216,11 +216,11 @@ class FRCCE(FedAvg):
             "previous": loss_of.get("before"),
             "probes": others(probes, chose_any),
         }[self.baseline]
-        # The average moves only after it was the baseline, so that no loss is part of its own.
+        # The average is updated after its use, so that no loss is part of its own baseline.
         deployed = loss_of.get("deployed", probes)[0]
         state["delta"] = state["delta"] + (deployed - state["delta"]) / self.window
         gain = baseline - probes if self.sign == "gain" else probes - baseline
-        # One absurd selection would otherwise fill Adam's moments for many rounds.
+        # Otherwise, one absurd selection would dominate Adam's moments for many rounds.
         if not self.literal:
             gain = gain.clamp(-CLIP, CLIP)
         return torch.where(chose_any, gain, 0.0)
@@ -235,7 +235,7 @@ class FRCCE(FedAvg):
     ) -> dict[str, Tensor]:
         """Aggregation weights [C, m] of all models whose loss the rewards need."""
         judged = {"probes": self.selected(server, round, selections)}
-        # Where the first probe is what goes out, one model is evaluated once.
+        # If the first probe is the model that is deployed, it is not evaluated twice.
         if not self.literal and type(self).deployed is not FRCCE.deployed:
             judged["deployed"] = weights[None]
         if self.baseline == "aggregate":
@@ -249,12 +249,12 @@ class FRCCE(FedAvg):
 
 @strategy
 class FLDVE(FRCCE):
-    """FLDVE: as F-RCCE, but the model that goes out weighs client k by omega_k / sum omega.
+    """FLDVE: like F-RCCE, but the next global model weights client k by omega_k / sum omega.
 
-    probes, baseline  8 selections a round, each compared with the mean of the others; with one
-                      probe the baseline is the loss before the round
-    literal           the text as printed: omega itself stands for the action, its model is the one
-                      rewarded, baseline is the loss before, raw updates, lr 1e-5
+    probes, baseline  8 selections per round, each compared with the mean of the others; with one
+                      probe, the baseline is the loss before the round
+    literal           the paper's text: omega itself is the action, and its model is rewarded;
+                      the baseline is the loss before the round; raw updates, lr 1e-5
     other arguments, scores, quality, omega: see `FRCCE`     source [fldve2022data; chapter 6]
     """
 
@@ -269,7 +269,7 @@ class FLDVE(FRCCE):
 
     @classmethod
     def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
-        """See `FedAvg.completed`; a probe alone has no others to be compared with."""
+        """See `FedAvg.completed`; a single probe cannot be compared with others."""
         completed = super().completed(asked)
         if whole("probes", completed.get("probes", 8)) == 1:
             completed = {"baseline": "previous"} | completed
@@ -279,14 +279,14 @@ class FLDVE(FRCCE):
         super().__post_init__()
         if self.literal and self.probes != 1:
             raise ValueError(
-                f"probes: the printed text samples nothing, so 1, got {self.probes}"
+                f"probes: expected 1, as the paper's text samples nothing, got {self.probes}"
             )
 
     def draw(
         self, server: Server, omega: Tensor, t: int, clients: Tensor | None = None
     ) -> Tensor:
         """Selections [Q, m], see `FRCCE.draw`; literal: omega itself, [1, m]."""
-        # With s = omega all s - omega are 0: the literal text never learns (chapter 6, step 1).
+        # With s = omega, s - omega is 0, so the paper's text never learns (chapter 6, step 1).
         return omega[None] if self.literal else super().draw(server, omega, t, clients)
 
     def deployed(
@@ -299,16 +299,16 @@ class FLDVE(FRCCE):
 
 @strategy
 class DVRLRemoval(FLDVE):
-    """Removal, after data valuation by reinforcement learning: who has omega < 1/2 is left out.
+    """Removal, after data valuation by reinforcement learning, of clients with omega < 1/2.
 
-    The others weigh equally. If nobody reaches one half, nobody is left out.
+    The others have equal weights. If no client reaches one half, none is removed.
     Arguments, scores, quality, omega: see `FLDVE`           source [yoon2020data; chapter 6]
     """
 
     def deployed(
         self, server: Server, round: Round, omega: Tensor, selections: Tensor
     ) -> Tensor:
-        """Equal weights [m] of those with omega of at least 1/2."""
+        """Equal weights [m] of the clients with omega of at least 1/2."""
         staying = (omega >= 0.5).to(omega)
         if not staying.any():
             return self.weights(server, {}, round)
@@ -316,15 +316,15 @@ class DVRLRemoval(FLDVE):
 
 
 def shortened(updates: Tensor, limit: float) -> Tensor:
-    """Updates [m, P], those longer than ``limit`` times the median length cut to that length.
+    """Updates [m, P], shortened to ``limit`` times the median length where they are longer.
 
-    The median is that of updates that are not zero.
+    Only updates that are not zero count for the median.
     """
     lengths = torch.linalg.vector_norm(updates, dim=1)
     longest = limit * median_sent(lengths)
     if (lengths <= longest).all():
         return updates
-    # Divided by their largest entry first, so that no square may overflow.
+    # Updates are divided by their largest entry first, so that no square overflows.
     bounded_updates = updates / updates.abs().amax(1, keepdim=True).clamp(min=1)
     factors = longest / torch.linalg.vector_norm(bounded_updates, dim=1)
     too_long = (lengths > longest)[:, None]
@@ -332,9 +332,9 @@ def shortened(updates: Tensor, limit: float) -> Tensor:
 
 
 def others(losses: Tensor, used: Tensor) -> Tensor:
-    """For each selection the mean loss of the round's other ones that selected anybody, [Q]."""
+    """For each selection, the mean loss of the round's other selections that are not empty, [Q]."""
     counted = torch.where(used, losses, 0.0)
-    # Chapter 6, step 3: the mean of the others is the sum less one's own; empty ones do not count.
+    # Chapter 6, step 3: the mean over the others, from the sum minus the selection's own loss.
     rivals = used.sum() - used.long()
     return torch.where(
         rivals > 0, (counted.sum() - counted) / rivals.clamp(min=1), losses

@@ -1,7 +1,7 @@
-"""Round scores: federated averaging that watches, and gives each round's updates a number.
+"""Round scores: federated averaging that also gives each update of a round a number.
 
-``RoundScore`` is what a score of anybody's own inherits from; a value of the round's game and the
-two series of chapter 2 are scores of this kind. Below: fedavg, tables, shapley.
+A score of your own inherits from ``RoundScore``. Values of the round's game and the two series of
+chapter 2 are such scores. Builds on fedavg, round_tables and shapley.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..games.game import Game
 from ..games.round_tables import gradient, hessian_product, round_table
 from .fedavg import FedAvg, strategy
 
-Scored = Tensor | tuple[Tensor, int]  # scores [m]; and how many models were evaluated
+Scored = Tensor | tuple[Tensor, int]  # scores [m], maybe with a count of models
 
 
 def _callable(name: str, value: object) -> Callable[..., Any]:
@@ -35,7 +35,7 @@ def _callable(name: str, value: object) -> Callable[..., Any]:
 
 
 def few_or_many(game: Game) -> Estimate:
-    """Shapley values of a game: exact up to 12 players, beyond by 64 antithetic orders."""
+    """Shapley values of a game: exact up to 12 players, from 64 antithetic orders with more."""
     if game.n <= 12:
         return shapley.exact(game)
     return sampling.permutation(game, 64, antithetic=True)
@@ -43,12 +43,12 @@ def few_or_many(game: Game) -> Estimate:
 
 @strategy
 class RoundScore(FedAvg):
-    """Federated averaging that gives every update a number: inherit, and write ``score``.
+    """Federated averaging that gives every update a number: inherit from it and write ``score``.
 
     metric    of the round's game and table, as in ``fm.round_game``
     discount  in (0, 1]: round t counts discount^(t - 1); 1 is the plain sum
-    memory    in [0, 1): instead of the sum, a moving average that keeps this share of the past;
-              a client's first score is taken whole
+    memory    in [0, 1): above 0, a moving average that keeps this share of the past replaces the
+              sum; it begins with a client's first score
 
     scores [K]  the sum over rounds divided by their number (a round without the client counts 0),
                 or the moving average
@@ -75,10 +75,10 @@ class RoundScore(FedAvg):
         return super().init(server) | {"now": now, "seen": seen}
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
-        """What the round's updates are worth, one number a client of the round: [m].
+        """The values of the round's updates, one number per client of the round: [m].
 
-        Who evaluates models says how many, too: (scores, evaluated). Without a score of one's own:
-        the clients' weights, that is contribution by size
+        A score that evaluates models also returns their number: (scores, evaluated). By default,
+        the scores are the clients' weights, which is contribution by size.
         """
         return self.weights(server, state, round)
 
@@ -87,13 +87,13 @@ class RoundScore(FedAvg):
         return state["now"] if self.memory else super().scores(server, state)
 
     def step(self, server: Server, state: State, round: Round) -> Step:
-        """Federated averaging's model [P]; notes what the round's updates are worth."""
+        """Federated averaging's model [P]; stores the values of the round's updates."""
         weights, clients = self.weights(server, state, round), round.clients
         found = self.score(server, state, round)
         found, evaluated = found if isinstance(found, tuple) else (found, 0)
         name = f"{type(self).__name__}.score"
         scores = reals(name, found, [len(clients)], dtype=torch.float64).cpu()
-        # Nothing is remembered of a client that is scored for the first time.
+        # A client that is scored for the first time has no past to keep.
         memory = self.memory * (state["seen"][clients] > 0).double()
         state["now"][clients] = memory * state["now"][clients] + (1 - memory) * scores
         state["seen"][clients] += 1
@@ -101,21 +101,21 @@ class RoundScore(FedAvg):
         return Step(round.theta + weights @ round.updates, weights, state, evaluated)
 
     def table(self, server: Server, round: Round, absent: str = "left out") -> Game:
-        """The round's game, shared with all who ask for it."""
+        """The round's game, which all methods share."""
         return round_table(round, server, self.metric, absent)
 
 
 @strategy
 class RoundValue(RoundScore):
-    """A value of each round's game, ``RoundValue(fm.banzhaf)``; by default the Shapley value.
+    """A value of each round's game, such as ``RoundValue(fm.banzhaf)``; by default Shapley's.
 
     value   any function of a ``Game`` that returns an ``Estimate``; default: Shapley values, exact
             up to 12 clients a round
-    absent  what becomes of who is not in a coalition: "left out" or "silent" (``fm.round_game``)
+    absent  how clients outside a coalition are treated: "left out" or "silent" (``fm.round_game``)
 
-    With Shapley values this is multi-round reconstruction [Song et al. 2019], with a ``discount``
-    its lambda-MR, and under partial participation the federated Shapley value [Wang et al. 2020]:
-    who is not asked earns 0 in that round.
+    With Shapley values, this is multi-round reconstruction [Song et al. 2019]; with a ``discount``
+    it is lambda-MR. Under partial participation it is the federated Shapley value [Wang et al.
+    2020]: a client that is not asked earns 0 in that round.
     """
 
     value: Callable[..., Any] = field(default=few_or_many, kw_only=False)
@@ -127,7 +127,7 @@ class RoundValue(RoundScore):
     }
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
-        """The values of the round's game, [m]; counts what it asks for."""
+        """The values of the round's game, [m], and the number of coalitions it evaluates."""
         game = self.table(server, round, self.absent)
         with game.tally() as asked:
             estimate = self.value(game)
@@ -137,7 +137,7 @@ class RoundValue(RoundScore):
 
 @strategy
 class Taylor(RoundScore):
-    """What an update does to the validation loss, from one gradient, or from one Hessian product.
+    """The effect of an update on the validation loss, from a gradient and maybe a Hessian product.
 
     order  1: -w_i delta_i . g; 2: -w_i delta_i . (g + H U / 2) with U = sum_j w_j delta_j, the
            Shapley value of the silent round game if the loss were quadratic
@@ -149,8 +149,8 @@ class Taylor(RoundScore):
     CHECKS: ClassVar = RoundScore.CHECKS | {"order": partial(whole, low=1, high=2)}
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
-        """First- or second-order worth of the round's updates, [m]; needs no evaluation."""
-        # [m, P]: rows w_i delta_i, whose sum is U
+        """First- or second-order values of the round's updates, [m]; needs no evaluation."""
+        # [m, P]: the rows w_i delta_i; their sum is U
         weighted = self.weights(server, state, round)[:, None] * round.updates
         direction = gradient(round, server)
         if self.order == 2:

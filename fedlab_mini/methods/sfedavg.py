@@ -1,7 +1,7 @@
-"""S-FedAvg: contribution steers selection. Chapter 8 derives it.
+"""S-FedAvg: contribution decides selection. Chapter 8 derives it.
 
-Each round is a small game of the updates that arrived; its Shapley values move the relevances that
-decide who is asked next. Below: fedavg, coalitions, shapley. Above: label_standardisation.
+Each round is a small game of the updates that arrived. Its Shapley values change the relevances,
+which decide who is asked next. Builds on fedavg and games; used by label_standardisation.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ def _check_temperature(name: str, value: object) -> float:
 
 @strategy
 class SFedAvg(FedAvg):
-    """Select clients by a softmax of their relevance; the round's Shapley values are what moves it.
+    """Select clients by a softmax of their relevance, which follows the rounds' Shapley values.
 
-    m             clients asked a round, drawn without replacement; None: all
+    m             clients asked per round, drawn without replacement; None: all
     alpha, beta   phi_k <- alpha phi_k + beta sv_k for the round's clients; phi starts at 1 / K
-    permutations  orders of the round's clients that are averaged where values are not exact
-    temperature   selection ~ softmax(phi / temperature); 1 as printed; math.inf: uniform
+    permutations  number of orders of the round's clients, if values are not exact
+    temperature   selection ~ softmax(phi / temperature); the paper has 1; math.inf: uniform
     metric        "accuracy", "loss" or a function of (outputs, labels), on the validation samples,
-                  of theta + the mean update of a coalition
-    empty         worth of the empty coalition: "theta", that of the model before the round, or
+                  of the model theta + the mean update of a coalition
+    empty         value of the empty coalition: "theta", that of the model before the round, or
                   "zero"
     exact         True: Shapley values by all 2^m coalitions; False: by ``permutations`` orders;
-                  None: exact wherever that asks for no more coalitions than the orders could
+                  None: exact if that needs at most as many coalitions as the orders may need
     by_class      also keep a relevance for every class (``class_scores``), from the same round
                   with the validation samples of that class
     weighting     of the aggregate and of every coalition: "uniform" (Eq. 3) or "size"
-    absent        "left out", as printed: weights are renormalised in every coalition; "silent": who
-                  is absent adds nothing, so that who sends zeros earns exactly 0
-    literal       the text as printed: temperature 1, ten orders, and Algorithm 2's sets, which
+    absent        "left out", as in the paper: weights are renormalised in every coalition;
+                  "silent": an absent client adds nothing, so a client that sends zeros earns 0
+    literal       the paper's text: temperature 1, ten orders, and Algorithm 2's sets, which
                   compare a place in the order with a place in the list of clients
 
     scores [K]    relevance phi
     state         FedAvg's, and phi; values [K] the last round's Shapley values, 0 for absent
                   clients; class_scores [K, classes] with ``by_class``
-    A client that was asked and sent nothing usable earns the round's lowest value, at most 0.
+    A client that was asked but sent nothing usable earns the round's lowest value, at most 0.
     raises        ValueError or TypeError naming the argument
     source        [Nagalapatti & Narayanam 2021; chapter 8]
     """
@@ -92,9 +92,7 @@ class SFedAvg(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.literal and (self.exact or self.by_class):
-            raise ValueError(
-                "literal: the printed sets know neither exact values nor classes"
-            )
+            raise ValueError("literal: True allows neither exact=True nor by_class=True")
 
     def init(self, server: Server) -> State:
         """The state before round 1."""
@@ -110,31 +108,31 @@ class SFedAvg(FedAvg):
         return state["phi"]
 
     def probabilities(self, state: State) -> Tensor:
-        """softmax(phi / temperature), [K]: who would be drawn first."""
+        """softmax(phi / temperature), [K]: the probability of being drawn first."""
         return (state["phi"] / self.temperature).softmax(0)
 
     def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids [m] drawn one after another by ``probabilities``, without replacement.
 
         The m largest of phi / temperature + Gumbel noise are such a draw [Efraimidis & Spirakis
-        2006; Kool et al. 2019]; a client's noise depends on its id, and nothing can underflow.
+        2006; Kool et al. 2019]. A client's noise depends on its id, and nothing can underflow.
         """
         clients, phi = server.clients, state["phi"]
         chance = stream(server.seed, "selection", t)
         uniform = torch.rand(clients, generator=chance, dtype=torch.float64)
-        # Gumbel noise; of a uniform 0 it would not be finite.
+        # Gumbel noise; at a uniform number of 0 it would not be finite.
         noise = -(-uniform.clamp(min=1e-300).log()).log()
-        # Only differences count; so taken, they overflow to -inf at a tiny temperature, not to inf.
+        # Only differences count. Minus the maximum, they may overflow to -inf, but not to inf.
         perturbed = (phi - phi.max()) / self.temperature + noise
         drawn = perturbed.topk(clients if self.m is None else self.m).indices
         return drawn.sort().values
 
     def step(self, server: Server, state: State, round: Round) -> Step:
-        """The new global model [P], the mean of the updates; then the relevances learn."""
+        """The new global model [P], from the mean update; then the relevances are updated."""
         weights = self.weights(server, state, round)
         samples, labels = server.validation
         if self.by_class:
-            # The Shapley value is linear: that of all samples is a mean of those of the classes.
+            # The Shapley value is linear: its value on all samples is a mean over the classes.
             each_class = (labels == label for label in range(server.classes))
             of_class = [(samples[chosen], labels[chosen]) for chosen in each_class]
             found = [self._values(server, round, weights, *some) for some in of_class]
@@ -155,24 +153,24 @@ class SFedAvg(FedAvg):
         """phi <- alpha phi + beta value for the round's clients; phi [K] or [K, classes]."""
         asked = torch.cat([round.clients, round.missing])
         floor = values.amin(0, keepdim=True).clamp(max=0)
-        # To send nothing must not pay, so it earns no more than the worst update did.
+        # Sending nothing must not pay, so it earns at most as much as the worst update.
         values = torch.cat([values, floor.expand(len(round.missing), *values.shape[1:])])
         phi[asked] = self.alpha * phi[asked] + self.beta * values
 
     def _values(
         self, server: Server, round: Round, weights: Tensor, x: Tensor, y: Tensor
     ) -> tuple[Tensor, int]:
-        """Shapley values [m] of the round's game on the samples (x, y), and what was evaluated."""
+        """Shapley values [m] of the round's game on samples (x, y), and how many evaluations."""
         if len(y) == 0:
             return torch.zeros(len(round.clients), dtype=torch.float64), 0
         of_round = server.net, round.theta, round.updates, weights
         value = RoundGame(*of_round, x, y, metric=self.metric, absent=self.absent)
 
         def worth(coalitions: Tensor) -> Tensor:
-            # Turned round, as an infinite loss must be as bad as a number can say, not as good.
+            # Negated twice, because an infinite loss must become the worst number, not the best.
             gained = -bounded(-value(coalitions))
             if self.empty == "zero":
-                # Every exact value is higher by an m-th of the worth of theta (chapter 8, step 2).
+                # This raises every exact value by 1 / m of the value of theta (chapter 8, step 2).
                 gained[~coalitions.any(1)] = 0.0
             return gained
 
@@ -187,17 +185,17 @@ class SFedAvg(FedAvg):
         return values, game.evaluations
 
     def _enumerate(self, m: int) -> bool:
-        # Exact values cost no more than the orders may: an order shares its ends with the others.
+        # True if exact values cost no more than the orders may; all orders share both ends.
         if self.exact is None:
             return m <= 20 and 2**m <= self.permutations * (m - 1) + 2
         return self.exact
 
 
 def algorithm_2(game: Game, permutations: int, seed: int) -> Tensor:
-    """Algorithm 2 to the letter: the mean of v(S + i) - v(S), S = {j : place of j <= i}.
+    """Algorithm 2 as the paper prints it: the mean of v(S + i) - v(S), S = {j : place of j <= i}.
 
-    i is a client's place in the list 1..n, and is compared with places in the order; so S are the
-    first i of the order, of whom i may be one, and the last client of the list always earns 0.
+    It compares i, a client's place in the list 1..n, with places in the order. So S holds the first
+    i clients of the order, perhaps i itself, and the last client of the list always earns 0.
     """
     n, chance = game.n, stream(seed, "orders")
     orders = torch.stack(
@@ -211,11 +209,11 @@ def algorithm_2(game: Game, permutations: int, seed: int) -> Tensor:
 
 
 def class_relevance(history: History) -> Tensor:
-    """S-FedAvg's class-specific relevance phi_c: whose updates help the model to see class c.
+    """S-FedAvg's class-specific relevance phi_c: which updates help the model to see class c.
 
     history  of a training with ``SFedAvg(..., by_class=True)``
-    returns  [K, classes]; a large phi_c alone does not make a client good: who shouts class c at
-             everything has one too (chapter 8), so read it beside phi
+    returns  [K, classes]; a large phi_c alone does not show a good client, because a client that
+             labels everything c has one, too (chapter 8); so compare it with phi
     raises   TypeError or ValueError naming the argument
     source   [Nagalapatti & Narayanam 2021, Class-Specific Best Client Selection]
     """
@@ -223,6 +221,6 @@ def class_relevance(history: History) -> Tensor:
     relevance = history.state.get("class_scores")
     if relevance is None or relevance.shape[1] == 0:
         raise ValueError(
-            "history: no class relevances; train with fm.SFedAvg(..., by_class=True)"
+            "history: expected one with class relevances; train with fm.SFedAvg(..., by_class=True)"
         )
     return relevance.clone()

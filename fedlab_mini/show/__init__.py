@@ -1,1 +1,1 @@
-"""Show: figures, tables and interactive widgets; nothing is computed here that a chapter needs."""
+"""Show: figures, tables and interactive widgets. No chapter needs this room to compute a result."""

@@ -1,6 +1,6 @@
-"""Canvas: what all figure functions share: checked input, an empty figure, its legend, its words.
+"""Canvas: what all figure functions share: checked input, an empty figure, its legend and texts.
 
-Above: plots. Below: styles, checks.
+Used by plots. Builds on styles and checks.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def check_labels(name: str, by_label: Mapping[Any, object]) -> None:
 
 
 def check_range(low: float, high: float, *values: Tensor) -> None:
-    """Ends of a metric's range: low below high, and no value outside."""
+    """Check the ends of a metric's range: low is below high, and no value is outside."""
     low, high = checks.span(low, high)
     smallest = min(float(series.min()) for series in values)
     largest = max(float(series.max()) for series in values)
-    # What float32 leaves beside an end.
+    # Values may pass an end by the rounding error of float32.
     rounding_slack = 1e-6 * max(abs(smallest), abs(largest), 1)
     if smallest < low - rounding_slack:
         raise ValueError(
@@ -56,11 +56,11 @@ def labelled(
     empty: bool = False,
     least: float = -math.inf,
 ) -> dict[str, Tensor]:
-    """Numbers of a shape by label, as float64; refuses what is no mapping, empty or of no shape."""
+    """Numbers of a shape by label, as float64; an error for no mapping, no labels, other shapes."""
     checks.instance(name, by_label, Mapping, "{label: values}")
     if not empty:
         check_labels(name, by_label)
-    # NaN is let through: the curve of a training that broke down is drawn as far as it goes.
+    # NaN is accepted, so that the curve of a training that diverged is drawn as far as it goes.
     values_by_label = {
         label: checks.reals(
             f"{name}[{label!r}]", label_values, shape, dtype=torch.float64, finite=False
@@ -68,7 +68,7 @@ def labelled(
         for label, label_values in by_label.items()
     }
     for label, label_values in values_by_label.items():
-        # A shape that ends in "..." may hold an empty dimension, with nothing to draw.
+        # A shape that ends in "..." may have an empty dimension, and then nothing can be drawn.
         if not label_values.numel() or (label_values < least).any():
             raise ValueError(f"{name}[{label!r}]: expected numbers")
     return values_by_label
@@ -88,20 +88,20 @@ def line_look(style: Style, **more: Any) -> dict[str, Any]:
 
 
 def shown_label(label: str) -> str:
-    """A label that matplotlib's legends show, also where it begins with an underscore."""
+    """A label that matplotlib's legends show even if it begins with an underscore."""
     return f"\u200b{label}" if label.startswith("_") else label
 
 
 def columns_of(panels: int) -> int:
-    """How many panels stand in a row."""
-    # Four panels in rows of three would leave one alone below the others.
+    """How many panels a row has."""
+    # Four panels in rows of three would leave one panel alone in the second row.
     return 2 if panels == 4 else min(panels, 3)
 
 
 def new_figure(
     width: float = 5.0, height: float = 3.3, panels: int = 1
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with its panels, of this height each; in inches."""
+    """A figure with its panels; the size is in inches, and each row has this height."""
     column_count = columns_of(panels)
     row_count = math.ceil(panels / column_count)
     figure_size = (width, height * row_count)
@@ -109,7 +109,7 @@ def new_figure(
         row_count, column_count, figsize=figure_size, layout="constrained", squeeze=False
     )
     all_axes = list(axes_grid.flat)
-    # Empty axes in the last row would look like results that are missing.
+    # Empty axes in the last row would look like missing results.
     for axis in all_axes[panels:]:
         axis.remove()
     for axis in all_axes[:panels]:
@@ -126,18 +126,18 @@ def finished(figure: Figure, caption: str, alt: str) -> Figure:
     texts = [text for legend in legends if legend for text in legend.get_texts()]
     for axis in figure.axes:
         texts += [axis.title, axis.xaxis.label, axis.yaxis.label, *axis.texts]
-    # What people call things is no formula, even where it holds two dollar signs.
+    # Labels are not formulas, even if they contain two dollar signs.
     for text in texts:
         text.set_parse_math(False)
-    # Otherwise a notebook would show it twice: here, and where the caller does.
+    # Otherwise a notebook would show the figure twice, here and in the caller's cell.
     plt.close(figure)
     return figure
 
 
 def draw_legend(figure: Figure, axis: Axes) -> None:
-    """The labels: in the picture, or beside it where they are many."""
+    """Draw the legend inside the axes, or beside them if there are many labels."""
     legend_handles, legend_labels = axis.get_legend_handles_labels()
-    # More than eight would cover the lines.
+    # More than eight labels would cover the lines.
     if len(legend_labels) <= 8:
         axis.legend(frameon=False)
     else:
@@ -149,8 +149,8 @@ def draw_legend(figure: Figure, axis: Axes) -> None:
 def dots_row(
     axis: Axes, row: int, seeds: Tensor, colour: str, low: float, high: float
 ) -> str:
-    """Draw a dot a seed, beneath them mean and interval; what they show in words."""
-    # Not clipped: a dot at the very end of the range is drawn whole.
+    """Draw one dot per seed, and their mean and interval below; return these as text."""
+    # Not clipped, so that a dot at the end of the range is drawn completely.
     options: dict[str, Any] = {"color": colour, "clip_on": False, "zorder": 3}
     mean_row = row + 0.22
     axis.plot(seeds, [row - 0.08] * len(seeds), "o", markersize=4, alpha=0.6, **options)
@@ -167,7 +167,7 @@ def dots_row(
 
 
 def mark_unknown(axis: Axes, bars: Any, errors: Sequence[float]) -> None:
-    """A mark at the end of bars whose error is NaN: without one they would look exact."""
+    """Mark the end of bars whose error is NaN, because they would look exact without a mark."""
     for bar, error in zip(bars, errors, strict=False):
         if math.isnan(error):
             place = (bar.get_x() + bar.get_width() / 2, bar.get_height())
@@ -176,8 +176,8 @@ def mark_unknown(axis: Axes, bars: Any, errors: Sequence[float]) -> None:
 
 
 def mark_clients(axis: Axes, clients: int, corrupted: Collection[int]) -> None:
-    """Ticks for clients; the corrupted ones are marked by word or sign and in vermilion."""
-    # A word under each tick fits only where clients are few.
+    """Ticks for clients; a word or sign in vermilion marks the corrupted clients."""
+    # A word under each tick fits only if there are few clients.
     corrupted_mark = "corrupted" if clients <= 5 else "×"
     tick_labels = [
         f"{client_id}\n{corrupted_mark}" if client_id in corrupted else str(client_id)

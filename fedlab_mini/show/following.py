@@ -1,8 +1,8 @@
-"""Following: where a reader's run gives another number than the text, the sentence says so.
+"""Following: show a chapter's sentences again if a reader's run gives other numbers.
 
-The sentences of a chapter keep the numbers of its stored run. The notebook holds these sentences in
-its metadata; ``follow``, the first cell of each chapter, shows one again, with the reader's
-numbers, below the cell that computes the last of them.
+The sentences of a chapter keep the numbers of its stored run, and the notebook's metadata hold
+these sentences. ``follow``, in the first cell of each chapter, shows a sentence again with the
+reader's numbers, below the cell that computes the last of its numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from IPython.display import Markdown, display
 
 from .. import checks
 
-# Words, or a number: its name, its form, as it is stored.
+# Words, or a number as (name, format, stored text).
 Part = str | Sequence[str]
 LINE = (
     "The sentences of this notebook keep the numbers of its stored run. Where yours gives another, "
@@ -26,7 +26,7 @@ LINE = (
 
 
 class Line:
-    """What ``follow`` says under the title."""
+    """The text that ``follow`` shows under the title."""
 
     def __repr__(self) -> str:
         return LINE
@@ -36,13 +36,13 @@ class Line:
 
 
 def follow(chapter: str) -> Line:
-    """Show from here on which sentences of a chapter differ in this run.
+    """From now on, show which sentences of a chapter differ in this run.
 
-    chapter  the name of its notebook, in the present folder; of one that is not there or was saved
-             without its sentences, numbers are shown by their names
+    chapter  the name of its notebook, in the current folder; if it is missing or was saved without
+             its sentences, no sentences are shown
     """
     notebook_path = Path(f"{checks.text('chapter', chapter)}.ipynb")
-    # By the number that the chapter notes last: then all of a sentence's are this run's.
+    # Keyed by the number that is computed last: then this run has all numbers of the sentence.
     sentences_after: dict[str, list[Sequence[Part]]] = {}
     if notebook_path.exists():
         metadata = json.loads(notebook_path.read_text(encoding="utf-8"))["metadata"]
@@ -50,9 +50,9 @@ def follow(chapter: str) -> Line:
     own: dict[str, str] = {}
 
     def glue(name: str, variable: object, display: bool = True) -> None:
-        """What the chapters call instead of `myst_nb.glue`, whose outputs JupyterLab hides."""
+        """Replaces `myst_nb.glue` in the chapters, because JupyterLab hides its outputs."""
         if display:
-            # Not `display`: in here that name is the parameter.
+            # Not `display`, which is the parameter here.
             show(variable)
         own[name] = repr(variable)
         for sentence in differing(sentences_after.get(name, []), own):
@@ -67,16 +67,16 @@ def show(something: object) -> None:
 
 
 def differing(sentences: Sequence[Sequence[Part]], own: Mapping[str, str]) -> list[str]:
-    """The sentences with another number now, in Markdown; ``own`` holds printed forms by name.
+    """The sentences with another number now, in Markdown; ``own`` maps names to printed numbers.
 
-    A sentence of which this run has not noted every number is left out.
+    A sentence is left out if this run does not have all of its numbers yet.
     """
     found = []
     for parts in sentences:
         numbers = [part for part in parts if not isinstance(part, str)]
         if not all(name in own for name, _, _ in numbers):
             continue
-        # As printed: digits that the sentence does not show may differ.
+        # Compared as printed, because digits that the sentence does not show may differ.
         printed = [
             _printed(own[name], number_format) for name, number_format, _ in numbers
         ]
@@ -96,13 +96,13 @@ def differing(sentences: Sequence[Sequence[Part]], own: Mapping[str, str]) -> li
 
 
 def _printed(own: str, number_format: str) -> str:
-    """A number as a sentence writes it."""
+    """A number in the format of a sentence."""
     try:
-        # Only literals are read: a printed form may hold anything, and nothing of it is run.
+        # Only literals are read, so that no code in a printed form is run.
         own_value = ast.literal_eval(own)
     except (ValueError, SyntaxError):
         own_value = own
     try:
         return format(own_value, number_format)
-    except (ValueError, TypeError):  # this run has nan there, or no number
+    except (ValueError, TypeError):  # this run has nan, or no number
         return own

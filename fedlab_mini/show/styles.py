@@ -1,9 +1,9 @@
 """Styles: how a label is drawn, the same in every chapter.
 
-A method has one colour and one marker, an entry of ``METHODS``, and a client one colour. Vermilion
-means corrupted clients and noise, black the exact value, grey whatever is no method. All pairs of
-methods stay apart with normal sight, deuteranopia and protanopia; marker and line style say it once
-more.
+Each method has one colour and one marker, an entry of ``METHODS``, and each client one colour.
+Vermilion means corrupted clients and noise, black the exact value, and grey anything that is not a
+method. All pairs of methods are distinct with normal sight, deuteranopia and protanopia. Markers
+and line styles also distinguish them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLIENTS = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"),
     *("#8C564B", "#6A3D9A", "#7F7F7F", "#B2DF8A", "#000000"),
 )
-# The usual label of every method that has a colour of its own, with that colour and a marker.
+# The usual label of every method with its own colour, with this colour and a marker.
 METHODS = {
     "leave-one-out": ("#E69F00", "D"),
     "exact": (EXACT, "s"),
@@ -56,7 +56,7 @@ SPOILT = (
 )
 SOUND = ("sound", "healthy", "relevant", "no corruption", "no noise")
 METHOD_WORDS = {label: label for label in METHODS} | ALSO
-# A method counts before a role: "CGSV, 80 % noise" has the colour of CGSV.
+# A method has priority over a role: "CGSV, 80 % noise" has the colour of CGSV.
 WORDS = (METHOD_WORDS, dict.fromkeys(SPOILT, "corrupted"), dict.fromkeys(SOUND, "sound"))
 MARKERS, LINES = "sD^v<>dohp8H*P", ("-", "--", "-.", ":")
 
@@ -70,16 +70,16 @@ class Style(NamedTuple):
 
 
 def client_colour(k: int) -> str:
-    """The colour of client ``k``; every tenth client has the same."""
+    """The colour of client ``k``; clients k and k + 10 have the same colour."""
     return CLIENTS[k % len(CLIENTS)]
 
 
 def _named(label: str) -> str | None:
-    """The method that a label names as a whole word, else the role of clients, else None."""
+    """The method that a label names as a whole word, else the role of clients, or else None."""
     whole_word = r"(?<![\w-])(?<!\bno )(?<!\bwithout )({})(?![\w-])"
     for by_word in WORDS:
         hits = {word: re.search(whole_word.format(word), label, re.I) for word in by_word}
-        # The first word counts, and of several at one place the longest.
+        # The first word counts; if several begin there, the longest counts.
         places = [
             (hit.start(), -len(word), by_word[word]) for word, hit in hits.items() if hit
         ]
@@ -92,8 +92,8 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
     """The style of each label of a figure.
 
     A label that names a method, or corrupted or sound clients, has the colour of what it names.
-    The bare name, or else the first such label, has the marker too, and a solid line; the others
-    take other markers and lines. All other labels are grey
+    The bare name, or else the first such label, also has its marker, and a solid line. Further
+    labels have other markers and lines. Labels without such a name are grey
     """
     labels = list(dict.fromkeys(labels))
     bare_names = {word.lower() for word in METHOD_WORDS}
@@ -105,11 +105,11 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
         name: look for name, look in (METHODS | ROLES).items() if name in labels_by_name
     }
     taken = {marker for _, marker in named_looks.values()}
-    # Markers of methods and roles in this figure go to nobody else, unless none is left.
+    # Other labels get no marker of a method or role in this figure, unless no other is left.
     free_markers = itertools.cycle(
         [marker for marker in MARKERS if marker not in taken] or MARKERS
     )
-    # Sound clients have the first grey; settings beside them begin with the second.
+    # If sound clients have the first grey, settings begin with the second.
     greys = SETTINGS[1:] + SETTINGS[:1] if "sound" in labels_by_name else SETTINGS
     chosen_styles = {}
     for name, group_labels in labels_by_name.items():
@@ -121,5 +121,5 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
             chosen_styles[label] = Style(
                 colour, own_marker, LINES[label_index % len(LINES)]
             )
-    # In the order of the figure, not of the groups: its legend has it.
+    # In the order of the figure, because its legend has this order.
     return {label: chosen_styles[label] for label in labels}

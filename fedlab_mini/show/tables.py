@@ -1,4 +1,4 @@
-"""Tables: results that a notebook shows as HTML and a terminal as text. Chapters call ``table``."""
+"""Tables: a notebook shows them as HTML, a terminal shows them as text. Chapters call ``table``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from .. import checks
 from ..judge.evidence import decimals, looks_zero
 
-# a number, perhaps with a sign, an interval or a unit behind it, or nothing
+# A number, maybe with a sign before it and an interval or a unit after it; or nothing.
 NUMBER = re.compile(r"[-+±<>≥≤~≈−]? ?(\d|\.\d|nan|inf)|[-–—]?$")
 Cells = Mapping[str, object]
 
@@ -31,7 +31,7 @@ class Table:
         ]
         printed_lines = []
         for row_name, *cells in text_rows:
-            # The names of the rows stand at the left, numbers under each other at the right.
+            # The names of the rows are aligned left, and numbers are aligned right.
             padded = [
                 cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)
             ]
@@ -39,7 +39,7 @@ class Table:
         return "\n".join([*printed_lines, "", self.caption])
 
     def _repr_html_(self) -> str:
-        # Column -1 is that of the rows' names; the cells of a row count from 0.
+        # Column -1 holds the rows' names; the cells of a row count from 0.
         head_cells = [
             f'<th scope="col"{self._side(column)}>{html.escape(column_name)}</th>'
             for column, column_name in enumerate(self.header, start=-1)
@@ -63,11 +63,11 @@ class Table:
         return f"<tr>{''.join(html_cells)}</tr>"
 
     def _side(self, column: int) -> str:
-        """Numbers stand under each other at the right; words, as the rows' names, at the left."""
+        """Columns of numbers are aligned right; columns with words and rows' names, left."""
         has_words = column < 0 or any(
             not NUMBER.match(row[column + 1]) for row in self.rows
         )
-        # Said in each cell, since JupyterLab's own style sheet sets all of them to the right.
+        # Written in each cell, because JupyterLab's own style sheet aligns all cells right.
         return f' style="text-align: {"left" if has_words else "right"}"'
 
 
@@ -79,14 +79,14 @@ def table(
     digits: int = 2,
     best: Mapping[str, str] | str | None = None,
 ) -> Table:
-    """Results as a real table: ``data[row][column]``, e.g. ``frame.to_dict("index")``.
+    """Results as a table: ``data[row][column]``, e.g. ``frame.to_dict("index")``.
 
     data     cells are text, numbers, or (mean, low, high), shown as "mean [low, high]"
-    rows     what the rows are, the head of the first column; digits  after the point
-    best     "highest" or "lowest", for all columns or by column: that cell is bold, and the caption
-             says so
-    raises   TypeError or ValueError for no row, rows of other columns, cells of another kind, or a
-             column that is not there
+    rows     what the rows are, the head of the first column; digits  after the decimal point
+    best     "highest" or "lowest", for all columns or by column: these cells are bold, and the
+             caption says so
+    raises   TypeError or ValueError for no rows, rows with different columns, cells of another
+             kind, or an unknown column
     """
     caption, rows = checks.text("caption", caption), checks.text("rows", rows)
     digits = checks.whole("digits", digits, 0, 20)
@@ -124,7 +124,7 @@ def _columns(data: Mapping[str, Cells]) -> list[str]:
 
 
 def _sides(best: Mapping[str, str] | str | None, columns: list[str]) -> dict[str, str]:
-    """Which end of each column is the best; checked."""
+    """Which end of each column is the best, after a check."""
     if isinstance(best, str):
         sides = dict.fromkeys(columns, best)
     else:
@@ -143,7 +143,7 @@ def _sides(best: Mapping[str, str] | str | None, columns: list[str]) -> dict[str
 
 
 def _best_rows(column_cells: list[object], side: str) -> list[int]:
-    """The rows whose number is at the best end of a column; several if they are equal."""
+    """The rows with the best number of a column; several if they are equal."""
     numbers = {row_index: _number(cell) for row_index, cell in enumerate(column_cells)}
     comparable = {
         row_index: number for row_index, number in numbers.items() if number is not None
@@ -153,7 +153,7 @@ def _best_rows(column_cells: list[object], side: str) -> list[int]:
     best_number = (
         max(comparable.values()) if side == "highest" else min(comparable.values())
     )
-    # Equal cells are all the best: which of them stands first means nothing.
+    # All equal cells are the best, because the order of rows has no meaning.
     return [
         row_index for row_index, number in comparable.items() if number == best_number
     ]
@@ -166,9 +166,9 @@ def _in_words(sides: Mapping[str, str], columns: list[str]) -> str:
 
 
 def _number(cell: object) -> float | None:
-    """What is compared of a cell; None for text and NaN."""
+    """The number of a cell that is compared; None for text and NaN."""
     mean_or_cell = cell[0] if isinstance(cell, tuple) and cell else cell
-    # A bool counts as a number in Python, but neither yes nor no is the best of a column.
+    # A bool is a number in Python, but neither yes nor no is the best of a column.
     if mean_or_cell is None or isinstance(mean_or_cell, str | bool | tuple):
         return None
     number = _float(mean_or_cell)
@@ -183,7 +183,7 @@ def _float(value: object) -> float | None:
 
 
 def _digits(column_cells: list[object], digits: int) -> int:
-    """Decimals of a column's plain numbers: none for counts, and none where all are large."""
+    """Decimals of a column's plain numbers: none for counts, and none if all are large."""
     floats = [
         cell for cell in column_cells if isinstance(cell, float) or hasattr(cell, "dtype")
     ]
@@ -196,10 +196,10 @@ def _digits(column_cells: list[object], digits: int) -> int:
 
 
 def _written(label: str, cell: object, digits: int, plain_digits: int) -> str:
-    """A cell as text: ``digits`` of an interval, if it is not too wide, else ``plain_digits``."""
+    """A cell as text: ``digits`` for an interval, fewer if it is wide, else ``plain_digits``."""
     if cell is None or isinstance(cell, str):
         return cell or ""
-    # Before the whole numbers, of which a bool is one.
+    # Before the test for whole numbers, because a bool is one in Python.
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, int):
@@ -214,7 +214,7 @@ def _written(label: str, cell: object, digits: int, plain_digits: int) -> str:
         end_digits = decimals(numbers[1], numbers[2], digits)
         ends_alike = round(numbers[1], digits) == round(numbers[2], digits)
         near_zero = any(looks_zero(end, digits) for end in numbers[1:])
-        # More digits than asked for only where the ends look alike, or one of them like zero.
+        # More digits than ``digits`` only if the ends look equal, or one of them looks like zero.
         plain_digits = (
             end_digits if end_digits < digits or ends_alike or near_zero else digits
         )

@@ -1,1 +1,1 @@
-"""Worlds: what a federation is made of, and what goes wrong in it: data, splits, corruption."""
+"""Worlds: the data of a federation, their splits over clients, and corruptions and attacks."""

@@ -1,7 +1,7 @@
 """Attacks: what a client sends instead of its update, every round.
 
-Chapter 1 uses them. An attack says in its repr what it does; the federation keeps that text as
-ground truth. The honest updates are left as they are.
+Chapter 1 uses them. The repr of an attack says what it does; the federation keeps this text as
+ground truth. Attacks do not change the honest updates.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .. import checks
 class UpdateAttack:
     """What a client sends instead of its update: ``attack(updates, previous, generator)``.
 
-    updates [m, P]   the honest updates, one row an attacking client
+    updates [m, P]   the honest updates, one row per attacking client
     previous         the server's last step, theta_t - theta_(t-1): [P] or [m, P]; None in round 1
-    returns [m, P]   what is sent; the honest updates are left as they are
+    returns [m, P]   what the clients send; ``updates`` does not change
     """
 
     def __call__(
@@ -30,7 +30,7 @@ class UpdateAttack:
 
 @dataclass(frozen=True)
 class sign_flip(UpdateAttack):
-    """Sends the update backwards: ``-strength * update``."""
+    """Sends the reversed update: ``-strength * update``."""
 
     strength: float = 1.0
 
@@ -59,14 +59,14 @@ class free_ride(UpdateAttack):
     ) -> Tensor:
         updates = _matrix(updates)
         checks.instance("generator", generator, Generator, "a torch.Generator")
-        # Double precision on the CPU: the same noise in every type and on every device.
+        # Double precision on the CPU gives the same noise in every type and on every device.
         drawn = torch.randn(updates.shape, generator=generator, dtype=torch.float64)
         return (self.noise * drawn).to(updates)
 
 
 @dataclass(frozen=True)
 class scale(UpdateAttack):
-    """Sends ``factor * update``: a large factor boosts, a small one hides."""
+    """Sends ``factor * update``: a large factor boosts the update, a small factor hides it."""
 
     factor: float
 
@@ -91,12 +91,12 @@ class replay(UpdateAttack):
             return torch.zeros_like(updates)
         last_step = checks.reals("previous", previous, ["..."], finite=False).to(updates)
         vector, matrix = updates.shape[1:], updates.shape
-        # One step for all rows, or one per row where several trainings run side by side.
+        # One step for all rows, or one per row if several trainings run at once.
         if last_step.shape not in (vector, matrix):
             expected = f"{checks.dims(vector)} or {checks.dims(matrix)}"
             got = checks.dims(last_step.shape)
             raise ValueError(f"previous: expected shape {expected}, got {got}")
-        # A clone: rows of an expanded tensor are one memory, and somebody may write into a row.
+        # Rows of an expanded tensor share memory, so a clone is needed before a row is changed.
         return last_step.expand_as(updates).clone()
 
 

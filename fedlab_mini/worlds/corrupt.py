@@ -1,7 +1,7 @@
-"""Corrupt: what goes wrong with a client's data, once, before training.
+"""Corrupt: changes to a client's data, once, before training.
 
-Chapter 1 uses it. A corruption says in its repr what it does; the federation keeps that text as
-ground truth. Nothing is changed in place. What goes wrong with updates stands in ``attacks``.
+Chapter 1 uses it. The repr of a corruption says what it does; the federation keeps this text as
+ground truth. Nothing is changed in place. ``attacks`` holds the changes to updates.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Corrupted = tuple[Tensor, Tensor, Tensor]  # x [n, d], y [n], changed [n] bool
 
 
 def differing(before: Samples, after: Samples) -> Tensor:
-    """Which samples (x, y) are not what they were, [n] bool."""
+    """Which samples (x, y) have changed, [n] bool."""
     (x, y), (new_x, new_y) = before, after
     return (new_x != x).flatten(1).any(1) | (new_y != y)
 
 
 class DataCorruption:
-    """What is done to a client's data: ``corruption(x, y, classes, generator)``.
+    """A change to a client's data: ``corruption(x, y, classes, generator)``.
 
     x [n, d] inputs, y [n] labels in 0..classes-1; returns new x, new y, and changed [n] (bool):
-    which samples differ from before. Inputs are left as they are. A subclass says in ``change``
+    which samples differ from before. The arguments do not change. A subclass defines in ``change``
     what it does to copies of x and y.
     raises  TypeError or ValueError naming the argument
     """
@@ -40,7 +40,7 @@ class DataCorruption:
         y = checks.wholes("y", y, [len(x)], 0, classes - 1)
         checks.instance("generator", generator, Generator, "a torch.Generator")
         new_x, new_y = self.change(x.clone(), y.clone(), classes, generator)
-        # Compared, not declared: a new label may be the one that was there.
+        # The samples are compared, because a new label may equal the old one.
         return new_x, new_y, differing((x, y), (new_x, new_y))
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
@@ -71,7 +71,7 @@ class flip_labels(DataCorruption):
 
 @dataclass(frozen=True)
 class relabel_as(DataCorruption):
-    """round(share * n) random samples get the label ``target``; some may have had it already."""
+    """round(share * n) random samples get the label ``target``; some may already have it."""
 
     target: int
     share: float = 1.0
@@ -108,7 +108,7 @@ class swap_labels(DataCorruption):
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         pairs = checks.wholes("pairs", self.pairs, ["pairs", 2], 0, classes - 1)
         first_class, second_class = pairs.to(y).T
-        # Through a table: one after the other, a swapped label could be swapped back.
+        # A table makes all swaps at once, so that no swapped label is swapped back.
         new_label = torch.arange(classes, device=y.device)
         new_label[first_class] = second_class
         new_label[second_class] = first_class
@@ -120,7 +120,7 @@ class delete_words(DataCorruption):
     """round(messages * n) random messages each lose round(share * words) of their words, at random.
 
     form   "counts": x holds word counts; deleted words are no longer counted
-           "tokens": x holds token ids padded with 0; deleted tokens go, the rest moves left
+           "tokens": x holds token ids padded with 0; the tokens after a deleted one move left
     [F-RCCE: 20 % of the messages lose 20 % of their words]
     """
 
@@ -139,7 +139,7 @@ class delete_words(DataCorruption):
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         if x.ndim != 2 or (x < 0).any() or (x != x.round()).any():
             raise ValueError(
-                "x: delete_words needs word counts or token ids [n, d], whole and at least 0; "
+                "x: expected word counts or token ids [n, d], whole numbers of at least 0; "
                 "delete words before scaling"
             )
         shortened = _random_positions(self.messages, y, generator)
@@ -152,8 +152,8 @@ class delete_words(DataCorruption):
 class backdoor(DataCorruption):
     """round(share * n) random images get a bright square in the lower right corner.
 
-    target   the label they get; None leaves labels alone (a pixel-only backdoor)
-    shape    (channels, height, width) of an image, as `Dataset.shape` says
+    target   the label of these images; None keeps their labels (a pixel-only backdoor)
+    shape    (channels, height, width) of an image, see `Dataset.shape`
     size     side of the square in pixels
     """
 
@@ -174,10 +174,10 @@ class backdoor(DataCorruption):
         )
 
     def stamp(self, x: Tensor) -> Tensor:
-        """x [n, d] with the square set to 1, as a new tensor: the trigger, for testing a model."""
+        """x [n, d] with the square set to 1, as a new tensor; it tests a model with the trigger."""
         x = checks.reals("x", x, ["n", "d"])
         shape = image("shape", self.shape, x.shape[1])
-        # A copy: the clean image is the trigger's control.
+        # A copy, because the clean image serves as the control.
         images = x.clone().view(-1, *shape)
         images[:, :, -self.size :, -self.size :] = 1
         return images.view(x.shape)
@@ -199,7 +199,7 @@ def _random_positions(share: float, y: Tensor, generator: Generator) -> Tensor:
 def _deleted(
     message: Tensor, messages: int, share: float, generator: Generator
 ) -> Tensor:
-    """Which words go: in each row exactly round(share * its words), all equally likely.
+    """Which words are deleted: exactly round(share * words) per row, all equally likely.
 
     row [W]  the row of every word, ascending; returns [W] bool
     """
@@ -208,7 +208,7 @@ def _deleted(
     random_keys = torch.rand(len(message), generator=generator, dtype=torch.float64).to(
         message.device
     )
-    # Message plus a number in [0, 1): sorted, each message's words are shuffled among themselves.
+    # Sorting by the message plus a number in [0, 1) shuffles the words within each message.
     shuffled = (message + random_keys).argsort()  # within each row
     # Messages ascend, so after the shuffle place j still belongs to message[j].
     ranks = torch.empty_like(message)
@@ -222,12 +222,12 @@ def _deleted(
 def _shorten_counts(x: Tensor, share: float, generator: Generator) -> Tensor:
     message, word = x.nonzero(as_tuple=True)
     occurrences = x[message, word].long()
-    # A word that is counted three times may lose one of them: an entry per occurrence.
+    # One entry per occurrence, because a word that occurs three times may be deleted once.
     message = message.repeat_interleave(occurrences)
     word = word.repeat_interleave(occurrences)
     remaining = ~_deleted(message, len(x), share, generator)
     single_counts = torch.ones(int(remaining.sum()), dtype=x.dtype, device=x.device)
-    # Accumulated, as a word that is counted twice has two entries of one place.
+    # Accumulated, because a word that occurs twice has two entries for one place.
     return torch.zeros_like(x).index_put(
         (message[remaining], word[remaining]), single_counts, accumulate=True
     )
@@ -239,6 +239,6 @@ def _shorten_tokens(x: Tensor, share: float, generator: Generator) -> Tensor:
     with_gaps = x.clone()
     with_gaps[message[gone], place[gone]] = 0
     is_gap = (with_gaps == 0).to(torch.uint8)
-    # Stable: the tokens that remain keep their order, and the gaps move to the end.
+    # The sort is stable: the remaining tokens keep their order, and the gaps move to the end.
     tokens_first = is_gap.argsort(dim=1, stable=True)
     return with_gaps.gather(1, tokens_first)

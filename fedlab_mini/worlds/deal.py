@@ -1,6 +1,6 @@
-"""Deal: a data set is dealt to the server and to clients, then corrupted where you say.
+"""Deal: give a data set to the server and the clients, then corrupt the named clients.
 
-Chapter 1 uses it, through ``federation``. Below: data, partition, corrupt, attacks.
+Used by ``federation``. Builds on data, partition, corrupt and attacks.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .partition import Split
 
 
 def check_deal(data: Dataset, clients: int) -> int:
-    """The number of clients; TypeError or ValueError unless there are samples to deal to them."""
+    """The number of clients; TypeError or ValueError if some client would get no sample."""
     checks.instance("data", data, Dataset, "a Dataset (see fm.load)")
     clients = checks.whole("clients", clients)
     if clients > len(data):
         raise ValueError(
-            f"clients: {clients} clients need one sample each, there are {len(data)}"
+            f"clients: {clients} clients need one sample each, got {len(data)}"
         )
     return clients
 
@@ -37,13 +37,13 @@ def server_samples(
     data: Dataset,
     order: Tensor,
 ) -> tuple[Samples, Tensor]:
-    """The server's samples, and the positions left: so many of ``order``, or a Dataset's own."""
+    """The server's samples and the remaining positions: the first ones, or those of a Dataset."""
     if isinstance(wanted, Dataset):
         if wanted.classes != data.classes:
             raise ValueError(
-                f"{name}: has {wanted.classes} classes, the data {data.classes}"
+                f"{name}: has {wanted.classes} classes, but the data {data.classes}"
             )
-        # A Dataset of its own takes nothing from the clients.
+        # A separate Dataset takes no samples from the clients.
         return (wanted.x, wanted.y), order
     count = checks.whole(name, wanted, 1, len(order) - 1)
     first = order[:count]
@@ -51,7 +51,7 @@ def server_samples(
 
 
 def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-    """Positions of every client's samples, as the split gives them: disjoint groups."""
+    """Positions of every client's samples by the split, as disjoint groups."""
     shown_split = checks.shown(split)
     if not callable(split) or isinstance(split, type):
         raise TypeError(f"split: expected a split such as fm.iid(), got {shown_split}")
@@ -64,7 +64,7 @@ def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Te
     groups = [
         checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups
     ]
-    # A split of anybody's own: what it gives is checked like any other argument.
+    # Users may write their own splits, so the result is checked like any argument.
     all_positions = torch.cat(groups)
     if len(groups) != clients or len(all_positions.unique()) != len(all_positions):
         raise ValueError(f"split: {shown_split} did not give {clients} disjoint groups")
@@ -72,7 +72,7 @@ def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Te
 
 
 class Corruption:
-    """The clients' samples after what was done to them, and the truth about it, for judging."""
+    """The clients' samples after their corruption, and the truth about it, for judging."""
 
     def __init__(self, samples: list[Samples], classes: int, seed: int) -> None:
         self.samples = samples
@@ -83,28 +83,28 @@ class Corruption:
         self.noise = torch.zeros(len(samples), dtype=torch.float64)
 
     def apply(self, corrupt: Mapping[int, object]) -> None:
-        """Corrupt the clients that are named: {client id: a corruption, or a list of them}."""
+        """Corrupt the named clients: {client id: a corruption, or a list of corruptions}."""
         checks.instance("corrupt", corrupt, Mapping, "{client id: a corruption}")
         for client_key, wanted in corrupt.items():
             client = checks.whole("corrupt", client_key, 0, len(self.samples) - 1)
             corruptions = wanted if isinstance(wanted, list | tuple) else [wanted]
             if not corruptions:
                 raise ValueError(
-                    f"corrupt[{client}]: expected a corruption or several, got {wanted!r}"
+                    f"corrupt[{client}]: expected one or more corruptions, got {wanted!r}"
                 )
             dealt = self.samples[client]
             changed = torch.zeros(len(dealt[1]), dtype=torch.bool)
             for number, corruption in enumerate(corruptions):
                 changed |= self._apply_one(client, number, corruption)
             done = ", ".join(map(repr, corruptions))
-            # Compared with what was dealt: one corruption may undo another.
+            # Compared with the original samples, because one corruption may undo another.
             same = not differing(dealt, self.samples[client]).any()
             if same and client not in self.attacks:
                 nothing = f"changes none of its {len(changed)} samples"
                 message = (
                     f"corrupt[{client}]: {done} {nothing}; it is not called corrupted"
                 )
-                # A share of 0 asks for nothing, as at the end of a ladder of shares.
+                # No warning at a share of 0, which asks for no change.
                 if any(getattr(corruption, "share", 1) for corruption in corruptions):
                     warnings.warn(message, stacklevel=3)
                 continue
@@ -112,7 +112,7 @@ class Corruption:
             self.noise[client] = changed.double().mean()
 
     def _apply_one(self, client: int, number: int, corruption: object) -> Tensor:
-        """Which of the client's samples the corruption changed: none, where it is an attack."""
+        """Which of the client's samples the corruption changed; none if it is an attack."""
         name = f"corrupt[{client}]"
         x, y = self.samples[client]
         if isinstance(corruption, UpdateAttack):
@@ -121,13 +121,13 @@ class Corruption:
                     f"{name}: expected one attack at most, got {corruption!r} too"
                 )
             self.attacks[client] = corruption
-            # Attacks act on updates, every round: no sample is changed.
+            # Attacks act on the updates of every round, and change no sample.
             return torch.zeros(len(y), dtype=torch.bool)
         such_as = "a corruption such as fm.flip_labels(0.4)"
         change = checks.instance(name, corruption, DataCorruption, such_as)
-        # A stream for each: what is done to one client changes nothing for another.
+        # Each corruption has its own stream, so it does not affect other clients.
         generator = stream(self.seed, "corruption", client, number)
         new_x, new_y, changed = change(x, y, self.classes, generator)
-        # Several corruptions act one upon another, in the order given.
+        # Each corruption acts on the result of the previous one.
         self.samples[client] = new_x, new_y
         return changed.cpu()

@@ -1,7 +1,7 @@
-"""Federation: who holds what. Client data, the server's own samples, and what was corrupted.
+"""Federation: the clients' data, the server's own samples, and the truth about corruption.
 
-Chapter 1 introduces it. All client samples lie in one tensor, client after client, so that a
-minibatch of many clients is one gather.
+Chapter 1 introduces it. One tensor holds all client samples, client after client, so that a
+minibatch of many clients needs one gather.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Federation:
     """The data of K clients and of the server.
 
     x [n, ...], y [n]    all client samples; client k owns ``offsets[k]:offsets[k+1]``
-    sizes [K]            samples a client holds, ``n_k``
+    sizes [K]            number of samples of each client, ``n_k``
     validation, test     the server's samples (x, y): for decisions, and for reports
-    classes              number of classes; 0: ``y`` holds numbers [n, ...] of a loss of one's own
+    classes              number of classes; 0: ``y`` holds numbers [n, ...] for a loss of your own
     truth                {client id: what was done to its data or updates}, for judging only
-    attacks              {client id: the update attack it runs after local training}
+    attacks              {client id: the update attack that it runs after local training}
     noise [K]            share of a client's samples that its data corruptions changed, for judging
-    unusable             ids of clients whose data are not finite: they never take part
+    unusable             ids of clients with data that are not finite: they never participate
     raises               TypeError or ValueError naming the argument
     """
 
@@ -54,16 +54,16 @@ class Federation:
 
     def __post_init__(self) -> None:
         classes = checks.whole("classes", self.classes, 0, MOST_CLASSES)
-        # Copies of all arrays: what a caller does to its own later is not seen here.
+        # All arrays are copied, so that the caller's later changes have no effect here.
         x, y = _copied(_checked_samples("x, y", (self.x, self.y), classes))
         sizes = checks.wholes("sizes", self.sizes, ["K"], 1).cpu().clone()
         clients = len(sizes)
         if int(sizes.sum()) != len(y):
             raise ValueError(
-                f"sizes: add up to {int(sizes.sum())}, there are {len(y)} samples"
+                f"sizes: add up to {int(sizes.sum())}, but there are {len(y)} samples"
             )
         server = {
-            # What decides must be finite; a client that is not can be left out.
+            # The server's samples must be finite, because they cannot be left out as a client can.
             part: _copied(
                 _checked_samples(part, getattr(self, part), classes, like=x, finite=True)
             )
@@ -76,10 +76,10 @@ class Federation:
         unusable = checks.distinct_ids("unusable", self.unusable, clients).tolist()
         if not set(_not_finite(x, sizes)) <= set(unusable):
             raise ValueError(
-                "x: holds NaN or infinite values of clients that are not in unusable"
+                "x: has NaN or infinite values of clients that are not in unusable"
             )
         if len(unusable) == clients:
-            raise ValueError("unusable: expected a client that can take part, got all")
+            raise ValueError("unusable: expected at least one usable client, got all")
         noise = torch.zeros(clients, dtype=torch.float64)
         if self.noise is not None:
             noise = checks.reals("noise", self.noise, [clients]).clone()
@@ -104,7 +104,7 @@ class Federation:
 
     @property
     def offsets(self) -> Tensor:
-        """Where each client's samples begin: [K + 1]."""
+        """The positions at which each client's samples begin, and the end: [K + 1]."""
         return torch.cat([torch.zeros(1, dtype=torch.long), self.sizes.cumsum(0)])
 
     @property
@@ -114,7 +114,7 @@ class Federation:
 
     @property
     def label_counts(self) -> Tensor:
-        """How many samples of each class every client holds: [K, classes]; none without classes."""
+        """How many samples of each class every client holds: [K, classes]; [K, 0] without any."""
         if not self.classes:
             return torch.zeros(self.clients, 0, dtype=torch.long)
         cells = _client_of_samples(self.sizes) * self.classes + self.y.cpu()
@@ -122,7 +122,7 @@ class Federation:
         return counts.view(self.clients, self.classes)
 
     def client(self, k: int) -> Samples:
-        """Copies of client ``k``'s samples (x [n_k, ...], y [n_k]); ValueError for no such id."""
+        """Copies of client ``k``'s samples (x [n_k, ...], y [n_k]); ValueError for unknown ids."""
         k = checks.whole("k", k, 0, self.clients - 1)
         start, stop = self.offsets[k : k + 2].tolist()
         return _copied((self.x[start:stop], self.y[start:stop]))
@@ -169,7 +169,7 @@ class Federation:
         name: str = "federation",
         truth: Mapping[int, str] | None = None,
     ) -> Federation:
-        """Anybody's data: one ``(x [n_k, ...], y [n_k])`` a client; ids are the positions 0..K-1.
+        """Your own data: one ``(x [n_k, ...], y [n_k])`` per client; ids are positions 0..K-1.
 
         Tensors, NumPy arrays or lists: x of one floating-point type (whole numbers become
         float32), y whole numbers from 0, or with ``classes=0`` any numbers [n, ...].
@@ -177,29 +177,29 @@ class Federation:
         validation, test  the server's samples, in the same form
         classes           number of classes; by default the highest label + 1. 0: there are none,
                           as in regression; the model then needs a loss of its own
-        truth             {client id: what is wrong with its data}, where you know; for judging only
+        truth             {client id: what is wrong with its data}, if known; for judging only
 
-        Clients with NaN or infinite inputs stay in the federation, never take part, and are named
-        in a warning. All arrays are copied.
+        Clients with NaN or infinite inputs stay in the federation but never participate, and a
+        warning names them. All arrays are copied.
         raises  ValueError or TypeError naming the argument: no client, an empty client, shapes that
-                differ, labels that are no integers in range, server samples that are not finite
+                differ, labels that are not integers in range, server samples that are not finite
         """
         if classes is not None:
             classes = checks.whole("classes", classes, 0, MOST_CLASSES)
-        # With a number of classes that is too small, it is the number that is named below.
+        # If the number of classes is too small, the later error names this number.
         kind = 0 if classes == 0 else None
         try:
             pairs = list(datasets)
-        except (TypeError, RuntimeError):  # a nested tensor's is a RuntimeError
+        except (TypeError, RuntimeError):  # a nested tensor raises a RuntimeError
             shown = checks.shown(datasets)
             raise TypeError(
-                f"datasets: expected a pair (x, y) a client, got {shown}"
+                f"datasets: expected a pair (x, y) per client, got {shown}"
             ) from None
         if not pairs:
             raise ValueError("datasets: expected at least one client, got none")
         samples: list[Samples] = []
         for client, pair in enumerate(pairs):
-            # The first client decides the type: mixed ones would be widened in silence.
+            # The first client decides the type, because mixed types would be widened silently.
             first_x = samples[0][0] if samples else None
             name_of = f"datasets[{client}]"
             samples.append(_checked_samples(name_of, pair, kind, like=first_x))
@@ -216,9 +216,9 @@ class Federation:
         unusable = _not_finite(x, sizes)
         if len(unusable) == len(sizes):
             raise ValueError(
-                "datasets: the inputs of every client hold NaN or infinite values"
+                "datasets: the inputs of every client have NaN or infinite values"
             )
-        # Others can go on without them, as they could without a client that is offline.
+        # The other clients can train without them, as without a client that is offline.
         if unusable:
             clients = ", ".join(map(str, unusable))
             message = f"client {clients} holds NaN or infinite inputs and is excluded from training"
@@ -247,18 +247,18 @@ def federation(
     samples: int | None = None,
     seed: int = 0,
 ) -> Federation:
-    """Deal a data set to clients and to the server, then corrupt whom you name.
+    """Deal a data set to clients and to the server, then corrupt the clients that you name.
 
     split             how the clients' samples are dealt (see ``partition``); default ``iid()``
-    corrupt           {client id: a data corruption, an update attack, or a list of them}; who
-                      is not changed by it is named in a warning, and not called ``corrupted``
-    validation, test  how many random samples the server keeps; or a Dataset of its own
-    samples           how many samples all clients hold together; default: all that are left
+    corrupt           {client id: a data corruption, an update attack, or a list of them}; a client
+                      that none of them changes gets a warning and does not count as ``corrupted``
+    validation, test  how many random samples the server keeps; or a separate Dataset
+    samples           how many samples all clients hold together; default: all remaining samples
     raises            ValueError or TypeError naming the argument
     """
     clients = check_deal(data, clients)
     positions = torch.randperm(len(data), generator=stream(seed, "server samples"))
-    # The server draws first: its samples are the same whatever the split and the corruption.
+    # The server draws first, so its samples do not depend on the split and the corruption.
     validation_samples, positions = server_samples(
         "validation", validation, data, positions
     )
@@ -313,7 +313,7 @@ def _labels(name: str, value: Any, x: Tensor, classes: int | None) -> Tensor:
     """Labels [n] in 0..classes-1; without classes numbers [n, ...] of the type of ``x``."""
     if classes == 0:
         numbers = checks.array(name, value, [len(x), "..."])
-        if numbers.dtype == torch.bool:  # several labels, each there or not
+        if numbers.dtype == torch.bool:  # multilabel: each label present or not
             return numbers.to(x)
         return checks.reals(name, numbers, [len(x), "..."]).to(x)
     try:
@@ -326,7 +326,7 @@ def _labels(name: str, value: Any, x: Tensor, classes: int | None) -> Tensor:
 
 
 def _copied(samples: Samples) -> Samples:
-    """Copies, so that a slice does not take all along when it is pickled for a worker, either."""
+    """Copies, so that pickling a slice for a worker does not pickle the whole tensor."""
     inputs, labels = samples
     return inputs.clone(), labels.clone()
 

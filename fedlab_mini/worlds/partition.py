@@ -1,7 +1,7 @@
-"""Partition: who holds what. Each split deals sample positions to clients.
+"""Partition: which client holds which samples. Each split deals sample positions to clients.
 
-Chapter 1 uses it. A split is called with the labels and gives one index tensor a client:
-disjoint, together all samples, no client empty, ascending. It sees labels only, never inputs.
+Chapter 1 uses it. A split gets the labels, never the inputs, and returns one ascending index
+tensor per client. The tensors are disjoint, together hold all samples, and none is empty.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Split = Callable[[Tensor, int, Generator], list[Tensor]]
 
 
 class LabelSplit:
-    """What the splits below share: ``split(y, clients, generator)`` checks, deals and sorts.
+    """The base of the splits in this file: ``split(y, clients, generator)`` checks, deals, sorts.
 
     y [N] integers, number of clients K; returns K index tensors
-    raises  TypeError or ValueError naming the argument, among others for too few samples
+    raises  TypeError or ValueError naming the argument, for example for too few samples
     """
 
     def __call__(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
@@ -30,17 +30,17 @@ class LabelSplit:
         checks.instance("generator", generator, Generator, "a torch.Generator")
         _check_enough(labels, clients, least=1)
         groups = self.deal(labels.cpu(), clients, generator)
-        # Ascending: the order in which a split deals must not reach the minibatches.
+        # Sorted, because the order in which a split deals must not affect the minibatches.
         return [group.sort().values.to(labels.device) for group in groups]
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """Which positions of ``y`` each client gets, in any order."""
+        """The positions of ``y`` that each client gets, in any order."""
         raise NotImplementedError(f"{type(self).__name__} does not say who gets what")
 
 
 @dataclass(frozen=True)
 class iid(LabelSplit):
-    """Samples shuffled and dealt evenly: client sizes differ by at most one."""
+    """Samples are shuffled and dealt evenly: client sizes differ by at most one."""
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
         positions = _shuffled(torch.arange(len(y)), generator)
@@ -49,10 +49,10 @@ class iid(LabelSplit):
 
 @dataclass(frozen=True)
 class by_class(LabelSplit):
-    """Client k holds c = classes_per_client classes: k*c, k*c+1, ..., counted round.
+    """Client k holds c = classes_per_client classes: k*c, k*c+1, ..., starting again at the end.
 
-    A class held by several clients is shuffled and shared evenly among them. Only classes that
-    occur count; ValueError where a client or a class cannot have its share.
+    A class that several clients hold is shuffled and divided evenly among them. Only classes that
+    occur count. ValueError if a client would lack a class, or a class a client.
     """
 
     classes_per_client: int = 1
@@ -80,15 +80,15 @@ class by_class(LabelSplit):
         each = self.classes_per_client
         if each > len(present):
             raise ValueError(
-                f"classes_per_client: {each} asked for, there are {len(present)}"
+                f"classes_per_client: got {each}, but the number of classes is {len(present)}"
             )
         if clients * each < len(present):
             raise ValueError(
                 f"classes_per_client: {clients} clients x {each} cannot hold all {len(present)} "
-                "classes; raise it, or leave classes out with Dataset.only_classes"
+                "classes; increase it, or select classes with Dataset.only_classes"
             )
         holders: dict[int, list[int]] = {label: [] for label in present}
-        # Counted round, so that all classes have as many holders, give or take one.
+        # Taken in turn, so that the classes' numbers of holders differ by at most one.
         for slot in range(clients * each):
             label = present[slot % len(present)]
             holders[label].append(slot // each)
@@ -97,9 +97,9 @@ class by_class(LabelSplit):
 
 @dataclass(frozen=True)
 class sorted_shards(LabelSplit):
-    """Samples sorted by label and cut into equal shards, dealt at random to the clients.
+    """Samples are sorted by label and cut into equal shards, which are dealt at random to clients.
 
-    [McMahan et al. 2017, Section 3]: with two shards a client holds about two classes.
+    [McMahan et al. 2017, Section 3]: with two shards, a client holds about two classes.
     """
 
     shards_per_client: int = 2
@@ -111,7 +111,7 @@ class sorted_shards(LabelSplit):
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
         _check_enough(y, clients, self.shards_per_client)
         shuffled = _shuffled(torch.arange(len(y)), generator)
-        # The sort is stable, so that within a label the order stays random.
+        # The sort is stable, so the order within a label stays random.
         by_label = shuffled[y[shuffled].argsort(stable=True)]
         shards = by_label.tensor_split(clients * self.shards_per_client)
         numbers = _shuffled(torch.arange(len(shards)), generator)
@@ -121,7 +121,7 @@ class sorted_shards(LabelSplit):
 
 @dataclass(frozen=True)
 class Dirichlet(LabelSplit):
-    """What the two splits below share: ``alpha`` of the draw, and the samples every client has."""
+    """The base of both Dirichlet splits: ``alpha`` of the draw, and the least size of a client."""
 
     alpha: float = 0.5
     floor: int = 1
@@ -131,18 +131,18 @@ class Dirichlet(LabelSplit):
         checks.store(self, alpha=alpha, floor=checks.whole("floor", self.floor))
 
     def sizes(self, total: int, clients: int, generator: Generator) -> list[int]:
-        """Whole numbers with sum ``total``, cut at the rounded running sums of one draw [K].
+        """Whole numbers with sum ``total``, from the rounded running sums of one draw [K].
 
-        Gamma(alpha) is Gamma(alpha + 1) * U^(1 / alpha); in logarithms nothing underflows to zero.
+        Gamma(alpha) is Gamma(alpha + 1) * U^(1 / alpha); with logarithms, nothing underflows to 0.
         """
         shape = torch.full((clients,), self.alpha + 1, dtype=torch.float64)
-        # torch.distributions takes no generator.
+        # torch.distributions does not accept a generator.
         gamma = torch._standard_gamma(shape, generator=generator)
         # In (0, 1], so that the logarithm is finite.
         uniform = 1 - torch.rand(clients, generator=generator, dtype=torch.float64)
         log_weights = gamma.log() + uniform.log() / self.alpha
         running_shares = log_weights.softmax(0).cumsum(0)
-        # Sums are rounded, not shares: rounded shares need not add up to the total.
+        # Running sums are rounded, because rounded shares may not add up to the total.
         cuts = (running_shares * total).round().long().clamp(max=total)
         # Rounding must not lose the last sample.
         cuts[-1] = total
@@ -152,12 +152,12 @@ class Dirichlet(LabelSplit):
 
 @dataclass(frozen=True)
 class dirichlet_labels(Dirichlet):
-    """Each class is cut among the clients in proportions drawn from Dirichlet(alpha, ..., alpha).
+    """Each class is divided among the clients in proportions drawn from Dirichlet(alpha, ...).
 
     alpha   small: few clients share a class; large: nearly iid
-    floor   samples every client has at least; who has fewer takes some from the largest client
+    floor   least number of samples per client; a smaller client gets some from the largest one
 
-    The draw is per class, over clients [Yurochkin et al. 2019], so client sizes differ too.
+    The draw is per class, over clients [Yurochkin et al. 2019], so client sizes differ, too.
     (Hsu et al. 2019 draw per client, over classes.)
     """
 
@@ -177,7 +177,7 @@ class dirichlet_labels(Dirichlet):
 class dirichlet_sizes(Dirichlet):
     """Labels iid, sizes unequal: ``floor`` samples each, the rest in Dirichlet(alpha) proportions.
 
-    [F-RCCE's setting: Dirichlet(0.5) sizes; the floor is ours, since the text states none]
+    [F-RCCE's setting: Dirichlet(0.5) sizes; the floor is our choice, as the text states none]
     """
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
@@ -192,7 +192,7 @@ def _check_enough(y: Tensor, clients: int, least: int) -> None:
     if len(y) < clients * least:
         each = "one sample" if least == 1 else f"{least} samples or shards"
         raise ValueError(
-            f"clients: {clients} clients need {each} each, there are {len(y)} samples"
+            f"clients: {clients} clients need {each} each, got {len(y)} samples"
         )
 
 
@@ -208,7 +208,7 @@ def _raise_to_floor(
     for client in range(len(groups)):
         while len(groups[client]) < floor:
             sizes = [len(group) for group in groups]
-            # The largest group misses them least, and stays above the floor.
+            # The largest group gives samples, because it can stay above the floor.
             largest = sizes.index(max(sizes))
             missing = floor - sizes[client]
             moved_count = min(missing, sizes[largest] - floor)

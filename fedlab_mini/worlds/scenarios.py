@@ -1,7 +1,7 @@
 """Scenarios: the settings of the papers as functions, for chapters, labs, tests and replication.
 
-Below: data, corrupt, partition, federation. Each returns a `Federation`; ``fed.corrupted`` and
-``fed.noise`` say who was corrupted and how much, for judging only.
+Each function returns a `Federation`. Its ``fed.corrupted`` and ``fed.noise`` say which clients are
+corrupted and how much, for judging only. Builds on data, corrupt, partition and federation.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def irrelevant_digits(
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
 ) -> Federation:
-    """S-FedAvg's setting: the task is the even digits; some clients hold odd ones, named as even.
+    """S-FedAvg's setting: the task is even digits; some clients hold odd ones with even labels.
 
-    relevant, irrelevant  how many clients hold even digits, and how many hold odd ones under the
-               names of one random bijection odd -> even; which ids they get: by the seed
-    split      how each group's samples are dealt; default ``sorted_shards(1)``, the paper's: a
+    relevant, irrelevant  how many clients hold even digits, and how many hold odd digits with the
+               labels of one random bijection odd -> even; the seed decides their ids
+    split      how each group's samples are dealt; default ``sorted_shards(1)``, as in the paper: a
                client holds one or two classes
-    corrupt    what is done to one relevant client, chosen by the seed among those it changes:
-               ``swap_labels((1, 2))`` is the paper's client that has 2 and 4 in exchange (classes
-               0..4 are 0, 2, 4, 6, 8)
-    validation, test  numbers of even digits the server keeps; by default the paper's 1,000 and
-               4,000 where there are 14,000 or more, else a fifth each
+    corrupt    a corruption of one relevant client, which the seed chooses among those it changes:
+               with ``swap_labels((1, 2))``, as in the paper, the client's labels 2 and 4 are
+               exchanged (classes 0..4 are 0, 2, 4, 6, 8)
+    validation, test  how many even digits the server keeps; by default the paper's 1,000 and
+               4,000 if there are 14,000 or more, else a fifth each
     returns    5 classes; ``truth`` and ``noise`` name the irrelevant clients and the corrupted one
     raises     ValueError naming the argument       [Nagalapatti & Narayanam 2021, Experiments]
     """
@@ -63,7 +63,7 @@ def irrelevant_digits(
     relevant = checks.whole("relevant", relevant, 1, len(even_digits))
     irrelevant = checks.whole("irrelevant", irrelevant, 0, len(odd_digits))
     split = sorted_shards(1) if split is None else split
-    # Full MNIST gets the paper's own numbers, a smaller set the same shares.
+    # Full MNIST gets the paper's numbers, and a smaller set gets a fixed share.
     if len(even_digits) >= 14_000:
         server = {"validation": 1_000, "test": 4_000}
     else:
@@ -72,10 +72,10 @@ def irrelevant_digits(
         server["validation"] = validation
     if test is not None:
         server["test"] = test
-    # The first client whom the corruption changes: most corruptions change any.
+    # Find the first client that the corruption changes; most corruptions change any client.
     for client in range(relevant):
         with warnings.catch_warnings():
-            # That this client's data stay as they are is no news: the next one is asked.
+            # A warning that this client did not change is not needed: the next one is tried.
             warnings.filterwarnings("ignore", r"corrupt\[")
             relevant_fed = federation(
                 even_digits,
@@ -89,7 +89,7 @@ def irrelevant_digits(
             break
     else:
         warnings.warn(f"corrupt: {corrupt!r} changes no relevant client", stacklevel=2)
-    # One map for all irrelevant clients: together they could teach it to the model.
+    # All irrelevant clients share one map, so together they could teach it to the model.
     new_label = torch.randperm(5, generator=stream(seed, "odd to even"))
     labels = new_label[odd_digits.y]
     samples = [relevant_fed.client(client) for client in range(relevant)]
@@ -97,7 +97,7 @@ def irrelevant_digits(
         groups = split(labels, irrelevant, stream(seed, "irrelevant split"))
         samples += [(odd_digits.x[group], labels[group]) for group in groups]
     client_ids = _random_ids(relevant + irrelevant, seed, "who is irrelevant")
-    # Ids are drawn, so that no method can tell who is who by their order.
+    # Ids are random, so that no method can tell the groups apart by the order of ids.
     good_ids, odd_ids = client_ids[:relevant], client_ids[relevant:]
     truth = {
         client_ids[client]: corruption
@@ -109,7 +109,7 @@ def irrelevant_digits(
     noise = torch.ones(len(client_ids), dtype=torch.float64)
     noise[good_ids] = relevant_fed.noise
     fed = Federation.from_datasets(
-        # Group i became client client_ids[i]: here the groups are put in the order of the ids.
+        # Group i is client client_ids[i], so this puts the groups in the order of the ids.
         [samples[client_ids.index(client)] for client in range(len(client_ids))],
         validation=relevant_fed.validation,
         test=relevant_fed.test,
@@ -138,12 +138,12 @@ def skewed_digits(
 ) -> Federation:
     """FedCCEA's setting: clients with all, half or two of the classes, a fifth of them corrupted.
 
-    skew       "iid"; "weak": five classes a client; "strong": two classes a client
-    noise      share of wrong labels at the corrupted clients, as `flip_labels` makes them
+    skew       "iid"; "weak": five classes per client; "strong": two classes per client
+    noise      share of wrong labels at the corrupted clients, see `flip_labels`
     corrupt    another corruption instead, e.g. `backdoor`
-    share      how many of the clients are corrupted, rounded; which ones: by the seed
-    samples, validation, test  numbers of samples; by default all that the server leaves, and a
-               fifth of the data each for validation and test, at most 5,000
+    share      share of the clients that are corrupted, rounded; the seed decides which ones
+    samples, validation, test  numbers of samples; by default a fifth of the data each for
+               validation and test, at most 5,000, and all other samples for the clients
     raises     ValueError naming the argument                          [FedCCEA, Section 4.1]
     """
     data = _loaded(data, dtype)
@@ -154,7 +154,7 @@ def skewed_digits(
     corruption = flip_labels(noise) if corrupt is None else corrupt
     clean = corrupt is None and noise == 0
     corrupted = 0 if clean else round(share * clients)
-    # A larger share keeps the corrupted clients of a smaller one: curves over it are paired.
+    # A larger share includes the corrupted clients of a smaller one, so curves over it are paired.
     noisy_ids = sorted(_random_ids(clients, seed)[:corrupted])
     server_size = min(len(data) // 5, 5_000)
     return federation(
@@ -182,11 +182,11 @@ def noisy_digits(
 ) -> Federation:
     """FLDVE's setting: equal IID clients and one of three kinds of label noise.
 
-    noise_set  1: half of one client's labels are wrong at random; 2: 10, 20, 30, 40 and 50 per
-               cent over the five clients; 3: nine in ten labels of one client become class 9
+    noise_set  1: a random half of one client's labels is wrong; 2: the five clients have 10, 20,
+               30, 40 and 50 % wrong labels; 3: 90 % of one client's labels become class 9
     samples, validation, test  numbers of samples; by default the paper's 10,000, 2,000 and 2,000
-               where the data have 14,000 or more, else three fifths, a fifth and a fifth
-    seed       also decides which client holds which noise
+               if the data have 14,000 or more, else three fifths, a fifth and a fifth
+    seed       also decides which client has which noise
     raises     ValueError naming the argument                          [FLDVE, Section 4.1]
     """
     data = _loaded(data, dtype)
@@ -194,12 +194,12 @@ def noisy_digits(
     noise_set = checks.whole("noise_set", noise_set, 1, 3)
     if noise_set == 2 and clients != len(LEVELS):
         raise ValueError(f"clients: set 2 has noise levels for {len(LEVELS)} clients")
-    # Full MNIST gets the paper's own numbers, a smaller set the same shares.
+    # Full MNIST gets the paper's numbers, and a smaller set gets a fixed share.
     large = len(data) >= 14_000
     client_samples = 10_000 if large else None
     server_size = 2_000 if large else len(data) // 5
     client_ids = _random_ids(clients, seed)
-    # All three are written out, also for other numbers of clients than the second has levels for.
+    # All three are defined, even if the number of clients does not fit the second.
     corruptions: dict[int, dict[int, DataCorruption]] = {
         1: {client_ids[0]: flip_labels(0.5)},
         2: {
@@ -235,13 +235,13 @@ def spam(
 ) -> Federation:
     """F-RCCE's setting: text messages over many clients of unequal size, some of them corrupted.
 
-    data         "sms-synthetic", "sms" (the real collection, on the search path) or a Dataset
-    corrupt      what is done to the corrupted clients; default: every label is flipped
-    share        how many of the clients are corrupted, rounded; which ones: by the seed
-    alpha, floor  sizes are Dirichlet(alpha), with at least ``floor`` messages a client
-    validation, test  messages the server keeps; the paper's 572 validate, as many others test
-    features     "bag-of-words" (word counts) or "tokens" (the paper's: word ids in order, each
-                 column standardised, after the corruption, by the clients' messages)
+    data         "sms-synthetic", "sms" (the real collection, if installed) or a Dataset
+    corrupt      the corruption of the corrupted clients; default: every label is flipped
+    share        share of the clients that are corrupted, rounded; the seed decides which ones
+    alpha, floor  sizes are Dirichlet(alpha), with at least ``floor`` messages per client
+    validation, test  how many messages the server keeps; the paper has 572 for validation
+    features     "bag-of-words" (word counts) or "tokens" (as in the paper: word ids in order; after
+                 the corruption, each column is standardised by the clients' messages)
     raises       ValueError naming the argument                            [F-RCCE, Section 3.1]
     """
     checks.choice("features", features, list(FORMS))
@@ -250,7 +250,7 @@ def spam(
     if isinstance(data, str):
         data = load(data, dtype=dtype, features=features)
     clients = check_deal(data, clients)
-    # Every label flipped: with two classes the strongest label noise there is.
+    # With two classes, flipping every label is the strongest possible label noise.
     corruption = flip_labels(1.0) if corrupt is None else corrupt
     corrupted_ids = sorted(_random_ids(clients, seed)[: round(share * clients)])
     fed = federation(
@@ -267,9 +267,9 @@ def spam(
 
 def standardised(fed: Federation) -> Federation:
     """The same federation with mean 0 and variance 1 in every input column of its clients."""
-    # By the clients' columns alone, as a server would that has seen their sums.
+    # Only the clients' columns count, as for a server that knows only their sums.
     centre, spread = fed.x.mean(0), fed.x.std(0, correction=0)
-    # A column that is the same everywhere becomes 0 and not NaN.
+    # A constant column becomes 0, not NaN.
     spread = torch.where(spread > 0, spread, 1)
 
     def standardise(x: Tensor) -> Tensor:

@@ -78,9 +78,9 @@ NO_IDS = [
     ([b"\xff", b"a", b"b"], r"got b'\\xff'"),
     ([("a", 1), "b", "c"], r"got \('a', 1\)"),
     ([[0, 1], 2, 3], r"got \[0, 1\]"),
-    (["a", "a", "b"], "the id 'a' stands twice"),
-    (np.array(["b", "a", "a"]), "the id 'a' stands twice"),
-    ([1, np.uint8(1), "b"], "the id 1 stands twice"),
+    (["a", "a", "b"], "the id 'a' appears twice"),
+    (np.array(["b", "a", "a"]), "the id 'a' appears twice"),
+    ([1, np.uint8(1), "b"], "the id 1 appears twice"),
     ([1, "1", "b"], "1 and '1' cannot be told apart"),
     (["b", "a", "a "], "'a' and 'a ' cannot be told apart"),
     (["b", "Bad Ems", "Bad\xa0Ems"], "'Bad Ems' and 'Bad.*Ems' cannot be told apart"),
@@ -100,7 +100,7 @@ NO_IDS = [
 def test_two_sources_of_ids_agree_or_are_refused():
     frame = pandas.DataFrame(UPDATES.numpy(), index=["Ulm", "Basel", "Graz"])
     rounds = [{"theta": THETA, "updates": frame, "clients": ["Basel", "Graz", "Ulm"]}]
-    with pytest.raises(ValueError, match=r"clients: .* and the index of updates says"):
+    with pytest.raises(ValueError, match=r"clients: .* but the index of updates is"):
         fm.score(rounds, net=NET, validation=SAMPLES, methods=[fm.exact])
 
 

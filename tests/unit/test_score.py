@@ -170,7 +170,7 @@ def test_a_bad_record_and_a_pickled_file_are_refused_by_name(fed, rounds, tmp_pa
     for message, records in {
         "theta: holds NaN": [dict(first, theta=first["theta"] * torch.nan)],
         "t: 3 after 3": [dict(first, t=3), dict(first, t=3)],
-        "clients: the id 1 stands twice": [dict(first, clients=[1, 1, 2])],
+        "clients: the id 1 appears twice": [dict(first, clients=[1, 1, 2])],
     }.items():
         with pytest.raises(ValueError, match=message):
             scored(records, fed, clients=range(5))

@@ -1,7 +1,7 @@
-"""Widgets: figures that a reader can change. The browser computes, Python checks; no server needed.
+"""Widgets: figures that a reader can change. The browser computes, without a server.
 
-Each is one ES module, built from the pieces in ``static/``. It works in JupyterLab and, with the
-state that the notebook stores, on the book's site.
+Each widget is one ES module, built from the pieces in ``static/``. It works in JupyterLab and, with
+the state that the notebook stores, on the book's site.
 """
 
 from .aam import AAMExplorer

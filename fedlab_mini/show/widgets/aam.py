@@ -1,4 +1,4 @@
-"""AAMExplorer: data sizes in, predicted accuracy and contribution index out. Chapter 7 shows it."""
+"""AAMExplorer: from data sizes to predicted accuracy and contribution index, for chapter 7."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .base import Explorer, Numbers, by_name, client_names, program
 
 
 class AAMExplorer(Explorer):
-    """A fitted accuracy approximation model of the linear form to play with.
+    """A fitted accuracy approximation model of the linear form that a reader can change.
 
-    model      `AAM` with form "linear"; of several fits the first is shown
-    full       [K] the clients' whole sizes, in the unit of the fit (their mean size is 1)
+    model      `AAM` with form "linear"; if it holds several fits, the first one is shown
+    full       [K] the clients' full sizes, in the unit of the fit (their mean size is 1)
     corrupted  ids to be marked
-    shares     [K] part of its data that each client uses, in every round
+    shares     [K] share of its data that each client uses in every round
     raises     ValueError for another form, a fit that is not finite or a wrong number of sizes
     """
 
@@ -43,9 +43,9 @@ class AAMExplorer(Explorer):
         sizes = checks.reals("full", full, [client_count], dtype=torch.float64)
         if (sizes < 0).any():
             raise ValueError(f"full: expected sizes of at least 0, got {sizes.tolist()}")
-        # Quality [K], slopes [R] and one intercept; the linear layers come collapsed.
+        # Quality [K], slopes [R] and one intercept, from the collapsed linear layers.
         first_fit = [stack[0].double() for stack in (model.omega, *model.collapsed())]
-        # A fit that has diverged is refused: neither the page nor JSON can hold NaN.
+        # A diverged fit raises an error, because neither the page nor JSON can hold NaN.
         quality, slopes, start = (
             checks.reals("model", values, ["..."]) for values in first_fit
         )
@@ -62,15 +62,15 @@ class AAMExplorer(Explorer):
         )
 
     def predicted(self, sizes: torch.Tensor) -> float:
-        """Accuracy after the last round when the sizes [K] are used in each."""
+        """Accuracy after the last round if every round uses the sizes [K]."""
         rounds = len(self.slopes)
         unit = torch.ones(1, 1, dtype=torch.float64)
         omega = torch.tensor([self.quality], dtype=torch.float64)
         slopes = torch.tensor(self.slopes, dtype=torch.float64)
-        # Without any data a sigmoid is one half, unless the form is the neutral one.
+        # Without data, the sigmoid is one half, or 0 in the neutral form.
         resting_sum = 0 if self.neutral else 0.5 * float(slopes.sum())
         start = torch.full((1, 1), self.start - resting_sum).double()
-        # A whole model again: one linear node of weight 1, whose collapsed form is this one.
+        # A complete model with one linear node of weight 1 and the same collapsed form.
         model = AAM(
             omega,
             slopes.view(1, 1, rounds),
@@ -86,7 +86,7 @@ class AAMExplorer(Explorer):
         sizes = full_sizes * torch.tensor(self.shares, dtype=torch.float64)
         contribution = sizes * torch.tensor(self.quality, dtype=torch.float64)
         anybody = bool((contribution > 0).any())
-        # Where nobody contributes, CCI would give equal shares; the page shows zeros.
+        # If nobody contributes, CCI would give equal shares, but the page shows zeros.
         indices = (
             contribution_index(contribution)
             if anybody

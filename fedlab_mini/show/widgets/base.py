@@ -1,7 +1,7 @@
-"""What all explorers share: one program for JupyterLab and the site, a table where none runs.
+"""What all explorers share: one program for JupyterLab and the site, and a table without either.
 
-The browser computes what a reader sees; ``numbers`` computes the same in Python, with the package's
-own functions, for readers without a browser, for lab checks, and to test the browser.
+The browser computes what a reader sees. ``numbers`` computes the same in Python with the package's
+functions, for readers without a browser, for lab checks, and for tests of the browser.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import anywidget
 from ...judge.student import strict, student
 
 STATIC = Path(__file__).parent / "static"
-# A space stands before "//" and behind it, so that an address is no comment.
+# A comment has spaces around "//", so that an address does not count as one.
 COMMENT = re.compile(r"/\*.*?\*/|\s// [^\n]*", re.DOTALL)
 Numbers = dict[str, dict[str, float]]
 
 
 def program(*names: str | Path) -> str:
-    """One ES module out of pieces, without comments and indentation.
+    """One ES module from several pieces, without comments and indentation.
 
-    names  of pieces of ``static/``, or files
+    names  names of pieces in ``static/``, or paths of files
     """
-    # Every notebook that shows the widget stores the whole program, so its size counts.
+    # Every notebook with the widget stores the whole program, so its size matters.
     source_pieces = [
         Path(STATIC / f"{name}.js" if isinstance(name, str) else name).read_text(
             encoding="utf-8"
@@ -46,7 +46,7 @@ def style(name: str) -> str:
 
 
 class Widget(anywidget.AnyWidget):
-    """A widget whose printed form is the same in every run, with a table for bare viewers."""
+    """A widget with the same printed form in every run, and a table for viewers without widgets."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: open it in JupyterLab or on the book's site>"
@@ -56,20 +56,20 @@ class Widget(anywidget.AnyWidget):
         return {**data, "text/plain": repr(self), "text/html": self.fallback()}, metadata
 
     def fallback(self) -> str:
-        """HTML for viewers that run no widgets."""
+        """HTML for viewers that cannot run widgets."""
         raise NotImplementedError
 
 
 class Explorer(Widget):
     """A figure that asks for a guess, and that a reader can change. Its settings are traits, so
-    that Python can change them and sees what the reader does; the guess stays in the page."""
+    Python can change them and sees a reader's changes. The guess stays in the page."""
 
     _css = style("kit")
-    # Columns and rows that the page veils until a reader has guessed.
+    # Columns and rows that the page hides until a reader has guessed.
     hides: tuple[str, ...] = ()
 
     def numbers(self) -> Numbers:
-        """What the page shows at the present settings: quantity -> name -> number."""
+        """What the page shows at the current settings: quantity -> name -> number."""
         raise NotImplementedError
 
     def fallback(self) -> str:
@@ -77,9 +77,9 @@ class Explorer(Widget):
 
 
 def tables(numbers: Numbers, hidden: Collection[str] = ()) -> list[str]:
-    """HTML tables: quantities of the same names stand side by side, a row a name.
+    """HTML tables: quantities with the same names share a table, with one row per name.
 
-    Hidden columns and rows hold question marks: who cannot reveal them shall guess all the same.
+    Hidden columns and rows hold question marks, because readers of a table should guess, too.
     """
     quantities_by_rows: dict[tuple[str, ...], list[str]] = {}
     for quantity, column in numbers.items():
@@ -109,12 +109,12 @@ def _table(columns: Numbers, row_names: Sequence[str], hidden: Collection[str]) 
 
 
 def uniforms(seed: int, count: int) -> list[float]:
-    """Numbers in (0, 1) of Park and Miller's generator, as the browser draws them."""
-    # A state of 0 would stay 0 for ever.
+    """Numbers in (0, 1) from Park and Miller's generator, the same as in the browser."""
+    # A state of 0 would always stay 0.
     state, drawn_numbers = seed + 1, []
-    # The first eight are left out: those of neighbouring seeds are much alike.
+    # The first eight numbers are left out, because they are similar for neighbouring seeds.
     for _ in range(count + 8):
-        # Products stay below 2^53: JavaScript computes them without rounding.
+        # Products stay below 2^53, so JavaScript computes them without rounding.
         state = state * 48271 % 2147483647
         drawn_numbers.append(state / 2147483647)
     return drawn_numbers[8:]
@@ -128,7 +128,7 @@ def half_widths(most: int) -> list[float]:
 
 
 def by_name(names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> Numbers:
-    """Columns of numbers for a table with a row a name."""
+    """Columns of numbers for a table with one row per name."""
     return {
         quantity: dict(zip(names, map(float, column), strict=True))
         for quantity, column in columns.items()

@@ -1,4 +1,4 @@
-"""CosineExplorer: drag update vectors, see cosines and exact Shapley values. Chapter 4 shows it."""
+"""CosineExplorer: drag update vectors and see cosines and exact Shapley values, for chapter 4."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ...games.shapley import exact
 from ...methods.cgsv import cosine_game, cosines
 from .base import Explorer, Numbers, by_name, client_names, program
 
-# Client 0's value lies far above its scaled cosine, and the other two change places.
+# Client 0's value is far above its scaled cosine, and the order of the other two differs.
 ANGLES = (-40, 139, 117)
 
 
 class CosineExplorer(Explorer):
     """Update vectors in the plane, their cosines with the sum, and the cosine game's Shapley value.
 
-    updates  [n, 2]  one row a client, 2 to 6 of them; a length of 1 is the circle on the screen.
-                     Default: three of length 1 that cosine and value rank in different orders
+    updates  [n, 2]  one row per client, 2 to 6 rows; a length of 1 is the circle on the screen.
+                     Default: three rows of length 1 that cosine and value rank differently
     raises   ValueError for another shape, values that are not finite, or an update of length 0
     """
 
@@ -37,22 +37,22 @@ class CosineExplorer(Explorer):
         if not 2 <= len(vectors) <= 6 or not (vectors.norm(dim=1) > 0).all():
             given_rows = vectors.tolist()
             raise ValueError(
-                f"updates: expected 2 to 6 of length above 0, got {given_rows}"
+                f"updates: expected 2 to 6 rows of length above 0, got {given_rows}"
             )
-        # The browser computes the rest from the vectors alone.
+        # The browser computes all other numbers from the vectors.
         super().__init__(updates=vectors.tolist())
 
     def numbers(self) -> Numbers:
         vectors = torch.tensor(self.updates, dtype=torch.float64)
-        # [n, 2], each of length 1: how long an update is plays no part in its cosine.
+        # [n, 2], each of length 1, because a cosine does not depend on the length of an update.
         directions = normalize(vectors, dim=1)
         sum_length = float(directions.sum(0).norm())
         psi = phi = torch.zeros(len(vectors), dtype=torch.float64)
-        # Directions that cancel each other have no mean to be alike with.
+        # Directions that cancel each other have no mean direction to compare with.
         if sum_length > 1e-9:
             psi = cosines(vectors, directions.sum(0))
             phi = exact(cosine_game(vectors)).values
-        # NaN where the directions cancel: there is nothing to scale.
+        # NaN if the directions cancel, because a sum of 0 cannot be scaled.
         scaled_psi = psi / psi.sum()
         client_columns = {
             "cosine ψ": psi,

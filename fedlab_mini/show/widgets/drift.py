@@ -1,4 +1,4 @@
-"""DriftExplorer: two quadratic clients, where does FedAvg come to rest? Chapter 1 shows it."""
+"""DriftExplorer: where does FedAvg converge with two quadratic clients? Chapter 1 shows it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .base import Explorer, Numbers, by_name, program
 
 
 class DriftExplorer(Explorer):
-    """FedAvg with two clients of equal weight, whose loss is a (model - c)^2 / 2 of one number.
+    """FedAvg with two clients of equal weight, one parameter, and the loss a (model - c)^2 / 2.
 
     curvatures, optima  [2]  a above 0, and c, of both clients
-    rate, steps              learning rate, and local steps a round; rate times a is at most 1
+    rate, steps              learning rate, and local steps per round; rate times a is at most 1
     """
 
     _esm = program("kit", "line", "drift")
@@ -29,13 +29,13 @@ class DriftExplorer(Explorer):
 
     def numbers(self) -> Numbers:
         clients = list(zip(self.curvatures, self.optima, strict=True))
-        # Round by round until nothing moves; the page uses the closed form of this point.
+        # Round by round until convergence; the page uses the closed form of this point.
         model, moved = 0.0, 1.0
         while abs(moved) > 1e-12:
             moved = sum(self.trained(model, a, c) for a, c in clients) / 2 - model
             model += moved
         best = sum(a * c for a, c in clients) / sum(self.curvatures)
-        # From 0 to an optimum at 1: where a client gets is the part of its way.
+        # From 0 towards an optimum at 1, so the result is the part of the way.
         parts = [self.trained(0.0, a, 1.0) for a in self.curvatures]
         single_numbers = {
             "best model θ*": best,

@@ -11,14 +11,14 @@ from .base import Explorer, Numbers, program
 
 
 class LabelRuleExplorer(Explorer):
-    """The rule of label standardisation: the chance of a right and of a false repair.
+    """The rule of label standardisation: the probability of a right and of a false repair.
 
     group     samples in the client's group, 1 to 200
     server    the server's samples of the class, from which it estimates the recall, 1 to 200
-    recall    the model sees the class with this chance in samples that are truly of it, [.5, 1]
-    fraction  and with this chance in a group that is not, [0, 1]
+    recall    probability that the model predicts the class for samples of this class, [.5, 1]
+    fraction  probability that it predicts the class in a group of other samples, [0, 1]
     margin    renamed if the client's share is at least the server's minus ``margin``, [0, .5]
-    strict    as printed instead: only if the share is larger
+    strict    the paper's rule instead: renamed only if the share is larger
     raises    ValueError naming the argument
     """
 
@@ -51,20 +51,20 @@ class LabelRuleExplorer(Explorer):
 
     @property
     def hides(self) -> tuple[str]:  # type: ignore[override]  # it follows the rule
-        # Of the strict rule the page asks what a better model repairs.
+        # For the strict rule, the page asks how often a better model repairs.
         return ("a right repair" if self.strict else "a false repair",)
 
     def chance(self, seen: float) -> float:
-        """That a group is renamed in which the model sees the class with chance ``seen``."""
+        """Probability that a group is renamed if the model predicts its class with ``seen``."""
         group_hits, server_hits = np.arange(self.group + 1), np.arange(self.server + 1)
         group_chances = binom.pmf(group_hits, self.group, seen)
         server_chances = binom.pmf(server_hits, self.server, self.recall)
-        # [group + 1, server + 1]: the two counts are independent, so their chances multiply.
+        # [group + 1, server + 1]: the counts are independent, so their probabilities multiply.
         joint_chances = np.outer(group_chances, server_chances)
-        # A column and a row, so that every pair of counts is compared.
+        # A column and a row, so that all pairs of counts are compared.
         group_shares = (group_hits / self.group)[:, None]
         server_recalls = (server_hits / self.server)[None]
-        # A hair of tolerance: equal shares must count as equal in floating point, too.
+        # A small tolerance, so that equal shares count as equal in floating point.
         if self.strict:
             return float(joint_chances[group_shares > server_recalls + 1e-12].sum())
         return float(

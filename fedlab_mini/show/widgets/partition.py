@@ -1,4 +1,4 @@
-"""PartitionExplorer: turn alpha and watch classes gather in few hands.
+"""PartitionExplorer: change alpha and see how few clients hold most of a class.
 
 Chapters 1 and 3 split data this way.
 """
@@ -18,16 +18,16 @@ MOST = 12
 
 
 class PartitionExplorer(Explorer):
-    """Each class is cut among the clients in Dirichlet(alpha) proportions: who holds what?
+    """Each class is divided among the clients in Dirichlet(alpha) proportions: who holds what?
 
     totals   [C]  samples of each class, 2 to 12 classes
-    classes  [C]  their names; default 0, 1, ...
-    alpha         .05 to 100; small: a class lies in few hands
-    clients       2 to 12; seed: which draw. Shares follow alpha smoothly within one draw
+    classes  [C]  names of the classes; default 0, 1, ...
+    alpha         .05 to 100; small: few clients hold most of a class
+    clients       2 to 12; seed: which draw. Within one draw, shares change smoothly with alpha
     raises   ValueError naming the argument
 
     Shares are gamma variables of shape alpha at fixed uniform numbers, scaled to sum 1. The rule
-    is that of `dirichlet_labels`, the random numbers are not.
+    is that of `dirichlet_labels`, but the random numbers differ.
     """
 
     _esm = program("kit", "random", "partition")
@@ -68,16 +68,16 @@ class PartitionExplorer(Explorer):
     def counts(self) -> np.ndarray:
         """Samples [C, K] of each class at each client."""
         uniform_draws = np.array(uniforms(self.seed, len(self.totals) * self.most))
-        # A row a class for the most clients: one more client leaves the others' numbers alone.
+        # Each row has numbers for the most clients, so one more client changes no other's draw.
         uniform_draws = uniform_draws.reshape(len(self.totals), self.most)[
             :, : self.clients
         ]
         shares = gammaincinv(self.alpha, uniform_draws)
         shares /= shares.sum(1, keepdims=True)
         class_totals = np.array(self.totals)[:, None]
-        # Running sums are rounded, not shares: rounded shares would not add up to the total.
+        # Running sums are rounded, because rounded shares would not add up to the total.
         cut_points = np.floor(shares.cumsum(1) * class_totals + 0.5).astype(int)
-        # In floating point the last running sum may miss 1 by a hair.
+        # In floating point, the last running sum may differ slightly from 1.
         cut_points[:, -1:] = class_totals
         return np.diff(cut_points, axis=1, prepend=0)
 
@@ -93,7 +93,7 @@ class PartitionExplorer(Explorer):
     def numbers(self) -> Numbers:
         counts = self.counts()
         client_sizes = counts.sum(0)
-        # [C + 1, most]: the classes and their sum; clients that do not take part hold zeros.
+        # [C + 1, most]: the classes and their sum; clients that do not participate hold zeros.
         padded_counts = np.zeros((len(counts) + 1, self.most))
         padded_counts[:, : self.clients] = np.vstack([counts, client_sizes])
         column_names = [*(f"class {name}" for name in self.classes), "samples"]

@@ -1,4 +1,4 @@
-"""PolicyExplorer: change the reward's sign, the baseline, the step size; watch the probabilities.
+"""PolicyExplorer: change the reward's sign, the baseline or the step size; see the probabilities.
 
 Chapter 5 shows it.
 """
@@ -18,17 +18,17 @@ LONGEST = 400
 
 
 class PolicyExplorer(Explorer):
-    """REINFORCE on one round: a coin a client, one draw a step, every choice of the rule open.
+    """REINFORCE on one round: one coin per client, one draw per step, and a free choice of rule.
 
     losses     [2^n]  validation loss of the model with each selection, index = bit mask; or a
-                      `Game` of n players, whose worth is minus the loss; 2 to 8 clients
+                      `Game` of n players with minus the loss as its value; 2 to 8 clients
     corrupted         ids to be marked
-    sign       1: the reward is how much the loss falls (ours); -1: how much it rises (as printed)
-    baseline   "none", "moving" (average of 20 steps) or "aggregate" (loss of everybody together)
-    rate       step size; seed which run; steps 0 ... 400
+    sign       1: the reward is the fall of the loss (ours); -1: the rise of the loss (the paper's)
+    baseline   "none", "moving" (average of 20 steps) or "aggregate" (loss of all clients together)
+    rate       step size; seed: which run; steps: 0 ... 400
     raises     ValueError naming the argument
 
-    Each client's probability is the sigmoid of one number; a selection of nobody teaches nothing.
+    Each client's probability is the sigmoid of one number. An empty selection changes nothing.
     """
 
     _esm = program("kit", "random", "policy")
@@ -52,7 +52,7 @@ class PolicyExplorer(Explorer):
         seed: int = 0,
         steps: int = LONGEST,
     ):
-        # A game's worth is what the loss falls by, so it is taken with the other sign.
+        # A game's value is how much the loss falls, so its sign is reversed.
         if isinstance(losses, Game):
             losses = (-losses(all_coalitions(losses.n))).tolist()
         loss_table = checks.reals("losses", losses, ["2^n"], dtype=torch.float64)
@@ -80,10 +80,10 @@ class PolicyExplorer(Explorer):
         client_bits = 1 << torch.arange(clients)
         logits, moving_loss = torch.zeros(clients, dtype=torch.float64), self.losses[0]
         probabilities = [logits.sigmoid()]
-        # A row of coins [n] a step, so that a shorter run is the beginning of a longer one.
+        # One row of coins [n] per step, so that a shorter run is the beginning of a longer one.
         for step_coins in coin_flips.view(-1, clients)[: self.steps]:
             is_selected = step_coins < probabilities[-1]
-            # The selection as a bit mask is the index of its loss.
+            # The bit mask of the selection is the index of its loss.
             step_loss = self.losses[int((is_selected * client_bits).sum())]
             baseline_losses = {
                 "none": 0.0,
@@ -91,11 +91,11 @@ class PolicyExplorer(Explorer):
                 "aggregate": self.losses[-1],
             }
             loss_drop = baseline_losses[self.baseline] - step_loss
-            # A selection of nobody trains nothing and so teaches nothing.
+            # An empty selection trains nothing, so its reward is 0.
             reward = self.sign * loss_drop if is_selected.any() else 0.0
-            # Only now: a baseline that knew the step's own loss would bias the gradient.
+            # Updated after its use, because a baseline with the step's loss biases the gradient.
             moving_loss += (step_loss - moving_loss) / 20
-            # Drawn or not, minus the probability: the gradient of the draw's log probability.
+            # The selection minus the probability is the gradient of its log probability.
             logits = logits + self.rate * reward * (
                 is_selected.double() - probabilities[-1]
             )
@@ -108,7 +108,7 @@ class PolicyExplorer(Explorer):
         loss_table = torch.tensor(self.losses, dtype=torch.float64)
 
         def expected(omega: torch.Tensor) -> float:
-            # [2^n]: coins are independent, so the chances of a selection's clients multiply.
+            # [2^n]: coins are independent, so the probabilities of the clients multiply.
             selection_chances = torch.where(selections, omega, 1 - omega).prod(1)
             return float(selection_chances @ loss_table)
 

@@ -1,4 +1,4 @@
-"""Quiz: questions that mark themselves; every chapter ends with one of ``notebooks/quizzes``."""
+"""Quiz: questions with feedback; every chapter ends with a quiz from ``notebooks/quizzes``."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Quiz(Widget):
     questions = traitlets.List(traitlets.Dict()).tag(sync=True)
 
     def __init__(self, questions: Sequence[Mapping[str, Any]]):
-        # A text is a sequence, too: of letters.
+        # A text is also a sequence, but one of letters.
         if isinstance(questions, str | bytes | Mapping) or not isinstance(
             questions, Sequence
         ):
             raise TypeError(
-                f"questions: expected a list of them, got {checks.shown(questions)}"
+                f"questions: expected a list of questions, got {checks.shown(questions)}"
             )
         if not questions:
             raise ValueError("questions: expected at least one")
@@ -42,7 +42,7 @@ class Quiz(Widget):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Quiz:
-        """The quiz that a TOML file holds: tables ``question`` with tables ``choice``."""
+        """The quiz in a TOML file: tables ``question`` with tables ``choice``."""
         quiz_tables = tomllib.loads(checks.home(path).read_text(encoding="utf-8"))
         questions = quiz_tables.get("question", [])
         return cls(
@@ -56,7 +56,7 @@ class Quiz(Widget):
         list_items = []
         for question in self.questions:
             choice_items = "".join(map(_choice_html, question["choices"]))
-            # Escaped, since "1 < 2?" is a question and no HTML.
+            # Escaped, because a question such as "1 < 2?" is not HTML.
             list_items.append(
                 f"<li>{html.escape(question['text'])}<ul>{choice_items}</ul></li>"
             )
@@ -72,7 +72,7 @@ def _choice_html(choice: Mapping[str, Any]) -> str:
 
 
 def _checked(number: int, question: Mapping[str, Any]) -> dict[str, Any]:
-    """A question with nothing but its known fields; ValueError if one is missing."""
+    """A question with only its known fields; ValueError if one is missing."""
     try:
         choices = [
             {
@@ -85,7 +85,7 @@ def _checked(number: int, question: Mapping[str, Any]) -> dict[str, Any]:
         question_text = str(question["text"])
     except (KeyError, TypeError) as missing:
         raise ValueError(f"questions: question {number} lacks {missing}") from None
-    # One right choice each: the page tells a reader "right" or "not quite", nothing between.
+    # Exactly one choice is right, because the page says only "right" or "not quite".
     right_choices = [choice for choice in choices if choice["right"]]
     if len(choices) < 2 or len(right_choices) != 1:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""RoundReplay: a training again, round by round. Chapter 6 shows one; any History will do."""
+"""RoundReplay: show a training again, round by round. It works with any History; see chapter 6."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ REAL = traitlets.Float(allow_none=True)
 
 
 class RoundReplay(Explorer):
-    """Accuracy, scores and weights of a training after each round; clients on and off.
+    """Accuracy, scores and weights of a training after each round; clients can be switched off.
 
-    history    what `train` returned: T rounds, K clients; what is not finite is shown as a dash
+    history    what `train` returned: T rounds, K clients; a dash shows a value that is not finite
     corrupted  ids to be marked, for instance ``fed.corrupted``
-    scored     "ω" after a learned evaluator: each round's omega stands in place of the score, its
-               mean over the rounds so far; else "score"
-    round      0 ... T; shown [K] which clients; quantity "weights" or "scores" of the lines
+    scored     "ω" after a learned evaluator: each round's omega replaces the score, which is the
+               mean of omega over the rounds so far; else "score"
+    round      0 ... T; shown [K]: which clients; quantity: "weights" or "scores", for the lines
     raises     ValueError for ids outside 0 ... K - 1
     """
 
@@ -47,7 +47,7 @@ class RoundReplay(Explorer):
         round_count, client_count = scores.shape
         learned = "omega" in history.state
         if learned:
-            # A mean over t rounds is a sum again, and what it grew by is this round's omega.
+            # t times the mean is the sum of omega, and its increase is this round's omega.
             sums = scores * torch.arange(1, round_count + 1)[:, None]
             scores = sums.diff(dim=0, prepend=torch.zeros_like(sums[:1]))
         super().__init__(
@@ -63,13 +63,13 @@ class RoundReplay(Explorer):
         )
 
     def numbers(self) -> Numbers:
-        # The trait has no upper end, since every history has its own number of rounds.
+        # The trait has no upper end, because histories have different numbers of rounds.
         t, client_ids = min(self.round, len(self.scores)), range(len(self.shown))
         # Before the first round nobody has a score or a weight.
         scores = _real(self.scores[t - 1]) if t else [0.0 for _ in client_ids]
         weights = _real(self.weights[t - 1]) if t else [0.0 for _ in client_ids]
         shown_ids = [client_id for client_id in client_ids if self.shown[client_id]]
-        # Clients that are switched off leave their weight to the others.
+        # The other clients share the weight of those that are switched off.
         shown_weight = sum(weights[client_id] for client_id in shown_ids)
         shown_shares = [
             weights[client_id] / shown_weight
@@ -83,7 +83,7 @@ class RoundReplay(Explorer):
             "share of the shown": shown_shares,
         }
         single_numbers = {
-            # Accuracy has one entry more than scores: the one before the first round.
+            # Accuracy has one more entry than scores, for the time before the first round.
             "test accuracy": _real(self.accuracy)[t],
             "weight of the shown": shown_weight,
             f"mean {self.scored} of the shown": sum(
@@ -96,10 +96,10 @@ class RoundReplay(Explorer):
 
 
 def _rounded(values: Iterable[float]) -> list[float | None]:
-    """Five digits are more than a screen shows, and keep pages small; JSON knows no NaN."""
+    """Five digits are more than a screen shows, and keep pages small; JSON does not allow NaN."""
     return [round(float(value), 5) if math.isfinite(value) else None for value in values]
 
 
 def _real(values: Iterable[float | None]) -> list[float]:
-    """Numbers again, NaN for None."""
+    """Numbers, with NaN for None."""
     return [math.nan if value is None else value for value in values]

@@ -1,4 +1,4 @@
-"""ReplicaExplorer: who is missed when a client joins twice? Chapter 3 shows it."""
+"""ReplicaExplorer: what happens to the values if a client joins twice? Chapter 3 shows it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NAMES = ["A", "B", "C", "C again"]
 
 
 class ReplicaExplorer(Explorer):
-    """Clients hold numbers. A coalition's model is the mean of all its numbers, 0 for nobody, and
-    is worth minus the squared distance from the truth.
+    """Clients hold numbers. A coalition's model is the mean of its numbers, or 0 without any. Its
+    value is minus the squared distance from the truth.
 
     sizes, means  [3]  how many numbers A, B and C hold, and their means
-    truth, twice       what the server knows; whether C joins a second time with the same numbers
+    truth, twice       the true number; whether C joins a second time with the same numbers
     """
 
     _esm = program("kit", "line", "replica")
@@ -32,12 +32,12 @@ class ReplicaExplorer(Explorer):
         means = torch.tensor([*self.means, self.means[-1]]).double()
 
         def worth(coalitions: torch.Tensor) -> torch.Tensor:
-            # One without any numbers has no mean: its model is 0.
+            # A coalition without numbers has no mean, so its model is 0.
             counts = (coalitions * sizes).sum(1)
             models = (coalitions * sizes * means).sum(1) / counts.clamp(min=1)
             return -((models - self.truth) ** 2)
 
-        # A replica that stays away holds no numbers: it is worth 0 and changes nobody's value.
+        # An absent replica holds no numbers, so its value is 0 and no other value changes.
         game = Game(len(NAMES), worth)
         everybody = torch.ones(1, len(NAMES), dtype=torch.bool)
         client_columns = {

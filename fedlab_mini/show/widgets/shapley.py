@@ -1,4 +1,4 @@
-"""ShapleyExplorer: change the worth of a coalition, watch every order and the Shapley value follow.
+"""ShapleyExplorer: change a coalition's worth and see the effect on orders and Shapley values.
 
 Chapter 2 shows it.
 """
@@ -19,15 +19,15 @@ from .base import Explorer, Numbers, by_name, program
 
 
 class ShapleyExplorer(Explorer):
-    """A small game to play with: a slider a coalition, a row an order, a bar a player.
+    """A small game with one slider per coalition, one row per order, and one bar per player.
 
     values   [2^n]  worth of every coalition, index = bit mask (first player 1, second 2, third 4);
-                    the empty coalition is worth 0
-    names    [n]    names of the players, 2 to 4 of them
+                    the empty coalition has worth 0
+    names    [n]    names of the players, 2 to 4 names
     highest         upper end of the sliders; default: the largest worth. The lower end is 0, or
-                    the lowest worth if that is negative
-    orders          how many of the n! orders count; all of them give the Shapley value ``phi`` [n]
-    raises   ValueError for 2^n numbers that are missing, not finite, or above ``highest``
+                    the lowest worth if it is negative
+    orders          how many of the n! orders count; all orders give the Shapley value ``phi`` [n]
+    raises   ValueError for another number of values, or values not finite or above ``highest``
     """
 
     _esm = program("kit", "shapley")
@@ -44,7 +44,7 @@ class ShapleyExplorer(Explorer):
         names: Sequence[str] = ("A", "B", "C"),
         highest: float | None = None,
     ):
-        # Two to four players: beyond, the orders no longer fit on a screen.
+        # Two to four players, because more orders do not fit on a screen.
         player_names = [str(name) for name in names]
         if not 2 <= len(player_names) <= 4:
             raise ValueError(f"names: expected 2 to 4 players, got {len(player_names)}")
@@ -53,7 +53,7 @@ class ShapleyExplorer(Explorer):
             "values", values, [coalition_count], dtype=torch.float64
         ).tolist()
         if worths[0] != 0:
-            raise ValueError(f"values: the empty coalition is worth 0, got {worths[0]}")
+            raise ValueError(f"values: the empty coalition has worth 0, got {worths[0]}")
         largest = max(worths)
         highest = checks.number(
             "highest", largest if highest is None else highest, largest
@@ -70,16 +70,16 @@ class ShapleyExplorer(Explorer):
 
     @property
     def hides(self) -> tuple[str, ...]:  # type: ignore[override]  # players have names
-        # What they add, order by order, would give the answer away.
+        # The marginal gains in each order would reveal the answer.
         return ("share", *self.names)
 
     @property
     def phi(self) -> list[float]:
-        """The Shapley value [n] of the game as it is now."""
+        """The Shapley value [n] of the current game."""
         worth_table = torch.tensor(self.values, dtype=torch.float64)
         player_count = len(self.names)
         player_bits = 1 << torch.arange(player_count)
-        # Coalitions [S, n] become bit masks [S], the indices of their worths.
+        # Coalitions [S, n] become bit masks [S], which are the indices of their worths.
         game = Game(
             player_count,
             lambda coalitions: worth_table[(coalitions * player_bits).sum(1)],
@@ -94,7 +94,7 @@ class ShapleyExplorer(Explorer):
             label = ", ".join(self.names[player] for player in order)
             gains_by_order[label] = [gain_by_player[player] for player in player_ids]
         counted = list(gains_by_order.values())[: self.orders]
-        # Over all orders the mean is the Shapley value; fewer give an estimate of it.
+        # The mean over all orders is the Shapley value, and over fewer orders an estimate.
         all_counted = len(counted) == len(gains_by_order)
         player_shares = (
             self.phi if all_counted else torch.tensor(counted).double().mean(0).tolist()
@@ -107,8 +107,8 @@ class ShapleyExplorer(Explorer):
         return {**player_columns, **by_name(self.names, {"share": player_shares})}
 
     def _marginal_gains(self, order: tuple[int, ...]) -> list[float]:
-        """What each player adds when it joins, in the order of joining."""
-        # One mask more than players: the first is that of the empty coalition.
+        """The marginal gain of each player, in the order of joining."""
+        # There is one more mask than players, because the first mask is the empty coalition.
         coalition_masks = itertools.accumulate(
             (1 << player for player in order), initial=0
         )

@@ -16,8 +16,8 @@ class TemperatureExplorer(Explorer):
     """Relevances and a temperature: who is likely to be drawn, and how many irrelevant clients?
 
     relevance    [K]  2 to 12 clients
-    irrelevant        ids of the irrelevant ones
-    drawn             clients drawn one after another, without replacement, from
+    irrelevant        ids of the irrelevant clients
+    drawn             how many clients are drawn one after another, without replacement, from
                       softmax(relevance / temperature)
     raises       ValueError naming the argument
     """
@@ -81,21 +81,21 @@ class TemperatureExplorer(Explorer):
 
 
 def inclusion(logits: torch.Tensor, m: int) -> torch.Tensor:
-    """Chance [K] to be among m clients drawn one after another, each from the softmax of the rest.
+    """Probability [K] to be among m clients drawn in turn, each from the softmax of the others.
 
-    Sums over the sets that may have been drawn, one size after the other: 2^K steps.
+    It sums over all sets that may have been drawn, in order of size: 2^K steps.
     """
     client_count = len(logits)
     # [2^K, K]: the bits of each set.
     is_member = (
         torch.arange(1 << client_count)[:, None] >> torch.arange(client_count) & 1
     ).bool()
-    # Of each set, who comes next. The full set leaves nobody: its row is NaN, and is never read.
+    # Probabilities of the next draw after each set. The row of the full set is NaN and not used.
     next_chances = logits.masked_fill(is_member, -math.inf).softmax(1)
     chances = torch.zeros(1 << client_count, dtype=torch.float64)
-    # Before the first draw it is certain that nobody has been drawn.
+    # Before the first draw, the empty set has probability 1.
     chances[0] = 1
-    # By size: the chance of a set is complete before it is handed on to larger ones.
+    # In order of size, so that a set's probability is complete before larger sets use it.
     for set_size in range(m):
         set_masks = (is_member.sum(1) == set_size).nonzero().flatten()
         for client_id in range(client_count):

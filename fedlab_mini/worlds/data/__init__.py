@@ -1,8 +1,8 @@
 """Data: labelled samples by name. `load("digits")` gives a `Dataset`; chapter 1 begins with one.
 
-"digits", "mnist5k" and "sms-synthetic" come with the package. Real sets lie in the folder that
-FEDLAB_DATA names, or in the user's cache, and are checked by SHA-256; `python -m fedlab_mini data
-list` shows what is there.
+"digits", "mnist5k" and "sms-synthetic" come with the package. Other sets are in the folder that
+FEDLAB_DATA names, or in the user's cache, and are checked by SHA-256. `python -m fedlab_mini data
+list` shows which sets are present.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def load(
     features: str | None = None,
     vocabulary: int | None = None,
 ) -> Dataset:
-    """A data set by name; never downloads.
+    """A data set by name; it never downloads anything.
 
     name        "digits", "mnist5k", "sms-synthetic" (embedded); "mnist", "emnist-letters", "sms",
                 "cifar10" (real sets, see `folder`)
-    part        "train" (default), "test" or "all", for sets with an official split; else None
+    part        "train" (default), "test" or "all" for sets with an official split, else None
     dtype       floating type of the inputs
     features    for messages: "bag-of-words" (default) or "tokens"; see `text_dataset`
     vocabulary  for messages: how many words are kept (default 500, for tokens 1000)
@@ -71,7 +71,7 @@ def load(
     for argument, value in (("features", features), ("vocabulary", vocabulary)):
         if value is not None:
             raise ValueError(
-                f"{argument}: {name} holds images; only sets of messages take it"
+                f"{argument}: only for sets of messages, but {name} holds images"
             )
     return _image_dataset(data_card, part, dtype)
 
@@ -92,7 +92,7 @@ def _image_dataset(data_card: Card, part: str | None, dtype: torch.dtype) -> Dat
     read = READERS[data_card.name]
     parts = ("train", "test") if part == "all" else (part,)
     arrays = [read(data_card, each) for each in parts]
-    # [N, ...] -> [N, d] in each part, and the parts one below the other
+    # [N, ...] -> [N, d] in each part, then the parts in one array
     pixels = np.concatenate([images.reshape(len(images), -1) for images, _ in arrays])
     labels = np.concatenate([labels for _, labels in arrays])
     # Pixels in [0, 1]; scikit-learn's digits have 17 shades of grey.

@@ -25,10 +25,10 @@ class Dataset:
 
     x [N, d]    finite numbers; an image is one row, pixels in [0, 1], channel by channel
     y [N]       integers in 0..classes-1 (kept as int64)
-    classes     number of classes; a class may be without samples
+    classes     number of classes; a class may have no samples
     labels      name of every class; by default "0", "1", ...
-    shape       (channels, height, width) of an image, None where samples are no images
-    part        "train", "test" or "all" of an official split, None where there is none
+    shape       (channels, height, width) of an image, None if samples are not images
+    part        "train", "test" or "all" of an official split, None if there is none
     vocabulary  the word behind every column (bag of words) or token id - 1 (tokens)
     raises      TypeError or ValueError naming the argument
     """
@@ -83,8 +83,8 @@ class Dataset:
             positions = checks.wholes("index", positions, ["n"], 0, len(self) - 1)
         elif len(positions) != len(self) or not positions.any():
             raise ValueError(
-                f"index: expected a mask of length {len(self)} that keeps a sample, "
-                f"got {int(positions.sum())} of {len(positions)}"
+                f"index: expected a mask of length {len(self)} that keeps a sample or more, "
+                f"got one that keeps {int(positions.sum())} of {len(positions)}"
             )
         return replace(self, x=self.x[positions], y=self.y[positions])
 
@@ -94,14 +94,14 @@ class Dataset:
         count = len(chosen)
         if len(set(chosen)) != count:
             raise ValueError(f"classes: expected different classes, got {chosen}")
-        # -1 marks the classes that are left out.
+        # -1 marks the classes that are not chosen.
         new_label = torch.full((self.classes,), -1, device=self.y.device)
         new_label[chosen] = torch.arange(count, device=self.y.device)
         relabelled = new_label[self.y]
         inside = relabelled >= 0
         if not inside.any():
             raise ValueError(
-                f"classes: no sample of {self.name} has a class among {chosen}"
+                f"classes: no sample of {self.name} has one of the classes {chosen}"
             )
         return replace(
             self,
@@ -125,7 +125,7 @@ class Dataset:
 
     def sha256(self) -> str:
         """Fingerprint of the samples: shape, type and bytes of x and y."""
-        # Shape and type count: the same bytes in another shape are other samples.
+        # Shape and type count, because the same bytes in another shape are other samples.
         title = f"{list(self.x.shape)} {self.x.dtype} {self.classes}"
         digest = hashlib.sha256(title.encode())
         for tensor in (self.x, self.y):
@@ -135,7 +135,7 @@ class Dataset:
 
 
 def image(name: str, shape: object, features: int | None = None) -> tuple[int, int, int]:
-    """An image's (channels, height, width), checked; ``features`` is what it has to hold."""
+    """An image's (channels, height, width), checked; their product must be ``features``."""
     channels, height, width = checks.wholes(name, shape, [3], 1).tolist()
     if features not in (None, channels * height * width):
         raise ValueError(f"{name}: {shape} does not hold the {features} features of x")

@@ -48,8 +48,8 @@ def emnist_letters(card: Card, part: str | None) -> Arrays:
 def cifar10(card: Card, part: str | None) -> Arrays:
     """The first 4,000 training or 1,000 test images of CIFAR-10: [N, 3, 32, 32] bytes.
 
-    From the subset file or from the two binary batches, whichever is there: the same arrays,
-    checked by their own hashes.
+    The arrays come from the subset file or from the two binary batches. Both give the same arrays,
+    which are checked by hashes.
     """
     images_name, labels_name = f"x_{part}", f"y_{part}"
     if in_use(card) == card.accepts:
@@ -58,7 +58,7 @@ def cifar10(card: Card, part: str | None) -> Arrays:
             images, labels = arrays[images_name], arrays[labels_name]
     else:
         images, labels = _cifar_batch(card, part)
-    # Two ways to the arrays: their hashes say that both give the same.
+    # Hashes ensure that both sources give the same arrays.
     for name, array in ((images_name, images), (labels_name, labels)):
         digest = hashlib.sha256(array.tobytes()).hexdigest()
         expected = card.arrays[name]
@@ -67,18 +67,18 @@ def cifar10(card: Card, part: str | None) -> Arrays:
                 f"cifar10: array {name} differs from the registry.\n"
                 f"  expected SHA-256  {expected}\n  found SHA-256     {digest}"
             )
-    # [N, 32, 32, 3] -> [N, 3, 32, 32]: the hashes are of the former, data sets want the latter.
+    # [N, 32, 32, 3], which is hashed -> [N, 3, 32, 32], which data sets use
     return images.transpose(0, 3, 1, 2), labels
 
 
 def _cifar_batch(card: Card, part: str | None) -> Arrays:
-    """A record is a label byte, then 32 x 32 bytes of red, of green, of blue."""
+    """A batch of records; each is a label byte, then 32 x 32 bytes of red, of green, of blue."""
     training = part == "train"
     path = verified(card, card.files[0 if training else 1])
     count = card.counts["train" if training else "test"]
     values = np.fromfile(path, np.uint8, count * 3073)
     records = values.reshape(count, 3073)
-    # [N, 3072] -> [N, 3, 32, 32], and then [N, 32, 32, 3], as the subset file has them
+    # [N, 3072] -> [N, 3, 32, 32], and then [N, 32, 32, 3], as in the subset file
     images = records[:, 1:].reshape(count, 3, 32, 32)
     channels_last = images.transpose(0, 2, 3, 1)
     return np.ascontiguousarray(channels_last), records[:, 0]

@@ -13,7 +13,7 @@ from ... import checks
 
 @dataclass(frozen=True)
 class Archive:
-    """A file at an address that holds files of a set; of at most ``size`` bytes."""
+    """A file at an address that contains files of a set; at most ``size`` bytes."""
 
     url: str
     size: int
@@ -22,9 +22,9 @@ class Archive:
 
 @dataclass(frozen=True)
 class File:
-    """A file below a data folder, with the hash that every load checks.
+    """A file in a data folder, with the hash that every load checks.
 
-    url     where `fetch` gets it, or the archive that holds it; None: it cannot be downloaded
+    url     the address of the file or of its archive, for `fetch`; None: it cannot be downloaded
     member  its name inside the card's archive, None if the address is that of the file itself
     """
 
@@ -37,7 +37,7 @@ class File:
 
 @dataclass(frozen=True)
 class Card:
-    """One data set: counts of its parts (a single part "all" where there is no official split)."""
+    """One data set, with the counts of its parts (one part "all" if there is no official split)."""
 
     name: str
     counts: Mapping[str, int]
@@ -46,21 +46,21 @@ class Card:
     source: str
     shape: tuple[int, int, int] | None = None
     files: tuple[File, ...] = ()
-    archive: Archive | None = None  # what the files that are a member of it come in
-    instead: str | None = None  # an embedded set to take where this one is absent
-    content: str | None = None  # fingerprint of the set as loaded: Dataset.sha256()
-    accepts: tuple[File, ...] = ()  # files that may stand for `files`
+    archive: Archive | None = None  # contains the files that have a member name
+    instead: str | None = None  # an embedded set to use if this set is absent
+    content: str | None = None  # fingerprint of the loaded set: Dataset.sha256()
+    accepts: tuple[File, ...] = ()  # files that may replace `files`
     # SHA-256 of the arrays' bytes.
     arrays: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def embedded(self) -> bool:
-        """Whether the set comes with the package."""
+        """Does the set come with the package?"""
         return all(file.url is None for file in self.files)
 
     @property
     def samples(self) -> int:
-        """Number of samples, all parts together."""
+        """Number of samples in all parts together."""
         return sum(self.counts.values())
 
 
@@ -80,5 +80,5 @@ CARDS = {name: _card(name, entry) for name, entry in tomllib.loads(_TEXT).items(
 
 
 def card(name: str) -> Card:
-    """The card of a data set; ValueError that lists the names for an unknown one."""
+    """The card of a data set; for an unknown name, a ValueError that lists all names."""
     return CARDS[checks.choice("name", name, list(CARDS))]

@@ -1,6 +1,6 @@
-"""Store: the files of data sets in their one folder, checked whenever they are read.
+"""Store: the files of data sets in one folder, checked whenever they are read.
 
-Only `fetch` downloads, and only when it is asked to.
+Only `fetch` downloads files.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pooch
 
 from .registry import Archive, Card, File, card
 
-EMBEDDED = Path(__file__).resolve().parent / "files"  # what comes with the package
+EMBEDDED = Path(__file__).resolve().parent / "files"  # the sets in the package
 
 
 class DataUnavailable(RuntimeError):
-    """A file of a data set is missing or is not the right one; the message names the ways out."""
+    """A file of a data set is missing or wrong; the message says what to do."""
 
 
 def _shelf(files: Sequence[File] = ()) -> pooch.Pooch:
@@ -33,18 +33,18 @@ def _shelf(files: Sequence[File] = ()) -> pooch.Pooch:
 
 
 def folder() -> Path:
-    """Where the files of real sets lie: FEDLAB_DATA, or the user's cache where that is not set."""
+    """The folder of the other sets' files: FEDLAB_DATA, or the user's cache if it is not set."""
     return _shelf().abspath
 
 
 def place(card: Card, file: File) -> Path:
-    """Where a file of a set has to lie, whether it is there or not."""
+    """The path at which a file of a set must be, whether it exists or not."""
     return (EMBEDDED if card.embedded else folder()) / file.path
 
 
 def in_use(card: Card) -> tuple[File, ...]:
-    """The files that a load reads here: files that stand for the set if found, else its own."""
-    # All or none: parts of two sources may not fit together.
+    """The files that a load reads: the replacing files if they are all found, else `files`."""
+    # All or none, because parts of two sources may not fit together.
     accepted = card.accepts and all(place(card, file).is_file() for file in card.accepts)
     return card.accepts if accepted else card.files
 
@@ -73,18 +73,18 @@ def verified(card: Card, file: File) -> Path:
 
 
 def fetch(name: str) -> list[Path]:
-    """Download the files of a set that `folder()` lacks, with a bar; returns where all files lie.
+    """Download the missing files of a set, with a progress bar; returns the paths of all files.
 
-    raises  ValueError for an unknown or an embedded set; `DataUnavailable` if a download fails or
-            has another hash than its card says, or if such a file is already there (it is left)
+    raises  ValueError for an unknown or an embedded set; `DataUnavailable` if a download fails, or
+            if a new or existing file has another hash than its card says (an existing one is kept)
     """
     data_card = card(name)
     if data_card.embedded:
         raise ValueError(
-            f"name: {name} comes with the package; there is nothing to fetch"
+            f"name: {name} comes with the package, so there is nothing to fetch"
         )
     paths = {file: place(data_card, file) for file in in_use(data_card)}
-    # A wrong file is refused before anything is downloaded.
+    # An existing wrong file raises an error before anything is downloaded.
     missing = [
         file
         for file in paths
@@ -95,28 +95,28 @@ def fetch(name: str) -> list[Path]:
     shelf = _shelf(missing)
     try:
         shelf.abspath.mkdir(parents=True, exist_ok=True)
-        # Beside the files, where there is room: an archive is needed only once.
+        # The archive is kept only for now, on the files' disk, which has room for it.
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=shelf.abspath) as scratch:
             for file in missing:
                 downloader = _downloader(data_card.archive, file, scratch)
                 shelf.fetch(file.path, downloader=downloader)
-    # Network errors are OSErrors; pooch tells of another hash by a ValueError.
+    # Network errors are OSErrors; pooch raises a ValueError for another hash.
     except (OSError, ValueError) as error:
         raise DataUnavailable(
-            f"{name}: could not be fetched to {shelf.abspath}: {error}\n"
-            "Nothing incomplete was kept. Try again, or set FEDLAB_DATA to another folder."
+            f"{name}: could not be downloaded to {shelf.abspath}: {error}\n"
+            "No incomplete file was kept. Try again, or set FEDLAB_DATA to another folder."
         ) from error
     return list(paths.values())
 
 
 def _downloader(archive: Archive | None, file: File, scratch: str) -> Callable[..., Any]:
-    """What pooch calls to get a file: from its address, or out of its archive."""
+    """The function that pooch calls to get a file, from its address or from its archive."""
     if archive is None:
         return pooch.HTTPDownloader(progressbar=True)
     unpack = pooch.Untar if archive.url.endswith(".tar.gz") else pooch.Unzip
 
     def from_archive(url: str, target: str, _: pooch.Pooch) -> None:
-        # Several files may come in one archive: pooch downloads it for the first of them.
+        # If one archive holds several files, pooch downloads it only for the first one.
         (unpacked,) = pooch.retrieve(
             url,
             archive.sha256,

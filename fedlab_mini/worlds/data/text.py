@@ -1,4 +1,4 @@
-"""Text: messages become rows of numbers, as a bag of words or as a sequence of word ids."""
+"""Text: turn messages into rows of numbers, as a bag of words or as a sequence of word ids."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ LENGTH = 150  # word ids of a token row [F-RCCE, Section 4]
 
 
 def read_sms(card: Card) -> Messages:
-    """A set of messages: a label, a tab, a text on each line; compressed or not.
+    """A set of messages from a file, compressed or not: each line has a label, a tab and a text.
 
-    Read line by line and split at the first tab: a CSV reader takes a quotation mark in one real
-    message for the start of a field and ends with 5,572 messages instead of 5,574.
+    Lines are split at the first tab. A CSV reader would take a quotation mark in one real message
+    as the start of a field, and find 5,572 messages instead of 5,574.
     """
     path = verified(card, card.files[0])
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
     messages = []
-    # Not splitlines, which also breaks at rarer characters that a message may hold.
+    # Not splitlines, which also splits at rare characters that a message may contain.
     for message_line in content.decode().split("\n"):
         if message_line:
             label, _, message = message_line.partition("\t")
@@ -53,8 +53,8 @@ def text_dataset(
 
     features    "bag-of-words": x [N, V] counts, column j for the j-th most frequent word;
                 "tokens": x [N, 150] word ids 1..V in the order of the text, 0 after its end
-    vocabulary  V, the number of words kept, the most frequent of all messages; by default 500 for
-                a bag, 1000 for tokens; fewer if the messages hold fewer. It uses no labels.
+    vocabulary  V, how many of the most frequent words are kept, without use of the labels; default
+                500 for a bag, 1000 for tokens; fewer if the messages have fewer words
     Words are runs of two or more letters or digits, in lower case. Other words are left out.
     raises      TypeError or ValueError naming the argument
     """
@@ -95,15 +95,15 @@ def _checked_texts(messages: Messages) -> list[str]:
 
 
 def frequent_words(texts: Sequence[str], size: int) -> list[str]:
-    """The most frequent words, most frequent first; equally frequent ones in alphabetical order."""
+    """The most frequent words, most frequent first, and ties in alphabetical order."""
     split_words = _word_counter().build_analyzer()
     counts: Counter[str] = Counter()
     for message in texts:
         counts.update(split_words(message))
-    # Ties in alphabetical order: the same vocabulary on every machine.
+    # Alphabetical order in ties gives the same vocabulary on every machine.
     words = sorted(counts, key=lambda word: (-counts[word], word))[:size]
     if not words:
-        raise ValueError("messages: hold no word of two or more letters or digits")
+        raise ValueError("messages: have no word of two or more letters or digits")
     return words
 
 
@@ -113,7 +113,7 @@ def _word_counts(texts: Sequence[str], words: list[str]) -> np.ndarray:
 
 def _word_ids(texts: Sequence[str], words: list[str]) -> np.ndarray:
     split_words = _word_counter().build_analyzer()
-    # From 1, since 0 fills what is left of a row behind the end of its text.
+    # Ids begin at 1, because 0 fills the rest of a row after the end of its text.
     word_ids = {word: number for number, word in enumerate(words, start=1)}
     matrix = np.zeros((len(texts), LENGTH), dtype=np.int64)
     for message_row, message in zip(matrix, texts, strict=True):
@@ -125,7 +125,7 @@ def _word_ids(texts: Sequence[str], words: list[str]) -> np.ndarray:
 
 def _word_counter(**options: Any) -> Any:
     """scikit-learn's counter of words."""
-    # Takes a second to import.
+    # Imported here, because it takes a second.
     from sklearn.feature_extraction.text import CountVectorizer
 
     return CountVectorizer(**options)
