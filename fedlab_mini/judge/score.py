@@ -72,7 +72,7 @@ def score(
     round before it ends; ``t``, which must increase. Instead of a vector [P]: a state dict, a
     module, or a list of arrays in the order of ``net.shapes`` or of all in ``state_dict()``;
     instead of [m, P]: a list of m of these, or a state dict of stacks [m, ...]. A round without
-    rows, in which nobody replied, counts nothing.
+    rows, in which no client replied, changes no score.
 
     returns     a frame, one row a client, one column a method, higher is a larger contribution;
                 the last column, ``rounds``, counts those in which the client took part
