@@ -11,7 +11,7 @@ from .command import terminal
 
 COMMANDS = {
     "score": "score the clients of recorded rounds",
-    "data": "data sets: list, fetch, verify",
+    "data": "list, fetch or verify data sets",
 }
 
 

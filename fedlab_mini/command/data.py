@@ -16,13 +16,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m fedlab_mini data",
         description=__doc__,
-        epilog="FEDLAB_DATA names the folder of real sets; default: the user's cache.",
+        epilog="FEDLAB_DATA names the folder of the real data sets; default: the user's cache.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="every data set, and where it was found")
-    verify = commands.add_parser("verify", help="check the SHA-256 of what is there")
+    commands.add_parser("list", help="list all data sets, and where each was found")
+    verify = commands.add_parser("verify", help="check the SHA-256 of the files found")
     verify.add_argument(
-        "names", nargs="*", metavar="name", help="sets that must be there"
+        "names", nargs="*", metavar="name", help="data sets that must be present"
     )
     commands.add_parser("fetch", help="download a real data set").add_argument("name")
     options = parser.parse_args(arguments)
@@ -49,7 +49,7 @@ def show() -> int:
         size = f"{total_bytes / 1e6:.1f} MB" if total_bytes else "-"
         samples, classes = f"{each.samples:,}", len(each.labels)
         print(line(each.name, samples, classes, size, each.licence, where(each)))
-    print(f"\nreal sets lie in {folder()}")
+    print(f"\nfolder of the real data sets: {folder()}")
     return 0
 
 

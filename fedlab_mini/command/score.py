@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     import pandas
 
 FILES = """
-A round is an .npz file, written by numpy.savez, or a dictionary in a .pt file of torch.save:
-  updates [m, P]  local minus global parameters, one row a client; or models [m, P], local ones
-  clients [m]     ids, whole numbers or names (default: 0..m-1); sizes [m] samples (or equal)
+Each round is an .npz file, written by numpy.savez, or a dictionary in a .pt file of torch.save:
+  updates [m, P]  local minus global parameters, a row per client; or models [m, P], the local ones
+  clients [m]     ids or names (default: 0..m-1); sizes [m] numbers of samples (default: all equal)
   theta [P]       the model before the round (needed in the first; default: federated averaging's)
-  t               the round's number (optional; numbers that do not increase are refused)
-An .npy file holds updates alone. A round without rows, in which nobody replied, counts nothing.
+  t               the number of the round (optional; the numbers must increase)
+An .npy file holds only updates. A round without rows, in which no client replied, changes no score.
 The validation file holds x [N, ...] and y [N]. P parameters in the order of module.parameters().
 
-A method of your own is module:NAME: an object, a class to call, or a function of a round's game
-or of (round, server); modules of the working folder are found.
-Give the rounds in their order; of round_*.npz round_2 is read before round_10.
+Name a method of your own as module:NAME. It is an object, a class that takes no arguments, or a
+function of a round's game or of (round, server). The module may be a file of the working folder.
+Give the rounds in their order; a pattern such as round_*.npz puts round_2 before round_10.
 """
 
 
@@ -61,7 +61,7 @@ def read_network(text: str) -> Model:
     try:
         network = imported_object if is_network else imported_object()
     except Exception as error:  # the user's code may raise anything
-        wanted = "a module, or what makes one without arguments"
+        wanted = "a module, or a function without arguments that makes one"
         raise ValueError(f"--net: expected {wanted}, got {text} ({error})") from error
     return network if isinstance(network, Model) else Model(network)
 
@@ -78,25 +78,25 @@ def _parser(package: str) -> argparse.ArgumentParser:
         name.replace(",", "").replace("%", "%%") for name in scoring()
     )
     add = parser.add_argument
-    add("rounds", nargs="+", type=home, help="a file a round, in their order")
-    add("--net", required=True, help="64,32,10 (an MLP) or package.module:NAME")
-    add("--validation", type=home, help="a file with x and y; CGSV does without")
+    add("rounds", nargs="+", type=home, help="one file per round, in order")
+    add("--net", required=True, help="64,32,10 (widths of an MLP) or package.module:NAME")
+    add("--validation", type=home, help="a file with x and y; CGSV needs none")
     add(
         "--methods",
         default="second_order,CGSV,leave_one_out",
-        help=f"with commas between them, module:NAME or some of: {known_names}. A space may be an "
-        "underscore. To pay, chapter 10 looks at second_order and Shapley_silent",
+        help=f"names separated by commas: module:NAME, or one of {known_names}. Spaces may be "
+        "underscores. For payments, chapter 10 compares second_order and Shapley_silent",
     )
     add(
         "--metric",
         default="loss",
         choices=("loss", "accuracy"),
-        help="of values of a round's game",
+        help="what the values of a round's game measure",
     )
     add("--seed", type=int, default=0)
-    told = "a 95%% interval of every score, from so many draws of the validation samples"
-    add("--draws", type=int, help=f"{told}; takes as many times as long. 20 will do")
-    add("--csv", type=home, help="write the table here")
+    told = "add 95%% intervals from this number of draws of the validation samples; 20 are enough"
+    add("--draws", type=int, help=f"{told}. The time is multiplied by this number")
+    add("--csv", type=home, help="a file to which the table is written")
     return parser
 
 
@@ -151,7 +151,7 @@ def _shown(scores: pandas.DataFrame, draws: int) -> Table:
                 cell = row[name] if math.isnan(ends[0]) else (row[name], *ends)
                 cells[str(client)][name] = cell
     over = f"95 % interval over {draws} draws of the validation samples"
-    caption = f"Score [{over}]; none where a score does not look at them."
+    caption = f"Score [{over}]; a score that does not use these samples has no interval."
     return table(cells, rows="client", caption=caption, digits=4)
 
 

@@ -94,7 +94,7 @@ def warn_unusable_data(fed: Federation) -> None:
     """Warn once a training of clients whose inputs are not finite."""
     if fed.unusable:
         warnings.warn(
-            f"client {names(fed.unusable)} holds inputs that are not finite and takes no part",
+            f"client {names(fed.unusable)} holds inputs that are not finite and is left out",
             stacklevel=3,
         )
 
@@ -107,7 +107,7 @@ def warn_left_out(t: int, clients: list[int], before: Counter[int], asked: int) 
         hint = (
             ""
             if len(clients) < asked
-            else "; all are: are inputs scaled, and is the step size small enough?"
+            else "; no client is left, so scale the inputs or reduce the step size"
         )
         warnings.warn(
             f"round {t}: client {names(newly)} sent an update that is not finite or far too "

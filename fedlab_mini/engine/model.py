@@ -335,9 +335,9 @@ class Model:
         if classes and outputs != classes:
             hint = ""
             if outputs == classes - 1:
-                hint = "; are they counted from 0?"
+                hint = "; are the classes counted from 0?"
             if self.objective.given_loss is not None:
-                hint += "; labels that are no classes want classes=0"
+                hint += "; if the labels are no classes but numbers, give classes=0"
             raise ValueError(
                 f"net: gives {outputs} outputs, but the data have {classes} classes{hint}"
             )

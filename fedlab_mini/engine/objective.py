@@ -58,7 +58,7 @@ class Objective:
                 raise TypeError(f"{name}: expected {such_as}, got {checks.shown(value)}")
         if isinstance(self.given_loss, nn.Module) and list(self.given_loss.parameters()):
             raise ValueError(
-                "loss: has parameters of its own, but theta trains those of the module only"
+                "loss: has parameters of its own, but only those of the module are trained"
             )
 
     @property
@@ -136,7 +136,7 @@ class Objective:
                 raise ValueError(
                     f"{name}: does not pair outputs and labels; outputs have shape "
                     f"{checks.dims(['N', *outputs.shape[1:]])}, labels "
-                    f"{checks.dims(['N', *y.shape[1:]])}: give both the same"
+                    f"{checks.dims(['N', *y.shape[1:]])}; both need the same"
                 )
             if function is not None and _remembers(function, outputs, y):
                 raise ValueError(
@@ -174,7 +174,7 @@ def judged_by(metric: Any, outputs: Tensor, y: Tensor) -> Tensor:
 def _fails(name: str, outputs: Tensor, y: Tensor, error: Exception) -> str:
     given = f"outputs {checks.shown(outputs)} and labels {checks.shown(y)}"
     whole = "Long" in str(error) and y.is_floating_point()
-    hint = "; with classes=0 labels are floats: write y.long() in it" if whole else ""
+    hint = "; classes=0 makes y floats: write y.long() in the function" if whole else ""
     return f"{name}: fails on {given}: {error}{hint}"
 
 
@@ -187,12 +187,16 @@ def _first_argument(function: Function | None) -> str:
 
 def _remembers(function: Function, outputs: Tensor, y: Tensor) -> bool:
     """Whether other calls in between change the value of a function."""
+    classes = y.dtype == torch.long and (outputs.ndim, y.ndim) == (2, 1)
+    right = outputs.argmax(1) if classes else y
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             before = float(function(outputs.clone(), y.clone()))
-            function(-outputs, y.clone())  # any other outputs
-            function(outputs[[0, 0]], y[[0, 0]])
+            # The second call has three samples, all of them right, because both calls
+            # together then change every mean accuracy over all samples so far.
+            function(-outputs, y.clone())
+            function(outputs[[0, 0, 1]], right[[0, 0, 1]])
             after = float(function(outputs.clone(), y.clone()))
         except Exception:  # two samples may be too few for this function
             return False

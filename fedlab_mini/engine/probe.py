@@ -101,7 +101,7 @@ def refuse(module: nn.Module) -> None:
     for name, p in trainable(module).items():
         if not p.is_floating_point():
             raise ValueError(
-                f"module: parameter {name!r} is of {p.dtype}; theta trains real numbers"
+                f"module: parameter {name!r} is of {p.dtype}; only real numbers can be trained"
             )
 
 
@@ -127,8 +127,8 @@ def _refuse_held_elsewhere(module: nn.Module) -> None:
     for name, p in module.named_parameters():
         if p.is_meta:
             raise ValueError(
-                f"module: parameter {name!r} lies on the meta device, without numbers; "
-                "make the module elsewhere, or load its weights first"
+                f"module: parameter {name!r} is on the meta device and has no values; "
+                "make the module on another device, or load its weights first"
             )
         if p.numel() and p.requires_grad:
             places[p.untyped_storage().data_ptr()] = name

@@ -130,7 +130,7 @@ class ReadOnly(dict[str, Tensor]):
 
     def __setitem__(self, name: str, value: Tensor) -> None:
         raise ValueError(
-            f'state["{name}"]: only what step and heard return is remembered; write there'
+            f'state["{name}"]: can be changed only in the state that step or heard returns'
         )
 
 

@@ -65,7 +65,7 @@ def nucleolus(game: Game) -> Estimate:
         fixed_sums = np.concatenate([fixed_sums, worth[settled] - shortfall])
         rank, previous = np.linalg.matrix_rank(fixed_rows), rank
         if rank == previous:
-            raise ArithmeticError("nucleolus: the solver's prices fix no coalition")
+            raise ArithmeticError("nucleolus: the solver's prices fix no new coalition")
         # Coalitions that the fixed rows determine cannot change any more.
         fixed_basis = np.linalg.svd(fixed_rows, full_matrices=False)[2][:rank]
         residuals = members - members @ fixed_basis.T @ fixed_basis

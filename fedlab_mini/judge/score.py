@@ -72,7 +72,7 @@ def score(
     in the previous round; ``t``, which must increase. A vector [P] may also be a state dict, a
     module, or a list of arrays in the order of ``net.shapes`` or of all in ``state_dict()``.
     [m, P] may also be a list of m of these, or a state dict of stacks [m, ...]. A round without
-    rows, in which nobody replied, does not count.
+    rows, in which no client replied, changes no score.
 
     returns     a frame with one row per client and one column per method; higher is a larger
                 contribution. The last column, ``rounds``, counts the client's rounds

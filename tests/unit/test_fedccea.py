@@ -94,7 +94,7 @@ def test_a_client_with_bad_data_uses_and_contributes_nothing(make_fed):
     server = {"validation": clean.validation, "test": clean.test}
     with pytest.warns(UserWarning, match="client 2"):
         fed = fm.Federation.from_datasets(pairs, **server, classes=3)
-    with pytest.warns(UserWarning, match="client 2 .* takes no part"):
+    with pytest.warns(UserWarning, match="client 2 .* not finite and is left out"):
         found = fm.fedccea(fed, NET, 6, 2, LOCAL)
     runs = found.simulations
     assert (runs.sizes > 0).all((0, 1)).tolist() == [True, True, False, True]

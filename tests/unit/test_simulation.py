@@ -103,7 +103,7 @@ def test_a_client_whose_data_or_updates_are_no_numbers_takes_no_part(make_fed, b
         x = clean.x.clone()
         x[int(clean.offsets[2])] = torch.inf
         fed = fm.Federation(**{**vars(clean), "x": x, "unusable": frozenset({2})})
-        words = "client 2 .* takes no part"
+        words = "client 2 .* not finite and is left out"
     else:
         fed = with_attacks(clean, {2: Sends(torch.nan)})
         words = "client 2 sent updates that are not finite"

@@ -82,7 +82,7 @@ def test_a_client_with_nan_data_is_excluded_by_name_and_training_goes_on(make_fe
     x = clean.x.clone()
     x[int(clean.offsets[3]) + 2, 1] = torch.nan
     fed = replace(clean, x=x, unusable={3})
-    with pytest.warns(UserWarning, match="client 3 .* takes no part"):
+    with pytest.warns(UserWarning, match="client 3 .* not finite and is left out"):
         history = fm.train(fed, net, fm.FedAvg(), rounds=2)
     absent = fm.train(clean, net, asks(*[[0, 1, 2, 4]] * 2), rounds=2)
     assert torch.equal(history.theta, absent.theta)
