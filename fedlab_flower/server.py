@@ -70,7 +70,7 @@ class FlowerStrategy(Strategy):
     arguments, errors: see `server_app`
     """
 
-    labels = torch.empty(0, dtype=torch.long)  # clients keep their labels
+    labels = torch.empty(0, dtype=torch.long)  # clients keep theirs
 
     def __init__(
         self,

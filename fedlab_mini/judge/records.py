@@ -256,7 +256,7 @@ def all_clients(updates: Iterable[Any]) -> list[Hashable]:
         raise TypeError(f"updates: expected one record a round, got {shown(updates)}")
     if read_once:
         raise TypeError(
-            "clients: expected all ids, clients=[...], as an iterator is read only once"
+            "clients: this iterator is read only once; name all clients, clients=[...]"
         )
     seen: dict[Hashable, None] = {}
     position = -1
