@@ -26,7 +26,7 @@ ALWAYS, ALL, WEEKLY = range(3)
 # Unit tests that start trainings, processes or other tools by the dozen: stage `rest` has them.
 LONG = tuple(
     f"tests/unit/test_{name}.py"
-    for name in ("bench", "compare", "files", "going_on", "readme", "studies", "wheel")
+    for name in ("bench", "compare", "files", "going_on", "studies", "tour", "wheel")
 )
 # the front page, two chapters, one page of evidence, the labs'
 PAGES = (
