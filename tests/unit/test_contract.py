@@ -67,7 +67,7 @@ def run(make_fed, strategy):
 
 
 BROKEN = {
-    r'Remembers.pace: .* give init an entry "pace"': lambda: Remembers(3),
+    r'Remembers.pace: .* add to init.s state an entry "pace"': lambda: Remembers(3),
     r'Counts.seen: .* write to state\["seen"\] in step': Counts,
     r"round 1: Mine.step: expected fm.Step\(.*\), got None": lambda: changed(lambda done: None),
     r"round 1: Uncounted.step: counts no round .* write self.count\(": Uncounted,
