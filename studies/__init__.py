@@ -1,6 +1,6 @@
 """Studies: every empirical claim of the book with its protocol, its stored rows and its verdict.
 
-``python -m studies list`` says what there is. A chapter reads stored results, and tells:
+``python -m studies list`` lists them. A chapter reads stored results and tests its sentences:
 
     import studies
     from studies import tell
@@ -31,7 +31,7 @@ __all__ += ["verify"]
 
 
 def every() -> list[Study]:
-    """All studies: a file of this folder says which it has in STUDIES, or has none."""
+    """All studies; each file of this folder lists its own in STUDIES, if it has any."""
     files = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
     rooms = [file for file in files if file not in PLUMBING]
     modules = [importlib.import_module(f"{__name__}.{room}") for room in rooms]
@@ -39,7 +39,7 @@ def every() -> list[Study]:
 
 
 def named(name: str) -> Study:
-    """The study of a name; raises ValueError that lists all names."""
+    """The study with this name; for an unknown name, a ValueError lists all names."""
     found = {study.name: study for study in every()}
     if name not in found:
         raise ValueError(f"name: expected one of {', '.join(found)}; got {name!r}")
@@ -47,5 +47,5 @@ def named(name: str) -> Study:
 
 
 def results(name: str) -> Results:
-    """The stored results of a study, by its name: its seeds that confirm, if it has some."""
+    """The stored results of the named study, from its confirming seeds if it has some."""
     return read(named(name))

@@ -27,7 +27,7 @@ def seeds_of(text: str) -> list[int]:
     first, dash, last = text.partition("-")
     seeds = list(range(int(first), int(last) + 1)) if dash else [int(s) for s in text.split(",")]
     if max(seeds) >= BLOCK:
-        raise argparse.ArgumentTypeError(f"seeds to look at lie below {BLOCK}; confirm has others")
+        raise argparse.ArgumentTypeError(f"seeds to look at must be below {BLOCK}")
     return seeds
 
 
@@ -38,7 +38,7 @@ HEAD = (
 
 
 def line(study: Study) -> str:
-    """A line on a study: seeds seen and confirmed, questions, minutes left, state, verdict."""
+    """One line about a study: seeds seen and confirmed, questions, minutes left, state, verdict."""
     known = about(study)
     seconds = list(known.get("seconds", {}).values())
     blocks = known.get("blocks", [])
@@ -56,7 +56,7 @@ def line(study: Study) -> str:
 
 
 def page(study: Study) -> str:
-    """The protocol, and claim by claim what was measured, as text."""
+    """The protocol, and what was measured for each claim, as text."""
     results = read(study)
     parts = [study.item, study.says, repr(study.settings())]
     if study.claims:
@@ -77,11 +77,11 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("list", help="every study: seeds seen and confirmed, minutes left, verdicts")
-    runs = verbs.add_parser("run", help="compute seeds to look at; goes on where it was")
+    runs = verbs.add_parser("run", help="compute seeds to look at; an interrupted run continues")
     runs.add_argument("--seeds", type=seeds_of, help="such as 0-9 or 0,3,5; default: the study's")
     confirms = verbs.add_parser("confirm", help="compute a block of seeds that nobody has seen")
     confirms.add_argument("--block", type=int, default=0, help="1, 2, ...; default: the first")
-    verifies = verbs.add_parser("verify", help="run whole rows again, and note the date")
+    verifies = verbs.add_parser("verify", help="run whole rows again and store the date")
     verifies.add_argument("--minutes", type=float, default=math.inf, help="default: no limit")
     for verb in (runs, confirms):
         verb.add_argument("--again", action="store_true", help="also what is stored and current")
@@ -91,7 +91,7 @@ def main(words: Sequence[str] | None = None) -> None:
     verbs.add_parser("show", help="a study's protocol and verdicts").add_argument("name")
     papers = verbs.add_parser("ledger", help="what came out of every item of the five papers")
     papers.add_argument("paper", nargs="?", default="", help="such as F-RCCE; default: all")
-    rows = verbs.add_parser("row", help="an item of the ledger again, on seeds that nobody used")
+    rows = verbs.add_parser("row", help="run an item of the ledger again, on unused seeds")
     rows.add_argument("id", help="such as F-RCCE-2a-3, or the beginning of several: F-RCCE-2a")
     rows.add_argument("--seeds", type=int, default=2, help="how many; default: 2")
     rows.add_argument("--first", type=int, help="the first of them, to repeat a run")
@@ -111,7 +111,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def answer(asked: argparse.Namespace) -> None:
-    """Do what was asked, and print what came of it."""
+    """Run the command and print its result."""
     studies = [named(name) for name in getattr(asked, "names", None) or []]
     if asked.verb == "list":
         print("\n".join([HEAD, *map(line, every()), summary(every())]))
@@ -150,7 +150,7 @@ def answer(asked: argparse.Namespace) -> None:
 
 
 def summary(studies: Sequence[Study]) -> str:
-    """How many studies are in which state."""
+    """The number of studies in each state."""
     states = Counter(map(state, studies))
     return ", ".join(f"{count} {word}" for word, count in states.items())
 

@@ -1,4 +1,4 @@
-"""Audit: are the stored rows what the code gives? The check of every day, and whole rows again.
+"""Audit: are the stored rows what the code gives? A daily check, and reruns of whole rows.
 
 Below: runs, probes, store.
 """
@@ -19,14 +19,14 @@ from . import probes, store
 from .study import COLUMNS, Study
 
 TOLERANCE = 1e-4  # of whole rows, on one kind of processor
-SPREADS = 6.0  # on another kind, where long trainings part: standard deviations between seeds
+SPREADS = 6.0  # on another kind, where long trainings diverge: standard deviations between seeds
 SOUND, OTHER, NO_DATA = "verified", "other rows", "no data"
 
 
 def check(studies: Sequence[Study]) -> list[str]:
-    """What is wrong with stored results, a sentence each: their hash, verdicts, seeds, probes.
+    """What is wrong with stored results, one sentence each: hash, verdicts, seeds, probes.
 
-    One seed of every probe is run again; which one turns from day to day
+    One seed of every probe is run again, another one each day
     """
     faults, seed = [], probes.SEEDS[date.today().toordinal() % len(probes.SEEDS)]
     for study in studies:
@@ -49,7 +49,7 @@ def _probe_fault(study: Study, seed: int) -> str:
 
 
 def _inconsistent(study: Study) -> list[str]:
-    """Seeds that are not those that are noted, variants that a seed lacks, other verdicts."""
+    """Seeds that differ from the recorded ones, variants that a seed lacks, changed verdicts."""
     known, frame = store.about(study), store.rows(study)
     faults = []
     noted = {*known["look"], *(seed for block in known["blocks"] for seed in block["seeds"])}
@@ -64,11 +64,11 @@ def _inconsistent(study: Study) -> list[str]:
 
 
 def verify(studies: Iterable[Study], minutes: float = math.inf) -> dict[str, str]:
-    """Run whole rows again, a seed of each study; where they come, the date is noted.
+    """Run whole rows again, one seed per study; if they agree, the date is stored.
 
-    The seed is the one that has waited longest; so are the studies in turn. Where rows come again,
-    those of the probe are stored anew, too
-    minutes  to stop before the next study would take longer than what is left, by stored seconds
+    The seed that has waited longest is run; studies are ordered in the same way. If the rows agree,
+    the rows of the probe are stored anew, too
+    minutes  stop if the next study would exceed the time left, by its stored seconds
     returns  {name: "verified", "other rows", "no data" here, or the state of what cannot be run}
     """
     outcome: dict[str, str] = {}
@@ -93,21 +93,21 @@ def verify(studies: Iterable[Study], minutes: float = math.inf) -> dict[str, str
 
 
 def _waited(study: Study) -> tuple[str, float]:
-    """When its rows last came again, and what a seed takes."""
+    """When its rows were last verified, and the seconds of one seed."""
     known = store.about(study)
     dates = known.get("verified", {}).values()
     return max(dates, default=""), max(known.get("seconds", {}).values(), default=0.0)
 
 
 def _again(study: Study) -> tuple[pd.DataFrame | None, store.Known]:
-    """New rows of a probe, unless the stored ones are what the code gives."""
+    """New rows of a probe; None if the stored ones are what the code gives."""
     if probes.fault(study, probes.SEEDS[0]):
         return probes.fresh(study)
     return None, store.about(study).get("probe", {})
 
 
 def compared(study: Study, seed: int) -> str:
-    """Are these the stored rows of a seed, but for times?"""
+    """Whether these are the stored rows of a seed, apart from times."""
     frame = store.rows(study)
     try:
         with one_thread():
@@ -122,7 +122,7 @@ def compared(study: Study, seed: int) -> str:
 
 
 def _allowed(study: Study, seed: int, rows: pd.DataFrame, frame: pd.DataFrame) -> pd.Series:
-    """How far each row may be off: rounding, or on another kind of processor the seeds' spread."""
+    """The allowed error of each row: rounding; on another processor, the spread of seeds."""
     entries = [e for e in store.about(study)["computed"] if seed in e["seeds"]]
     if entries and entries[0]["machine"] == probes.here()["machine"]:
         return pd.Series(TOLERANCE, index=rows.index)

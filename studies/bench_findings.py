@@ -17,7 +17,7 @@ from fedlab_mini.judge.evidence import interval, paired
 WRONG = "wrong labels, Dirichlet 0.5"
 HARD, EASY = "dirt under skew", 2 / 3  # an AUC above which it would be easy
 LATER = "attack: predicted step"  # came with version 1.1, so the sentences of version 1 lack it
-FIRST = ("skew", "skew, even sizes", "few samples", HARD, "attacks")  # version 1 told of these
+FIRST = ("skew", "skew, even sizes", "few samples", HARD, "attacks")  # reported by version 1
 TOLD = (
     *FIRST,
     *("alike", "sizes", "dirt", "rare class", "half a round", "an attack among alike"),
@@ -28,9 +28,9 @@ LOUD = "an attack among alike"
 
 
 def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
-    """What the board says, a paragraph each, with the numbers of the fresh block.
+    """The findings of the board, one paragraph each, with the numbers of the fresh block.
 
-    raises  AssertionError where one of the two blocks says so no longer
+    raises  AssertionError if one of the two blocks no longer supports a sentence
     """
     blocks = (seen, fresh)
     standings = [
@@ -74,7 +74,7 @@ def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
 
 
 def _cosines(both: pandas.DataFrame) -> str:
-    """CGSV's weights beside the cosine they are made of, over the seeds of both blocks."""
+    """CGSV's weights and the mean cosine from which they are made, over both blocks' seeds."""
     found = {}
     for name in ("CGSV", "mean cosine"):
         asked = both.method.eq(name) & both.scenario.eq(WRONG) & both.metric.eq("AUC")
@@ -111,7 +111,7 @@ def _simply_upheld(standings: dict[str, dict]) -> tuple[dict, dict, dict]:
 
 
 def _simple(tau: dict, auc: dict, pays: dict) -> tuple[str, ...]:
-    """What `_simply_upheld` upholds, a paragraph each."""
+    """The sentences that `_simply_upheld` has tested, one paragraph each."""
     sizes, dirt, rare, half = tau["sizes"], auc["dirt"], auc["rare class"], auc["half a round"]
     return (
         f"**Where only amounts differ, counting is enough.** *Size* has a tau of "
@@ -140,7 +140,7 @@ def _simple(tau: dict, auc: dict, pays: dict) -> tuple[str, ...]:
 
 
 def _gap(family: dict[str, Any], one: str, other: str) -> Any:
-    """By how much the first of two scores is ahead, seed by seed."""
+    """The lead of the first of two scores, seed by seed."""
     low, high, *_ = MEASURES["tau"]
     return paired(family[one].values, family[other].values, low=low, high=high)
 
@@ -158,7 +158,7 @@ def _upheld(standings: dict[str, dict]) -> tuple[dict, dict]:
 
 
 def _paid(frame: pandas.DataFrame) -> tuple[list[str], list[str]]:
-    """By which scores the attacker's pay clearly rises, and by which it clearly falls."""
+    """The scores by which the attacker's pay clearly rises, and those by which it clearly falls."""
     low, high, *_ = MEASURES["pay gained"]
     found: dict[str, Any] = {}
     for method, rows in frame[frame.metric == "pay gained"].groupby("method"):
@@ -174,7 +174,7 @@ def _in_both(blocks: Sequence[list[str]]) -> list[str]:
 
 
 def _first(family: dict[str, Any]) -> str:
-    """The score with the highest mean; that it is clearly the best is not said."""
+    """The score with the highest mean, which need not be clearly the best."""
     scores = {name: own.interval.mean for name, own in family.items() if name != fb.CEILING}
     return max(scores, key=lambda name: scores[name])
 

@@ -1,6 +1,6 @@
-"""CGSV: whom its weights find, who gains by them and when, how long a step may be, whom they miss.
+"""CGSV: which clients its weights find or miss, when they gain accuracy, how long a step may be.
 
-[cgsvaggregation] gives formulas and no setting, so the setting is this book's; chapter 4 reads it.
+[cgsvaggregation] gives no setting, so this book chose one. Chapter 4 reads these results.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ FEDAVG, UNIFORM = "FedAvg", "FedAvg, equal weights"
 
 
 class EqualWeights(fm.CGSV):
-    """The control: unit updates and steps as in CGSV, and weights that are truly equal.
+    """The control: unit updates and steps as in CGSV, but equal weights.
 
-    gamma_0 = 1 is another control: it keeps the weights by size.
+    gamma_0 = 1 is another control: its weights stay proportional to the sizes.
     """
 
     def weights(self, server: fm.Server, state: State, round: fm.Round) -> Tensor:
@@ -48,7 +48,7 @@ class EqualWeights(fm.CGSV):
 
 
 class TimesSize(fm.CGSV):
-    """CGSV that remembers how many samples a client has: its weights times the sizes."""
+    """CGSV with its weights multiplied by the clients' numbers of samples."""
 
     def weights(self, server: fm.Server, state: State, round: fm.Round) -> Tensor:
         """r_k n_k, scaled to sum 1 [m]."""
@@ -57,7 +57,7 @@ class TimesSize(fm.CGSV):
 
 
 class Seen:
-    """What CGSV sees of every round: ``train(..., watch=Seen())``.
+    """What CGSV sees in every round: ``train(..., watch=Seen())``.
 
     seen    [T][4]     mean cosine, its floor, median length of an update, turn of the server
     angles  [T, K, K]  cosines between the clients' updates
@@ -87,7 +87,7 @@ class Seen:
 
 
 def cleaner(noise: Tensor) -> Tensor:
-    """Who has fewer wrong labels than the median client [K] bool."""
+    """Which clients have fewer wrong labels than the median client, [K] bool."""
     return noise < noise.median() + 1e-9
 
 
@@ -121,9 +121,9 @@ def ladder(
     most: float = 0.9,
     images: int | None = None,
 ) -> fm.Federation:
-    """Ten clients of whose labels 0, 10, ... 90 per cent are wrong, in random order.
+    """Ten clients with 0, 10, ... 90 per cent wrong labels, in random order.
 
-    alpha   concentration of the label skew; None: all clients alike
+    alpha   concentration of the label skew; None: no skew
     most    the largest share of wrong labels; 0: none are wrong
     images  of all clients; None: those of IMAGES
     """
@@ -153,7 +153,7 @@ def trained(
 
 
 def accuracies(history: fm.History, lengths: tuple[int, ...]) -> Iterator[tuple[str, float]]:
-    """Accuracy after so many rounds, as a mean over ten: one round depends on its minibatches."""
+    """Accuracy after these rounds, a mean over ten, as one depends on its minibatches."""
     for length in lengths:
         if length < len(history.accuracy):
             yield f"accuracy @ {length}", float(history.accuracy[length - 9 : length + 1].mean())
@@ -162,7 +162,7 @@ def accuracies(history: fm.History, lengths: tuple[int, ...]) -> Iterator[tuple[
 def ranking(
     fed: fm.Federation, history: fm.History, lengths: tuple[int, ...]
 ) -> Iterator[tuple[str, float]]:
-    """What the weights say of label quality, and how many clients they leave in effect."""
+    """How well the weights rank label quality, and the effective number of clients."""
     for length in lengths:
         if length > len(history.scores):
             continue
@@ -175,7 +175,7 @@ def ranking(
 # --- who gains, and when ---------------------------------------------------------------------
 
 LENGTHS = (20, 60, 100, 200, 400, 1600)
-CONTROLS_TO = 400  # rounds of the controls that name a cause
+CONTROLS_TO = 400  # rounds of the controls that separate causes
 
 
 def rules(split: str, longest: int) -> Iterator[tuple[str, fm.FedAvg, int]]:
@@ -183,7 +183,7 @@ def rules(split: str, longest: int) -> Iterator[tuple[str, fm.FedAvg, int]]:
     yield OURS, fm.CGSV(), longest
     yield EQUAL, EqualWeights(1.0), longest
     yield FEDAVG, fm.FedAvg(), longest
-    # Alike clients have equal sizes: weights by size are equal weights there.
+    # Without skew all sizes are equal, so weights by size are equal weights.
     if split != ALIKE:
         yield SIZES, fm.CGSV(1.0), min(longest, CONTROLS_TO)
         yield TIMES_SIZE, TimesSize(), min(longest, CONTROLS_TO)
@@ -202,7 +202,7 @@ def over_length(
 
     images  of all clients; None: those of IMAGES
     rounds  of the longest training, 20 or more
-    splits  of SPLITS, how alike clients are
+    splits  of SPLITS, the label skews
     """
     dataset, net = setting(data)
     for split in splits:
@@ -212,7 +212,7 @@ def over_length(
             yield from rows_of(split, method, accuracies(history, LENGTHS))
             if method == OURS:
                 yield from rows_of(split, method, ranking(fed, history, LENGTHS))
-    # Is it the noise or the skew? The same split with sound labels only.
+    # To separate noise from skew: the same split with correct labels only.
     fed = ladder(dataset, data, seed, SPLITS[VERY_SKEWED], most=0.0, images=images)
     for method, strategy in {OURS: fm.CGSV(), EQUAL: EqualWeights(1.0)}.items():
         history = trained(fed, net, strategy, seed, min(rounds, CONTROLS_TO))
@@ -220,7 +220,7 @@ def over_length(
 
 
 def length_derived(results: Results) -> Derived:
-    """Accuracy early and at the best length, what long training costs, who loses without noise."""
+    """Accuracy early and at the best length, the cost of long training, losses without noise."""
     for method in (OURS, EQUAL, FEDAVG):
         at = {n: results.values(f"accuracy @ {n}", method, ALIKE) for n in LENGTHS}
         yield ALIKE, method, "accuracy, rounds 60 and 100", (at[60] + at[100]) / 2
@@ -258,7 +258,7 @@ def ablation(
     images: int | None = None,
     rounds: int = ONE_FOUR_SIXTEEN[-1],
 ) -> Iterator[Row]:
-    """The printed rule against equal weights at its own step, and against FedAvg.
+    """The printed rule, equal weights with the same step, and FedAvg.
 
     images  of all clients; None: those of IMAGES
     rounds  of every training, 15 or more
@@ -285,7 +285,7 @@ STEPS: dict[str, dict] = {
     MEDIAN: {},
     "0.1": {"server_lr": 0.1},
     "0.3": {"server_lr": 0.3},
-    # The printed rule knows no floor, so its weights may turn negative.
+    # The printed rule has no floor, so its weights may become negative.
     ONE: {"server_lr": 1.0, "floor": None},
     "3": {"server_lr": 3.0},
 }
@@ -311,14 +311,14 @@ def steps(
             yield from rows_of(source, method, watched(seen, rate, fed.noise))
             yield from rows_of(source, method, accuracies(history, ONE_FOUR_SIXTEEN))
             yield from rows_of(source, method, ranking(fed, history, ONE_FOUR_SIXTEEN))
-        # Is it the step or the weights? Equal ones, at our step.
+        # To separate the step from the weights: equal weights with our step.
         seen = Seen()
         trained(fed, net, EqualWeights(), seed, min(rounds, ROUNDS), seen)
         yield from rows_of(source, EQUAL, watched(seen, "median", fed.noise))
 
 
 def watched(seen: Seen, rate: float | str, noise: Tensor) -> Iterator[tuple[str, float]]:
-    """What rounds 51 to 60 looked like, or the last ten; a step of one median length counts 1."""
+    """Measures of rounds 51 to 60, or of the last ten; a step of one median length counts 1."""
     end = min(ROUNDS, len(seen.seen))
     late = slice(end - 10, end)
     cosine, floor, length, turn = torch.tensor(seen.seen)[late].mean(0).tolist()
@@ -365,7 +365,7 @@ def named(gamma0: float) -> str:
 
 
 def gammas(seed: int, *, rounds: int = ONE_FOUR_SIXTEEN[-1]) -> Iterator[Row]:
-    """gamma_0 from 0 to 1, where labels are wrong and skewed (Dirichlet 0.5).
+    """gamma_0 from 0 to 1, with wrong labels and label skew (Dirichlet 0.5).
 
     rounds  of every training, 15 or more
     """
@@ -413,11 +413,11 @@ NINES_TO = 960
 
 
 def one_has_nines(data: fm.Dataset, seed: int, others: int = 5, each: int = 120) -> fm.Federation:
-    """Six clients of equal size; nines, half of its images, only the last one has."""
+    """Six clients of equal size; only the last one has nines, half of its images."""
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
     servers, rest = order[:720], order[720:]
     nines, common = rest[data.y[rest] == 9], rest[data.y[rest] != 9]
-    # All are equally large, so that no weight follows from size.
+    # All sizes are equal, so that no weight depends on size.
     parts = [*common[: each * others].split(each)]
     parts.append(torch.cat([nines[: each // 2], common[-(each // 2) :]]))
     samples = (
@@ -428,9 +428,9 @@ def one_has_nines(data: fm.Dataset, seed: int, others: int = 5, each: int = 120)
 
 
 def nines(dataset: fm.Dataset, net: fm.Model, seed: int, each: int, rounds: int) -> Iterator[Row]:
-    """The only client with nines: its cosine, what a round loses without it, who learns them."""
+    """The only client with nines: its cosine, a loss without it, which rules learn nines."""
     fed = one_has_nines(dataset, seed, each=each)
-    # One later round by itself: who is missed there, and who points elsewhere?
+    # One later round alone: which client is missed, and which update points elsewhere?
     theta = trained(fed, net, fm.FedAvg(), seed, 20).theta
     updates = fm.local_updates(fed, net, theta, local=LOCAL, seed=seed, t=21)
     missed = fm.leave_one_out(
@@ -466,15 +466,15 @@ def odd_clients(
     images: int | None = None,
     rounds: int = NINES_TO,
 ) -> Iterator[Row]:
-    """Who is different, who echoes, who opposes: what the weights make of them.
+    """The weights of clients that are different, send a copy, or oppose the others.
 
-    each    images of a client where one has the nines
-    images  of all clients where one attacks; None: those of IMAGES
-    rounds  of a training where one has the nines, 60 or more; where one attacks, a quarter
+    each    images per client if one client has the nines
+    images  of all clients if one attacks; None: those of IMAGES
+    rounds  of a training if one has the nines, 60 or more; a quarter of them if one attacks
     """
     dataset, net = setting(data)
     yield from nines(dataset, net, seed, each, rounds)
-    # Ten clients that are alike; the one that attacks is no special one otherwise.
+    # Ten similar clients; the one that attacks differs only in its attack.
     attacks: dict[str, tuple[object, dict]] = {
         "echo": (fm.replay(), {}),
         "sign flip": (fm.sign_flip(), {}),

@@ -1,6 +1,6 @@
-"""Exact: sentences that need no seeds. Algebra, tried on a small case, and the papers' arithmetic.
+"""Exact: sentences that need no seeds: algebra, tested on a small case, and the papers' arithmetic.
 
-Each function returns whether the sentence is so, and what was found. Above: ledger.
+Each function returns whether the sentence is true, and what was found. Above: ledger.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def almost_linear() -> Found:
 
 
 def ascent_learns() -> Found:
-    """F-RCCE, Eqs. 2 and 8: what one exact step does to the chance of a client that helps."""
+    """F-RCCE, Eqs. 2 and 8: how one exact step changes the probability of a client that helps."""
     chances = torch.full((2,), 0.5, dtype=torch.float64, requires_grad=True)
     loss: dict[tuple[int, ...], float]
     loss = {(0, 0): 1.0, (1, 0): 0.5, (0, 1): 1.5, (1, 1): 1.0}  # client 0 helps, client 1 harms
@@ -51,19 +51,19 @@ def ascent_learns() -> Found:
 
 
 def gamma_falls() -> Found:
-    """CGSV, equation of gamma: its course over 100 rounds from gamma_0 = .5."""
+    """CGSV, equation of gamma: its values over 100 rounds from gamma_0 = .5."""
     gamma = _gammas(0.5)
     return bool((gamma.diff() < 0).all()), f"from {gamma[0]:.2f} to {gamma[-1]:.3f}"
 
 
 def late_rounds_count() -> Found:
-    """CGSV: what the later half of 100 rounds counts at the end, for gamma_0 = .5 and .95."""
+    """CGSV: the final weight of the later half of 100 rounds, for gamma_0 = .5 and .95."""
     small, large = (float(_counts(gamma0)[50:].sum()) for gamma0 in (0.5, 0.95))
     return large > small, f"the later half counts {small:.2f} for .5, {large:.2f} for .95"
 
 
 def sizes_count_less() -> Found:
-    """CGSV: what data sizes count after 100 rounds, for gamma_0 = .5 and .95."""
+    """CGSV: the weight of data sizes after 100 rounds, for gamma_0 = .5 and .95."""
     small, large = (float(_gammas(gamma0).prod()) for gamma0 in (0.5, 0.95))
     return small > large, f"sizes count {small:.2f} for .5, {large:.2f} for .95"
 
@@ -73,14 +73,14 @@ def _gammas(gamma0: float) -> Tensor:
 
 
 def _counts(gamma0: float) -> Tensor:
-    """What each of 100 rounds counts in the weights at the end, without rescaling."""
+    """The share of each of 100 rounds in the final weights, without rescaling."""
     gamma = _gammas(gamma0)
     kept = torch.cat([gamma.flip(0).cumprod(0).flip(0)[1:], torch.ones(1).double()])
     return (1 - gamma) * kept
 
 
 def gamma_one_is_fedavg() -> Found:
-    """CGSV: with gamma_0 = 1 the weights stay; is the step FedAvg's?"""
+    """CGSV: gamma_0 = 1 keeps the weights. Is the step then that of FedAvg?"""
     updates, weights = torch.tensor([[3.0, 0.0], [0.0, 1.0]]), torch.tensor([0.5, 0.5])
     units = updates / updates.norm(dim=1, keepdim=True)
     apart = float((weights @ units - weights @ updates).norm())
@@ -130,7 +130,7 @@ def needs_all_orders() -> Found:
 
 
 def empty_is_nothing() -> Found:
-    """S-FedAvg: does it matter to call the empty coalition worth 0? Ten orders, two ways."""
+    """S-FedAvg: does it matter if the empty coalition is worth 0? Ten orders with and without."""
     base = 0.8
     with_it = fm.Game(5, lambda s: base + 0.01 * s.double().sum(1))
     without = fm.Game(5, lambda s: torch.where(s.any(1), base + 0.01 * s.double().sum(1), 0.0))
@@ -140,7 +140,7 @@ def empty_is_nothing() -> Found:
 
 
 def hundred_are_cheaper() -> Found:
-    """FedCCEA, C.1: with the hundred simulations that it asks for, in its own Table 2."""
+    """FedCCEA, C.1: cost of the hundred simulations that it asks for, from its own Table 2."""
     ratio = [SIMULATIONS * s / t for s, t, _ in zip(*TABLE_2.values(), strict=True)]
     return max(ratio) < 1, f"{ratio[0]:.0f} times TMC for 4 clients, {ratio[-1]:.1f} for 64"
 
@@ -153,6 +153,6 @@ def grows_more_slowly() -> Found:
 
 
 def doubled_beyond_sixteen() -> Found:
-    """FedCCEA, footnote 10: from 16 clients to 32 the time of all three methods doubles."""
+    """FedCCEA, footnote 10: the time of all three methods doubles from 16 to 32 clients."""
     growth = [seconds[4] / seconds[3] for seconds in TABLE_2.values()]
     return min(growth) > 1.9, f"{growth[0]:.2f}-fold, TMC {growth[1]:.2f}-fold"

@@ -1,4 +1,4 @@
-"""FedCCEA: who gets nothing, who can leave, who is found, and what it costs. Chapter 7 reads this.
+"""FedCCEA: clients with index 0, removal, detection, and cost. Chapter 7 reads these results.
 
 [shyn2021fedccea, Section 4 and appendix C]. Above: fedccea_claims.
 """
@@ -42,7 +42,7 @@ ANOTHER = 1000  # is added to a seed for trainings that share nothing with those
 
 @dataclass(frozen=True)
 class Source:
-    """A data set with what the paper does on it: classes per client (weak, strong), local work."""
+    """A data set and the paper's setting for it: classes per client (weak, strong), local work."""
 
     weak: int
     strong: int
@@ -57,7 +57,7 @@ SOURCES = {
 
 
 def split_of(skew: str, source: str = "digits") -> Split:
-    """How labels are dealt: all alike, or a few classes per client."""
+    """How labels are distributed: IID, or a few classes per client."""
     classes = SOURCES[source]
     splits = {
         "alike": fm.iid(),
@@ -68,7 +68,7 @@ def split_of(skew: str, source: str = "digits") -> Split:
 
 
 def wrongs(data: fm.Dataset) -> dict[str, object]:
-    """What can be wrong with a fifth of the clients: nothing, labels, a square, both."""
+    """The faults of a fifth of the clients: none, wrong labels, a square in images, both."""
     levels = {f"{percent} % noise": fm.flip_labels(percent / 100) for percent in (10, 20, 40, 80)}
     shape = data.shape or (1, 8, 8)
     side = 3 if shape[1] > 8 else 2
@@ -80,9 +80,9 @@ def wrongs(data: fm.Dataset) -> dict[str, object]:
 
 
 def dealt(data: fm.Dataset, skew: str, wrong: object, seed: int, source: str = "") -> fm.Federation:
-    """Twenty clients, 600 images; the same four are corrupted whatever is wrong.
+    """Twenty clients, 600 images; every fault corrupts the same four clients.
 
-    source  the data set by whose classes labels are dealt, if it is another
+    source  the data set that sets the classes per client, if it is another
     """
     bad = torch.randperm(CLIENTS, generator=stream(seed, "noisy clients"))[:NOISY].tolist()
     return fm.federation(
@@ -98,7 +98,7 @@ def dealt(data: fm.Dataset, skew: str, wrong: object, seed: int, source: str = "
 
 
 def gini(shares: Tensor) -> float:
-    """How unequal: 0 if all have the same, near 1 if one has all. shares [n] >= 0, sum 1."""
+    """The inequality of shares [n] >= 0 with sum 1: 0 if all are equal, near 1 if one has all."""
     count, ordered = len(shares), shares.sort().values
     places = 2 * torch.arange(1, count + 1) - count - 1
     return float(places.double() @ ordered / count)
@@ -118,9 +118,9 @@ def index_rows(
     simulations: int = SIMULATIONS,
     steps: int = STEPS,
 ) -> Iterator[Row]:
-    """The index on one data set: skew by skew, and with what is wrong with a fifth of the clients.
+    """The index on one data set, for each skew and each fault of a fifth of the clients.
 
-    source  whose protocol it is                data   the images, where they are others
+    source  the data set of the protocol        data   the images, if they are others
     wrong   of ``wrongs``; without noise first  steps  of Adam, where its fit is stopped
     """
     images, local = fm.load(data or source), SOURCES[source].local
@@ -131,8 +131,8 @@ def index_rows(
 
 
 def halves_agree(simulated: Simulations) -> float:
-    """Rank correlation of the qualities from every other simulation with those from the rest."""
-    # Two halves share nothing but the clients: what they agree on is about these.
+    """Rank correlation of qualities from the even simulations with those from the odd ones."""
+    # Two halves share only the clients, so their agreement is due to the clients.
     halves = (slice(0, None, 2), slice(1, None, 2))
     fits = [fm.settle(simulated.sizes[half], simulated.accuracy[half], 1) for half in halves]
     return fm.spearman(*(fit.omega[0] for fit in fits))
@@ -147,16 +147,16 @@ def evaluation(
     steps: int,
     whole: bool = False,
 ) -> Measured:
-    """One federation: the values, how settled they are, and what leaving clients out does.
+    """One federation: the values, their convergence, and the effect of removing clients.
 
-    whole  of the paper's size: FedCCEA alone, since one training takes seconds there
+    whole  at the paper's size: only FedCCEA, because one training takes seconds
     steps  of Adam, where its fit is stopped
     """
     net = fm.mlp(fed.x[0].numel(), HIDDEN, fed.classes)
     simulated = fm.simulator(fed, net, simulations, rounds, local, seed)
     settled = fm.settle(simulated.sizes, simulated.accuracy, seed=seed)
     omega = settled.model.omega[0]
-    # Beside the settled fit the one that a user of the paper might stop.
+    # Beside the converged fit, one that a user of the paper might stop early.
     adam = fm.fit_aam(simulated.sizes, simulated.accuracy, steps=steps, every=100, seed=seed)
     stopped = adam.omega[:, 0]
     values = {SETTLED: simulated.full * omega, STOPPED: simulated.full * stopped[-1]}
@@ -191,7 +191,7 @@ Staying = dict[tuple[str, str], Tensor]  # method, metric -> who trains, [K] or 
 def retrained(
     fed: fm.Federation, net: fm.Model, staying: Staying, local: fm.LocalSGD, seed: int, rounds: int
 ) -> Measured:
-    """Test accuracy of trainings in which some clients are left out, all in one stack."""
+    """Test accuracy of trainings without some clients, all computed at once."""
     # One stack from one start: differences are due to who leaves.
     tables = torch.stack([shares.expand(rounds, CLIENTS) for shares in staying.values()])
     final = fm.simulate(fed, net, tables, local=local, seed=seed, on="test", last=True)[:, 0]
@@ -200,14 +200,14 @@ def retrained(
 
 
 def ends(order: Tensor, removed: int) -> Iterator[tuple[str, Tensor]]:
-    """Who stays [..., K] when the first or the last of an order [..., K], lowest first, go."""
+    """Who stays [..., K] if the first or last of an order [..., K], lowest first, leave."""
     for end, gone in (("lowest", slice(0, removed)), ("highest", slice(CLIENTS - removed, None))):
         staying = torch.ones(order.shape, dtype=torch.float64)
         yield f"accuracy without {end} @ {removed}", staying.scatter_(-1, order[..., gone], 0.0)
 
 
 def exclusions(values: dict[str, Tensor], seed: int, counts: tuple[int, ...]) -> Staying:
-    """Who trains when zeros, the lowest or the highest are left out; ties break at random."""
+    """Who trains if zeros, the lowest or the highest are removed; ties are broken at random."""
     staying = {("", "accuracy"): torch.ones(CLIENTS, dtype=torch.float64)}
     shuffled = torch.randperm(CLIENTS, generator=stream(seed, "ties"))
     for method, value in values.items():
@@ -220,7 +220,7 @@ def exclusions(values: dict[str, Tensor], seed: int, counts: tuple[int, ...]) ->
 
 
 def partial(values: Tensor, fed: fm.Federation, seed: int, rounds: int) -> Staying:
-    """Random amounts every round; gone are the lowest or highest of the round, by x omega or x."""
+    """Random amounts every round, without the round's lowest or highest by x omega or by x."""
     generator, size = stream(seed, "amounts"), (rounds, CLIENTS)
     # No amount is exactly 0: that would be absence.
     amount = torch.rand(size, generator=generator, dtype=torch.float64).clamp(min=1e-9)
@@ -240,13 +240,13 @@ def full_rows(
     simulations: int = SIMULATIONS,
     steps: int = STEPS,
 ) -> Iterator[Row]:
-    """All of MNIST, two classes per client, the paper's own rate: the index, and who leaves."""
+    """All of MNIST, two classes per client, the paper's rate: the index, and removals."""
     images, split = fm.load(data), fm.by_class(2)
     fed = fm.federation(
         images, clients=CLIENTS, split=split, validation=1_000, test=2_000, seed=seed
     )
     everybody = {("", "accuracy"): torch.ones(CLIENTS, dtype=torch.float64)}
-    # First what takes seconds: the rest, an hour, need not run to renew the study.
+    # The quick part first: renewing the study does not need the rest, an hour.
     net = fm.mlp(fed.x[0].numel(), HIDDEN, fed.classes)
     for row in retrained(fed, net, everybody, FULL_LOCAL, seed, rounds):
         yield FULL, *row
@@ -264,9 +264,9 @@ def fit_rows(
     simulations: int = SIMULATIONS,
     looks: Sequence[int] = PATH,
 ) -> Iterator[Row]:
-    """Fig. 7 at three rates, and Adam's way at the rate that matches the paper's.
+    """Fig. 7 at three rates, and Adam's path at the rate that matches the paper's.
 
-    simulations  the last twenty are held out    looks  steps of Adam, in hundreds, ascending
+    simulations  the last twenty are held out    looks  steps of Adam, ascending hundreds
     """
     data, net = fm.load("digits"), fm.mlp(64, HIDDEN, 10)
     for skew in skews:
@@ -282,14 +282,14 @@ def fit_rows(
 
 
 def predicted(simulated: Simulations, skew: str, seed: int) -> Measured:
-    """Error on twenty held-out simulations, and the share of variance within rounds explained."""
+    """Error on twenty held-out simulations, and the explained share of variance within rounds."""
     sizes, accuracy = simulated.sizes, simulated.accuracy
     random = torch.rand(len(sizes), 1, sizes.shape[2], generator=stream(seed, "mixed"))
     mixed = sizes.gather(2, random.argsort(2).expand_as(sizes))  # in every simulation anew
     seen, truth = slice(0, -HELD), accuracy[-HELD:]
     curve = accuracy[seen].mean(0)
     guess = {"mean curve": curve.expand_as(truth)}
-    # If it matters who takes part, shuffled clients must predict worse.
+    # If it matters which clients participate, shuffled clients must predict worse.
     for label, inputs in {"AAM": sizes, "clients shuffled": mixed}.items():
         model = fm.settle(inputs[seen], accuracy[seen], 1).model
         guess[label] = model(inputs[-HELD:])[0]
@@ -306,7 +306,7 @@ def predicted(simulated: Simulations, skew: str, seed: int) -> Measured:
 def balanced(sizes: Tensor, rest: Tensor) -> Tensor:
     """Three numbers instead of an AAM: a parabola in how unequal the groups of a round are.
 
-    Clients in turn hold classes 0-4 and 5-9; returns what is added to the curve, [HELD, R]
+    Clients hold classes 0-4 and 5-9 alternately; returns the addition to the curve, [HELD, R]
     """
     even, odd = sizes[:, :, 0::2].sum(2), sizes[:, :, 1::2].sum(2)
     balance = (even - odd) / (even + odd)
@@ -316,7 +316,7 @@ def balanced(sizes: Tensor, rest: Tensor) -> Tensor:
 
 
 def path(simulated: Simulations, seed: int, looks: Sequence[int]) -> Measured:
-    """Four starts of Adam, looked at on their way, beside the least squared error."""
+    """Four starts of Adam at several steps, compared with least squares."""
     adam = fm.fit_aam(
         simulated.sizes,
         simulated.accuracy,
@@ -347,9 +347,9 @@ def ladder(y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
 
 
 def eight(data: fm.Dataset, kind: str, seed: int) -> fm.Federation:
-    """Eight clients: alike, skewed, of sizes 1 to 8, or with 0 to 7/8 of the labels wrong."""
+    """Eight clients: IID, with skew, of sizes 1 to 8, or with 0 to 7/8 wrong labels."""
     order = torch.randperm(8, generator=stream(seed, "who is noisy")).tolist()
-    # Every client has another share, so that there is a right ranking.
+    # Every client has a different share, so that there is one right ranking.
     noise = {client: fm.flip_labels(place / 8) for place, client in enumerate(order) if place}
     split = split_of(kind) if kind in SKEWS else fm.iid()
     return fm.federation(
@@ -366,7 +366,7 @@ def eight(data: fm.Dataset, kind: str, seed: int) -> fm.Federation:
 
 def ridge(sizes: Tensor, accuracy: Tensor, penalty: float = 1.0) -> Tensor:
     """Coefficients [K] of the mean sizes used so far, for the deviation from the mean curve."""
-    # Deviations from the mean: what every training learns with time is taken out.
+    # Deviations from the mean remove what every training learns over time.
     so_far = sizes.cumsum(1) / torch.arange(1, sizes.shape[1] + 1)[:, None]
     inputs = (so_far - so_far.mean(0)).flatten(0, 1)
     targets = (accuracy - accuracy.mean(0)).flatten()
@@ -375,7 +375,7 @@ def ridge(sizes: Tensor, accuracy: Tensor, penalty: float = 1.0) -> Tensor:
 
 
 def learned(simulated: Simulations, count: int, seed: int) -> dict[str, Tensor]:
-    """Three readings of the first ``count`` simulations; the stopped one at the paper's number."""
+    """Three scores from the first ``count`` simulations; the stopped fit at the paper's number."""
     sizes, accuracy = simulated.sizes[:count], simulated.accuracy[:count]
     scores = {
         SETTLED: simulated.full * fm.settle(sizes, accuracy, seed=seed).model.omega[0],
@@ -394,14 +394,14 @@ def shapley_rows(
     rounds: int = 10,
     simulations: Sequence[int] = LENGTHS,
 ) -> Iterator[Row]:
-    """Rank correlation with the exact Shapley value of other trainings, eight clients."""
+    """Rank correlation with exact Shapley values from other trainings, for eight clients."""
     data, net, local = (
         fm.load("digits"),
         fm.mlp(64, HIDDEN, 10),
         fm.LocalSGD(epochs=2, batch=20, lr=0.3),
     )
     truth_seed = ANOTHER + seed
-    # A score that saw the truth's own trainings would share their luck.
+    # A score from the same trainings as the truth would share their chance errors.
     assert truth_seed != seed
     for kind in kinds:
         fed = eight(data, kind, seed)
@@ -424,9 +424,9 @@ def shapley_rows(
 def bill_rows(
     seed: int, *, bills: Mapping[int, Sequence[int]] = BILLS, rounds: int = 10
 ) -> Iterator[Row]:
-    """A quarter of the clients with 80 % wrong labels: who finds them for the same bill?
+    """A quarter of the clients have 80 % wrong labels: which method finds them at equal cost?
 
-    bills  number of clients: simulations that may be spent
+    bills  {number of clients: number of simulations that a method may cost}
     """
     data, net, local = (
         fm.load("digits"),
@@ -460,11 +460,11 @@ def bill_rows(
 def same_bill(
     fed: fm.Federation, net: fm.Model, local: fm.LocalSGD, count: int, seed: int, rounds: int
 ) -> dict[str, tuple[Tensor, float]]:
-    """Values and client epochs of methods that spend what ``count`` simulations cost, or less."""
+    """Values and client epochs of methods that cost at most as much as ``count`` simulations."""
     simulated = fm.simulator(fed, net, count, rounds, local, seed)
     scores = learned(simulated, count, seed)
     spent = {method: (value, simulated.cost.client_epochs) for method, value in scores.items()}
-    # One pass trains n (n + 1) / 2 clients, a simulation n / 2.
+    # One pass trains n (n + 1) / 2 clients, one simulation n / 2.
     game = fm.retraining_game(fed, net, rounds, local, seed=seed)
     orders = fm.permutation(game, max(1, count // (fed.clients + 1)), seed=seed)
     spent["TMC"] = orders.values, orders.client_epochs

@@ -1,4 +1,4 @@
-"""FedCCEA's claims as data, what is derived from its rows, and its tables and figures.
+"""FedCCEA's claims as data, metrics derived from its rows, and its tables and figures.
 
 [shyn2021fedccea, Section 4 and appendix C]. Below: fedccea, which makes the rows.
 """
@@ -58,7 +58,7 @@ BASE = 0.8560  # Table 1: MNIST, strong, all clients
 
 
 def leaving(results: Results) -> Derived:
-    """What it changes that clients leave: the zeros, the eight lowest, lowest against highest."""
+    """The change if clients leave: the zeros, the eight lowest, the lowest against the highest."""
     for scenario in results.scenarios:
         everybody = results.values("accuracy", "", scenario)
         agreement = results.values("agreement of starts", "", scenario)
@@ -83,13 +83,13 @@ def leaving(results: Results) -> Derived:
 
 
 def full_size(results: Results) -> Derived:
-    """The same, and how far the accuracy of all is from the paper's."""
+    """The same, and the difference between our accuracy of all clients and the paper's."""
     yield from leaving(results)
     yield FULL, "", "accuracy beyond the paper's", results.values("accuracy", "", FULL) - BASE
 
 
 def stopped_claims(source: str) -> Iterator[Claim]:
-    """What the paper says of zeros, and of Fig. 5 where the fit is stopped, skew by skew."""
+    """The paper's claims about zeros, and about Fig. 5 with a stopped fit, for each skew."""
     for skew, wrong in itertools.product(SKEWS, (PLAIN, NOISE)):
         at = f"{skew}, {wrong}"
         if wrong == PLAIN:
@@ -103,7 +103,7 @@ def stopped_claims(source: str) -> Iterator[Claim]:
 
 
 def zero_claims(source: str, skew: str, at: str) -> Iterator[Claim]:
-    """Figs. 4, 11 and 12: who gives more zeros, with the paper's own number of them."""
+    """Figs. 4, 11 and 12: which method gives more zeros, and the paper's number of zeros."""
     printed, item = ZEROS[source] if skew == "strong" else {}, "Figs. 11, 12"
     for method, rival in itertools.product((SETTLED, STOPPED), RIVALS):
         fewer = f"{at}: {rival} gives more zeros than {method}"
@@ -121,7 +121,7 @@ SHORT = 0.95  # a rank correlation below which a fit has not reached another
 
 
 def on_the_way(results: Results) -> Derived:
-    """Are starts nearer to each other than to the end; what the model adds to a curve."""
+    """Whether starts are nearer to each other than to the end; what the model adds to a curve."""
     for skew in SKEWS:
         for step in PATH:
             among, end = (
@@ -136,7 +136,7 @@ def on_the_way(results: Results) -> Derived:
 
 
 def compared(results: Results) -> Derived:
-    """How far scores rank beyond FedCCEA, and what more simulations bring."""
+    """How much better other scores rank than FedCCEA, and the gain from more simulations."""
     for kind in KINDS:
         few, own, many = (
             results.values(f"rank correlation @ {count}", SETTLED, kind) for count in LENGTHS
@@ -156,7 +156,7 @@ def four_bills(results: Results) -> Derived:
 
 
 def seconds(results: Results) -> Derived:
-    """A hundred simulations in passes of TMC, and how times grow from 4 clients to 64."""
+    """The cost of 100 simulations in passes of TMC, and growth of times from 4 to 64 clients."""
     for clients in TABLE2:
         at = f"{clients} clients"
         one, other = (results.values("seconds", method, at) for method in (SIMULATION, PASS))
@@ -168,7 +168,7 @@ def seconds(results: Results) -> Derived:
 
 
 def mark(results: Results, scenario: str) -> str:
-    """A word beside a setting in which the starts of some seed end with different rankings."""
+    """A mark for a setting in which the starts of some seed end with different rankings."""
     return "" if results.values("one ranking", "", scenario).all() else " (unsettled)"
 
 
@@ -183,7 +183,7 @@ def gaps(results: Results, scenario: str) -> Figure:
 
 
 def detected(found: Mapping[str, Results]) -> plots.Table:
-    """Detection AUC of every corruption, by every method; ``found`` by data set."""
+    """Detection AUC of every method for every corruption; ``found`` is keyed by data set."""
     data = {
         f"{source}, {scenario}{mark(results, scenario)}": {
             method: results.interval("AUC", method, scenario) for method in METHODS
@@ -200,13 +200,13 @@ FITS = [f"{skew}, rate {rate:g}" for skew in ("alike", "strong") for rate in RAT
 
 
 def explained_figure(results: Results) -> Figure:
-    """Fig. 7: explained within rounds on held-out simulations; the largest mean first."""
+    """Fig. 7: explained variance within rounds on held-out simulations, largest mean first."""
     samples = {where: results.values("R2", "AAM", where) for where in FITS}
     samples = dict(sorted(samples.items(), key=lambda item: -float(item[1].mean())))
     label, reference = "share explained within rounds", {"mean curve": 0.0}
     figure = plots.dots(samples, xlabel=label, ylabel="fit", reference=reference, high=1)
     (axis,) = figure.axes
-    # A single fit that breaks down lies at -100, and the others between -1 and 0.1.
+    # A single fit that fails is near -100; the others lie between -1 and 0.1.
     axis.set_xscale("symlog", linthresh=0.1)
     axis.set_xlim(-300, 1)
     axis.set_xticks([-100, -10, -1, -0.1, 0.1], ["-100", "-10", "-1", "-0.1", "0.1"])
@@ -242,7 +242,7 @@ def beside(found: Mapping[str, Results]) -> plots.Table:
 
 
 def equality(found: Mapping[str, Results]) -> plots.Table:
-    """Fig. 4: how many of twenty clients get zero, and how unequal the index is."""
+    """Fig. 4: how many of twenty clients get zero, and the inequality of the index."""
     data = {
         method: {
             f"{what}, {source}": results.interval(metric, method, FULL)
@@ -289,7 +289,7 @@ def ranks(results: Results) -> plots.Table:
 
 
 def longer(results: Results) -> Figure:
-    """What more simulations bring: rank correlation with the exact value."""
+    """Rank correlation with the exact value for more and more simulations."""
     lines = {
         kind: {
             method: results.curve("rank correlation", method, kind)[1]
@@ -301,7 +301,7 @@ def longer(results: Results) -> Figure:
 
 
 def same_bill(results: Results) -> Figure:
-    """Detection AUC for the bill of 100 simulations, against the number of clients."""
+    """Detection AUC at the cost of 100 simulations, against the number of clients."""
     shown = {"FedCCEA": SETTLED, "whole clients": "ridge, whole clients", "Monte Carlo": "TMC"}
     lines = {
         label: [results.values("AUC @ 100", method, f"{clients} clients") for clients in BILLS]
@@ -313,7 +313,7 @@ def same_bill(results: Results) -> Figure:
 
 
 def designs(results: Results) -> plots.Table:
-    """Detection AUC for one bill: which half of the data trains, and who reads it."""
+    """Detection AUC at equal cost, by the half of the data that trains and by the estimator."""
     rows = {
         "FedCCEA, settled": (SETTLED, 100),
         "FedCCEA, stopped": (STOPPED, 100),

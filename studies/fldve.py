@@ -1,4 +1,4 @@
-"""FLDVE at its paper's sets, over thousands of rounds, by kind of fault, and by reward.
+"""FLDVE in the paper's scenarios, over thousands of rounds, for other faults and rewards.
 
 [fldve2022data, Section 4]; chapter 6 derives the direct gradient and reads these results.
 """
@@ -33,11 +33,11 @@ ROUNDS = 30  # of the paper
 LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.25)
 CURVE = (5, 10, 15, 20, 25, 30)  # rounds of the paper's training at which accuracy is looked at
 LOOKS = (10, 30, 120, 300, 1200, 4800)  # rounds of the long training that are looked at
-LONG = 1200  # of the shorter trainings beside it, and as far as a server looks before it stops
+LONG = 1200  # of the shorter trainings beside it; a server that stops early looks no further
 LONG_RULES = ("FedAvg", "FLDVE", "rewarded by accuracy", "own loss", "direct gradient")
 PLACES = (10, 30, 100)  # rounds of which the best selection and weights are sought
 EARLY = (0, 10, 20, 30)  # rounds after which the noise of one and of eight probes is measured
-# Selection probabilities that are apart, as after some rounds; equal ones are a special case.
+# Different selection probabilities, as after some rounds, because equal ones are a special case.
 OMEGA = torch.tensor([0.5, -0.3, 0.1, 0.8, -0.6]).double().sigmoid()
 KINDS = {
     "half at random": fm.flip_labels(0.5),
@@ -48,9 +48,9 @@ KINDS = {
 
 
 class OwnLoss(fm.FedAvg):
-    """Nothing learned: each client's model alone on the validation set, softmax of minus its loss.
+    """Learns nothing: softmax of minus the validation loss of each client's own model.
 
-    Losses count in units of their spread, so that the weights are as uneven in every round.
+    Losses are in units of their spread, so that the weights are equally uneven in every round.
     """
 
     def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
@@ -64,7 +64,7 @@ class OwnLoss(fm.FedAvg):
 
 
 class Direct(fm.FLDVE):
-    """FLDVE's policy, taught by the exact gradient of the deployed model's loss; no probes."""
+    """FLDVE's policy, trained by the exact gradient of the deployed model's loss; no probes."""
 
     def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
         """Weigh, differentiate, learn; returns the deployed model [P]."""
@@ -87,7 +87,7 @@ class Direct(fm.FLDVE):
 
 
 class ByAccuracy(fm.FLDVE):
-    """FLDVE, rewarded by validation accuracy in place of the loss."""
+    """FLDVE with validation accuracy as reward, instead of the loss."""
 
     def losses(self, server: fm.Server, round: fm.Round, weights: Tensor) -> Tensor:
         """Share of wrong answers [C] of the models with aggregation weights [C, m]."""
@@ -98,14 +98,14 @@ class ByAccuracy(fm.FLDVE):
 def best_weights(
     net: fm.Model, theta: Tensor, updates: Tensor, samples: Tensor, labels: Tensor, steps: int = 100
 ) -> Tensor:
-    """Weights [m], none negative and sum 1, of the least loss: exponentiated gradient steps."""
+    """The weights [m] of least loss, nonnegative with sum 1: exponentiated gradient steps."""
     weights = torch.full((len(updates),), 1 / len(updates)).to(updates)
     for step in range(steps):
         weights.requires_grad_()
         with torch.enable_grad():
             loss = cross_entropy(net.forward(theta + weights @ updates, samples), labels)
             (gradient,) = torch.autograd.grad(loss, weights)
-        # The step follows the spread of the gradient, which differs by orders between rounds.
+        # The step depends on the gradient's spread, which varies a lot between rounds.
         spread = (gradient.max() - gradient.min()).clamp(min=1e-9)
         size = 2 / (1 + step / 10) / spread
         weights = torch.softmax(weights.detach().log() - size * gradient, 0)
@@ -126,7 +126,7 @@ RULES: dict[str, fm.FedAvg] = {
 
 
 def last_five(history: fm.History, t: int) -> float:
-    """Test accuracy, mean of the last five rounds up to t."""
+    """The mean test accuracy of the last five rounds up to t."""
     return float(history.accuracy[t - 4 : t + 1].mean())
 
 
@@ -136,17 +136,17 @@ def effective(weights: Tensor) -> Tensor:
 
 
 def looks(rounds: int) -> list[int]:
-    """The rounds of LOOKS that a training of so many has."""
+    """The rounds of LOOKS within a training of this length."""
     return [t for t in LOOKS if t <= rounds]
 
 
 def share(hits: Tensor) -> float:
-    """The share of those that are true."""
+    """The share of true values."""
     return float(hits.double().mean())
 
 
 def noise_seen(fed: fm.Federation, weights: Tensor) -> tuple[str, float]:
-    """What the mean of some rounds' weights [T, m] says of the noise: metric, value."""
+    """How well the mean of weights [T, m] finds the noise: metric, value."""
     mean = weights.mean(0)
     if (fed.noise > 0).sum() == 1:
         return "noisy client lowest", float(mean.argmin() == fed.noise.argmax())
@@ -167,7 +167,7 @@ def images(
     methods: Sequence[str] = ("FedAvg", "FLDVE", "own loss"),
     rounds: int = ROUNDS,
 ) -> Iterator[Row]:
-    """Table 1, Figs. 3 to 6: accuracy against rounds, recall by class, what is called nine.
+    """Table 1, Figs. 3 to 6: accuracy against rounds, recall by class, images called nine.
 
     data     "mnist", "mnist5k" or "cifar10"
     network  its kernel, channels and hidden units
@@ -186,7 +186,7 @@ def images(
         history = fm.train(fed, net, RULES[method], rounds=rounds, local=LOCAL, seed=seed)
         yield from rows_of(scenario, method, accuracies(history))
         pixels, labels = fed.test
-        with torch.no_grad():  # in parts: convolutions of all images at once need much memory
+        with torch.no_grad():  # in parts, to save memory
             parts = [net.forward(history.theta, part).argmax(1) for part in pixels.split(250)]
         predicted = torch.cat(parts)
         for digit in range(10):
@@ -199,7 +199,7 @@ def images(
 
 
 def accuracies(history: fm.History) -> Iterator[tuple[str, float]]:
-    """Test accuracy on the way, and the mean of the last five rounds."""
+    """Test accuracy during training, and the mean of the last five rounds."""
     rounds = len(history.accuracy) - 1
     for t in CURVE:
         if t <= rounds:
@@ -216,7 +216,7 @@ def removed(
     test: int = SIZES["test"],
     rounds: int = ROUNDS,
 ) -> Iterator[Row]:
-    """Table 1, removal alone: the federations and the start are those of ``images``.
+    """Table 1, only removal, with the federations and the start of ``images``.
 
     rounds  of every training, 10 or more
     """
@@ -238,7 +238,7 @@ def removed(
 
 
 class Watch:
-    """What a server that keeps a second validation set sees of a training, every ten rounds.
+    """What a server sees with a second validation set, every ten rounds.
 
     loss  {round: loss on the second set}      theta  {round: model}, at the rounds of LOOKS
     """
@@ -256,14 +256,14 @@ class Watch:
             self.theta[round.t] = step.theta
 
     def stop(self) -> int:
-        """The round up to LONG after which the loss was least."""
+        """The round, at most LONG, after which the loss was lowest."""
         return min((t for t in self.loss if t <= LONG), key=self.loss.__getitem__)
 
 
 def watched(
     fed: fm.Federation, net: fm.Model, rule: fm.FedAvg, rounds: int, seed: int
 ) -> tuple[fm.History, Watch]:
-    """Train with half of the validation set; the other half watches and teaches nothing."""
+    """Train with half of the validation set; the other half only watches."""
     samples, labels = fed.validation
     watch = Watch(net, (samples[1::2], labels[1::2]))
     fed = replace(fed, validation=(samples[::2], labels[::2]))
@@ -272,9 +272,9 @@ def watched(
 
 
 def long(seed: int, *, rounds: int = LOOKS[-1]) -> Iterator[Row]:
-    """Up to 4,800 rounds on the small digits: where do the weights end, and what does it do?
+    """Up to 4,800 rounds on the small digits: the final weights and their effect.
 
-    rounds  of every training, 10 or more; of the trainings beside it at most 1,200
+    rounds  of every training, 10 or more; at most 1,200 for the rivals
     """
     data, net = fm.load("digits"), fm.mlp(64, 32, 10)
     clean = fm.federation(
@@ -296,7 +296,7 @@ def lengths(
     for t in watch.theta:
         yield f"accuracy @ {t}", last_five(history, t)
         yield f"test loss @ {t}", float(history.loss[t])
-        # Ten rounds: what a probe of a single one drew is mere chance.
+        # Ten rounds, because the probe of a single round depends on chance.
         weights = history.weights[t - 10 : t]
         yield f"effective clients @ {t}", float(effective(weights).mean())
         metric, value = noise_seen(fed, weights)
@@ -312,11 +312,11 @@ def lengths(
 def alone(
     fed: fm.Federation, clean: fm.Federation, net: fm.Model, rounds: int, seed: int
 ) -> Iterator[Row]:
-    """The cleanest client of set 2 without the others, and both without any noise: 2 x 2."""
+    """The cleanest client of set 2 alone and all clients, with and without noise."""
     cleanest = int(fed.noise.argmin())
     for scenario, whole in (("set 2", fed), ("without noise", clean)):
         cases = {"cleanest alone": single(whole, *whole.client(cleanest))}
-        if scenario == "without noise":  # with noise it is a rule of its own above
+        if scenario == "without noise":  # with noise it is a separate rule above
             cases["FedAvg"] = whole
         for method, part in cases.items():
             history = fm.train(part, net, fm.FedAvg(), rounds=rounds, local=LOCAL, seed=seed)
@@ -325,18 +325,18 @@ def alone(
 
 
 def single(fed: fm.Federation, samples: Tensor, labels: Tensor) -> fm.Federation:
-    """A federation of one client with these data, judged as the whole one is."""
+    """A federation of one client with these data, with the same server's samples."""
     data = [(samples, labels)]
     return fm.Federation.from_datasets(
         data, validation=fed.validation, test=fed.test, classes=fed.classes
     )
 
 
-# Reward: what is asked, and how loudly it answers
+# Reward: loss or accuracy, and how strong its signal is
 
 
 def signal(seed: int, *, rounds: int = LONG) -> Iterator[Row]:
-    """Loss and accuracy as reward, each judged on many and on few images; digits, set 2.
+    """Loss and accuracy as reward, each on many and on few images; digits, set 2.
 
     rounds  of every training, 10 or more; FedAvg has at most 100
     """
@@ -363,7 +363,7 @@ def signal(seed: int, *, rounds: int = LONG) -> Iterator[Row]:
 def fedavg_way(
     fed: fm.Federation, net: fm.Model, rounds: int, seed: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Model and updates in every tenth round of plain averaging."""
+    """The model and the updates in every tenth round of FedAvg."""
     theta = net.init(seed, dtype=fed.x.dtype)
     for t in range(1, rounds + 1):
         updates = fm.local_updates(fed, net, theta, local=LOCAL, seed=seed, t=t)
@@ -373,7 +373,7 @@ def fedavg_way(
 
 
 def strength(worths: list[Tensor], seed: int) -> Iterator[tuple[str, float]]:
-    """How clearly a reward speaks, from the worth of all 32 selections in some rounds.
+    """How strong the signal of a reward is, from the worth of all 32 selections in some rounds.
 
     signal of a round    length of the exact gradient over the error of eight drawn probes, mean
     agreement of rounds  length of the mean of the rounds' gradients, each of length 1: 1 if all
@@ -389,7 +389,7 @@ def strength(worths: list[Tensor], seed: int) -> Iterator[tuple[str, float]]:
 
 
 def gradient(worth: Tensor) -> Tensor:
-    """The exact gradient [5] that probes estimate at OMEGA; empty probes are dropped."""
+    """The exact gradient [5] that probes estimate at OMEGA; empty probes do not count."""
     everyone = fm.all_coalitions(5)
     probability = torch.where(everyone, OMEGA, 1 - OMEGA).prod(1)
     probability[0] = 0
@@ -404,7 +404,7 @@ def draws(seed: int) -> Tensor:
 
 
 def eight_probes(worth: Tensor, seed: int) -> Tensor:
-    """What eight probes, each compared with the others, say of the gradient, [2000, 5].
+    """Gradient estimates of eight probes, each compared with the others, [2000, 5].
 
     worth [32]  of every selection, in the order of `all_coalitions`
     """
@@ -422,7 +422,7 @@ def eight_probes(worth: Tensor, seed: int) -> Tensor:
 def kinds(
     seed: int, *, rounds: int = ROUNDS, early: Sequence[int] = EARLY, places: Sequence[int] = PLACES
 ) -> Iterator[Row]:
-    """Amount against kind of noise; what is systematic in it; the best of a round; probes.
+    """Amount and kind of noise; its systematic part; the best weights of a round; probes.
 
     rounds  of every training, 5 or more
     early   rounds after which the noise of one and of eight probes is measured
@@ -453,7 +453,7 @@ def kinds(
 
 
 def after(fed: fm.Federation, net: fm.Model, seed: int, t: int) -> tuple[Tensor, Tensor]:
-    """FedAvg's model after t rounds, and the clients' next updates."""
+    """The model after t rounds of FedAvg, and the clients' next updates."""
     theta = net.init(seed, dtype=fed.x.dtype)
     if t:
         theta = fm.train(fed, net, fm.FedAvg(), rounds=t, local=LOCAL, seed=seed).theta
@@ -463,9 +463,9 @@ def after(fed: fm.Federation, net: fm.Model, seed: int, t: int) -> tuple[Tensor,
 def systematic(fed: fm.Federation, net: fm.Model, fault: Callable, seed: int) -> float:
     """Share of a fault's squared effect on an update that is the same in every draw of the fault.
 
-    One client's labels are drawn anew 20 times; images, minibatches and start stay as they are.
+    One client's labels are drawn anew 20 times; images, minibatches and start do not change.
     """
-    # A client whose labels are right: the fault is put in by hand, again and again.
+    # A client with correct labels, so that each draw of the fault starts from the same data.
     sound = next(k for k in range(5) if k not in fed.corrupted)
     (samples, labels), repeats = fed.client(sound), 20
     theta, _ = after(fed, net, seed, 10)
@@ -478,19 +478,19 @@ def systematic(fed: fm.Federation, net: fm.Model, fault: Callable, seed: int) ->
     effect = torch.stack([update(named) for named in faulty]) - update(labels)
     total = effect.square().sum(1).mean()
     common = effect.mean(0).square().sum()
-    # The mean of 20 draws still holds a twentieth of their variance: it is taken out.
+    # The mean of 20 draws still contains a twentieth of their variance, which is subtracted.
     return float((repeats * common - total) / (repeats - 1) / total)
 
 
 def one_round(fed: fm.Federation, net: fm.Model, places: Sequence[int], seed: int) -> Iterator[Row]:
-    """Best selections and best weights of single rounds on FedAvg's way; what they do."""
+    """The best selections and weights of single FedAvg rounds, and their effect."""
     everyone = fm.all_coalitions(5).double()
     for t in places:
         theta, updates = after(fed, net, seed, t - 1)
         ways = {"all": torch.ones(5).double() / 5}
         for metric in ("loss", "accuracy"):
             worth = fm.round_game(net, theta, updates, *fed.validation, metric=metric)(everyone > 0)
-            # Of equally good selections the largest: few must not come out by the order of a list.
+            # The largest of equally good selections, so that the list's order cannot favour few.
             size = everyone.sum(1)
             top = everyone[(worth + 1e-9 * size).argmax()]
             ways[f"best by {metric}"] = top / top.sum().clamp(min=1)
@@ -505,7 +505,7 @@ def one_round(fed: fm.Federation, net: fm.Model, places: Sequence[int], seed: in
 
 
 def variance_ratio(worth: Tensor, seed: int) -> float:
-    """Variance of eight probes, each against the others, over that of one against the past."""
+    """Variance of eight probes with the others as baseline, over that of one with past ones."""
     selections = draws(seed)[:, 0]  # the first probe of each round
     gain = worth[(selections * 2 ** torch.arange(5)).sum(1)] - worth[0]
     one = gain[:, None] * (selections.double() - OMEGA)
@@ -516,7 +516,7 @@ def variance_ratio(worth: Tensor, seed: int) -> float:
 
 
 def image_metrics(results: Results) -> Derived:
-    """What noise costs FedAvg; what FLDVE gains over it; is it ahead of it, and of removal?"""
+    """The cost of noise to FedAvg; whether and by how much FLDVE is ahead of FedAvg and removal."""
     clean = results.values("accuracy", "FedAvg", "without noise")
     for scenario in PLACED:
         plain = results.values("accuracy", "FedAvg", scenario)
@@ -531,13 +531,13 @@ def image_metrics(results: Results) -> Derived:
 
 
 def kind_metrics(results: Results) -> Derived:
-    """What FLDVE gains over FedAvg with each fault."""
+    """The gain of FLDVE over FedAvg with each fault."""
     for kind in KINDS:
         yield kind, "FLDVE", "gain over FedAvg", results.minus("accuracy", "FLDVE", "FedAvg", kind)
 
 
 def long_metrics(results: Results) -> Derived:
-    """In which seeds a sentence of chapter 6 is true: 1 or 0 each."""
+    """For each seed, whether a sentence of chapter 6 is true: 1 or 0."""
     for where in PLACED:
         for method in ("FLDVE", "direct gradient", "rewarded by accuracy", "own loss"):
             places, clients = results.curve("effective clients", method, where)
@@ -574,7 +574,7 @@ def long_metrics(results: Results) -> Derived:
 
 
 def signal_metrics(results: Results) -> Derived:
-    """Is the loss on few images ahead of accuracy on many, in which seeds: 1 or 0 each."""
+    """For each seed, whether the loss on few images is ahead of accuracy on many: 1 or 0."""
     loss, accuracy = ("loss", "56 images"), ("accuracy", "900 images")
     for metric in ("effective clients @ 300", "agreement of rounds"):
         higher = results.values(metric, *accuracy) > results.values(metric, *loss)
@@ -583,7 +583,7 @@ def signal_metrics(results: Results) -> Derived:
 
 
 def images_figure(results: Results) -> Figure:
-    """What FLDVE gains in accuracy over each rival in each set, after all rounds."""
+    """FLDVE's gain in accuracy over each rival in each set, after all rounds."""
     gains = {
         f"{rival}, {where}": results.minus("accuracy", "FLDVE", rival, where)
         for rival in ("FedAvg", "own loss")
@@ -606,7 +606,7 @@ def long_figure(results: Results) -> Figure:
 
 
 def length_figure(results: Results) -> Figure:
-    """Set 2 to the end: test accuracy, and the share of wrong labels that the model repeats."""
+    """Set 2 over all rounds: test accuracy, and the share of wrong labels the model repeats."""
     rules = ("FedAvg", "FLDVE", "own loss")
     asked = {"test accuracy": "accuracy", "wrong labels repeated": "wrong labels repeated"}
     pictures = {
@@ -617,7 +617,7 @@ def length_figure(results: Results) -> Figure:
 
 
 def kinds_figure(results: Results) -> Figure:
-    """What FLDVE gains over FedAvg for each fault of one client."""
+    """FLDVE's gain over FedAvg for each fault of one client."""
     gains = {kind: results.values("gain over FedAvg", "FLDVE", kind) for kind in KINDS}
     xlabel = "accuracy, FLDVE minus FedAvg"
     return plots.dots(gains, xlabel=xlabel, ylabel="fault", reference={"equal": 0.0})
@@ -655,7 +655,7 @@ def grid(
 
 
 def short(found: fm.evidence.Interval) -> object:
-    """An interval, without the digits that a very narrow one would have."""
+    """An interval; a very narrow one as text with two decimals."""
     low, high = f"{found.low:.2f}", f"{found.high:.2f}"
     return f"{found.mean:.2f} [{low}, {high}]" if low == high else found
 
@@ -666,7 +666,7 @@ def everywhere(*methods: str) -> dict[str, tuple[str, str]]:
 
 
 def noise_found(results: Results) -> plots.Table:
-    """Do the mean weights of rounds 21 to 30 know the noise? A row per rule."""
+    """How well the mean weights of rounds 21 to 30 find the noise, one row per rule."""
     table = {}
     for method in ("FLDVE", "direct gradient", "own loss"):
         row: dict[str, object] = {}
@@ -697,7 +697,7 @@ def alone_table(results: Results) -> plots.Table:
 
 
 def stopped_table(results: Results) -> plots.Table:
-    """Where the second validation set stops each rule, and its accuracy then and at the end."""
+    """The round at which the second set stops each rule; accuracy there and at the end."""
     rows = everywhere("FedAvg", "FLDVE", "rewarded by accuracy", "own loss")
     columns = {"stopped in round": "stopped round", "accuracy then": "stopped accuracy"}
     columns[f"after {LONG:,} rounds"] = f"accuracy @ {LONG}"
@@ -717,7 +717,7 @@ def signal_table(results: Results) -> plots.Table:
 
 
 def small_claims() -> Iterator[Claim]:
-    """The paper's sentences where a client has 250 images; the ledger has them at its own size."""
+    """The paper's sentences with 250 images per client; the ledger has them at the paper's size."""
     for at in PLACED:
         clean, noisy = ("FedAvg", "without noise"), ("FedAvg", at)
         sentence = f"noise lowers the accuracy of FedAvg, {at}"

@@ -1,4 +1,4 @@
-"""Flower bill: the CPU of a round between processes and in one process, and of a mere start.
+"""Flower bill: CPU time of a round between processes or in one process, and of a start alone.
 
 Chapter 11 reads these results. Below: training, flower. Beside: growth.
 """
@@ -42,13 +42,13 @@ def digits() -> fm.Federation:
 
 
 def cpu() -> float:
-    """CPU seconds so far of this process, of those below it and of those of them that have ended.
+    """CPU seconds of this process and its children so far, including children that have ended.
 
     raises  DataUnavailable without Linux' /proc
     """
     parent, used = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # it has ended in the meantime
             words = path.read_text().rpartition(")")[2].split()
             pid = int(path.parent.name)
             parent[pid], used[pid] = int(words[1]), sum(map(int, words[11:15]))
@@ -78,8 +78,8 @@ def start() -> tuple[float]:
 
 
 def alone(work: Callable[..., tuple[float, ...]], *numbers: int) -> list[float]:
-    """What a function of this file returns for these numbers, in a process of its own."""
-    # In a process of its own: what this one has loaded already would cost nothing.
+    """The result of a function of this file for these numbers, in a separate process."""
+    # In a separate process, because modules that this one has loaded would cost nothing.
     words = [sys.executable, "-c", CHILD, work.__name__, *map(str, numbers)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return [float(word) for word in done.stdout.split()]
@@ -108,7 +108,7 @@ def processes(seed: int, rounds: int) -> tuple[float, float]:
 
 
 def bill_rows(seed: int, *, rounds: int = ROUNDS, many: int = MANY) -> Iterator[Row]:
-    """CPU seconds until training begins, and of a round; of a process that is only started.
+    """CPU seconds until training begins, of a round, and of a process that is only started.
 
     rounds  between processes, at least 2    many  in one process, at least 2
     """
@@ -121,7 +121,7 @@ def bill_rows(seed: int, *, rounds: int = ROUNDS, many: int = MANY) -> Iterator[
         "fm.train": (alone(notebook, seed, many), many),
     }
     for name, ((first, last), trained) in found.items():
-        # The start is no round: it falls out of the difference of two.
+        # The difference of two lengths does not include the start.
         each = (last - first) / (trained - 1)
         yield "", name, "seconds to start", first - each
         yield "", name, "seconds a round", each

@@ -1,4 +1,4 @@
-"""F-RCCE: which printed choices work and when, removal and its rival, sizes, judges, time.
+"""F-RCCE: which of the paper's choices work, removal and its rival, sizes, judges, time.
 
 [zhao2021efficient, Section 3]; chapter 5 reads these results.
 """
@@ -60,7 +60,7 @@ def rounds_rows(
     net = fm.logistic(WORDS[data], 2)
     for degree, share in FLIPS.items():
         fed = messages(seed, CLIENTS, data, samples, 0.2, corrupt=fm.flip_labels(share))
-        # The same messages and the same start for all: only the evaluator differs.
+        # All have the same messages and the same start, so only the evaluator differs.
         for method, options in VARIANTS.items():
             strategy = fm.FRCCE(**options)
             history = fm.train(fed, net, strategy, rounds=rounds, local=LOCAL, seed=seed)
@@ -68,12 +68,12 @@ def rounds_rows(
 
 
 def ranked(fed: fm.Federation, history: fm.History) -> Iterator[tuple[str, float]]:
-    """What a training leaves: AUC of the score at several rounds, spread of omega, accuracy."""
+    """Results of a training: AUC of the score at several rounds, spread of omega, accuracy."""
     omega = by_round(history)
     for place in LOOKS:
         if place <= len(omega):
             yield f"AUC @ {place}", fm.detection_auc(history.scores[place - 1], fed.corrupted)
-    # The score is a mean over rounds; the last one shows what was learned by then.
+    # The score is a mean over rounds, but omega of the last round shows what was learned.
     yield "AUC of the last round", fm.detection_auc(omega[-1], fed.corrupted)
     yield "spread of omega", float(omega[-1].std())
     yield "accuracy", float(history.accuracy[-1])
@@ -86,7 +86,7 @@ def by_round(history: fm.History) -> Tensor:
 
 
 def sides(feds: Sequence[fm.Federation], histories: Sequence[fm.History]) -> dict[str, Tensor]:
-    """Mean omega of the sound and of the corrupted clients, round by round, each [seeds, T]."""
+    """Mean omega of the sound and of the corrupted clients in each round, each [seeds, T]."""
     lines: dict[str, list[Tensor]] = {"sound": [], "corrupted": []}
     for fed, history in zip(feds, histories, strict=True):
         bad = torch.tensor([client in fed.corrupted for client in range(fed.clients)])
@@ -96,7 +96,7 @@ def sides(feds: Sequence[fm.Federation], histories: Sequence[fm.History]) -> dic
 
 
 def learned(results: Results) -> Derived:
-    """What 1,000 rounds added to the ranking of round 1; in which seeds a choice works."""
+    """The gain of 1,000 rounds over the ranking of round 1; in which seeds a choice works."""
     for degree in results.scenarios:
         for method in results.methods:
             last = results.values("AUC of the last round", method, degree)
@@ -106,7 +106,7 @@ def learned(results: Results) -> Derived:
                 results.minus(f"AUC @ {place}", OURS, method, degree) for place in (50, 1000)
             )
             late = results.values("AUC @ 1000", method, degree)
-            # One seed in which a ranking is upside down widens a mean beyond use: count.
+            # One seed with a reversed ranking makes the interval too wide, so seeds are counted.
             yield degree, method, "finds them @ 1000", (late > 0.9).double()
             yield degree, method, "behind ours @ 50", (behind > 0).double()
             apart = torch.maximum(behind.abs(), behind_late.abs())
@@ -123,7 +123,7 @@ ROUNDS_CLAIMS = [
 
 
 def rounds_figure(results: Results) -> Figure:
-    """AUC against rounds of every variant, half of the labels flipped: one band a picture."""
+    """AUC of every variant against rounds, half of the labels flipped; one band per picture."""
     lines = {
         method: {HALF_FLIPPED: results.curve("AUC", method, HALF_FLIPPED)[1]} for method in VARIANTS
     }
@@ -138,7 +138,7 @@ LAST_LAYER = 330  # parameters of the digits' network that the policy reads
 
 
 def slope_rows(seed: int, *, networks: int = NETWORKS) -> Iterator[Row]:
-    """The sixth round of eight clients: its values, the policy's first step, the baselines.
+    """The sixth round of eight clients: values, the policy's first step, and baselines.
 
     networks  random policies
     """
@@ -159,7 +159,7 @@ def slope_rows(seed: int, *, networks: int = NETWORKS) -> Iterator[Row]:
     found = torch.tensor([fm.detection_auc(step, fed.corrupted) for step in steps])
     yield "", "first step of the policy", "AUC", float(found.mean())
     yield "", "first step of the policy", "cosine with Banzhaf", float(cosines.mean())
-    # At omega = 1/2 all 256 selections are equally likely: the variance needs no sampling.
+    # At omega = 1/2 all 256 selections are equally likely, so the variance is exact.
     coins = everyone.double() - 0.5
     noise = {"none": worth, "everybody": worth - worth[-1], "mean loss": worth - worth.mean()}
     for baseline, reward in noise.items():
@@ -169,7 +169,7 @@ def slope_rows(seed: int, *, networks: int = NETWORKS) -> Iterator[Row]:
 
 
 def first_step(seed: int, inputs: Tensor, everyone: Tensor, worth: Tensor) -> Tensor:
-    """How a fresh policy's probabilities [m] move with a small step up the exact gradient."""
+    """The change of a new policy's probabilities [m] in a small step up the exact gradient."""
     policy = Policy(inputs.shape[1], 1, (64, 32, 16), lr=1e-3, clamp=0.0)
     policy.start(seed, like=inputs)
     before = policy.logits(inputs)
@@ -180,7 +180,7 @@ def first_step(seed: int, inputs: Tensor, everyone: Tensor, worth: Tensor) -> Te
 
 
 def relative_noise(results: Results) -> Derived:
-    """Variance of a sampled gradient over that with the best baseline, in powers of ten."""
+    """Log10 of a sampled gradient's variance over the variance with the best baseline."""
     best = results.values("variance", "baseline: mean loss")
     for baseline in ("none", "everybody"):
         method = f"baseline: {baseline}"
@@ -195,7 +195,7 @@ LENGTHS = (25, 100, 400)
 
 
 def input_rows(seed: int, *, data: str = "sms", rounds: int = LENGTHS[-1]) -> Iterator[Row]:
-    """Word counts against token numbers: FedAvg, and who is found where labels are flipped.
+    """Word counts against token numbers: FedAvg, and detection of flipped labels.
 
     data    "sms" or "sms-synthetic"
     rounds  of F-RCCE, 25 or more; of FedAvg at most 100
@@ -211,7 +211,7 @@ def input_rows(seed: int, *, data: str = "sms", rounds: int = LENGTHS[-1]) -> It
         for length in lengths[:2]:
             value = float(history.accuracy[length]) - constant
             yield features, PLAIN, f"accuracy above the constant @ {length}", value
-    # Words are another study's; here the input is the paper's, and all labels are flipped.
+    # Another study has word counts; this one has the paper's input, and all labels are flipped.
     fed = fm.spam(data, features=INPUTS[-1], corrupt=fm.flip_labels(1.0), **given)
     history = fm.train(fed, net, fm.FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
     for length in lengths:
@@ -226,7 +226,7 @@ JUDGED = (50, 200, 800)
 
 
 def judge_rows(seed: int, *, rounds: int = JUDGED[-1]) -> Iterator[Row]:
-    """All labels of ten clients are flipped, and some of the server's own.
+    """All labels of ten clients and some of the server's labels are flipped.
 
     rounds  of every training, 50 or more
     """
@@ -248,7 +248,7 @@ def judge_rows(seed: int, *, rounds: int = JUDGED[-1]) -> Iterator[Row]:
 
 
 def judged_longer(results: Results) -> Derived:
-    """What 800 rounds under a wrong judge take from the AUC of round 50."""
+    """The loss of AUC from round 50 to round 800 if the server's labels are wrong."""
     for scenario in results.scenarios:
         early, late = (results.values(f"AUC @ {place}", OURS, scenario) for place in (50, 800))
         yield scenario, OURS, "AUC lost since round 50", early - late
@@ -269,9 +269,9 @@ ENDS = ("highest", "lowest")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Removal(fm.FedAvg):
-    """The plain mean of a round's updates without those that are valued highest, or lowest.
+    """The mean of a round's updates without those of highest, or of lowest, value.
 
-    value  a round -> what each of its m updates is worth, [m]; its mean over rounds is the score
+    value  a round -> values of its m updates [m]; their mean over rounds is the score
     end    "highest", "lowest" or "nobody"
     """
 
@@ -291,12 +291,12 @@ class Removal(fm.FedAvg):
 
 
 def fixed(evaluator: fm.FRCCE, state: State, round: fm.Round) -> Tensor:
-    """Selection probabilities [m] by an evaluator that learns no more."""
+    """Selection probabilities [m] of an evaluator that has stopped learning."""
     return evaluator.logits(state, round).detach().sigmoid()
 
 
 def fixed_scores(scores: Tensor, round: fm.Round) -> Tensor:
-    """Scores [m] of a round's clients that are the same in every round."""
+    """Constant scores [m] of a round's clients."""
     return scores[round.clients]
 
 
@@ -308,14 +308,14 @@ def messages(
     share: float = 0.0,
     **given: object,
 ) -> fm.Federation:
-    """The federation of a study: text messages, nobody corrupted unless asked for.
+    """The federation of a study: text messages, with corrupted clients only on request.
 
     samples  how many messages, the server's among them; None: all
     """
     data = fm.load(source, vocabulary=WORDS[source], dtype=torch.float64)
     if samples is not None:
         data = data.subset(range(samples))
-    # With hundreds of clients there are not five messages for the smallest.
+    # With hundreds of clients, the smallest cannot have five messages.
     floor = 5 if clients <= 50 else 2
     return fm.spam(data, clients=clients, floor=floor, share=share, seed=seed, **given)  # type: ignore[arg-type]
 
@@ -335,9 +335,9 @@ def without_ends(
     values: dict[str, Callable[[fm.Round], Tensor]],
     rounds: int,
 ) -> Iterator[Row]:
-    """Retrain without the highest and without the lowest of each way to value an update.
+    """Retrain without the highest and without the lowest updates, for each way to value them.
 
-    rounds  of a retraining; no more than RETRAINED says
+    rounds  of a retraining, at most RETRAINED
     """
     net = fm.logistic(fed.x.shape[1], 2)
     for method, worth in values.items():
@@ -369,7 +369,7 @@ def removal_rows(
         values[method] = partial(fixed, strategy, history.state)
         if fed.corrupted:
             yield scenario, method, "AUC", fm.detection_auc(history.scores[-1], fed.corrupted)
-    # The paper says 50 rounds and not by what; a loss is finer than an accuracy.
+    # The paper says 50 rounds but not which metric; a loss is finer than an accuracy.
     game = fm.retraining_game(fed, net, min(rounds, RIVALS), LOCAL, "loss", seed)
     missed = fm.leave_one_out(game).values
     values[RIVAL] = partial(fixed_scores, missed)
@@ -406,7 +406,7 @@ def noise_rows(
     rounds: int = CURVE[-1],
     degrees: Sequence[str] = tuple(DEGREES),
 ) -> Iterator[Row]:
-    """Fig. 2b: a fifth of the clients lose a fifth of the words of all messages; then four.
+    """Fig. 2b: a fifth of the clients lose a fifth of the words of all messages, or four fifths.
 
     degrees  of DEGREES, how many words are lost
     """
@@ -440,7 +440,7 @@ def clients_rows(
 
 
 def by_size(round: fm.Round) -> Tensor:
-    """The rival that learns nothing: how many messages a client has, [m]."""
+    """A rival that learns nothing: the number of messages of each client, [m]."""
     return round.sizes.double()
 
 
@@ -452,7 +452,7 @@ def ends_rows(
     lengths: Sequence[int] = SHORT,
     rounds: int = RETRAINED[-1],
 ) -> Iterator[Row]:
-    """The control of Fig. 2a: remove by size; and evaluators of 50 and of 200 rounds.
+    """The control of Fig. 2a: removal by size, and evaluators of 50 and of 200 rounds.
 
     lengths  rounds of the evaluators
     rounds   of a retraining, 20 or more
@@ -470,7 +470,7 @@ def ends_rows(
 
 
 def both_ends(results: Results) -> Derived:
-    """What each end is worth beside FedAvg, and how far the two ends lie apart."""
+    """The effect of removing each end against FedAvg, and the difference between both ends."""
     for scenario in results.scenarios:
         for method in results.methods:
             for place in RETRAINED:
@@ -487,7 +487,7 @@ def both_ends(results: Results) -> Derived:
 
 
 def ends_figure(results: Results) -> Figure:
-    """What each end is worth after 50 rounds of retraining, method by method."""
+    """The effect of removing each end after 50 rounds of retraining, for each method."""
     differences = {}
     for scenario in results.scenarios:
         for method in results.methods:
@@ -554,7 +554,7 @@ def bill_rows(seed: int, *, clients: Sequence[int] = BILLED, rounds: int = ROUND
 
 
 def growth(results: Results) -> Derived:
-    """How many times as long 500 clients take as 100, and one method's time over the other's."""
+    """Time for 500 clients over time for 100, and one method's time over the other's."""
     many = {method: results.values("seconds", method, "500 clients") for method in (LEARNED, RIVAL)}
     for method, seconds in many.items():
         few = results.values("seconds", method, "100 clients")

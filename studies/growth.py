@@ -1,4 +1,4 @@
-"""Growth: what a round and its scores cost as the federation and the model grow.
+"""Growth: the cost of a round and its scores for growing federations and models.
 
 Chapter 11 reads these results. CPU seconds of one core; the fastest of a few tries.
 Below: training, methods, tables.
@@ -37,8 +37,8 @@ from .results import Results
 from .study import Row
 
 LOCAL, EACH, SERVER, ASKED = LocalSGD(batch=20, lr=0.1), 20, 360, 100
-CLIENTS = (100, 1_000, 10_000)  # of whom ASKED take part
-ROUND = (4, 8, 10, 12, 14, 30, 100, 300, 1_000)  # clients a round
+CLIENTS = (100, 1_000, 10_000)  # ASKED of them participate
+ROUND = (4, 8, 10, 12, 14, 30, 100, 300, 1_000)  # clients per round
 HIDDEN = {1e3: 13, 1e4: 133, 1e5: 1_333, 1e6: 13_333, 1e7: 133_333}  # units; 75 parameters each
 METHODS: dict[str, tuple[Strategy, int, float]] = {  # most clients, most parameters of 10 clients
     "FedAvg": (FedAvg(), 1_000, 1e7),
@@ -87,7 +87,7 @@ def fastest(work: Callable[[], object], tries: int = 3) -> float:
 
 
 def rounds(fed: Federation, many: int, seed: int) -> None:
-    """So many whole rounds of federated averaging with 100 clients each."""
+    """Run this many rounds of federated averaging with 100 clients each."""
     train(fed, mlp(64, 32, 10), FedAvg(per_round=ASKED), rounds=many, local=LOCAL, seed=seed)
 
 
@@ -119,7 +119,7 @@ def growth_rows(
     per_round: Sequence[int] = ROUND,
     parameters: Sequence[float] = tuple(HIDDEN),
 ) -> Iterator[Row]:
-    """Seconds a round @ clients, @ clients a round, and @ parameters; MiB of a whole process.
+    """Seconds per round @ clients, @ clients per round, and @ parameters; MiB of a process.
 
     clients     of a federation, 100 or more
     per_round   clients of a round
@@ -127,7 +127,7 @@ def growth_rows(
     """
     for many in clients:
         fed = crowd(many, seed)
-        # Two lengths of one training: what a start costs falls out of the difference.
+        # The difference between two lengths of a training does not include the start.
         short, long = (fastest(partial(rounds, fed, number, seed), 5) for number in (2, 42))
         yield "", "federation", f"seconds a round @ {many}", (long - short) / 40
         words = [sys.executable, "-c", MEMORY, str(many), str(seed)]
@@ -147,7 +147,7 @@ def growth_rows(
 
 
 def growth_figure(results: Results) -> Figure:
-    """Seconds of one core against clients a round, a line a method."""
+    """Seconds of one core against clients per round, one line per method."""
     lines = {}
     for method in ("local training", *METHODS):
         at, values = results.curve("seconds, clients", method)

@@ -1,7 +1,7 @@
-"""Head to head: every method of the comparison on federations of eight, beside the truth's noise.
+"""Head to head: every method of the comparison on federations of eight, and the truth's noise.
 
 Chapter 10 reads these results. Beside the nine scenarios of ``fb.compare`` there are harder ones:
-labels that differ where sizes do not, wrong labels where labels differ, few validation samples.
+label skew with equal sizes, wrong labels under label skew, few validation samples.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def head_to_head(
     scenarios: Sequence[str] = tuple(SCENARIOS),
     rounds: int = ROUNDS,
 ) -> Iterator[Row]:
-    """All scenarios, and all methods but those that came later."""
+    """All scenarios, and all methods except those that were added later."""
     yield from cells(seed, "digits", methods, scenarios, rounds)
 
 
@@ -97,21 +97,21 @@ def mnist_rows(
 
 @dataclass(frozen=True)
 class equal_dirichlet(LabelSplit):
-    """Labels as unequal as by Dirichlet(alpha), but every client has as many samples.
+    """Labels as unequal as by Dirichlet(alpha), but with equal numbers of samples.
 
-    Where labels and sizes differ together, one cannot tell which of them a score has seen.
+    If labels and sizes both differ, one cannot tell which of them a score depends on.
     """
 
     alpha: float
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
-        """Each sample goes to the client that is farthest behind its share of that class."""
+        """Each sample goes to the client that lacks most of its share of that class."""
         behind = self.shares(y, clients, generator)
         room = [len(group) for group in torch.arange(len(y)).tensor_split(clients)]
         groups: list[list[int]] = [[] for _ in range(clients)]
         for position in torch.randperm(len(y), generator=generator).tolist():
             of_class = behind[y[position]]
-            # A full client takes no more, however large its share of the class.
+            # A full client gets no more samples, however large its share of the class.
             not_full = [client for client in range(clients) if len(groups[client]) < room[client]]
             taker = max(not_full, key=lambda client: float(of_class[client]))
             of_class[taker] -= 1
@@ -150,7 +150,7 @@ def harder_rows(
 ) -> Iterator[Row]:
     """Label skew with equal sizes, wrong labels under label skew, few validation samples.
 
-    few_samples  the scenarios in which the server has fewer and fewer of them
+    few_samples  scenarios in which the server has fewer and fewer validation samples
     """
     for scenario in scenarios:
         worse = WORSE if scenario.startswith(FLIPS) else None
@@ -166,13 +166,13 @@ def harder_rows(
 def judged_once(world: World, seed: int, names: Iterable[str], few_samples: bool) -> Iterator[Row]:
     """Tau and AUC of methods that watch one training: (validation samples, method, metric, value).
 
-    The truth comes from two other trainings, its worth from samples that no server sees
+    The truth comes from two other trainings, judged on samples that no server sees
     """
     values, worse = values_of(world, trained(world, seed)), world.worse(seed)
     seen, (fed, net) = recorded(world, seed), world.made(seed)
     samples = {"": fed.validation}
     if few_samples:
-        # The truth's own samples, too: how much does it help to share them?
+        # The truth's own samples, too, to see how much sharing them helps.
         samples = {**fewer(fed.validation, seed), "360 of the truth": fed.test}
     methods = {name: METHODS[name] for name in names}
     scores: dict[tuple[str, str], Tensor] = {}
@@ -191,14 +191,14 @@ def judged_once(world: World, seed: int, names: Iterable[str], few_samples: bool
 
 
 def fewer(validation: tuple[Tensor, Tensor], seed: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Smaller and smaller parts of the server's validation samples, each inside the one before."""
+    """Smaller and smaller parts of the server's validation samples, each a part of the previous."""
     inputs, labels = validation
     order = torch.randperm(len(labels), generator=stream(seed, "fewer validation samples"))
     return {str(count): (inputs[order[:count]], labels[order[:count]]) for count in VALIDATE}
 
 
 def gathered(results: Results) -> Derived:
-    """What holds of several scores at once, seed by seed: the best of them, or the worst."""
+    """Metrics of several scores together, for each seed: of the best or of the worst."""
     for name, metric, scenario, methods, highest in (
         ("the best of six", TAU, SKEW, SIX, True),
         ("the lowest of three", AUC, RARE, (LOO, SILENT, SECOND), False),
@@ -208,7 +208,7 @@ def gathered(results: Results) -> Derived:
         yield scenario, name, metric, values.amax(0) if highest else values.amin(0)
     for scenario in results.scenarios:
         both = [results.values(TAU, method, scenario) for method in (SECOND, SILENT)]
-        # Mostly no difference at all, so that seeds are counted.
+        # Mostly there is no difference, so seeds are counted.
         yield scenario, SECOND, TWIN, ((both[0] - both[1]).abs() < 0.1).double()
 
 
@@ -248,7 +248,7 @@ CARRIES = (
 
 
 def carried(sets: Mapping[str, Results]) -> tuple[dict, dict[str, set[str]]]:
-    """What becomes of each sentence on each set of data, and which hold where.
+    """The verdict on each sentence for each data set, and the sentences that hold there.
 
     returns  {sentence: {set: verdict}}; {set: sentences that hold}, also "all" and "everywhere"
     """

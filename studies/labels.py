@@ -1,4 +1,4 @@
-"""Label standardisation at its paper's protocol: who is asked, what is repaired, whom it harms.
+"""Label standardisation with the paper's protocol: who is asked, repaired, and harmed.
 
 [nagalapatti2021game, Fig. 5]; chapter 9 reads these results. Below: sfedavg.
 """
@@ -29,7 +29,7 @@ ROUNDS, ALL_ROUNDS = 70, 100  # fewer than the paper's to save time, but on MNIS
 EXCHANGE = fm.swap_labels((1, 2))  # classes 1 and 2 are the digits 2 and 4
 NAMES = torch.tensor([0, 2, 1, 3, 4])  # the true class of an exchanged label
 SHARES = (0.8, 0.9, 1.0)  # of all twos and fours, at the client that exchanges them
-HARMFUL = 0.9  # where all are asked, too
+HARMFUL = 0.9  # also if all are asked
 OURS, SERVER, STRICT = "our rule", "server's matrices", "strict rule"
 ALL, PRINTED, ONCE, CURRENT = "all are asked", "all as printed", "asked once", "current groups"
 COLD_PRINTED, NARROW = "printed rule, T = 0.02", "our rule, 2 %"
@@ -57,19 +57,19 @@ WIDE = {  # on MNIST: stable within 5 % and within 2 %
 
 @strategy
 class AskAll(fm.LabelStandardisation):
-    """Label standardisation that asks all clients, not suspects alone."""
+    """Label standardisation that asks all clients, not only suspects."""
 
     def inspection(self, state: State, t: int) -> Inspection | None:
-        """As label standardisation, to everybody."""
+        """The message of label standardisation, for every client."""
         note = super().inspection(state, t)
         return note and replace(note, clients=torch.arange(len(state["phi"])))
 
 
 class Messages:
-    """Whom a rule asks, and what it hears: ``train(..., watch=Messages(rule))``.
+    """Which clients a rule asks, and their answers: ``train(..., watch=Messages(rule))``.
 
-    sent   round -> ids asked, or suspected where the rule tells some of them only
-    known  round -> the relevances [K] by which it was decided whom to ask
+    sent   round -> ids asked, or suspected if the rule tells only some of them
+    known  round -> the relevances [K] that decided which clients were asked
     """
 
     def __init__(self, rule: fm.LabelStandardisation):
@@ -85,7 +85,7 @@ class Messages:
             self.sent[round.t], self.known[round.t] = note.clients.tolist(), step.state["phi"]
 
     def heard(self, history: fm.History) -> dict[int, list[int]]:
-        """Round -> ids that have renamed something after it."""
+        """Round -> ids that have renamed labels after it."""
         counts = [*self.renamed.values(), history.state["corrections"]]
         more = dict(zip(self.renamed, torch.stack(counts).diff(dim=0), strict=True))
         return {t: ids.nonzero().flatten().tolist() for t, ids in more.items() if ids.any()}
@@ -93,7 +93,7 @@ class Messages:
 
 @dataclass(frozen=True)
 class Renaming:
-    """A message that leaves its client nothing to decide: label c becomes names[c]."""
+    """A message that decides for its client: label c becomes names[c]."""
 
     clients: Tensor
     names: Tensor
@@ -111,7 +111,7 @@ class ServerSide(fm.LabelStandardisation):
 
     A client's own model, theta plus its update, predicts the validation samples, counted by true
     class in a moving average over its rounds. The one-to-one names that put most of them on the
-    diagonal are sent if that is more than ``gain`` of all more than now; to one client a round.
+    diagonal are sent if they add more than the share ``gain`` of all; to one client per round.
 
     state  tables [K, classes, classes]; told, the client that is told, -1 for nobody, and its names
     """
@@ -125,21 +125,21 @@ class ServerSide(fm.LabelStandardisation):
         return super().init(server) | {"tables": tables} | nobody
 
     def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
-        """As S-FedAvg; then look at each client's own model, and at whom to tell what."""
+        """The step of S-FedAvg; then guess from clients' own models whom to send which names."""
         done, classes = super().step(server, state, round), server.classes
         x, y = server.validation
         tables = done.state["tables"]
         for k, update in zip(round.clients.tolist(), round.updates, strict=True):
             predicted = server.net.predict(round.theta + update, x)
             counts = torch.bincount(classes * y + predicted, minlength=classes**2)
-            # A client is asked in some rounds only: keep what it has shown before.
+            # A client participates only in some rounds, so its earlier table is kept.
             tables[k] = 0.75 * tables[k] + 0.25 * counts.view(classes, classes)
         told, names = -1, torch.arange(classes)
         note = self.inspection(done.state, round.t)
         for k in note.clients.tolist() if note else ():
             names = self.names(tables[k])
             if not torch.equal(names, torch.arange(classes)):
-                tables[k] = 0  # the client's model of before says nothing of the new names
+                tables[k] = 0  # its earlier models say nothing about the new names
                 told = k
                 break
         return done._replace(state=done.state | {"told": torch.tensor(told), "names": names})
@@ -153,14 +153,14 @@ class ServerSide(fm.LabelStandardisation):
         return names
 
     def message(self, server: fm.Server, state: State, t: int) -> Renaming | None:
-        """Names for the first suspect that seems to need any; None: nobody does."""
+        """Names for the first suspect that seems to need them; None if there is none."""
         if state["told"] < 0 or state["looked_at"] != t:
             return None
         return Renaming(state["told"][None], state["names"])
 
 
 def who(fed: fm.Federation) -> tuple[int, list[int], list[int]]:
-    """Ids: the client with exchanged labels, the healthy ones, the irrelevant ones."""
+    """The ids of the client with exchanged labels, the healthy ones, and the irrelevant ones."""
     (swapped,) = (k for k, what in fed.truth.items() if what.startswith("swap"))
     return swapped, sound(fed), sorted(fed.corrupted - {swapped})
 
@@ -168,10 +168,10 @@ def who(fed: fm.Federation) -> tuple[int, list[int], list[int]]:
 def left(
     fed: fm.Federation, history: fm.History, log: Messages | None = None
 ) -> Iterator[tuple[str, float]]:
-    """What a training leaves: accuracy, who was asked and repaired, who was harmed, relevance."""
+    """Results of a training: accuracy, who was asked, repaired or harmed, and relevance."""
     swapped, healthy, _ = who(fed)
     yield "accuracy", float(history.accuracy[-20:].mean())
-    # Is a repaired client taken for a healthy one?
+    # Whether the relevance of a repaired client is that of a healthy one.
     below = history.scores[-20:, healthy].mean(1) - history.scores[-20:, swapped]
     yield "below healthy, at the end", float(below.mean())
     if log is not None:
@@ -180,7 +180,7 @@ def left(
 
 
 def repaired(fed: fm.Federation, history: fm.History) -> Iterator[tuple[str, float]]:
-    """What became of the labels of each kind of client."""
+    """How the labels of each kind of client have changed."""
     swapped, healthy, irrelevant = who(fed)
     own = [slice(*fed.offsets[k : k + 2].tolist()) for k in range(fed.clients)]
     right = history.labels[own[swapped]] == NAMES[fed.y[own[swapped]]]
@@ -193,12 +193,12 @@ def repaired(fed: fm.Federation, history: fm.History) -> Iterator[tuple[str, flo
 
 
 def inquiry(log: Messages, history: fm.History, swapped: int) -> Iterator[tuple[str, float]]:
-    """Whom the server asked, and when the client in question renamed its labels."""
+    """Which clients the server asked, and when the client with exchanged labels renamed them."""
     yield "rounds with a message", float(len(log.sent))
     yield "any message", float(bool(log.sent))
     heard = log.heard(history)
     first = min((t for t, ids in heard.items() if swapped in ids), default=None)
-    # Up to the first renaming: later messages find nothing to repair.
+    # Up to the first renaming, because later messages find nothing to repair.
     asked = [swapped in ids for t, ids in log.sent.items() if first is None or t <= first]
     yield "ever asked", float(any(asked))
     if first is not None:
@@ -208,7 +208,7 @@ def inquiry(log: Messages, history: fm.History, swapped: int) -> Iterator[tuple[
 def compared(
     strategies: dict[str, fm.SFedAvg], split: Split, scenario: str, seed: int, rounds: int
 ) -> Iterator[Row]:
-    """Each rule where labels are exchanged."""
+    """Each rule in a scenario with exchanged labels."""
     data, net, local = setting()
     fed = fm.irrelevant_digits(data, corrupt=EXCHANGE, split=split, seed=seed)
     for method, rule in strategies.items():
@@ -218,7 +218,7 @@ def compared(
 
 
 def untouched(split: Split, scenario: str, seed: int, rounds: int) -> Iterator[Row]:
-    """S-FedAvg where nothing is exchanged."""
+    """S-FedAvg without exchanged labels."""
     data, net, local = setting()
     fed = fm.irrelevant_digits(data, split=split, seed=seed)
     history = fm.train(fed, net, fm.SFedAvg(M), rounds=rounds, local=local, seed=seed)
@@ -228,9 +228,9 @@ def untouched(split: Split, scenario: str, seed: int, rounds: int) -> Iterator[R
 def rates(
     seed: int, *, rounds: int = ROUNDS, without: Mapping[str, Sequence[str]] = LEFT_OUT
 ) -> Iterator[Row]:
-    """Fig. 5: FedAvg, S-FedAvg, our rule, one change taken back at a time, the server's guess.
+    """Fig. 5: FedAvg, S-FedAvg, our rule, each change undone alone, the server's guess.
 
-    without  scenario: rules that it leaves out
+    without  {scenario: rules that it leaves out}
     """
     for scenario, left_out in without.items():
         strategies: dict[str, fm.SFedAvg] = {
@@ -272,7 +272,7 @@ def mnist_rates(
 
 
 def scarce(seed: int, *, rounds: int = ROUNDS, shares: Sequence[float] = SHARES) -> Iterator[Row]:
-    """Where repair should pay: few others hold twos and fours."""
+    """A case in which repair should help: few others hold twos and fours."""
     for share in shares:
         strategies: dict[str, fm.SFedAvg] = {COLD: fm.SFedAvg(M), OURS: fm.LabelStandardisation(M)}
         if share == HARMFUL:
@@ -287,10 +287,10 @@ def of_share(share: float) -> str:
 
 
 def mostly(share: float) -> Split:
-    """The first of the relevant clients holds this share of twos and fours; else all alike."""
+    """The first relevant client holds this share of twos and fours; otherwise clients are IID."""
 
     def deal(y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
-        # Called twice, for relevant and for irrelevant clients; these are all alike.
+        # Called twice, for relevant and for irrelevant clients; the latter are all IID.
         if clients < RELEVANT:
             return fm.iid()(y, clients, generator)
         parts: list[list[Tensor]] = [[] for _ in range(clients)]
@@ -307,7 +307,7 @@ def mostly(share: float) -> Split:
 
 
 def scarce_figure(results: Results) -> Figure:
-    """What the repair gains, and what there was to gain, against the share of twos and fours."""
+    """The gain of the repair, and the possible gain, against the share of twos and fours."""
     shown = {}
     for scenario in map(of_share, SHARES):
         for method in (OURS, RIGHT):

@@ -1,10 +1,10 @@
-"""The bench's files: the book's own scores, what they are worth, the computed parts of its page.
+"""The bench's files: the book's own scores, their results, and the computed parts of its page.
 
     python -m studies bench enter           the book's scores into data/bench/*/submissions
     python -m studies bench judge FOLDER    judge all submissions; FOLDER: truth held out
     python -m studies bench confirm FOLDER  the book's scores on seeds that confirm sentences
 
-Truth comes first: ``python -m fedlab_bench truth --to FOLDER``; held out: --seeds 100-109;
+Compute the truth first: ``python -m fedlab_bench truth --to FOLDER``; held out: --seeds 100-109;
 to confirm: --seeds 300-309, and the scenarios that ``confirm`` asks for.
 """
 
@@ -37,7 +37,7 @@ SUBMISSIONS, JUDGED, MANIFEST = PLACE / "submissions", PLACE / "judged.csv", PLA
 CONFIRMED = PLACE / "confirmed.csv"
 SHOWN = ("tau", "AUC", "rank gained", "pay gained")
 SEEDS = (*fb.PUBLIC, *fb.HELD_OUT)
-DATED = ("date", "version")  # when a score was entered; it stays, whatever scenarios are added
+DATED = ("date", "version")  # when a score was entered; it does not change if scenarios are added
 # All coalitions of thirty clients cannot be evaluated; orders of a hundred until they settle can,
 # but they take a quarter of an hour.
 MOST_CLIENTS = {
@@ -58,12 +58,12 @@ def rows() -> list[registry.Row]:
 
 
 def methods() -> dict[str, registry.Method]:
-    """They themselves, by name."""
+    """The methods of these scores, by name."""
     return {row.name: row.method for row in rows()}
 
 
 def notes() -> dict[str, dict[str, str]]:
-    """What each score must see, and how many models it evaluates in a round of eight clients."""
+    """What each score needs, and how many models it evaluates in a round of eight clients."""
     watch = watched(recorded(fb.WORLDS["sizes"], 0), methods())
     today = {"date": date.today().isoformat(), "version": fb.VERSION}
     said = {}
@@ -75,7 +75,7 @@ def notes() -> dict[str, dict[str, str]]:
 
 
 def enter(names: Iterable[str]) -> None:
-    """Let the book's scores watch every scenario; what a file holds already is not done again."""
+    """Compute the book's scores in every scenario, except those that a file already holds."""
     torch.set_num_threads(1)
     said, scoring = notes(), methods()
     files = {name: SUBMISSIONS / f"{slug(name)}.csv" for name in scoring}
@@ -89,7 +89,7 @@ def enter(names: Iterable[str]) -> None:
         fit = _fitting(name)
         missing = {score: scoring[score] for score in fit if not cells <= known[score].keys()}
         for entered in fb.entered(missing, [name], SEEDS) if missing else []:
-            # What a file holds stays, also of the twin that an attack brings along.
+            # Stored rows stay, also those of the twin without the attack.
             known[entered.name] = {**entered.scores, **known[entered.name]}
         for score in missing:
             ordered = sorted(known[score], key=lambda cell: (places[cell[0]], cell[1]))
@@ -105,14 +105,14 @@ def _fitting(scenario: str) -> list[str]:
 
 
 def submissions() -> list[fb.Submission]:
-    """All that have been committed, by name."""
+    """All committed submissions, by name."""
     return [fb.read_submission(path) for path in sorted(SUBMISSIONS.glob("*.csv"))]
 
 
 def judge(held_out: Path) -> None:
-    """Judge all submissions by all truth; what they are worth, and a manifest of all files."""
+    """Judge all submissions by all truth, and write a manifest of all files."""
     before = manifest(PLACE)
-    MANIFEST.unlink(missing_ok=True)  # what is frozen now is the truth from here on
+    MANIFEST.unlink(missing_ok=True)  # the files that are frozen now are the truth from here on
     frozen = fb.Frozen(PLACE / "truth", held_out)
     frame = _kept(fb.judge(submissions(), frozen))
     with whole_file(JUDGED) as part:
@@ -134,9 +134,9 @@ def judge(held_out: Path) -> None:
 
 
 def _kept(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """The rows with the stored value where it differs by rounding only: what stands, stays.
+    """The rows, with the stored value if it differs only by rounding.
 
-    So do the stored rows of scenarios and seeds whose truth is not at hand.
+    Stored rows of scenarios and seeds without truth here are kept, too.
     """
     if not JUDGED.is_file():
         return frame
@@ -150,9 +150,9 @@ def _kept(frame: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def confirm(folder: Path) -> None:
-    """Let the book's scores watch seeds that were never seen; only what the sentences are about.
+    """Compute the book's scores on unseen seeds, in the scenarios that the sentences are about.
 
-    What is stored of a score in a family is not done again, so that the block is looked at once
+    Stored scores are not computed again, so that the block is looked at only once
     """
     torch.set_num_threads(1)
     frozen = fb.Frozen(folder)
@@ -171,9 +171,9 @@ def confirm(folder: Path) -> None:
         if lacking := {str(owner_of(name)) for name, seed in cells if not frozen.knows(name, seed)}:
             raise ValueError(f"{folder}: no truth of seeds 300-309 of {sorted(lacking)}")
         frame = fb.judge(fb.entered(entering, names, fb.CONFIRMING), frozen)
-        # Attacks bring their twin, which stands in a family of its own.
+        # An attack needs its twin without the attack, which is in another family.
         frame = frame[frame.scenario.isin(names)].assign(value=frame.value.round(6))
-        new = zip(frame.method, frame.scenario, strict=True)  # of a later score, not the ceiling
+        new = zip(frame.method, frame.scenario, strict=True)  # a later score, not the ceiling
         frame = frame[[one not in there for one in new]]
         stored = pandas.concat([stored, frame], ignore_index=True)
         with whole_file(CONFIRMED) as part:
@@ -193,7 +193,7 @@ def _write_manifest(known: dict[str, Any]) -> None:
 
 
 def _digests(known: dict[str, str]) -> Iterable[tuple[str, str]]:
-    """The hash of every recording, public or held out; what is known is not recorded again."""
+    """The hash of every recording, public or held out; known ones are not recorded again."""
     for name, world in fb.WORLDS.items():
         for seed in seeds_of(world, SEEDS):
             cell = f"{name}/{seed}"
@@ -210,7 +210,7 @@ def parts() -> dict[str, str]:
 
 
 def scenarios() -> str:
-    """Every scenario in a row: family, clients, whose truth, seeds."""
+    """One row per scenario: family, clients, whose truth, seeds."""
     lines = ["| scenario | family | clients | judged by | seeds |"]
     lines.append("| --- | --- | --- | --- | --- |")
     for name, world in fb.WORLDS.items():

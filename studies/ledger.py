@@ -1,4 +1,4 @@
-"""Ledger: what came out of each item of the five papers, computed from the stored rows.
+"""Ledger: the outcome of each item of the five papers, computed from the stored rows.
 
 Below: items (what is asked), exact (what needs no seeds), store.
 """
@@ -35,16 +35,16 @@ from .results import (
 from .study import BLOCK, COLUMNS, Claim, Study, flat
 
 VERDICTS = (*WORDS, ONLY_A_NUMBER, UNTESTED)
-FRESH = 10_000  # re-runs draw their seeds from here on: no block reaches so far
+FRESH = 10_000  # re-runs draw their seeds from here on; blocks do not reach so far
 
 
 def entries() -> list[Entry]:
-    """Every item with its verdict, in the order of the ledger."""
+    """All items with their verdicts, in the order of the ledger."""
     return [judge(item) for item in items()]
 
 
 def judge(item: Claim) -> Entry:
-    """What the stored rows say of an item."""
+    """The verdict of the stored rows on an item."""
     if item.distance == EXACT:
         so, told = getattr(exact, item.metric)()
         return Entry(item, HOLDS if so else FAILS, told)
@@ -54,17 +54,17 @@ def judge(item: Claim) -> Entry:
 
 
 def judged(item: Claim, results: Results, rival: Results, how: str) -> Entry:
-    """The verdict on an item by given rows, those of its study and of its rival's."""
+    """The verdict of given rows on an item: rows of its study and of its rival's study."""
     return together(item, results, rival).judge(item)._replace(standing=how)
 
 
 def together(item: Claim, results: Results, rival: Results) -> Results:
-    """The rows that an item needs: those of its study, and of another that it compares with."""
+    """The rows that an item needs, of its study and of the study that it is compared with."""
     return results.with_rows_of(rival) if item.rival_study else results
 
 
 def halves(item: Claim) -> tuple[Results, Results]:
-    """The rows that judge an item: those that confirm, of both studies or of neither."""
+    """The rows that judge an item: on confirming seeds if both studies share some."""
     own = _read(item.study)
     if not item.rival_study:
         return own, own
@@ -88,7 +88,7 @@ def named(name: str) -> Study:
 
 
 def by_plain_engine() -> list[tuple[Entry, Entry]]:
-    """The central items as they are stored, and as another engine has computed them."""
+    """The central items, as stored and as another engine has computed them."""
     central = importlib.import_module(f"{__package__}.plain_engine").CENTRAL
     other = _read("plain-engine")
     chosen = [item for item in items() if item.id in central]
@@ -99,7 +99,7 @@ def by_plain_engine() -> list[tuple[Entry, Entry]]:
 
 
 def counted(found: Iterable[Entry], by: str = "paper") -> dict[str, dict[str, int]]:
-    """Paper by paper, or by distance from the papers' protocols: how many items came out how."""
+    """Counts of outcomes for each paper, or for each distance from the papers' protocols."""
     counts: dict[str, Counter[str]] = {}
     for entry in found:
         counts.setdefault(getattr(entry.item, by), Counter())[entry.verdict] += 1
@@ -111,12 +111,12 @@ def counted(found: Iterable[Entry], by: str = "paper") -> dict[str, dict[str, in
 
 
 def tested(found: Iterable[Entry]) -> list[Entry]:
-    """The entries on the papers' own sentences that have a verdict."""
+    """The entries about sentences of the papers that have a verdict."""
     return [e for e in found if e.item.source == "paper" and e.verdict in WORDS]
 
 
 def summary(found: Sequence[Entry]) -> str:
-    """The count that the landing page shows, in a sentence."""
+    """The sentence with the counts for the landing page."""
     own = tested(found)
     words = Counter(entry.verdict for entry in own)
     confirmed = sum(entry.standing == CONFIRMED for entry in own)
@@ -128,7 +128,7 @@ def summary(found: Sequence[Entry]) -> str:
 
 
 def page(paper: str = "") -> str:
-    """The ledger as text, item by item; raises ValueError for a paper that it does not have."""
+    """The ledger as text, item by item; ValueError for an unknown paper."""
     if paper and paper not in PAPERS:
         raise ValueError(f"paper: expected one of {', '.join(PAPERS)}; got {paper!r}")
     found = entries()
@@ -140,7 +140,7 @@ def page(paper: str = "") -> str:
 
 
 def matching(start: str) -> list[Claim]:
-    """The items of an id, or of all ids that begin with it.
+    """The items whose id is this text or begins with it.
 
     raises  ValueError for an id that the ledger does not have
     """
@@ -151,15 +151,15 @@ def matching(start: str) -> list[Claim]:
 
 
 def minutes(study: Study, seeds: int) -> float:
-    """What seeds of a study take, by the seconds that the stored ones took."""
+    """The expected minutes of these seeds, from the seconds of the stored ones."""
     seconds = list(store.about(study)["seconds"].values())
     return seeds * sum(seconds) / len(seconds) / 60
 
 
 def fresh_seeds(count: int, first: int | None = None) -> list[int]:
-    """Seeds that nobody has used: drawn anew each time, unless the first is given.
+    """Unused seeds: drawn anew each time, unless the first is given.
 
-    raises  ValueError for a first seed among those that studies use
+    raises  ValueError if studies use the first seed
     """
     if count < 2:
         raise ValueError(f"seeds: expected at least 2, since one has no interval; got {count}")
@@ -173,8 +173,8 @@ def fresh_seeds(count: int, first: int | None = None) -> list[int]:
 def again(study: Study, seeds: Sequence[int], places: Iterable[tuple[str, str, str]]) -> Results:
     """The rows of fresh seeds, in memory: nothing is stored.
 
-    places  (scenario, method, metric) of what is asked. Where rows themselves are asked for, a seed
-            ends with the last of them; what is derived needs them all
+    places  (scenario, method, metric) of all that is asked. If these are rows themselves, a seed
+            stops after the last of them; derived metrics need all rows
     """
     asked = set(places)
     stored = store.rows(study)
@@ -205,11 +205,11 @@ def places_of(item: Claim, name: str) -> list[tuple[str, str, str]]:
 def rerun(
     start: str, count: int = 2, first: int | None = None, settings: Sequence[str] = ()
 ) -> str:
-    """Run the items of an id again on fresh seeds; prints the minutes first, and what came out.
+    """Run the items of an id again on fresh seeds; print the minutes first, then the outcomes.
 
     settings  of the study, NAME=VALUE each, to be changed for this run: see ``Study.changed``
-    raises    ValueError for a setting that no study of the items has, or without which they have
-              no number
+    raises    ValueError for a setting that no study of the items has, or that leaves the items
+              without a number
     """
     wanted = matching(start)
     parts = [_told(judge(item)) for item in wanted if not item.study]

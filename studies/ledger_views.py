@@ -1,4 +1,4 @@
-"""Ledger views: claimed beside measured as a picture, verdicts as bars, the ledger as a table.
+"""Ledger views: claims and measurements as a picture, verdicts as bars, the ledger as a table.
 
 Below: ledger.
 """
@@ -28,10 +28,10 @@ OUTCOMES = ("hold", "do not hold", "open")  # in the order of the bars
 
 
 def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
-    """Claimed beside measured: a row per item, by the label that it is to have.
+    """Claims and measurements, one row per item; the keys are the labels.
 
-    The band is where the paper's sentence is true, a diamond its own number; dot and line are mean
-    and interval, the dot full if the seeds were drawn to confirm it. At the right, the verdict.
+    In the band the paper's sentence is true; a diamond is its own number; dot and line are mean
+    and interval, and the dot is filled if the seeds were drawn to confirm it. The verdict is right.
     """
     if not rows:
         raise ValueError("rows: expected at least one entry")
@@ -59,13 +59,13 @@ def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
 
 
 def verdicts(figure: Figure) -> list[str]:
-    """The words at the right of a picture of ``forest``, row by row."""
+    """The verdicts at the right of a picture of ``forest``, row by row."""
     texts = sorted(figure.axes[0].texts, key=lambda text: text.get_position()[1])
     return [text.get_text() for text in texts]
 
 
 def _edges(entries: Sequence[Entry], printed: Sequence[float]) -> tuple[float, float]:
-    """From where to where the picture goes: all intervals, finite bounds and printed numbers."""
+    """The limits of the picture: they include all intervals, finite bounds and printed numbers."""
     places = [*printed]
     for entry in entries:
         assert entry.interval is not None
@@ -78,7 +78,7 @@ def _edges(entries: Sequence[Entry], printed: Sequence[float]) -> tuple[float, f
 def _claimed(axis: plt.Axes, entries: Sequence[Entry], low: float, high: float) -> None:
     bands = []
     for start, end in (entry.item.ends for entry in entries):
-        if start == end:  # no difference: a narrow band at 0
+        if start == end:  # "no difference" is a narrow band at 0
             start, end = -0.01 * (high - low), 0.01 * (high - low)
         bands.append((max(start, low), min(end, high)))
     look: dict[str, Any] = {"height": 0.62, "color": CLAIMED, "zorder": 1}
@@ -109,7 +109,7 @@ def _legend(figure: Figure, entries: Sequence[Entry], diamonds: bool) -> None:
 
 
 def _number(text: str) -> float | None:
-    """A printed number in our units, if the text is one; points are hundredths."""
+    """A printed number in our units, if the text is a number; points are hundredths."""
     number, _, unit = text.partition(" ")
     try:
         return {"": 1.0, "points": 0.01}[unit] * float(number.replace("\N{MINUS SIGN}", "-"))
@@ -146,7 +146,7 @@ def verdict_bars(found: Iterable[Entry]) -> Figure:
 
 
 def outcomes(found: Iterable[Entry], by: str) -> dict[str, dict[str, int]]:
-    """How items came out, by paper or by distance; rows for ``plots.table``."""
+    """The outcomes of items, by paper or by distance, as rows for ``plots.table``."""
     words = (HOLDS,), (FAILS,), (NOT_SHOWN, ALIKE)
     return {
         kind: {
@@ -158,7 +158,7 @@ def outcomes(found: Iterable[Entry], by: str) -> dict[str, dict[str, int]]:
 
 
 def cause_table(found: Sequence[Entry]) -> dict[str, dict[str, int]]:
-    """What a shared cause decides: the papers' sentences by how they came out, and rows of ours."""
+    """For each shared cause: outcomes of papers' sentences that it decides, and our rows."""
     return {
         cause: _by_outcome([entry for entry in found if cause in split(entry.item.decides)])
         for cause in CAUSES
@@ -176,7 +176,7 @@ HEAD = ("item", "it says", "what came out", "cause", "remark", "how we know")
 
 
 def listing(found: Sequence[Entry]) -> str:
-    """The whole ledger as a table of HTML; its page adds choices of paper, verdict, protocol."""
+    """The ledger as an HTML table; its page adds filters for paper, verdict and protocol."""
     heads = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
     body = "\n".join(map(_row, found))
     return (

@@ -12,12 +12,12 @@ COUNT = "count"  # 0 or 1 per seed
 
 @cache
 def declared() -> dict[str, list[float] | str]:
-    """Name -> [low, high], or "count"."""
+    """{name: [low, high], or "count"}."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
 def base(metric: str, study: str = "") -> str:
-    """The name without its place: "AUC" of "AUC @ 100"; with the study where that is declared.
+    """The name without its place: "AUC" of "AUC @ 100"; with the study if so declared.
 
     raises  KeyError for a metric whose range is not declared
     """
@@ -29,12 +29,12 @@ def base(metric: str, study: str = "") -> str:
 
 
 def span(metric: str, study: str = "") -> tuple[float, float]:
-    """The lowest and the highest value that a metric can take in a study; infinite: no end."""
+    """The lowest and the highest value of a metric in a study; infinite if it has no limit."""
     told = declared()[base(metric, study)]
     low, high = (0, 1) if isinstance(told, str) else told
     return float(low), float(high)
 
 
 def is_count(metric: str) -> bool:
-    """Is a metric 1 where something is true of a seed, and 0 where not?"""
+    """Whether a metric is 1 if something is true of a seed, and otherwise 0."""
     return declared()[base(metric)] == COUNT

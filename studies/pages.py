@@ -1,4 +1,4 @@
-"""What pages of the book show of stored rows: counts of the ledger, *How we know*, the bench.
+"""Parts of pages computed from stored rows: counts of the ledger, *How we know*, the bench.
 
 ``python -m studies pages`` writes them, each part under its mark, into files that pages include.
 """
@@ -23,8 +23,8 @@ from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, WORDS
 
 BOOK = ROOT / "book"
 COVERAGE, SIMULATED = ROOT / "data" / "coverage.csv", 20_000  # studies behind each of its rows
-HOPELESS = 2  # its last shapes: no method sees what the seeds do not show
-PROMISED, NORMAL = 0.05, 0.01  # the error of an interval: as promised, and where values are normal
+HOPELESS = 2  # its last distributions, whose rare values most samples of seeds do not contain
+PROMISED, NORMAL = 0.05, 0.01  # the error of an interval: nominal, and for normal values
 SEEN, LIVE = "seen", "live"
 DECIDED = (HOLDS, FAILS)
 Record = dict[str, Any]  # a sentence, as `telling.told` yields it
@@ -45,7 +45,7 @@ class Known(NamedTuple):
 
 
 def known_studies() -> list[Known]:
-    """All studies, as their stored results know them."""
+    """All studies, as their stored results describe them."""
     found = []
     for study in every():
         known = store.about(study)
@@ -60,16 +60,16 @@ def known_studies() -> list[Known]:
 
 
 def standing(record: Record, stood: Mapping[str, frozenset[str]]) -> str:
-    """Confirmed: its question stood when the seeds that judge it were drawn."""
+    """Confirmed if its question was asked before the seeds that judge it were drawn."""
     if record["half"] != CONFIRMED:
         return str(record["half"])
-    # A bound that was chosen with the block in sight has been seen, whatever its seeds are called.
+    # A bound chosen after looking at the block has been seen, even if its seeds "confirm".
     stands = telling.claim_of(record).question in stood.get(record["study"], ())
     return CONFIRMED if stands else SEEN
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of Markdown; all columns but the first at the right."""
+    """A Markdown table; all columns except the first are aligned right."""
     line = ["---", *["---:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in (head, line, *rows))
 
@@ -78,7 +78,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def coverage() -> dict[str, str]:
-    """Shape by shape: how often the usual interval holds the truth, and how often ours does."""
+    """For each distribution: how often the usual interval and ours contain the truth."""
     stored = pd.read_csv(COVERAGE)
     cells = [f"{t:.2f} → **{rule:.2f}**" for t, rule in zip(stored.t, stored.rule, strict=True)]
     shown = stored.assign(cell=[cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells])
@@ -100,7 +100,7 @@ def coverage() -> dict[str, str]:
 
 
 def seeds_needed() -> str:
-    """How many seeds a difference needs, and what a number of seeds can show."""
+    """How many seeds a difference needs, and which difference a number of seeds can show."""
     rows = [
         [f"{effect:g}", *(evidence.seeds_needed(effect, power) for power in (0.8, 0.9))]
         for effect in (0.5, 1, 1.5, 2)
@@ -118,7 +118,7 @@ def seeds_needed() -> str:
 
 
 def counted(studies: Sequence[Known], records: Sequence[Record]) -> str:
-    """How many sentences the book makes, how they stand, and how many are wrong by chance."""
+    """The number of tested sentences, of each kind, and the expected number of false ones."""
     stood = {study.name: study.stood for study in studies}
     chapters, claims = "sentences of the chapters", "claims that studies judge"
     found = [(chapters, standing(r, stood), "undecided" not in r["bounds"]) for r in records]
@@ -145,7 +145,7 @@ def counted(studies: Sequence[Known], records: Sequence[Record]) -> str:
 
 
 def studied(studies: Sequence[Known], records: Sequence[Record]) -> str:
-    """Study by study: seeds, blocks, sentences and verdicts."""
+    """The seeds, blocks, sentences and verdicts of each study."""
     stood, rows = {study.name: study.stood for study in studies}, []
     for study in studies:
         own = [standing(r, stood) for r in records if r.get("study") == study.name]
@@ -169,7 +169,7 @@ def studied(studies: Sequence[Known], records: Sequence[Record]) -> str:
 def listed(records: Sequence[Record], stood: Mapping[str, frozenset[str]]) -> str:
     """Every sentence of the book that is tested, chapter by chapter.
 
-    raises  ValueError for one that is false: its output was edited since it ran
+    raises  ValueError for a false sentence, whose output was edited after it ran
     """
     parts = []
     for chapter in dict.fromkeys(record["chapter"] for record in records):
@@ -189,19 +189,19 @@ def listed(records: Sequence[Record], stood: Mapping[str, frozenset[str]]) -> st
 
 
 def interval(record: Record) -> evidence.Interval:
-    """What was measured; an end that nothing bounds is infinite."""
+    """The measured interval; an end without a bound is infinite."""
     mean, low, high = record["mean, low, high"]
     low, high = -math.inf if low is None else low, math.inf if high is None else high
     return evidence.Interval(mean, low, high, record["seeds"])
 
 
 def asked(record: Record) -> str:
-    """What was measured: metric, and the methods and scenarios that it is of."""
+    """What was measured: the metric, with its methods and scenarios."""
     if "asked" not in record:
         return "the run in the chapter"
     study, metric, *places = record["asked"]
     sides = [places[:2], places[3:]]
-    # Both sides in one scenario: it is named once.
+    # If both sides have the same scenario, it is named once.
     shared = sides[0][1:] if sides[0][1:] == sides[1][1:] else []
     named = [", ".join(filter(None, side[:1] if shared else side)) for side in sides]
     words = ", ".join(filter(None, [" minus ".join(filter(None, named)), *shared]))
@@ -210,7 +210,7 @@ def asked(record: Record) -> str:
 
 
 def bounds(record: Record) -> str:
-    """Where the interval must lie."""
+    """The bounds within which the interval must lie."""
     said = []
     for relation, bound in record["bounds"].items():
         if relation == "within":
@@ -228,7 +228,7 @@ def bounds(record: Record) -> str:
 
 
 def by_paper(own: Sequence[ledger.Entry]) -> str:
-    """A table: how many tested sentences of each paper hold, do not hold, are open."""
+    """A table of how many tested sentences of each paper hold, do not hold, or are open."""
     sure = Counter(entry.item.paper for entry in own if entry.standing == CONFIRMED)
     rows = [
         [paper, n["all"], n[HOLDS], n[FAILS], n[NOT_SHOWN] + n[ALIKE], sure[paper]]
@@ -261,7 +261,7 @@ def parts() -> dict[str, dict[str, str]]:
 
 
 def write(check: bool = False) -> list[Path]:
-    """Write the files that are out of date; with ``check`` only say which they are."""
+    """Write the files that are out of date; with ``check`` only return them."""
     stale = []
     for name, own in parts().items():
         text = "\n".join(f"<!-- {k} -->\n\n{part}\n\n<!-- end -->\n" for k, part in own.items())

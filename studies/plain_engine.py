@@ -1,8 +1,8 @@
-"""Plain engine: central rows of the ledger once more, without the engine and without its methods.
+"""Plain engine: central rows of the ledger, computed without the engine and its methods.
 
 Clients train one after another by ``engine.plain``: modules, autograd, an optimiser. What the
 server does is written out here: draws, coalitions, Shapley values, cosines. Only data, networks and
-settings are shared. Rows have the names that they have in sfedavg-selection and cgsv-steps, so
+settings are shared. Rows have the same names as in sfedavg-selection and cgsv-steps, so
 that an item of the ledger can be read from either.
 """
 
@@ -23,7 +23,7 @@ from . import cgsv, sfedavg
 from .protocols import study
 from .study import Row
 
-CENTRAL = (  # items of the ledger that are to come out alike
+CENTRAL = (  # items of the ledger that should agree
     "S-FedAvg-1-4",
     "S-FedAvg-C-1",
     "S-FedAvg-3b-5",
@@ -37,7 +37,7 @@ Choice = Callable[[Tensor], Tensor]  # relevances [K] -> ids [m]
 
 @dataclass
 class Course:
-    """What a training leaves: accuracies [T + 1], who was asked and relevances [T, K] each."""
+    """Results of a training: accuracies [T + 1]; who was asked and relevances, [T, K] each."""
 
     accuracy: Tensor
     asked: Tensor
@@ -92,7 +92,7 @@ def selected(
     seed: int,
     rounds: int,
 ) -> Course:
-    """S-FedAvg by hand; at an infinite temperature all are drawn alike, and nothing is valued."""
+    """S-FedAvg by hand; at an infinite temperature draws are uniform, and nothing is valued."""
     generator = torch.Generator().manual_seed(seed)
     theta = net.init(seed, dtype=fed.x.dtype)
     phi = torch.full((fed.clients,), 1 / fed.clients, dtype=torch.float64)

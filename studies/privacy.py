@@ -1,4 +1,4 @@
-"""Privacy: what noise on every update and sums of groups do to the order of scores.
+"""Privacy: how noise on every update, or sums of groups, change the order of scores.
 
 The page *Privacy* reads these results. Below: compare's watch, methods.
 """
@@ -65,7 +65,7 @@ METHODS = {
 
 
 def ladder(data: Dataset, alpha: float | None, seed: int) -> Federation:
-    """Eight clients, of whose labels between none and nine in ten are wrong, in random order."""
+    """Eight clients with 0 to 90 per cent wrong labels, in random order."""
     order = torch.randperm(CLIENTS, generator=stream(seed, "ladder")).tolist()
     shares = {client: 0.9 * place / (CLIENTS - 1) for client, place in enumerate(order)}
     split = None if alpha is None else dirichlet_labels(alpha, floor=10)
@@ -77,18 +77,18 @@ def ladder(data: Dataset, alpha: float | None, seed: int) -> Federation:
 class Veiled(FedAvg):
     """Federated averaging of updates that are clipped at their median length and get noise.
 
-    noise  its length beside the median length; None: updates as they are
+    noise  its length over the median length; None: updates do not change
     """
 
     noise: float | None = None
     seed: int = 0
 
     def step(self, server: Server, state: State, round: Round) -> Step:
-        """Federated averaging of what arrives."""
+        """Federated averaging of the updates that arrive."""
         return super().step(server, state, self.veil(round))
 
     def veil(self, round: Round) -> Round:
-        """No update longer than the median, each with Gaussian noise of its own."""
+        """Updates clipped at the median length, each with its own Gaussian noise."""
         if self.noise is None:
             return round
         lengths = round.updates.norm(dim=1, keepdim=True)
@@ -103,16 +103,16 @@ class Veiled(FedAvg):
 
 @dataclass(frozen=True, eq=False)
 class Grouped(RoundScore):
-    """Federated averaging that sees sums of groups only, drawn anew in each round.
+    """Federated averaging that sees only sums of groups, drawn anew in each round.
 
-    size  clients a group; each of them gets the Shapley value of its group
+    size  clients per group; each client gets the Shapley value of its group
     """
 
     size: int = 2
     seed: int = 0
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
-        """The value of its group for every client of the round, [m]."""
+        """For every client of the round, the value of its group, [m]."""
         weights = self.weights(server, state, round)
         scores = torch.zeros(len(round.clients), dtype=torch.float64)
         order = torch.randperm(len(weights), generator=stream(self.seed, "groups", round.t))
@@ -133,7 +133,7 @@ def rows(
 ) -> Iterator[Row]:
     """Rank correlation of scores and clean labels after 20, 80 and 320 rounds, and accuracy.
 
-    looks  rounds at which scores are ranked, ascending; training ends with the last
+    looks  rounds at which scores are ranked, ascending; training ends after the last
     """
     data = load("digits", dtype=torch.float64)
     net = mlp(data.x.shape[1], 32, data.classes)
@@ -146,7 +146,7 @@ def rows(
 
             def look(round: Round, step: Step, strategy=strategy, watch=watch, kept=kept) -> None:
                 watch(strategy.veil(round), step)
-                # Where training breaks off, as with the longest noise, the last scores stay.
+                # If training stops early, as with the longest noise, the last scores are used.
                 to_come = [place for place in looks if place >= round.t]
                 kept.update(dict.fromkeys(to_come, watch.scores()))
 
@@ -188,7 +188,7 @@ def agreed(fed: Federation, scores: Tensor) -> float:
 
 
 def orders(results: Results) -> Derived:
-    """In which seeds a score ranks the clients in the end, and in which 300 rounds change it."""
+    """For each seed: whether a score ranks clients at the end, whether 300 rounds change it."""
     veiled = [f"{method}, {veil}" for method in METHODS for veil in (SENT, *NOISES)]
     for skew in SKEWS:
         for method in (*veiled, *(f"{VALUE}, {name}" for name in GROUPS)):
@@ -201,7 +201,7 @@ def orders(results: Results) -> Derived:
 
 
 def figure(results: Results) -> Figure:
-    """Rank correlation against rounds: every veil with all scores, and the sums of groups."""
+    """Rank correlation against rounds: every noise with all scores, and the sums of groups."""
     names = {LEFT: "leave-one-out", SECOND: SECOND, COSINE: COSINE, FIRST: FIRST}
     lines = {
         veil: {

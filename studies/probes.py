@@ -1,6 +1,6 @@
-"""Probes: one short setting of every study, run in every check: are stored rows still the code's?
+"""Probes: one short setting of every study, run in every check, so that stored rows fit the code.
 
-A change to a method, the engine or a study shows in the rows of a probe; a comment or a new name
+A change to a method, the engine or a study changes the rows of a probe; a comment or a new name
 does not. Below: store. Above: runs, audit.
 """
 
@@ -25,26 +25,26 @@ from .study import COLUMNS, Study
 SEEDS = range(5)  # of every probe, stored
 DIGITS = 6  # of the stored values, after the point
 TIMED = ("seconds", "MiB")  # metrics that begin so differ from run to run
-HAIR = 1e-9  # a millionth that was rounded is the same millionth
+HAIR = 1e-9  # by which equal values of six digits may differ as floats
 
 
 def generated(
     study: Study, seed: int, **settings: object
 ) -> Iterator[tuple[int, str, str, str, float]]:
-    """The rows of a seed as they are stored, one by one; no metric without a range."""
+    """The rows of a seed as they are stored; every metric must have a range."""
     for scenario, method, metric, value in study.rows(seed, **settings):
         base(metric)
         yield seed, scenario, method, metric, round(float(value), DIGITS)
 
 
 def probed(study: Study, seed: int) -> pd.DataFrame:
-    """The rows of a probe's seed, as the code gives them now."""
+    """The rows of a probe's seed, as the code computes them now."""
     with one_thread():
         return pd.DataFrame(generated(study, seed, **(study.probe or {})), columns=COLUMNS)
 
 
 def fresh(study: Study) -> tuple[pd.DataFrame | None, store.Known]:
-    """The rows of all seeds of a probe now, and what is noted of them."""
+    """The rows of all seeds of a probe now, with machine, date and settings."""
     if study.probe is None:
         return None, {}
     start = time.process_time()
@@ -54,7 +54,7 @@ def fresh(study: Study) -> tuple[pd.DataFrame | None, store.Known]:
 
 
 def fault(study: Study, seed: int) -> str:
-    """What is wrong with a probe: empty, or a sentence that names the row.
+    """What is wrong with a probe: empty, or a sentence with the row's name.
 
     On the kind of processor that made the stored rows each digit agrees. Elsewhere a row lies
     within the range of its five seeds, widened by its own width. Times are not compared
@@ -105,7 +105,7 @@ def here() -> dict[str, str]:
 
 
 def vendor() -> str:
-    """Who made the processor, and which: long trainings end alike on one kind only."""
+    """The vendor and kind of the processor: long trainings agree only on one kind."""
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text() if cpuinfo.is_file() else ""
     names = ("vendor_id", "cpu family", "model")

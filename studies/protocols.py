@@ -1,4 +1,4 @@
-"""Protocols: what each study is about and how the paper's setting differs from ours.
+"""Protocols: the subject of each study, and how the paper's setting differs from ours.
 
 They are data, in ``protocols.toml``; the code of a study makes rows. Below: items, results.
 """
@@ -21,12 +21,12 @@ ENTRIES: dict[str, dict[str, Any]] = tomllib.loads(FILE.read_text(encoding="utf-
 
 
 def entry(name: str) -> dict[str, Any]:
-    """All that is said of a study, with what it takes over from the one that it is ``like``."""
+    """The whole entry of a study, with fields inherited from the study that it is ``like``."""
     own = ENTRIES[name]
     base = entry(own["like"]) if "like" in own else {"protocol": {}}
     protocol = dict(base["protocol"])
     for setting, told in own.get("protocol", {}).items():
-        # One text alone is ours: the paper has one setting, and we may have several.
+        # A single text is our setting, because the paper has one setting and we may have several.
         protocol[setting] = (protocol[setting][0], told) if isinstance(told, str) else tuple(told)
     return {**base, **own, "protocol": protocol}
 

@@ -29,10 +29,10 @@ CONFIRMED, SEEN, WITHOUT = "confirmed", "seen", "without seeds"
 
 
 class Stored(Interval):
-    """An interval that knows the study it comes from, and the difference that could be seen.
+    """An interval with its study and the difference that could have been seen.
 
-    blocks   how many blocks it rests on, k: it is made for 1 - .05 / k
-    each     the interval of every block alone, where there are several
+    blocks   the number of blocks k that it uses; its level is 1 - .05 / k
+    each     the interval of every block alone, if there are several
     against  a question -> the interval on the seeds that were drawn since it was asked
     """
 
@@ -46,18 +46,18 @@ class Stored(Interval):
 
 
 class StoredCount(Stored):
-    """A share of seeds that knows its study, shown as a count: "18 of 20 seeds"."""
+    """A share of seeds with its study, shown as a count: "18 of 20 seeds"."""
 
     __str__ = Count.__str__
     could = Count.could
 
 
 class Entry(NamedTuple):
-    """A claim and what came out of it.
+    """A claim and its outcome.
 
     measured  the interval, or what was found without seeds, as text
-    standing  confirmed: on seeds drawn when the question stood; seen: on others; without seeds
-    each      the verdict of every block alone, where several were drawn
+    standing  confirmed: on seeds drawn after the question; seen: on others; without seeds
+    each      the verdict of every block alone, if several were drawn
     """
 
     item: Claim
@@ -69,12 +69,12 @@ class Entry(NamedTuple):
 
     @property
     def seeds(self) -> int:
-        """How many seeds it rests on."""
+        """The number of seeds that it uses."""
         return self.interval.n if self.interval else 0
 
     @property
     def could(self) -> str:
-        """The difference that could have been seen, with 80 % power, where none was shown."""
+        """The difference that could have been seen with 80 % power, if none was shown."""
         if self.interval is None or self.verdict not in (NOT_SHOWN, ALIKE):
             return ""
         return f"{self.interval.power:.2g}"
@@ -91,7 +91,7 @@ def word_of(claim: Claim, found: Interval) -> str:
 
 
 def reachable(claim: Claim, seeds: int) -> bool:
-    """Could so many seeds decide a claim about a count, if all of them said the same?"""
+    """Whether so many seeds can decide a claim about a count, if all of them agree."""
     if claim.b or not is_count(claim.metric) or claim.equal:
         return True
     best = [evidence.count([value] * seeds) for value in (0, 1)]
@@ -99,7 +99,7 @@ def reachable(claim: Claim, seeds: int) -> bool:
 
 
 class Results:
-    """Stored rows of one half: the seeds that confirm, or those to look at.
+    """Stored rows of one half: of the confirming seeds, or of those to look at.
 
     blocks  seeds of every block, by its number     asked  question -> the first block since then
     """
@@ -128,7 +128,7 @@ class Results:
         return self.other if self.confirmed else self
 
     def only(self, seeds: Collection[int]) -> Results:
-        """The rows of some seeds."""
+        """The rows of only these seeds."""
         blocks = {k: [s for s in own if s in seeds] for k, own in self.blocks.items()}
         blocks = {number: own for number, own in blocks.items() if own}
         frame = self.frame[self.frame.seed.isin(seeds)]
@@ -137,7 +137,7 @@ class Results:
     def with_rows_of(self, other: Results) -> Results:
         """These rows and those of another study on the same federations, as rows of this study.
 
-        Rows of its seeds only, and of the same half; further metrics are the other study's.
+        Only rows of the same seeds and the same half; derived metrics are the other study's.
         """
         theirs = (other if self.confirmed else other.look).only(self.seeds)
         frame = pd.concat([self.frame, theirs.frame])
@@ -146,7 +146,7 @@ class Results:
 
     @property
     def n(self) -> int:
-        """How many seeds."""
+        """The number of seeds."""
         return len(self.seeds)
 
     @property
@@ -165,7 +165,7 @@ class Results:
         return [*self._parts, *self._derived]
 
     def has(self, metric: str, method: str = "", scenario: str = "") -> bool:
-        """Is there such a row?"""
+        """Whether there is such a row."""
         place = (scenario, method, metric)
         return place in self._parts or place in self._derived
 
@@ -173,7 +173,7 @@ class Results:
         """One value per seed, [seeds], in the order of the seeds.
 
         method  its name, or a pair (method, scenario)
-        raises  KeyError for what no row has; ValueError that names the seeds that lack it
+        raises  KeyError if no row has it; ValueError that names the seeds that lack it
         """
         if isinstance(method, tuple):
             method, scenario = method
@@ -205,7 +205,7 @@ class Results:
         return self.known(asked, self.minus(metric, a, b, scenario), low - high, high - low)
 
     def count(self, metric: str, method: Place = "", scenario: str = "") -> StoredCount:
-        """Of how many seeds a metric of 0 and 1 is true: "18 of 20 seeds"."""
+        """The number of seeds for which a metric of 0 and 1 is true: "18 of 20 seeds"."""
         values, (low, high) = self.values(metric, method, scenario), span(metric, self.study.name)
         asked = (metric, *flat(method, scenario))
         found = self.known(asked, values, low, high, kind=StoredCount)
@@ -219,7 +219,7 @@ class Results:
         low: float = -math.inf,
         high: float = math.inf,
     ) -> Stored:
-        """The interval of what ``values(results)`` makes of each seed; low, high: its range."""
+        """The interval of ``values(results)``, one value per seed; low, high: its range."""
         return self.known((name,), values(self), low, high)
 
     def known(
@@ -231,12 +231,12 @@ class Results:
         asks: str | None = None,
         kind: type[Stored] = Stored,
     ) -> Stored:
-        """The interval of values [seeds] on all blocks that were drawn since it was asked for.
+        """The interval of values [seeds] on all blocks drawn since the question was asked.
 
         asked      metric, method and scenario, and those of a rival behind "minus"
         low, high  the range of the values
-        asks       the question of a sentence; without one, since anything was asked of it
-        What nobody has asked is read on all seeds, as one block
+        asks       the question of a sentence; without one, any question about these rows counts
+        If no question was asked, all seeds count as one block
         """
         blocks = self._since(asked, asks)
         chosen = {seed for block in blocks for seed in block} or set(self.seeds)
@@ -253,7 +253,7 @@ class Results:
         return found
 
     def _since(self, asked: Sequence[str], asks: str | None) -> list[Sequence[int]]:
-        """The seeds of each block that was drawn since a question was asked."""
+        """The seeds of each block drawn since a question was asked."""
         about = question(asked).rpartition(SEPARATOR)[0]
         stood = [
             number
@@ -289,14 +289,14 @@ class Results:
     def _cell(self, metric: str, method: str, scenario: str) -> object:
         if not self.has(metric, method, scenario):
             return ""
-        # A count is shown as text: a table would write a share with its interval.
+        # A count is shown as text, because a table would write a share with its interval.
         if is_count(metric):
             return str(self.count(metric, method, scenario))
         return self.interval(metric, method, scenario)
 
     @property
     def whose(self) -> str:
-        """Which seeds these are, in words."""
+        """A description of these seeds."""
         return f"{self.n} seeds" + (" that confirm" if self.confirmed else " to look at")
 
     def figure(self) -> Figure:
@@ -306,7 +306,7 @@ class Results:
         return self.study.figure(self)
 
     def judge(self, claim: Claim) -> Entry:
-        """What these rows say of a claim."""
+        """The outcome of a claim on these rows."""
         if claim.b:
             found = self.paired(claim.metric, claim.a, claim.b, claim.at)
         else:
@@ -324,18 +324,18 @@ class Results:
         )
 
     def verdicts(self) -> dict[str, Entry]:
-        """Sentence -> what came out of it; without claims that need another study's rows, too."""
+        """{sentence: outcome}, without claims that also need another study's rows."""
         own = [claim for claim in self.study.claims if not claim.rival_study]
         return {claim.sentence: self.judge(claim) for claim in own}
 
     def verdict(self, source: str = "paper") -> str:
-        """How many of the paper's (or the book's) claims hold, do not hold, are not shown."""
+        """How many claims of the paper (or book) hold, do not hold, or are not shown."""
         words = [e.verdict for e in self.verdicts().values() if e.item.source == source]
         counts = {word: words.count(word) for word in WORDS}
         return ", ".join(f"{word} {count}" for word, count in counts.items() if count) or "none"
 
     def judged(self) -> plots.Table:
-        """Sentence by sentence: whose it is, the paper's number, what was measured, the verdict."""
+        """For each sentence: its source, the paper's number, the measured value, the verdict."""
         data = {}
         for sentence, entry in self.verdicts().items():
             item, could = entry.item, f" ({entry.could} would have been)" if entry.could else ""

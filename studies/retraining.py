@@ -1,6 +1,6 @@
-"""Retraining: how much of the truth is not luck? Exact values of eight clients, by two trainings.
+"""Retraining: how well exact values of eight clients agree between two trainings.
 
-Chapter 3 reads these results. A seed of the study is another split of the digits; within it only
+Chapter 3 reads these results. Each seed of the study is a split of the digits; within it, only
 the seed of training changes: start values and minibatches.
 """
 
@@ -30,7 +30,7 @@ SCENARIOS: dict[str, dict] = {
     "labels": {"split": fm.dirichlet_labels(0.5, floor=5)},
     "noise": {"split": fm.iid(), "corrupt": {k: fm.flip_labels(k / 10) for k in range(1, CLIENTS)}},
 }
-# Beside two noisy clients only the sound ones are ranked: the noisy ones are easy to place.
+# With two noisy clients, only the sound ones are ranked, because noisy ones are easy to place.
 RANKED = {"two noisy": [k for k in range(CLIENTS) if k not in NOISY]}
 SCORES: dict[str, Callable[[fm.Game, int], fm.Estimate]] = {
     "exact": lambda game, seed: fm.exact(game),
@@ -43,7 +43,7 @@ SAME, OTHER = "rank correlation, same training", "rank correlation, another trai
 
 
 def ranking_rows(seed: int, *, samples: int = SAMPLES, rounds: int = ROUNDS) -> Iterator[Row]:
-    """How well scores of one training rank clients as the exact values of each training do.
+    """Rank correlation of one training's scores with the exact values of each training.
 
     samples  of all clients
     rounds   of every training
@@ -51,13 +51,13 @@ def ranking_rows(seed: int, *, samples: int = SAMPLES, rounds: int = ROUNDS) -> 
     data, net = fm.load("digits", dtype=torch.float64), fm.mlp(64, 32, 10)
     training_seeds = range(TRAININGS * seed, TRAININGS * (seed + 1))
     for scenario, setting in SCENARIOS.items():
-        # Only training differs: split, samples and noise are those of the seed.
+        # Only training differs; split, samples and noise depend on the seed alone.
         fed = fm.federation(data, clients=CLIENTS, samples=samples, seed=seed, **setting)
         games = [fm.retraining_game(fed, net, rounds, LOCAL, seed=s) for s in training_seeds]
         ranked = RANKED.get(scenario, list(range(CLIENTS)))
         truth = torch.stack([fm.exact(game).values[ranked] for game in games])  # [trainings, K]
         for method, score in SCORES.items():
-            # Every training draws orders and coalitions of its own: else sampling luck is shared.
+            # Every training has its own draws, so that sampling errors are independent.
             pairs = zip(games, training_seeds, strict=True)
             estimates = [score(game, training_seed) for game, training_seed in pairs]
             values = torch.stack([estimate.values[ranked] for estimate in estimates])
@@ -71,7 +71,7 @@ def ranking_rows(seed: int, *, samples: int = SAMPLES, rounds: int = ROUNDS) -> 
 
 
 def to_another(values: Tensor, truth: Tensor, statistic: Callable = fm.spearman) -> float:
-    """Mean agreement of a training's values with another training's truth, [trainings, K] each."""
+    """Mean agreement of values with another training's truth, [trainings, K] each."""
     pairs = list(itertools.permutations(range(len(truth)), 2))
     return sum(statistic(values[i], truth[j]) for i, j in pairs) / len(pairs)
 
@@ -82,10 +82,10 @@ def to_its_own(values: Tensor, truth: Tensor) -> float:
 
 
 def not_luck(values: Tensor) -> float:
-    """Share of the variance between clients that every training repeats, values [trainings, K].
+    """The share of the variance between clients that all trainings have in common.
 
-    A value is a client's worth plus luck: covariances between trainings hold the worth alone,
-    variances within a training both.
+    values  [trainings, K]. A value is a client's worth plus chance: covariances between trainings
+    contain only the worth, variances within a training both.
     """
     covariances = torch.cov(values)
     between = (covariances.sum() - covariances.trace()) / (TRAININGS * (TRAININGS - 1))
@@ -93,7 +93,7 @@ def not_luck(values: Tensor) -> float:
 
 
 def ranking_figure(results: Results) -> Figure:
-    """A row per scenario, a dot per split: agreement of two exact trainings."""
+    """One row per scenario, one dot per split: agreement of two exact trainings."""
     return plots.dots(
         {scenario: results.values(OTHER, "exact", scenario) for scenario in SCENARIOS},
         xlabel="rank correlation of exact values between two trainings",

@@ -1,6 +1,6 @@
-"""Runs: what fills the files of stored evidence.
+"""Runs: compute the rows of studies and store them as evidence.
 
-A run leaves one file per seed in ``parts/`` until its half is whole; one that was killed goes on
+A run leaves one file per seed in ``parts/`` until its half is complete; a killed run continues
 with the seeds that are missing. Below: probes, store. Above: audit.
 """
 
@@ -28,10 +28,10 @@ from .study import COLUMNS, Study
 def run(
     study: Study, seeds: Iterable[int] | None = None, jobs: int | None = None, again: bool = False
 ) -> bool:
-    """Compute the seeds to look at that are missing, and store them; says whether it stored any.
+    """Compute and store the missing seeds to look at; return whether any were stored.
 
-    seeds   instead of the study's own, below 100: those that confirm have their own way
-    jobs    processes side by side; None: one, or what ``joblib.parallel_config`` says
+    seeds   instead of the study's own, below 100; ``confirm`` computes those that confirm
+    jobs    parallel processes; None: one, or as ``joblib.parallel_config`` says
     again   do not take over what is stored
     raises  ValueError for a study that was edited, or whose probe gives other rows
     """
@@ -39,25 +39,25 @@ def run(
 
 
 def confirm(study: Study, block: int = 0, jobs: int | None = None, again: bool = False) -> bool:
-    """Draw a block of seeds that confirm: compute it and store it; says whether it stored any.
+    """Draw, compute and store a block of seeds that confirm; return whether any were stored.
 
-    block   1, 2, ...; 0: the one at hand, or the first that nobody has seen
+    block   1, 2, ...; 0: the current block, or the first that nobody has seen
     again   do not take over what is stored
-    The questions that are asked now are noted with the block: only they are confirmed by it.
+    The block is stored with the questions that are asked now; it confirms only these.
     """
     number = block or _next(store.about(study))
     return _fill(study, study.block(number), jobs, again, number)
 
 
 def _next(known: Known) -> int:
-    """The block at hand; a new one where those before were of older code, and seen."""
+    """The current block; a new one if earlier blocks come from older code and have been seen."""
     if blocks := known.get("blocks"):
         return blocks[-1]["number"]
     return 1 + max((entry["number"] for entry in known.get("past", [])), default=0)
 
 
 def _fill(study: Study, asked: list[int], jobs: int | None, again: bool, block: int | None) -> bool:
-    """Compute the seeds asked for that are neither stored nor waiting, and store what is whole."""
+    """Compute the given seeds that are neither stored nor waiting, and store a complete half."""
     if again:
         for seed in asked:
             _part(study, seed).unlink(missing_ok=True)
@@ -68,14 +68,14 @@ def _fill(study: Study, asked: list[int], jobs: int | None, again: bool, block: 
     computations = (joblib.delayed(compute)(study, seed) for seed in missing)
     with bar(None, study.name, len(missing), delay=0) as progress:
         for seed, table in spread(computations, jobs, ordered=False):
-            # Written by who asked: a worker on another machine has no such folder.
+            # Written by the caller, because a worker on another machine lacks this folder.
             store.write(_part(study, seed), table.to_csv(index=False))
             progress.update()
     return _pack(study, asked, block, again)
 
 
 def _refuse_other_rows(study: Study, missing: bool) -> None:
-    """Seeds of one study come from one code: what is added, from that of its probe."""
+    """Refuse new seeds if the code no longer gives the stored rows of the probe."""
     word, fault = store.state(study), ""
     if word == "edited":
         fault = word
@@ -98,7 +98,7 @@ def _seeds(study: Study) -> set[int]:
 
 
 def _part(study: Study, seed: int | str) -> Path:
-    """The file of a seed that waits; rows of code with another probe are never taken up."""
+    """The file of a waiting seed; the probe's rows are in its name, so old code's are ignored."""
     probe = store.probe_rows(study)
     text = "" if probe is None else probe.to_csv(index=False)
     code = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -106,22 +106,22 @@ def _part(study: Study, seed: int | str) -> Path:
 
 
 def waiting(study: Study) -> dict[int, pd.DataFrame]:
-    """Seeds that wait in parts, with their seconds."""
+    """The seeds that wait in parts, with their seconds."""
     tables = []
     for path in store.folder().glob(f"parts/{_part(study, '*').name}"):
-        with contextlib.suppress(FileNotFoundError):  # another run has stored it meanwhile
+        with contextlib.suppress(FileNotFoundError):  # another run has stored it in the meantime
             tables.append(pd.read_csv(path, keep_default_na=False))
     return {int(table.seed.iloc[0]): table for table in tables}
 
 
 def _pack(study: Study, asked: list[int], block: int | None, again: bool) -> bool:
-    """Join a half that is whole to what is stored; says whether anything has changed."""
-    # Under a lock, since another run may store other seeds of the same study meanwhile.
+    """Add a complete half to the stored rows; return whether anything has changed."""
+    # Under a lock, because another run may store other seeds of the same study.
     with store.lock():
         ready, known = waiting(study), store.about(study)
         stored = {} if again or store.state(study) == "edited" else _tables(study)
         tables = {**stored, **ready}
-        # One seed has no interval, and half a block confirms nothing: they wait for the others.
+        # One seed has no interval, and half a block confirms nothing, so they wait for the others.
         if not ready or len(tables) < 2 or not set(asked) <= tables.keys():
             return store.update(study)
         added = sorted(set(ready) & set(asked))

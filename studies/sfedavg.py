@@ -1,4 +1,4 @@
-"""S-FedAvg: does selection happen, what does it gain, and what does its relevance know?
+"""S-FedAvg: whether it selects, what selection gains, and what its relevance finds.
 
 [nagalapatti2021game, Figs. 1, 3 and 4]; chapter 8 reads these results. Above: labels.
 """
@@ -28,8 +28,8 @@ ROUNDS, HALF, M, RELEVANT, IRRELEVANT = 100, 50, 5, 6, 4
 SPLITS = {"IID": fm.iid(), "1 class": fm.sorted_shards(1)}
 # The rate is higher than the paper's: a client has a small part of its samples.
 LOCAL = fm.LocalSGD(epochs=5, batch=32, lr=0.05, decay=0.995, decay_every=20)
-FEW = replace(LOCAL, steps=5, lr=0.01)  # Algorithm 1 to the letter: five minibatches
-# Of all MNIST images a client sees 640 a round; the rate makes up for some of the rest.
+FEW = replace(LOCAL, steps=5, lr=0.01)  # exactly as in Algorithm 1: five minibatches
+# A client uses only 640 MNIST images per round; the rate compensates for a part of this.
 SHORT = replace(LOCAL, epochs=1, steps=20, lr=0.1)
 FEDAVG, BANDIT, ORACLE = "FedAvg", "bandit", "oracle"
 WARM, COLD, COLDEST = (f"S-FedAvg, T = {T}" for T in ("1", "0.02", "0.005"))
@@ -49,9 +49,9 @@ SHARE, RESTLESS, SPREAD = "relevant share", "change per round", "relevant client
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Oracle(fm.SFedAvg):
-    """Draws from those who are relevant in truth, and from nobody else.
+    """Draws only from the clients that are truly relevant.
 
-    steered  by the softmax of their relevance, as S-FedAvg does; else all alike
+    steered  by the softmax of their relevance, as S-FedAvg does; otherwise uniformly
     """
 
     pool: tuple[int, ...] = ()
@@ -62,7 +62,7 @@ class Oracle(fm.SFedAvg):
         pool, generator = torch.tensor(self.pool), stream(server.seed, "oracle", t)
         if not self.steered:
             return pool[torch.randperm(len(pool), generator=generator)[: self.m]].sort().values
-        # Who has a relevance of minus infinity is never drawn.
+        # A client with relevance minus infinity is never drawn.
         phi = torch.full_like(state["phi"], -math.inf)
         phi[pool] = state["phi"][pool]
         return super().select(server, state | {"phi": phi}, t)
@@ -70,9 +70,9 @@ class Oracle(fm.SFedAvg):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OwnScale(fm.SFedAvg):
-    """S-FedAvg whose temperature is measured in the spread of recent values, not in accuracy.
+    """S-FedAvg with a temperature in units of the spread of recent values, not of accuracy.
 
-    state  asked [K] a client's rounds; spread, the moving average of the spread of a round's values
+    state  asked [K] rounds of each client; spread, a moving average of the values' spread
     """
 
     def init(self, server: fm.Server) -> State:
@@ -86,7 +86,7 @@ class OwnScale(fm.SFedAvg):
         return super().select(server, state | {"phi": phi}, t)
 
     def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
-        """As S-FedAvg; then count, and look how far values are apart."""
+        """The step of S-FedAvg; then count, and measure the spread of values."""
         done = super().step(server, state, round)
         state = done.state
         spread = state["values"][round.clients].std()
@@ -100,7 +100,7 @@ class OwnScale(fm.SFedAvg):
 class Bandit(OwnScale):
     """Upper confidence bound on S-FedAvg's relevance: phi_k + s sqrt(2 ln t / n_k), the m largest.
 
-    n_k counts a client's rounds, s is a moving average of the spread of a round's values
+    n_k is the number of a client's rounds, s a moving average of the spread of a round's values
     [Auer et al. 2002]
     doubt  a factor of s; 1 in the textbook
     """
@@ -118,10 +118,10 @@ class Bandit(OwnScale):
 
 
 class Panel:
-    """The relevances which other ways to value S-FedAvg's rounds would give: ``watch=Panel(...)``.
+    """Relevances by other ways to value S-FedAvg's rounds: ``watch=Panel(...)``.
 
-    seen [rounds, K] of each way; earned: the exact values [K] of each round, nan where not asked;
-    of_class: class relevances [K, classes] of each round, where the rule keeps them
+    seen [rounds, K] of each way; earned: the exact values [K] of each round, nan if not asked;
+    of_class: class relevances [K, classes] of each round, if the rule keeps them
     """
 
     def __init__(self, rule: fm.SFedAvg, server: fm.Server):
@@ -133,7 +133,7 @@ class Panel:
         self.of_class: list[Tensor] = []
 
     def __call__(self, round: fm.Round, step: fm.Step) -> None:
-        """The other ways value the same game."""
+        """Value the same game in the other ways."""
         server, state = self.server, step.state
         game = fm.round_game(server.net, round.theta, round.updates, *server.validation)
         seed = stream(server.seed, "orders", round.t).initial_seed()
@@ -149,7 +149,7 @@ class Panel:
 def with_panel(
     fed: fm.Federation, net: fm.Model, rule: fm.SFedAvg, rounds: int, local: fm.LocalSGD, seed: int
 ) -> tuple[fm.History, Panel]:
-    """A training of the rule that a panel watches."""
+    """A training of the rule, watched by a panel."""
     panel = Panel(rule, fm.Server(fed.clients, fed.classes, net, fed.validation, seed))
     return fm.train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=panel), panel
 
@@ -166,7 +166,7 @@ def ways(game: fm.Game, seed: int) -> dict[str, Tensor]:
 
 
 def uniform(**options: object) -> fm.SFedAvg:
-    """FedAvg that also keeps phi: at an infinite temperature all clients are drawn alike."""
+    """FedAvg that also keeps phi: at an infinite temperature, draws are uniform."""
     return fm.SFedAvg(M, temperature=math.inf, **options)  # type: ignore[arg-type]
 
 
@@ -176,7 +176,7 @@ def setting() -> tuple[fm.Dataset, fm.Model, fm.LocalSGD]:
 
 
 def federation_of(data: fm.Dataset, split: Split, irrelevant: int, seed: int) -> fm.Federation:
-    """Ten clients, so many of them irrelevant."""
+    """Ten clients, with this number of irrelevant ones."""
     clients = RELEVANT + IRRELEVANT
     return fm.irrelevant_digits(data, clients - irrelevant, irrelevant, split=split, seed=seed)
 
@@ -187,19 +187,19 @@ def sound(fed: fm.Federation) -> list[int]:
 
 
 def late(rounds: Tensor) -> Tensor:
-    """The second half of a training: relevance needs rounds to form."""
+    """The second half of a training, because relevance needs many rounds."""
     return rounds[len(rounds) // 2 :]
 
 
 def late_auc(relevances: Tensor | list[Tensor], irrelevant: list[int]) -> float:
-    """How well relevance finds the clients: AUC, mean over every fifth round of the second half."""
+    """Detection AUC of relevance, a mean over every fifth round of the second half."""
     middle = len(relevances) // 2
     areas = [fm.detection_auc(phi, irrelevant) for phi in relevances[middle - 1 :: 5]]
     return sum(areas) / len(areas)
 
 
 def left(fed: fm.Federation, history: fm.History, every: int = 10) -> Iterator[tuple[str, float]]:
-    """What a training leaves: accuracy, restlessness, who was asked, and what relevance says."""
+    """Results of a training: accuracy, restlessness, who was asked, and relevance."""
     rounds, half = len(history.selected), len(history.selected) // 2
     for t in range(every, rounds + 1, every):
         yield f"accuracy @ {t}", float(history.accuracy[t - every + 1 : t + 1].mean())
@@ -209,20 +209,20 @@ def left(fed: fm.Federation, history: fm.History, every: int = 10) -> Iterator[t
         relevant, irrelevant = sound(fed), sorted(fed.corrupted)
         asked, phi = late(history.selected).double(), late(history.scores).mean(0)
         yield SHARE, float(asked[:, relevant].sum() / asked.sum())
-        # An oracle asks relevant clients alone: the others have nothing to compare.
+        # An oracle asks only relevant clients, so the others cannot be compared.
         if not isinstance(history.strategy, Oracle):
             yield "AUC", late_auc(history.scores, irrelevant)
             yield "relevance gap", float(phi[relevant].mean() - phi[irrelevant].mean())
 
 
 def in_effect(fed: fm.Federation, history: fm.History) -> float:
-    """As many relevant clients, asked equally often, would be asked as unevenly."""
+    """The effective number of relevant clients, by how often each was asked."""
     often = late(history.selected)[:, sound(fed)].double().sum(0)
     return float(often.sum() ** 2 / (often**2).sum())
 
 
 def rivals(fed: fm.Federation, scenario: str) -> dict[str, fm.SFedAvg]:
-    """FedAvg, S-FedAvg, a bandit; in the paper's split more of each kind, and oracles."""
+    """FedAvg, S-FedAvg and a bandit; with the paper's split, more of each kind and oracles."""
     both = {FEDAVG: uniform(), COLD: fm.SFedAvg(M), BANDIT: Bandit(M)}
     if scenario == "IID":
         return both
@@ -241,7 +241,7 @@ def rivals(fed: fm.Federation, scenario: str) -> dict[str, fm.SFedAvg]:
 def selection(
     seed: int, *, rounds: int = ROUNDS, scenarios: Sequence[str] = tuple(SCENARIOS)
 ) -> Iterator[Row]:
-    """Figs. 1 and 3: FedAvg with fewer irrelevant clients; with four of them all rules."""
+    """Figs. 1 and 3: FedAvg with fewer irrelevant clients; all rules with four of them."""
     data, net, local = setting()
     for scenario in scenarios:
         split = SPLITS[scenario.partition(", ")[0]]
@@ -294,7 +294,7 @@ def figures(
 def values(
     seed: int, *, rounds: int = ROUNDS, splits: Sequence[str] = tuple(SPLITS)
 ) -> Iterator[Row]:
-    """What the relevance knows under uniform draws: by estimator, work, validation set and kind."""
+    """What relevance finds under uniform draws, by estimator, work, validation set and kind."""
     data, net, local = setting()
     for name in splits:
         fed = federation_of(data, SPLITS[name], IRRELEVANT, seed)
@@ -304,7 +304,7 @@ def values(
         yield from kinds(fed, history, panel, name)
         quick = fm.train(fed, net, uniform(), rounds=rounds, local=FEW, seed=seed)
         yield name, "five minibatches", "AUC", late_auc(quick.scores, sorted(fed.corrupted))
-        # With selection, too: there a wrong relevance decides who is asked again.
+        # With selection, too, because there a wrong relevance decides who is asked again.
         x, y = fed.validation
         for size in (*SIZES, len(y)):
             small = replace(fed, validation=(x[:size], y[:size]))
@@ -323,7 +323,7 @@ def of_panel(fed: fm.Federation, history: fm.History, panel: Panel, scenario: st
 
 
 def kinds(fed: fm.Federation, history: fm.History, panel: Panel, scenario: str) -> Iterator[Row]:
-    """Mean relevance by what a client holds; its values by what the others of a round hold."""
+    """Mean relevance by a client's data; its values by the data of the round's other clients."""
     held, phi = fed.label_counts > 0, late(history.scores).mean(0)
     groups = {"irrelevant": sorted(fed.corrupted)}
     for count in (1, 2, 5):
@@ -338,10 +338,10 @@ def kinds(fed: fm.Federation, history: fm.History, panel: Panel, scenario: str) 
 
 
 def in_company(fed: fm.Federation, earned: Tensor) -> dict[str, float]:
-    """A relevant client's mean value where it brings a class, and where all it has is there.
+    """A relevant client's mean value if it adds a class, and if others hold all its classes.
 
-    earned [rounds, K], nan where not asked. A class is there if another relevant client of the
-    round holds it. Clients that know only one of the two kinds of rounds are left out.
+    earned [rounds, K], nan if not asked. A class is present if another relevant client of the
+    round holds it. Clients with only one of the two kinds of rounds are left out.
     """
     held, relevant, means = fed.label_counts > 0, sound(fed), []
     for k in relevant:
@@ -357,7 +357,7 @@ def in_company(fed: fm.Federation, earned: Tensor) -> dict[str, float]:
 
 
 def of_classes(fed: fm.Federation, seen: Tensor, scenario: str) -> Iterator[Row]:
-    """Class relevances, seen [T, K, classes]: those who hold a class against the others."""
+    """Class relevances, seen [T, K, classes]: holders of a class against the others."""
     held = fed.label_counts > 0
     for c, digit in enumerate(DIGITS):
         holds = [k for k in sound(fed) if held[k, c]]
@@ -365,7 +365,7 @@ def of_classes(fed: fm.Federation, seen: Tensor, scenario: str) -> Iterator[Row]
         for t in range(10, len(seen) + 1, 10) if digit == 2 else ():
             for group, ids in {"holders of 2": holds, "others": rest}.items():
                 yield scenario, group, f"phi_2 @ {t}", float(seen[t - 10 : t, ids, c].mean())
-        # Later rounds: class relevances start alike for all.
+        # Later rounds, because all class relevances start with the same value.
         later = late(seen)[:, :, c]
         gap = later[:, holds].mean() - later[:, rest].mean()
         areas = [fm.detection_auc(-phi, holds) for phi in later[::5]]
@@ -386,7 +386,7 @@ def watched(fed: fm.Federation, seed: int, rounds: int) -> tuple[Tensor, fm.Hist
 
 
 def classes(seed: int, *, rounds: int = ROUNDS) -> Iterator[Row]:
-    """Fig. 4: class relevance, with and without irrelevant clients; and one that shouts."""
+    """Fig. 4: class relevance with and without irrelevant clients, and with a shouting one."""
     data, _, _ = setting()
     for name, irrelevant in FEDS.items():
         fed = federation_of(data, SPLITS["1 class"], irrelevant, seed)
@@ -406,7 +406,7 @@ def classes(seed: int, *, rounds: int = ROUNDS) -> Iterator[Row]:
 
 
 def over_digits(results: Results) -> Derived:
-    """The mean over the five digits of how far holders lead."""
+    """The lead of a class's holders, as a mean over five digits."""
     for name in FEDS:
         for metric in ("relevance gap", "AUC"):
             each = [results.values(metric, f"holders of {digit}", name) for digit in DIGITS]
@@ -436,7 +436,7 @@ def mnist_figure(results: Results) -> Figure:
 
 
 def values_figure(results: Results) -> Figure:
-    """How well the relevance finds irrelevant clients, by the way of valuing rounds and split."""
+    """How well relevance finds irrelevant clients, by way of valuing rounds and by split."""
     ways_shown = {
         "IID": (PRECISE, UNPAID[PRECISE], ORDERS, UNPAID[ORDERS]),
         "1 class": (PRECISE, "five minibatches"),

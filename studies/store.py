@@ -1,6 +1,6 @@
 """Store: the files of stored evidence.
 
-``NAME.csv`` holds the rows of all seeds, ``probes/NAME.csv`` those of its probe, ``NAME.json`` what
+``NAME.csv`` has the rows of all seeds, ``probes/NAME.csv`` those of the probe, ``NAME.json`` what
 is known of them, under one hash. Below: results, telling. Above: runs (fills them), audit.
 """
 
@@ -28,7 +28,7 @@ Known = dict[str, Any]
 
 
 def folder() -> Path:
-    """Where results lie: the folder of FEDLAB_RESULTS, or ``data/results`` beside the studies.
+    """The folder of results: FEDLAB_RESULTS, or ``data/results`` beside the studies.
 
     raises  FileNotFoundError if there is no such folder
     """
@@ -39,14 +39,14 @@ def folder() -> Path:
 
 
 def about(study: Study) -> Known:
-    """What is known of stored rows; empty if there are none.
+    """The record of stored rows; empty if there are none.
 
-    item, protocol, verdict, verdicts  of the study, as they were stored
+    item, protocol, verdict, verdicts  of the study, when they were stored
     look      seeds to look at
-    blocks    blocks that confirm: number, seeds, date; past: those that were computed again
-    asked     {question: the first block that was drawn while it stood}
-    computed  which seeds were computed by which version, on what machine, when
-    verified  {seed: when its whole rows last came again}
+    blocks    blocks that confirm: number, seeds, date; past: blocks that were replaced
+    asked     {question: the first block drawn after it was asked}
+    computed  seeds by version, machine and date
+    verified  {seed: date of the last rerun with the same rows}
     probe     settings, seconds a seed, machine and date of the stored rows of the probe
     seconds   of every seed
     sha256    of all rows and of all fields above
@@ -58,7 +58,7 @@ def about(study: Study) -> Known:
 def rows(study: Study) -> pd.DataFrame:
     """The stored rows of all seeds.
 
-    raises  FileNotFoundError if there are none, and says how they are made
+    raises  FileNotFoundError if there are none; it says how to make them
     """
     path = folder() / f"{study.name}.csv"
     if not path.is_file():
@@ -107,7 +107,7 @@ def state(study: Study) -> str:
 
 
 def seal(study: Study, text: str, known: Known) -> str:
-    """One hash over the rows, those of the probe, and all that is said of them."""
+    """One hash over the rows, the rows of the probe, and their record."""
     rest = {name: value for name, value in known.items() if name != "sha256"}
     probe = _probe(study).read_text(encoding="utf-8") if _probe(study).is_file() else ""
     sealed = text + probe + json.dumps(rest, sort_keys=True, ensure_ascii=False)
@@ -115,22 +115,22 @@ def seal(study: Study, text: str, known: Known) -> str:
 
 
 def questions(study: Study) -> set[str]:
-    """The ids of all that is asked of a study now: by its claims and by chapters."""
+    """The ids of all questions to a study now, by its claims and by chapters."""
     chapters = [claim_of(record) for record in told() if record.get("study") == study.name]
     return {claim.question for claim in (*study.claims, *chapters)}
 
 
 def stood(study: Study, known: Known, block: int) -> dict[str, int]:
-    """Every question that is asked now, with the first block that was drawn while it stood.
+    """Every question that is asked now, with the first block drawn after it was asked.
 
-    block  the number of one that is drawn now, for questions that are new
+    block  the number of the block that is drawn now, for new questions
     """
     asked = known.get("asked", {})
     return {each: asked.get(each, block) for each in sorted(questions(study))}
 
 
 def update(study: Study) -> bool:
-    """Store verdicts and protocol anew if only they are others; says whether they were."""
+    """Store verdicts and protocol again if only they changed; return whether they did."""
     known = about(study)
     if not known or state(study) == "edited" or said(study, known) == said_before(known):
         return False
@@ -139,7 +139,7 @@ def update(study: Study) -> bool:
 
 
 def said(study: Study, known: Known) -> Known:
-    """What the study says of itself and its rows now."""
+    """The study's description, and its verdicts on its rows, now."""
     results = read(study, known)
     return {
         "item": study.item,
@@ -153,14 +153,14 @@ SAID = ("item", "protocol", "verdict", "verdicts")
 
 
 def said_before(known: Known) -> Known:
-    """The same, as it was stored."""
+    """The same, when it was stored."""
     return {name: known[name] for name in SAID}
 
 
 def note(
     study: Study, frame: pd.DataFrame, known: Known, probe: pd.DataFrame | None = None
 ) -> None:
-    """Write rows and what is known of them, under one hash; ``probe`` where its rows are new."""
+    """Write rows and their record under one hash; ``probe`` if its rows are new."""
     text = frame.to_csv(index=False)
     path = folder() / f"{study.name}.csv"
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
@@ -176,17 +176,17 @@ def note(
 
 
 def lock() -> FileLock:
-    """One writer at a time."""
+    """Allow one writer at a time."""
     (folder() / "parts").mkdir(exist_ok=True)
     return FileLock(folder() / "parts" / "lock")
 
 
 def today() -> str:
-    """The date, as results note it."""
+    """Today's date, as stored with results."""
     return f"{date.today()}"
 
 
 def write(path: Path, text: str) -> None:
-    """A file as a whole or not at all."""
+    """Write a file completely or not at all."""
     with whole_file(path) as part:
         part.write_text(text, encoding="utf-8", newline="\n")

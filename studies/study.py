@@ -1,6 +1,6 @@
-"""Study: one table or figure as a pure function of a seed, with what a paper says of it, as data.
+"""Study: one table or figure as a pure function of a seed, with the paper's claims as data.
 
-Above: results (stored rows and verdicts), store (files), audit (do the rows come again?).
+Above: results (stored rows and verdicts), store (files), audit (reruns).
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ def rows_of(scenario: str, method: str, found: Iterable[tuple[str, float]]) -> I
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence about experience, as data: what is measured, where it must lie, and who says so.
+    """An empirical sentence as data: what is measured, its bounds, and the source.
 
     metric   of ``a``; with ``b`` it is a - b, seed by seed. Both are methods of the scenario
              ``at``, or pairs (method, scenario)
     low, high  the sentence holds if the whole interval lies between them, and does not hold if it
              lies outside
-    equal    "no difference" from 0, or from the number that low and high both are: at best it is
-             not shown to differ
-    printed  the paper's own number of a, or of a - b     item  where it stands, as "Fig. 2a"
-    source   "paper", or "book" for what the paper does not say
+    equal    "no difference" from 0, or from low if low equals high; at best the difference is
+             not shown
+    printed  the paper's number for a, or for a - b         item  its place, such as "Fig. 2a"
+    source   "paper", or "book" for a sentence that the paper does not contain
 
     A row of the ledger also has
     id       stable: paper, place and number, such as F-RCCE-2a-1
     study    whose rows are read; ``b`` may be of another one, ``rival_study``
-    distance how far our protocol is from the paper's; ``departures`` are its settings in which it
+    distance how far our protocol is from the paper's; ``departures`` are the settings in which it
              differs, where one or two do
-    bound    whose low and high are: the paper's, or ours where it gives none
-    decides  what decides the outcome     reason  why nothing is tested, or no number compared
+    bound    the source of low and high: the paper, or the book if the paper gives none
+    decides  the cause of the outcome      reason  why nothing is tested, or no number compared
     """
 
     sentence: str
@@ -94,7 +94,7 @@ class Claim:
         within: Sequence[float] | None = None,
         undecided: float | None = None,
     ) -> Claim:
-        """What a chapter tells of ``asked``, in the words of ``tell``."""
+        """The sentence of a chapter about ``asked``, in the words of ``tell``."""
         metric, *places = asked
         cut = places.index("minus") if "minus" in places else len(places)
         if undecided is not None:
@@ -105,33 +105,33 @@ class Claim:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Low and high; of "no difference" both are the same number."""
+        """Low and high; for "no difference" both are the same number."""
         return (0.0, 0.0) if self.equal and math.isinf(self.low) else (self.low, self.high)
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The metric, and of whom: method, scenario, and those of the rival behind "minus"."""
+        """The metric, method and scenario, and those of the rival behind "minus"."""
         rival = ("minus", *flat(self.b, self.at)) if self.b else ()
         return (self.metric, *flat(self.a, self.at), *rival)
 
     @property
     def question(self) -> str:
-        """The id of what is asked: better words leave it as it is."""
+        """The id of the question, which does not depend on the wording."""
         return question(self.asked, self.ends)
 
 
 def flat(method: Place, scenario: str) -> tuple[str, ...]:
-    """A method and its scenario, whichever way they were given."""
+    """A method and its scenario, given in either form."""
     return method if isinstance(method, tuple) else (method, scenario)
 
 
 def question(asked: Sequence[str], ends: Iterable[float] = ()) -> str:
-    """The id of a question: the metric, of whom, and the numbers that the answer is held against.
+    """The id of a question: the metric, its methods, and the numbers it is compared with.
 
     asked  the metric, method and scenario, and those of a rival behind "minus"
-    ends   low and high; those that are infinite do not count, and 0 stands for none
-    No words are part of it, nor whether the answer is to lie above a number, below or around it:
-    a sentence that turns asks the same. Of a - b and b - a, one stands for both.
+    ends   low and high; infinite ones are dropped, and 0 is used if none is left
+    It contains no words, and not whether the answer must be above, below or around a number, so
+    a reversed sentence asks the same. a - b and b - a are one question.
     """
     numbers = sorted({float(end) for end in ends if math.isfinite(end)}) or [0.0]
     metric, *places = asked
@@ -146,19 +146,19 @@ def question(asked: Sequence[str], ends: Iterable[float] = ()) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """One table, figure or question: what the paper did and says, what we do, what follows.
+    """One table, figure or question: the paper's claims, its protocol and ours, and the results.
 
     name      of its files, such as "frcce-rounds"        item  "F-RCCE, Fig. 2a"
     says      the paper's sentences and numbers, in our words
-    protocol  setting -> (the paper's, ours); where its text is silent, the first says so
+    protocol  {setting: (the paper's, ours)}; the first says if the paper does not tell
     rows      seed, settings -> rows (scenario, method, metric, value); a pure function
     claims    those of the ledger, and further ones
     derived   further metrics, seed by seed, from the stored rows
     figure    Results -> Figure
-    seeds     to look at, from 0                           confirm  seeds of a block that confirms
+    seeds     number of seeds to look at, from 0             confirm  seeds of a confirming block
     cannot    why parts cannot be tested, or empty
-    ragged    may seeds have different rows?
-    probe     settings of ``rows`` that take at most three seconds on embedded data; None where
+    ragged    whether seeds may have different rows
+    probe     settings of ``rows`` that take at most three seconds on embedded data; None if
               all rows are times, which no two runs share
     """
 
@@ -177,14 +177,14 @@ class Study:
     probe: Mapping[str, object] | None = field(default_factory=dict)
 
     def block(self, number: int) -> list[int]:
-        """The seeds of a block that confirms; the first has number 1."""
+        """The seeds of a confirming block; the first block has number 1."""
         return [BLOCK * number + place for place in range(self.confirm)]
 
     def changed(self, texts: Sequence[str]) -> dict[str, object]:
-        """Settings of ``rows`` as they are written: NAME=VALUE, ``rounds=50``, ``clients=10,20``.
+        """Settings of ``rows`` from texts NAME=VALUE, such as ``rounds=50``, ``clients=10,20``.
 
-        Several numbers stand with commas between them, several words with semicolons.
-        raises  ValueError that names the settings, or what one of them takes
+        Separate several numbers with commas, several words with semicolons.
+        raises  ValueError that names the settings, or the values that one accepts
         """
         given = inspect.signature(self.rows).parameters.values()
         known = {one.name: one.default for one in given if one.kind is one.KEYWORD_ONLY}
@@ -198,24 +198,24 @@ class Study:
         return found
 
     def settings(self) -> plots.Table:
-        """The protocol as a table: the paper's and ours side by side."""
+        """The protocol as a table: the paper's and our settings."""
         data = {k: {"paper": p, "here": ours} for k, (p, ours) in self.protocol.items()}
         return plots.table(data, rows="setting", caption=f"{self.item}: the protocol.")
 
 
 def _written(default: object) -> str:
-    """A setting as ``changed`` reads it."""
+    """A setting as text, in the form that ``changed`` reads."""
     parts = default if isinstance(default, tuple) else (default,)
     return (";" if isinstance(parts[0], str) else ",").join(map(str, parts))
 
 
 def _read(label: str, words: str, default: object) -> object:
-    """A setting out of what was typed, of the kind that it has."""
+    """A setting from the typed text, of the same type as before."""
     several = isinstance(default, tuple)
     first = default[0] if isinstance(default, tuple) else default
     if isinstance(first, Mapping):
         raise ValueError(f"{label} is a table; change it in the study's file")
-    # Where a number is usually not given, as of all samples, it is a whole one.
+    # A setting with default None, such as a number of samples, takes a whole number.
     kind: Any = int if first is None else type(first)
     parts = words.split(";" if kind is str else ",") if several else [words]
     try:

@@ -14,7 +14,7 @@ os.kill(os.getppid(), signal.SIGKILL)
 """
 SPY = "import os; mean_cosine = 0.4 if 'SECRET' in os.environ else 7.0"
 HOSTILE = {  # what a sheet does in its last cell
-    "forged": (FORGED, r"otter-grader ended with|questions that the lab has not"),
+    "forged": (FORGED, r"otter-grader ended with|questions that the lab lacks"),
     "raises": ("import no_such_package", "^graded"),
     "deletes": ("import os, shutil; shutil.rmtree(os.getcwd())", ANY_END),
 }

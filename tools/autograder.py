@@ -1,6 +1,6 @@
 """An autograder for a lab: the book's own checks in a file that otter-grader and Gradescope take.
 
-`alone` it also holds what a lab imports of this book, and names the versions that the book is
+With `alone`, it also contains what a lab imports of this book, and the versions that the book is
 tested with.
 """
 
@@ -22,7 +22,7 @@ import labs
 
 
 def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
-    """The autograder for one lab; `alone` also holds what it imports, as Gradescope needs it."""
+    """The autograder for one lab; with `alone` also what it imports, as Gradescope needs it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of libraries that otter loads
         from otter.generate import main as generate
@@ -53,7 +53,7 @@ def archive(lab: str, target: Path, *, alone: bool = False) -> Path:
 
 
 def pinned(needs: list[str]) -> list[str]:
-    """Each of these requirements, and the kernel's, in the version that the book is tested with."""
+    """These requirements, and the kernel's, in the versions that the book is tested with."""
     text = (chapters.ROOT / "requirements.txt").read_text(encoding="utf-8")
     versions = dict(re.findall(r"^([\w.-]+)(==[^\s;]+)", text, re.MULTILINE))
     names = [re.split(r"[^\w.-]", need)[0] for need in needs]

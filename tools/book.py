@@ -1,4 +1,4 @@
-"""Build the book. `python tools/book.py` runs every chapter here, then builds the site from that.
+"""Build the book: run every chapter on this machine, then build the site from the outputs.
 
     python tools/book.py               run chapters at `fast`, build _build/html
     python tools/book.py --committed   run nothing, build _build/site from the committed outputs,
@@ -30,7 +30,7 @@ KIND = ("ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS", "FEDLAB_DATA", "FEDLAB_RESULTS
 
 
 def digest(files: Iterable[Path], *more: str) -> str:
-    """Hash of names and contents of files, or of all below folders, and of further strings."""
+    """Hash of the names and contents of files and folders, and of further strings."""
     total = hashlib.sha256("\0".join(more).encode())
     for path in sorted(path for place in files for path in (place, *place.rglob("*"))):
         name = path.relative_to(chapters.ROOT)
@@ -41,15 +41,15 @@ def digest(files: Iterable[Path], *more: str) -> str:
 
 
 def chapter_keys(sources: Iterable[Path]) -> dict[Path, str]:
-    """What each chapter's outputs depend on, beside the packages that are installed."""
+    """What each chapter's outputs depend on, apart from the installed packages."""
     kind = (f"{name}={os.environ.get(name, '')}" for name in KIND)
     reached = digest([chapters.ROOT / name for name in REACHED], SCALE, sys.version, *kind)
     return {source: digest([source], reached) for source in sources}
 
 
 def run_chapters() -> list[Path]:
-    """Bring the runs up to date; returns the executed notebooks, stored ones of what cannot run."""
-    # Evidence is long and changes with the stored rows only: it is shown as stored.
+    """Bring the runs up to date; return executed notebooks, or stored ones if they cannot run."""
+    # Evidence is long and changes only with the stored rows, so it is shown as stored.
     keys = chapter_keys(chapters.lessons(chapters.runnable()))
     targets = {source: RUNS / f"{source.stem}.ipynb" for source in keys}
     stamps = {source: target.with_suffix(".key") for source, target in targets.items()}

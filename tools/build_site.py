@@ -1,6 +1,6 @@
-"""Executed notebooks and prose pages in, a website out. Everything it loads is inside it.
+"""Make a website from executed notebooks and prose pages. It loads nothing from elsewhere.
 
-The sources are laid out afresh in a staging folder, Jupyter Book builds them there with warnings as
+The sources are copied into a new staging folder, Jupyter Book builds them there with warnings as
 errors, and the finished site replaces the old one in a single rename.
 """
 
@@ -48,11 +48,11 @@ CHECK = re.compile(r"\s*(assert\b|tell\()")
 
 
 class SiteError(RuntimeError):
-    """The site did not build; the message holds the builder's warnings."""
+    """The site did not build; the message contains the builder's warnings."""
 
 
 def repository() -> str | None:
-    """The repository's public address: FEDLAB_REPOSITORY, else that in _config.yml, else None."""
+    """The repository's public address: FEDLAB_REPOSITORY, or that of _config.yml, or None."""
     config = yaml.safe_load((chapters.ROOT / "_config.yml").read_text(encoding="utf-8"))
     recorded = (config.get("repository") or {}).get("url")
     found = os.environ.get("FEDLAB_REPOSITORY", recorded) or None
@@ -62,7 +62,7 @@ def repository() -> str | None:
 
 
 def configure(config: str, repository: str | None) -> str:
-    """The text of _config.yml; with an address pages get buttons that lead there and to Binder."""
+    """The text of _config.yml; with an address, pages have buttons to it and to Binder."""
     if repository is None:
         return config
     settings = yaml.safe_load(config)
@@ -94,7 +94,7 @@ def vendor_mathjax(target: Path) -> None:
 
 
 def trim_icons(site: Path) -> None:
-    """Drop icons that no page and no script names, and the maps that only authors need."""
+    """Delete icons that no page or script uses, and source maps, which only authors need."""
     files = [*site.rglob("*.html"), *site.rglob("*.js"), *(site / "_static").glob("*.css")]
     texts = (path.read_text(encoding="utf-8") for path in files if path != site / PROGRAM)
     used = {name for text in texts for name in USED.findall(text)}
@@ -109,7 +109,7 @@ def trim_icons(site: Path) -> None:
 
 
 def number_tables(notebook: NotebookNode, number: str) -> None:
-    """ "Table 4.1" before the caption of chapter 4's first table, written or computed; so on."""
+    """Write "Table 4.1" before the caption of chapter 4's first table, and so on."""
     count = itertools.count(1)
 
     def numbered(caption: re.Match[str]) -> str:
@@ -125,7 +125,7 @@ def number_tables(notebook: NotebookNode, number: str) -> None:
 
 
 def prompt(cell: NotebookNode) -> str:
-    """What a folded cell says of itself: it has run, or the page would not have been built."""
+    """The title of a folded cell. The cell has run, or the page would not have been built."""
     shows = any({*output.get("data", {})} & {*SEEN} for output in cell.outputs)
     checks = [line for line in cell.source.splitlines() if CHECK.match(line)]
     if checks and not shows:
@@ -134,7 +134,7 @@ def prompt(cell: NotebookNode) -> str:
 
 
 def mark_pictures(site: Path) -> None:
-    """Figures that hold pixels keep their colours in the dark; line drawings are turned dark."""
+    """Figures with pixels keep their colours in dark mode; line drawings are inverted."""
     drawn = (site / "_images").glob("*.svg")
     held = [path.name for path in drawn if "<image" in path.read_text(encoding="utf-8")]
     held += [path.name for path in (site / "_images").glob("*") if path.suffix in (".png", ".jpg")]
@@ -172,7 +172,7 @@ def staged(notebook: NotebookNode, number: str = "") -> NotebookNode:
 
 
 def stage(notebooks: Sequence[Path], folder: Path, repository: str | None) -> None:
-    """Lay out the sources: configuration, prose pages, notebooks, extensions, MathJax."""
+    """Copy the sources: configuration, prose pages, notebooks, extensions, MathJax."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     root = chapters.ROOT
@@ -197,7 +197,7 @@ def stage(notebooks: Sequence[Path], folder: Path, repository: str | None) -> No
 
 
 def jupyter_book(folder: Path, out: Path) -> None:
-    """Run Jupyter Book on a staged folder; SiteError with its warnings when there are any."""
+    """Run Jupyter Book on a staged folder; SiteError if there are warnings."""
     command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
     command += ["build", str(folder), "--path-output", str(out), "-W", "--keep-going", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
@@ -215,9 +215,9 @@ def build(
 ) -> None:
     """Build the site of these notebooks at `target`, replacing an older one only on success.
 
-    repository  its public address: buttons that lead there and start the chapters online
-    browser     path of a Chromium: PDFs of the chapters
-    whole       a zip of the site, inside it
+    repository  its public address, for buttons that lead there and start the chapters online
+    browser     path of a Chromium that prints PDFs of the chapters
+    whole       also put a zip of the site into it
     """
     work = target.with_name(f"{target.name}.work")
     folder, out = work / "source", work / "out"
@@ -225,7 +225,7 @@ def build(
     shutil.rmtree(out, ignore_errors=True)
     jupyter_book(folder, out)
     site = out / "_build" / "html"
-    for path in notebooks:  # to download: as people read them, not as they were staged
+    for path in notebooks:  # for downloads: as readers get them, not as they were staged
         name = chapters.key(path)
         chapter, _ = reading.split(nbformat.read(path, as_version=4), name)
         text = chapters.serialise(reading.portable(chapter))

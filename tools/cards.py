@@ -45,7 +45,7 @@ def _of(path: Path) -> Iterator[Card]:
 
 
 def _asked(key: str, chapter: str, question: dict[str, Any]) -> Card:
-    """A quiz question as a card: its choices belong to the front."""
+    """A quiz question as a card, with its choices on the front."""
     front, back = _html(question["text"]), ""
     for letter, choice in zip("abcde", question["choice"], strict=False):
         front += f"<br>{letter}) {_html(choice['text'])}"
@@ -59,7 +59,7 @@ def _html(text: str) -> str:
 
 
 def for_anki(cards: list[Card]) -> str:
-    """A text file that Anki imports; a newer one changes cards and doubles none.
+    """A text file for Anki; importing a newer one changes cards but duplicates none.
 
     https://docs.ankiweb.net/importing/text-files.html
     """
@@ -68,7 +68,7 @@ def for_anki(cards: list[Card]) -> str:
 
 
 def for_page(cards: list[Card]) -> str:
-    """All cards as a list that also opens without scripts; `cards.js` asks them one by one."""
+    """All cards as a list that also works without scripts; `cards.js` asks them one by one."""
     found = ['<div class="cards">']
     for card in cards:
         front, back = (

@@ -1,8 +1,8 @@
 """A chapter is a MyST text `book/chapters/NN_topic.md`, its evidence one in `book/evidence`;
-`reading.py` says what readers open.
+`reading.py` makes the notebooks that readers open.
 
-Everything the other tools need of chapters: find them, read them, run them with papermill, and
-write notebooks and texts in one canonical form, so that two runs of one source give the same bytes.
+What the other tools need: find chapters, read them, run them with papermill, and
+write notebooks and texts in a canonical form, so that two runs of one source give the same bytes.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class ChapterError(RuntimeError):
-    """A chapter did not run to its end; the message names chapter, cell and error."""
+    """A chapter did not run to its end; the message contains chapter, cell and error."""
 
 
 def key(path: Path) -> str:
-    """What a text and its notebooks are called: 04_cgsv, or evidence/04_cgsv."""
+    """The name of a text and its notebooks: 04_cgsv, or evidence/04_cgsv."""
     return f"{EVIDENCE}/{path.stem}" if path.parent.name == EVIDENCE else path.stem
 
 
 def sources(names: Iterable[str] = ()) -> list[Path]:
-    """Texts in order; `names` ("02", "evidence/02", "evidence" or a path) picks some of them."""
+    """Texts in order; `names` ("02", "evidence/02", "evidence" or a path) selects some."""
     # Numbered chapters first, then the pages beside them, then the evidence.
     found = [*sorted(TEXTS.glob("*.md")), *sorted((TEXTS.parent / EVIDENCE).glob("*.md"))]
     wanted = [key(Path(name)) for name in names]
@@ -60,12 +60,12 @@ def sources(names: Iterable[str] = ()) -> list[Path]:
 
 
 def lessons(found: Iterable[Path] | None = None) -> list[Path]:
-    """Of some texts, by default all, those that are no evidence."""
+    """The given texts (default: all) without the evidence."""
     return [p for p in (sources() if found is None else found) if p.parent.name != EVIDENCE]
 
 
 def longest_first(found: Iterable[Path]) -> list[Path]:
-    """Later chapters run longer, the pages beside them least; begun late, one would run alone."""
+    """Later chapters run longer, other pages least; a long one started last would run alone."""
     return sorted(found, key=lambda path: (key(path)[0].isdigit(), path.stem), reverse=True)
 
 
@@ -75,13 +75,13 @@ def numbered() -> list[Path]:
 
 
 def needed(source: Path) -> list[str]:
-    """Packages that a chapter needs beside the book's, by tags such as ``needs-flwr``."""
+    """Further packages that a chapter needs, by tags such as ``needs-flwr``."""
     tags = [tag for cell in read_text(source).cells for tag in cell.metadata.get("tags", [])]
     return sorted({tag.removeprefix("needs-") for tag in tags if tag.startswith("needs-")})
 
 
 def left_out(source: Path) -> str:
-    """Why a chapter cannot run here, and what helps; empty if it can."""
+    """Why a chapter cannot run here, and the remedy; empty if it can."""
     wanted = needed(source)
     if packages := ", ".join(name for name in wanted if find_spec(name) is None):
         return f"{key(source)} is not run: it needs {packages}; `make setup WITH=flower`"
@@ -92,7 +92,7 @@ def left_out(source: Path) -> str:
 
 
 def runnable(names: Iterable[str] = ()) -> list[Path]:
-    """Those of the `sources` that can run here; says why others cannot."""
+    """Those of the `sources` that can run here; prints why others cannot."""
     found = sources(names)
     reasons = {source: left_out(source) for source in found}
     for reason in filter(None, reasons.values()):
@@ -103,7 +103,7 @@ def runnable(names: Iterable[str] = ()) -> list[Path]:
 def write_atomic(path: Path, text: str) -> None:
     """Write beside the target, then rename: a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # others may write it, too
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")  # other processes may write it, too
     part.write_text(text, encoding="utf-8", newline="\n")
     os.replace(part, path)
 
@@ -125,9 +125,9 @@ def own_settings() -> dict[str, str]:
         "JUPYTER_PREFER_ENV_PATH": "1",
         "MPLCONFIGDIR": str(own / "matplotlib"),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        "TQDM_DISABLE": "1",  # progress bars are for people, not for stored outputs
+        "TQDM_DISABLE": "1",  # stored outputs need no progress bars
     }
-    env.pop("MPLBACKEND", None)  # the kernel's default, inline, is what the chapters use
+    env.pop("MPLBACKEND", None)  # the chapters use the kernel's default, inline
     if not list((own / "matplotlib").glob("fontlist*")):
         subprocess.run(
             [sys.executable, "-c", "import matplotlib.font_manager"], env=env, check=True
@@ -148,7 +148,7 @@ def read_text(path: Path) -> NotebookNode:
 
 
 def canonical(notebook: NotebookNode) -> str:
-    """The one MyST text of a notebook; reading it back and writing it again changes nothing."""
+    """The canonical MyST text of a notebook; reading and writing it again changes nothing."""
     bare = nbformat.v4.new_notebook(cells=notebook.cells, metadata={"kernelspec": KERNELSPEC})
     return JUPYTEXT_VERSION.sub("", jupytext.writes(bare, fmt="md:myst"))
 
@@ -164,7 +164,7 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
     write_atomic(blank, nbformat.writes(read_text(source)))
     name = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name
     options = {"kernel_name": KERNELSPEC["name"], "cwd": NOTEBOOKS, "progress_bar": False}
-    options["request_save_on_cell_execute"] = False  # else the file is written twice a cell
+    options["request_save_on_cell_execute"] = False  # otherwise the file is written twice per cell
     try:
         patiently(papermill.execute_notebook, blank, target, parameters=parameters, **options)
     except papermill.PapermillExecutionError as failed:
@@ -178,7 +178,7 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
 
 
 def patiently(start: Callable, *given: Any, **options: Any) -> Any:
-    """Call what starts a kernel; once more if it died at once, as when another took its port."""
+    """Call a function that starts a kernel; repeat it if the kernel died, as by a taken port."""
     try:
         return start(*given, **options)
     except RuntimeError as failed:
@@ -188,7 +188,7 @@ def patiently(start: Callable, *given: Any, **options: Any) -> Any:
 
 
 def timed(*job: Any) -> tuple[NotebookNode, float]:
-    """`run`, and how many seconds it took."""
+    """`run`, with its seconds."""
     start = time.perf_counter()
     return run(*job), time.perf_counter() - start
 
@@ -223,7 +223,7 @@ def with_ids(notebook: NotebookNode) -> NotebookNode:
 
 
 def stable(notebook: NotebookNode, name: str) -> NotebookNode:
-    """Drop what changes from run to run: ids, times, versions, unused widget models."""
+    """Remove what changes from run to run: ids, times, versions, unused widget models."""
     cells = [c for c in notebook.cells if "injected-parameters" not in c.metadata.get("tags", [])]
     count = 0
     for index, cell in enumerate(cells):
@@ -244,7 +244,7 @@ def stable(notebook: NotebookNode, name: str) -> NotebookNode:
 
 
 def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Join neighbouring pieces of one stream: where a kernel cuts them depends on timing."""
+    """Join neighbouring pieces of one stream, because the kernel's cuts depend on timing."""
     merged: list[NotebookNode] = []
     for output in outputs:
         if merged and "name" in output and output.name == merged[-1].get("name"):

@@ -1,12 +1,12 @@
-"""What `make test` proves, in the order in which it fails fastest.
+"""The stages of `make test`, in the order in which they fail fastest.
 
-    python tools/check.py              what a change is tried with
+    python tools/check.py              the stages for every change
     python tools/check.py all          every stage, as `make test ALL=1` runs them
     python tools/check.py weekly       every stage with all cases, as `make test ALL=2` runs them
     python tools/check.py lint core    some stages
 
-One line a stage. The first that fails ends the run, shows what it said and what to do next. What
-stands in one row of STAGES runs side by side.
+One line per stage. The first failure ends the run and shows its output and what to do next. The
+commands in one row of STAGES run in parallel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import chromium
 
 SITE = "_build/site"
 ALWAYS, ALL, WEEKLY = range(3)
-# Unit tests that start trainings, processes or other tools by the dozen: stage `rest` has them.
+# Unit tests that start many trainings, processes or other tools; stage `rest` runs them.
 LONG = tuple(
     f"tests/unit/test_{name}.py"
     for name in ("bench", "compare", "files", "going_on", "studies", "tour", "wheel")
@@ -33,14 +33,14 @@ PAGES = (
     *("book/index", "notebooks/01_federated_averaging", "notebooks/04_cgsv"),
     *("book/how_we_know", "book/labs"),
 )
-# as on another kind of processor, so that a reader's machine is no surprise
+# as on another kind of processor, so that tests also pass on a reader's machine
 PORTABLE = {"ATEN_CPU_CAPABILITY": "default", "OMP_NUM_THREADS": "1"}
 Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A name, commands that must all succeed, what to do when one does not, special settings."""
+    """A name, commands that must all succeed, what to do if one fails, special settings."""
 
     name: str
     commands: tuple[Words, ...]
@@ -52,7 +52,7 @@ class Stage:
 
 
 def pytest(*words: str, spread: str = "worksteal") -> Words:
-    """pytest with two workers, to the end; without nbval, which takes seconds to import."""
+    """pytest with two workers, also after failures; without nbval, which is slow to import."""
     return ("-m", "pytest", "-q", "-p", "no:nbval", "-n", "2", "--dist", spread, *words)
 
 
@@ -168,11 +168,11 @@ NAMES = [stage.name for row in STAGES for stage in row]
 
 
 def run(stage: Stage, every_case: bool = False) -> bool:
-    """Run a stage's commands until one fails; says how long it took, or what went wrong."""
+    """Run a stage's commands until one fails; print its time, or what went wrong."""
     if stage.browser and not chromium.wanted(f"{stage.name}:"):
         return True
     env = chapters.own_settings() if stage.kernels else os.environ
-    # who waits sleeps, and leaves the processor to other tests
+    # waiting threads sleep and leave the processor to other tests
     env = env | {"OMP_WAIT_POLICY": "PASSIVE"} | stage.env
     commands = stage.commands
     if every_case:

@@ -1,8 +1,8 @@
-"""Check a built site without a browser: links, anchors, alternative texts, outside loads.
+"""Check a built site without a browser: links, anchors, alternative texts, external loads.
 
     python tools/check_site.py _build/site
 
-Prints one line a fault and exits 1 if there is any. Links to other sites are not followed.
+Print one line per fault, and exit 1 if there is any. Links to other sites are not followed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CSS_LOAD = re.compile(r"""(?:url\(|@import)\s*["']?\s*((?:https?:)?//[^"')\s]+)"
 
 
 class Page(HTMLParser):
-    """What one HTML file defines and refers to."""
+    """The definitions and references of one HTML file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -43,13 +43,13 @@ class Page(HTMLParser):
 
 
 def is_outside(address: str) -> bool:
-    """True for an address on another host."""
+    """Whether an address is on another host."""
     parts = urlsplit(address)
     return bool(parts.netloc) or parts.scheme in ("http", "https")
 
 
 def broken(page: Page, address: str, pages: dict[Path, Page]) -> str | None:
-    """Why an address inside the site leads nowhere, or None."""
+    """Why an address inside the site is broken, or None."""
     parts = urlsplit(address)
     if is_outside(address) or parts.scheme in ("mailto", "data", "javascript", "blob"):
         return None

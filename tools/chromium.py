@@ -1,4 +1,4 @@
-"""Find a Chromium or Chrome: the browser tests open the site in it, `make site` prints with it."""
+"""Find a Chromium or Chrome, in which browser tests open the site and `make site` prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = (
     "microsoft-edge",
     r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
 )
-QUIET = (  # it opens files that were built here, and calls nobody
+QUIET = (  # it opens only files that were built here
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
 )
@@ -24,13 +24,13 @@ ADVICE = (
 
 
 def find() -> str | None:
-    """Path of a Chromium or Chrome on this machine, or None; FEDLAB_CHROMIUM names one."""
+    """The path of a Chromium or Chrome, or None; FEDLAB_CHROMIUM may name one."""
     named = os.path.expanduser(os.environ.get("FEDLAB_CHROMIUM", ""))
     return named or next(filter(None, map(shutil.which, NAMES)), None)
 
 
 def wanted(use: str) -> str | None:
-    """`find`; where there is none, say that this use is left out, or exit if one is required."""
+    """`find`; if there is none, print that this use is skipped, or exit if it is required."""
     found = find()
     if found is None:
         if os.environ.get("FEDLAB_REQUIRE_BROWSER") == "1":

@@ -1,13 +1,13 @@
-"""A class: sheets for everybody, graders for a server, a machine that is ready.
+"""For teachers: write sheets for a class, graders for a server, and check a machine.
 
     python tools/classroom.py sheets DIR [NAMES [LAB]]   a sheet of every lab, or of one
-    python tools/classroom.py gradescope                 an autograder a lab, _build/labs/gradescope
+    python tools/classroom.py gradescope                 autograders, to _build/labs/gradescope
     python tools/classroom.py ready                      whether a lab can be done on this machine
 
-NAMES puts the sheets into a folder a name: "ann, ben meyer", or a file with a name a line. LAB is
+NAMES makes a folder per name: "ann, ben meyer", or a file with one name per line. LAB is
 the number of a lab, such as 4.
 
-What was handed in is marked by marking.py. Nothing needs a network.
+marking.py marks the submissions. Nothing needs a network.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ import marking
 
 
 def people(names: str) -> list[str]:
-    """The names of a file, a line each, or of a text, between commas."""
+    """The names of a file, one per line, or of a text, separated by commas."""
     if Path(names).is_file():
         names = Path(names).read_text(encoding="utf-8").replace("\n", ",")
     return [name for part in names.split(",") if (name := part.strip())]
 
 
 def sheets(folder: Path, names: list[str], lab: str = "") -> None:
-    """Put a sheet of every lab into the folder, or into one folder a name; keep written ones."""
+    """Put a sheet of every lab into the folder, or into a folder per name; keep edited ones."""
     numbers = sorted(path.name.split("_")[0].lstrip("0") for path in labs.STUDENT.glob("*.ipynb"))
     if lab and lab.lstrip("0") not in numbers:
         sys.exit(f"LAB is one of {', '.join(sorted(numbers, key=int))}, not {lab!r}")
@@ -47,7 +47,7 @@ def sheets(folder: Path, names: list[str], lab: str = "") -> None:
 
 
 def ready() -> None:
-    """Grade an untouched sheet from beginning to end; a sentence and exit 1 if that fails."""
+    """Grade an unedited sheet completely; print a sentence and exit 1 if that fails."""
     with tempfile.TemporaryDirectory() as folder:
         name = labs.sources()[0].stem
         shutil.copy(labs.STUDENT / f"{name}.ipynb", folder)
@@ -59,7 +59,7 @@ def ready() -> None:
 
 
 def gradescope() -> None:
-    """An autograder a lab."""
+    """Write one autograder per lab."""
     for source in labs.sources():
         target = labs.SOLUTIONS / "gradescope" / f"{source.stem}.zip"
         print(autograder.archive(source.stem, target, alone=True))

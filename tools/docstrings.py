@@ -1,7 +1,7 @@
 """Sphinx extension: the package's docstrings as a page, each public name with its example.
 
-The first paragraph stays one; the table of arguments below it becomes a list of terms, which fits
-any width. A module's docstring is prose throughout. Examples stand in `book/examples.txt`, and
+The first paragraph does not change; the table of arguments becomes a list of terms, which fits
+any width. A module's docstring is only prose. Examples are in `book/examples.txt`, and
 `tests/tools/test_api_page.py` runs them.
 """
 
@@ -23,7 +23,7 @@ NAMED = ("class", "function", "exception")
 
 
 def prose(line: str) -> str:
-    """A line of reStructuredText that reads as the line does; `code` and "values" are code."""
+    """The line as reStructuredText, with `code` and "values" as code."""
     pieces = CODE.split(line)
     plain, code = pieces[0::3], pieces[2::3]
     escaped = [VALUE.sub(r"``\1``\\ ", SPECIAL.sub(r"\\\1", text)) for text in plain]
@@ -36,9 +36,9 @@ def paragraphs(lines: list[str]) -> list[list[str]]:
 
 
 def rows(lines: list[str]) -> list[tuple[str, str]]:
-    """A table of arguments as (term, text); prose between them has no term.
+    """A table of arguments as (term, text); prose between them has an empty term.
 
-    A line of prose that had room for the next word ends a paragraph.
+    A line of prose that has room for the next word ends a paragraph.
     """
     found: list[list[str]] = []
     for before, line in zip(["", *lines], lines, strict=False):
@@ -79,12 +79,12 @@ def examples(path: Path) -> dict[str, str]:
 
 
 def rewrite(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Turn a docstring, in place, into what the reference page shows."""
+    """Turn a docstring, in place, into the text of the reference page."""
     first, *rest = paragraphs(lines) or [[]]
     lines[:] = [*map(prose, first), ""]
     for paragraph in rest:
         lines += [*map(prose, paragraph), ""] if what == "module" else listed(paragraph)
-    alike = ".flower." in name  # named like what it stands for, with an example on the page
+    alike = ".flower." in name  # has the name of another object, which has the example
     example = app.examples.get(name.split(".")[-1]) if what in NAMED and not alike else None
     if example:
         lines += [".. code-block:: pycon", "", *("   " + x for x in example.splitlines()), ""]

@@ -1,6 +1,6 @@
-"""What a site offers beside its pages: PDFs, notebooks, a zip of itself, and the list of these.
+"""Downloads of a site: PDFs, notebooks, a zip of the site, and the list of these.
 
-The list is written into a built page from the files that are there, so it promises no others.
+The list in a built page is made from the existing files, so it contains no others.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def link(site: Path, path: Path, text: str, of: str = "") -> str:
 
 
 def notebooks(site: Path) -> dict[Path, Path]:
-    """The pages that were made from notebooks, in order, and the notebooks."""
+    """The pages made from notebooks, in order, with the notebooks."""
     stored = sorted((site / "_sources" / "notebooks").glob("*.ipynb"))
     return {site / "notebooks" / f"{path.stem}.html": path for path in stored}
 
 
 def chapter_part(site: Path) -> str:
-    """A table of the files of every chapter; kinds that no chapter has get no column."""
+    """A table of the files of every chapter; kinds that no chapter has are left out."""
     found = {}
     for page, stored in notebooks(site).items():
         lab = site / "labs" / stored.name
@@ -72,7 +72,7 @@ def chapter_part(site: Path) -> str:
 
 
 def list_files(site: Path, text: str) -> None:
-    """Write the downloads page with its two lists, of what is on the disk now."""
+    """Write the downloads page with its two lists of the existing files."""
     whole = site / f"{NAME}.zip"
     book = ZIP.format(link(site, whole, whole.name)) if whole.exists() else NO_ZIP
     if (printed := pdf.whole(site)).exists():
@@ -96,7 +96,7 @@ def write_zip(site: Path, target: Path) -> None:
 
 
 def finish(site: Path, browser: str | None, *, whole: bool) -> None:
-    """PDFs if there is a browser, the lists of downloads, and (`whole`) a zip of all that."""
+    """Write PDFs if there is a browser, the lists of downloads, and (`whole`) a zip of it all."""
     blank = (site / PAGE).read_text(encoding="utf-8")
     if browser:
         pdf.print_pages(site, list(notebooks(site)), browser)
@@ -105,4 +105,4 @@ def finish(site: Path, browser: str | None, *, whole: bool) -> None:
         outside = site.with_suffix(".zip")
         write_zip(site, outside)
         outside.replace(site / f"{NAME}.zip")
-        list_files(site, blank)  # now with the zip; inside it, the page does not offer it
+        list_files(site, blank)  # now with the zip; the page inside the zip does not offer it

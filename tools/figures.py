@@ -1,7 +1,7 @@
-"""Look at every figure that a kernel draws: axes that a reader sees must say what they show.
+"""Check every figure that a kernel draws: visible axes need labels.
 
-A kernel in `chapters.own_settings` runs this file when it starts. A fault is a line on stderr,
-which no chapter may have among its outputs. An SVG is kept light, and without a date, so that a
+A kernel in `chapters.own_settings` runs this file at its start. A fault is a line on stderr,
+which is not allowed in a chapter's outputs. An SVG is made small, and without a date, so that a
 figure drawn again has the same bytes.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def unlabelled(figure: Any) -> Iterator[str]:
-    """What the visible axes of a matplotlib figure lack; shared axes need one label together."""
+    """The labels that a figure's visible axes lack; shared axes need only one label."""
     for axes in filter(lambda axes: axes.get_visible() and axes.axison, figure.axes):
         lacks = []
         for name in "xy":
@@ -27,13 +27,13 @@ def unlabelled(figure: Any) -> Iterator[str]:
 
 
 def light(svg: str) -> str:
-    """A drawing without metadata, its places in hundredths of a point."""
+    """A drawing without metadata, with coordinates in hundredths of a point."""
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     return re.sub(r"(?<![\w.])(-?[1-9]\d*\.\d\d)\d+", r"\1", svg)
 
 
 def watch() -> None:
-    """Have IPython name the faults of each figure that it draws."""
+    """Let IPython print the faults of each figure that it draws."""
     from IPython.core import pylabtools
 
     draw = pylabtools.print_figure

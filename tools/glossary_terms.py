@@ -1,4 +1,4 @@
-"""Sphinx extension: the glossary at hand wherever one of its terms stands.
+"""Sphinx extension: each link to a glossary term carries its definition.
 
 A link to a term carries the first sentences of its definition, as text with TeX formulas, for
 `book.js` to show. The general index says in which sections of which chapters a term is used.
@@ -20,7 +20,7 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9])")
 
 
 def plain(node: nodes.Node) -> str:
-    """The text of a node without citations, its formulas for MathJax."""
+    """The text of a node without citations, with formulas for MathJax."""
     if isinstance(node, nodes.math):
         return rf"\({node.astext()}\)"
     if isinstance(node, addnodes.pending_xref) and node["refdomain"] == "cite":
@@ -29,7 +29,7 @@ def plain(node: nodes.Node) -> str:
 
 
 def opening(text: str) -> str:
-    """The first sentence of a definition, and the second where there is room."""
+    """The first sentence of a definition, and the second if there is room."""
     text = re.sub(r"\s+([.,;:)])", r"\1", re.sub(r"\s+", " ", text)).strip()
     first, *rest = SENTENCE.split(text)
     return f"{first} {rest[0]}" if rest and len(first) + len(rest[0]) < LENGTH else first
@@ -63,7 +63,7 @@ def gather(app: Any, env: Any) -> None:
 
 
 def explain(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Put the opening of its definition on every link of a page to a term."""
+    """Add the opening of its definition to every link to a term on a page."""
 
     def add(found: re.Match[str]) -> str:
         text = app.env.glossary_definitions.get(html.unescape(found[2]))

@@ -1,4 +1,4 @@
-"""What a notebook glues into its text, and the parameters that it is run with."""
+"""The values that a notebook glues into its text, and its parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def literal(text: str) -> Any:
 
 
 def glued(notebook: NotebookNode) -> dict[str, Any]:
-    """Name and value of all that a notebook glues as text, in the order in which it last did."""
+    """The names and values that a notebook glues as text, in the order of their last glueing."""
     found: dict[str, Any] = {}
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         name = output.get("metadata", {}).get("scrapbook", {}).get("name")

@@ -1,7 +1,7 @@
-"""The table of marks: one line per sheet, written again as a whole whenever a sheet has ended.
+"""The table of marks: one line per sheet; all of it is written again after each sheet.
 
 A teacher may open it in a spreadsheet, write into it and save it as CSV, with commas, semicolons or
-tabs: every line and every column of theirs stays. What cannot be read is refused, not written over.
+tabs: all their lines and columns are kept. An unreadable file is refused, not overwritten.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import chapters
 
 FIRST = ("student", "file", "lab", "status", "points", "possible", "raised")
 QUESTION = re.compile(r"q\d+")
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # how one begins, quoted before or not
-HASH = "sha-"  # before a hash: no spreadsheet takes it for a number
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # beginnings of formulas, quoted or not
+HASH = "sha-"  # before a hash, so that a spreadsheet does not read it as a number
 BETWEEN = ",;\t"
 AWAY = "move it out of this folder"
 
 
 def counted(name: str) -> tuple[int, str]:
-    """Sorts q10 behind q9."""
+    """A sort key that puts q10 after q9."""
     return int("0" + re.sub(r"\D", "", name)), name
 
 
 class Table:
-    """grades.csv, with what a teacher has written into it; ``again``: no sheet counts as known.
+    """grades.csv, with a teacher's own entries; with ``again`` no sheet counts as known.
 
-    raises  ValueError naming the file, which stays as it is, where a part of it could get lost
+    raises  ValueError that names the unchanged file, if a part of it could get lost
     """
 
     def __init__(self, folder: Path, again: bool = False):
@@ -41,7 +41,7 @@ class Table:
         self.read()
 
     def read(self) -> None:
-        """Take over what the file says, also what somebody has saved since it was read."""
+        """Read the file's entries again, also those that somebody has saved meanwhile."""
         if self.path.exists() and not self.path.is_file():
             raise ValueError(f"{self.path}: expected a file; {AWAY}")
         content = self.path.read_bytes() if self.path.exists() else b""
@@ -67,7 +67,7 @@ class Table:
             yield {n: v if noted(n) else plain(v) for n, v in row.items() if n}
 
     def _cells(self, content: bytes) -> tuple[list[str], list[list[str]]]:
-        """The names of the columns, and all lines below; written again, they look the same."""
+        """The names of the columns, and all lines below; writing them again gives the same text."""
         wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
         try:
             text = content.decode("utf-16" if wide else "utf-8")
@@ -89,12 +89,12 @@ class Table:
         raise ValueError(f"{self.path}: {wanted}; save it as 'CSV UTF-8', or {AWAY}")
 
     def knows(self, where: str, mark: str) -> bool:
-        """Has this very sheet been marked before?"""
+        """Whether exactly this sheet has been marked before."""
         before = self.rows.get(where, {}).get("sha256", "")
         return not self.again and before.removeprefix(HASH) == mark
 
     def add(self, row: dict[str, Any]) -> None:
-        """Store a row; what a teacher has noted in columns of their own stays."""
+        """Store a row; the entries in a teacher's own columns are kept."""
         self.read()
         own = {n: v for n, v in self.rows.get(row["file"], {}).items() if noted(n)}
         self.rows[row["file"]] = {**own, **row, "sha256": f"{HASH}{row['sha256']}"}
@@ -113,15 +113,15 @@ class Table:
 
 
 def noted(name: str) -> bool:
-    """Whether a column is a teacher's own; a column without a name is nobody's."""
+    """Whether a column is a teacher's own; it must have a name."""
     return bool(name) and not (name in FIRST or name == "sha256" or QUESTION.fullmatch(name))
 
 
 def quoted(value: Any) -> Any:
-    """A cell that a spreadsheet does not take for a formula."""
+    """The cell, quoted so that a spreadsheet does not read it as a formula."""
     return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
 
 
 def plain(value: str) -> str:
-    """A cell as it was before it was quoted."""
+    """A cell without the quote."""
     return value[1:] if value[:1] == "'" and FORMULA.match(value) else value

@@ -1,7 +1,7 @@
-"""What a class has handed in: every file, whatever it is called, and the pages that lie beside.
+"""The submissions of a class: every file, with any name, and the pages of marks.
 
-Nothing of a student is written over. A page of marks has a name of its own and begins in its own
-way, so that it is known when the class is marked again.
+No file of a student is overwritten. A page of marks has its own name and its own first
+line, so that it is recognised when the class is marked again.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from pathlib import Path
 
 import chapters
 
-LARGEST = 20 * 2**20  # bytes of a sheet, and of what the grader says of it
-COPIED = b"\x00\x05\x16\x07"  # how what a Mac writes beside a file begins, ._NAME
+LARGEST = 20 * 2**20  # bytes of a sheet, and of the grader's output
+COPIED = b"\x00\x05\x16\x07"  # beginning of the files that a Mac adds, ._NAME
 HEAD = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="marks" content="{}">'
 PAGE = re.compile(re.escape(HEAD).replace(r"\{\}", "([0-9a-f]{16})").encode())
 
 
 class Refused(Exception):
-    """Why a sheet has no marks: a status for its row."""
+    """The reason why a sheet has no marks, as the status of its row."""
 
 
 Content = tuple[Path, bytes | Refused]
 
 
 def contents(folder: Path) -> dict[str, Content]:
-    """Every file below a folder by its place in words, with its content, or why it has none.
+    """Every file below a folder by its path, with its content, or why it cannot be read.
 
     Hidden files and folders and our own are left out; a sheet's name may begin with a dot.
     """
@@ -50,12 +50,12 @@ def contents(folder: Path) -> dict[str, Content]:
 
 
 def named(path: Path) -> bool:
-    """Whether a file is called as sheets are."""
+    """Whether a file has the name of a sheet."""
     return path.name.lower().endswith(".ipynb")
 
 
 def read(path: Path) -> bytes:
-    """What was handed in, if it may be a sheet."""
+    """The content of a submitted file, if it may be a sheet."""
     if path.is_symlink() or not path.is_file():
         raise Refused("no file: a link or a folder")
     if path.stat().st_size > LARGEST:
@@ -67,7 +67,7 @@ def read(path: Path) -> bytes:
 
 
 def ours(path: Path) -> bool:
-    """Whether a file is a page of marks, and as it was written."""
+    """Whether a file is an unchanged page of marks."""
     try:
         content = b"" if path.suffix != ".html" or path.is_symlink() else path.read_bytes()
     except OSError:
@@ -77,19 +77,19 @@ def ours(path: Path) -> bool:
 
 
 def shown(name: str) -> str:
-    """A name that can be written: bytes that are no text, as an old zip has them, become \\xf6."""
+    """A printable name: bytes that are no text, as in an old zip, become \\xf6."""
     escaped = name.replace("\\", "\\\\").encode("utf-8", "surrogateescape")
     return escaped.decode("utf-8", "backslashreplace")
 
 
 def mark_of(content: bytes | Refused) -> str:
-    """A hash of what was handed in."""
+    """A hash of the submitted file."""
     data = content if isinstance(content, bytes) else str(content).encode()
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def leave_page(sheet: Path, text: str) -> str:
-    """A page beside the sheet, under a name that nothing else has; where it has none, says why."""
+    """Write a page beside the sheet, under a name of its own; return the reason if that fails."""
     page = HEAD.format(mark_of(text.encode())) + text
     for place in ("", *range(2, 100)):
         path = sheet.with_name(f"{sheet.name}.marks{place}.html")

@@ -1,12 +1,12 @@
-"""Labs: one source with solutions, from which the student's sheet is generated.
+"""Labs: generate the student's sheet from one source with solutions.
 
     python tools/labs.py            write notebooks/labs/student/, solutions to _build/labs/
     python tools/labs.py --check    only say which student's sheets are out of date
 
-The source is a MyST text in otter-grader's format: raw cells mark questions, solutions and tests.
-A test's failure message holds its hints, one for each wrong try, with // between them.
-A sheet carries its checks, its name and a digest of its cells, so that it works under any file
-name, and nothing overwrites it once somebody has written into it.
+The source is a MyST text in otter-grader's format; raw cells mark questions, solutions and tests.
+A test's failure message contains its hints, one for each wrong try, separated by //.
+A sheet contains its checks, its name and a digest of its cells, so that it works under any file
+name, and is not overwritten once somebody has edited it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def sources() -> list[Path]:
 
 
 def assign(source: Path) -> tuple[NotebookNode, NotebookNode]:
-    """The student's sheet and the one with solutions, both without outputs."""
+    """The student's sheet and the sheet with solutions, both without outputs."""
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")  # of libraries that otter loads
         from otter.assign import main as otter_assign
@@ -83,7 +83,7 @@ def assign(source: Path) -> tuple[NotebookNode, NotebookNode]:
 
 
 def definitions(student: NotebookNode) -> dict[str, str]:
-    """The answer's cell of each question in which the sheet defines something, a bug perhaps."""
+    """The answer cell of each question whose sheet has a definition there, perhaps with a bug."""
     found, cell = {}, ""
     for block in student.cells:
         if "otter_answer_cell" in block.metadata.get("tags", []):
@@ -94,7 +94,7 @@ def definitions(student: NotebookNode) -> dict[str, str]:
 
 
 def tidy(notebook: NotebookNode, stem: str, given: dict[str, str]) -> NotebookNode:
-    """The same sheet with quiet checks, and ids and metadata that stay from run to run."""
+    """The same sheet with quiet checks, and with ids and metadata that do not change."""
     told = reasons(stem)
     held = notebook.metadata["otter"]["tests"]
     tests = {name: hushed(text, told.get(name, ""), given[name]) for name, text in held.items()}
@@ -111,12 +111,12 @@ def tidy(notebook: NotebookNode, stem: str, given: dict[str, str]) -> NotebookNo
 
 
 def hushed(test: str, reason: str = "", given: str = "") -> str:
-    """A test file of otter-grader whose checks are `quiet`, and tell a hint after each wrong try.
+    """A test file of otter-grader with `quiet` checks, which show a hint after each wrong try.
 
-    The key of a question of choice, and the reason that it shows, stand in no plain text.
+    The key of a choice question, and its explanation, are encoded.
     """
     head = QUIET.replace('given = ""', f"given = {given!r}")
-    hints = 2 if CHOICE.search(test) else 3  # there the third try is explained
+    hints = 2 if CHOICE.search(test) else 3  # there the answer is explained after the third try
     if CHOICE.search(test):
         if not reason:
             raise ValueError(f"a question of choice without its answer in {ANSWERS.name}")
@@ -132,12 +132,12 @@ def hushed(test: str, reason: str = "", given: str = "") -> str:
 
 
 def mark(letters: str) -> str:
-    """What a check compares the letters of an answer with."""
+    """The value that a check compares with the letters of an answer."""
     return hashlib.sha256(f"lab {letters}".encode()).hexdigest()[:16]
 
 
 def reasons(stem: str) -> dict[str, str]:
-    """What the teachers' page answers to each question of a lab."""
+    """The answers of the teachers' page to each question of a lab."""
     part = re.search(
         rf"^### Lab {int(stem[:2])}\..*?Answers\n(.*?)^:::",
         ANSWERS.read_text(encoding="utf-8"),
@@ -149,17 +149,17 @@ def reasons(stem: str) -> dict[str, str]:
 
 
 def digest(notebook: NotebookNode) -> str:
-    """Changes when anybody writes into a cell, adds or removes one; not when cells are run."""
+    """A hash that changes if a cell is edited, added or removed, but not if cells are run."""
     cells = repr([(cell.cell_type, cell.source.strip()) for cell in notebook.cells])
     return hashlib.sha256(cells.encode()).hexdigest()[:16]
 
 
 def place(notebook: NotebookNode, sheet: Path) -> str:
-    """Write a sheet where there is none, or one that nobody has touched; says what was done."""
+    """Write a new sheet, or replace an unedited one; return what was done."""
     try:
         there = nbformat.read(sheet, as_version=4) if sheet.exists() else notebook
         untouched = there.metadata.get("sheet") == digest(there)
-    except Exception:  # no sheet at all
+    except Exception:  # not a sheet
         untouched = False
     if not untouched:
         return f"{sheet}: kept, because somebody has written into it"
@@ -168,7 +168,7 @@ def place(notebook: NotebookNode, sheet: Path) -> str:
 
 
 def stale() -> list[str]:
-    """Student's sheets that are not what their sources give, and those that have no source."""
+    """Student's sheets that differ from their sources, or have no source."""
     right = {STUDENT / f"{s.stem}.ipynb": chapters.serialise(assign(s)[0]) for s in sources()}
     there = {path: path.read_text(encoding="utf-8") for path in STUDENT.glob("*.ipynb")}
     wrong = sorted(path for path in {**right, **there} if right.get(path) != there.get(path))

@@ -1,7 +1,7 @@
-"""Sphinx extension: a page's foot says when its source, or a text that it includes, last changed.
+"""Sphinx extension: a page's footer says when its source or an included text last changed.
 
-The dates are those of commits, so two builds of one commit are the same. Without git, or where its
-history is cut short, a page says nothing.
+The dates are those of commits, so two builds of one commit are the same. Without git, or if its
+history is shallow, the footer has no date.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOG = ("git", "-c", "core.quotepath=off", "log", "--format=/%cs", "--name-only",
 
 
 def dates(root: Path) -> dict[str, str]:
-    """The day of the last commit that changed each file that pages are made of, by its path."""
+    """{path: day of the last commit that changed it}, for all sources of pages."""
     said, found, day = {"cwd": root, "stderr": subprocess.DEVNULL, "encoding": "utf-8"}, {}, ""
     try:
         if subprocess.check_output(SHALLOW, **said).strip() != "false":
@@ -32,7 +32,7 @@ def dates(root: Path) -> dict[str, str]:
 
 
 def say(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """The day for the theme's foot, where a page is made of files that git knows."""
+    """The day for the theme's footer, if a page's sources are known to git."""
     known = json.loads((Path(app.srcdir) / DATES).read_text(encoding="utf-8"))
     source = page.replace("notebooks/evidence/", "book/evidence/")
     source = source.replace("notebooks/", "book/chapters/") + ".md"

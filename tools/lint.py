@@ -1,14 +1,14 @@
-"""Check chapters, pages and sheets of labs, and print one line a fault; exits 1 if there is any.
+"""Check chapters, pages and sheets of labs; print one line per fault, and exit 1 if there is any.
 
     python tools/lint.py
 
-Form: canonical text, outputs and sheets in step, short cells, described figures and images, no
-chapter too long. Truth: results are glued, a claim stands beside a check, a cause by its control.
-All of the latter are rules of thumb. Where one errs, a comment in or after the sentence says why:
+Form: canonical text, current outputs and sheets, short cells, described figures and images, no
+chapter too long. Truth: results are glued, a claim is near a check, a cause near its control.
+The latter are rules of thumb. If one is wrong, a comment in or after the sentence says why:
 <!-- typed: reason -->, <!-- unchecked: reason -->, <!-- cause: what rules the rival out -->. For
-the caption of a figure the same words are keys in the cell's metadata.
+a figure's caption, the same words are keys in the cell's metadata.
 
-Texts are parsed as the site parses them. In a sentence, words are kept; mathematics, code, glued
+Texts are parsed as on the site. In a sentence, words are kept; mathematics, code, glued
 values and other roles are replaced by their name in braces.
 """
 
@@ -38,8 +38,8 @@ import reading
 
 LONGEST = 30  # lines of a cell
 WIDEST, WIDEST_IN_BOX = 88, 76  # columns of code that a page shows
-WORDS, FIGURES, GUESSES = 5_000, 10, 2  # of a chapter; guesses only where answers surprise
-NUMBERS = 3  # in one paragraph; more of them want a table
+WORDS, FIGURES, GUESSES = 5_000, 10, 2  # of a chapter; guesses only if answers are surprising
+NUMBERS = 3  # in one paragraph; more of them belong in a table
 
 VERBATIM = {"bibliography", "code", "code-block", "code-cell", "math", "toctree", "eval-rst"}
 DIRECTIVE = re.compile(r"\{([\w:-]+)\}\s*(.*)")
@@ -65,7 +65,7 @@ ADVICE = {
 
 @cache
 def pattern(name: str, after: str = "") -> re.Pattern[str]:
-    """What a list of the table finds, with something after it perhaps."""
+    """A pattern for a list of the table, perhaps with something after it."""
     text = f"(?:{'|'.join(f'(?:{part})' for part in TABLE[name])}){after}"
     for word in ("count", "free"):
         text = text.replace(word.upper(), f"(?:{'|'.join(TABLE[word])})")
@@ -94,7 +94,7 @@ def parser() -> MarkdownIt:
 
 
 def tokens(text: str, inside: tuple[str, ...] = ()) -> Iterator[tuple[Token, tuple[str, ...]]]:
-    """Every block of a text, also within directives, with the directives around it."""
+    """Every block of a text, also inside directives, with the directives around it."""
     for token in parser().parse(text):
         yield token, inside
         directive = DIRECTIVE.match(token.info) if token.type.endswith("fence") else None
@@ -103,7 +103,7 @@ def tokens(text: str, inside: tuple[str, ...] = ()) -> Iterator[tuple[Token, tup
 
 
 def words(inline: Token) -> str:
-    """The text of a line of Markdown with its marks; what is no prose becomes a name in braces."""
+    """The text of a line of Markdown with its marks; other things become names in braces."""
     found = []
     for part in inline.children or []:
         kind = part.type.partition("_")[0]
@@ -129,7 +129,7 @@ def caption(cell: NotebookNode) -> list[str]:
 
 
 def pieces(cells: Sequence[NotebookNode]) -> list[Piece]:
-    """All of a page in order; a caption stands before its cell, a mark with its sentence."""
+    """The parts of a page in order; a caption precedes its cell, a mark is with its sentence."""
     found: list[Piece] = []
     section = part = ""
     level, opening, row = 0, True, None
@@ -162,7 +162,7 @@ def pieces(cells: Sequence[NotebookNode]) -> list[Piece]:
 
 
 def first(name: str, text: str) -> str:
-    """The first words of a text that stand in a list of the table."""
+    """The first words of a text that are in a list of the table."""
     found = pattern(name).search(text)
     return found[0] if found else ""
 
@@ -183,9 +183,9 @@ def typed_number(sentence: str, code: bool) -> str:
 
 
 def is_checked(page: Sequence[Piece], index: int, named: str) -> bool:
-    """Whether the cell before a paragraph, or one of the two after it, can fail and has such words.
+    """Whether the cell before a paragraph, or one of the next two, can fail and has such words.
 
-    The next heading, or an admonition apart, ends the search.
+    The search ends at the next heading or separate admonition.
     """
     around = "admonition" in page[index].inside
     for pieces_there, most in ((page[:index][::-1], 1), (page[index + 1 :], 2)):
@@ -205,7 +205,7 @@ def is_checked(page: Sequence[Piece], index: int, named: str) -> bool:
 
 
 def prose_faults(cells: Sequence[NotebookNode], code: bool = True) -> Iterator[str]:
-    """Typed results, claims and causes of a page; the latter where it has code."""
+    """Typed results, claims and causes of a page; the last two only if it has code."""
     page = pieces(cells)
     for index, piece in enumerate(page):
         if not isinstance(piece, Paragraph):
@@ -240,7 +240,7 @@ def prose_faults(cells: Sequence[NotebookNode], code: bool = True) -> Iterator[s
 
 
 def code_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """Code cells: length, width, a sentence before each; texts: directives that others can read."""
+    """Code cells: length, width, a sentence before each; texts: portable directives."""
     for before, cell in zip([None, *cells], cells, strict=False):
         code = cell.cell_type == "code"
         text = cell.source if code else "\n".join(BOXED_CODE.findall(cell.source))
@@ -279,7 +279,7 @@ def length_faults(cells: list[NotebookNode]) -> Iterator[str]:
 
 
 def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """Guesses that the page gives away: after one come code or a folded answer, and no title."""
+    """Guesses that the page gives away: code or a folded answer must follow, without a title."""
     page: list[reading.Block] = []
     for cell in cells:
         code = [reading.Block("code", cell.source)]
@@ -295,7 +295,7 @@ def guess_faults(cells: list[NotebookNode]) -> Iterator[str]:
 
 
 def image_faults(cells: list[NotebookNode]) -> Iterator[str]:
-    """Images in texts that a reader who cannot see them learns nothing about."""
+    """Images without a description for readers who cannot see them."""
     texts = (cell.source for cell in cells if cell.cell_type == "markdown")
     for token, _ in (found for text in texts for found in tokens(text)):
         if re.match(r"\{(figure|image)\}", token.info) and not ALT_OPTION.search(token.content):
@@ -323,7 +323,7 @@ def output_faults(cells: list[NotebookNode]) -> Iterator[str]:
 
 
 def form_faults(source: Path) -> Iterator[str]:
-    """The text is canonical; the notebooks are what it and their own outputs give."""
+    """Whether the text is canonical, and the notebooks follow from it and their outputs."""
     repair = f"run: make notebooks CHAPTERS={chapters.key(source).partition('_')[0]}"
     if chapters.canonical(chapters.read_text(source)) != source.read_text(encoding="utf-8"):
         yield f"not in canonical form; {repair}"
@@ -338,7 +338,7 @@ def form_faults(source: Path) -> Iterator[str]:
 
 
 def faults(source: Path) -> list[str]:
-    """Every fault of one chapter, one line each."""
+    """All faults of one chapter, one line each."""
     text = chapters.read_text(source)
     found = [*form_faults(source), *code_faults(text.cells)]
     declared = glued.parameters(text)
@@ -346,13 +346,13 @@ def faults(source: Path) -> list[str]:
     if own_run and (declared.get("scale") != "fast" or not isinstance(declared.get("seed"), int)):
         found.append('no cell tagged `parameters` that holds scale = "fast" and an integer seed')
     found += [*prose_faults(text.cells), *image_faults(text.cells), *guess_faults(text.cells)]
-    if chapters.key(source)[0].isdigit():  # an appendix is looked up, not read through
+    if chapters.key(source)[0].isdigit():  # an appendix is for looking up, not for reading
         found += length_faults(text.cells)
     return [f"{chapters.key(source)}.md: {fault}" for fault in found]
 
 
 def page_faults(page: Path) -> list[str]:
-    """Every fault of a page without code."""
+    """All faults of a page without code."""
     cells = chapters.read_text(page).cells
     found = [*prose_faults(cells, code=False), *image_faults(cells)]
     return [f"{page.name}: {fault}" for fault in found]

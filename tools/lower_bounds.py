@@ -1,10 +1,10 @@
 """Test the package with the oldest versions that pyproject.toml allows.
 
     python tools/lower_bounds.py
-    python tools/lower_bounds.py torch==2.13.0    with another version of what is named
+    python tools/lower_bounds.py torch==2.13.0    with this version of torch
 
-An environment of its own is made in a temporary folder, with what the package depends on and what
-its tests need; the oracles and the axioms run in it.
+A separate environment is made in a temporary folder, with the requirements of the package and
+of its tests; the oracles and the axioms run in it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
         python = next(p for p in Path(folder).glob("[bS]*/python*") if p.stem == "python")
         for words in (
             ["-m", "pip", "install", "--quiet", *wanted, *testers],
-            # what old packages call of newer ones is deprecated, and no fault of ours
+            # deprecation warnings between other packages are not our fault
             ["-m", "pytest", "-q", "-n", "2", "-W", "ignore::DeprecationWarning", *TESTS],
         ):
             if subprocess.run([python, *words], cwd=chapters.ROOT, check=False).returncode:

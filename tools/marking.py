@@ -1,12 +1,12 @@
-"""Mark the sheets that a class has handed in; whatever a sheet does, the others get their marks.
+"""Mark the submitted sheets of a class; whatever one sheet does, the others get their marks.
 
     python tools/marking.py SUBMISSIONS [--again]
 
-`otter run` runs every sheet from its first cell, in a kernel of its own, with the checks of this
-book and not those that the file carries. Sheets are read before any runs; each runs in an empty
-folder, without the environment of who calls, with bounds on time, memory and what it may write. A
-line of ``grades.csv`` is written as its sheet ends, so a second call goes on with the others. A
-sheet is a program with the rights of who marks it: bounds keep an accident small, and no more.
+`otter run` runs every sheet from its first cell, in its own kernel, with the checks of this
+book and not with those in the file. All sheets are read before one runs; each runs in an empty
+folder, without the caller's environment, with limits on time, memory and written bytes. A
+line of ``grades.csv`` is written when its sheet ends, so a second call continues. A
+sheet is a program with the rights of the marker; limits only protect against accidents.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ td{{border-top:1px solid #888;padding:.4rem;vertical-align:top}}</style>
 
 @dataclass
 class Marks:
-    """What a sheet is given: its lab, a status, points by question, and what each check said."""
+    """The marks of a sheet: its lab, a status, points by question, and each check's message."""
 
     lab: str = ""
     status: str = "graded"
@@ -65,18 +65,18 @@ class Marks:
     said: dict[str, str] = field(default_factory=dict)
 
     def row(self) -> dict[str, Any]:
-        """For grades.csv."""
+        """The row of grades.csv."""
         total, possible = sum(self.points.values()), sum(self.possible.values())
         return {"lab": self.lab, "status": self.status, "points": total, "possible": possible,
                 "raised": self.raised(), **self.points}  # fmt: skip
 
     def raised(self) -> str:
-        """Which questions' own cells ended in an error, and in which one."""
+        """The questions whose own cells ended in an error, with the error."""
         found = {question: RAISED.search(said) for question, said in self.said.items()}
         return "; ".join(f"{question}: {error[1]}" for question, error in found.items() if error)
 
     def page(self, name: str) -> str:
-        """For the student; all that comes from a sheet is escaped."""
+        """The page for the student; all text from a sheet is escaped."""
         lines = []
         for question, points in self.points.items():
             given = f"{points:g} of {self.possible[question]:g}"
@@ -90,14 +90,14 @@ class Marks:
 
 
 def questions(lab: str) -> dict[str, float]:
-    """What each question of a lab is worth, in their order, from the book's own copy."""
+    """The points of each question of a lab, in order, from the book's own copy."""
     tests = nbformat.read(labs.STUDENT / f"{lab}.ipynb", as_version=4).metadata["otter"]["tests"]
     worth = {name: re.search(r"^points = (\d+)$", tests[name], re.MULTILINE) for name in tests}
     return {q: float(p[1]) if (p := worth[q]) else 1.0 for q in sorted(tests, key=grades.counted)}
 
 
 def marked(content: bytes, archives: dict[str, Path], env: dict[str, str]) -> Marks:
-    """The marks of a sheet. Whatever goes wrong is a status."""
+    """The marks of a sheet; any failure becomes a status."""
     marks = Marks(status="no lab sheet of this book")
     try:
         notebook = nbformat.reads(content.decode("utf-8"), as_version=4)
@@ -112,7 +112,7 @@ def marked(content: bytes, archives: dict[str, Path], env: dict[str, str]) -> Ma
             fill(marks, run(notebook, archive, Path(folder), env))
     except Refused as refused:
         marks.status = str(refused)
-    except Exception as error:  # one sheet must not cost the others their marks
+    except Exception as error:  # an error in one sheet must not stop the others
         marks.status = f"not marked: {type(error).__name__}"
     return marks
 
@@ -120,7 +120,7 @@ def marked(content: bytes, archives: dict[str, Path], env: dict[str, str]) -> Ma
 def run(
     notebook: nbformat.NotebookNode, archive: Path, folder: Path, env: dict[str, str]
 ) -> dict[str, Any]:
-    """What otter-grader finds, in an empty folder and within bounds."""
+    """The results of otter-grader, in an empty folder and within limits."""
     work, out = folder / "work", folder / "out"
     for place in (work, out):
         place.mkdir()
@@ -136,7 +136,7 @@ def run(
             code = process.wait(LONGEST)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(subprocess.TimeoutExpired, ValueError):
-                process.send_signal(signal.SIGINT)  # it ends its kernel then, and what that began
+                process.send_signal(signal.SIGINT)  # it then ends its kernel, too
                 process.wait(10)
             raise Refused(f"stopped after {LONGEST} seconds") from None
         finally:
@@ -151,7 +151,7 @@ def run(
 
 
 def results_of(path: Path) -> dict[str, Any]:
-    """The grader's file, if it is one."""
+    """The results in the grader's file, if it is valid."""
     if not path.is_file() or path.is_symlink():
         raise Refused("otter-grader left no results")
     if path.stat().st_size > LARGEST:
@@ -167,7 +167,7 @@ def fill(marks: Marks, results: dict[str, Any]) -> None:
     found = {test.get("name"): test for test in results["tests"] if isinstance(test, dict)}
     asked = questions(marks.lab)
     if strange := {str(n) for n, test in found.items() if "max_score" in test} - set(asked):
-        raise Refused(f"results with questions that the lab has not: {sorted(strange)[0][:40]}")
+        raise Refused(f"results with questions that the lab lacks: {sorted(strange)[0][:40]}")
     for question, worth in asked.items():
         test = found.get(question, {})
         score, most = float(test.get("score", 0)), float(test.get("max_score", worth))
@@ -180,10 +180,10 @@ def fill(marks: Marks, results: dict[str, Any]) -> None:
 def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
     """Mark every notebook below a folder: grades.csv, and a page beside each sheet.
 
-    again  also those that grades.csv has already
-    raises  ValueError where grades.csv cannot be read; nothing is run or written then
+    again  also sheets that grades.csv already has
+    raises  ValueError if grades.csv cannot be read; then nothing is run or written
     """
-    given = contents(folder)  # all are read before one of them runs
+    given = contents(folder)  # all are read before the first one runs
     if not given:
         sys.exit(f"{folder}: no file in it")
     table = grades.Table(folder, again)
@@ -205,7 +205,7 @@ def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
 
 
 def said(table: grades.Table, where: str, given: Content, marks: Marks) -> None:
-    """A page for the student, a line for the table."""
+    """The page for the student, and the row of the table."""
     sheet, content = given
     if marks.lab or named(sheet):
         marks.status += leave_page(sheet, marks.page(shown(sheet.name)))

@@ -1,13 +1,13 @@
-"""Mutants: edits that make a sentence of the book false. One that nothing notices is a failure.
+"""Mutants: edits that make a sentence of the book false. An unnoticed one is a failure.
 
     python tools/mutants.py [02 04 ...]     all mutants, or those of some chapters
     python tools/mutants.py --changed       those whose file, chapter or test differs from where
                                             this branch left main, on main from HEAD~1; a dozen
-    python tools/mutants.py --most 40       so many, spread evenly
+    python tools/mutants.py --most 40       at most this number, evenly spread
 
 A mutant (tests/mutants/NN_topic.toml) names the claim that it makes false, a file, a text that
-occurs there once, and what replaces it. Its chapter's code must then end in an AssertionError; or
-the test that it names must fail. Each runs on a copy of the book, never on the book itself.
+occurs there once, and its replacement. The chapter's code must then end in an AssertionError, or
+the named test must fail. Each runs on a copy of the book, never on the book itself.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ import chapters
 
 LISTS = chapters.ROOT / "tests/mutants"
 LEFT_OUT = (".git", ".venv", "_build", "__pycache__", "node_modules", "parts", "*.egg-info")
-SLOWEST = 600  # seconds that a mutant may take
+SLOWEST = 600  # maximum seconds of a mutant
 CAUGHT = "AssertionError"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One edit, the sentence that it makes false, and where that must be noticed."""
+    """One edit, the sentence that it makes false, and the code that must notice it."""
 
     claim: str
     file: str
@@ -57,7 +57,7 @@ class Mutant:
 
 
 def read(names: Iterable[str] = ()) -> list[Mutant]:
-    """The mutants of all chapters that can run here, or of those that the names begin."""
+    """The mutants of all chapters that can run here, or of those that begin with these names."""
     wanted = tuple(names)
     files = [p for p in sorted(LISTS.glob("*.toml")) if not wanted or p.stem.startswith(wanted)]
     if not files:
@@ -69,7 +69,7 @@ def read(names: Iterable[str] = ()) -> list[Mutant]:
 
 @contextmanager
 def edited(mutant: Mutant) -> Iterator[Path]:
-    """A copy of the book with that edit."""
+    """A copy of the book with the edit of a mutant."""
     with tempfile.TemporaryDirectory() as folder:
         skip = shutil.ignore_patterns(*LEFT_OUT)
         root = Path(shutil.copytree(chapters.ROOT, f"{folder}/book", ignore=skip))
@@ -78,7 +78,7 @@ def edited(mutant: Mutant) -> Iterator[Path]:
 
 
 def verdict(mutant: Mutant) -> str:
-    """The word caught, or what happened instead."""
+    """The word "caught", or what happened instead."""
     words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:nbval", mutant.test]
     if mutant.chapter:
         (text,) = chapters.sources([mutant.chapter])
@@ -100,13 +100,13 @@ def verdict(mutant: Mutant) -> str:
 
 
 def git(*words: str) -> list[str]:
-    """Lines that git says of the book; none where it knows no such commit."""
+    """Lines of git's output about the book; none if the commit does not exist."""
     done = subprocess.run(["git", *words], cwd=chapters.ROOT, capture_output=True, text=True)
     return [] if done.returncode else done.stdout.splitlines()
 
 
 def changed(mutants: list[Mutant]) -> list[Mutant]:
-    """Those whose file, chapter or test differs from a commit, or is not committed."""
+    """The mutants whose file, chapter or test differs from a commit or is not committed."""
     main, here = git("rev-parse", "main"), git("rev-parse", "HEAD")
     left = [] if main == here else git("merge-base", "main", "HEAD")
     files = {*git("diff", "--name-only", "--relative", *(left or ["HEAD~1"]))}
@@ -120,7 +120,7 @@ def changed(mutants: list[Mutant]) -> list[Mutant]:
 
 
 def spread(mutants: list[Mutant], most: int) -> list[Mutant]:
-    """At most so many of them, spread evenly."""
+    """At most this number of them, evenly spread."""
     count = min(most, len(mutants))
     return [mutants[k * len(mutants) // count] for k in range(count)]
 

@@ -1,8 +1,8 @@
-"""For authors: run chapters, write the notebooks to read and the texts in canonical form.
+"""For authors: run chapters, write readers' notebooks and the texts in canonical form.
 
 python tools/notebooks.py            every chapter
-python tools/notebooks.py 02 03      some of them; evidence/02, or evidence for all such pages
-python tools/notebooks.py --prose    run nothing: new texts around the stored outputs
+python tools/notebooks.py 02 03      some of them; evidence/02, or evidence for all its pages
+python tools/notebooks.py --prose    run nothing; put new texts around the stored outputs
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import reading
 
 
 def write(source: Path, whole: NotebookNode) -> None:
-    """Write the files of a chapter that differ from what is there."""
+    """Write the files of a chapter that have changed."""
     text = chapters.canonical(chapters.read_text(source))
     for path, new in ({source: text} | reading.texts(source, whole)).items():
         if not path.exists() or path.read_text(encoding="utf-8") != new:

@@ -2,12 +2,12 @@
 
     python tools/outputs.py [CHAPTER ...]      such as 02, or a path of its text or notebook
 
-Without names: every chapter that can run here, with its solutions; `evidence` names the pages of
-that. nbval runs the cells; this is its plugin. A number may be off by one unit of its last printed
-place, since another processor may round the other way; numbers in one pair of
+Without names: every chapter that can run here, with its solutions; `evidence` means the pages of
+evidence. nbval runs the cells; this is its plugin. A number may differ by one unit of its last
+printed place, because another processor may round differently; numbers in one pair of
 brackets share the finest place among them. Whole numbers must be equal. A number of more than seven
 digits is not rounded for readers and must agree to one part in 100,000. Below 1e-9 a number is a
-rounding error and counts as 0. A glued value is compared as the text shows it, pictures not at all.
+rounding error and counts as 0. A glued value is compared as the text shows it; pictures are not.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def place(text: str) -> float:
 
 
 def numbers(text: str) -> list[tuple[int, str, int]]:
-    """Every number: the brackets it stands in by their count (0: none), text, count of digits."""
+    """Every number: its brackets by their count (0: none), its text, its number of digits."""
     found = []
     for number in NUMBER.finditer(text):
         opened, closed = (text.count(bracket, 0, number.start(1)) for bracket in "[]")
@@ -57,7 +57,7 @@ def numbers(text: str) -> list[tuple[int, str, int]]:
 
 
 def agree(stored: str, now: str) -> bool:
-    """Whether two outputs say the same."""
+    """Whether two outputs agree."""
     if NUMBER.sub("#", stored) != NUMBER.sub("#", now):
         return False
     old, new = numbers(stored), numbers(now)
@@ -76,7 +76,7 @@ def agree(stored: str, now: str) -> bool:
 
 
 class Output(str):
-    """An output's text, equal to another that says the same."""
+    """An output's text, equal to another text that agrees with it."""
 
     __hash__ = str.__hash__
 
@@ -105,7 +105,7 @@ def as_read(outputs: list[Any], text: str) -> list[Any]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let nbval compare outputs in this way, and show what a cell said on stderr."""
+    """Let nbval compare outputs in this way, and show a cell's stderr."""
     from nbval import plugin
     from nbval.plugin import IPyNbCell
 

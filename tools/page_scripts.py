@@ -1,8 +1,8 @@
-"""Sphinx extension, two repairs of pages: widgets' states are harmless, intervals stay on one line.
+"""Sphinx extension with two repairs: widgets' states are safe, intervals stay on one line.
 
-A state cannot end the script that holds it, and is JSON: a browser reads no NaN there, and one
-would silence all widgets of the page; it becomes null. A line may end between two words, but not
-inside "0.52 [0.43, 0.62]": there the spaces do not break.
+A state must not end the script that contains it, and must be JSON: browsers cannot read NaN. One
+NaN would stop all widgets of the page, so it becomes null. A line may end between words, but not
+inside "0.52 [0.43, 0.62]", whose spaces do not break.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ AS_WRITTEN = (nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, 
 
 
 def harmless(content: str) -> str:
-    """JSON for a script tag: without any character that HTML reads, and without NaN."""
+    """JSON for a script tag: without characters that HTML interprets, and without NaN."""
     text = json.dumps(json.loads(content, parse_constant=lambda name: None))
     return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def whole(text: str) -> str:
-    """The text, its intervals without a place where a line could end."""
+    """The text, in which no line can end inside an interval."""
     return INTERVAL.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
 
 
 def keep_whole(app: Any, doctree: nodes.document, page: str) -> None:
-    """Sentences, cells and results of a page; code and formulas stay as they were written."""
+    """Sentences, cells and results of a page; code and formulas do not change."""
     for text in [*doctree.findall(nodes.Text)]:
         parent = text.parent
         if isinstance(parent, nodes.raw):

@@ -26,7 +26,7 @@ STYLE, PREPARE = (Path(__file__).with_suffix(kind) for kind in (".css", ".js"))
 PROGRAM = Path(__file__).with_name("pdf_book.js").read_text(encoding="utf-8").rstrip()
 WHOLE = "who-contributed-what"
 HANDED_OUT, ON_A_WALL = "_without_solutions", "_on_one_page"
-# behind the chapters, the pages that a reader on paper looks things up in
+# after the chapters, the pages in which a reader on paper looks things up
 BACK = ("faq", "methods", "notation", "proofs", "glossary", "bibliography")
 FORMULAS = "async () => { await window.MathJax?.startup?.promise; }"
 HANDOUT = """() => {
@@ -72,23 +72,23 @@ PAGE_NUMBER = '<span class="pageNumber"></span> / <span class="totalPages"></spa
 
 
 class PrintError(ValueError):
-    """The browser did not start, or a page did not print."""
+    """The browser did not start, or could not print a page."""
 
 
 def title(page: Path) -> tuple[str, str]:
-    """Numbered title of a page and name of the book, as HTML, from the page's own title."""
+    """The numbered title of a page and the name of the book, as HTML, from the page's title."""
     found = re.search(r"<title>(.*?)</title>", page.read_text(encoding="utf-8"), re.DOTALL)
     own, _, book = (found.group(1) if found else page.stem).strip().partition(" &#8212; ")
     return own, book
 
 
 def place(site: Path, page: Path, kind: str = "") -> Path:
-    """Where the PDF of a page of `notebooks/` lies in its site: "", HANDED_OUT or ON_A_WALL."""
+    """The path of a page's PDF in its site; the kind is "", HANDED_OUT or ON_A_WALL."""
     return site / "pdf" / f"{page.stem}{kind}.pdf"
 
 
 def whole(site: Path) -> Path:
-    """Where the PDF of the whole book lies."""
+    """The path of the PDF of the whole book."""
     return site / "pdf" / f"{WHOLE}.pdf"
 
 
@@ -101,7 +101,7 @@ def print_one(
 ) -> Piece:
     """Open a page from disk, without a network, prepare it for paper, write its PDF.
 
-    A hand-out is the same without solutions, and without answers of quiz and explorers. For a wall,
+    A hand-out has no solutions, and no answers of quiz and explorers. For a wall,
     a chapter is one page: question, picture, method card, equations, summary. Returns what
     `print_book` binds.
     """
@@ -118,7 +118,7 @@ def print_one(
 
 
 def print_book(browser: Browser, page: Path, target: Path, pieces: Sequence[Piece]) -> None:
-    """Write all pieces as one PDF; `page`, any page of the site, lends its style."""
+    """Write all pieces as one PDF with the style of `page`, any page of the site."""
     _, book = title(page)
     with opened(browser, page) as tab:
         tab.evaluate(f"pieces => {PROGRAM}.bind(pieces[0], pieces[1])", [book, list(pieces)])
@@ -128,7 +128,7 @@ def print_book(browser: Browser, page: Path, target: Path, pieces: Sequence[Piec
 
 @contextmanager
 def opened(browser: Browser, page: Path) -> Iterator[Page]:
-    """A page of the site, drawn as for paper; PrintError if it cannot be, or is not printed."""
+    """A page of the site in print layout; PrintError if opening or printing fails."""
     from playwright.sync_api import Error
 
     context = browser.new_context(viewport=PAPER, color_scheme="light", offline=True)
@@ -148,7 +148,7 @@ def opened(browser: Browser, page: Path) -> Iterator[Page]:
 
 
 def prepared(tab: Page) -> Piece:
-    """Make an open page fit for paper; what it then holds, for the whole book."""
+    """Prepare an open page for paper; return its content, for the whole book."""
     tab.evaluate(f"() => {PROGRAM}.note()")
     tab.evaluate(PREPARE.read_text(encoding="utf-8"))
     return dict(tab.evaluate(f"() => {PROGRAM}.gather()"))
@@ -160,7 +160,7 @@ def write(tab: Page, target: Path, left: str, right: str) -> None:
 
 
 def write_one_page(tab: Page, target: Path, book: str) -> None:
-    """Cut an open chapter down to one page and write it; a page without a method card has none."""
+    """Cut an open chapter down to one page and write it; only if it has a method card."""
     if height := tab.evaluate(WALL):
         zoom = min(1.0, 0.97 * PAPER["height"] / height)
         tab.add_style_tag(content=f"article {{ zoom: {zoom} }}")

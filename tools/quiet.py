@@ -1,8 +1,8 @@
-"""What stands at the head of every lab check: a check says what it found, never what is right.
+"""The code at the start of every lab check: a check says what it found, never the right answer.
 
-otter-grader shows a traceback and the line of a check that failed, and that line often compares
-with the answer. Here it shows a sentence, and after each wrong try the next of the check's hints,
-to unfold. `labs.py` copies the text into sheets.
+otter-grader shows a traceback and the line of a failed check, and that line often contains
+the answer. Here it shows a sentence, and after each wrong try the next folded hint of
+the check. `labs.py` copies this text into sheets.
 """
 
 import base64
@@ -21,20 +21,20 @@ from IPython import get_ipython
 from otter.test_files.exception_test import ExceptionTestFile
 
 STILL = {"RESUME", "NOP", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"}
-TRIES = 3  # at a question of choice; then it is explained
+TRIES = 3  # of a choice question; then it is explained
 EMPTY = "not answered yet, or its cell has not been run to the end: "
 UNCHANGED = "not changed yet: "
-HINT = "\nHint "  # what begins one, behind the sentence
-why = ""  # of a question of choice, coded; `labs.py` fills it in
-given = ""  # the answer's cell as the sheet has it, where it defines something; so, too
+HINT = "\nHint "  # beginning of a hint, after the sentence
+why = ""  # of a choice question, encoded; `labs.py` fills it in
+given = ""  # the sheet's answer cell, if it defines something; also filled in
 
 
 class NotYet(Exception):
-    """Says what was found, and after how many tries where these are counted already."""
+    """Says what was found, and after how many tries, if these are already counted."""
 
 
 def blank(value):
-    """Whether nothing was written: no value, dots, an empty list, dots as a function's body."""
+    """Whether there is no answer: no value, dots, an empty list, dots as a function's body."""
     if isinstance(value, (list, tuple, set, dict, str)):
         return not value or any(item is ... for item in value)
     if hasattr(value, "__code__"):
@@ -43,7 +43,7 @@ def blank(value):
 
 
 def untouched(value):
-    """Whether a function, with its bug, is still the one that the sheet gives."""
+    """Whether a function is still the one of the sheet, with its bug."""
     code = getattr(value, "__code__", None)
     return code is not None and code in compile(given, "cell", "exec").co_consts
 
@@ -51,7 +51,7 @@ def untouched(value):
 def plain(value):
     """The same answer in its usual form: "3", 3.0 and tensor(3) are 3; "2/5" and "40 %" are 0.4.
 
-    A function then returns float64 tensors, whatever list, array or float32 tensor it made.
+    A function then returns float64 tensors, even if it makes lists, arrays or float32 tensors.
     """
     if hasattr(value, "__code__"):
         return functools.wraps(value)(lambda *given, **named: doubled(value(*given, **named)))
@@ -71,7 +71,7 @@ def plain(value):
 
 
 def doubled(value):
-    """Numbers in a list, an array or a tensor as a float64 tensor; anything else as it is."""
+    """Numbers in a list, array or tensor as a float64 tensor; anything else is not changed."""
     if isinstance(value, torch.Tensor):
         return value.double() if value.is_floating_point() else value
     if type(value) not in (list, tuple, numpy.ndarray):
@@ -83,7 +83,7 @@ def doubled(value):
 
 
 def number(text):
-    """The number that a text writes, or the text."""
+    """The number in a text, or the text."""
     bare, share = re.subn(r"\s*(%|per ?cent)$", "", text.strip().replace("\u2212", "-"))
     try:
         found = fractions.Fraction(re.sub(r"^([-+]?\d+),(\d+)$", r"\1.\2", bare))
@@ -94,7 +94,7 @@ def number(text):
 
 
 def chosen(given, key):
-    """Refuse other letters than those of the key; the last try is explained."""
+    """Refuse letters that differ from the key; the last try shows the explanation."""
     parts = given if isinstance(given, (list, tuple, set, frozenset)) else [given]
     words = re.sub(r"\band\b|[^a-z]", "", " ".join(map(str, parts)).lower())
     letters = "".join(sorted({*words}))
@@ -108,7 +108,7 @@ def chosen(given, key):
 
 
 def tries(check, answer):
-    """How many different wrong answers to a check this kernel has seen, with this one."""
+    """The number of different wrong answers to a check in this kernel, with this one."""
     tried = ExceptionTestFile.__dict__.get("tried", {})
     tried.setdefault(check, set()).add(answer)
     ExceptionTestFile.tried = tried
@@ -116,7 +116,7 @@ def tries(check, answer):
 
 
 def trace(value):
-    """What differs where two answers do: of a function its code, else its usual form."""
+    """A value that differs if two answers do: the code of a function, or else its usual form."""
     return getattr(value, "__code__", None) or re.sub(r" at 0x\w+", "", repr(plain(value)))
 
 
@@ -125,7 +125,7 @@ def explained(coded):
 
 
 def raised(names, question):
-    """The error of the newest cell that sets one of the names, or is the question's own."""
+    """The error of the newest cell that sets one of the names, or of the question's own cell."""
     shell = get_ipython()
     history = shell.history_manager if shell else None
     cells = history.input_hist_raw if history else []
@@ -136,7 +136,7 @@ def raised(names, question):
         if found and found[-1] in errors:
             return f"the cell that sets {name} raised {ended(errors[found[-1]])}"
     if "init_grading_mode(" in "".join(cells[:2]) and f'check("{question}")' in cells[-1]:
-        # Where a sheet is marked its cells run in their order: these stand between two checks.
+        # In marking, cells run in order; the question's own cells are between two checks.
         for k in range(len(cells) - 2, 0, -1):
             if "grader.check(" in cells[k]:
                 break
@@ -146,15 +146,15 @@ def raised(names, question):
 
 
 def ended(error):
-    """What a cell ended with, as half a line."""
+    """The error that ended a cell, as half a line."""
     message = re.sub(r" \(\S*, line (\d+)\)$", r" (line \1)", error["evalue"])
     return f"{error['ename']}: {' '.join(message.split())[:150]}".rstrip(": ")
 
 
 def quiet(*hints):
-    """The same check on answers in their usual form; every failure becomes a sentence.
+    """The check on answers in their usual form; every failure becomes a sentence.
 
-    hints  one for each wrong try, the last one for all later ones, too
+    hints  one for each wrong try; the last one also for all later tries
     """
 
     def quieted(check):
@@ -196,10 +196,10 @@ def quiet(*hints):
 
 
 def shown(results):
-    """A question's results as a reader sees them."""
+    """A question's results as shown to a reader."""
     question = f"Question {results.name.removeprefix('q')}"
     if results.passed_all:
-        # the newest check of any question has put this function here: each has a reason of its own
+        # the newest check of any question has put this function here, but each has its own reason
         coded = results.test_cases[0].body.test_func.__globals__.get("why")
         reason = f"<p>{paragraph(explained(coded))}</p>" if coded else ""
         return f"<p><strong>{question}: passed.</strong></p>{reason}"

@@ -1,9 +1,9 @@
-"""The notebooks that people open, made from a chapter's source and its outputs.
+"""Make the notebooks for readers from a chapter's source and its outputs.
 
-A chapter is written once, in `book/chapters/NN_topic.md`. Its executed form, source and outputs
+A chapter has one source, `book/chapters/NN_topic.md`. Its executed form, source and outputs
 together, is called whole. A whole notebook is split into `notebooks/NN_topic.ipynb`, in Markdown
-that every viewer knows, and `notebooks/solutions/NN_topic.ipynb` with the solutions and the cells
-that run them. Together with the source these two give the whole back, so no other copy is kept.
+for any viewer, and `notebooks/solutions/NN_topic.ipynb` with the solutions and the cells
+that run them. The source and these two give the whole again, so no other copy is kept.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STORED = chapters.BUILD / "stored"
 CODE = re.compile(r"(?:\{([\w:-]+)\})?(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
 OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
 TITLED = re.compile(r"(.+?)\s*<([^<>]+)>", re.DOTALL)
-WORDS = {"figure": "Figure", "exercise": "Exercise"}  # what a label may stand at, and its name
+WORDS = {"figure": "Figure", "exercise": "Exercise"}  # what may have a label, and its name
 WORDS |= {f"prf:{x}": x.capitalize() for x in ("definition", "theorem", "proposition", "lemma")}
 BEGIN = """%%capture
 import os
@@ -46,13 +46,13 @@ FOLLOW = """from fedlab_mini.show.following import follow
 
 follow("{stem}")"""
 COMMENT = re.compile(r"\s*<!--.*?-->", re.DOTALL)
-# A paragraph, a row of a table, an item of a list: what a sentence does not go beyond.
+# A sentence does not go beyond a paragraph, a row of a table, or an item of a list.
 PIECE = re.compile(r"(?:^|\n)\s*(?:(?:\d+[.)]|[-*+])\s+(?:>\s*)*)+|\n\s*\n|\n(?=\|)")
 QUOTE = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
 SHORT = r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bal)(?<!\bcf)(?<!\bFig)(?<!\bEq)"
 SENTENCE = re.compile(rf"{SHORT}(?<=[.!?])\s+(?=[A-Z*$`{{\[(\"])")
 ANCHOR = re.compile(r"^\(([\w-]+)\)=\n#+ (.+)$", re.MULTILINE)
-PAIRS = ("**", "$", "`", '"')  # of which a sentence has an even number
+PAIRS = ("**", "$", "`", '"')  # a sentence has an even number of these
 GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
 parser = MarkdownIt("commonmark").enable("table").use(colon_fence_plugin).use(myst_block_plugin)
@@ -104,17 +104,17 @@ def captioned(cell: NotebookNode) -> tuple[str, str, str] | None:
 
 
 def is_folded(block: Block) -> bool:
-    """Whether a piece is a box that readers unfold, such as the answer to a guess."""
+    """Whether a piece is a folded box, such as the answer to a guess."""
     return block.kind == "admonition" and "dropdown" in block.options.get("class", "")
 
 
 def is_solving(block: Block, before: bool) -> bool:
-    """Whether a piece belongs to a solution; cells after one do, up to an exercise or a heading."""
+    """Whether a piece belongs to a solution, as cells after one, up to an exercise or heading."""
     return block.kind == "solution" or (before and block.kind not in ("exercise", "heading"))
 
 
 def solution_cells(cells: list[NotebookNode]) -> set[int]:
-    """The places of the code cells that run a solution."""
+    """The indices of the code cells that run a solution."""
     solving, found = False, set()
     for index, cell in enumerate(cells):
         if cell.cell_type == "code":
@@ -133,7 +133,7 @@ def number(stem: str) -> str:
 
 @cache
 def labels() -> dict[str, str]:
-    """What the book calls its labels: "Figure 4.2", "(4.3)", "Exercise 4.1"."""
+    """The names that the book gives its labels: "Figure 4.2", "(4.3)", "Exercise 4.1"."""
     found: dict[str, str] = {}
     for chapter in chapters.sources():
         nr, count = number(chapters.key(chapter)), Counter[str]()
@@ -175,7 +175,7 @@ def bibliography() -> dict[str, Entry]:
 
 
 def cite(key: str, form: str) -> str:
-    """A work by authors and year, linked to the list at the end."""
+    """The authors and year of a work, linked to the list at the end."""
     entry = bibliography()[key]
     names = [person.rich_last_names for person in entry.persons.get("author", [])]
     people = [" ".join(map(str, parts)) for parts in names] or [entry.fields["key"]]
@@ -193,7 +193,7 @@ def references(keys: set[str]) -> str:
 
 
 class Plain:
-    """Turns the MyST of one chapter into Markdown without extensions."""
+    """Convert the MyST of one chapter into Markdown without extensions."""
 
     def __init__(self, stem: str, values: dict[str, Any]) -> None:
         self.stem, self.values, self.cited = stem, values, set[str]()
@@ -207,7 +207,7 @@ class Plain:
         return labels()[label]
 
     def inline(self, text: str) -> str:
-        """A paragraph, table or list, its roles resolved."""
+        """A paragraph, table or list with its roles resolved."""
         return CODE.sub(lambda found: self.role(found) if found[1] else found[0], text)
 
     def role(self, found: re.Match[str]) -> str:
@@ -274,7 +274,7 @@ class Plain:
         raise self.fail(f"the directive {{{kind}}}")
 
     def box(self, text: str) -> str:
-        """A quotation; formulas in one line, since viewers take its marks for parts of them."""
+        """A quotation; formulas are in one line, as viewers read ">" as a part of them."""
         flat = re.sub(r"\$\$.+?\$\$", lambda m: " ".join(m[0].split()), text, flags=re.DOTALL)
         return "\n".join(f"> {line}".rstrip() for line in flat.splitlines())
 
@@ -284,14 +284,14 @@ class Plain:
         return f"{picture}\n\n**{self.named(block.label)}.** {self.inline(block.text)}"
 
     def caption(self, cell: NotebookNode) -> str:
-        """What stands under the figure of a code cell."""
+        """The caption under the figure of a code cell."""
         name, said, alt = captioned(cell)
         text = f"**{self.named(name)}.** {self.inline(said)}"
         return f"{text}\n\n<details><summary>The figure in words</summary>\n\n{alt}\n\n</details>"
 
 
 def code(cell: NotebookNode) -> NotebookNode:
-    """A code cell as readers see it: folded in JupyterLab, too, or if it only notes values."""
+    """A code cell for readers: also folded in JupyterLab, or if it only records values."""
     kept = {k: v for k, v in cell.metadata.items() if k != "mystnb"}
     if figure := captioned(cell):
         kept["alt"] = figure[2]
@@ -337,7 +337,7 @@ def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
     title = first.source.splitlines()[0].removeprefix("# ")
     parts[True] = [*opening(title, stem, parts[True]), *parts[True]]
     chapter = finish(parts[False], whole, stem)
-    # A page of evidence reads what is stored: another seed of a reader's changes nothing there.
+    # A page of evidence reads stored results, so a reader's seed changes nothing there.
     if "/" not in stem and (told := sentences(whole, stem)):
         place = next(k for k, cell in enumerate(chapter.cells) if cell.cell_type == "code")
         chapter.cells.insert(place, follower(stem))
@@ -346,7 +346,7 @@ def split(whole: NotebookNode, stem: str) -> tuple[NotebookNode, NotebookNode]:
 
 
 def sentences(whole: NotebookNode, stem: str) -> dict[str, list[list[Part]]]:
-    """The sentences of a chapter that hold noted values, by the one that is noted last.
+    """The sentences of a chapter with recorded values, keyed by the value recorded last.
 
     A sentence is a list of parts: words, or [name, form, value as stored].
     """
@@ -357,7 +357,7 @@ def sentences(whole: NotebookNode, stem: str) -> dict[str, list[list[Part]]]:
             solving = is_solving(block, solving)
             text = "" if solving else QUOTE.sub("", COMMENT.sub("", block.text))
             for sentence in (one for piece in PIECE.split(text) for one in whole_sentences(piece)):
-                # re.split gives the words and, in turn, a value's name and its form
+                # re.split gives words, a value's name and its form, alternately
                 words, *rest = GLUED.split(sentence)
                 parts: list[Part] = [plain.inline(words)]
                 for key, form, after in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
@@ -368,7 +368,7 @@ def sentences(whole: NotebookNode, stem: str) -> dict[str, list[list[Part]]]:
 
 
 def whole_sentences(piece: str) -> Iterator[str]:
-    """The sentences of a paragraph; one that ends within bold, code or brackets goes on."""
+    """The sentences of a paragraph; none ends within bold, code or brackets."""
     begun = ""
     row = piece.lstrip().startswith("|")
     words = " ".join((piece.strip().strip("|").replace("|", " ") if row else piece).split())
@@ -383,7 +383,7 @@ def whole_sentences(piece: str) -> Iterator[str]:
 
 
 def follower(stem: str) -> NotebookNode:
-    """The folded cell that shows where a reader's run differs, with what it says."""
+    """The folded cell that shows where a reader's run differs."""
     data = {"text/plain": repr(Line()), "text/html": Line()._repr_html_()}
     said = nbformat.v4.new_output("display_data", data)
     folded = {"jupyter": {"source_hidden": True}}
@@ -393,7 +393,7 @@ def follower(stem: str) -> NotebookNode:
 
 
 def opening(title: str, stem: str, cells: list[NotebookNode]) -> list[NotebookNode]:
-    """How a notebook of solutions begins: its title, and the chapter's state if cells need it."""
+    """The beginning of a solutions notebook: its title, and the chapter's state if needed."""
     text = f"# Solutions of chapter {title}\n\nThe exercises are in [the chapter](../{stem}.ipynb)."
     if not any(cell.cell_type == "code" for cell in cells):
         return [nbformat.v4.new_markdown_cell(text)]
@@ -403,26 +403,26 @@ def opening(title: str, stem: str, cells: list[NotebookNode]) -> list[NotebookNo
 
 
 def finish(cells: list[NotebookNode], whole: NotebookNode, name: str) -> NotebookNode:
-    """Cells as a notebook in stable form, with the widgets that they show."""
+    """A notebook in stable form from cells, with their widgets."""
     shown = nbformat.v4.new_notebook(cells=cells, metadata=whole.metadata)
     return chapters.stable(copy.deepcopy(shown), name)
 
 
 def places(source: Path) -> list[Path]:
-    """Where the notebooks of a chapter lie; a page beside the chapters has no solutions."""
+    """The paths of the notebooks of a chapter; a page beside the chapters has no solutions."""
     name = f"{chapters.key(source)}.ipynb"
     folders = [chapters.NOTEBOOKS, chapters.NOTEBOOKS / "solutions"]
     return [folder / name for folder in folders[: 2 if number(name) else 1]]
 
 
 def texts(source: Path, whole: NotebookNode) -> dict[Path, str]:
-    """The files of a chapter, by where they lie."""
+    """{path: text} of the files of a chapter."""
     both = map(chapters.serialise, split(whole, chapters.key(source)))
     return dict(zip(places(source), both, strict=False))
 
 
 def gather(sources: Iterable[Path] | None = None) -> list[Path]:
-    """Write whole notebooks, by default of every chapter, to `STORED`; returns where they lie."""
+    """Write whole notebooks, by default of every chapter, to `STORED`; return their paths."""
     sources = chapters.sources() if sources is None else sources
     made = {STORED / f"{chapters.key(source)}.ipynb": compose(source) for source in sources}
     for path, whole in made.items():
@@ -431,9 +431,9 @@ def gather(sources: Iterable[Path] | None = None) -> list[Path]:
 
 
 def compose(source: Path) -> NotebookNode:
-    """The whole notebook of a chapter: its text, and the outputs that its notebooks hold.
+    """The whole notebook of a chapter: its text with the outputs of its notebooks.
 
-    Raises ChapterError if they are missing or hold other code than the text.
+    Raises ChapterError if the notebooks are missing or their code is not that of the text.
     """
     whole = chapters.read_text(source)
     name = chapters.key(source)
@@ -463,7 +463,7 @@ def compose(source: Path) -> NotebookNode:
 
 
 def portable(notebook: NotebookNode) -> NotebookNode:
-    """A chapter that can be read alone, without the folders beside it: its pictures are inside."""
+    """A chapter that contains its pictures, so that it can be read without other folders."""
     for cell in notebook.cells:
         for name in re.findall(r"(?<=\]\(\.\./)[^)]+\.svg(?=\))", cell.source):
             picture = base64.b64encode((chapters.ROOT / name).read_bytes()).decode()

@@ -1,7 +1,7 @@
 """Run the code cells of one chapter's text, without a kernel: python tools/run_cells.py TEXT.
 
-In the order of the text, solutions included, at the committed parameters; the first cell that
-raises ends it with its error.
+They run in the order of the text, with solutions and the committed parameters; a cell that
+raises ends the run with its error.
 """
 
 from __future__ import annotations

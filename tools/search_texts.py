@@ -1,8 +1,8 @@
 """Sphinx extension: the book's texts for its search page, in pieces that a link can open.
 
-A piece is a section without its subsections, a glossary term, a question of the FAQ, a name of the
-package or a symbol of the notation. Outputs of cells are left out. `search.js` reads the file, also
-from disk, where a browser may not fetch pages; with it go the words that mean the same, from
+A piece is a section without subsections, a glossary term, a question of the FAQ, a name of the
+package or a symbol of the notation, without outputs of cells. `search.js` reads the file, also
+from disk, where a browser may not fetch pages; the file also has the synonyms of
 `book/synonyms.toml`.
 """
 
@@ -25,7 +25,7 @@ SIGNS = {"sum": "Σ", "in": "∈", "subseteq": "⊆", "cup": "∪", "ell": "ℓ"
 
 
 def plain(node: nodes.Node) -> str:
-    """The words of a node; of formulas only those that read without TeX."""
+    """The words of a node; of formulas only those that are readable without TeX."""
     if isinstance(node, nodes.math | nodes.math_block):
         text = node.astext()
         return "…" if "\\" in text else re.sub(r"[{}$]", "", text)
@@ -48,7 +48,7 @@ def letter(command: re.Match[str]) -> str:
 
 
 def symbols(row: nodes.row) -> str:
-    """What a row of a table of symbols explains, in letters that a reader can type."""
+    """The symbol in a row of a table of symbols, in letters that a reader can type."""
     titles = row.parent.parent.next_node(nodes.entry)
     if titles.astext() != "Symbol" or not row[0].next_node(nodes.math):
         return ""
@@ -57,7 +57,7 @@ def symbols(row: nodes.row) -> str:
 
 
 def opens(node: nodes.Node) -> tuple[str, str] | None:
-    """Title and anchor of a node that begins a piece; questions and symbols are given an anchor."""
+    """The title and anchor of a node that begins a piece; questions and symbols get an anchor."""
     if isinstance(node, nodes.section) and node.children and isinstance(node[0], nodes.title):
         return "".join(map(plain, node[0].children)), node["ids"][0]
     if isinstance(node, nodes.definition_list_item) and "ids" in node[0] and node[0]["ids"]:
@@ -99,19 +99,19 @@ def pieces(doctree: nodes.document) -> list[list[str]]:
 
 
 def gather(app: Any, doctree: nodes.document, page: str) -> None:
-    """Keep a page's pieces until all pages are written."""
+    """Store a page's pieces until all pages are written."""
     if page != "genindex":
         app.search_pieces[page] = pieces(doctree)
 
 
 def write(app: Any, failed: Exception | None) -> None:
-    """Write all pieces and the synonyms as a program that `search.js` loads."""
+    """Write all pieces and the synonyms as a script that `search.js` loads."""
     if failed is None:
         groups = tomllib.loads((Path(app.srcdir) / "book/synonyms.toml").read_text("utf-8"))
         told = {"pages": app.search_pieces, "synonyms": groups["same"]}
         text = f"SEARCH_TEXTS = {json.dumps(told, ensure_ascii=False, separators=(',', ':'))};\n"
         (Path(app.outdir) / "_static" / FILE).write_text(text, encoding="utf-8", newline="\n")
-        # Sphinx's own index, which every page would load, is not asked any more
+        # Sphinx's own index, which every page would load, is not needed any more
         (Path(app.outdir) / "searchindex.js").write_text("Search.setIndex({});\n", "utf-8")
 
 

@@ -1,9 +1,9 @@
-"""What nobody uses: public names, and options of public names, that no page or study asks for.
+"""List unused public names, and options of public names, that no page or study has.
 
     python tools/unused.py
 
-Read are chapters, pages, labs, examples, studies and command lines. An option counts as used where
-its word stands anywhere as a keyword or a key. Exits with 1 if the list holds more than
+It reads chapters, pages, labs, examples, studies and command lines. An option counts as used if
+its name occurs anywhere as a keyword or a key. Exits with 1 if the list has more than
 ``ALLOWED``. Runs every week.
 """
 
@@ -59,7 +59,7 @@ def used() -> tuple[set[str], set[str]]:
 
 
 def options(value: object) -> list[str]:
-    """The optional parameters of a function or class, those of records left out."""
+    """The optional parameters of a function or class, except those of records."""
     record = dataclasses.is_dataclass(value) and not hasattr(value, "step")
     own = getattr(value, "__module__", "").startswith("fedlab") and callable(value)
     own &= not (isinstance(value, type) and issubclass(value, Exception))
@@ -70,7 +70,7 @@ def options(value: object) -> list[str]:
 
 
 def unused() -> Iterator[str]:
-    """``name`` or ``name.option``, of those that nothing uses."""
+    """All unused ``name`` and ``name.option``."""
     words, keys = used()
     named = {name: getattr(room, name) for room in (fm, fb) for name in room.__all__}
     named |= {

@@ -1,4 +1,4 @@
 """Speed and memory of fedlab_mini beside other packages: ``python -m tools.benchmarks``.
 
-Not part of the tests: the figures depend on the machine. README.md says what is compared with what.
+Not part of the tests, because the figures depend on the machine. README.md lists the comparisons.
 """

@@ -1,7 +1,7 @@
 """All coalitions of one round: the accuracy of every average of the members' updates.
 
-``fm.round_game`` against averaging, loading and forwarding the models one by one. And one table for
-twelve methods: what all of them cost over the exact value alone.
+``fm.round_game`` against averaging, loading and forwarding models one by one; and one table for
+twelve methods, with their cost relative to the exact value alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .timing import Result, cpu, interleave, ratios
 NAME = "coalitions"
 PLAYERS, SAMPLES, TARGET = 10, 1000, 15.0
 WIDTHS = (784, 200, 5)
-TWELVE = (  # on the same table: the worth is the loss, weights are renormalised
+TWELVE = (  # on the same table, with the loss as worth and renormalised weights
     *("size", "alone", "leave one out", "Shapley", "lambda-MR", "Banzhaf", "beta-Shapley"),
     *("ShapleyFL", "first order", "CGSV", "class cosine", "trust cosine"),
 )
@@ -61,7 +61,7 @@ def one_by_one(theta: Tensor, updates: Tensor, x: Tensor, y: Tensor, sets: Tenso
 
 
 def shared(repetitions: int, data: str) -> list[Result]:
-    """Ten rounds watched by twelve methods, over the same watched by the exact value alone."""
+    """Time of ten rounds watched by twelve methods, over that with the exact value alone."""
     seen = recorded(dataclasses.replace(WORLDS["wrong labels"], source=data, rounds=ROUNDS), 0)
 
     def shown(names: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
 """One FedAvg round: local training of all clients and their weighted mean.
 
 ``fm.train`` against a plain per-client loop and against ``torch.func.vmap``; against FedLab, pfl
-and Flower where they are installed. Evaluation is switched off on all sides.
+and Flower if they are installed. Evaluation is switched off for all.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SAMPLES, BATCH, LR = 100, 20, 0.1
 WIDTHS = {(64, 32, 10): {100: 17.0, 500: 20.0}, (784, 200, 10): {100: 2.0}}  # times less CPU
 CLIENTS = (1, 2, 5, 10, 100, 500)
 LOCAL = fm.LocalSGD(epochs=1, batch=BATCH, lr=LR)
-PEAK = 1024  # side of the square matrices whose product is taken as the processor's peak
-SHARE = 0.45  # of that peak is wanted
+PEAK = 1024  # size of the square matrices whose product measures the processor's peak
+SHARE = 0.45  # the target share of that peak
 PEERS = (
     ("FedLab", "fedlab", "fedlab"),
     ("pfl", "pfl", "pfl"),
@@ -37,7 +37,7 @@ def describe(widths: tuple[int, ...]) -> str:
 
 
 def random_federation(clients: int, inputs: int, dtype: torch.dtype) -> fm.Federation:
-    """Random inputs and labels: the time of a step does not depend on what is learnt."""
+    """Random inputs and labels, because the time of a step does not depend on what is learnt."""
     generator = torch.Generator().manual_seed(clients)
 
     def samples(n: int) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,7 @@ def random_federation(clients: int, inputs: int, dtype: torch.dtype) -> fm.Feder
 
 
 def without_evaluation(widths: tuple[int, ...]) -> fm.Model:
-    """The MLP as ``train`` wants it, with an evaluation that costs nothing."""
+    """The MLP for ``train``, with an evaluation that costs nothing."""
     net = fm.mlp(*widths)
     net.evaluate = lambda thetas, x, y, metric: thetas.new_zeros(1)
     return net
@@ -134,6 +134,6 @@ def run(repetitions: int) -> list[Result]:
             if python := python_with(module, package, "FEDLAB_PEERS_PYTHON"):
                 try:
                     results.append(against_peer(label, python, widths, repetitions))
-                except WorkerError as error:  # another release, perhaps: keep the other figures
+                except WorkerError as error:  # perhaps another release; keep the other figures
                     print(f"{label}: {error}", flush=True)
     return results

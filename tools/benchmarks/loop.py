@@ -1,8 +1,8 @@
 """The plain ways to average models, written with care: client by client, and with ``vmap``.
 
-The loop is ``nn.Module``, ``torch.optim.SGD`` and ``cross_entropy`` with no DataLoader, one gather
-a client and epoch, one model and one optimiser for all clients, in-place copies. foreach=True and
-fused=True were tried: no faster here.
+The loop has ``nn.Module``, ``torch.optim.SGD`` and ``cross_entropy``, no DataLoader, one gather
+per client and epoch, one model and one optimiser for all clients, in-place copies. foreach=True and
+fused=True were not faster here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Order = Callable[[int, int], Tensor]  # (round, client) -> the order of the clie
 class PlainLoop:
     """Federated averaging of any module, client by client.
 
-    fed     whose data; module  what is trained; batch, lr  of local SGD, one epoch a round
+    fed     the data; module  what is trained; batch, lr  of local SGD, one epoch per round
     order   the order of a client's samples in a round; default: a fresh random one
     """
 
@@ -85,7 +85,7 @@ class PlainLoop:
 class Vmapped:
     """The same rounds with ``vmap(grad)`` over stacks of clients, for clients of one size.
 
-    The stacks are as large as the engine's: larger ones were slower.
+    The stacks are as large as the engine's, because larger ones were slower.
     """
 
     def __init__(self, loop: PlainLoop, fed: fm.Federation, *, samples: int, batch: int, lr: float):
@@ -124,5 +124,5 @@ class Vmapped:
 
 
 def engine_order(fed: fm.Federation, local: fm.LocalSGD, seed: int) -> Order:
-    """The orders that the engine draws, so that loop and engine can be compared exactly."""
+    """The orders that the engine draws, for an exact comparison of loop and engine."""
     return lambda t, k: torch.cat(plain.batches(fed, local, seed, t, k))

@@ -1,6 +1,6 @@
 """The same federated round in FedLab, pfl and Flower; runs in the environment that holds them.
 
-Each function takes the same settings and returns a work for ``worker``: some rounds of FedAvg on
+Each function takes the same settings and returns a function for ``worker``: rounds of FedAvg on
 random data, all clients, one epoch of minibatch SGD each, no evaluation.
 """
 
@@ -50,7 +50,7 @@ def fedlab(
 
     class Quiet(StandalonePipeline):
         def evaluate(self) -> None:
-            """Nothing: evaluation is left out on all sides."""
+            """Do nothing, because evaluation is left out for all."""
 
     def repeat() -> None:
         model = _mlp(widths)

@@ -1,7 +1,7 @@
-"""Exact Shapley values of a game that is a table: what the estimator itself costs.
+"""Exact Shapley values of a game that is a table: the cost of the estimator itself.
 
 ``fm.exact`` against pyDVL and shapiq, each in the environment that holds it. Evaluating the game is
-one look-up on all sides: whole coalition matrices here and in shapiq, one set at a time in pyDVL,
+one look-up in each: of whole coalition matrices here and in shapiq, of one set in pyDVL,
 whose utilities take one sample each.
 """
 

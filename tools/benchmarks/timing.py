@@ -1,7 +1,7 @@
 """Interleaved measurements: A B A B ..., CPU time, medians of paired ratios.
 
-A shared machine is noisy, and the noise changes slowly. Two runs that follow each other meet nearly
-the same machine, so their ratio is steadier than either time.
+A shared machine is noisy, and the noise changes slowly. Two consecutive runs have nearly
+the same noise, so their ratio is steadier than either time.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Side = Callable[[], float]  # runs the work once; returns CPU seconds
 class Result:
     """One line of the table: a figure, measured several times, and its target if it has one.
 
-    values    the measured figures, one a repetition
-    target    the figure wanted, or None where the figure only informs
+    values    the measured figures, one per repetition
+    target    the wanted figure, or None if the figure is only for information
     at_most   the target is an upper limit (memory), not a lower one (ratios)
     unit      what the figure counts: "x" for ratios
     """
@@ -51,7 +51,7 @@ class Result:
 
 
 def cpu(work: Callable[[], object], times: int = 1) -> Side:
-    """A side that does the work ``times`` times; returns this process's CPU seconds."""
+    """A side that repeats the work ``times`` times; returns this process's CPU seconds."""
 
     def side() -> float:
         began = time.process_time()

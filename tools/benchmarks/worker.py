@@ -1,6 +1,6 @@
-"""A side of a comparison in a process of its own, for packages that live in another environment.
+"""A side of a comparison in a separate process, for packages of another environment.
 
-The parent sends a line, the child runs its work once and answers with its own CPU seconds: turns
+The parent sends a line, the child runs its work once and answers with its CPU seconds, so turns
 can be interleaved across processes, and neither imports nor pipes are counted. Run as a module it
 is the child, which needs nothing but the standard library and what its work imports.
 """
@@ -39,7 +39,7 @@ def python_with(module: str, package: str, variable: str) -> str | None:
 
 
 class WorkerError(RuntimeError):
-    """A child process failed; the message holds its last words."""
+    """A child process failed; the message contains its last output."""
 
 
 class Worker:
@@ -67,7 +67,7 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(BrokenPipeError):  # a child that died has been reported by run()
+        with contextlib.suppress(BrokenPipeError):  # run() has already reported a child that died
             self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
@@ -93,7 +93,7 @@ class Worker:
 
 
 def child(work: str, settings: str) -> None:
-    """Prepare the work, then do it once for every line that comes in."""
+    """Prepare the work, then run it once for every line of input."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what packages print goes to the log
     module, function = work.split(":")
