@@ -33,5 +33,5 @@ WRONG_RESULTS = {  # what a sheet could leave in the grader's place
     '{"tests": 3}': "not the grader's",
     '{"tests": [{"name": "q1", "score": 10, "max_score": 1}]}': "does not offer",
     '{"tests": [{"name": "q1", "score": -1, "max_score": 1}]}': "does not offer",
-    '{"tests": [{"name": "q99", "score": 1, "max_score": 1}]}': "has not",
+    '{"tests": [{"name": "q99", "score": 1, "max_score": 1}]}': "lab lacks",
 }
