@@ -8,7 +8,7 @@ import pytest
 from visit import look
 
 CHAPTER, NEXT = "notebooks/01_federated_averaging.html", "notebooks/02_shapley_theory.html"
-SHORT = "book/labs.html"  # a page that is soon drawn, as its neighbours are
+SHORT = "book/board.html"  # a page that is soon drawn, as its neighbours are
 
 pytestmark = pytest.mark.browser
 
@@ -55,6 +55,6 @@ def test_arrow_keys_turn_pages_and_leave_what_means_something_else(site, open_pa
     page.wait_for_timeout(1000)
     assert page.url.endswith(SHORT)
     page.evaluate("document.activeElement.blur()")
-    for key, there in (("Right", "book/teaching"), ("Left", "book/labs"), ("Left", "book/faq")):
+    for key, there in (("Right", "book/cards"), ("Left", "book/board"), ("Left", "book/teaching")):
         page.keyboard.press(f"Arrow{key}")
         page.wait_for_url(f"**/{there}.html")

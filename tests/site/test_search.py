@@ -15,7 +15,7 @@ CHAPTER = {path.stem[:2]: f"notebooks/{path.stem}.html" for path in
 # what is typed, and where one of the first two hits leads
 SOUGHT = {
     # what stands in the book under other words
-    "which method is best": f"{FAQ}which-method-should-i-use",
+    "which method is best": CHAPTER["10"],
     "gradient inversion": "notebooks/privacy.html#a-picture-from-an-update",
     "what is shapley": CHAPTER["02"],
     "colab": f"{FAQ}can-i-use-it-on-binder",
@@ -35,9 +35,9 @@ SOUGHT = {
     # words of the field
     "free rider": f"{GLOSSARY}free-rider",
     "leave one out": "book/methods.html#leave-one-out",
-    "rank correlation": f"{GLOSSARY}Spearman-correlation",
+    "rank correlation": f"{REFRESHER}rank-correlation-are-two-orders-alike",
     "temperature": f"{GLOSSARY}temperature",
-    "fairness": f"{CHAPTER['10']}#is-it-fair",
+    "fairness": "notebooks/evidence/10_head_to_head.html#is-it-fair-four-properties",
     "what is auc": f"{REFRESHER}auc-does-a-score-find-the-bad-clients",
     # what stands beside the text
     "download pdf": "book/downloads.html",
