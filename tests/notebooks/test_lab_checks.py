@@ -25,15 +25,39 @@ def scores(updates, weights):
         ("q1", """
 def scores(updates, weights):
     units = normalize(updates, dim=1)
+    return units @ normalize(units.sum(0), dim=0)
+""", "the weights are forgotten in the sum"),
+        ("q1", """
+def scores(updates, weights):
+    units = normalize(updates, dim=1)
     return units @ (weights @ units)
 """, "not divided by the length of the sum"),
         ("q4", "mean_cosine = 0.4**2", "the length is squared"),
+        ("q5", """
+game = fm.round_game(net, theta, updates, *fed.validation, weights=fed.sizes)
+lowest_value = int(fm.exact(game).values.argmin())
+""", "is left out, so that accuracy decides"),
         ("q6", "first = first - 1", "rounds are counted from 0"),
+        ("q6", """
+first = int((history.scores[:, 3] < 0.3 * history.scores.mean(1)).nonzero()[0]) + 1
+""", "the mean of the honest clients contains client 3"),
+        ("q7", """
+for name in recalls:
+    h = fm.train(rare, net, getattr(fm, name)(), rounds=40, seed=1)
+    recalls[name] = float((net.predict(h.theta, x[y == 9]) == 9).double().mean())
+""", "local=local or the seed is left out"),
         ("q7", """
 for name in recalls:
     h = fm.train(rare, net, getattr(fm, name)(), rounds=40, local=local, seed=1)
     recalls[name] = float((net.predict(h.theta, x) == y).double().mean())
 """, "all samples are counted and not the nines alone"),
+    ],
+    "09_label_standardisation": [
+        ("q1", "with_margin = 0.8", "in which all three are classified wrongly is left out"),
+        ("q4", """
+smaller = smallest_margin
+smallest_margin = lambda group, wanted: 100 * smaller(group, wanted)
+""", "the number of hundredths is returned"),
     ],
     "08_sfedavg": [
         ("q1", "values = with_zero", "the first client adds to 0"),
