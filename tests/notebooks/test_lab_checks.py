@@ -17,6 +17,12 @@ NAMES = [source.stem for source in SOURCES]
 
 
 MISTAKES = {  # of a lab: question, what somebody writes, what the check calls it
+    "02_shapley_theory": [
+        ("q1", "left_out = [36, 42, 48]", "what the others earn is written"),
+        ("q1", "shares = [28.5, 31.5, 10.5]", "first in two of the six orders is counted once"),
+        ("q2", "change = [31, 28, 13]", "the new shares are written"),
+        ("q4", "one_order = [0, 20, 30, 50, 40, 61, 70, 90]", "a pair earns more or less"),
+    ],
     "04_cgsv": [
         ("q1", """
 def scores(updates, weights):
