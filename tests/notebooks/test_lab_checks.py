@@ -23,6 +23,14 @@ MISTAKES = {  # of a lab: question, what somebody writes, what the check calls i
         ("q2", "change = [31, 28, 13]", "the new shares are written"),
         ("q4", "one_order = [0, 20, 30, 50, 40, 61, 70, 90]", "a pair earns more or less"),
     ],
+    "03_retraining_baselines": [
+        ("q1", "hours_left_out = 92 * 93 / 360", "left out is counted as trained"),
+        ("q1", "hours_left_out = 92 * 91 / 360", "the training with everybody is forgotten"),
+        ("q3", "spread['alpha'] = 0.5", "a step too high"),
+        ("q4", "cut['seed'] = 4", "the cell was not run again"),
+        ("q6", "twins = max(pairs, key=gone.get)", "the pair with the largest loss is taken"),
+        ("q8", "stderr = values.std(0, unbiased=False) / 3", "squares are divided by the number"),
+    ],
     "04_cgsv": [
         ("q1", """
 def scores(updates, weights):
