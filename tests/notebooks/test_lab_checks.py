@@ -31,6 +31,14 @@ MISTAKES = {  # of a lab: question, what somebody writes, what the check calls i
         ("q6", "twins = max(pairs, key=gone.get)", "the pair with the largest loss is taken"),
         ("q8", "stderr = values.std(0, unbiased=False) / 3", "squares are divided by the number"),
     ],
+    "01_federated_averaging": [
+        ("q1", "updates = [2, 5]", "a client's new model is written"),
+        ("q1", "server_step = 3", "the new model is written"),
+        ("q4", """
+def partial_round(theta, updates, clients, sizes):
+    return theta + updates.mean(0)
+""", "all updates get the same weight"),
+    ],
     "04_cgsv": [
         ("q1", """
 def scores(updates, weights):
