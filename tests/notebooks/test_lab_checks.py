@@ -52,6 +52,27 @@ for name in recalls:
     recalls[name] = float((net.predict(h.theta, x) == y).double().mean())
 """, "all samples are counted and not the nines alone"),
     ],
+    "05_reinforce_frcce": [
+        ("q1", "slope_a = 0.55", "the coin of B is treated as a fair one"),
+        ("q2", "moved = [0.05, -0.025]", "the reward has the wrong sign"),
+        ("q3", """
+right = slopes
+slopes = lambda losses, omega: right(losses, omega) * omega * (1 - omega)
+""", "with respect to the logit"),
+        ("q5", "fooled = {**fooled, 'seed': 0}", "only the first runs are tried"),
+        ("q7", """
+for baseline in separated:
+    ends = [learn(baseline, progress, run) for run in range(1, 21)]
+    separated[baseline] = sum(bool(e[[1, 4]].max() < e[[0, 2, 3, 5]].min()) for e in ends)
+""", "the runs are counted from 1"),
+        ("q8", """
+auc = []
+for seed in (0, 3, 4):
+    history = fm.train(partial(seed), net, fm.FRCCE(per_round=4), rounds=40, seed=seed)
+    auc.append(fm.detection_auc(history.scores[-1], flipped))
+mean_auc = {**mean_auc, "scores": sum(auc) / 3}
+""", "the training gets no seed=seed or no local=sgd"),
+    ],
     "09_label_standardisation": [
         ("q1", "with_margin = 0.8", "in which all three are classified wrongly is left out"),
         ("q4", """
