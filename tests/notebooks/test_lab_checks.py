@@ -73,6 +73,18 @@ for seed in (0, 3, 4):
 mean_auc = {**mean_auc, "scores": sum(auc) / 3}
 """, "the training gets no seed=seed or no local=sgd"),
     ],
+    "06_reinforce_fldve": [
+        ("q1", "plain = 5 / 3", "the weights are not squared"),
+        ("q2", "listen = lambda omega: omega.softmax(0)", "the softmax of omega is taken"),
+        ("q3", "since = 30", "the slider still stands at the last round"),
+        ("q5", "first = [0.2, 0, 0.2]", "omega is not subtracted from the coins"),
+        ("q7", """
+for name, part in parts.items():
+    other = replace(loud, validation=(x[part], y[part]))
+    h = fm.train(other, net, fm.FLDVE(), rounds=30, seed=3)
+    saved[name] = float(h.accuracy[-5:].mean())
+""", "local=local or seed=3 is left out"),
+    ],
     "09_label_standardisation": [
         ("q1", "with_margin = 0.8", "in which all three are classified wrongly is left out"),
         ("q4", """
