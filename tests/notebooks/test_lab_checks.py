@@ -85,6 +85,21 @@ for name, part in parts.items():
     saved[name] = float(h.accuracy[-5:].mean())
 """, "local=local or seed=3 is left out"),
     ],
+    "07_fedccea": [
+        ("q1", "index = [0.6, 0.6, 0]", "the products are not divided by their sum"),
+        ("q1", "today = [0.5, 0.125, 0]", "the old sum is the divisor"),
+        ("q5", "scarce = [1, 1, 1, 0, 0, 0]", "only clients of low quality were lowered"),
+        ("q6", """
+share = explained
+explained = lambda guess, truth, curve: max(0, share(guess, truth, curve))
+""", "a share below 0 is cut off at 0"),
+        ("q7", """
+halves = torch.zeros(2, 60)
+halves[0, :30] = halves[1, 30:] = 1
+pair = fm.fit_aam(graded.sizes, graded.accuracy, used=halves, **fits).model.omega
+agreement["graded"] = float(torch.corrcoef(pair)[0, 1])
+""", "the qualities are correlated and not their ranks"),
+    ],
     "09_label_standardisation": [
         ("q1", "with_margin = 0.8", "in which all three are classified wrongly is left out"),
         ("q4", """
