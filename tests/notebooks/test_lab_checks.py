@@ -74,6 +74,54 @@ for name in recalls:
     recalls[name] = float((net.predict(h.theta, x) == y).double().mean())
 """, "all samples are counted and not the nines alone"),
     ],
+    "05_reinforce_frcce": [
+        ("q1", "slope_a = 0.55", "the coin of B is treated as a fair one"),
+        ("q2", "moved = [0.05, -0.025]", "the reward has the wrong sign"),
+        ("q3", """
+right = slopes
+slopes = lambda losses, omega: right(losses, omega) * omega * (1 - omega)
+""", "with respect to the logit"),
+        ("q5", "fooled = {**fooled, 'seed': 0}", "only the first runs are tried"),
+        ("q7", """
+for baseline in separated:
+    ends = [learn(baseline, progress, run) for run in range(1, 21)]
+    separated[baseline] = sum(bool(e[[1, 4]].max() < e[[0, 2, 3, 5]].min()) for e in ends)
+""", "the runs are counted from 1"),
+        ("q8", """
+auc = []
+for seed in (0, 3, 4):
+    history = fm.train(partial(seed), net, fm.FRCCE(per_round=4), rounds=40, seed=seed)
+    auc.append(fm.detection_auc(history.scores[-1], flipped))
+mean_auc = {**mean_auc, "scores": sum(auc) / 3}
+""", "the training gets no seed=seed or no local=sgd"),
+    ],
+    "06_reinforce_fldve": [
+        ("q1", "plain = 5 / 3", "the weights are not squared"),
+        ("q2", "listen = lambda omega: omega.softmax(0)", "the softmax of omega is taken"),
+        ("q3", "since = 30", "the slider still stands at the last round"),
+        ("q5", "first = [0.2, 0, 0.2]", "omega is not subtracted from the coins"),
+        ("q7", """
+for name, part in parts.items():
+    other = replace(loud, validation=(x[part], y[part]))
+    h = fm.train(other, net, fm.FLDVE(), rounds=30, seed=3)
+    saved[name] = float(h.accuracy[-5:].mean())
+""", "local=local or seed=3 is left out"),
+    ],
+    "07_fedccea": [
+        ("q1", "index = [0.6, 0.6, 0]", "the products are not divided by their sum"),
+        ("q1", "today = [0.5, 0.125, 0]", "the old sum is the divisor"),
+        ("q5", "scarce = [1, 1, 1, 0, 0, 0]", "only clients of low quality were lowered"),
+        ("q6", """
+share = explained
+explained = lambda guess, truth, curve: max(0, share(guess, truth, curve))
+""", "a share below 0 is cut off at 0"),
+        ("q7", """
+halves = torch.zeros(2, 60)
+halves[0, :30] = halves[1, 30:] = 1
+pair = fm.fit_aam(graded.sizes, graded.accuracy, used=halves, **fits).model.omega
+agreement["graded"] = float(torch.corrcoef(pair)[0, 1])
+""", "the qualities are correlated and not their ranks"),
+    ],
     "09_label_standardisation": [
         ("q1", "with_margin = 0.8", "in which all three are classified wrongly is left out"),
         ("q4", """
