@@ -133,11 +133,36 @@ smallest_margin = lambda group, wanted: 100 * smaller(group, wanted)
         ("q1", "values = with_zero", "the first client adds to 0"),
         ("q1", "relevance = [0.05 + 0.75 * v for v in values]", "the two factors are exchanged"),
         ("q2", "temperature_for = lambda gap, ratio: gap / ratio", "the logarithm is forgotten"),
-        ("q5", "asked = {t: 60 * share for t, share in asked.items()}", "a count is written"),
+        ("q4", "wait = wait - 1", "only the rounds between the two draws are counted"),
+        ("q5", """
+for t in asked:
+    asked[t] = float(run(t).selected[-20:, [*fed.corrupted]].double().mean())
+""", "the divisor is not the number of those who were asked"),
+        ("q5", """
+for t in asked:
+    asked[t] = int(run(t).selected[:, [*fed.corrupted]].sum()) / 120
+""", "all forty rounds are counted"),
         ("q6", """
 def longest_absence(selected):
     return (~selected.bool()).sum(0)
 """, "all absences are counted and not the longest stretch"),
+        ("q6", """
+def longest_absence(selected):
+    now = longest = torch.zeros(selected.shape[1], dtype=torch.long)
+    for row in selected:
+        longest = torch.where(row, torch.maximum(longest, now), longest)
+        now = torch.where(row, 0, now + 1)
+    return longest
+""", "the stretch at the end of the table is forgotten"),
+        ("q6", """
+counted = longest_absence
+longest_absence = lambda selected: counted(selected) + 1
+""", "the round of a draw is counted, too"),
+        ("q7", """
+def learn(phi, chosen, sv):
+    phi[chosen] = 0.75 * phi[chosen] + 0.25 * sv
+    return phi
+""", "the relevances that are given are overwritten"),
     ],
 }  # fmt: skip
 
