@@ -129,6 +129,20 @@ smaller = smallest_margin
 smallest_margin = lambda group, wanted: 100 * smaller(group, wanted)
 """, "the number of hundredths is returned"),
     ],
+    "10_head_to_head": [
+        ("q4", """
+def leaving(scores, generator):
+    return (scores + 0.1 * torch.rand(len(scores), generator=generator)).argsort()
+""", "noise is added that is larger than a difference"),
+        ("q4", """
+def leaving(scores, generator):
+    shuffle = torch.randperm(len(scores))
+    return shuffle[scores[shuffle].argsort(stable=True)]
+""", "drawn without the generator"),
+        ("q5", "mine = lambda round, server: -(round.updates @ gradient(round, server))",
+         "the sizes are left out"),
+        ("q7", "exact_epochs = 2**10 * 30", "counted as a training of one client"),
+    ],
     "08_sfedavg": [
         ("q1", "values = with_zero", "the first client adds to 0"),
         ("q1", "relevance = [0.05 + 0.75 * v for v in values]", "the two factors are exchanged"),
