@@ -55,7 +55,7 @@ def plain(value):
     """
     if hasattr(value, "__code__"):
         return functools.wraps(value)(lambda *given, **named: doubled(value(*given, **named)))
-    if isinstance(value, (list, tuple, set)):
+    if isinstance(value, (list, tuple, set)) and not hasattr(value, "_fields"):
         return type(value)(map(plain, value))
     if type(value) is dict:
         return {key: plain(item) for key, item in value.items()}
@@ -105,6 +105,13 @@ def chosen(given, key):
     if count < TRIES:
         raise NotYet(f"{said}; {count} of {TRIES} tries", count)
     raise NotYet(f"{said}. After {TRIES} tries, the answer: {explained(why)}", count)
+
+
+def yes(given):
+    """Whether the answer is True; a word that is neither True nor False is refused."""
+    word = str(given).strip().lower()
+    assert word in ("true", "yes", "1", "false", "no", "0"), f"expected True or False, got {given}"
+    return word in ("true", "yes", "1")
 
 
 def tries(check, answer):

@@ -129,6 +129,10 @@ smaller = smallest_margin
 smallest_margin = lambda group, wanted: 100 * smaller(group, wanted)
 """, "the number of hundredths is returned"),
     ],
+    "12_replication": [
+        ("q7", "theirs = stored", "or the whole entry"),
+        ("q8", "robust = 'not shown'", "or a word is written"),
+    ],
     "10_head_to_head": [
         ("q4", """
 def leaving(scores, generator):
