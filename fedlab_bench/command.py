@@ -40,19 +40,14 @@ from .worlds import ROUNDS, WORLDS, chosen
 if TYPE_CHECKING:
     import pandas
 
-FEW = (
-    *("size", "alone", "leave one out", "Shapley", "Shapley, silent"),
-    *("CGSV", "second order"),
-)
+FEW = (*("size", "alone", "leave one out", "Shapley", "Shapley, silent"), *("CGSV", "second order"))
 MOST_SEEDS, LARGEST_SEED = 100_000, 10**9
 
 
 def block(text: str) -> list[int]:
     """Seeds from text: ``10`` means how many, from 0; ``100-109`` means from one to another."""
     first_text, is_range, last_text = text.partition("-")
-    first_seed, end_seed = (
-        (int(first_text), int(last_text) + 1) if is_range else (0, int(text))
-    )
+    first_seed, end_seed = (int(first_text), int(last_text) + 1) if is_range else (0, int(text))
     # Without a limit, one digit too many would fill the memory with seeds.
     if not (0 < end_seed - first_seed <= MOST_SEEDS and end_seed <= LARGEST_SEED):
         raise argparse.ArgumentTypeError(f"expected e.g. 10 or 100-109, got {text}")
@@ -63,9 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     # The module's docstring is the help text, with its own line breaks.
     formatter = argparse.RawDescriptionHelpFormatter
     program = "python -m fedlab_bench"
-    parser = argparse.ArgumentParser(
-        prog=program, description=__doc__, formatter_class=formatter
-    )
+    parser = argparse.ArgumentParser(prog=program, description=__doc__, formatter_class=formatter)
     commands = parser.add_subparsers(dest="command", required=True)
     beside = commands.add_parser("compare", help="a method of yours beside others")
     judge = commands.add_parser("judge", help="judge scores beside the frozen truth")
@@ -75,9 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     _judge_options(judge.add_argument)
     for command in (rounds, frozen):
         command.add_argument("--to", required=True, type=home, help="the folder")
-    rounds.add_argument(
-        "--kind", default="float32", choices=tuple(FLOATS), help="of numbers"
-    )
+    rounds.add_argument("--kind", default="float32", choices=tuple(FLOATS), help="of numbers")
     for command in (judge, rounds, frozen):
         command.add_argument(
             "--scenarios", nargs="+", help=f"'all', or some of: {'; '.join(WORLDS)}"
@@ -225,18 +216,12 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         [*_read(options, truth_folders)],
         {"--page": (".html",), "--figure": PICTURES, "--scores-to": (".csv",)},
     )
-    in_python = [
-        index for index, text in enumerate(options.scores) if not text.endswith(".csv")
-    ]
+    in_python = [index for index, text in enumerate(options.scores) if not text.endswith(".csv")]
     if options.scores_to and len(in_python) != 1:
-        raise ValueError(
-            f"--scores-to: expected one score in Python, got {len(in_python)}"
-        )
+        raise ValueError(f"--scores-to: expected one score in Python, got {len(in_python)}")
     frozen_truth = truth.Frozen(*truth_folders)
     submissions = [
-        submission.read_submission(text)
-        if text.endswith(".csv")
-        else _python(text, options)
+        submission.read_submission(text) if text.endswith(".csv") else _python(text, options)
         for text in options.scores
     ]
     if options.scores_to:
@@ -250,25 +235,16 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         maker = "python -m fedlab_bench truth"
         raise ValueError(f"there is no truth for these seeds; {maker} makes it")
     told: list[object] = []
-    if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(
-        frame.seed
-    ):
+    if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(frame.seed):
         seed_list = ", ".join(map(str, sorted(unjudged)))
         told.append(f"not judged, as their truth is held out: seeds {seed_list}")
     notes = {entry.name: entry.notes for entry in submissions}
     if not options.alone:
         entered_cells = {cell for entry in submissions for cell in entry.scores}
         # Only stored scores of the same cells, and none with the name of an entered score.
-        frame = pandas.concat(
-            [judging.stored(entered_cells, notes), frame], ignore_index=True
-        )
-        notes |= {
-            rival["name"]: rival for rival in _rivals() if rival["name"] not in notes
-        }
-    told += [
-        leaderboard.board(frame, options.metric),
-        *judging.absent(frame, options.metric),
-    ]
+        frame = pandas.concat([judging.stored(entered_cells, notes), frame], ignore_index=True)
+        notes |= {rival["name"]: rival for rival in _rivals() if rival["name"] not in notes}
+    told += [leaderboard.board(frame, options.metric), *judging.absent(frame, options.metric)]
     if options.csv:
         write_csv(options.csv, frame, index=False)
     if options.page:
@@ -314,12 +290,7 @@ def main(words: Sequence[str]) -> object:
     """Run one of the commands; a usage error prints one line."""
     parser = _parser()
     options = parser.parse_args(words)
-    commands = {
-        "compare": _compare,
-        "judge": _judge,
-        "rounds": _rounds,
-        "truth": _freeze,
-    }
+    commands = {"compare": _compare, "judge": _judge, "rounds": _rounds, "truth": _freeze}
     try:
         return commands[options.command](options)
     except Exception as error:

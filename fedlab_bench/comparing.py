@@ -104,9 +104,7 @@ def compare(
         }
     found = {key: rows for key in cells if (rows := _kept(folders, *key)) is not None}
     missing = [key for key in cells if key not in found]
-    tasks = (
-        joblib.delayed(_cell)(seed, name, worlds[name], chosen) for seed, name in missing
-    )
+    tasks = (joblib.delayed(_cell)(seed, name, worlds[name], chosen) for seed, name in missing)
     with progress.bar(None, "cells", len(cells), len(found), delay=0) as progress_bar:
         for seed, name, rows in spread(tasks, n_jobs, ordered=False):
             found[seed, name] = rows
@@ -227,9 +225,7 @@ class FixedWeights(FedAvg):
         """The fixed weights of the round's clients, scaled to sum 1, [m]; equal if all are 0."""
         weights = torch.tensor(self.client_weights, dtype=torch.float64)[round.clients]
         total = weights.sum()
-        shares = (
-            weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
-        )
+        shares = weights / total if total > 0 else torch.full_like(weights, 1 / len(weights))
         return shares.to(round.updates)
 
 
@@ -246,14 +242,10 @@ def _list(name: str, value: Any, such_as: str) -> list[Any]:
 def _seeds(seeds: Any) -> list[int]:
     if isinstance(seeds, Mapping):
         raise TypeError(f"seeds: expected e.g. range(10), got {checks.shown(seeds)}")
-    numbers = [
-        checks.whole("seeds", seed, 0) for seed in _list("seeds", seeds, "range(10)")
-    ]
+    numbers = [checks.whole("seeds", seed, 0) for seed in _list("seeds", seeds, "range(10)")]
     if not numbers or len(set(numbers)) != len(numbers):
         shown = checks.shown(numbers)
-        raise ValueError(
-            f"seeds: expected different whole numbers, at least one, got {shown}"
-        )
+        raise ValueError(f"seeds: expected different whole numbers, at least one, got {shown}")
     return numbers
 
 
@@ -261,17 +253,13 @@ def _worlds(scenarios: Any) -> dict[str, World]:
     if isinstance(scenarios, Mapping):
         if not scenarios or not all(map(callable, scenarios.values())):
             wanted = "{name: function (data, seed) -> (fed, net)}"
-            raise TypeError(
-                f"scenarios: expected {wanted}, got {checks.shown(scenarios)}"
-            )
+            raise TypeError(f"scenarios: expected {wanted}, got {checks.shown(scenarios)}")
         return {
             checks.text("scenarios", name): World(make, name, bad=DRAWN)
             for name, make in scenarios.items()
         }
     wanted = "['alike'] or {name: function}"
-    names = (
-        list(SCENARIOS) if scenarios is None else _list("scenarios", scenarios, wanted)
-    )
+    names = list(SCENARIOS) if scenarios is None else _list("scenarios", scenarios, wanted)
     if not names:
         raise ValueError("scenarios: expected at least one name")
     known = tuple(SCENARIOS)

@@ -25,9 +25,7 @@ EIGHT = (  # for a first look: each kind of question once
 
 
 def entered(
-    methods: Mapping[str, Any],
-    scenarios: Iterable[str] = EIGHT,
-    seeds: Iterable[int] = range(10),
+    methods: Mapping[str, Any], scenarios: Iterable[str] = EIGHT, seeds: Iterable[int] = range(10)
 ) -> list[Submission]:
     """The scores of each method for the recorded rounds of each scenario and seed.
 
@@ -39,9 +37,7 @@ def entered(
     """
     methods = watchable(methods)
     if trainers := [name for name in methods if isinstance(methods[name], Retrained)]:
-        raise TypeError(
-            f"methods: {trainers[0]} trains itself; expected a score of rounds"
-        )
+        raise TypeError(f"methods: {trainers[0]} trains itself; expected a score of rounds")
     worlds = chosen(scenarios)
     for world in [world for world in worlds.values() if world.truth is None]:
         worlds.setdefault(world.beside, WORLDS[world.beside])

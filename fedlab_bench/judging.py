@@ -42,12 +42,8 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
 
     entries = list(submissions)
     names = [one.name for one in entries]
-    if taken := sorted(
-        {name for name in names if name == CEILING or names.count(name) > 1}
-    ):
-        raise ValueError(
-            f"name: expected a different name for every score, got {', '.join(taken)}"
-        )
+    if taken := sorted({name for name in names if name == CEILING or names.count(name) > 1}):
+        raise ValueError(f"name: expected a different name for every score, got {', '.join(taken)}")
     asked = dict.fromkeys(cell for one in entries for cell in one.scores)
     rows: list[tuple[Any, ...]] = []
     # Cell by cell, because all scores of a cell share its truth.
@@ -70,9 +66,7 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
     return pandas.DataFrame(rows, columns=COLUMNS)
 
 
-def stored(
-    cells: Collection[tuple[str, int]], besides: Collection[str] = ()
-) -> pandas.DataFrame:
+def stored(cells: Collection[tuple[str, int]], besides: Collection[str] = ()) -> pandas.DataFrame:
     """How good the committed submissions are in these scenarios and seeds, without some names."""
     frame = _committed("judged.csv")
     frame = frame[~frame.method.isin([CEILING, *besides])]
@@ -204,10 +198,7 @@ def over_seeds(
         table = rows.pivot(index=["method", "seed"], columns="scenario", values="value")
         # A score without some scenario has no mean in that seed, so that means are comparable.
         by_seed = (
-            table.dropna()
-            .mean(axis=1)
-            .unstack("method")
-            .reindex(columns=table.index.levels[0])
+            table.dropna().mean(axis=1).unstack("method").reindex(columns=table.index.levels[0])
         )
         common, reasons = by_seed.index, {}
         # Scores with most seeds come first, so that one with other seeds excludes nobody.

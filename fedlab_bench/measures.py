@@ -31,14 +31,11 @@ BESIDE_TRUTH = {
     "tau": Measure(-1, 1, True, "rank correlation with retraining, between -1 and 1"),
     # Only if clients of less use are known.
     "AUC": Measure(0, 1, True, "chance that a client of less use gets the lower score"),
-    "relative error": Measure(
-        0, 1, False, "distance to the retrained shares, at the best scale"
-    ),
+    "relative error": Measure(0, 1, False, "distance to the retrained shares, at the best scale"),
 }
 OF_ATTACKS = {
     "rank gained": Measure(
-        *(-1, 1, False),
-        "share of the clients that an attacker overtakes; below 0 it falls behind",
+        *(-1, 1, False), "share of the clients that an attacker overtakes; below 0 it falls behind"
     ),
     "pay gained": Measure(
         *(-1, 1, False), "share of the pay that an attacker gains; below 0 it loses"
@@ -48,8 +45,7 @@ OF_ATTACKS = {
 OF_METHODS = {
     **{
         f"removal, {first} first": Measure(
-            *(0, 1, True),
-            f"share of random orders of leaving that it beats, the {first} first",
+            *(0, 1, True), f"share of random orders of leaving that it beats, the {first} first"
         )
         for first in ("best", "worst")
     },
@@ -62,10 +58,7 @@ OF_METHODS = {
         }.items()
     },
     "accuracy gained by weights": Measure(
-        -1,
-        1,
-        True,
-        "test accuracy of a training with the scores as weights, minus without",
+        -1, 1, True, "test accuracy of a training with the scores as weights, minus without"
     ),
     "evaluations a round": Measure(0, math.inf, False, "models that it evaluates"),
     "client epochs": Measure(0, math.inf, False, "passes over a client's data"),
@@ -99,10 +92,7 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
     # A stable sort keeps the random order of tied scores.
     ranking = ranks(scores)[tie_breaks].argsort(dim=1, descending=True, stable=True)
     best_first = tie_breaks.gather(1, ranking)  # [ORDERS, n]
-    after_best, after_worst = (
-        left_over(best_first, worth),
-        left_over(best_first.flip(1), worth),
-    )
+    after_best, after_worst = (left_over(best_first, worth), left_over(best_first.flip(1), worth))
     random_areas = left_over(rivals, worth).mean(1)
     yield "removal, best first", beaten(random_areas, after_best.mean(1))
     yield "removal, worst first", beaten(-random_areas, -after_worst.mean(1))

@@ -22,13 +22,7 @@ from fedlab_mini.methods.round_scores import RoundValue
 from .methods.fedce import FedCE
 from .methods.fedif import FedIF
 from .methods.gtg import GTGShapley
-from .methods.neighbours import (
-    CappedTaylor,
-    ClassCosine,
-    MeanCosine,
-    ShapleyFL,
-    TrustCosine,
-)
+from .methods.neighbours import CappedTaylor, ClassCosine, MeanCosine, ShapleyFL, TrustCosine
 from .methods.quality import QualityInference
 from .methods.semivalues import beta_shapley
 
@@ -121,8 +115,7 @@ def compared() -> dict[str, Method]:
     """The methods that ``compare`` compares, by name; values are of games of the loss."""
     methods = {row.name: row.method for row in COMPARED}
     return {
-        name: RoundValue(method) if callable(method) else method
-        for name, method in methods.items()
+        name: RoundValue(method) if callable(method) else method for name, method in methods.items()
     }
 
 
@@ -143,16 +136,10 @@ def watchable(methods: Any) -> dict[str, Method]:
     """Methods by name, each of a kind that ``compare`` accepts; an error names the others."""
     methods_by_name = by_name(methods)
     if CEILING in methods_by_name:
-        raise ValueError(
-            f"methods: {CEILING} is the name of the ceiling; choose another name"
-        )
+        raise ValueError(f"methods: {CEILING} is the name of the ceiling; choose another name")
     kinds = "a strategy, a function of a game or of (round, server), or Retrained(...)"
     for method_name, method in methods_by_name.items():
-        known = (
-            hasattr(method, "step") or isinstance(method, Retrained) or callable(method)
-        )
+        known = hasattr(method, "step") or isinstance(method, Retrained) or callable(method)
         if not known:
-            raise TypeError(
-                f"methods: {method_name}: expected {kinds}, got {checks.shown(method)}"
-            )
+            raise TypeError(f"methods: {method_name}: expected {kinds}, got {checks.shown(method)}")
     return methods_by_name

@@ -55,9 +55,7 @@ class Recorded:
         """The records as NumPy arrays, with theta and updates of this kind."""
         for record in self.records:
             yield {
-                name: np.asarray(
-                    value, FLOATS[kind] if name in ("theta", "updates") else np.int64
-                )
+                name: np.asarray(value, FLOATS[kind] if name in ("theta", "updates") else np.int64)
                 for name, value in record.items()
             }
 
@@ -73,10 +71,7 @@ class Recorded:
         """One file per round, and ``server.npz`` with the samples x, y that a score may use."""
         inputs, labels = self.server.validation
         folder = home(folder)
-        server = {
-            "x": inputs.numpy().astype(np.float32),
-            "y": labels.numpy().astype(np.int64),
-        }
+        server = {"x": inputs.numpy().astype(np.float32), "y": labels.numpy().astype(np.int64)}
         named = {f"{int(arrays['t']):02d}.npz": arrays for arrays in self.arrays(kind)}
         for name, arrays in {**named, "server.npz": server}.items():
             with whole_file(folder / name) as part, open(part, "wb") as file:
@@ -84,9 +79,7 @@ class Recorded:
         return [folder / name for name in (*named, "server.npz")]
 
 
-def recorded(
-    world: World, seed: int, purpose: int = RECORDED, weighting: str = "size"
-) -> Recorded:
+def recorded(world: World, seed: int, purpose: int = RECORDED, weighting: str = "size") -> Recorded:
     """Train once and keep every round; the bytes are equal on equal kinds of processors.
 
     purpose  decides the seed: that of the frozen bench, or that of another training
@@ -100,21 +93,11 @@ def recorded(
     lot = luck(seed, purpose)
     strategy = FedAvg(weighting=weighting, per_round=world.per_round)
     with one_thread():
-        train(
-            fed,
-            net,
-            strategy,
-            rounds=world.rounds,
-            local=world.local,
-            seed=lot,
-            watch=keep,
-        )
+        train(fed, net, strategy, rounds=world.rounds, local=world.local, seed=lot, watch=keep)
     return Recorded(rounds, Server(fed.clients, fed.classes, net, fed.validation, lot))
 
 
 def slug(name: str) -> str:
     """A world's name as a file name: "attack: scale x2" is attack-scale-x2."""
-    words = "".join(
-        letter if letter.isalnum() or letter == "." else " " for letter in name
-    )
+    words = "".join(letter if letter.isalnum() or letter == "." else " " for letter in name)
     return "-".join(words.lower().split())

@@ -45,27 +45,16 @@ class noisy_inputs(DataCorruption):
         return x + self.level * x.std() * noise, y
 
 
-def dealt(
-    split: Split | None = None, corrupt: Callable[[float], object] | None = None
-) -> Scenario:
+def dealt(split: Split | None = None, corrupt: Callable[[float], object] | None = None) -> Scenario:
     """A scenario: how samples are dealt, and how client k is corrupted at the level k / 10."""
 
     def make(source: str, seed: int) -> Made:
         dataset, samples = _dataset(source), SAMPLES[source]
         # Client 0 has level 0, so it is not corrupted.
         graded = list(enumerate(LEVELS))[1:]
-        wrongs = (
-            {}
-            if corrupt is None
-            else {client: corrupt(level) for client, level in graded}
-        )
+        wrongs = {} if corrupt is None else {client: corrupt(level) for client, level in graded}
         fed = federation(
-            dataset,
-            clients=CLIENTS,
-            samples=samples,
-            split=split,
-            corrupt=wrongs,
-            seed=seed,
+            dataset, clients=CLIENTS, samples=samples, split=split, corrupt=wrongs, seed=seed
         )
         return fed, _net(dataset)
 
@@ -77,9 +66,7 @@ def irrelevant(source: str, seed: int) -> Made:
     dataset, samples = _dataset(source), SAMPLES[source]
     if dataset.classes == 2:
         wrongs = dict.fromkeys((2, 5), flip_labels(0.5))
-        fed = federation(
-            dataset, clients=CLIENTS, samples=samples, corrupt=wrongs, seed=seed
-        )
+        fed = federation(dataset, clients=CLIENTS, samples=samples, corrupt=wrongs, seed=seed)
         return fed, _net(dataset)
     # These federations have no option ``samples``, so the split deals the usual number.
     split = _each(samples // CLIENTS)
@@ -111,16 +98,10 @@ def rare_class(source: str, seed: int) -> Made:
     return _rebuilt(fed, dataset, pairs)
 
 
-def _rebuilt(
-    fed: Federation, dataset: Dataset, pairs: list[tuple[Tensor, Tensor]]
-) -> Made:
+def _rebuilt(fed: Federation, dataset: Dataset, pairs: list[tuple[Tensor, Tensor]]) -> Made:
     """A federation with other clients and the same server."""
     rebuilt = Federation.from_datasets(
-        pairs,
-        validation=fed.validation,
-        test=fed.test,
-        classes=dataset.classes,
-        name=dataset.name,
+        pairs, validation=fed.validation, test=fed.test, classes=dataset.classes, name=dataset.name
     )
     return rebuilt, _net(dataset)
 
@@ -169,6 +150,4 @@ def _dataset(source: str) -> Dataset:
 
 def _net(dataset: Dataset) -> Model:
     inputs = dataset.x[0].numel()
-    return (
-        logistic(inputs, 2) if dataset.classes == 2 else mlp(inputs, 32, dataset.classes)
-    )
+    return logistic(inputs, 2) if dataset.classes == 2 else mlp(inputs, 32, dataset.classes)

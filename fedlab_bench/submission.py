@@ -96,9 +96,7 @@ def _parsed(file: Path, lines: Sequence[str]) -> Submission:
         places[scenario, seed, client] = number
         found.setdefault((scenario, seed), {})[client] = score
     if not found:
-        raise Refused(
-            f"{file}: expected rows below the header {','.join(COLUMNS)}, got none"
-        )
+        raise Refused(f"{file}: expected rows below the header {','.join(COLUMNS)}, got none")
     _check_whole(file, found)
     scores = {
         cell: torch.tensor([row[client] for client in sorted(row)], dtype=torch.float64)
@@ -117,9 +115,7 @@ def _text(file: Path) -> str:
     if not file.is_file():
         raise Refused(f"{file}: there is no such file")
     if file.stat().st_size > LARGEST:
-        raise Refused(
-            f"{file}: larger than {LARGEST >> 20} MiB; a submission has some 250 kB"
-        )
+        raise Refused(f"{file}: larger than {LARGEST >> 20} MiB; a submission has some 250 kB")
     held = file.read_bytes()
     if held.startswith(BOOKS):
         raise Refused(f"{file}: it is a spreadsheet or an archive; save it as CSV")
@@ -129,16 +125,12 @@ def _text(file: Path) -> str:
         text = held.decode(code)
     except UnicodeDecodeError as error:
         line = held[: error.start].count(b"\n") + 1
-        raise Refused(
-            f"{file}, line {line}: not text in UTF-8; save it as CSV in UTF-8"
-        ) from None
+        raise Refused(f"{file}, line {line}: not text in UTF-8; save it as CSV in UTF-8") from None
     if not text.strip():
         raise Refused(f"{file}: it is empty")
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise Refused(
-            f"{file}, line {line}: holds a zero byte; a submission is plain text"
-        )
+        raise Refused(f"{file}, line {line}: holds a zero byte; a submission is plain text")
     return text
 
 
@@ -158,9 +150,7 @@ def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
             continue
         voice = f"{file}, line {number}"
         if not colon or note.strip() not in NOTES:
-            raise Refused(
-                f"{voice}: expected '# NOTE: words', NOTE one of {', '.join(NOTES)}"
-            )
+            raise Refused(f"{voice}: expected '# NOTE: words', NOTE one of {', '.join(NOTES)}")
         if note.strip() in notes:
             raise Refused(f"{voice}: {note.strip()} is given twice")
         if len(words.strip()) > LONGEST or not words.isprintable():
@@ -171,9 +161,7 @@ def _notes(file: Path, lines: Sequence[str]) -> tuple[dict[str, str], int]:
     raise Refused(f"{file}: expected the header {','.join(COLUMNS)}, got none")
 
 
-def _rows(
-    file: Path, lines: Sequence[str], first: int
-) -> Iterator[tuple[int, list[str]]]:
+def _rows(file: Path, lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
     """The rows after the header with their line numbers; blank lines do not count."""
     headers = {}
     for mark in SEPARATORS:
@@ -189,9 +177,7 @@ def _rows(
     if not named:
         expected = ",".join(COLUMNS)
         given = lines[first][:LONGEST]
-        raise Refused(
-            f"{file}, line {first + 1}: expected the header {expected}, got {given!r}"
-        )
+        raise Refused(f"{file}, line {first + 1}: expected the header {expected}, got {given!r}")
     ((separator, has_names),) = named.items()
     decimal_marks: dict[str, int] = {}
     for number, line in enumerate(lines[first + 1 :], start=first + 2):
@@ -232,12 +218,8 @@ def _row(voice: str, fields: Sequence[str]) -> tuple[str, int, int, float]:
     scenario, *numbers = fields
     if scenario not in WORLDS:
         near = difflib.get_close_matches(scenario, WORLDS, 1)
-        advice = (
-            f"; did you mean {near[0]}?" if near else f"; they are {'; '.join(WORLDS)}"
-        )
-        raise Refused(
-            f"{voice}: scenario: {scenario[:LONGEST]!r} is none of the bench{advice}"
-        )
+        advice = f"; did you mean {near[0]}?" if near else f"; they are {'; '.join(WORLDS)}"
+        raise Refused(f"{voice}: scenario: {scenario[:LONGEST]!r} is none of the bench{advice}")
     world = WORLDS[scenario]
     seeds = [*seeds_of(world, PUBLIC), *seeds_of(world, HELD_OUT)]
     seed = _whole(f"{voice}: seed", numbers[0], seeds)
@@ -245,13 +227,9 @@ def _row(voice: str, fields: Sequence[str]) -> tuple[str, int, int, float]:
     try:
         score = float(numbers[2])
     except ValueError:
-        raise Refused(
-            f"{voice}: score: expected a number, got {numbers[2][:20]!r}"
-        ) from None
+        raise Refused(f"{voice}: score: expected a number, got {numbers[2][:20]!r}") from None
     if not math.isfinite(score) or abs(score) > 1e30:
-        raise Refused(
-            f"{voice}: score: expected a finite number below 1e30, got {numbers[2][:20]}"
-        )
+        raise Refused(f"{voice}: score: expected a finite number below 1e30, got {numbers[2][:20]}")
     return scenario, seed, client, score
 
 
@@ -266,9 +244,7 @@ def _whole(voice: str, text: str, known: Sequence[int]) -> int:
     return number
 
 
-def _check_whole(
-    file: Path, found: Mapping[tuple[str, int], Mapping[int, float]]
-) -> None:
+def _check_whole(file: Path, found: Mapping[tuple[str, int], Mapping[int, float]]) -> None:
     """A scenario needs all public seeds, all held-out seeds, or both; and all clients."""
     for (scenario, seed), row in found.items():
         world = WORLDS[scenario]
@@ -276,9 +252,7 @@ def _check_whole(
         if missing := [other for other in block if (scenario, other) not in found]:
             raise Refused(f"{file}: {scenario}: no scores for the seeds {missing}")
         if missing := sorted(set(range(world.clients)) - set(row)):
-            raise Refused(
-                f"{file}: {scenario}, seed {seed}: no scores of the clients {missing}"
-            )
+            raise Refused(f"{file}: {scenario}, seed {seed}: no scores of the clients {missing}")
         if world.truth is None and (world.beside, seed) not in found:
             words = f"{scenario} is judged beside {world.beside}, which has no scores"
             raise Refused(f"{file}: {words}")

@@ -58,13 +58,7 @@ def game(world: World, seed: int, purpose: int) -> Game:
     """The retraining game, with worths on samples that no server sees."""
     fed, net = world.made(seed)
     return retraining_game(
-        fed,
-        net,
-        world.rounds,
-        world.local,
-        world.metric,
-        luck(seed, purpose),
-        on="test",
+        fed, net, world.rounds, world.local, world.metric, luck(seed, purpose), on="test"
     )
 
 
@@ -81,9 +75,7 @@ def trained(world: World, seed: int) -> np.ndarray:
                 rows.append(played.all())
                 continue
             orders = luck(seed, purpose)
-            estimate = sampling.permutation(
-                played, world.sampled, orders, antithetic=True
-            )
+            estimate = sampling.permutation(played, world.sampled, orders, antithetic=True)
             rows.append(torch.stack([estimate.values, estimate.stderr]))
     return torch.stack(rows).numpy().astype(np.float32)
 
@@ -97,9 +89,7 @@ def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Pat
     asked = list(names)
     owners = {name: WORLDS[name] for name in asked if WORLDS[name].truth == ""}
     if not owners:
-        others = ", ".join(
-            dict.fromkeys(owner_of(name) or "no retraining" for name in asked)
-        )
+        others = ", ".join(dict.fromkeys(owner_of(name) or "no retraining" for name in asked))
         raise ValueError(
             f"scenarios: {', '.join(asked)}: judged by {others}, without a truth of its own"
         )
@@ -134,9 +124,7 @@ def seeds_of(world: World, seeds: Iterable[int]) -> list[int]:
 def cells_of(worlds: Mapping[str, World], seeds: Iterable[int]) -> list[tuple[str, int]]:
     """(scenario, seed) for the given seeds that each world has; ValueError if none has any."""
     numbers = list(seeds)
-    if cells := [
-        (name, seed) for name in worlds for seed in seeds_of(worlds[name], numbers)
-    ]:
+    if cells := [(name, seed) for name in worlds for seed in seeds_of(worlds[name], numbers)]:
         return cells
     most = max((world.seeds for world in worlds.values()), default=0)
     known = f"0 to {most - 1}, or of 100 to {99 + most}"
@@ -163,9 +151,7 @@ class Frozen:
         self.tables: dict[str, dict[str, np.ndarray]] = {}
         for place in map(checks.home, places or (folder() / "truth",)):
             if not place.is_dir():
-                raise FileNotFoundError(
-                    f"truth: expected a folder of tables, got {place}"
-                )
+                raise FileNotFoundError(f"truth: expected a folder of tables, got {place}")
             hashes = manifest(place.parent)["files"]
             for name, world in WORLDS.items():
                 path = place / f"{slug(name)}.npz"
@@ -173,9 +159,7 @@ class Frozen:
                     continue
                 expected = hashes.get(f"{place.name}/{path.name}")
                 if expected is not None and expected != sha256(path):
-                    raise ValueError(
-                        f"{path} is not the file that the bench was frozen with"
-                    )
+                    raise ValueError(f"{path} is not the file that the bench was frozen with")
                 tables = read(path)
                 shape = (2, 2, world.clients) if world.sampled else (2, 2**world.clients)
                 for seed, table in tables.items():

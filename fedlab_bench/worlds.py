@@ -66,9 +66,7 @@ class even_dirichlet(LabelSplit):
         preferences = (gamma.log() + uniform.log() / self.alpha).softmax(1)
         groups = []
         for preference in preferences:
-            group = [
-                _drawn(piles, preference, generator) for _ in range(len(y) // clients)
-            ]
+            group = [_drawn(piles, preference, generator) for _ in range(len(y) // clients)]
             groups.append(torch.tensor(group))
         return groups
 
@@ -91,9 +89,7 @@ class predicted_step(UpdateAttack):
     source  a simple form of ACE [arXiv 2405.20975], which predicts the next global step
     """
 
-    def __call__(
-        self, updates: Tensor, previous: Tensor | None, generator: Generator
-    ) -> Tensor:
+    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         """See ``UpdateAttack``."""
         steps = replay()(updates, previous, generator)
         lengths = torch.linalg.vector_norm(updates, dim=1, keepdim=True)
@@ -147,9 +143,7 @@ class World:
         return worse if 0 < len(worse) < (fed or self).clients else None
 
 
-def _standing(
-    family: str, *names: str, source: str = SOURCE, seeds: int = 10
-) -> dict[str, World]:
+def _standing(family: str, *names: str, source: str = SOURCE, seeds: int = 10) -> dict[str, World]:
     before = "" if source == SOURCE else f"{family}: "
     return {
         f"{before}{name}": World(
@@ -201,9 +195,7 @@ def _attacked(attack: UpdateAttack, family: str = "attacks", beside: str = TWIN)
 
     def make(source: str, seed: int) -> tuple[Federation, Model]:
         fed, net = SCENARIOS[beside](source, seed)
-        return replace(
-            fed, attacks={ATTACKER: attack}, truth={ATTACKER: repr(attack)}
-        ), net
+        return replace(fed, attacks={ATTACKER: attack}, truth={ATTACKER: repr(attack)}), net
 
     return World(make, family, truth=None, beside=beside)
 
@@ -219,9 +211,7 @@ def _crowd(clients: int, orders: int) -> dict[str, World]:
     def make(source: str, seed: int) -> tuple[Federation, Model]:
         _, net = SCENARIOS["alike"](source, seed)
         data = load(source, dtype=torch.float64)
-        fed = federation(
-            data, clients=clients, samples=samples, corrupt=corrupt, seed=seed
-        )
+        fed = federation(data, clients=clients, samples=samples, corrupt=corrupt, seed=seed)
         return fed, net
 
     name = f"wrong labels, {clients} clients"
@@ -255,10 +245,7 @@ WORLDS: dict[str, World] = {
     **_skewed(dirichlet_labels(0.5, floor=5)),
     **_standing("replicas", "replicas"),
     **_standing("rare class", "rare class"),
-    **{
-        f"validation {count}": _graded("few samples", _first(count))
-        for count in (100, 50, 20)
-    },
+    **{f"validation {count}": _graded("few samples", _first(count)) for count in (100, 50, 20)},
     "validation lacks a class": _graded("few samples", _lacking),
     "half the clients a round": replace(
         _graded("half a round", lambda fed, seed: fed), per_round=4
@@ -268,9 +255,7 @@ WORLDS: dict[str, World] = {
     **_standing("messages", "sizes", "wrong labels", source="sms-synthetic"),
     **_standing("MNIST", "Dirichlet 0.5", "wrong labels", source="mnist5k", seeds=5),
     # A convolution needs larger steps: at 0.2 it has learned little after 20 rounds.
-    "cnn: wrong labels": World(
-        _convolved, "cnn", seeds=5, local=replace(LOCAL, lr=0.5), bad=WORSE
-    ),
+    "cnn: wrong labels": World(_convolved, "cnn", seeds=5, local=replace(LOCAL, lr=0.5), bad=WORSE),
     **_crowd(30, 32),
     **_crowd(100, 12),
 }
@@ -280,6 +265,4 @@ FAMILIES = tuple(dict.fromkeys(world.family for world in WORLDS.values()))
 def chosen(names: Iterable[str] | None) -> dict[str, World]:
     """Worlds by name, by default all of them; ValueError for an unknown name."""
     asked = list(WORLDS) if names is None else list(names)
-    return {
-        checks.choice("scenarios", name, tuple(WORLDS)): WORLDS[name] for name in asked
-    }
+    return {checks.choice("scenarios", name, tuple(WORLDS)): WORLDS[name] for name in asked}

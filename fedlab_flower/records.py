@@ -60,9 +60,7 @@ class Tasks:
     seconds  how long the server waits for the replies
     """
 
-    def __init__(
-        self, kind: str, tasks: Mapping[int, RecordDict], t: int, P: int, seconds: float
-    ):
+    def __init__(self, kind: str, tasks: Mapping[int, RecordDict], t: int, P: int, seconds: float):
         self.kind, self.t, self.P, self.seconds = kind, t, P, seconds
         self.awaited = {node: secrets.token_hex(16) for node in tasks}
         self.messages = []
@@ -93,9 +91,7 @@ class Tasks:
                 del self.awaited[node]
             except Exception as error:  # a node may send anything
                 words = str(reply.error.reason if reply.has_error() else error)[:REASON]
-                LOGGER.warning(
-                    "round %d: node %d fails: %s", self.t, node, " ".join(words.split())
-                )
+                LOGGER.warning("round %d: node %d fails: %s", self.t, node, " ".join(words.split()))
         if self.awaited:
             LOGGER.warning("round %d: nothing from node %s", self.t, names(self.awaited))
         return said
@@ -106,9 +102,7 @@ def reply_parts(content: RecordDict, kind: str, nonce: str, P: int) -> dict[str,
     settings = content["settings"]
     if settings.get("nonce") != nonce:
         raise ValueError("nonce: expected the number that came with the task")
-    parts = {
-        name: check(name, settings.get(name)) for name, check in FIELDS[kind].items()
-    }
+    parts = {name: check(name, settings.get(name)) for name, check in FIELDS[kind].items()}
     if kind == "train":
         # Not checked for finite values, because the book's rule of usable updates does it.
         update: Any = content["arrays"]["update"]
@@ -132,9 +126,7 @@ def received_message(task: Mapping[str, Any], kinds: Iterable[type]) -> fl.Messa
     for kind in kinds:
         if kind.__name__ == task["kind"]:
             # Settings cannot hold None, so an absent field was None.
-            absent: dict[str, Any] = dict.fromkeys(
-                f.name for f in dataclasses.fields(kind)
-            )
+            absent: dict[str, Any] = dict.fromkeys(f.name for f in dataclasses.fields(kind))
             return kind(**(absent | below("message.", task)))
     raise ValueError(f"messages: expected the class {task['kind']} among them")
 

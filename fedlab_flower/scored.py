@@ -154,9 +154,7 @@ class Scorer:
                 made = copy.deepcopy(twin)(server_round, some)[0]
             except Exception as error:
                 why = f"the strategy fails on some of the replies ({error!r})"
-                raise ValueError(
-                    f"methods: {why}; give methods= that need no validate="
-                ) from error
+                raise ValueError(f"methods: {why}; give methods= that need no validate=") from error
             return self.arrays.copy() if made is None else made
 
         try:

@@ -193,9 +193,7 @@ class FlowerStrategy(Strategy):
     def made_from(self) -> dict[str, str]:
         """The settings of the training that the server knows."""
         net, clients = self.server.net, str(self.server.clients)
-        return made_from(self.own, net, self.local, self.server.seed) | {
-            "clients": clients
-        }
+        return made_from(self.own, net, self.local, self.server.seed) | {"clients": clients}
 
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
@@ -211,9 +209,7 @@ class FlowerStrategy(Strategy):
         updates = torch.cat([theta.new_empty(0, len(theta)), *rows])
         return torch.tensor(punctual, dtype=torch.long), updates
 
-    def answers(
-        self, message: fl.Message, clients: Tensor, theta: Tensor, t: int
-    ) -> Tensor:
+    def answers(self, message: fl.Message, clients: Tensor, theta: Tensor, t: int) -> Tensor:
         """Ids of the clients that say they changed labels; they do not say which labels or how."""
         asked = clients.tolist()
         parts = {k: self._basics(k, t) | message_parts(message, k) for k in asked}

@@ -17,9 +17,7 @@ from .client import client_app
 from .server import server_app
 
 
-def train(
-    fed: fm.Federation, net: fm.Model, strategy: Strategy, **settings: Any
-) -> fm.History:
+def train(fed: fm.Federation, net: fm.Model, strategy: Strategy, **settings: Any) -> fm.History:
     """``fm.train`` in Flower's simulation: one node per client, on Ray, in other processes.
 
     settings  ``rounds``, ``local``, ``seed`` as in ``fm.train``; ``history``, ``timeout`` as in
@@ -31,9 +29,7 @@ def train(
               per round or more
     """
     if " " in sys.prefix:  # Flower would wait without end
-        raise RuntimeError(
-            f"Flower does not work in a path with a space, got {sys.prefix}"
-        )
+        raise RuntimeError(f"Flower does not work in a path with a space, got {sys.prefix}")
     import ray
     from flwr.simulation import run_simulation  # here, because nodes do not need it
 

@@ -38,13 +38,7 @@ from .worlds.attacks import free_ride, replay, scale, sign_flip
 from .worlds.corrupt import backdoor, delete_words, flip_labels, relabel_as, swap_labels
 from .worlds.data import Dataset, DataUnavailable, load
 from .worlds.federation import Federation, federation
-from .worlds.partition import (
-    by_class,
-    dirichlet_labels,
-    dirichlet_sizes,
-    iid,
-    sorted_shards,
-)
+from .worlds.partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
 from .worlds.scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
 
 __version__ = "2.0.0"

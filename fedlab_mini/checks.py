@@ -93,12 +93,7 @@ def whole(name: str, value: Any, low: int | None = 1, high: int | None = None) -
 
 
 def number(
-    name: str,
-    value: Any,
-    low: float = -math.inf,
-    high: float = math.inf,
-    *,
-    ends: str = "[]",
+    name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, ends: str = "[]"
 ) -> float:
     """A finite real number between low and high; ``ends`` "(]" excludes low and includes high."""
 
@@ -131,9 +126,7 @@ def span(low: Any, high: Any) -> tuple[float, float]:
     ends = {"low": low, "high": high}
     for name, end in ends.items():
         message = f"{name}: expected a number, finite or not, got {shown(end)}"
-        if not isinstance(end, int | float | np.integer | np.floating) or isinstance(
-            end, bool
-        ):
+        if not isinstance(end, int | float | np.integer | np.floating) or isinstance(end, bool):
             raise TypeError(message)
         try:
             ends[name] = float(end)
@@ -142,9 +135,7 @@ def span(low: Any, high: Any) -> tuple[float, float]:
         if math.isnan(ends[name]):
             raise TypeError(message)
     if ends["low"] >= ends["high"]:
-        raise ValueError(
-            f"low: expected less than high={ends['high']:g}, got {ends['low']:g}"
-        )
+        raise ValueError(f"low: expected less than high={ends['high']:g}, got {ends['low']:g}")
     return ends["low"], ends["high"]
 
 
@@ -183,9 +174,7 @@ def device(name: str, value: Any) -> torch.device | None:
     """A device of this machine, by its name; None (keep the present device) stays None."""
     if value is None:
         return None
-    message = (
-        f'{name}: expected a device of this machine such as "cpu", got {shown(value)}'
-    )
+    message = f'{name}: expected a device of this machine such as "cpu", got {shown(value)}'
     if not isinstance(value, str | torch.device):
         raise TypeError(message)
     try:
@@ -309,11 +298,7 @@ def reals(
 
 
 def wholes(
-    name: str,
-    value: Any,
-    shape: Sequence[int | str],
-    low: int = 0,
-    high: int | None = None,
+    name: str, value: Any, shape: Sequence[int | str], low: int = 0, high: int | None = None
 ) -> Tensor:
     """Whole numbers of a shape (see ``array``) in low..high, as int64; their sum fits in int64."""
     tensor = array(name, value, shape)
@@ -321,9 +306,7 @@ def wholes(
         return tensor.long()
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         gaps = " with gaps (NaN)" if tensor.isnan().any() else ""
-        raise TypeError(
-            f"{name}: expected whole numbers {dims(shape)}, got {shown(tensor)}{gaps}"
-        )
+        raise TypeError(f"{name}: expected whole numbers {dims(shape)}, got {shown(tensor)}{gaps}")
     tensor = tensor.long()
     # Client sizes and votes are added up, and above this limit a sum might overflow.
     limit = (2**63 - 1) // tensor.numel() if high is None else high
@@ -347,9 +330,7 @@ def distinct_ids(name: str, value: Any, clients: int) -> Tensor:
     client_ids = wholes(name, listed, ["m"]).cpu()
     if len(client_ids.unique()) != len(client_ids) or int(client_ids.max()) >= clients:
         given = shown(client_ids.tolist())
-        raise ValueError(
-            f"{name}: expected distinct client ids in 0..{clients - 1}, got {given}"
-        )
+        raise ValueError(f"{name}: expected distinct client ids in 0..{clients - 1}, got {given}")
     return client_ids
 
 

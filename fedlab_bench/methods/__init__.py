@@ -7,13 +7,7 @@ tests of the promises that every strategy makes cover it.
 from .fedce import FedCE
 from .fedif import FedIF
 from .gtg import GTGShapley
-from .neighbours import (
-    CappedTaylor,
-    ClassCosine,
-    MeanCosine,
-    ShapleyFL,
-    TrustCosine,
-)
+from .neighbours import CappedTaylor, ClassCosine, MeanCosine, ShapleyFL, TrustCosine
 from .quality import QualityInference
 from .semivalues import beta_shapley
 

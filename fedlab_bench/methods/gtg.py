@@ -98,9 +98,7 @@ class GTGShapley(RoundScore):
         """Orders [m, m] with the first places 0, 1, ..., m - 1 and the others at random."""
         # Every sweep has its own stream, so more sweeps do not change the earlier ones.
         chance = stream(seed, "GTG orders", t, index)
-        orders = torch.rand(
-            players, players, generator=chance, dtype=torch.float64
-        ).argsort(1)
+        orders = torch.rand(players, players, generator=chance, dtype=torch.float64).argsort(1)
         leaders = torch.arange(players)[:, None]
         # [m, m] -> [m, m - 1]: each row without its leader, in the order drawn
         followers = orders[orders != leaders].view(players, players - 1)

@@ -120,8 +120,6 @@ class ClassCosine(RoundScore):
             )
         last_layer = parts[name].flatten(2)  # [m, classes, inputs]
         # [m] and [m, classes, inputs] -> [classes, inputs]
-        aggregate = torch.einsum(
-            "i,icd->cd", self.weights(server, state, round), last_layer
-        )
+        aggregate = torch.einsum("i,icd->cd", self.weights(server, state, round), last_layer)
         rows, sums = of_usual_size(last_layer), of_usual_size(aggregate)
         return torch.cosine_similarity(rows, sums[None], dim=2).mean(1)

@@ -40,9 +40,7 @@ class QualityInference(FedAvg):
     weighting: str = "size"
     metric: Metric = "accuracy"
 
-    CHECKS: ClassVar = FedAvg.CHECKS | {
-        "metric": check_metric,
-    }
+    CHECKS: ClassVar = FedAvg.CHECKS | {"metric": check_metric}
 
     def init(self, server: Server) -> State:
         """The state before round 1: FedAvg's, the marks, and the previous round's participants."""

@@ -26,8 +26,6 @@ def beta_shapley(game: Game, alpha: float = 16.0, beta: float = 1.0) -> Estimate
         # In logarithms, because beta functions of large parameters underflow, but not their ratio.
         log_chances = betaln(joined + beta, still_out + alpha) - betaln(alpha, beta)
         if not np.isfinite(log_chances).all():
-            raise ValueError(
-                f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}"
-            )
+            raise ValueError(f"alpha, beta: too near 0 or too large, got {alpha:g} and {beta:g}")
         values = semivalue(game, np.exp(log_chances))
     return asked.estimate(f"beta-Shapley({alpha:g}, {beta:g})", values)

@@ -48,9 +48,7 @@ class HeadToHeadExplorer(Explorer):
     # 1: more is better, -1: less is better
     ways = traitlets.List(traitlets.Int()).tag(sync=True)
     # [measures, kinds, names and ceiling, seeds]; no seeds if nothing is measured
-    values = traitlets.List(traitlets.List(traitlets.List(traitlets.List()))).tag(
-        sync=True
-    )
+    values = traitlets.List(traitlets.List(traitlets.List(traitlets.List()))).tag(sync=True)
     # [measures, 2]: lowest and highest possible value; None if there is no such end
     ranges = traitlets.List(traitlets.List()).tag(sync=True)
     # half an interval of 2, 3, ... seeds, in standard deviations
@@ -75,23 +73,18 @@ class HeadToHeadExplorer(Explorer):
         if seed_count < 2:
             raise ValueError(f"frame: expected 2 seeds or more, got {seed_count}")
         # The truth is the line in the figure, not one of the methods.
-        known_methods = [
-            method for method in dict.fromkeys(frame.method) if method != CEILING
-        ]
+        known_methods = [method for method in dict.fromkeys(frame.method) if method != CEILING]
         method_names = known_methods[:6] if methods is None else list(methods)
         for method in method_names:
             checks.choice("methods", method, tuple(known_methods))
         if not 2 <= len(set(method_names)) == len(method_names) <= 8:
-            raise ValueError(
-                f"methods: expected 2 to 8 different names, got {method_names}"
-            )
+            raise ValueError(f"methods: expected 2 to 8 different names, got {method_names}")
         measures = [measure for measure in ASKED if measure in set(frame.metric)]
         scenario = kinds[0] if scenario is None else scenario
         metric = measures[0] if metric is None else metric
         # JSON has no infinity, so a missing end is None.
         ranges = [
-            [end if math.isfinite(end) else None for end in MEASURES[name][:2]]
-            for name in measures
+            [end if math.isfinite(end) else None for end in MEASURES[name][:2]] for name in measures
         ]
         super().__init__(
             names=method_names,
@@ -103,9 +96,7 @@ class HeadToHeadExplorer(Explorer):
             spans=half_widths(seed_count),
             scenario=checks.choice("scenario", scenario, tuple(kinds)),
             metric=checks.choice("metric", metric, tuple(measures)),
-            seeds=seed_count
-            if seeds is None
-            else checks.whole("seeds", seeds, 2, seed_count),
+            seeds=seed_count if seeds is None else checks.whole("seeds", seeds, 2, seed_count),
         )
 
     @property
@@ -121,25 +112,17 @@ class HeadToHeadExplorer(Explorer):
 
     def numbers(self) -> Numbers:
         score_columns, count_at_line = self._judged(self.seeds)
-        counts = {
-            "at the line": count_at_line,
-            "with all seeds": self._judged(self.seed_count)[1],
-        }
+        counts = {"at the line": count_at_line, "with all seeds": self._judged(self.seed_count)[1]}
         return {**by_name([*self.names, "ceiling"], score_columns), "scores": counts}
 
     def _judged(self, seeds: int) -> tuple[dict[str, list[float]], float]:
         """Columns of the table with so many seeds, and how many scores are at the line."""
-        at_measure, at_kind = (
-            self.measures.index(self.metric),
-            self.kinds.index(self.scenario),
-        )
+        at_measure, at_kind = (self.measures.index(self.metric), self.kinds.index(self.scenario))
         sign = self.ways[at_measure]
         # [scores and ceiling, seeds], the ceiling last; a row without seeds was not measured.
         rows = [row[:seeds] for row in self.values[at_measure][at_kind]]
         # All rows have the same number of seeds, so the best sum is the best mean.
-        line = rows[-1] or max(
-            rows[:-1], key=lambda row: sign * sum(row) if row else -math.inf
-        )
+        line = rows[-1] or max(rows[:-1], key=lambda row: sign * sum(row) if row else -math.inf)
         low, high, *_ = MEASURES[self.metric]
         intervals = [interval(row, low=low, high=high) if row else NONE for row in rows]
         gaps = [paired(row, line, low=low, high=high) if row else NONE for row in rows]
@@ -161,17 +144,11 @@ def _values(
 ) -> list[Any]:
     """Values [measures, kinds, methods, seeds] with four digits, which is enough for the page."""
     # In the order of seeds, because `paired` subtracts value by value.
-    seed_groups = (
-        frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
-    )
+    seed_groups = frame.sort_values("seed").groupby(["metric", "scenario", "method"]).value
     values_by_key = {
-        key: [float(f"{value:.4g}") for value in seed_values]
-        for key, seed_values in seed_groups
+        key: [float(f"{value:.4g}") for value in seed_values] for key, seed_values in seed_groups
     }
     return [
-        [
-            [values_by_key.get((measure, kind, method), []) for method in methods]
-            for kind in kinds
-        ]
+        [[values_by_key.get((measure, kind, method), []) for method in methods] for kind in kinds]
         for measure in measures
     ]

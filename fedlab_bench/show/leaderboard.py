@@ -189,9 +189,7 @@ def picture(
     return canvas.finished(figure, f"{metric}: {seen}.", f"{metric}: {'; '.join(told)}.")
 
 
-def page(
-    frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title: str
-) -> str:
+def page(frame: pandas.DataFrame, notes: Notes, metrics: tuple[str, ...], title: str) -> str:
     """A page that opens from disk, with one sortable table per measure; a colour marks scores in
     first place. notes {score: {"sees", "cost", "date", "version": text}}."""
     fragments = "\n".join(fragment(frame, notes, metric) for metric in metrics)
@@ -232,18 +230,12 @@ def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
     )
 
 
-def _rows(
-    frame: pandas.DataFrame, metric: str
-) -> tuple[dict[str, dict[str, Standing]], list[str]]:
+def _rows(frame: pandas.DataFrame, metric: str) -> tuple[dict[str, dict[str, Standing]], list[str]]:
     """{score: {family: standing}}, the ceiling first, then by name; and the families."""
     _measured(frame, metric)
     family_standings = standings(frame, metric)
     methods = sorted(
-        {
-            method
-            for its_standings in family_standings.values()
-            for method in its_standings
-        },
+        {method for its_standings in family_standings.values() for method in its_standings},
         key=str.casefold,
     )
     # Sorting is stable, so this moves the ceiling to the front and keeps the others in order.
@@ -265,9 +257,7 @@ def _measured(frame: pandas.DataFrame, metric: str) -> pandas.DataFrame:
     return frame[frame.metric == checks.choice("metric", metric, known)]
 
 
-def _picked(
-    argument: str, chosen: Iterable[str] | None, known: Iterable[str]
-) -> list[str]:
+def _picked(argument: str, chosen: Iterable[str] | None, known: Iterable[str]) -> list[str]:
     """The chosen names, each of them known; if none are chosen, all names in their order."""
     # Each name once, in the order of the frame, which a set would lose.
     names = tuple(map(str, dict.fromkeys(known)))
@@ -293,9 +283,7 @@ def _html_row(
     # Anybody can enter a score, so its name and notes are escaped, never HTML.
     escaped_name = html.escape(SHOWN.get(method, method), quote=False)
     its_notes = notes.get(method, {})
-    cost_html = (
-        f"<small>{html.escape(its_notes['cost'])}</small>" if "cost" in its_notes else ""
-    )
+    cost_html = f"<small>{html.escape(its_notes['cost'])}</small>" if "cost" in its_notes else ""
     version_html = (
         f"<small>version {html.escape(its_notes['version'])}</small>"
         if "version" in its_notes
@@ -317,7 +305,5 @@ def _html_row(
         place_words = f", place {standing.place}" if standing.place else ""
         interval_html = f"<small>{low:.2f} to {high:.2f}{place_words}</small>"
         # Sorted by four digits though two are shown, so cells that look equal may differ.
-        cells.append(
-            f'<td{td_class} data-value="{mean:.4f}">{mean:.2f}{interval_html}</td>'
-        )
+        cells.append(f'<td{td_class} data-value="{mean:.4f}">{mean:.2f}{interval_html}</td>')
     return f"<tr>{''.join(cells)}</tr>"

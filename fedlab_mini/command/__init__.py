@@ -66,9 +66,7 @@ def imported(option: str, text: str) -> Any:
         return getattr(importlib.import_module(module_name), object_name)
     except (Exception, SystemExit) as error:  # the user's module may raise anything
         reason = f"{type(error).__name__}: {error}"
-        raise ValueError(
-            f"{option}: expected module:NAME, got {text} ({reason})"
-        ) from error
+        raise ValueError(f"{option}: expected module:NAME, got {text} ({reason})") from error
 
 
 def own_method(option: str, text: str) -> tuple[str, Any]:
@@ -111,10 +109,7 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
         return given
     parts = {path: re.split(r"(\d+)", str(path)) for path in given}
     # Every second part is a number.
-    key = {
-        path: [*zip(p[::2], map(int, [*p[1::2], 0]), strict=True)]
-        for path, p in parts.items()
-    }
+    key = {path: [*zip(p[::2], map(int, [*p[1::2], 0]), strict=True)] for path, p in parts.items()}
     return sorted(given, key=lambda path: key[path])
 
 
@@ -142,16 +137,12 @@ def writable(
             continue
         allowed = (endings or {}).get(option, ())
         if allowed and path.suffix.lower() not in allowed:
-            raise ValueError(
-                f"{option}: expected a file {', '.join(allowed)}, got {path}"
-            )
+            raise ValueError(f"{option}: expected a file {', '.join(allowed)}, got {path}")
         # A missing folder is refused, because `whole_file` would make one even for a typing error.
         # A device such as /dev/null is refused, because a file would replace it.
         special = path.exists() and not path.is_file()
         if special or not path.absolute().parent.is_dir():
-            raise ValueError(
-                f"{option}: expected a plain file in an existing folder, got {path}"
-            )
+            raise ValueError(f"{option}: expected a plain file in an existing folder, got {path}")
         unread(option, path, taken)
         taken.append(path)
 

@@ -21,9 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="list all data sets, and where each was found")
     verify = commands.add_parser("verify", help="check the SHA-256 of the files found")
-    verify.add_argument(
-        "names", nargs="*", metavar="name", help="data sets that must be present"
-    )
+    verify.add_argument("names", nargs="*", metavar="name", help="data sets that must be present")
     commands.add_parser("fetch", help="download a real data set").add_argument("name")
     options = parser.parse_args(arguments)
     try:

@@ -74,9 +74,7 @@ def _parser(package: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     # Commas separate methods on the command line, and argparse reads "%" as a format.
-    known_names = ", ".join(
-        name.replace(",", "").replace("%", "%%") for name in scoring()
-    )
+    known_names = ", ".join(name.replace(",", "").replace("%", "%%") for name in scoring())
     add = parser.add_argument
     add("rounds", nargs="+", type=home, help="one file per round, in order")
     add("--net", required=True, help="64,32,10 (widths of an MLP) or package.module:NAME")
@@ -104,13 +102,9 @@ def read_methods(texts: Sequence[str]) -> dict[str, Any]:
     """Methods by the given names: the book's methods, or a user's as ``module:NAME``."""
     own_methods = {text: own_method("--methods", text) for text in texts if ":" in text}
     book_methods = scoring()
-    book_names = looked_up(
-        "--methods", [text for text in texts if ":" not in text], book_methods
-    )
+    book_names = looked_up("--methods", [text for text in texts if ":" not in text], book_methods)
     named_methods = [
-        own_methods[text]
-        if text in own_methods
-        else (text, book_methods[book_names[text]])
+        own_methods[text] if text in own_methods else (text, book_methods[book_names[text]])
         for text in texts
     ]
     # A dict would silently keep the last of two methods with one name.
@@ -155,9 +149,7 @@ def _shown(scores: pandas.DataFrame, draws: int) -> Table:
     return table(cells, rows="client", caption=caption, digits=4)
 
 
-def main(
-    words: Sequence[str] | None = None, package: str = "fedlab_mini"
-) -> pandas.DataFrame:
+def main(words: Sequence[str] | None = None, package: str = "fedlab_mini") -> pandas.DataFrame:
     """Run ``score`` on files, print the table and write it where ``--csv`` says."""
     parser = _parser(package)
     options = parser.parse_args(words)

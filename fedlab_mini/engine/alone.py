@@ -50,9 +50,7 @@ class Alone:
         self.first, self.steps = plan.first.tolist(), plan.steps.tolist()
 
     @torch.no_grad()
-    def train(
-        self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None
-    ) -> Tensor:
+    def train(self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None) -> Tensor:
         """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P].
 
         out  [rows, P] memory for the updates; if it is None, the next call overwrites them
@@ -87,12 +85,8 @@ class Alone:
             outputs = self.module(self.x[index])
             self.net.objective.loss(outputs, self.y[index]).backward()
         # A parameter that the loss does not depend on has no gradient and keeps its value.
-        reached = [
-            parameter for parameter in self.parameters if parameter.grad is not None
-        ]
-        gradients = [
-            parameter.grad for parameter in reached if parameter.grad is not None
-        ]
+        reached = [parameter for parameter in self.parameters if parameter.grad is not None]
+        gradients = [parameter.grad for parameter in reached if parameter.grad is not None]
         torch._foreach_mul_(gradients, self.lr)
         torch._foreach_sub_(reached, gradients)
         for parameter in reached:

@@ -97,11 +97,7 @@ def described(value: object) -> str:
 def _layer(named: tuple[str, nn.Module]) -> tuple[str, str]:
     """A layer's name, and its type, attributes, buffers, hooks and forward as text."""
     name, layer = named
-    held = {
-        key: part
-        for key, part in vars(layer).items()
-        if key[0] != "_" and key != "training"
-    }
+    held = {key: part for key, part in vars(layer).items() if key[0] != "_" and key != "training"}
     hooks = [*layer._forward_hooks.values(), *layer._forward_pre_hooks.values()]
     forward = getattr(type(layer), "forward", None)
     own = [] if type(layer).__module__.startswith("torch.") else [forward]
@@ -111,9 +107,7 @@ def _layer(named: tuple[str, nn.Module]) -> tuple[str, str]:
 def _function(function: FunctionType) -> str:
     name = f"{function.__module__}.{function.__qualname__}"
     if function.__name__ == "<lambda>":
-        raise ValueError(
-            f"a lambda ({name}) has no name to recognise it by later; write a def"
-        )
+        raise ValueError(f"a lambda ({name}) has no name to recognise it by later; write a def")
     # Its closure and its defaults decide what it does, just as its source does.
     contents = [cell.cell_contents for cell in function.__closure__ or ()]
     inside = [described(part) for part in contents if part is not function]
@@ -164,8 +158,5 @@ class Cache:
 
     def save(self, found: Mapping[str, np.ndarray], *arrays: Tensor) -> None:
         """Save the results for these arrays; OSError that names the file if this fails."""
-        with (
-            whole_file(self.path(*arrays), voice="cache: ") as part,
-            open(part, "wb") as file,
-        ):
+        with whole_file(self.path(*arrays), voice="cache: ") as part, open(part, "wb") as file:
             np.savez(file, **found)  # type: ignore[arg-type]

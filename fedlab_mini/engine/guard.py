@@ -43,9 +43,7 @@ def starting_model(
     taken = net.now()
     taken.check_objective(fed.x, fed.y)
     if start is not None:
-        instance(
-            "start", start, History, "a History, as fm.train or History.load returns"
-        )
+        instance("start", start, History, "a History, as fm.train or History.load returns")
         if theta is not None:
             raise ValueError(
                 "theta: start= already holds the model to continue; give only one of them"
@@ -124,9 +122,7 @@ def sum_up(left_out: Counter[int]) -> None:
         warnings.warn(f"left out: {', '.join(repeated)}", stacklevel=4)
 
 
-def check_start(
-    start: History, made_from: Callable[[], Mapping[str, str]], rounds: int
-) -> None:
+def check_start(start: History, made_from: Callable[[], Mapping[str, str]], rounds: int) -> None:
     """Refuse a history of another training, and name the settings that differ."""
     try:
         before, now = start.made_from(), made_from()
@@ -147,9 +143,7 @@ def check_start(
 def check_strategy(strategy: Any) -> None:
     """TypeError if this is no strategy."""
     if isinstance(strategy, type) or not hasattr(strategy, "step"):
-        raise TypeError(
-            f"strategy: expected one such as fm.FedAvg(), got {shown(strategy)}"
-        )
+        raise TypeError(f"strategy: expected one such as fm.FedAvg(), got {shown(strategy)}")
 
 
 def checked_state(name: str, state: Any, like: State | None = None) -> State:

@@ -30,9 +30,7 @@ def frame(index: str | None = None, **columns: Tensor) -> pandas.DataFrame:
     import pandas  # here, because the import takes a second
 
     # Pandas cannot read tensors on other devices.
-    table = pandas.DataFrame(
-        {name: column.cpu().numpy() for name, column in columns.items()}
-    )
+    table = pandas.DataFrame({name: column.cpu().numpy() for name, column in columns.items()})
     return table if index is None else table.rename_axis(index)
 
 
@@ -177,10 +175,7 @@ class History:
         """Read a history that ``save`` has written; ValueError if the file holds none."""
         arrays = read_arrays("path", home(path))
         try:
-            words, numbers = (
-                json.loads(str(arrays.pop("made_from"))),
-                arrays.pop("numbers"),
-            )
+            words, numbers = (json.loads(str(arrays.pop("made_from"))), arrays.pop("numbers"))
             parts = {name: torch.from_numpy(array) for name, array in arrays.items()}
             changes = {name: _changes(name, parts) for name in NOTED}
             tensors = {name: parts[name] for name in TENSORS}
@@ -194,11 +189,7 @@ class History:
             clients=int(clients),
             strategy=None,
             cost=Cost(client_epochs, int(model_evaluations), seconds),
-            state={
-                n.removeprefix(prefix): p
-                for n, p in parts.items()
-                if n.startswith(prefix)
-            },
+            state={n.removeprefix(prefix): p for n, p in parts.items() if n.startswith(prefix)},
             limit=limit,
             made_from=partial(dict, words),
         )
@@ -244,10 +235,7 @@ class Log:
             theta=start.theta.to(fresh.theta, copy=True),
             last_step=start.last_step.to(fresh.theta, copy=True),
             memory=start.memory.to(fresh.memory, copy=True),
-            state={
-                n: start.state[n].to(part.device, copy=True)
-                for n, part in fresh.state.items()
-            },
+            state={n: start.state[n].to(part.device, copy=True) for n, part in fresh.state.items()},
             limit=start.limit,
             accuracy=list(start.accuracy),
             loss=list(start.loss),

@@ -98,17 +98,13 @@ def client_updates(
         pairs, entry = torch.unique(pairs, dim=0, return_inverse=True)
     plan = shuffles.plan(t, *pairs.numpy().T)
     # Sorted by their number of steps, rows leave no gaps in a stack; lexsort is stable.
-    stack_order = torch.from_numpy(
-        np.lexsort((-samples.numpy(), -plan.steps[entry].numpy()))
-    )
+    stack_order = torch.from_numpy(np.lexsort((-samples.numpy(), -plan.steps[entry].numpy())))
     run, client, entry = run[stack_order], client[stack_order], entry[stack_order]
     in_order = torch.equal(stack_order, torch.arange(len(stack_order)))
     # Stacks write into slices of ``out``; if the order has changed, rows are copied there below.
     place = out if in_order else None
     lr = shuffles.local.rate(t)
-    stacks = train_rows(
-        fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles
-    )
+    stacks = train_rows(fed, net, thetas, run, entry, plan, lr, out=place, shuffles=shuffles)
     for stack_rows, updates in stacks:
         # In place, before anything is copied, so that nobody sees an attacker's honest update.
         if fed.attacks:
@@ -185,9 +181,7 @@ def attack(
             # One random stream for each client and round, so all runs have the same noise.
             sent = attacker(honest, last_step, stream(seed, "attack", t, client_id))
             attack_name, shape = f"attack of client {client_id}", list(honest.shape)
-            updates[row] = reals(
-                attack_name, sent, shape, dtype=updates.dtype, finite=False
-            )[0]
+            updates[row] = reals(attack_name, sent, shape, dtype=updates.dtype, finite=False)[0]
 
 
 def train_rows(
@@ -236,9 +230,7 @@ def rows_at_once(fed: Federation, net: Model, plan: Plan, rows: int) -> int:
     return min(rows, max(1, fitting))
 
 
-def new_stack(
-    fed: Federation, net: Model, like: Tensor, plan: Plan, most: int
-) -> Stack | Alone:
+def new_stack(fed: Federation, net: Model, like: Tensor, plan: Plan, most: int) -> Stack | Alone:
     """Working memory for ``most`` rows, of the kind that the model needs."""
     batch = plan.blocks.shape[1]
     # The gradients by hand are those of cross-entropy.
@@ -284,9 +276,7 @@ class Stack:
         self.step_sizes = step_sizes.to(self.flat)
 
     @torch.no_grad()
-    def train(
-        self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None
-    ) -> Tensor:
+    def train(self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None) -> Tensor:
         """All SGD steps from ``thetas[run]`` on the plan's entries; returns updates [rows, P].
 
         out  [rows, P] memory for the updates; if it is None, the next call overwrites them
@@ -300,15 +290,11 @@ class Stack:
         # [1 or R, *shape] -> [R, *shape]: a copy for every row, in memory of earlier rounds
         trained = [parameter[: len(run)].copy_(start) for parameter, start in pairs]
         prepared: dict[tuple[int, int], Any] = {}
-        for low, high, tables in self._steps(
-            self.plan.first[entry], self.plan.steps[entry]
-        ):
+        for low, high, tables in self._steps(self.plan.first[entry], self.plan.steps[entry]):
             if (low, high) not in prepared:
                 prepared[low, high] = self.prepare([part[low:high] for part in trained])
             self.step(prepared[low, high], *tables)
-        for end, start, update in zip(
-            trained, starts, self.net.parts.split(updates), strict=True
-        ):
+        for end, start, update in zip(trained, starts, self.net.parts.split(updates), strict=True):
             torch.sub(end, start, out=update)
         return updates
 
@@ -316,15 +302,11 @@ class Stack:
         """Views of the parameters [rows, *shape] of some rows, as ``step`` needs them."""
         raise NotImplementedError
 
-    def step(
-        self, prepared: Any, index: Tensor, labels: Tensor, step_sizes: Tensor
-    ) -> None:
+    def step(self, prepared: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
         """One SGD step of some rows: sample indices, labels and step sizes, each [rows, batch]."""
         raise NotImplementedError
 
-    def _steps(
-        self, first: Tensor, steps: Tensor
-    ) -> Iterator[tuple[int, int, list[Tensor]]]:
+    def _steps(self, first: Tensor, steps: Tensor) -> Iterator[tuple[int, int, list[Tensor]]]:
         """Which rows (low, high) step next, and the three tables of their minibatches."""
         rows, batch = len(first), self.blocks.shape[1]
         window = max(1, TABLE // (rows * batch))
@@ -348,11 +330,7 @@ class Stack:
             for runs_of_step, *of_step in zip(runs, *tables, strict=True):
                 for low, high, width in runs_of_step:
                     everything = high - low == rows and width == batch
-                    cut = (
-                        of_step
-                        if everything
-                        else [part[low:high, :width] for part in of_step]
-                    )
+                    cut = of_step if everything else [part[low:high, :width] for part in of_step]
                     yield low, high, cut
 
 
@@ -377,9 +355,7 @@ class PerceptronStack(Stack):
             for weight, bias in pairs
         ]
 
-    def step(
-        self, layers: Any, index: Tensor, labels: Tensor, step_sizes: Tensor
-    ) -> None:
+    def step(self, layers: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
         rows, batch = index.shape
         # [R, b] -> [R * b], and [R, b] -> [R, 1, b] against the classes of g
         index, step_sizes = index.reshape(-1), step_sizes[:, None]
@@ -400,9 +376,7 @@ class PerceptronStack(Stack):
             bias.sub_(g.sum(2, keepdim=True))
             if back is not None:
                 # Back through ReLU: where its output was 0, its derivative is 0.
-                torch.ops.aten.threshold_backward.grad_input(
-                    back, below, 0, grad_input=back
-                )
+                torch.ops.aten.threshold_backward.grad_input(back, below, 0, grad_input=back)
                 g = back.transpose(1, 2)
 
 
@@ -413,9 +387,7 @@ class ModuleStack(Stack):
     holds the gradient of every row. One backward pass, outside of ``vmap``, computes them all.
     """
 
-    def train(
-        self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None
-    ) -> Tensor:
+    def train(self, thetas: Tensor, run: Tensor, entry: Tensor, out: Tensor | None) -> Tensor:
         # Locked for all steps, or another thread could put the shared module into eval mode.
         with LOCK:
             self.net.module.train()
@@ -425,9 +397,7 @@ class ModuleStack(Stack):
         """Leaf tensors for autograd that share the memory of the parameters."""
         return [parameter.detach().requires_grad_() for parameter in parameters]
 
-    def step(
-        self, leaves: Any, index: Tensor, labels: Tensor, step_sizes: Tensor
-    ) -> None:
+    def step(self, leaves: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
         # Autograd records the losses only, not the step itself.
         with torch.enable_grad():
             outputs = self.net.stacked_scores(leaves, self.x[index])  # [R, b, ...]
@@ -438,9 +408,7 @@ class ModuleStack(Stack):
             leaf.sub_(gradient)
 
 
-def runs_of_steps(
-    fill: np.ndarray, active: list[int]
-) -> list[list[tuple[int, int, int]]]:
+def runs_of_steps(fill: np.ndarray, active: list[int]) -> list[list[tuple[int, int, int]]]:
     """For every step, the groups of rows (low, high, width) that take it together.
 
     fill [s, R]  samples in each row's minibatch; active [s]  so many rows, the first, take the step
@@ -450,9 +418,7 @@ def runs_of_steps(
     return [alike(row[:rows]) for row, rows in zip(fill, active, strict=True)]
 
 
-def alike(
-    fill: np.ndarray, least: int = 16, grain: int = 8
-) -> list[tuple[int, int, int]]:
+def alike(fill: np.ndarray, least: int = 16, grain: int = 8) -> list[tuple[int, int, int]]:
     """Cut rows into groups (low, high, width) of minibatches of similar length.
 
     fill [R]  samples in each row's minibatch; a group's width is the largest of these, so that the

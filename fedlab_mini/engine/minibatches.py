@@ -62,9 +62,7 @@ class LocalSGD:
         except OverflowError:
             step_size = math.inf
         if step_size == math.inf:
-            raise ValueError(
-                f"decay: {self.decay:g} makes the step size of round {t} infinite"
-            )
+            raise ValueError(f"decay: {self.decay:g} makes the step size of round {t} infinite")
         return step_size
 
     def passes(self, size: int) -> float:
@@ -107,9 +105,7 @@ class Plan:
         begin = int(self.first[entry])
         end = begin + int(self.steps[entry])
         filled = self.fill[begin:end].tolist()
-        return [
-            row[:count] for row, count in zip(self.blocks[begin:end], filled, strict=True)
-        ]
+        return [row[:count] for row, count in zip(self.blocks[begin:end], filled, strict=True)]
 
 
 class Layout:
@@ -193,9 +189,7 @@ class Shuffles:
         fixed_order = self.shuffled("prefix")
         # The inverse of a permutation: each position is written at the sample that stands there.
         rank = np.empty(len(fixed_order), dtype=np.int64)
-        rank[fixed_order] = (
-            np.arange(len(fixed_order)) - self.offsets[self.owner[fixed_order]]
-        )
+        rank[fixed_order] = np.arange(len(fixed_order)) - self.offsets[self.owner[fixed_order]]
         return rank
 
     def shuffled(self, purpose: str, *index: int) -> np.ndarray:

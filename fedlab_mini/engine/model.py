@@ -85,11 +85,7 @@ class Model:
     parts: Parts
 
     def __init__(
-        self,
-        module: nn.Module,
-        *,
-        loss: Function | None = None,
-        metric: Function | None = None,
+        self, module: nn.Module, *, loss: Function | None = None, metric: Function | None = None
     ):
         self.objective = Objective(loss, metric)
         # The function for each metric's name: outputs [C, N, ...] and labels to values [C].
@@ -189,12 +185,8 @@ class Model:
             # A parameter that no initialiser changed is returned with all digits, not as float32.
             now = trainable(fresh).values(), before, trainable(self.module).values()
             triples = zip(*now, strict=True)
-            drawn = [
-                given if torch.equal(new, old) else new for new, old, given in triples
-            ]
-        return torch.cat([p.detach().flatten() for p in drawn]).to(
-            dtype=dtype, device=device
-        )
+            drawn = [given if torch.equal(new, old) else new for new, old, given in triples]
+        return torch.cat([p.detach().flatten() for p in drawn]).to(dtype=dtype, device=device)
 
     def theta(self) -> Tensor:
         """The module's own parameters as one vector [P], for instance of a trained module."""
@@ -288,11 +280,7 @@ class Model:
         if changed:
             raise ValueError(f"net: {changed}")
         given_loss, is_tensor = self.objective.given_loss, torch.is_tensor(answer)
-        if (
-            not is_tensor
-            or answer.shape[:1] != (1,)
-            or not (given_loss or answer.ndim == 2)
-        ):
+        if not is_tensor or answer.shape[:1] != (1,) or not (given_loss or answer.ndim == 2):
             gives = f"shape {list(answer.shape)}" if is_tensor else type(answer).__name__
             expected = "[1, ...]" if given_loss else "[1, classes]"
             raise ValueError(f"net: one input gives {gives}, expected {expected}")
@@ -310,15 +298,12 @@ class Model:
         net = self._asked()
         x = net._inputs(x)
         parameters = [part.requires_grad_() for part in net.split(net.theta().to(x))]
-        names = {
-            id(part): name for part, name in zip(parameters, net.shapes, strict=True)
-        }
+        names = {id(part): name for part, name in zip(parameters, net.shapes, strict=True)}
         with torch.enable_grad(), net._judging():
             nearest = leaves(net.scores(parameters, x[:1].clone()))
         # Nearest to the scores first, but matrices before a bias or a scale.
         ordered = sorted(
-            (leaf for leaf in nearest if id(leaf) in names),
-            key=lambda leaf: leaf.ndim < 2,
+            (leaf for leaf in nearest if id(leaf) in names), key=lambda leaf: leaf.ndim < 2
         )
         if not ordered:
             raise ValueError("net: its scores depend on none of its parameters")
@@ -373,9 +358,7 @@ class Model:
             return net.scores(net.split(theta.clone()), x.clone()).argmax(1)
 
     @torch.no_grad()
-    def evaluate(
-        self, thetas: Tensor, x: Tensor, y: Tensor, metric: Metric = "accuracy"
-    ) -> Tensor:
+    def evaluate(self, thetas: Tensor, x: Tensor, y: Tensor, metric: Metric = "accuracy") -> Tensor:
         """Accuracy (share correct) or mean loss of many models on the same samples.
 
         thetas [C, P], x [N, ...], y [N]; metric "accuracy", "loss", or a function of (outputs,
@@ -384,17 +367,13 @@ class Model:
         check_metric("metric", metric)
         net = self._asked(keep=True)
         x = net._inputs(x)
-        thetas = reals("thetas", thetas, ["C", net.P], dtype=x.dtype, finite=False).to(
-            x.device
-        )
+        thetas = reals("thetas", thetas, ["C", net.P], dtype=x.dtype, finite=False).to(x.device)
         y = self.labels("y", y, x)
         with one_thread():
             return net.judged(thetas, x, y, metric)[0]
 
     @torch.no_grad()
-    def judged(
-        self, thetas: Tensor, x: Tensor, y: Tensor, *metrics: Metric
-    ) -> tuple[Tensor, ...]:
+    def judged(self, thetas: Tensor, x: Tensor, y: Tensor, *metrics: Metric) -> tuple[Tensor, ...]:
         """Like ``evaluate`` with several metrics, but without checks; returns [C] for each."""
         results: dict[Any, list[Tensor]] = defaultdict(list)
         of_classes = self.objective.given_loss is None

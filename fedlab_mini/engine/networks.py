@@ -30,9 +30,7 @@ class Images(nn.Module):
         # A side of 1 may be left out or stand elsewhere: no number moves.
         sides = [side for side in x.shape[1:] if side > 1]
         if x.ndim > 2 and sides != [side for side in self.shape if side > 1]:
-            raise ValueError(
-                f"expected images {[*self.shape]} or rows, got {[*x.shape[1:]]}"
-            )
+            raise ValueError(f"expected images {[*self.shape]} or rows, got {[*x.shape[1:]]}")
         images = x.reshape(len(x), *self.shape)
         # One channel is first and last; ``vmap`` cannot be asked for either.
         if self.shape[0] == 1:
@@ -53,9 +51,7 @@ def mlp(*widths: int) -> Model:
         raise ValueError(f"widths: expected at least inputs and classes, got {widths}")
     parts: list[nn.Module] = []
     with LOCK:  # new layers draw their weights from the global generator
-        for inputs, outputs in itertools.pairwise(
-            whole("widths", width) for width in widths
-        ):
+        for inputs, outputs in itertools.pairwise(whole("widths", width) for width in widths):
             parts += [nn.Linear(inputs, outputs), nn.ReLU()]
     return _ours(nn.Sequential(*parts[:-1]))
 
@@ -90,8 +86,6 @@ def cnn(
             parts += [convolution, nn.ReLU(), nn.MaxPool2d(2)]
             depth, height, width = maps, (height + even) // 2, (width + even) // 2
         if height < 1 or width < 1:
-            raise ValueError(
-                f"shape: {tuple(shape)} is too small for {len(channels)} poolings"
-            )
+            raise ValueError(f"shape: {tuple(shape)} is too small for {len(channels)} poolings")
         parts += [nn.Flatten(), nn.Linear(depth * height * width, hidden), nn.ReLU()]
         return _ours(nn.Sequential(*parts, nn.Linear(hidden, classes)))

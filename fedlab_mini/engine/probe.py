@@ -22,10 +22,7 @@ from torch.nn.parameter import is_lazy
 # (parameters, x [N, ...]) -> scores [N, classes].
 Scores = Callable[[list[Tensor], Tensor], Tensor]
 SEEN = 4  # samples that a module is tried on
-HOOKS = (
-    *("_forward_hooks", "_forward_pre_hooks"),
-    *("_backward_hooks", "_backward_pre_hooks"),
-)
+HOOKS = (*("_forward_hooks", "_forward_pre_hooks"), *("_backward_hooks", "_backward_pre_hooks"))
 
 
 class Look(NamedTuple):
@@ -108,9 +105,7 @@ def refuse(module: nn.Module) -> None:
 def _refuse_held_elsewhere(module: nn.Module) -> None:
     """Refuse parameters without values, and those that the module does not read by their name."""
     if isinstance(module, nn.DataParallel):
-        raise ValueError(
-            "module: is wrapped in DataParallel; give the module inside it, .module"
-        )
+        raise ValueError("module: is wrapped in DataParallel; give the module inside it, .module")
     for name, part in module.named_modules():
         if any(map(is_lazy, part._parameters.values())):
             raise ValueError(
@@ -184,11 +179,7 @@ def some(x: Tensor) -> Tensor:
 
 
 def look(
-    module: nn.Module,
-    scores: Scores,
-    parameters: list[Tensor],
-    samples: Tensor,
-    images: int,
+    module: nn.Module, scores: Scores, parameters: list[Tensor], samples: Tensor, images: int
 ) -> Look:
     """Try the module, a copy in the mode in which it will be used, and say what it does.
 
@@ -256,16 +247,11 @@ def _numbers_together(
             with torch.enable_grad(), saved_tensors_hooks(keep, lambda tensor: tensor):
                 together = vmap(scores)(parameters, both)
             alone = torch.stack(
-                [
-                    scores([tensor[model] for tensor in parameters], samples)
-                    for model in models
-                ]
+                [scores([tensor[model] for tensor in parameters], samples) for model in models]
             )
             pairs = [(together, alone)]
             if in_use:
-                pairs += zip(
-                    _slopes(together, parameters), _slopes(alone, parameters), strict=True
-                )
+                pairs += zip(_slopes(together, parameters), _slopes(alone, parameters), strict=True)
             else:
                 # Without gradients, PyTorch runs other code in some layers.
                 pairs.append((vmap(scores)(parameters, both), alone))

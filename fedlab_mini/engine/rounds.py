@@ -52,9 +52,7 @@ class Round:
     sizes: Tensor
     updates: Tensor
     missing: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
-    memo: dict[Any, Any] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    memo: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def copy(self) -> Round:
         """A round that shares no memory with this one and has an empty ``memo``."""

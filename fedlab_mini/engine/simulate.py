@@ -151,13 +151,7 @@ class Block:
         steps = torch.zeros_like(self.thetas)
         samples = torch.zeros(len(steps), dtype=steps.dtype)
         for positions, updates in client_updates(
-            self.fed,
-            self.net,
-            self.thetas,
-            participants,
-            self.shuffles,
-            t,
-            self.last_steps,
+            self.fed, self.net, self.thetas, participants, self.shuffles, t, self.last_steps
         ):
             runs = run[positions]
             weights = participants.samples[positions].to(steps.dtype)

@@ -25,9 +25,7 @@ RUNS = 128
 WHOLE_RUNS = 32
 
 
-def spread(
-    tasks: Iterable[Any], n_jobs: int | None = None, ordered: bool = True
-) -> Iterator[Any]:
+def spread(tasks: Iterable[Any], n_jobs: int | None = None, ordered: bool = True) -> Iterator[Any]:
     """Results of ``joblib.delayed`` calls, one after another, so that each can be saved at once.
 
     n_jobs   processes, -1 for all; None: one, or what ``joblib.parallel_config`` says

@@ -29,17 +29,7 @@ from .history import History, Log
 from .local import UpdateMemory, limit_of, round_updates, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
-from .rounds import (
-    Message,
-    ReadOnly,
-    Round,
-    Server,
-    State,
-    Step,
-    Strategy,
-    Workers,
-    copied,
-)
+from .rounds import Message, ReadOnly, Round, Server, State, Step, Strategy, Workers, copied
 
 
 def train(
@@ -189,9 +179,7 @@ class Training:
         ):
             step = guard.checked_step(name, step, round, log.state)
         # If the state counts rounds, it must count this one, or the scores would not change.
-        if "rounds" in log.state and torch.equal(
-            step.state["rounds"], log.state["rounds"]
-        ):
+        if "rounds" in log.state and torch.equal(step.state["rounds"], log.state["rounds"]):
             raise ValueError(
                 f"{name}: counts no round and no scores; write "
                 "self.count(state, round, scores) before it returns"
@@ -279,9 +267,7 @@ def written(tensors: Iterable[Tensor]) -> tuple[int, ...]:
     return tuple(map(attrgetter("_version"), tensors))
 
 
-def changed(
-    names: Sequence[str], before: tuple[int, ...], now: tuple[int, ...]
-) -> str | None:
+def changed(names: Sequence[str], before: tuple[int, ...], now: tuple[int, ...]) -> str | None:
     """The first name whose tensor was written to in between; None if there is none."""
     if before == now:
         return None
@@ -289,9 +275,7 @@ def changed(
     return next(name for name, one, other in counts if one != other)
 
 
-def made_from(
-    of_clients: Callable[[], dict[str, str]], strategy: Strategy
-) -> dict[str, str]:
+def made_from(of_clients: Callable[[], dict[str, str]], strategy: Strategy) -> dict[str, str]:
     """What decides a training, part by part, as text or as a hash."""
     return of_clients() | {"strategy": described(strategy)}
 
@@ -344,14 +328,7 @@ class InProcess:
         able = [k for k in chosen.tolist() if k not in self.fed.unusable]
         able_ids = torch.tensor(able, dtype=torch.long)
         updates = round_updates(
-            self.fed,
-            self.net,
-            theta,
-            able_ids,
-            self.shuffles,
-            t,
-            last_step,
-            self.update_memory,
+            self.fed, self.net, theta, able_ids, self.shuffles, t, last_step, self.update_memory
         )
         return able_ids, updates
 

@@ -41,9 +41,7 @@ def glove(left: int, right: int) -> Game:
     """Players 0..left-1 each own a left glove, the others a right one; a pair is worth 1."""
     left = checks.whole("left", left, high=MOST_GLOVES)
     right = checks.whole("right", right, high=MOST_GLOVES)
-    shares = [_pairing_chance(left, right)] * left + [
-        _pairing_chance(right, left)
-    ] * right
+    shares = [_pairing_chance(left, right)] * left + [_pairing_chance(right, left)] * right
     phi = torch.tensor(shares, dtype=torch.float64)
     name = f"glove {left} left, {right} right"
     return Game(left + right, partial(_pairs, left), shapley=phi, name=name)
@@ -96,9 +94,7 @@ def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
     players = len(votes)
     quota = checks.whole("quota", quota, high=sum(votes))
     if players**3 * quota > MOST_STEPS:
-        raise ValueError(
-            f"weights: expected few votes and players, n^3 x quota <= {MOST_STEPS:,}"
-        )
+        raise ValueError(f"weights: expected few votes and players, n^3 x quota <= {MOST_STEPS:,}")
     shares = [_pivotal_chance(votes, player, quota) for player in range(players)]
     vote_counts = torch.tensor(votes, dtype=torch.float64)
     wins = partial(_wins, vote_counts, quota)

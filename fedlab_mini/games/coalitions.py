@@ -92,9 +92,7 @@ def _one_by_one(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
     """Any model: average the members' updates, and evaluate a few averages at a time."""
     stack_size = max(1, CACHE // (game.net.P * game.theta.element_size()))
     qualities = []
-    for members, divisor in zip(
-        shares.split(stack_size), totals.split(stack_size), strict=True
-    ):
+    for members, divisor in zip(shares.split(stack_size), totals.split(stack_size), strict=True):
         # [C, m] @ [m, P] -> [C, P]: one model per coalition
         models = game.theta + (members / divisor) @ game.updates
         qualities.append(game.net.evaluate(models, game.x, game.y, game.metric))
@@ -120,12 +118,8 @@ def _stacked(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
     quality = torch.empty(len(shares), dtype=torch.float64, device=shares.device)
     # In an order by halves, neighbours share most of their sums.
     for rows in _by_halves(shares).split(stack_size):
-        later_layers = _later_layers(
-            net, models[:, -later_parameters:], shares[rows], totals[rows]
-        )
-        outputs = [
-            _class_scores(shares[rows], first, later_layers) for first in first_outputs
-        ]
+        later_layers = _later_layers(net, models[:, -later_parameters:], shares[rows], totals[rows])
+        outputs = [_class_scores(shares[rows], first, later_layers) for first in first_outputs]
         together = torch.cat(outputs, 2).transpose(1, 2)  # [c, N, classes]
         word = isinstance(game.metric, str)
         judge = net.judges[game.metric] if word else partial(judged_by, game.metric)
@@ -145,17 +139,13 @@ def _by_halves(shares: Tensor) -> Tensor:
     return torch.from_numpy(np.lexsort(_half_codes(shares))).to(shares.device)
 
 
-def _later_layers(
-    net: Model, tails: Tensor, shares: Tensor, totals: Tensor
-) -> list[Tensor]:
+def _later_layers(net: Model, tails: Tensor, shares: Tensor, totals: Tensor) -> list[Tensor]:
     """Weights and biases of layer two and above, averaged for each coalition: [c, *shape] each."""
     shapes = list(net.shapes.values())[2:]
     # [c, m] @ [m, P'] -> [c, P'], with the P' parameters above the first layer
     averages = (shares / totals) @ tails
     pieces = averages.split([shape.numel() for shape in shapes], 1)
-    averaged = [
-        piece.unflatten(1, shape) for piece, shape in zip(pieces, shapes, strict=True)
-    ]
+    averaged = [piece.unflatten(1, shape) for piece, shape in zip(pieces, shapes, strict=True)]
     averaged[0] = averaged[0] / totals[:, :, None]  # the division of the first layer
     return averaged
 
@@ -180,9 +170,7 @@ def _hidden_sums(shares: Tensor, first: Tensor) -> Iterator[tuple[slice, Tensor]
     """
     lower_half = shares.shape[1] // 2
     lower_codes, upper_codes = _half_codes(shares)
-    _, lower_rows, lower_place = np.unique(
-        lower_codes, return_index=True, return_inverse=True
-    )
+    _, lower_rows, lower_place = np.unique(lower_codes, return_index=True, return_inverse=True)
     _, upper_rows, counts = np.unique(upper_codes, return_index=True, return_counts=True)
     if len(lower_rows) > HALF_SUMS or len(lower_rows) * len(upper_rows) > 2 * len(shares):
         stack_size = max(1, CACHE // (first.shape[1] * first.element_size()))

@@ -75,9 +75,7 @@ class Asked:
     game: Game
     codes: set[int]
 
-    def estimate(
-        self, method: str, values: Tensor, stderr: Tensor | None = None
-    ) -> Estimate:
+    def estimate(self, method: str, values: Tensor, stderr: Tensor | None = None) -> Estimate:
         """The estimator's result with its cost; without standard errors the result is exact."""
         if stderr is None:
             stderr = torch.zeros(self.game.n, dtype=torch.float64)
@@ -95,8 +93,6 @@ def asking(game: Game, most_players: int | None = None) -> Iterator[Asked]:
     """
     checks.instance("game", game, Game, "a Game")
     if most_players is not None and game.n > most_players:
-        raise ValueError(
-            f"game: needs all coalitions, n <= {most_players}; got {game.n} players"
-        )
+        raise ValueError(f"game: needs all coalitions, n <= {most_players}; got {game.n} players")
     with game.tally() as codes:
         yield Asked(game, codes)

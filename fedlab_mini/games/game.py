@@ -93,9 +93,7 @@ class Game:
         matrix = checks.array("coalitions", coalitions, ["C", self.n])
         if matrix.dtype != torch.bool:
             shown = checks.shown(coalitions)
-            raise TypeError(
-                f"coalitions: expected a boolean matrix [C, {self.n}], got {shown}"
-            )
+            raise TypeError(f"coalitions: expected a boolean matrix [C, {self.n}], got {shown}")
         return matrix.cpu()
 
     def _compute(self, codes: np.ndarray) -> None:
@@ -108,9 +106,7 @@ class Game:
         if strange.any():
             first = int(strange.nonzero()[0])
             members = coalitions[first].nonzero().flatten().tolist()
-            raise ValueError(
-                f"value: gave {float(worth[first])} for the coalition {members}"
-            )
+            raise ValueError(f"value: gave {float(worth[first])} for the coalition {members}")
         self._remember(codes, worth.numpy())
 
     def _look_up(self, codes: np.ndarray) -> np.ndarray:

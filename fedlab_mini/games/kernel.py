@@ -50,9 +50,7 @@ def kernel(game: Game, budget: int, seed: int = 0) -> Estimate:
     return asked.estimate(METHOD, values, unless_alike(stderr, largest))
 
 
-def _paired_sample(
-    n: int, pairs: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Distinct pairs {S, complement} drawn by the Shapley kernel, and how often each was drawn."""
     sizes = torch.arange(1, n)
     # Chapter 2, step 8: mu_s times the number of coalitions of size s is 1 / (s (n - s)).
@@ -86,10 +84,7 @@ def _count_draws(times: dict[int, int], codes: list[int], pairs: int) -> bool:
 
 
 def _least_squares(
-    coalitions: Tensor,
-    worth: Tensor,
-    times: Tensor,
-    gain: float,
+    coalitions: Tensor, worth: Tensor, times: Tensor, gain: float
 ) -> tuple[Tensor, Tensor]:
     """Fit worth(S) = sum of phi over S with sum(phi) = gain; sandwich errors clustered by pair.
 
@@ -113,10 +108,7 @@ def _least_squares(
     # The last value is the gain minus the others, so its variance is the sum of all covariances.
     variances = torch.cat([covariance.diagonal(), covariance.sum()[None]])
     stderr = variances.clamp(min=0).sqrt()
-    if (
-        pairs < players
-        or torch.linalg.matrix_rank(normal_matrix, hermitian=True) < players - 1
-    ):
+    if pairs < players or torch.linalg.matrix_rank(normal_matrix, hermitian=True) < players - 1:
         # There are too few pairs to estimate the errors of the fit.
         stderr = torch.full_like(stderr, torch.nan)
     count = float(times.sum())

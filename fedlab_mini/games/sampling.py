@@ -19,9 +19,7 @@ from .shapley import MOST_SAMPLES
 ASKED_AT_ONCE = 1 << 14  # coalitions that a game gets in one call
 
 
-def permutation(
-    game: Game, samples: int, seed: int = 0, *, antithetic: bool = False
-) -> Estimate:
+def permutation(game: Game, samples: int, seed: int = 0, *, antithetic: bool = False) -> Estimate:
     """Mean marginal contribution over ``samples`` random orders of the players.
 
     antithetic  draw pairs of an order and its reverse (``samples`` even): exact after one pair if
@@ -45,9 +43,7 @@ def permutation(
     return asked.estimate(method, gains.mean(0), _standard_error(game, gains))
 
 
-def truncated(
-    game: Game, samples: int, tolerance: float = 0.0, seed: int = 0
-) -> Estimate:
+def truncated(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> Estimate:
     """Truncated Monte Carlo: stop an order once |v(N) - v(S)| <= tolerance; the rest adds 0.
 
     tolerance  in units of v; 0 truncates nothing. A worth that only passes v(N) also stops its
@@ -87,9 +83,7 @@ def guided(game: Game, samples: int, tolerance: float = 0.0, seed: int = 0) -> E
     # Orders of one sweep depend on each other, so errors come from means of whole sweeps.
     whole_sweeps = samples // players
     # [sweeps * n orders, n] -> [sweeps, n]
-    sweep_means = (
-        gains[: whole_sweeps * players].view(whole_sweeps, players, players).mean(1)
-    )
+    sweep_means = gains[: whole_sweeps * players].view(whole_sweeps, players, players).mean(1)
     stderr = _standard_error(game, sweep_means)
     return asked.estimate("guided permutations", gains.mean(0), stderr)
 

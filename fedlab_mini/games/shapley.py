@@ -29,9 +29,7 @@ def exact(game: Game) -> Estimate:
     with asking(game, MOST_ENUMERATED) as asked:
         players = game.n
         # Chapter 2, step 2: every size has weight 1 / n, which the coalitions of this size share.
-        chances = [
-            1 / (players * math.comb(players - 1, joined)) for joined in range(players)
-        ]
+        chances = [1 / (players * math.comb(players - 1, joined)) for joined in range(players)]
         values = semivalue(game, np.array(chances))
     return asked.estimate("exact by subsets", values)
 
@@ -82,9 +80,7 @@ def banzhaf(game: Game, samples: int | None = None, seed: int = 0) -> Estimate:
         if samples is None:
             coalitions = all_coalitions(game.n)
         else:
-            uniform = torch.rand(
-                samples, game.n, generator=generator, dtype=torch.float64
-            )
+            uniform = torch.rand(samples, game.n, generator=generator, dtype=torch.float64)
             coalitions = uniform < 0.5
         worth = game(coalitions)
     member = coalitions.double()

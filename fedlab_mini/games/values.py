@@ -88,10 +88,7 @@ def _largest(worth: np.ndarray, gain: float) -> float:
 
 
 def _program(
-    members: np.ndarray,
-    worth: np.ndarray,
-    fixed: np.ndarray,
-    sums: np.ndarray,
+    members: np.ndarray, worth: np.ndarray, fixed: np.ndarray, sums: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Minimise e with members x >= worth - e and fixed x = sums; x [n], e, each row's price."""
     from scipy.optimize import linprog  # here, because the import takes half a second
@@ -112,11 +109,7 @@ def _program(
         raise ArithmeticError(f"linear program: {solution.message}")
     # Marginals: the change of the least e per unit of a right side, which is never positive.
     prices = -solution.ineqlin.marginals
-    return (
-        solution.x[:players] * worth_scale,
-        float(solution.x[players]) * worth_scale,
-        prices,
-    )
+    return (solution.x[:players] * worth_scale, float(solution.x[players]) * worth_scale, prices)
 
 
 def _shortfall(members: np.ndarray, worth: np.ndarray, gain: float) -> float:

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def score_intervals(
-    updates: Any,
-    *,
-    validation: tuple[Any, Any] | None = None,
-    draws: int = 20,
-    **given: Any,
+    updates: Any, *, validation: tuple[Any, Any] | None = None, draws: int = 20, **given: Any
 ) -> pandas.DataFrame:
     """The table of ``fm.score``, with an interval over validation draws for each score.
 
@@ -62,12 +58,7 @@ def score_intervals(
     for name in table:
         columns[name] = table[name]
         if name != "rounds":
-            moved = torch.stack(
-                [torch.tensor(one[name].to_numpy()) for one in again]
-            ).std(0)
+            moved = torch.stack([torch.tensor(one[name].to_numpy()) for one in again]).std(0)
             arm = student(draws) * torch.where(moved > 0, moved, torch.nan).numpy()
-            columns |= {
-                f"{name}, low": table[name] - arm,
-                f"{name}, high": table[name] + arm,
-            }
+            columns |= {f"{name}, low": table[name] - arm, f"{name}, high": table[name] + arm}
     return pandas.DataFrame(columns)

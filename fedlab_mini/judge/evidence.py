@@ -114,9 +114,7 @@ def interval(
     """
     per_seed = _checked("values", values, low, high)
     if len(per_seed) < 2:
-        raise ValueError(
-            f"values: expected one value per seed, 2 or more, got {len(per_seed)}"
-        )
+        raise ValueError(f"values: expected one value per seed, 2 or more, got {len(per_seed)}")
     level = checks.number("level", level, low=0, high=1, ends="()")
     mean = math.fsum(per_seed) / len(per_seed)
     usual, crowded, weight = _ends(per_seed, level, low, high)
@@ -173,9 +171,7 @@ def count(values: Values, level: float = 0.95) -> Count:
     """For how many seeds something is true; values [n], 1 if it is true and 0 if not."""
     per_seed = _checked("values", values, 0, 1)
     if not set(per_seed) <= {0.0, 1.0}:
-        raise ValueError(
-            f"values: expected 0 or 1 per seed, got {checks.shown(per_seed)}"
-        )
+        raise ValueError(f"values: expected 0 or 1 per seed, got {checks.shown(per_seed)}")
     return Count(*interval(per_seed, level, low=0, high=1))
 
 
@@ -189,12 +185,7 @@ def words(difference: Interval | Iterable[Any]) -> str:
 
 
 def detectable(
-    values: Values,
-    level: float = 0.95,
-    power: float = 0.8,
-    *,
-    low: float = -INF,
-    high: float = INF,
+    values: Values, level: float = 0.95, power: float = 0.8, *, low: float = -INF, high: float = INF
 ) -> float:
     """The true difference that as many seeds with this spread would have shown, with that power.
 
@@ -216,9 +207,7 @@ def _checked(name: str, values: Values, low: float, high: float) -> list[float]:
     room = _room(per_seed, low, high)
     for value in per_seed:
         if not low - room <= value <= high + room:
-            raise ValueError(
-                f"{name}: expected values in [{low:g}, {high:g}], got {value:g}"
-            )
+            raise ValueError(f"{name}: expected values in [{low:g}, {high:g}], got {value:g}")
     ends = [end for end in (low, high) if math.isfinite(end)]
     return [next((end for end in ends if abs(v - end) <= room), v) for v in per_seed]
 

@@ -45,9 +45,7 @@ def _client_id(label: str, value: Any) -> Hashable:
         raise TypeError(f"{label}: one id is missing (NaN)")
     if isinstance(value, float):
         # NumPy makes floats from whole numbers of 2^63 or more, and from columns with gaps.
-        message += (
-            "; write numpy.array(ids, dtype=numpy.uint64), or words: floats are rounded"
-        )
+        message += "; write numpy.array(ids, dtype=numpy.uint64), or words: floats are rounded"
     raise TypeError(message)
 
 

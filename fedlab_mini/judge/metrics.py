@@ -73,9 +73,7 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
         bad = _places(ids, bad)
     bad_ids = checks.distinct_ids("bad", bad, clients).tolist()
     if not 0 < len(bad_ids) < clients:
-        raise ValueError(
-            f"bad: expected some of {clients} ids but not all, got {bad_ids}"
-        )
+        raise ValueError(f"bad: expected some of {clients} ids but not all, got {bad_ids}")
     is_bad = [client in bad_ids for client in range(clients)]
     # Ranks are negated, because bad clients are the positive class and should have low scores.
     return float(roc_auc_score(is_bad, (-ranks(scores)).tolist()))

@@ -30,17 +30,12 @@ class FunctionScore(RoundScore):
 
 def takes_round(function: Callable[..., Any]) -> bool:
     """Does a function take (round, server), and not only a game?"""
-    positional = (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    )
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return False
-    required = [
-        one for one in parameters if one.kind in positional and one.default is one.empty
-    ]
+    required = [one for one in parameters if one.kind in positional and one.default is one.empty]
     return len(required) == 2
 
 

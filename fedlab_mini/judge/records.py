@@ -54,22 +54,16 @@ class Record:
         """The clients' updates or models: [m, P], or a list of m; [] if nobody replied."""
         if unknown := [key for key in self.fields if key not in KEYS]:
             listed = ", ".join(KEYS)
-            raise ValueError(
-                f"{self.label}: unknown keys {shown(unknown)}; known are {listed}"
-            )
+            raise ValueError(f"{self.label}: unknown keys {shown(unknown)}; known are {listed}")
         if ("updates" in self.fields) == ("models" in self.fields):
             present = list(self.fields)
-            raise ValueError(
-                f"{self.label}: expected either updates or models, got {present}"
-            )
+            raise ValueError(f"{self.label}: expected either updates or models, got {present}")
         key = "updates" if "updates" in self.fields else "models"
         rows, label = self.value(key), f"{self.label}: {key}"
         if isinstance(rows, Mapping):
             if rows and all(isinstance(row, Mapping) for row in rows.values()):
                 expected = "a list of the clients' state dicts, their ids under clients"
-                raise ValueError(
-                    f"{label}: expected {expected}, got one by {shown([*rows])}"
-                )
+                raise ValueError(f"{label}: expected {expected}, got one by {shown([*rows])}")
             return _row_by_row(label, rows)
         in_order_of_parameters(label, rows)
         if isinstance(rows, list | tuple):
@@ -101,9 +95,7 @@ class Record:
         # NumPy stores a single number as an array without a shape.
         number = int(wholes(label, [given] if np.ndim(given) == 0 else given, [1])[0])
         if number <= last:
-            raise ValueError(
-                f"{label}: {number} after {last}; give the rounds in increasing order"
-            )
+            raise ValueError(f"{label}: {number} after {last}; give the rounds in increasing order")
         return number
 
     def theta(self, net: Model, computed: Tensor | None, like: Tensor) -> Tensor | None:
@@ -122,20 +114,15 @@ class Record:
             raise ValueError(f"{label}: holds NaN or infinite values")
         return theta
 
-    def round(
-        self, t: int, net: Model, theta: Tensor, places: Mapping[Hashable, int]
-    ) -> Round:
+    def round(self, t: int, net: Model, theta: Tensor, places: Mapping[Hashable, int]) -> Round:
         """The record as a ``Round``, with ids as table rows; unusable updates count as missing."""
         client_names, count = self.ids(), len(self.rows)
         if len(client_names) != count:
             raise ValueError(
-                f"{self.label}: clients: expected {count} ids, one a row, "
-                f"got {len(client_names)}"
+                f"{self.label}: clients: expected {count} ids, one a row, got {len(client_names)}"
             )
         if unknown := [client for client in client_names if client not in places]:
-            raise ValueError(
-                f"{self.label}: {shown(unknown)} are not among the clients named"
-            )
+            raise ValueError(f"{self.label}: {shown(unknown)} are not among the clients named")
         named_places = [places[client] for client in client_names]
         clients = distinct_ids(f"{self.label}: clients", named_places, len(places))
         label = f"{self.label}: {'models' if 'models' in self.fields else 'updates'}"
@@ -144,9 +131,7 @@ class Record:
             updates = updates - theta
         sizes = self.value("sizes") if "sizes" in self.fields else [1] * count
         # A column with client ids is put into the order of the rows.
-        sizes = (
-            by_id(f"{self.label}: sizes", sizes, client_names) if named(sizes) else sizes
-        )
+        sizes = by_id(f"{self.label}: sizes", sizes, client_names) if named(sizes) else sizes
         most = MOST_SAMPLES // max(1, count)
         sizes = wholes(f"{self.label}: sizes", sizes, [count], 1, most).cpu()
         usable = finite_rows(updates).cpu()
@@ -175,9 +160,7 @@ def archive(
             # Opened here, because NumPy does not close a damaged archive.
             stream = stack.enter_context(open(path, "rb"))
             held = np.load(stream, allow_pickle=False)
-            if isinstance(held, Mapping) and any(
-                key.endswith("/data.pkl") for key in held
-            ):
+            if isinstance(held, Mapping) and any(key.endswith("/data.pkl") for key in held):
                 held = _of_torch(stream)
         except Exception as error:  # other files raise a dozen kinds of error
             refused = f"{label}: cannot read {path} as a file of"
@@ -255,9 +238,7 @@ def all_clients(updates: Iterable[Any]) -> list[Hashable]:
     if read_once is None or isinstance(updates, Mapping | str | bytes):
         raise TypeError(f"updates: expected one record a round, got {shown(updates)}")
     if read_once:
-        raise TypeError(
-            "clients: this iterator is read only once; name all clients, clients=[...]"
-        )
+        raise TypeError("clients: this iterator is read only once; name all clients, clients=[...]")
     seen: dict[Hashable, None] = {}
     position = -1
     for position, entry in enumerate(updates):
@@ -327,16 +308,12 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
 
 def _row_by_row(label: str, stacks: Mapping[str, Any]) -> list[dict[str, Tensor]]:
     """One state dict per client, from one whose entries hold all clients, [m, ...]."""
-    arrays = {
-        name: array(f"{label}: {name}", stack, ["..."]) for name, stack in stacks.items()
-    }
+    arrays = {name: array(f"{label}: {name}", stack, ["..."]) for name, stack in stacks.items()}
     shapes = {name: list(rows.shape) for name, rows in arrays.items()}
     if [] in shapes.values() or len({shape[0] for shape in shapes.values()}) > 1:
         expected = "as many rows [m, ...] of each parameter"
         raise ValueError(f"{label}: expected {expected}, got {shown(shapes)}")
-    return [
-        dict(zip(arrays, row, strict=True)) for row in zip(*arrays.values(), strict=True)
-    ]
+    return [dict(zip(arrays, row, strict=True)) for row in zip(*arrays.values(), strict=True)]
 
 
 def _is_number(value: Any) -> bool:

@@ -64,21 +64,15 @@ def by_name(methods: Any, known: Mapping[str, Method] | None = None) -> dict[str
 
     known  {name: method}; a word in ``methods`` stands for the method with this name
     """
-    named_methods = (
-        dict(methods) if isinstance(methods, Mapping) else _by_own_name(methods)
-    )
+    named_methods = dict(methods) if isinstance(methods, Mapping) else _by_own_name(methods)
     if not named_methods:
         raise ValueError("methods: expected at least one, such as fm.exact")
     for method_name, method in named_methods.items():
         checks.text("methods", method_name)
         if isinstance(method, type):
-            raise TypeError(
-                f"methods: {method_name} is a class; write {method.__name__}()"
-            )
+            raise TypeError(f"methods: {method_name} is a class; write {method.__name__}()")
         if isinstance(method, str) and known is not None:
-            named_methods[method_name] = known[
-                looked_up("methods", [method], known)[method]
-            ]
+            named_methods[method_name] = known[looked_up("methods", [method], known)[method]]
     return named_methods
 
 
@@ -87,13 +81,9 @@ def _by_own_name(methods: Any) -> dict[str, Any]:
         given = checks.shown(methods)
         raise TypeError(f"methods: expected a list or {{name: method}}, got {given}")
     # A partial function gets the name of its function.
-    functions = [
-        method.func if isinstance(method, partial) else method for method in methods
-    ]
+    functions = [method.func if isinstance(method, partial) else method for method in methods]
     names = [
-        method
-        if isinstance(method, str)
-        else getattr(method, "__name__", type(method).__name__)
+        method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
         for method in functions
     ]
     if len(set(names)) != len(names):
@@ -101,9 +91,7 @@ def _by_own_name(methods: Any) -> dict[str, Any]:
     return dict(zip(names, methods, strict=True))
 
 
-def looked_up(
-    option: str, names: Collection[str], known: Collection[str]
-) -> dict[str, str]:
+def looked_up(option: str, names: Collection[str], known: Collection[str]) -> dict[str, str]:
     """{name as written: name in ``known``}; case, spaces, hyphens and commas do not matter.
 
     raises  ValueError naming the option and the unknown names
@@ -114,9 +102,7 @@ def looked_up(
         listed = ", ".join(name.replace(",", "") for name in known)
         # A user who names a score of the bench without importing it learns how to get it.
         more = "" if "fedlab_bench" in sys.modules else MORE
-        raise ValueError(
-            f"{option}: unknown {', '.join(unknown)}; known are {listed}{more}"
-        )
+        raise ValueError(f"{option}: unknown {', '.join(unknown)}; known are {listed}{more}")
     return {written: spellings[_letters(written)] for written in names}
 
 

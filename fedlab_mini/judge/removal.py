@@ -74,14 +74,7 @@ def removal_curves(
     # The remaining clients participate in every round.
     participation = present.flatten(0, 1)[:, None].expand(-1, rounds, -1)
     final = simulate(
-        fed,
-        net,
-        participation,
-        local=local,
-        seed=seed,
-        metric=metric,
-        on="test",
-        last=True,
+        fed, net, participation, local=local, seed=seed, metric=metric, on="test", last=True
     )
     highest, lowest = final.view(2, -1)
     return RemovalCurves(removed, highest, lowest)

@@ -98,9 +98,7 @@ def score(
     ids = all_clients(updates) if clients is None else client_ids("clients", clients)
     places = {client: row for row, client in enumerate(ids)}
     if len(places) != len(ids) or not ids:
-        raise ValueError(
-            f"clients: expected distinct ids, at least one, got {shown(clients)}"
-        )
+        raise ValueError(f"clients: expected distinct ids, at least one, got {shown(clients)}")
     server = Server(len(ids), classes, net, samples, seed)
     watch = Watch(named_methods, server, metric)
     model = None if theta is None else flat(net, "theta", theta).to(like, copy=True)
@@ -128,9 +126,7 @@ class Watch:
     ``fm.train(..., watch=Watch(...))`` also shows it the rounds of a training, without any effect
     """
 
-    def __init__(
-        self, methods: Mapping[str, Any], server: Server, metric: Metric = "loss"
-    ):
+    def __init__(self, methods: Mapping[str, Any], server: Server, metric: Metric = "loss"):
         self.methods, self.server, self.metric = methods, server, metric
         self.strategies: dict[str, Strategy] = {}
         self.servers: dict[str, Server] = {}
@@ -148,9 +144,7 @@ class Watch:
                 kinds = "a strategy, or a function of a game or of (round, server)"
                 instance(f"methods: {method_name}", method, Callable, kinds)  # type: ignore[arg-type]
                 if not takes_round(method):
-                    self.totals[method_name] = torch.zeros(
-                        server.clients, dtype=torch.float64
-                    )
+                    self.totals[method_name] = torch.zeros(server.clients, dtype=torch.float64)
                     continue
                 strategy = self.strategies[method_name] = FunctionScore(function=method)
             # A guest writes only to its own copy.

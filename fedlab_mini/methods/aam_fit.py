@@ -40,12 +40,7 @@ class Settled:
 
 
 def settle(
-    sizes: Tensor,
-    accuracy: Tensor,
-    starts: int = 3,
-    seed: int = 0,
-    *,
-    neutral: bool = False,
+    sizes: Tensor, accuracy: Tensor, starts: int = 3, seed: int = 0, *, neutral: bool = False
 ) -> Settled:
     """Fit the linear form to convergence, from equal and from random qualities.
 
@@ -58,9 +53,7 @@ def settle(
     neutral = checks.flag("neutral", neutral)
     clients = sizes.shape[2]
     chance = stream(seed, "settle")
-    first = (
-        torch.rand(starts, clients, generator=chance, dtype=torch.float64) * 2 / clients
-    )
+    first = torch.rand(starts, clients, generator=chance, dtype=torch.float64) * 2 / clients
     first[0] = 1 / clients
     # A client that never participated changes no guess, so no descent would lower its quality.
     first = first.to(sizes) * (sizes > 0).flatten(0, 1).any(0)
@@ -170,9 +163,7 @@ def _descend(sizes: Tensor, accuracy: Tensor, omega: Tensor) -> tuple[Tensor, fl
     return guess.point, guess.loss
 
 
-def _damped_step(
-    gradient: Tensor, curvature: Tensor, free: Tensor, damping: float
-) -> Tensor:
+def _damped_step(gradient: Tensor, curvature: Tensor, free: Tensor, damping: float) -> Tensor:
     step = torch.zeros_like(gradient)
     damped = curvature[free][:, free]
     # Each parameter is damped in proportion to its curvature, or slightly if it has none.
@@ -274,9 +265,7 @@ def _linear_slopes(
     by_intercept = by_guess.sum((1, 2))
     later = by_guess.flip(2).cumsum(2).flip(2)  # round r' changes all guesses from r' on
     by_increments = (later * added).sum(1) + model.resting * by_intercept[:, None]
-    by_weighted = (
-        later.mul_(increments[:, None]).mul_(squashed).mul_(1 - squashed).mul_(scale)
-    )
+    by_weighted = later.mul_(increments[:, None]).mul_(squashed).mul_(1 - squashed).mul_(scale)
     return loss, [
         by_weighted.flatten(1) @ sizes.flatten(0, 1),
         model.w2[:, :, None] * by_increments[:, None],
@@ -300,9 +289,7 @@ def _hidden_slopes(
     return loss.detach(), [gradient.contiguous() for gradient in gradients]
 
 
-def _first_parameters(
-    sizes: Tensor, level: Tensor, start: str, seed: int
-) -> list[Tensor]:
+def _first_parameters(sizes: Tensor, level: Tensor, start: str, seed: int) -> list[Tensor]:
     """Initial omega [F, K], w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F].
 
     The later layers begin with absolute values of weights drawn as in PyTorch. If some slopes
@@ -314,9 +301,7 @@ def _first_parameters(
 
     def draw(name: str, *shape: int) -> Tensor:
         streams = (stream(seed, name, fit) for fit in range(fits))
-        draws = [
-            torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams
-        ]
+        draws = [torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams]
         return torch.stack(draws).to(level)
 
     def layer(name: str, *shape: int, inputs: int) -> Tensor:

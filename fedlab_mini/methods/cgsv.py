@@ -92,12 +92,7 @@ class CGSV(FedAvg):
         """The state before round 1."""
         zeros = torch.zeros(server.clients, dtype=torch.float64)
         counts = torch.zeros(server.clients, dtype=torch.long)
-        ours = {
-            "r": zeros,
-            "psi": zeros.clone(),
-            "sizes": counts,
-            "times": counts.clone(),
-        }
+        ours = {"r": zeros, "psi": zeros.clone(), "sizes": counts, "times": counts.clone()}
         return super().init(server) | ours
 
     def scores(self, server: Server, state: State) -> Tensor:
@@ -128,12 +123,7 @@ class CGSV(FedAvg):
         return Step(theta, weights, state)
 
     def rewards(
-        self,
-        state: State,
-        step: Tensor,
-        beta: float = 1.0,
-        *,
-        by_layer: Model | None = None,
+        self, state: State, step: Tensor, beta: float = 1.0, *, by_layer: Model | None = None
     ) -> Tensor:
         """The reward that each client would get: ``step`` [P] without its smallest entries, [K, P].
 
@@ -168,9 +158,7 @@ class CGSV(FedAvg):
             return
         shares, times = state["r"][judged] / sum_of_shares, state["times"][judged]
         mixed = (
-            self._reputation(times, shares, psi)
-            if self.original
-            else self._mix(times, shares, psi)
+            self._reputation(times, shares, psi) if self.original else self._mix(times, shares, psi)
         )
         # A sum of 0 (all cosines are 0, or weights cancel) cannot be scaled to another sum.
         if mixed.sum() != 0:
@@ -242,9 +230,7 @@ def cosine_game(updates: Tensor, weights: Tensor | None = None) -> Game:
     weights = torch.ones(n) if weights is None else weights
     weights = reals("weights", weights, [n], dtype=torch.float64).to(updates.device)
     if (weights < 0).any():
-        raise ValueError(
-            f"weights: expected numbers of at least 0, got {float(weights.min()):g}"
-        )
+        raise ValueError(f"weights: expected numbers of at least 0, got {float(weights.min()):g}")
     vectors = weights[:, None] * _units(updates, _norms(updates))
     total = vectors.sum(0)
     if _norms(total[None]) <= CANCELLED * weights.sum():

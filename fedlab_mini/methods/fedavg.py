@@ -158,9 +158,7 @@ class FedAvg(Configuration):
     def departures(cls) -> dict[str, dict[str, str]]:
         """Paper versus code, for ``plots.table``: options with a default other than the paper's."""
         defaults = {option.name: option.default for option in fields(cls)}
-        return versus(
-            {name: (printed, defaults[name]) for name, printed in cls.PRINTED.items()}
-        )
+        return versus({name: (printed, defaults[name]) for name, printed in cls.PRINTED.items()})
 
     def init(self, server: Server) -> State:
         """The state before round 1."""
@@ -173,9 +171,7 @@ class FedAvg(Configuration):
         """Ids of the clients that are asked to participate in round ``t``."""
         if self.per_round is None:
             return torch.arange(server.clients)
-        order = torch.randperm(
-            server.clients, generator=stream(server.seed, "selection", t)
-        )
+        order = torch.randperm(server.clients, generator=stream(server.seed, "selection", t))
         # Sorted, so that sums over the same clients do not depend on the order of the draw.
         return order[: self.per_round].sort().values
 

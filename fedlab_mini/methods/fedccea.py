@@ -151,16 +151,7 @@ def fedccea(
             'form: "hidden" is fitted by Adam; give its number of steps, such as steps=3000'
         )
     runs = simulator(
-        fed,
-        net,
-        simulations,
-        rounds,
-        local,
-        seed,
-        metric=metric,
-        on=on,
-        cache=cache,
-        n_jobs=n_jobs,
+        fed, net, simulations, rounds, local, seed, metric=metric, on=on, cache=cache, n_jobs=n_jobs
     )
     # Qualities are at least 0, so the model needs a metric of which more is better.
     worth = -runs.accuracy if metric == "loss" else runs.accuracy
@@ -168,9 +159,7 @@ def fedccea(
     def fitted(sizes: Tensor, accuracy: Tensor, starts: int) -> Settled | Fit:
         if steps is None:
             return settle(sizes, accuracy, starts, seed, neutral=neutral)
-        return fit_aam(
-            sizes, accuracy, form=form, neutral=neutral, steps=steps, lr=lr, seed=seed
-        )
+        return fit_aam(sizes, accuracy, form=form, neutral=neutral, steps=steps, lr=lr, seed=seed)
 
     fit = fitted(runs.sizes, worth, starts)
     quality = fit.model.omega[0]
@@ -233,27 +222,15 @@ def simulator(
     local = LocalSGD() if local is None else local
     shape = (rounds, fed.clients)
     streams = (stream(seed, "shares", simulation) for simulation in range(simulations))
-    draws = [
-        torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams
-    ]
+    draws = [torch.rand(shape, generator=chance, dtype=torch.float64) for chance in streams]
     # A share of 0 would mean that a client is absent, but all participate in every round.
     shares = torch.stack(draws).clamp_(min=1e-12)
     accuracy = simulate(
-        fed,
-        net,
-        shares,
-        local=local,
-        seed=seed,
-        metric=metric,
-        on=on,
-        cache=cache,
-        n_jobs=n_jobs,
+        fed, net, shares, local=local, seed=seed, metric=metric, on=on, cache=cache, n_jobs=n_jobs
     )
     used = samples_used(fed, shares).double()
     client_epochs = 0.0
-    for size, counts in zip(
-        fed.sizes.tolist(), used.flatten(0, 1).T.tolist(), strict=True
-    ):
+    for size, counts in zip(fed.sizes.tolist(), used.flatten(0, 1).T.tolist(), strict=True):
         for count in counts:
             # A pass over half of a client's data costs half a client epoch, and so on.
             client_epochs += local.passes(int(count)) * count / size if count else 0.0

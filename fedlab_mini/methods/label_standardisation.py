@@ -34,9 +34,7 @@ class Inspection:
     margin: float | None = 0.05
     groups: str = "original"
 
-    def answer(
-        self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor
-    ) -> Tensor:
+    def answer(self, net: Model, theta: Tensor, x: Tensor, original: Tensor, y: Tensor) -> Tensor:
         """A client's new labels [n], from its own samples and the model it received.
 
         theta [P]; x [n, ...]; original [n] the labels at the start; y [n] the labels now
@@ -59,9 +57,7 @@ class Inspection:
     def accept(self, label: int, share: float) -> bool:
         """Is ``label`` the group's true label, if the model predicts it for this share of it?"""
         right = float(self.right[label])
-        return (
-            share > right if self.margin is None else share >= right - self.margin - 1e-12
-        )
+        return share > right if self.margin is None else share >= right - self.margin - 1e-12
 
 
 @strategy
@@ -101,11 +97,7 @@ class LabelStandardisation(SFedAvg):
     accuracy: str = "recall"
     groups: str = "original"
 
-    PRINTED: ClassVar = SFedAvg.PRINTED | {
-        "margin": None,
-        "spread": 0.02,
-        "groups": "current",
-    }
+    PRINTED: ClassVar = SFedAvg.PRINTED | {"margin": None, "spread": 0.02, "groups": "current"}
     CHECKS: ClassVar = SFedAvg.CHECKS | {
         "margin": optional(partial(number, low=0, high=1)),
         "spread": partial(number, low=0, high=1),
@@ -146,9 +138,7 @@ class LabelStandardisation(SFedAvg):
     def _right(self, predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
         """P [classes]: recall or precision; infinite for a class without any samples to count."""
         counted = labels if self.accuracy == "recall" else predicted
-        hits = torch.bincount(
-            counted[predicted == labels].cpu(), minlength=classes
-        ).double()
+        hits = torch.bincount(counted[predicted == labels].cpu(), minlength=classes).double()
         total = torch.bincount(counted.cpu(), minlength=classes).double()
         # No share reaches infinity, so no client renames a group to a class without evidence.
         return torch.where(total > 0, hits / total, math.inf)
@@ -157,11 +147,7 @@ class LabelStandardisation(SFedAvg):
         """The message to the suspects after round ``t``; None: there is none."""
         stable_at = int(state["stable_at"])
         # A repair may take several rounds, so the message is sent again in each of them.
-        if (
-            not stable_at
-            or int(state["looked_at"]) != t
-            or (self.once and stable_at != t)
-        ):
+        if not stable_at or int(state["looked_at"]) != t or (self.once and stable_at != t):
             return None
         suspects = state["phi"] < state["phi"].mean()
         # Clients that renamed labels have the mean phi, and would not be asked again.

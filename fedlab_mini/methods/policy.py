@@ -28,9 +28,7 @@ class Policy:
     clamp    the mean of omega is kept in [clamp, 1 - clamp], so that exploration never ends
     """
 
-    def __init__(
-        self, d: int, outputs: int, widths: tuple[int, ...], lr: float, clamp: float
-    ):
+    def __init__(self, d: int, outputs: int, widths: tuple[int, ...], lr: float, clamp: float):
         self.net = _network(d, widths, outputs)
         self.lr, self.clamp = lr, clamp
 
@@ -81,9 +79,7 @@ class Policy:
         (gradient,) = torch.autograd.grad(logits, self.phi, descent)
         # A detached tensor shares phi's memory, so the step changes phi, which stays a leaf.
         parameters = [self.phi.detach()]
-        adam_step(
-            parameters, [gradient], [self.first], [self.second], [self.steps], self.lr
-        )
+        adam_step(parameters, [gradient], [self.first], [self.second], [self.steps], self.lr)
 
 
 @functools.cache

@@ -83,9 +83,7 @@ class FRCCE(FedAvg):
     CHECKS: ClassVar = FedAvg.CHECKS | {
         "lr": partial(number, low=0, high=FASTEST, ends="(]"),
         "probes": whole,
-        "baseline": partial(
-            choice, accepted=("moving", "aggregate", "probes", "previous")
-        ),
+        "baseline": partial(choice, accepted=("moving", "aggregate", "probes", "previous")),
         "window": whole,
         "sign": partial(choice, accepted=("gain", "printed")),
         "scaling": partial(choice, accepted=("client", "none")),
@@ -155,9 +153,7 @@ class FRCCE(FedAvg):
         evaluated = sum(map(len, models.values()))
         return Step(theta, weights, state | policy.state, evaluated)
 
-    def deployed(
-        self, server: Server, round: Round, omega: Tensor, selections: Tensor
-    ) -> Tensor:
+    def deployed(self, server: Server, round: Round, omega: Tensor, selections: Tensor) -> Tensor:
         """Aggregation weights [m] of the next global model: those of the first selection."""
         return self.selected(server, round, selections[:1])[0]
 
@@ -173,9 +169,7 @@ class FRCCE(FedAvg):
         read = slice(*state["read"].tolist())
         return policy.logits(scaled(round.updates[:, read], self.scaling))
 
-    def draw(
-        self, server: Server, omega: Tensor, t: int, clients: Tensor | None = None
-    ) -> Tensor:
+    def draw(self, server: Server, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
         """Selections [Q, m] in {0, 1}, by coin flips with probabilities omega [m].
 
         A client's coin depends on its id, not on its place in the round.
@@ -203,9 +197,7 @@ class FRCCE(FedAvg):
     ) -> Tensor:
         """Reward minus baseline [Q] of each selection; 0 for an empty one."""
         counts = [len(rows) for rows in judged.values()]
-        losses = self.losses(server, round, torch.cat(list(judged.values()))).split(
-            counts
-        )
+        losses = self.losses(server, round, torch.cat(list(judged.values()))).split(counts)
         loss_of = dict(zip(judged, losses, strict=True))
         probes, chose_any = loss_of["probes"], selections.any(1).cpu()
         if self.baseline == "moving" and not state["rounds"]:
@@ -226,12 +218,7 @@ class FRCCE(FedAvg):
         return torch.where(chose_any, gain, 0.0)
 
     def _judged(
-        self,
-        server: Server,
-        state: State,
-        round: Round,
-        weights: Tensor,
-        selections: Tensor,
+        self, server: Server, state: State, round: Round, weights: Tensor, selections: Tensor
     ) -> dict[str, Tensor]:
         """Aggregation weights [C, m] of all models whose loss the rewards need."""
         judged = {"probes": self.selected(server, round, selections)}
@@ -240,9 +227,7 @@ class FRCCE(FedAvg):
             judged["deployed"] = weights[None]
         if self.baseline == "aggregate":
             judged["everybody"] = self.weights(server, state, round)[None]
-        if self.baseline == "previous" or (
-            self.baseline == "moving" and not state["rounds"]
-        ):
+        if self.baseline == "previous" or (self.baseline == "moving" and not state["rounds"]):
             judged["before"] = torch.zeros_like(weights)[None]
         return judged
 
@@ -261,11 +246,7 @@ class FLDVE(FRCCE):
     probes: int = 8
     baseline: str = "probes"
 
-    PRINTED: ClassVar = FRCCE.PRINTED | {
-        "probes": 1,
-        "baseline": "previous",
-        "sign": "gain",
-    }
+    PRINTED: ClassVar = FRCCE.PRINTED | {"probes": 1, "baseline": "previous", "sign": "gain"}
 
     @classmethod
     def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
@@ -282,16 +263,12 @@ class FLDVE(FRCCE):
                 f"probes: expected 1, as the paper's text samples nothing, got {self.probes}"
             )
 
-    def draw(
-        self, server: Server, omega: Tensor, t: int, clients: Tensor | None = None
-    ) -> Tensor:
+    def draw(self, server: Server, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
         """Selections [Q, m], see `FRCCE.draw`; literal: omega itself, [1, m]."""
         # With s = omega, s - omega is 0, so the paper's text never learns (chapter 6, step 1).
         return omega[None] if self.literal else super().draw(server, omega, t, clients)
 
-    def deployed(
-        self, server: Server, round: Round, omega: Tensor, selections: Tensor
-    ) -> Tensor:
+    def deployed(self, server: Server, round: Round, omega: Tensor, selections: Tensor) -> Tensor:
         """Aggregation weights [m] in proportion to omega."""
         trusted = omega * self.weights(server, {}, round)
         return trusted / trusted.sum() if trusted.sum() > 0 else trusted
@@ -305,9 +282,7 @@ class DVRLRemoval(FLDVE):
     Arguments, scores, quality, omega: see `FLDVE`           source [yoon2020data; chapter 6]
     """
 
-    def deployed(
-        self, server: Server, round: Round, omega: Tensor, selections: Tensor
-    ) -> Tensor:
+    def deployed(self, server: Server, round: Round, omega: Tensor, selections: Tensor) -> Tensor:
         """Equal weights [m] of the clients with omega of at least 1/2."""
         staying = (omega >= 0.5).to(omega)
         if not staying.any():
@@ -336,6 +311,4 @@ def others(losses: Tensor, used: Tensor) -> Tensor:
     counted = torch.where(used, losses, 0.0)
     # Chapter 6, step 3: the mean over the others, from the sum minus the selection's own loss.
     rivals = used.sum() - used.long()
-    return torch.where(
-        rivals > 0, (counted.sum() - counted) / rivals.clamp(min=1), losses
-    )
+    return torch.where(rivals > 0, (counted.sum() - counted) / rivals.clamp(min=1), losses)

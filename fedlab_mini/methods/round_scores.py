@@ -28,9 +28,7 @@ Scored = Tensor | tuple[Tensor, int]  # scores [m], maybe with a count of models
 
 def _callable(name: str, value: object) -> Callable[..., Any]:
     if isinstance(value, type):
-        raise TypeError(
-            f"{name}: expected a function such as fm.exact, got the class {value}"
-        )
+        raise TypeError(f"{name}: expected a function such as fm.exact, got the class {value}")
     return instance(name, value, Callable, "a function such as fm.exact")  # type: ignore
 
 

@@ -137,9 +137,9 @@ class SFedAvg(FedAvg):
             of_class = [(samples[chosen], labels[chosen]) for chosen in each_class]
             found = [self._values(server, round, weights, *some) for some in of_class]
             by_class = torch.stack([values for values, _ in found])
-            class_share = torch.bincount(
-                labels.cpu(), minlength=len(by_class)
-            ).double() / len(labels)
+            class_share = torch.bincount(labels.cpu(), minlength=len(by_class)).double() / len(
+                labels
+            )
             values, evaluated = class_share @ by_class, sum(count for _, count in found)
             self.learn(state["class_scores"], round, by_class.T)
         else:
@@ -198,9 +198,7 @@ def algorithm_2(game: Game, permutations: int, seed: int) -> Tensor:
     i clients of the order, perhaps i itself, and the last client of the list always earns 0.
     """
     n, chance = game.n, stream(seed, "orders")
-    orders = torch.stack(
-        [torch.randperm(n, generator=chance) for _ in range(permutations)]
-    )
+    orders = torch.stack([torch.randperm(n, generator=chance) for _ in range(permutations)])
     place = orders.argsort(1)  # [R, n], from 0
     before = place[:, None, :] <= torch.arange(n)[:, None]  # [R, i, j]
     joined = before | torch.eye(n, dtype=torch.bool)

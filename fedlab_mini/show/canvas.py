@@ -40,13 +40,9 @@ def check_range(low: float, high: float, *values: Tensor) -> None:
     # Values may pass an end by the rounding error of float32.
     rounding_slack = 1e-6 * max(abs(smallest), abs(largest), 1)
     if smallest < low - rounding_slack:
-        raise ValueError(
-            f"low: expected at most the least value, {smallest:g}, got {low:g}"
-        )
+        raise ValueError(f"low: expected at most the least value, {smallest:g}, got {low:g}")
     if largest > high + rounding_slack:
-        raise ValueError(
-            f"high: expected at least the largest value, {largest:g}, got {high:g}"
-        )
+        raise ValueError(f"high: expected at least the largest value, {largest:g}, got {high:g}")
 
 
 def labelled(
@@ -79,12 +75,7 @@ def positions_of(x: Sequence[float] | Tensor | None, count: int) -> Any:
 
 
 def line_look(style: Style, **more: Any) -> dict[str, Any]:
-    return {
-        "color": style.colour,
-        "marker": style.marker,
-        "linestyle": style.line,
-        **more,
-    }
+    return {"color": style.colour, "marker": style.marker, "linestyle": style.line, **more}
 
 
 def shown_label(label: str) -> str:
@@ -141,14 +132,10 @@ def draw_legend(figure: Figure, axis: Axes) -> None:
     if len(legend_labels) <= 8:
         axis.legend(frameon=False)
     else:
-        figure.legend(
-            legend_handles, legend_labels, loc="outside right upper", frameon=False
-        )
+        figure.legend(legend_handles, legend_labels, loc="outside right upper", frameon=False)
 
 
-def dots_row(
-    axis: Axes, row: int, seeds: Tensor, colour: str, low: float, high: float
-) -> str:
+def dots_row(axis: Axes, row: int, seeds: Tensor, colour: str, low: float, high: float) -> str:
     """Draw one dot per seed, and their mean and interval below; return these as text."""
     # Not clipped, so that a dot at the end of the range is drawn completely.
     options: dict[str, Any] = {"color": colour, "clip_on": False, "zorder": 3}
@@ -158,9 +145,7 @@ def dots_row(
     if len(seeds) > 1:
         band = interval(seeds, low=low, high=high)
         if math.isfinite(band.high - band.low):
-            axis.plot(
-                [band.low, band.high], [mean_row, mean_row], "-", linewidth=2, **options
-            )
+            axis.plot([band.low, band.high], [mean_row, mean_row], "-", linewidth=2, **options)
         row_words = str(band)
     axis.plot([float(seeds.mean())], [mean_row], "D", markersize=5, **options)
     return row_words
@@ -186,6 +171,4 @@ def mark_clients(axis: Axes, clients: int, corrupted: Collection[int]) -> None:
     axis.set_xticks(range(clients), tick_labels)
     for client_id in corrupted:
         axis.get_xticklabels()[client_id].set_color(CORRUPTED)
-    axis.set_xlabel(
-        "client" if clients <= 5 or not corrupted else "client (×: corrupted)"
-    )
+    axis.set_xlabel("client" if clients <= 5 or not corrupted else "client (×: corrupted)")

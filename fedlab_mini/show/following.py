@@ -77,9 +77,7 @@ def differing(sentences: Sequence[Sequence[Part]], own: Mapping[str, str]) -> li
         if not all(name in own for name, _, _ in numbers):
             continue
         # Compared as printed, because digits that the sentence does not show may differ.
-        printed = [
-            _printed(own[name], number_format) for name, number_format, _ in numbers
-        ]
+        printed = [_printed(own[name], number_format) for name, number_format, _ in numbers]
         stored = [stored_number for _, _, stored_number in numbers]
         if printed == stored:
             continue
@@ -88,9 +86,7 @@ def differing(sentences: Sequence[Sequence[Part]], own: Mapping[str, str]) -> li
             for now, before in zip(printed, stored, strict=True)
         )
         text = "".join(part if isinstance(part, str) else next(shown) for part in parts)
-        others = [
-            before for now, before in zip(printed, stored, strict=True) if now != before
-        ]
+        others = [before for now, before in zip(printed, stored, strict=True) if now != before]
         found.append(f"*In this run:* {text} *(The text has {', '.join(others)}.)*")
     return found
 

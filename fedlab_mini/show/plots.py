@@ -38,16 +38,7 @@ from .canvas import (
     positions_of,
     shown_label,
 )
-from .styles import (
-    CLIENTS,
-    CORRUPTED,
-    LINES,
-    MARKERS,
-    SETTINGS,
-    Style,
-    client_colour,
-    styles,
-)
+from .styles import CLIENTS, CORRUPTED, LINES, MARKERS, SETTINGS, Style, client_colour, styles
 from .tables import Table as Table
 from .tables import table as table
 
@@ -69,24 +60,13 @@ def curves(
     log = checks.flag("log", log)
     by_label = labelled("lines", lines, "T", "...")
     # [seeds, T] for every label: a single line is one seed.
-    runs = {
-        label: values.reshape(-1, values.shape[-1]) for label, values in by_label.items()
-    }
-    positions = {
-        label: positions_of(x, values.shape[1]) for label, values in runs.items()
-    }
+    runs = {label: values.reshape(-1, values.shape[-1]) for label, values in by_label.items()}
+    positions = {label: positions_of(x, values.shape[1]) for label, values in runs.items()}
     figure, (axis,) = new_figure()
     for label, style in styles(runs).items():
         values, x_values = runs[label], positions[label]
         if len(values) > 1:
-            axis.plot(
-                x_values,
-                values.T,
-                style.line,
-                color=style.colour,
-                alpha=0.3,
-                linewidth=0.8,
-            )
+            axis.plot(x_values, values.T, style.line, color=style.colour, alpha=0.3, linewidth=0.8)
         options = line_look(style, markersize=5, markevery=max(1, values.shape[1] // 8))
         axis.plot(x_values, values.mean(0), label=shown_label(label), **options)
     axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
@@ -96,9 +76,7 @@ def curves(
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     draw_legend(figure, axis)
     # Where a line ends is what a reader without eyes asks first.
-    end_words = [
-        f"{label} {float(values[:, -1].mean()):.2f}" for label, values in runs.items()
-    ]
+    end_words = [f"{label} {float(values[:, -1].mean()):.2f}" for label, values in runs.items()]
     return finished(
         figure,
         f"{ylabel.capitalize()} against {xlabel}.",
@@ -133,9 +111,7 @@ def panels(
         for panel_name, by_label in lines.items()
     }
     check_labels("lines", pictures)
-    check_range(
-        low, high, *(runs for picture in pictures.values() for runs in picture.values())
-    )
+    check_range(low, high, *(runs for picture in pictures.values() for runs in picture.values()))
     label_styles = styles(label for picture in pictures.values() for label in picture)
     # At least 180 pixels of picture per panel where a page is 1,280 pixels wide.
     figure, axes = new_figure(7.6, 3.0, len(pictures))
@@ -161,9 +137,7 @@ def panels(
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     entries: Any = [*handles.values()]
-    figure.legend(
-        entries, [*handles], loc="outside upper right", ncols=len(handles), frameon=False
-    )
+    figure.legend(entries, [*handles], loc="outside upper right", ncols=len(handles), frameon=False)
     return finished(
         figure,
         f"{ylabel.capitalize()} against {xlabel}: means over seeds with 95 % intervals.",
@@ -183,11 +157,7 @@ def _labels_apart(x_values: Sequence[float]) -> list[str]:
 
 
 def _band(
-    axis: Axes,
-    x_values: Sequence[float],
-    intervals: list[Interval],
-    label: str,
-    style: Style,
+    axis: Axes, x_values: Sequence[float], intervals: list[Interval], label: str, style: Style
 ) -> None:
     """A mean line within its intervals."""
     band_means = [band.mean for band in intervals]
@@ -196,12 +166,8 @@ def _band(
         band[1:3] if math.isfinite(band.high - band.low) else (band.mean, band.mean)
         for band in intervals
     ]
-    axis.fill_between(
-        x_values, *zip(*band_ends, strict=True), color=style.colour, alpha=0.2
-    )
-    axis.plot(
-        x_values, band_means, label=shown_label(label), **line_look(style, markersize=4)
-    )
+    axis.fill_between(x_values, *zip(*band_ends, strict=True), color=style.colour, alpha=0.2)
+    axis.plot(x_values, band_means, label=shown_label(label), **line_look(style, markersize=4))
 
 
 def _share_axes(axes: Sequence[Axes]) -> None:
@@ -236,9 +202,7 @@ def by_client(
             f"values: expected clients 0, 1, ... as columns, got {checks.shown(columns)}; "
             "give values.to_numpy() where they are clients in this order"
         )
-    values = checks.reals(
-        "values", values, ["T", "K"], dtype=torch.float64, finite=False
-    ).cpu()
+    values = checks.reals("values", values, ["T", "K"], dtype=torch.float64, finite=False).cpu()
     client_count = values.shape[1]
     corruptions = _marks(corrupted, client_count)
     figure, (axis,) = new_figure()
@@ -250,20 +214,14 @@ def by_client(
         if client_id in corruptions:
             options |= _spoilt(corruption_kinds.index(corruptions[client_id]) % 3)
         label = f"{client_id} {corruptions.get(client_id, '')}".strip()
-        axis.plot(
-            client_values, label=label, markevery=max(1, len(values) // 8), **options
-        )
+        axis.plot(client_values, label=label, markevery=max(1, len(values) // 8), **options)
     axis.set(xlabel=xlabel, ylabel=ylabel)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend_columns = 1 + (client_count - 1) // 12
-    figure.legend(
-        title="client", loc="outside right upper", frameon=False, ncols=legend_columns
-    )
+    figure.legend(title="client", loc="outside right upper", frameon=False, ncols=legend_columns)
     for client_id in corruptions:
         figure.legends[0].get_texts()[client_id].set_color(CORRUPTED)
-    wrong_clients = [
-        f"client {client_id} is {wrong}" for client_id, wrong in corruptions.items()
-    ]
+    wrong_clients = [f"client {client_id} is {wrong}" for client_id, wrong in corruptions.items()]
     wrong_words = "; ".join(wrong_clients) or "none is corrupted"
     return finished(
         figure,
@@ -272,17 +230,13 @@ def by_client(
     )
 
 
-def _marks(
-    corrupted: Iterable[int] | Mapping[int, str], client_count: int
-) -> dict[int, str]:
+def _marks(corrupted: Iterable[int] | Mapping[int, str], client_count: int) -> dict[int, str]:
     """What is wrong with each corrupted client, by its id."""
     if not isinstance(corrupted, Mapping):
         corrupted_ids = checks.distinct_ids("corrupted", corrupted, client_count).tolist()
         return dict.fromkeys(corrupted_ids, "corrupted")
     checks.distinct_ids("corrupted", list(corrupted), client_count)
-    check_texts(
-        **{f"corrupted[{client_id}]": wrong for client_id, wrong in corrupted.items()}
-    )
+    check_texts(**{f"corrupted[{client_id}]": wrong for client_id, wrong in corrupted.items()})
     return dict(corrupted)
 
 
@@ -302,9 +256,7 @@ def holdings(fed: Federation) -> Figure:
     counts = checks.instance("fed", fed, Federation, "a Federation").label_counts
     figure, (axis,) = new_figure(height=0.9 + 0.28 * fed.classes)
     axis.grid(False)
-    image = axis.imshow(
-        counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0, interpolation="none"
-    )
+    image = axis.imshow(counts.T.numpy(), cmap="Blues", aspect="auto", vmin=0, interpolation="none")
     figure.colorbar(image, ax=axis, label="samples")
     axis.set(ylabel="class", yticks=range(fed.classes))
     mark_clients(axis, fed.clients, fed.corrupted)
@@ -336,9 +288,7 @@ def scores(
     clients = len(next(iter(heights.values())))
     # Once more, now that the first label has said how many clients all others must have.
     heights = labelled("values", heights, clients)
-    errors_by_label = (
-        {} if stderr is None else labelled("stderr", stderr, clients, least=0)
-    )
+    errors_by_label = {} if stderr is None else labelled("stderr", stderr, clients, least=0)
     corrupted_ids = checks.distinct_ids("corrupted", corrupted, clients).tolist()
     figure, (axis,) = new_figure()
     bar_width = 0.8 / len(heights)
@@ -360,9 +310,7 @@ def scores(
     axis.set(ylabel=ylabel)
     if len(heights) > 1:
         draw_legend(figure, axis)
-    lowest = [
-        f"{label}: lowest is client {int(row.argmin())}" for label, row in heights.items()
-    ]
+    lowest = [f"{label}: lowest is client {int(row.argmin())}" for label, row in heights.items()]
     return finished(
         figure,
         f"{ylabel.capitalize()} of {clients} clients.",
@@ -393,17 +341,11 @@ def dots(
     figure, (axis,) = new_figure(height=1.1 + 0.42 * len(by_label))
     row_words = []
     for row, (label, style) in enumerate(styles(by_label).items()):
-        row_words.append(
-            f"{label} {dots_row(axis, row, by_label[label], style.colour, low, high)}"
-        )
+        row_words.append(f"{label} {dots_row(axis, row, by_label[label], style.colour, low, high)}")
     for line_name, line_value in references.items():
         axis.axvline(float(line_value), color="0.5", linestyle="--", linewidth=1)
         # Above the axes, where no dot can be.
-        above: dict[str, Any] = {
-            "xytext": (0, 3),
-            "textcoords": "offset points",
-            "va": "bottom",
-        }
+        above: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "va": "bottom"}
         above |= {"xycoords": axis.get_xaxis_transform(), "ha": "center"}
         axis.annotate(line_name, (float(line_value), 1), **above)
     axis.set_yticks(range(len(by_label)), [*by_label], parse_math=False)
@@ -418,10 +360,7 @@ def dots(
 
 
 def slopes(
-    left: Sequence[float] | Tensor,
-    right: Mapping[str, Sequence[float] | Tensor],
-    *,
-    name: str,
+    left: Sequence[float] | Tensor, right: Mapping[str, Sequence[float] | Tensor], *, name: str
 ) -> Figure:
     """Two rankings beside each other, a panel a label: a line a client, and where lines cross.
 
@@ -465,9 +404,7 @@ def _from_the_top(values: Tensor) -> list[float]:
 def _crossings(left: list[float], right: list[float]) -> tuple[list[float], list[float]]:
     """Where the lines of two rankings cross, from 0 at the left to 1 at the right."""
     across, down = [], []
-    for (a, a_end), (b, b_end) in itertools.combinations(
-        zip(left, right, strict=True), 2
-    ):
+    for (a, a_end), (b, b_end) in itertools.combinations(zip(left, right, strict=True), 2):
         if (a - b) * (a_end - b_end) < 0:
             across.append((a - b) / ((a - b) - (a_end - b_end)))
             down.append(a + across[-1] * (a_end - a))
@@ -487,9 +424,7 @@ def confusion(tables: Mapping[str, Tensor], *, rows: str = "true class") -> Figu
     for axis, (label, counts) in zip(axes, counts_by_label.items(), strict=True):
         # A class without samples has no recall; its row stays white.
         row_shares = counts / counts.sum(1, keepdim=True).clamp(min=1)
-        image = axis.imshow(
-            row_shares.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none"
-        )
+        image = axis.imshow(row_shares.numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="none")
         axis.grid(False)
         axis.set(xlabel="predicted class", ylabel=rows, title=label)
         axis.set(xticks=range(counts.shape[1]), yticks=range(len(counts)))
@@ -527,9 +462,7 @@ def drawn(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
     lines = _named_lines(axis)
     if lines:
         up = 1 - 2 * axis.yaxis_inverted()
-        return {
-            line.get_label(): [up * float(y) for y in line.get_ydata()] for line in lines
-        }
+        return {line.get_label(): [up * float(y) for y in line.get_ydata()] for line in lines}
     return _read_dots(axis, rows)
 
 
@@ -545,17 +478,11 @@ def along(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
         fixed = isinstance(axis.xaxis.get_major_locator(), FixedLocator)
         said = dict(zip(axis.get_xticks(), words, strict=True)) if fixed else {}
         right = 1 - 2 * axis.xaxis_inverted()
-        return {
-            axis.get_xlabel(): [
-                right * _word(said.get(x), x) for x in lines[0].get_xdata()
-            ]
-        }
+        return {axis.get_xlabel(): [right * _word(said.get(x), x) for x in lines[0].get_xdata()]}
     return {axis.get_xlabel(): words}
 
 
-def shows(
-    figure: Figure | Table, numbers: Mapping[str, Any], panel: int | str = 0
-) -> bool:
+def shows(figure: Figure | Table, numbers: Mapping[str, Any], panel: int | str = 0) -> bool:
     """Are these the numbers of these labels, as they are ``drawn`` or stand ``along`` the axis?
 
     To a millionth; labels that are not named may be there as well.
@@ -597,9 +524,7 @@ def _read_bars(axis: Any, bars: Sequence[Any]) -> dict[str, list[Any]]:
     return read
 
 
-def _read_lying(
-    axis: Any, rows: Sequence[str], bars: Sequence[Any]
-) -> dict[str, list[Any]]:
+def _read_lying(axis: Any, rows: Sequence[str], bars: Sequence[Any]) -> dict[str, list[Any]]:
     """Bars that lie: their lengths by label; with an interval in each row, band and interval."""
     if not axis.get_lines():
         return {box.get_label(): [bar.get_width() for bar in box] for box in bars}

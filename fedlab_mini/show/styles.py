@@ -80,9 +80,7 @@ def _named(label: str) -> str | None:
     for by_word in WORDS:
         hits = {word: re.search(whole_word.format(word), label, re.I) for word in by_word}
         # The first word counts; if several begin there, the longest counts.
-        places = [
-            (hit.start(), -len(word), by_word[word]) for word, hit in hits.items() if hit
-        ]
+        places = [(hit.start(), -len(word), by_word[word]) for word, hit in hits.items() if hit]
         if places:
             return min(places)[2]
     return None
@@ -101,25 +99,17 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
     # Bare names come first, so that no variant of a method takes its marker and solid line.
     for label in sorted(labels, key=lambda label: label.lower() not in bare_names):
         labels_by_name.setdefault(_named(label), []).append(label)
-    named_looks = {
-        name: look for name, look in (METHODS | ROLES).items() if name in labels_by_name
-    }
+    named_looks = {name: look for name, look in (METHODS | ROLES).items() if name in labels_by_name}
     taken = {marker for _, marker in named_looks.values()}
     # Other labels get no marker of a method or role in this figure, unless no other is left.
-    free_markers = itertools.cycle(
-        [marker for marker in MARKERS if marker not in taken] or MARKERS
-    )
+    free_markers = itertools.cycle([marker for marker in MARKERS if marker not in taken] or MARKERS)
     # If sound clients have the first grey, settings begin with the second.
     greys = SETTINGS[1:] + SETTINGS[:1] if "sound" in labels_by_name else SETTINGS
     chosen_styles = {}
     for name, group_labels in labels_by_name.items():
         for label_index, label in enumerate(group_labels):
-            colour, marker = named_looks.get(
-                name or "", (greys[label_index % len(greys)], "")
-            )
+            colour, marker = named_looks.get(name or "", (greys[label_index % len(greys)], ""))
             own_marker = marker if marker and label_index == 0 else next(free_markers)
-            chosen_styles[label] = Style(
-                colour, own_marker, LINES[label_index % len(LINES)]
-            )
+            chosen_styles[label] = Style(colour, own_marker, LINES[label_index % len(LINES)])
     # In the order of the figure, because its legend has this order.
     return {label: chosen_styles[label] for label in labels}

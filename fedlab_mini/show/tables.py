@@ -19,22 +19,16 @@ Cells = Mapping[str, object]
 class Table:
     """A table that a notebook shows as HTML and a terminal as text; made by ``table``."""
 
-    def __init__(
-        self, header: list[str], rows: list[list[str]], best: set[Any], caption: str
-    ):
+    def __init__(self, header: list[str], rows: list[list[str]], best: set[Any], caption: str):
         self.header, self.rows, self.best, self.caption = header, rows, best, caption
 
     def __repr__(self) -> str:
         text_rows = [self.header, *self.rows]
-        widths = [
-            max(map(len, column_cells)) for column_cells in zip(*text_rows, strict=True)
-        ]
+        widths = [max(map(len, column_cells)) for column_cells in zip(*text_rows, strict=True)]
         printed_lines = []
         for row_name, *cells in text_rows:
             # The names of the rows are aligned left, and numbers are aligned right.
-            padded = [
-                cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)
-            ]
+            padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
             printed_lines.append("  ".join([row_name.ljust(widths[0]), *padded]).rstrip())
         return "\n".join([*printed_lines, "", self.caption])
 
@@ -44,9 +38,7 @@ class Table:
             f'<th scope="col"{self._side(column)}>{html.escape(column_name)}</th>'
             for column, column_name in enumerate(self.header, start=-1)
         ]
-        body_rows = "\n".join(
-            self._html_row(row_index) for row_index in range(len(self.rows))
-        )
+        body_rows = "\n".join(self._html_row(row_index) for row_index in range(len(self.rows)))
         return (
             f'<table class="fedlab-table">\n<caption>{html.escape(self.caption)}</caption>\n'
             f"<thead><tr>{''.join(head_cells)}</tr></thead>\n<tbody>\n{body_rows}\n</tbody>\n</table>"
@@ -64,9 +56,7 @@ class Table:
 
     def _side(self, column: int) -> str:
         """Columns of numbers are aligned right; columns with words and rows' names, left."""
-        has_words = column < 0 or any(
-            not NUMBER.match(row[column + 1]) for row in self.rows
-        )
+        has_words = column < 0 or any(not NUMBER.match(row[column + 1]) for row in self.rows)
         # Written in each cell, because JupyterLab's own style sheet aligns all cells right.
         return f' style="text-align: {"left" if has_words else "right"}"'
 
@@ -129,34 +119,24 @@ def _sides(best: Mapping[str, str] | str | None, columns: list[str]) -> dict[str
         sides = dict.fromkeys(columns, best)
     else:
         by_column = {} if best is None else best
-        sides = dict(
-            checks.instance("best", by_column, Mapping, '{column: "highest" or "lowest"}')
-        )
+        sides = dict(checks.instance("best", by_column, Mapping, '{column: "highest" or "lowest"}'))
     known_sides = ("highest", "lowest")
     unknown = [column for column in sides if column not in columns]
     unknown += [side for side in sides.values() if side not in known_sides]
     if unknown:
-        raise ValueError(
-            f'best: expected columns and "highest" or "lowest", got {unknown}'
-        )
+        raise ValueError(f'best: expected columns and "highest" or "lowest", got {unknown}')
     return sides
 
 
 def _best_rows(column_cells: list[object], side: str) -> list[int]:
     """The rows with the best number of a column; several if they are equal."""
     numbers = {row_index: _number(cell) for row_index, cell in enumerate(column_cells)}
-    comparable = {
-        row_index: number for row_index, number in numbers.items() if number is not None
-    }
+    comparable = {row_index: number for row_index, number in numbers.items() if number is not None}
     if not comparable:
         return []
-    best_number = (
-        max(comparable.values()) if side == "highest" else min(comparable.values())
-    )
+    best_number = max(comparable.values()) if side == "highest" else min(comparable.values())
     # All equal cells are the best, because the order of rows has no meaning.
-    return [
-        row_index for row_index, number in comparable.items() if number == best_number
-    ]
+    return [row_index for row_index, number in comparable.items() if number == best_number]
 
 
 def _in_words(sides: Mapping[str, str], columns: list[str]) -> str:
@@ -184,14 +164,10 @@ def _float(value: object) -> float | None:
 
 def _digits(column_cells: list[object], digits: int) -> int:
     """Decimals of a column's plain numbers: none for counts, and none if all are large."""
-    floats = [
-        cell for cell in column_cells if isinstance(cell, float) or hasattr(cell, "dtype")
-    ]
+    floats = [cell for cell in column_cells if isinstance(cell, float) or hasattr(cell, "dtype")]
     sizes = [abs(number) for number in map(_float, floats) if number is not None]
     sizes = [size for size in sizes if math.isfinite(size) and size]
-    are_counts = (
-        all(size == round(size) for size in sizes) and max(sizes, default=0) >= 10
-    )
+    are_counts = all(size == round(size) for size in sizes) and max(sizes, default=0) >= 10
     return 0 if sizes and (are_counts or min(sizes) >= 100) else digits
 
 
@@ -215,11 +191,7 @@ def _written(label: str, cell: object, digits: int, plain_digits: int) -> str:
         ends_alike = round(numbers[1], digits) == round(numbers[2], digits)
         near_zero = any(looks_zero(end, digits) for end in numbers[1:])
         # More digits than ``digits`` only if the ends look equal, or one of them looks like zero.
-        plain_digits = (
-            end_digits if end_digits < digits or ends_alike or near_zero else digits
-        )
+        plain_digits = end_digits if end_digits < digits or ends_alike or near_zero else digits
     # Adding zero turns -0.00 into 0.00.
-    mean, *ends = (
-        f"{round(number, plain_digits) + 0.0:.{plain_digits}f}" for number in numbers
-    )
+    mean, *ends = (f"{round(number, plain_digits) + 0.0:.{plain_digits}f}" for number in numbers)
     return f"{mean} [{', '.join(ends)}]" if ends else mean

@@ -22,9 +22,7 @@ class UpdateAttack:
     returns [m, P]   what the clients send; ``updates`` does not change
     """
 
-    def __call__(
-        self, updates: Tensor, previous: Tensor | None, generator: Generator
-    ) -> Tensor:
+    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} does not say what it sends")
 
 
@@ -35,13 +33,9 @@ class sign_flip(UpdateAttack):
     strength: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.store(
-            self, strength=checks.number("strength", self.strength, 0, ends="()")
-        )
+        checks.store(self, strength=checks.number("strength", self.strength, 0, ends="()"))
 
-    def __call__(
-        self, updates: Tensor, previous: Tensor | None, generator: Generator
-    ) -> Tensor:
+    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         return -self.strength * _matrix(updates)
 
 
@@ -54,9 +48,7 @@ class free_ride(UpdateAttack):
     def __post_init__(self) -> None:
         checks.store(self, noise=checks.number("noise", self.noise, 0))
 
-    def __call__(
-        self, updates: Tensor, previous: Tensor | None, generator: Generator
-    ) -> Tensor:
+    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         updates = _matrix(updates)
         checks.instance("generator", generator, Generator, "a torch.Generator")
         # Double precision on the CPU gives the same noise in every type and on every device.
@@ -73,9 +65,7 @@ class scale(UpdateAttack):
     def __post_init__(self) -> None:
         checks.store(self, factor=checks.number("factor", self.factor))
 
-    def __call__(
-        self, updates: Tensor, previous: Tensor | None, generator: Generator
-    ) -> Tensor:
+    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         return self.factor * _matrix(updates)
 
 
@@ -83,9 +73,7 @@ class scale(UpdateAttack):
 class replay(UpdateAttack):
     """Trains nothing: sends the server's last step back; zeros in round 1."""
 
-    def __call__(
-        self, updates: Tensor, previous: Tensor | None, generator: Generator
-    ) -> Tensor:
+    def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         updates = _matrix(updates)
         if previous is None:
             return torch.zeros_like(updates)

@@ -32,9 +32,7 @@ class DataCorruption:
     raises  TypeError or ValueError naming the argument
     """
 
-    def __call__(
-        self, x: Tensor, y: Tensor, classes: int, generator: Generator
-    ) -> Corrupted:
+    def __call__(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Corrupted:
         x = checks.reals("x", x, ["n", "d", "..."])
         classes = checks.whole("classes", classes)
         y = checks.wholes("y", y, [len(x)], 0, classes - 1)
@@ -59,9 +57,7 @@ class flip_labels(DataCorruption):
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         if classes < 2:
-            raise ValueError(
-                f"classes: flip_labels needs another class to flip to, got {classes}"
-            )
+            raise ValueError(f"classes: flip_labels needs another class to flip to, got {classes}")
         flipped = _random_positions(self.share, y, generator)
         # A shift by at least one class never gives the old label.
         shift = torch.randint(1, classes, (len(flipped),), generator=generator).to(y)
@@ -196,9 +192,7 @@ def _random_positions(share: float, y: Tensor, generator: Generator) -> Tensor:
     return torch.randperm(len(y), generator=generator)[:count].to(y.device)
 
 
-def _deleted(
-    message: Tensor, messages: int, share: float, generator: Generator
-) -> Tensor:
+def _deleted(message: Tensor, messages: int, share: float, generator: Generator) -> Tensor:
     """Which words are deleted: exactly round(share * words) per row, all equally likely.
 
     row [W]  the row of every word, ascending; returns [W] bool
@@ -212,9 +206,7 @@ def _deleted(
     shuffled = (message + random_keys).argsort()  # within each row
     # Messages ascend, so after the shuffle place j still belongs to message[j].
     ranks = torch.empty_like(message)
-    ranks[shuffled] = (
-        torch.arange(len(message), device=message.device) - message_starts[message]
-    )
+    ranks[shuffled] = torch.arange(len(message), device=message.device) - message_starts[message]
     deletions = (share * lengths.double()).round().long()
     return ranks < deletions[message]
 

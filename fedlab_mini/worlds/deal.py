@@ -25,24 +25,17 @@ def check_deal(data: Dataset, clients: int) -> int:
     checks.instance("data", data, Dataset, "a Dataset (see fm.load)")
     clients = checks.whole("clients", clients)
     if clients > len(data):
-        raise ValueError(
-            f"clients: {clients} clients need one sample each, got {len(data)}"
-        )
+        raise ValueError(f"clients: {clients} clients need one sample each, got {len(data)}")
     return clients
 
 
 def server_samples(
-    name: str,
-    wanted: int | Dataset,
-    data: Dataset,
-    order: Tensor,
+    name: str, wanted: int | Dataset, data: Dataset, order: Tensor
 ) -> tuple[Samples, Tensor]:
     """The server's samples and the remaining positions: the first ones, or those of a Dataset."""
     if isinstance(wanted, Dataset):
         if wanted.classes != data.classes:
-            raise ValueError(
-                f"{name}: has {wanted.classes} classes, but the data {data.classes}"
-            )
+            raise ValueError(f"{name}: has {wanted.classes} classes, but the data {data.classes}")
         # A separate Dataset takes no samples from the clients.
         return (wanted.x, wanted.y), order
     count = checks.whole(name, wanted, 1, len(order) - 1)
@@ -61,9 +54,7 @@ def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Te
         raise TypeError(
             f"split: expected a split such as fm.iid(), got {shown_split}: {error}"
         ) from error
-    groups = [
-        checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups
-    ]
+    groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups]
     # Users may write their own splits, so the result is checked like any argument.
     all_positions = torch.cat(groups)
     if len(groups) != clients or len(all_positions.unique()) != len(all_positions):
@@ -101,9 +92,7 @@ class Corruption:
             same = not differing(dealt, self.samples[client]).any()
             if same and client not in self.attacks:
                 nothing = f"changes none of its {len(changed)} samples"
-                message = (
-                    f"corrupt[{client}]: {done} {nothing}; it is not called corrupted"
-                )
+                message = f"corrupt[{client}]: {done} {nothing}; it is not called corrupted"
                 # No warning at a share of 0, which asks for no change.
                 if any(getattr(corruption, "share", 1) for corruption in corruptions):
                     warnings.warn(message, stacklevel=3)
@@ -117,9 +106,7 @@ class Corruption:
         x, y = self.samples[client]
         if isinstance(corruption, UpdateAttack):
             if client in self.attacks:
-                raise ValueError(
-                    f"{name}: expected one attack at most, got {corruption!r} too"
-                )
+                raise ValueError(f"{name}: expected one attack at most, got {corruption!r} too")
             self.attacks[client] = corruption
             # Attacks act on the updates of every round, and change no sample.
             return torch.zeros(len(y), dtype=torch.bool)

@@ -59,14 +59,10 @@ class Federation:
         sizes = checks.wholes("sizes", self.sizes, ["K"], 1).cpu().clone()
         clients = len(sizes)
         if int(sizes.sum()) != len(y):
-            raise ValueError(
-                f"sizes: add up to {int(sizes.sum())}, but there are {len(y)} samples"
-            )
+            raise ValueError(f"sizes: add up to {int(sizes.sum())}, but there are {len(y)} samples")
         server = {
             # The server's samples must be finite, because they cannot be left out as a client can.
-            part: _copied(
-                _checked_samples(part, getattr(self, part), classes, like=x, finite=True)
-            )
+            part: _copied(_checked_samples(part, getattr(self, part), classes, like=x, finite=True))
             for part in ("validation", "test")
         }
         attacks = _by_client("attacks", self.attacks, clients)
@@ -75,9 +71,7 @@ class Federation:
             checks.instance(f"attacks[{client}]", attack, UpdateAttack, such_as)
         unusable = checks.distinct_ids("unusable", self.unusable, clients).tolist()
         if not set(_not_finite(x, sizes)) <= set(unusable):
-            raise ValueError(
-                "x: has NaN or infinite values of clients that are not in unusable"
-            )
+            raise ValueError("x: has NaN or infinite values of clients that are not in unusable")
         if len(unusable) == clients:
             raise ValueError("unusable: expected at least one usable client, got all")
         noise = torch.zeros(clients, dtype=torch.float64)
@@ -192,9 +186,7 @@ class Federation:
             pairs = list(datasets)
         except (TypeError, RuntimeError):  # a nested tensor raises a RuntimeError
             shown = checks.shown(datasets)
-            raise TypeError(
-                f"datasets: expected a pair (x, y) per client, got {shown}"
-            ) from None
+            raise TypeError(f"datasets: expected a pair (x, y) per client, got {shown}") from None
         if not pairs:
             raise ValueError("datasets: expected at least one client, got none")
         samples: list[Samples] = []
@@ -208,16 +200,12 @@ class Federation:
         if classes != 0:
             everything = [*samples, validation, test]
             needed = 1 + max(int(labels.max()) for _, labels in everything)
-            classes = (
-                needed if classes is None else checks.whole("classes", classes, needed)
-            )
+            classes = needed if classes is None else checks.whole("classes", classes, needed)
         x = torch.cat([inputs for inputs, _ in samples])
         sizes = torch.tensor([len(labels) for _, labels in samples])
         unusable = _not_finite(x, sizes)
         if len(unusable) == len(sizes):
-            raise ValueError(
-                "datasets: the inputs of every client have NaN or infinite values"
-            )
+            raise ValueError("datasets: the inputs of every client have NaN or infinite values")
         # The other clients can train without them, as without a client that is offline.
         if unusable:
             clients = ", ".join(map(str, unusable))
@@ -259,9 +247,7 @@ def federation(
     clients = check_deal(data, clients)
     positions = torch.randperm(len(data), generator=stream(seed, "server samples"))
     # The server draws first, so its samples do not depend on the split and the corruption.
-    validation_samples, positions = server_samples(
-        "validation", validation, data, positions
-    )
+    validation_samples, positions = server_samples("validation", validation, data, positions)
     test_samples, positions = server_samples("test", test, data, positions)
     if samples is not None:
         positions = positions[: checks.whole("samples", samples, clients, len(positions))]
@@ -269,9 +255,7 @@ def federation(
     positions = positions.sort().values
     split = iid() if split is None else split
     groups = deal(split, data.y[positions], clients, stream(seed, "split"))
-    dealt_samples = [
-        (data.x[positions[group]], data.y[positions[group]]) for group in groups
-    ]
+    dealt_samples = [(data.x[positions[group]], data.y[positions[group]]) for group in groups]
     corrupted = Corruption(dealt_samples, data.classes, seed)
     corrupted.apply({} if corrupt is None else corrupt)
     fed = Federation.from_datasets(
@@ -281,9 +265,7 @@ def federation(
         classes=data.classes,
         name=data.name,
     )
-    return replace(
-        fed, truth=corrupted.truth, attacks=corrupted.attacks, noise=corrupted.noise
-    )
+    return replace(fed, truth=corrupted.truth, attacks=corrupted.attacks, noise=corrupted.noise)
 
 
 def _checked_samples(
@@ -296,9 +278,7 @@ def _checked_samples(
 ) -> Samples:
     """A checked pair: x [n, ...] floating, y [n] in 0..classes-1, or [n, ...] of x's type."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise TypeError(
-            f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}"
-        )
+        raise TypeError(f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}")
     x = checks.reals(f"{name}: x", pair[0], ["n", "d", "..."], finite=finite)
     y = _labels(f"{name}: y", pair[1], x, classes)
     if like is not None and x.dtype != like.dtype:
@@ -319,9 +299,7 @@ def _labels(name: str, value: Any, x: Tensor, classes: int | None) -> Tensor:
     try:
         return checks.wholes(name, value, [len(x)], 0, classes and classes - 1)
     except (TypeError, ValueError) as error:
-        hint = (
-            "; numbers that are no classes: classes=0, and a model with a loss of its own"
-        )
+        hint = "; numbers that are no classes: classes=0, and a model with a loss of its own"
         raise type(error)(f"{error}{hint}" if classes is None else str(error)) from None
 
 
@@ -333,10 +311,7 @@ def _copied(samples: Samples) -> Samples:
 
 def _by_client(name: str, values: Mapping[int, V], clients: int) -> dict[int, V]:
     checks.instance(name, values, Mapping, "{client id: what}")
-    return {
-        checks.whole(name, client, 0, clients - 1): value
-        for client, value in values.items()
-    }
+    return {checks.whole(name, client, 0, clients - 1): value for client, value in values.items()}
 
 
 def _client_of_samples(sizes: Tensor) -> Tensor:

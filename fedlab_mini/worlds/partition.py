@@ -191,18 +191,14 @@ class dirichlet_sizes(Dirichlet):
 def _check_enough(y: Tensor, clients: int, least: int) -> None:
     if len(y) < clients * least:
         each = "one sample" if least == 1 else f"{least} samples or shards"
-        raise ValueError(
-            f"clients: {clients} clients need {each} each, got {len(y)} samples"
-        )
+        raise ValueError(f"clients: {clients} clients need {each} each, got {len(y)} samples")
 
 
 def _shuffled(index: Tensor, generator: Generator) -> Tensor:
     return index[torch.randperm(len(index), generator=generator)]
 
 
-def _raise_to_floor(
-    groups: list[Tensor], floor: int, generator: Generator
-) -> list[Tensor]:
+def _raise_to_floor(groups: list[Tensor], floor: int, generator: Generator) -> list[Tensor]:
     """Move random samples from the largest group until every group has ``floor``."""
     groups = list(groups)
     for client in range(len(groups)):

@@ -99,13 +99,8 @@ def irrelevant_digits(
     client_ids = _random_ids(relevant + irrelevant, seed, "who is irrelevant")
     # Ids are random, so that no method can tell the groups apart by the order of ids.
     good_ids, odd_ids = client_ids[:relevant], client_ids[relevant:]
-    truth = {
-        client_ids[client]: corruption
-        for client, corruption in relevant_fed.truth.items()
-    }
-    truth |= dict.fromkeys(
-        odd_ids, f"odd digits named as even, mapping={new_label.tolist()}"
-    )
+    truth = {client_ids[client]: corruption for client, corruption in relevant_fed.truth.items()}
+    truth |= dict.fromkeys(odd_ids, f"odd digits named as even, mapping={new_label.tolist()}")
     noise = torch.ones(len(client_ids), dtype=torch.float64)
     noise[good_ids] = relevant_fed.noise
     fed = Federation.from_datasets(
@@ -116,9 +111,7 @@ def irrelevant_digits(
         classes=5,
         name=data.name,
     )
-    attacks = {
-        client_ids[client]: attack for client, attack in relevant_fed.attacks.items()
-    }
+    attacks = {client_ids[client]: attack for client, attack in relevant_fed.attacks.items()}
     return replace(fed, truth=truth, noise=noise, attacks=attacks)
 
 
@@ -202,10 +195,7 @@ def noisy_digits(
     # All three are defined, even if the number of clients does not fit the second.
     corruptions: dict[int, dict[int, DataCorruption]] = {
         1: {client_ids[0]: flip_labels(0.5)},
-        2: {
-            client: flip_labels(level)
-            for client, level in zip(client_ids, LEVELS, strict=False)
-        },
+        2: {client: flip_labels(level) for client, level in zip(client_ids, LEVELS, strict=False)},
         3: {client_ids[0]: relabel_as(9, 0.9)},
     }
     return federation(

@@ -34,9 +34,7 @@ class AAMExplorer(Explorer):
     corrupted = traitlets.List(traitlets.Int()).tag(sync=True)
     shares = traitlets.List(traitlets.Float()).tag(sync=True)
 
-    def __init__(
-        self, model: AAM, full: Iterable[float], *, corrupted: Iterable[int] = ()
-    ):
+    def __init__(self, model: AAM, full: Iterable[float], *, corrupted: Iterable[int] = ()):
         checks.instance("model", model, AAM, "an AAM of the linear form")
         checks.choice("model.form", model.form, ["linear"])
         client_count = model.omega.shape[1]
@@ -46,18 +44,14 @@ class AAMExplorer(Explorer):
         # Quality [K], slopes [R] and one intercept, from the collapsed linear layers.
         first_fit = [stack[0].double() for stack in (model.omega, *model.collapsed())]
         # A diverged fit raises an error, because neither the page nor JSON can hold NaN.
-        quality, slopes, start = (
-            checks.reals("model", values, ["..."]) for values in first_fit
-        )
+        quality, slopes, start = (checks.reals("model", values, ["..."]) for values in first_fit)
         super().__init__(
             quality=quality.tolist(),
             slopes=slopes.tolist(),
             start=float(start),
             neutral=model.neutral,
             full=sizes.tolist(),
-            corrupted=sorted(
-                checks.distinct_ids("corrupted", corrupted, client_count).tolist()
-            ),
+            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist()),
             shares=[1.0] * client_count,
         )
 
@@ -72,12 +66,7 @@ class AAMExplorer(Explorer):
         start = torch.full((1, 1), self.start - resting_sum).double()
         # A complete model with one linear node of weight 1 and the same collapsed form.
         model = AAM(
-            omega,
-            slopes.view(1, 1, rounds),
-            start,
-            unit,
-            0 * unit[0],
-            neutral=self.neutral,
+            omega, slopes.view(1, 1, rounds), start, unit, 0 * unit[0], neutral=self.neutral
         )
         return float(model(sizes.expand(1, rounds, -1))[0, 0, -1])
 
@@ -87,11 +76,7 @@ class AAMExplorer(Explorer):
         contribution = sizes * torch.tensor(self.quality, dtype=torch.float64)
         anybody = bool((contribution > 0).any())
         # If nobody contributes, CCI would give equal shares, but the page shows zeros.
-        indices = (
-            contribution_index(contribution)
-            if anybody
-            else torch.zeros_like(contribution)
-        )
+        indices = contribution_index(contribution) if anybody else torch.zeros_like(contribution)
         accuracy = self.predicted(sizes)
         masks = torch.eye(len(sizes), dtype=torch.float64)
         client_columns: dict[str, Any] = {
@@ -99,9 +84,7 @@ class AAMExplorer(Explorer):
             "quality ω": self.quality,
             "contribution": contribution,
             "index": indices,
-            "loss without": [
-                accuracy - self.predicted(sizes * (1 - mask)) for mask in masks
-            ],
+            "loss without": [accuracy - self.predicted(sizes * (1 - mask)) for mask in masks],
         }
         client_labels = client_names(len(sizes), self.corrupted, "corrupted")
         predictions = {

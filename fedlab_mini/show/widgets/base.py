@@ -30,9 +30,7 @@ def program(*names: str | Path) -> str:
     """
     # Every notebook with the widget stores the whole program, so its size matters.
     source_pieces = [
-        Path(STATIC / f"{name}.js" if isinstance(name, str) else name).read_text(
-            encoding="utf-8"
-        )
+        Path(STATIC / f"{name}.js" if isinstance(name, str) else name).read_text(encoding="utf-8")
         for name in names
     ]
     bare_source = COMMENT.sub("", "\n".join(source_pieces))
@@ -85,9 +83,7 @@ def tables(numbers: Numbers, hidden: Collection[str] = ()) -> list[str]:
     for quantity, column in numbers.items():
         quantities_by_rows.setdefault(tuple(column), []).append(quantity)
     return [
-        _table(
-            {quantity: numbers[quantity] for quantity in quantities}, row_names, hidden
-        )
+        _table({quantity: numbers[quantity] for quantity in quantities}, row_names, hidden)
         for row_names, quantities in quantities_by_rows.items()
     ]
 
@@ -99,9 +95,7 @@ def _table(columns: Numbers, row_names: Sequence[str], hidden: Collection[str]) 
         row_cells = []
         for quantity, column in columns.items():
             is_hidden = quantity in hidden or row_name in hidden
-            row_cells.append(
-                f"<td>{'?' if is_hidden else format(column[row_name], '.4g')}</td>"
-            )
+            row_cells.append(f"<td>{'?' if is_hidden else format(column[row_name], '.4g')}</td>")
         row_head = f'<th scope="row">{html.escape(row_name)}</th>'
         body_rows.append(f"<tr>{row_head}{''.join(row_cells)}</tr>")
     head_row = f"<thead><tr><td></td>{''.join(head_cells)}</tr></thead>"
@@ -122,9 +116,7 @@ def uniforms(seed: int, count: int) -> list[float]:
 
 def half_widths(most: int) -> list[float]:
     """Half an interval of 2, 3, ... seeds, in standard deviations: ``interval.js`` needs them."""
-    return [
-        student(count, strict(0.95)) / math.sqrt(count) for count in range(2, most + 1)
-    ]
+    return [student(count, strict(0.95)) / math.sqrt(count) for count in range(2, most + 1)]
 
 
 def by_name(names: Sequence[str], columns: Mapping[str, Iterable[float]]) -> Numbers:

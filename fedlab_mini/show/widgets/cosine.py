@@ -36,9 +36,7 @@ class CosineExplorer(Explorer):
         vectors = checks.reals("updates", updates, ["n", 2], dtype=torch.float64)
         if not 2 <= len(vectors) <= 6 or not (vectors.norm(dim=1) > 0).all():
             given_rows = vectors.tolist()
-            raise ValueError(
-                f"updates: expected 2 to 6 rows of length above 0, got {given_rows}"
-            )
+            raise ValueError(f"updates: expected 2 to 6 rows of length above 0, got {given_rows}")
         # The browser computes all other numbers from the vectors.
         super().__init__(updates=vectors.tolist())
 
@@ -54,16 +52,9 @@ class CosineExplorer(Explorer):
             phi = exact(cosine_game(vectors)).values
         # NaN if the directions cancel, because a sum of 0 cannot be scaled.
         scaled_psi = psi / psi.sum()
-        client_columns = {
-            "cosine ψ": psi,
-            "ψ, scaled to sum 1": scaled_psi,
-            "exact Shapley": phi,
-        }
+        client_columns = {"cosine ψ": psi, "ψ, scaled to sum 1": scaled_psi, "exact Shapley": phi}
         single_numbers = {
             "length of the mean U": sum_length / len(vectors),
             "largest difference": float((phi - scaled_psi).abs().max()),
         }
-        return {
-            **by_name(client_names(len(vectors)), client_columns),
-            "value": single_numbers,
-        }
+        return {**by_name(client_names(len(vectors)), client_columns), "value": single_numbers}

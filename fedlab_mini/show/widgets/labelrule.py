@@ -67,12 +67,8 @@ class LabelRuleExplorer(Explorer):
         # A small tolerance, so that equal shares count as equal in floating point.
         if self.strict:
             return float(joint_chances[group_shares > server_recalls + 1e-12].sum())
-        return float(
-            joint_chances[group_shares >= server_recalls - self.margin - 1e-12].sum()
-        )
+        return float(joint_chances[group_shares >= server_recalls - self.margin - 1e-12].sum())
 
     def numbers(self) -> Numbers:
         right_chance, wrong_chance = self.chance(self.recall), self.chance(self.fraction)
-        return {
-            "chance": {"a right repair": right_chance, "a false repair": wrong_chance}
-        }
+        return {"chance": {"a right repair": right_chance, "a false repair": wrong_chance}}

@@ -37,8 +37,7 @@ class MixUpExplorer(Explorer):
             "update": self.updates,
             "own score": scores,
             "told": [
-                sum(scores[order[place]] for order in orders) / self.rounds
-                for place in range(3)
+                sum(scores[order[place]] for order in orders) / self.rounds for place in range(3)
             ],
         }
         single_numbers = {"the model moves by": mean, "mean score": sum(scores) / 3}

@@ -49,8 +49,7 @@ class PartitionExplorer(Explorer):
     ):
         class_totals = checks.wholes("totals", totals, ["C"], 1, 10**9).tolist()
         class_names = [
-            str(name)
-            for name in (range(len(class_totals)) if classes is None else classes)
+            str(name) for name in (range(len(class_totals)) if classes is None else classes)
         ]
         if not 2 <= len(class_totals) <= MOST or len(class_names) != len(class_totals):
             given_lengths = f"{len(class_totals)} counts and {len(class_names)} names"
@@ -69,9 +68,7 @@ class PartitionExplorer(Explorer):
         """Samples [C, K] of each class at each client."""
         uniform_draws = np.array(uniforms(self.seed, len(self.totals) * self.most))
         # Each row has numbers for the most clients, so one more client changes no other's draw.
-        uniform_draws = uniform_draws.reshape(len(self.totals), self.most)[
-            :, : self.clients
-        ]
+        uniform_draws = uniform_draws.reshape(len(self.totals), self.most)[:, : self.clients]
         shares = gammaincinv(self.alpha, uniform_draws)
         shares /= shares.sum(1, keepdims=True)
         class_totals = np.array(self.totals)[:, None]
@@ -84,11 +81,7 @@ class PartitionExplorer(Explorer):
     @property
     def hides(self) -> tuple[str, ...]:  # type: ignore[override]  # its classes have names
         columns = (f"class {name}" for name in self.classes)
-        return (
-            *columns,
-            "classes a client holds",
-            "classes of which one client holds 9 in 10",
-        )
+        return (*columns, "classes a client holds", "classes of which one client holds 9 in 10")
 
     def numbers(self) -> Numbers:
         counts = self.counts()
@@ -104,7 +97,4 @@ class PartitionExplorer(Explorer):
             "largest client's share": float(client_sizes.max() / client_sizes.sum()),
         }
         client_columns = dict(zip(column_names, padded_counts, strict=True))
-        return {
-            **by_name(client_names(self.most), client_columns),
-            "value": single_numbers,
-        }
+        return {**by_name(client_names(self.most), client_columns), "value": single_numbers}

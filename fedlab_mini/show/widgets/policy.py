@@ -61,9 +61,7 @@ class PolicyExplorer(Explorer):
             raise ValueError(
                 f"losses: expected 2^n numbers for 2 to 8 clients, got {len(loss_table)}"
             )
-        corrupted_ids = sorted(
-            checks.distinct_ids("corrupted", corrupted, client_count).tolist()
-        )
+        corrupted_ids = sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist())
         super().__init__(
             losses=loss_table.tolist(),
             names=client_names(client_count, corrupted_ids, "corrupted"),
@@ -85,20 +83,14 @@ class PolicyExplorer(Explorer):
             is_selected = step_coins < probabilities[-1]
             # The bit mask of the selection is the index of its loss.
             step_loss = self.losses[int((is_selected * client_bits).sum())]
-            baseline_losses = {
-                "none": 0.0,
-                "moving": moving_loss,
-                "aggregate": self.losses[-1],
-            }
+            baseline_losses = {"none": 0.0, "moving": moving_loss, "aggregate": self.losses[-1]}
             loss_drop = baseline_losses[self.baseline] - step_loss
             # An empty selection trains nothing, so its reward is 0.
             reward = self.sign * loss_drop if is_selected.any() else 0.0
             # Updated after its use, because a baseline with the step's loss biases the gradient.
             moving_loss += (step_loss - moving_loss) / 20
             # The selection minus the probability is the gradient of its log probability.
-            logits = logits + self.rate * reward * (
-                is_selected.double() - probabilities[-1]
-            )
+            logits = logits + self.rate * reward * (is_selected.double() - probabilities[-1])
             probabilities.append(logits.sigmoid())
         return torch.stack(probabilities)
 

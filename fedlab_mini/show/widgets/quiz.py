@@ -27,39 +27,28 @@ class Quiz(Widget):
 
     def __init__(self, questions: Sequence[Mapping[str, Any]]):
         # A text is also a sequence, but one of letters.
-        if isinstance(questions, str | bytes | Mapping) or not isinstance(
-            questions, Sequence
-        ):
+        if isinstance(questions, str | bytes | Mapping) or not isinstance(questions, Sequence):
             raise TypeError(
                 f"questions: expected a list of questions, got {checks.shown(questions)}"
             )
         if not questions:
             raise ValueError("questions: expected at least one")
         numbered = enumerate(questions, start=1)
-        super().__init__(
-            questions=[_checked(number, question) for number, question in numbered]
-        )
+        super().__init__(questions=[_checked(number, question) for number, question in numbered])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Quiz:
         """The quiz in a TOML file: tables ``question`` with tables ``choice``."""
         quiz_tables = tomllib.loads(checks.home(path).read_text(encoding="utf-8"))
         questions = quiz_tables.get("question", [])
-        return cls(
-            [
-                {**question, "choices": question.get("choice", [])}
-                for question in questions
-            ]
-        )
+        return cls([{**question, "choices": question.get("choice", [])} for question in questions])
 
     def fallback(self) -> str:
         list_items = []
         for question in self.questions:
             choice_items = "".join(map(_choice_html, question["choices"]))
             # Escaped, because a question such as "1 < 2?" is not HTML.
-            list_items.append(
-                f"<li>{html.escape(question['text'])}<ul>{choice_items}</ul></li>"
-            )
+            list_items.append(f"<li>{html.escape(question['text'])}<ul>{choice_items}</ul></li>")
         return f"<ol>{''.join(list_items)}</ol>"
 
 
@@ -75,11 +64,7 @@ def _checked(number: int, question: Mapping[str, Any]) -> dict[str, Any]:
     """A question with only its known fields; ValueError if one is missing."""
     try:
         choices = [
-            {
-                "text": str(choice["text"]),
-                "right": bool(choice["right"]),
-                "why": str(choice["why"]),
-            }
+            {"text": str(choice["text"]), "right": bool(choice["right"]), "why": str(choice["why"])}
             for choice in question["choices"]
         ]
         question_text = str(question["text"])
@@ -88,7 +73,5 @@ def _checked(number: int, question: Mapping[str, Any]) -> dict[str, Any]:
     # Exactly one choice is right, because the page says only "right" or "not quite".
     right_choices = [choice for choice in choices if choice["right"]]
     if len(choices) < 2 or len(right_choices) != 1:
-        raise ValueError(
-            f"questions: question {number} needs 2 or more choices, one of them right"
-        )
+        raise ValueError(f"questions: question {number} needs 2 or more choices, one of them right")
     return {"text": question_text, "choices": choices}

@@ -55,9 +55,7 @@ class RoundReplay(Explorer):
             scored="ω" if learned else "score",
             scores=[_rounded(round_values) for round_values in scores],
             weights=[_rounded(round_values) for round_values in history.weights],
-            corrupted=sorted(
-                checks.distinct_ids("corrupted", corrupted, client_count).tolist()
-            ),
+            corrupted=sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist()),
             round=round_count,
             shown=[True] * client_count,
         )
@@ -72,9 +70,7 @@ class RoundReplay(Explorer):
         # The other clients share the weight of those that are switched off.
         shown_weight = sum(weights[client_id] for client_id in shown_ids)
         shown_shares = [
-            weights[client_id] / shown_weight
-            if client_id in shown_ids and shown_weight
-            else 0.0
+            weights[client_id] / shown_weight if client_id in shown_ids and shown_weight else 0.0
             for client_id in client_ids
         ]
         client_columns = {
@@ -86,9 +82,7 @@ class RoundReplay(Explorer):
             # Accuracy has one more entry than scores, for the time before the first round.
             "test accuracy": _real(self.accuracy)[t],
             "weight of the shown": shown_weight,
-            f"mean {self.scored} of the shown": sum(
-                scores[client_id] for client_id in shown_ids
-            )
+            f"mean {self.scored} of the shown": sum(scores[client_id] for client_id in shown_ids)
             / max(1, len(shown_ids)),
         }
         client_labels = client_names(len(client_ids), self.corrupted, "corrupted")

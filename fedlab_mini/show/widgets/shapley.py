@@ -49,15 +49,11 @@ class ShapleyExplorer(Explorer):
         if not 2 <= len(player_names) <= 4:
             raise ValueError(f"names: expected 2 to 4 players, got {len(player_names)}")
         coalition_count = 1 << len(player_names)
-        worths = checks.reals(
-            "values", values, [coalition_count], dtype=torch.float64
-        ).tolist()
+        worths = checks.reals("values", values, [coalition_count], dtype=torch.float64).tolist()
         if worths[0] != 0:
             raise ValueError(f"values: the empty coalition has worth 0, got {worths[0]}")
         largest = max(worths)
-        highest = checks.number(
-            "highest", largest if highest is None else highest, largest
-        )
+        highest = checks.number("highest", largest if highest is None else highest, largest)
         if highest <= 0:
             raise ValueError(f"highest: expected a number above 0, got {highest}")
         super().__init__(
@@ -80,10 +76,7 @@ class ShapleyExplorer(Explorer):
         player_count = len(self.names)
         player_bits = 1 << torch.arange(player_count)
         # Coalitions [S, n] become bit masks [S], which are the indices of their worths.
-        game = Game(
-            player_count,
-            lambda coalitions: worth_table[(coalitions * player_bits).sum(1)],
-        )
+        game = Game(player_count, lambda coalitions: worth_table[(coalitions * player_bits).sum(1)])
         return exact(game).values.tolist()
 
     def numbers(self) -> Numbers:
@@ -96,9 +89,7 @@ class ShapleyExplorer(Explorer):
         counted = list(gains_by_order.values())[: self.orders]
         # The mean over all orders is the Shapley value, and over fewer orders an estimate.
         all_counted = len(counted) == len(gains_by_order)
-        player_shares = (
-            self.phi if all_counted else torch.tensor(counted).double().mean(0).tolist()
-        )
+        player_shares = self.phi if all_counted else torch.tensor(counted).double().mean(0).tolist()
         gains_by_order["mean"] = player_shares
         player_columns = {
             name: {label: gains[player] for label, gains in gains_by_order.items()}
@@ -109,9 +100,7 @@ class ShapleyExplorer(Explorer):
     def _marginal_gains(self, order: tuple[int, ...]) -> list[float]:
         """The marginal gain of each player, in the order of joining."""
         # There is one more mask than players, because the first mask is the empty coalition.
-        coalition_masks = itertools.accumulate(
-            (1 << player for player in order), initial=0
-        )
+        coalition_masks = itertools.accumulate((1 << player for player in order), initial=0)
         return [
             self.values[mask_after] - self.values[mask_before]
             for mask_before, mask_after in itertools.pairwise(coalition_masks)

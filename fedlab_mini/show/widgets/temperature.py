@@ -23,11 +23,7 @@ class TemperatureExplorer(Explorer):
     """
 
     _esm = program("kit", "random", "temperature")
-    hides = (
-        "among those drawn",
-        "irrelevant clients expected",
-        "share of relevant clients",
-    )
+    hides = ("among those drawn", "irrelevant clients expected", "share of relevant clients")
     relevance = traitlets.List(traitlets.Float()).tag(sync=True)
     irrelevant = traitlets.List(traitlets.Int()).tag(sync=True)
     temperature = traitlets.Float().tag(sync=True)
@@ -49,9 +45,7 @@ class TemperatureExplorer(Explorer):
         slider_room = max(max(phi) - min(phi), 0.05)
         super().__init__(
             relevance=phi,
-            irrelevant=sorted(
-                checks.distinct_ids("irrelevant", irrelevant, len(phi)).tolist()
-            ),
+            irrelevant=sorted(checks.distinct_ids("irrelevant", irrelevant, len(phi)).tolist()),
             temperature=checks.number("temperature", temperature, 0, ends="(]"),
             drawn=checks.whole("drawn", drawn, 1, len(phi)),
             lowest=min(phi) - slider_room,
@@ -66,9 +60,7 @@ class TemperatureExplorer(Explorer):
         expected_count = float(chances[self.irrelevant].sum())
         single_numbers = {
             "irrelevant clients expected": expected_count,
-            "the same without relevance": draw_count
-            * len(self.irrelevant)
-            / client_count,
+            "the same without relevance": draw_count * len(self.irrelevant) / client_count,
             "share of relevant clients": 1 - expected_count / draw_count,
         }
         client_columns = {
@@ -87,9 +79,7 @@ def inclusion(logits: torch.Tensor, m: int) -> torch.Tensor:
     """
     client_count = len(logits)
     # [2^K, K]: the bits of each set.
-    is_member = (
-        torch.arange(1 << client_count)[:, None] >> torch.arange(client_count) & 1
-    ).bool()
+    is_member = (torch.arange(1 << client_count)[:, None] >> torch.arange(client_count) & 1).bool()
     # Probabilities of the next draw after each set. The row of the full set is NaN and not used.
     next_chances = logits.masked_fill(is_member, -math.inf).softmax(1)
     chances = torch.zeros(1 << client_count, dtype=torch.float64)
@@ -100,8 +90,6 @@ def inclusion(logits: torch.Tensor, m: int) -> torch.Tensor:
         set_masks = (is_member.sum(1) == set_size).nonzero().flatten()
         for client_id in range(client_count):
             smaller = set_masks[~is_member[set_masks, client_id]]
-            chances[smaller | 1 << client_id] += (
-                chances[smaller] * next_chances[smaller, client_id]
-            )
+            chances[smaller | 1 << client_id] += chances[smaller] * next_chances[smaller, client_id]
     is_drawn = is_member.sum(1) == m
     return (chances[is_drawn, None] * is_member[is_drawn]).sum(0)

@@ -50,9 +50,7 @@ class VerdictExplorer(Explorer):
         middle = sum(steps) / seeds
         width = math.sqrt(sum((step - middle) ** 2 for step in steps) / seeds)
         return interval(
-            [self.mean + self.spread * (step - middle) / width for step in steps],
-            low=-1,
-            high=1,
+            [self.mean + self.spread * (step - middle) / width for step in steps], low=-1, high=1
         )
 
     def judged(self, seeds: int) -> str:

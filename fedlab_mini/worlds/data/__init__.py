@@ -25,15 +25,7 @@ READERS = {
     "cifar10": images.cifar10,
 }
 
-__all__ = [
-    "CARDS",
-    "DataUnavailable",
-    "Dataset",
-    "fetch",
-    "folder",
-    "load",
-    "text_dataset",
-]
+__all__ = ["CARDS", "DataUnavailable", "Dataset", "fetch", "folder", "load", "text_dataset"]
 
 
 def load(
@@ -70,22 +62,16 @@ def load(
         )
     for argument, value in (("features", features), ("vocabulary", vocabulary)):
         if value is not None:
-            raise ValueError(
-                f"{argument}: only for sets of messages, but {name} holds images"
-            )
+            raise ValueError(f"{argument}: only for sets of messages, but {name} holds images")
     return _image_dataset(data_card, part, dtype)
 
 
 def _checked_part(data_card: Card, part: str | None) -> str | None:
     if "train" not in data_card.counts:
         if part is not None:
-            raise ValueError(
-                f"part: {data_card.name} has no official split; got {part!r}"
-            )
+            raise ValueError(f"part: {data_card.name} has no official split; got {part!r}")
         return None
-    return (
-        "train" if part is None else checks.choice("part", part, ("train", "test", "all"))
-    )
+    return "train" if part is None else checks.choice("part", part, ("train", "test", "all"))
 
 
 def _image_dataset(data_card: Card, part: str | None, dtype: torch.dtype) -> Dataset:

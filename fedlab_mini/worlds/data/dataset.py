@@ -100,9 +100,7 @@ class Dataset:
         relabelled = new_label[self.y]
         inside = relabelled >= 0
         if not inside.any():
-            raise ValueError(
-                f"classes: no sample of {self.name} has one of the classes {chosen}"
-            )
+            raise ValueError(f"classes: no sample of {self.name} has one of the classes {chosen}")
         return replace(
             self,
             x=self.x[inside],
@@ -112,10 +110,7 @@ class Dataset:
         )
 
     def to(
-        self,
-        *,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
+        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Dataset:
         """The same samples in another floating-point type or on another device."""
         device = checks.device("device", device)

@@ -80,16 +80,10 @@ def fetch(name: str) -> list[Path]:
     """
     data_card = card(name)
     if data_card.embedded:
-        raise ValueError(
-            f"name: {name} comes with the package, so there is nothing to fetch"
-        )
+        raise ValueError(f"name: {name} comes with the package, so there is nothing to fetch")
     paths = {file: place(data_card, file) for file in in_use(data_card)}
     # An existing wrong file raises an error before anything is downloaded.
-    missing = [
-        file
-        for file in paths
-        if not (paths[file].is_file() and verified(data_card, file))
-    ]
+    missing = [file for file in paths if not (paths[file].is_file() and verified(data_card, file))]
     if not missing:
         return list(paths.values())
     shelf = _shelf(missing)

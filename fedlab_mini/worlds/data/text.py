@@ -88,9 +88,7 @@ def _checked_texts(messages: Messages) -> list[str]:
     unknown = [pair for pair in pairs if pair[0] not in ("ham", "spam")]
     if unknown or not pairs or not all(isinstance(message, str) for _, message in pairs):
         shown = checks.shown(unknown[0] if unknown else messages)
-        raise ValueError(
-            f'messages: expected texts with the labels "ham" and "spam", got {shown}'
-        )
+        raise ValueError(f'messages: expected texts with the labels "ham" and "spam", got {shown}')
     return [message for _, message in pairs]
 
 
