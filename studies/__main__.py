@@ -1,5 +1,5 @@
 """python -m studies list | run | confirm | verify [NAME ...] | show NAME | check
-| ledger | row ID | pages | bench WHAT.
+| disagree | ledger | row ID | pages | bench WHAT.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from fedlab_mini.command import terminal
 from fedlab_mini.worlds.data import DataUnavailable
 
-from . import check, confirm, every, ledger, named, read, run, state, telling, verify
+from . import check, confirm, disagree, every, ledger, named, read, run, state, telling, verify
 from . import leaderboard as board
 from . import pages as shown
 from .audit import SOUND
@@ -98,6 +98,8 @@ def main(words: Sequence[str] | None = None) -> None:
     set_help = "a setting for this run, such as rounds=50 or clients=10,20; repeatable"
     rows.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=set_help)
     verbs.add_parser("check", help="are the stored results what the code gives?")
+    disagrees = verbs.add_parser("disagree", help="questions that two sources answer differently")
+    disagrees.add_argument("--all", action="store_true", help="also those that they answer alike")
     writes = verbs.add_parser("pages", help="write what pages of the book show of stored rows")
     writes.add_argument("--check", action="store_true", help="only say what is out of date")
     bench = verbs.add_parser("bench", help="the bench's own files; see studies/leaderboard.py")
@@ -121,6 +123,11 @@ def answer(asked: argparse.Namespace) -> None:
         print(ledger.page(asked.paper))
     elif asked.verb == "row":
         print(ledger.rerun(asked.id, asked.seeds, asked.first, asked.set))
+    elif asked.verb == "disagree":
+        text, unsaid = disagree.page(asked.all)
+        print(text)
+        if unsaid:
+            sys.exit("mend one of the two, or say in the text that they differ: situations.toml")
     elif asked.verb == "pages":
         stale = [path.name for path in shown.write(asked.check)]
         if stale and asked.check:

@@ -1,184 +1,307 @@
-"""The sentences of the page *The bench*: each is checked on two blocks of seeds and then written.
+"""The sentences of the page *The bench*, as claims about the board's rows.
 
-A sentence that one of the blocks does not uphold stops the page. `leaderboard` asks for them.
+The rows of three blocks, seeds 100 to 109, 300 to 309 and 400 to 409, are results like those of a
+study, so a claim is judged on all blocks together, by the one rule of ``Results.judge``. A sentence
+whose claims no longer give it stops the page; a block alone, only if its whole interval lies on
+the other side. Below: results. Above: leaderboard (the page), pages, disagree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
 
 import pandas
 
 import fedlab_bench as fb
-from fedlab_bench.measures import MEASURES
-from fedlab_mini.judge.evidence import interval, paired
+from fedlab_bench import registry
+from fedlab_bench.judging import family_of
 
-WRONG = "wrong labels, Dirichlet 0.5"
+from .results import ALIKE, FAILS, HOLDS, Entry, Results
+from .study import COLUMNS, Claim, Study
+
+NAME = "bench"
+BLOCKS = {1: fb.HELD_OUT, 3: fb.CONFIRMING[:10], 4: fb.CONFIRMING[10:]}
+TAU, AUC, PAY = "tau", "AUC", "pay gained"
+SKEW, EVEN, SIZES, DIRT, RARE = "skew", "skew, even sizes", "sizes", "dirt", "rare class"
+FEW, HALF, LOUD = "few samples", "half a round", "an attack among alike"
 HARD, EASY = "dirt under skew", 2 / 3  # an AUC above which it would be easy
-LATER = "attack: predicted step"  # came with version 1.1, so the sentences of version 1 lack it
-FIRST = ("skew", "skew, even sizes", "few samples", HARD, "attacks")  # reported by version 1
-TOLD = (
-    *FIRST,
-    *("alike", "sizes", "dirt", "rare class", "half a round", "an attack among alike"),
-    *("messages", "30 clients", "MNIST"),
-)
+WRONG = "wrong labels, Dirichlet 0.5"
+SPAM, THIRTY = "messages", "30 clients"
+LATER, BEFORE = "attack: predicted step", "attacks of version 1"  # it came with version 1.1
+FIRST = (SKEW, EVEN, FEW, HARD, "attacks")  # reported by version 1
+TOLD = (*FIRST, SIZES, DIRT, RARE, HALF, LOUD, SPAM, THIRTY)
 SECOND, CAPPED = "second order", "second order, capped"
-LOUD = "an attack among alike"
+SHAPLEY, GTG = "Shapley", "GTG-Shapley"
+CGSV, CLASS, MEAN, TRUST = "CGSV", "class cosine", "mean cosine", "trust cosine"
+LOO, SILENT, SIZE, FEDCE = "leave one out", "Shapley, silent", "size", "FedCE"
+PUNISH = ("FedIF", CAPPED, TRUST)  # the scores by which the attacks of version 1 lose pay
 
 
-def findings(seen: pandas.DataFrame, fresh: pandas.DataFrame) -> str:
-    """The findings of the board, one paragraph each, with the numbers of the fresh block.
+LEFT_OUT = {"lambda-MR", "beta-Shapley", "Shapley, accuracy"}  # nearly the row of another score
+ROWS = [row for row in registry.COMPARED if "trainings" not in row.sees]
+ROWS = [row for row in ROWS if row.name not in LEFT_OUT]
+SCORES = [row.name for row in ROWS if row.name != MEAN]  # the mean cosine is judged in one family
+Shown = Callable[..., object]  # metric, score, family or scenario -> its mean and interval
 
-    raises  AssertionError if one of the two blocks no longer supports a sentence
+
+class Finding(NamedTuple):
+    """A sentence of the page.
+
+    name   the ids of its claims are bench-NAME-1, ...
+    says   the text, from the function that shows an interval
+    holds  what must hold; a claim with ``equal`` says that no difference is shown
+    never  what must not hold: behind "no score is ..." stands a claim per score
     """
-    blocks = (seen, fresh)
-    standings = [
-        {metric: fb.standings(frame, metric) for metric in ("tau", "AUC", "pay gained")}
-        for frame in blocks
-    ]
-    tau, auc = [_upheld(block) for block in standings][-1]
-    rise, fall = zip(*(_paid(frame[frame.scenario != LATER]) for frame in blocks), strict=True)
-    pays, costs = zip(*(_paid(frame[frame.scenario == LATER]) for frame in blocks), strict=True)
-    lose, once = _in_both(fall), [name for name in rise[0] if name not in rise[1]]
-    assert lose, "no score punishes the first attacks"
-    assert not set(lose) & set().union(*costs), "a score punishes the predicted step as well"
-    before = f" On the held-out seeds the six attacks raise the pay by {_listed(once)}, which the "
-    before = f"{before}new seeds do not show." if once else ""
-    simple = _simple(*[_simply_upheld(block) for block in standings][-1])
-    skew, even, few, hard = tau["skew"], tau["skew, even sizes"], auc["few samples"], auc[HARD]
-    best, finder = _first(even), _first(hard)
-    return "\n\n".join(
-        (
-            f"**Counting is hard to beat.** Where labels and amounts differ together, *size* has "
-            f"a tau of {skew['size'].interval}, and no score on the board is clearly better.",
-            f"**With even sizes no score comes near the truth.** There counting ranks nothing. "
-            f"The highest tau is that of *{best}*, {even[best].interval}; two trainings agree by "
-            f"{even[fb.CEILING].interval}.",
+
+    name: str
+    says: Callable[[Shown], str]
+    holds: tuple[Claim, ...]
+    never: tuple[Claim, ...] = ()
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """All its claims, with their ids."""
+        found = enumerate((*self.holds, *self.never), start=1)
+        return tuple(replace(claim, id=f"{NAME}-{self.name}-{k}") for k, claim in found)
+
+
+def ask(metric: str, a: str, at: str, b: str = "", **bounds: float) -> Claim:
+    """A claim about a score, or about the lead of a over b; its sentence is what it asks."""
+    asked = " and ".join(f"{end} {bound:.2g}" for end, bound in bounds.items())
+    words = f"The bench, {at}: {metric} of {a}{f' minus that of {b}' if b else ''}, {asked}"
+    low, high = bounds.get("above", -math.inf), bounds.get("below", math.inf)
+    if "undecided" in bounds:
+        low = high = bounds["undecided"]
+    return Claim(words, metric, a, b, at, low, high, "undecided" in bounds, source="book")
+
+
+def each(*scores: str, of: Iterable[str] = SCORES, **asked: Any) -> tuple[Claim, ...]:
+    """The same claim about every score but these."""
+    return tuple(ask(a=score, **asked) for score in of if score not in scores)
+
+
+@cache
+def board() -> dict[str, Results]:
+    """The rows of all blocks as results, per scenario and per family; a value per seed."""
+    return results_of(pandas.concat([fb.judged(seeds) for seeds in (fb.HELD_OUT, fb.CONFIRMING)]))
+
+
+def results_of(frame: pandas.DataFrame) -> dict[str, Results]:
+    """Results per scenario and per family, whose value is the mean of its scenarios.
+
+    frame  columns seed, scenario, method, metric, value
+    """
+    family = frame.scenario.map(family_of)
+    before = frame[family.eq("attacks") & frame.scenario.ne(LATER)]
+    parts = [frame, *(_means(*one) for one in [*frame.groupby(family), (BEFORE, before)])]
+    rows = pandas.concat(parts).drop_duplicates(COLUMNS[:-1])
+    return {str(at): _results(own) for at, own in rows.groupby("scenario", sort=False)}
+
+
+def _means(family: str, frame: pandas.DataFrame) -> pandas.DataFrame:
+    """The means of a family's scenarios; a score that lacks one of them has none."""
+    parts = []
+    for metric, rows in frame.groupby("metric"):
+        table = rows.pivot(index=["seed", "method"], columns="scenario", values="value")
+        means = table.dropna().mean(axis=1).rename("value").reset_index()
+        parts.append(means.assign(scenario=family, metric=metric))
+    return pandas.concat(parts)[COLUMNS]
+
+
+def _results(rows: pandas.DataFrame) -> Results:
+    """The rows of one scenario, of the scores that have all its seeds."""
+    seeds = set(rows.seed)
+    complete = rows.groupby(["method", "metric"]).seed.transform("nunique") == len(seeds)
+    blocks = {number: [seed for seed in own if seed in seeds] for number, own in BLOCKS.items()}
+    # Every question counts as asked of all blocks.
+    asked = {claim.question: min(BLOCKS) for one in FINDINGS for claim in one.claims}
+    study = Study(name=NAME, item="The bench", says="", protocol={}, rows=lambda seed: ())
+    return Results(study, rows[complete], True, blocks, asked)
+
+
+def judged(claim: Claim, rows: Mapping[str, Results] | None = None) -> Entry:
+    """The outcome of a claim on all blocks."""
+    return (rows or board())[claim.at].judge(claim)
+
+
+def faults(rows: Mapping[str, Results] | None = None) -> list[str]:
+    """What the rows no longer support, one line per claim."""
+    found = []
+    for one in FINDINGS:
+        for claim in one.claims[: len(one.holds)]:
+            entry, wanted = judged(claim, rows), ALIKE if claim.equal else HOLDS
+            if entry.verdict != wanted or FAILS in entry.each:
+                alone = f"; blocks alone: {', '.join(entry.each)}"
+                found.append(f"{claim.id}: {claim.sentence}: {entry.measured}{alone}")
+        for claim in one.claims[len(one.holds) :]:
+            entry = judged(claim, rows)
+            if entry.verdict == HOLDS:
+                found.append(f"{claim.id}: it holds now: {claim.sentence}: {entry.measured}")
+    return found
+
+
+def findings(rows: Mapping[str, Results] | None = None) -> str:
+    """The findings, one paragraph each, with the numbers of all blocks together.
+
+    raises  ValueError that names each claim that the rows do not support
+    """
+    rows = rows or board()
+    if found := faults(rows):
+        raise ValueError("bench.md says more than its rows:\n" + "\n".join(found))
+
+    def shown(metric: str, score: str, at: str) -> object:
+        return rows[at].interval(metric, score, at)
+
+    return "\n\n".join(one.says(shown) for one in FINDINGS)
+
+
+FINDINGS = (
+    Finding(
+        "counting",
+        lambda shown: (
+            f"**Size is hard to beat.** Where labels and amounts differ together, *size* has a tau "
+            f"of {shown(TAU, SIZE, SKEW)}, and no score on the board is clearly better."
+        ),
+        holds=(ask(TAU, SIZE, SKEW, above=0),),
+        never=each(SIZE, metric=TAU, at=SKEW, b=SIZE, above=0),
+    ),
+    Finding(
+        "even sizes",
+        lambda shown: (
+            f"**With even sizes no score comes near the ceiling.** There *size* ranks nothing. The "
+            f"highest taus are those of *Shapley*, {shown(TAU, SHAPLEY, EVEN)}, and *GTG-Shapley*, "
+            f"{shown(TAU, GTG, EVEN)}. Two retrainings agree by {shown(TAU, fb.CEILING, EVEN)}."
+        ),
+        holds=each(metric=TAU, at=EVEN, b=fb.CEILING, below=0),
+    ),
+    Finding(
+        "few samples",
+        lambda shown: (
             f"**A server with few samples is better off with none.** Wrong labels are found with "
-            f"an AUC of {few['class cosine'].interval} by *class cosine*, which looks at no "
-            f"sample, and of {few['second order'].interval} by *second order*, which looks at a "
-            f"hundred or fewer, or at none of one class.",
-            f"**Dirt under skew stays hard.** No score has an AUC there that is clearly above "
-            f"two thirds. The highest is that of *{finder}*, {hard[finder].interval}. Retraining "
-            f"itself has {hard[fb.CEILING].interval}.",
-            _cosines(pandas.concat(blocks)),
-            f"**Scores that punish other attacks do not punish the predicted step.** Over the "
-            f"six attacks of version 1 together, the attacker's pay clearly falls by "
-            f"{_listed(lose)}, on both blocks of seeds. None of these lowers the pay of "
-            f"*predicted step*, which clearly rises by {_listed(_in_both(pays))} and clearly "
-            f"falls by {_listed(_in_both(costs))}.{before}",
-            *simple,
-        )
-    )
-
-
-def _cosines(both: pandas.DataFrame) -> str:
-    """CGSV's weights and the mean cosine from which they are made, over both blocks' seeds."""
-    found = {}
-    for name in ("CGSV", "mean cosine"):
-        asked = both.method.eq(name) & both.scenario.eq(WRONG) & both.metric.eq("AUC")
-        found[name] = interval(both[asked].value.tolist(), low=0, high=1)
-    weights, cosine = found.values()
-    assert weights.low <= 0.5 <= weights.high, "weights find or miss wrong labels"
-    assert cosine.above(0.5), "the mean cosine finds no wrong labels"
-    return (
-        f"**CGSV's weights are not the cosine.** With wrong labels under Dirichlet 0.5, over the "
-        f"{cosine.n} seeds of both blocks, the weights have an AUC of {weights}, not clearly "
-        f"different from chance. The *mean cosine* of the update with the aggregate, from which "
-        f"they are made, has {cosine}."
-    )
-
-
-def _simply_upheld(standings: dict[str, dict]) -> tuple[dict, dict, dict]:
-    """Tau, AUC and pay of a block that upholds the sentences about one difficulty at a time."""
-    tau, auc = standings["tau"], standings["AUC"]
-    assert tau["sizes"]["size"].place == 1, "a score is clearly better than counting by sizes"
-    assert _gap(tau["sizes"], "size", "Shapley").above(0), "scaled weights rank sizes as well"
-    for name in (SECOND, "CGSV", "class cosine"):
-        assert auc["dirt"][name].interval.above(0.5), f"{name} finds no dirt"
-    assert auc["dirt"]["FedCE"].interval.below(0.5), "FedCE puts dirt last"
-    assert auc["rare class"]["CGSV"].interval.below(0.5), "CGSV sees a rare class"
-    for name in (SECOND, "class cosine"):
-        assert auc["half a round"][name].interval.above(0.5), f"{name} needs everybody"
-    assert auc["messages"]["CGSV"].interval.above(0.5), "CGSV finds no spam that is wrong"
-    assert not auc["messages"]["class cosine"].interval.above(0.5), "two classes are enough"
-    assert auc["30 clients"]["class cosine"].interval.above(0.5), "thirty are too many"
-    pays = standings["pay gained"][LOUD]
-    assert pays[SECOND].interval.above(0), "a multiplied update does not pay"
-    assert pays[CAPPED].interval.within(-0.05, 0.05), "a cap does not help"
-    return tau, auc, pays
-
-
-def _simple(tau: dict, auc: dict, pays: dict) -> tuple[str, ...]:
-    """The sentences that `_simply_upheld` has tested, one paragraph each."""
-    sizes, dirt, rare, half = tau["sizes"], auc["dirt"], auc["rare class"], auc["half a round"]
-    return (
-        f"**Where only amounts differ, counting is enough.** *Size* has a tau of "
-        f"{sizes['size'].interval}, and no score is clearly better. *Shapley*, which scales the "
-        f"weights of every coalition up, ranks worse by {_gap(sizes, 'size', 'Shapley')}.",
-        f"**Among similar clients dirt is found.** The AUC of *second order* is "
-        f"{dirt[SECOND].interval}, that of *CGSV's weights* {dirt['CGSV'].interval}, that of "
-        f"*class cosine* {dirt['class cosine'].interval}. *FedCE*, to which an update that points "
-        f"elsewhere is a contribution, puts the dirty clients first, {dirt['FedCE'].interval}.",
-        f"**Among similar clients a multiplied update pays, unless lengths are capped.** Over a "
-        f"training, four times the length raises a client's share of the pay by *leave one out* by "
-        f"{pays['leave one out'].interval}, by *second order* by {pays[SECOND].interval}. Where "
-        f"the server first cuts longer updates to the round's median, *second order* changes it "
-        f"by {pays[CAPPED].interval}.",
-        f"**Who holds a class alone is put last by CGSV's weights.** The AUC is "
-        f"{rare['CGSV'].interval}, that of *second order* {rare[SECOND].interval}.",
-        f"**Half of the clients per round are enough for wrong labels,** found with an AUC of "
-        f"{half['class cosine'].interval} by *class cosine* and {half[SECOND].interval} by "
-        f"*second order*.",
-        f"**Two classes are too few for class cosine.** Messages with wrong labels are found by "
-        f"*CGSV's weights*, {auc['messages']['CGSV'].interval}, and not by *class cosine*, "
-        f"{auc['messages']['class cosine'].interval}.",
-        f"**Thirty clients with few samples each are no hindrance.** *Class cosine* finds "
-        f"their wrong labels with an AUC of {auc['30 clients']['class cosine'].interval}.",
-    )
-
-
-def _gap(family: dict[str, Any], one: str, other: str) -> Any:
-    """The lead of the first of two scores, seed by seed."""
-    low, high, *_ = MEASURES["tau"]
-    return paired(family[one].values, family[other].values, low=low, high=high)
-
-
-def _upheld(standings: dict[str, dict]) -> tuple[dict, dict]:
-    """Tau and AUC of a block that upholds the sentences."""
-    tau, auc = standings["tau"], standings["AUC"]
-    even, few, hard = tau["skew, even sizes"], auc["few samples"], auc[HARD]
-    assert tau["skew"]["size"].place == 1, "a score is clearly better than counting"
-    assert _gap(even, _first(even), fb.CEILING).below(0), "a score reaches the ceiling"
-    more = paired(few["class cosine"].values, few["second order"].values, low=0, high=1)
-    assert more.above(0), "few samples are enough"
-    assert not hard[_first(hard)].interval.above(EASY), "a score finds dirt under skew"
-    return tau, auc
-
-
-def _paid(frame: pandas.DataFrame) -> tuple[list[str], list[str]]:
-    """The scores by which the attacker's pay clearly rises, and those by which it clearly falls."""
-    low, high, *_ = MEASURES["pay gained"]
-    found: dict[str, Any] = {}
-    for method, rows in frame[frame.metric == "pay gained"].groupby("method"):
-        by_seed = rows.groupby("seed").value.mean()
-        found[str(method)] = interval(tuple(by_seed), low=low, high=high)
-    rise = [name for name, own in found.items() if own.above(0)]
-    return rise, [name for name, own in found.items() if own.below(0)]
-
-
-def _in_both(blocks: Sequence[list[str]]) -> list[str]:
-    seen, fresh = blocks
-    return [name for name in seen if name in fresh]
-
-
-def _first(family: dict[str, Any]) -> str:
-    """The score with the highest mean, which need not be clearly the best."""
-    scores = {name: own.interval.mean for name, own in family.items() if name != fb.CEILING}
-    return max(scores, key=lambda name: scores[name])
-
-
-def _listed(names: Sequence[str]) -> str:
-    *others, last = [f"*{name}*" for name in names] or ["no score"]
-    return f"{', '.join(others)} and {last}" if others else last
+            f"an AUC of {shown(AUC, CLASS, FEW)} by *class cosine*, which looks at no sample, and "
+            f"of {shown(AUC, SECOND, FEW)} by *second order*, which looks at a hundred or fewer, "
+            f"or at none of one class."
+        ),
+        holds=(ask(AUC, CLASS, FEW, SECOND, above=0),),
+    ),
+    Finding(
+        "dirt under skew",
+        lambda shown: (
+            f"**Corrupted clients under skew stay hard to find.** No score has an AUC there that "
+            f"is clearly above two thirds. *Leave one out* has {shown(AUC, LOO, HARD)}, retraining "
+            f"itself {shown(AUC, fb.CEILING, HARD)}."
+        ),
+        holds=(),
+        never=each(metric=AUC, at=HARD, above=EASY, of=[*SCORES, fb.CEILING]),
+    ),
+    Finding(
+        "weights",
+        lambda shown: (
+            f"**CGSV's weights are not the cosine.** With wrong labels under Dirichlet 0.5 the "
+            f"weights have an AUC of {shown(AUC, CGSV, WRONG)}, not clearly different from chance. "
+            f"The *mean cosine* of the update with the aggregate, from which they are made, has "
+            f"{shown(AUC, MEAN, WRONG)}."
+        ),
+        holds=(ask(AUC, CGSV, WRONG, undecided=0.5), ask(AUC, MEAN, WRONG, above=0.5)),
+    ),
+    Finding(
+        "predicted step",
+        lambda shown: (
+            "**Scores that punish other attacks do not punish the predicted step.** Over the six "
+            "attacks of version 1 together, the attacker's pay clearly falls by *FedIF*, *second "
+            "order, capped* and *trust cosine*. None of these lowers the pay of *predicted step*, "
+            "which clearly rises by *CGSV* and *class cosine* and clearly falls by *FedCE*."
+        ),
+        holds=(
+            *each(metric=PAY, at=BEFORE, below=0, of=PUNISH),
+            *each(metric=PAY, at=LATER, above=0, of=(CGSV, CLASS)),
+            ask(PAY, FEDCE, LATER, below=0),
+        ),
+        never=each(metric=PAY, at=LATER, below=0, of=PUNISH),
+    ),
+    Finding(
+        "sizes",
+        lambda shown: (
+            f"**Where only amounts differ, size is enough.** *Size* has a tau of "
+            f"{shown(TAU, SIZE, SIZES)}, and no score is clearly better. *Shapley*, which scales "
+            f"up the weights of every coalition, has {shown(TAU, SHAPLEY, SIZES)}."
+        ),
+        holds=(ask(TAU, SIZE, SIZES, SHAPLEY, above=0),),
+        never=each(SIZE, metric=TAU, at=SIZES, b=SIZE, above=0),
+    ),
+    Finding(
+        "dirt",
+        lambda shown: (
+            f"**Among similar clients the corrupted ones are found.** The AUC of *second order* is "
+            f"{shown(AUC, SECOND, DIRT)}, that of *CGSV's weights* {shown(AUC, CGSV, DIRT)}, that "
+            f"of *class cosine* {shown(AUC, CLASS, DIRT)}. *FedCE*, to which an update that points "
+            f"elsewhere is a contribution, puts them first, {shown(AUC, FEDCE, DIRT)}."
+        ),
+        holds=(
+            *each(metric=AUC, at=DIRT, above=0.5, of=(SECOND, CGSV, CLASS)),
+            ask(AUC, FEDCE, DIRT, below=0.5),
+        ),
+    ),
+    Finding(
+        "loud",
+        lambda shown: (
+            f"**Among similar clients a multiplied update pays, unless lengths are capped.** Over "
+            f"a training run, four times the length raises a client's share of the pay by *leave "
+            f"one out* by {shown(PAY, LOO, LOUD)}, by *second order* by "
+            f"{shown(PAY, SECOND, LOUD)}. Where the server first cuts longer updates to the "
+            f"round's median, *second order* changes it by {shown(PAY, CAPPED, LOUD)}."
+        ),
+        holds=(
+            *each(metric=PAY, at=LOUD, above=0, of=(LOO, SECOND)),
+            ask(PAY, CAPPED, LOUD, above=-0.05, below=0.05),
+        ),
+    ),
+    Finding(
+        "rare class",
+        lambda shown: (
+            f"**Leave one out finds the only holder of a class.** Its AUC is "
+            f"{shown(AUC, LOO, RARE)}. So does *FedCE*, which puts corrupted clients first as "
+            f"well. For all other scores on the board it is not clear that they put the holder "
+            f"above three of four other clients: *second order* has {shown(AUC, SECOND, RARE)}, "
+            f"silent Shapley {shown(AUC, SILENT, RARE)}. *CGSV's weights* put the holder last, "
+            f"{shown(AUC, CGSV, RARE)}, and retraining ranks it low, "
+            f"{shown(AUC, fb.CEILING, RARE)}."
+        ),
+        holds=(
+            *each(metric=AUC, at=RARE, above=0.75, of=(LOO, FEDCE)),
+            *each(metric=AUC, at=RARE, below=0.5, of=(CGSV, fb.CEILING)),
+        ),
+        never=each(LOO, FEDCE, metric=AUC, at=RARE, above=0.75),
+    ),
+    Finding(
+        "half a round",
+        lambda shown: (
+            f"**Half of the clients per round are enough for wrong labels,** found with an AUC of "
+            f"{shown(AUC, CLASS, HALF)} by *class cosine* and {shown(AUC, SECOND, HALF)} by "
+            f"*second order*."
+        ),
+        holds=each(metric=AUC, at=HALF, above=0.5, of=(CLASS, SECOND)),
+    ),
+    Finding(
+        "messages",
+        lambda shown: (
+            f"**Two classes are too few for class cosine.** Messages with wrong labels are found "
+            f"by *CGSV's weights*, {shown(AUC, CGSV, SPAM)}, and not by *class cosine*, "
+            f"{shown(AUC, CLASS, SPAM)}."
+        ),
+        holds=(ask(AUC, CGSV, SPAM, above=0.5),),
+        never=(ask(AUC, CLASS, SPAM, above=0.5),),
+    ),
+    Finding(
+        "thirty clients",
+        lambda shown: (
+            f"**Thirty clients with few samples each are no hindrance.** *Class cosine* finds "
+            f"their wrong labels with an AUC of {shown(AUC, CLASS, THIRTY)}."
+        ),
+        holds=(ask(AUC, CLASS, THIRTY, above=0.5),),
+    ),
+)

@@ -5,7 +5,7 @@
     python -m studies bench confirm FOLDER  the book's scores on seeds that confirm sentences
 
 Compute the truth first: ``python -m fedlab_bench truth --to FOLDER``; held out: --seeds 100-109;
-to confirm: --seeds 300-309, and the scenarios that ``confirm`` asks for.
+to confirm: --seeds 300-309 and 400-409, and the scenarios that ``confirm`` asks for.
 """
 
 from __future__ import annotations
@@ -45,16 +45,13 @@ MOST_CLIENTS = {
     **dict.fromkeys(("S-FedAvg's relevance", "ShapleyFL"), 8),
     "GTG-Shapley": 30,
 }
-LEFT_OUT = {"lambda-MR", "beta-Shapley", "Shapley, accuracy"}  # nearly the row of another score
 KEYS = ["seed", "scenario", "method", "metric"]
 WORDS = {registry.SIZES: "sizes", registry.UPDATES: "updates", registry.BOTH: "updates, validation"}
 
 
 def rows() -> list[registry.Row]:
     """The book's scores that watch rounds, by the registry."""
-    return [
-        row for row in registry.COMPARED if row.name not in LEFT_OUT and "trainings" not in row.sees
-    ]
+    return bench_findings.ROWS
 
 
 def methods() -> dict[str, registry.Method]:
@@ -152,7 +149,7 @@ def _kept(frame: pandas.DataFrame) -> pandas.DataFrame:
 def confirm(folder: Path) -> None:
     """Compute the book's scores on unseen seeds, in the scenarios that the sentences are about.
 
-    Stored scores are not computed again, so that the block is looked at only once
+    Stored scores are not computed again, so that a block is looked at only once
     """
     torch.set_num_threads(1)
     frozen = fb.Frozen(folder)
@@ -160,27 +157,29 @@ def confirm(folder: Path) -> None:
     for family in bench_findings.TOLD:
         names = [name for name, world in fb.WORLDS.items() if world.family == family]
         cells = cells_of({name: fb.WORLDS[name] for name in names}, fb.CONFIRMING)
-        there = set(zip(stored.method, stored.scenario, strict=True))
-        entering = {
-            score: methods()[score]
-            for score in _fitting(names[0])
-            if any((score, name) not in there for name in names)
-        }
-        if not entering:
+        there = set(zip(stored.method, stored.scenario, stored.seed, strict=True))
+        missing = {(score, *cell) for score in _fitting(names[0]) for cell in cells} - there
+        if not missing:
             continue
-        if lacking := {str(owner_of(name)) for name, seed in cells if not frozen.knows(name, seed)}:
-            raise ValueError(f"{folder}: no truth of seeds 300-309 of {sorted(lacking)}")
-        frame = fb.judge(fb.entered(entering, names, fb.CONFIRMING), frozen)
+        seeds = sorted({seed for _, _, seed in missing})
+        if lacking := {str(owner_of(n)) for _, n, seed in missing if not frozen.knows(n, seed)}:
+            raise ValueError(f"{folder}: no truth of seeds {seeds} of {sorted(lacking)}")
+        lacks = {score for score, _, _ in missing}
+        entering = {score: method for score, method in methods().items() if score in lacks}
+        frame = fb.judge(fb.entered(entering, names, seeds), frozen)
         # An attack needs its twin without the attack, which is in another family.
         frame = frame[frame.scenario.isin(names)].assign(value=frame.value.round(6))
-        new = zip(frame.method, frame.scenario, strict=True)  # a later score, not the ceiling
-        frame = frame[[one not in there for one in new]]
+        cell_of_row = zip(frame.method, frame.scenario, frame.seed, strict=True)
+        frame = frame[[one not in there for one in cell_of_row]]  # the ceiling may stand already
         stored = pandas.concat([stored, frame], ignore_index=True)
         with whole_file(CONFIRMED) as part:
             stored.to_csv(part, index=False)
         print(family, flush=True)
     known = {"confirming": {}, **manifest(PLACE)}
-    _write_manifest(known | {"confirming": known["confirming"] | _hashes(folder)})
+    seeds_here = sorted({int(seed) for table in frozen.tables.values() for seed in table})
+    block = f"{seeds_here[0]}-{seeds_here[-1]}"
+    new = {f"{block}/{name}": digest for name, digest in _hashes(folder).items()}
+    _write_manifest(known | {"confirming": known["confirming"] | new})
 
 
 def _hashes(folder: Path) -> dict[str, str]:
@@ -205,7 +204,7 @@ def parts() -> dict[str, str]:
     frame = fb.judged(fb.HELD_OUT)
     said = {one.name: one.notes for one in submissions()}
     boards = {metric: leaderboard.fragment(frame, said, metric) for metric in SHOWN}
-    told = bench_findings.findings(frame, fb.judged(fb.CONFIRMING))
+    told = bench_findings.findings()
     return {"scenarios": scenarios(), "findings": told, **boards, "script": leaderboard.SCRIPT}
 
 
