@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+import fedlab_bench as fb
 from fedlab_mini.engine.files import whole_file
 from fedlab_mini.judge import evidence
 from fedlab_mini.judge.student import visible
 
-from . import every, leaderboard, ledger, ledger_views, store, telling
+from . import bench_findings, every, leaderboard, ledger, ledger_views, store, telling
 from .items import ROOT
 from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, WORDS
 
@@ -56,7 +57,18 @@ def known_studies() -> list[Known]:
         stood = frozenset(known.get("asked", {}))
         look = len(known.get("look", []))
         found.append(Known(study.name, look, drawn, len(blocks), stood, claims))
-    return found
+    return [*found, _known_bench()]
+
+
+def _known_bench() -> Known:
+    """The bench as a study, by the claims behind the sentences of its page."""
+    judged = [
+        bench_findings.judged(claim) for one in bench_findings.FINDINGS for claim in one.claims
+    ]
+    claims = [(entry.item.question, entry.verdict) for entry in judged]
+    stood, blocks = frozenset(question for question, _ in claims), bench_findings.BLOCKS
+    drawn = sum(map(len, blocks.values()))
+    return Known(bench_findings.NAME, len(fb.PUBLIC), drawn, len(blocks), stood, claims)
 
 
 def standing(record: Record, stood: Mapping[str, frozenset[str]]) -> str:

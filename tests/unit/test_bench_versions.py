@@ -93,17 +93,35 @@ def test_a_block_of_seeds_is_read_from_its_file():
 
 
 @pytest.mark.parametrize(
-    ("score", "value", "said"),
-    [
-        ("CGSV", 0.9, "weights find or miss wrong labels"),
-        ("mean cosine", 0.5, "the mean cosine finds no wrong labels"),
-    ],
+    ("score", "value", "claim"),
+    [("CGSV", 0.9, "bench-weights-1"), ("mean cosine", 0.5, "bench-weights-2")],
 )
-def test_a_sentence_that_the_blocks_refute_is_not_written(score, value, said):
-    both = pandas.concat([fb.judged(fb.HELD_OUT), fb.judged(fb.CONFIRMING)])
-    assert "over the 20 seeds of both blocks" in bench_findings._cosines(both)
-    asked = both.method.eq(score) & both.scenario.eq(bench_findings.WRONG) & both.metric.eq("AUC")
+def test_a_sentence_that_the_blocks_refute_is_not_written(score, value, claim):
+    rows = pandas.concat([fb.judged(fb.HELD_OUT), fb.judged(fb.CONFIRMING)])
+    assert bench_findings.faults() == []
+    asked = rows.method.eq(score) & rows.scenario.eq(bench_findings.WRONG) & rows.metric.eq("AUC")
     # Not all alike, or the rule would imagine a seed at the far end.
-    both.loc[asked, "value"] = [value + shift for shift in (-0.05, 0.05)] * 10
-    with pytest.raises(AssertionError, match=said):
-        bench_findings._cosines(both)
+    rows.loc[asked, "value"] = [value + (-0.05) ** (1 + n % 2) for n in range(asked.sum())]
+    with pytest.raises(ValueError, match=claim):
+        bench_findings.findings(bench_findings.results_of(rows))
+
+
+def test_a_block_alone_stops_a_sentence_only_from_the_other_side():
+    rows = pandas.concat([fb.judged(fb.HELD_OUT), fb.judged(fb.CONFIRMING)])
+    asked = rows.method.eq("class cosine") & rows.metric.eq("AUC")
+    asked &= rows.scenario.eq("half the clients a round") & rows.seed.isin(fb.HELD_OUT)
+    for value, word in ((0.5, []), (0.1, ["bench-half a round-1"])):
+        rows.loc[asked, "value"] = [value + (-0.02) ** (1 + n % 2) for n in range(asked.sum())]
+        found = bench_findings.faults(bench_findings.results_of(rows))
+        assert [fault.partition(":")[0] for fault in found] == word
+
+
+def test_no_score_means_every_score():
+    ids = [claim.id for one in bench_findings.FINDINGS for claim in one.claims]
+    assert len(ids) == len(set(ids))
+    rows = pandas.concat([fb.judged(fb.HELD_OUT), fb.judged(fb.CONFIRMING)])
+    asked = rows.method.eq("nucleolus") & rows.metric.eq("tau") & rows.scenario.eq("sizes")
+    rows.loc[asked, "value"] = [0.99 + 0.001 * (n % 2) for n in range(asked.sum())]
+    (fault,) = bench_findings.faults(bench_findings.results_of(rows))
+    assert "it holds now" in fault
+    assert "nucleolus minus that of size" in fault
