@@ -25,7 +25,7 @@ import reading
 SCALE = "fast"
 RUNS = chapters.BUILD / SCALE
 REACHED = (*chapters.PACKAGES, "studies", "data", "examples", "notebooks/quizzes")
-REACHED += ("requirements.txt", "tools/chapters.py", "tools/figures.py")
+REACHED += ("requirements.txt", "tools/chapters.py", "tools/figures.py", "tools/figures.toml")
 KIND = ("ATEN_CPU_CAPABILITY", "OMP_NUM_THREADS", "FEDLAB_DATA", "FEDLAB_RESULTS")
 
 

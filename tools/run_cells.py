@@ -1,7 +1,7 @@
 """Run the code cells of one chapter's text, without a kernel: python tools/run_cells.py TEXT.
 
 They run in the order of the text, with solutions and the committed parameters; a cell that
-raises ends the run with its error.
+raises, or shows a figure with a fault, ends the run with its error.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
+from matplotlib.figure import Figure
 
 import chapters
+import figures
 
 
 def main() -> None:
@@ -24,6 +26,8 @@ def main() -> None:
             result = shell.run_cell(cell.source)
             if not result.success:
                 sys.exit(1)
+            if isinstance(result.result, Figure):
+                assert not (wrong := [*figures.faults(result.result)]), wrong
 
 
 if __name__ == "__main__":

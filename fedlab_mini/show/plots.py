@@ -14,8 +14,10 @@ from typing import Any
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from torch import Tensor
 
@@ -38,7 +40,17 @@ from .canvas import (
     positions_of,
     shown_label,
 )
-from .styles import CLIENTS, CORRUPTED, LINES, MARKERS, SETTINGS, Style, client_colour, styles
+from .styles import (
+    CLIENTS,
+    CORRUPTED,
+    LINES,
+    MARKERS,
+    SETTINGS,
+    Style,
+    client_colour,
+    meant,
+    styles,
+)
 from .tables import Table as Table
 from .tables import table as table
 
@@ -445,8 +457,9 @@ def drawn(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
     """What a reader reads off a figure or a table, by label.
 
     A line's heights; the ends of bars and, as "label ±", of their whiskers; of a row of dots its
-    mean and the ends of its interval; a row of a grid or table. An axis that is reversed gives its
-    numbers with a minus, as a reader takes right and up for more. Of a vertical line, its place
+    mean and the ends of its interval; a row of a grid or table. A reader takes right, up and dark
+    for more: an axis or a colour map that is reversed gives its numbers with a minus. Of a vertical
+    line, its place
     panel  a number, or the panel's title
     """
     if isinstance(figure, Table):
@@ -454,7 +467,10 @@ def drawn(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
     axis = _panel(figure, panel)
     rows = [text.get_text() for text in axis.get_yticklabels()]
     if axis.images:
-        return dict(zip(rows, axis.images[0].get_array().tolist(), strict=True))
+        (image,) = axis.images
+        pale, dark = (sum(image.cmap(end)[:3]) for end in (0.0, 1.0))
+        shades = image.get_array() * (1 if dark < pale else -1)
+        return dict(zip(rows, shades.tolist(), strict=True))
     bars = [box for box in axis.containers if isinstance(box, BarContainer)]
     if bars:
         lying = bars[0].orientation == "horizontal"
@@ -482,10 +498,31 @@ def along(figure: Figure | Table, panel: int | str = 0) -> dict[str, list[Any]]:
     return {axis.get_xlabel(): words}
 
 
-def shows(figure: Figure | Table, numbers: Mapping[str, Any], panel: int | str = 0) -> bool:
+def called(figure: Figure, panel: int | str = 0) -> dict[str, str]:
+    """What the legend calls the mark in each row, by its form, colour and fill."""
+    axis = _panel(figure, panel)
+    rows = [text.get_text() for text in axis.get_yticklabels()]
+    words = {}
+    for legend in filter(None, [*figure.legends, axis.get_legend()]):
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+            words[_look(handle)] = text.get_text()
+    marks = [(line.get_ydata(), _look(line)) for line in axis.get_lines()]
+    return {rows[round(y[0])]: words[look] for y, look in marks if len(y) == 1 and look in words}
+
+
+def shows(
+    figure: Figure | Table,
+    numbers: Mapping[str, Any],
+    panel: int | str = 0,
+    *,
+    axes: tuple[str, str] | None = None,
+    legend: Mapping[str, str] | None = None,
+) -> bool:
     """Are these the numbers of these labels, as they are ``drawn`` or stand ``along`` the axis?
 
-    To a millionth; labels that are not named may be there as well.
+    To a millionth; labels that are not named may be there as well. A label that names a method or
+    a kind of client must have its colour.
+    axes    the names of both axes; legend: what rows are ``called``. Not compared if not given
     """
     read = along(figure, panel) | drawn(figure, panel)
     for label, row in numbers.items():
@@ -493,7 +530,37 @@ def shows(figure: Figure | Table, numbers: Mapping[str, Any], panel: int | str =
         wanted = torch.as_tensor(row).to(found)
         if found.shape != wanted.shape or not torch.allclose(found, wanted, atol=1e-6):
             return False
-    return True
+    if isinstance(figure, Table):
+        return True
+    axis = _panel(figure, panel)
+    names = axis.get_xlabel(), axis.get_ylabel()
+    named = axes is None or names == tuple(axes)
+    return named and (legend is None or called(figure, panel) == legend) and _coloured(axis)
+
+
+def _look(artist: Any) -> tuple[Any, ...]:
+    if isinstance(artist, Line2D):
+        return artist.get_marker(), to_rgba(artist.get_markerfacecolor())
+    return "", artist.get_facecolor()
+
+
+def _coloured(axis: Any) -> bool:
+    """Whether each label that names a method or a kind of client has its colour."""
+    worn = [(line.get_label(), line.get_color()) for line in axis.get_lines()]
+    bars = [box for box in axis.containers if isinstance(box, BarContainer)]
+    worn += [(str(box.get_label()), bar.get_facecolor()) for box in bars for bar in box]
+    if not bars:
+        rows = [text.get_text() for text in axis.get_yticklabels()]
+        dots = [line for line in axis.get_lines() if line.get_marker() in ("o", "D")]
+        rowed = {line: round(line.get_ydata()[0] - 0.1) for line in dots}
+        worn += [(rows[y], line.get_color()) for line, y in rowed.items() if y < len(rows)]
+    # The lines or bars of clients, such as "1 noisy", have the clients' colours.
+    known = [(label, to_rgba(colour)) for label, colour in worn if meant(label)]
+    return all(
+        colour == to_rgba(styles([label])[label].colour)
+        or (colour in [to_rgba(own) for own in CLIENTS] and (label[0].isdigit() or len(bars) == 1))
+        for label, colour in known
+    )
 
 
 def _panel(figure: Figure, panel: int | str) -> Any:

@@ -74,7 +74,7 @@ def client_colour(k: int) -> str:
     return CLIENTS[k % len(CLIENTS)]
 
 
-def _named(label: str) -> str | None:
+def meant(label: str) -> str | None:
     """The method that a label names as a whole word, else the role of clients, or else None."""
     whole_word = r"(?<![\w-])(?<!\bno )(?<!\bwithout )({})(?![\w-])"
     for by_word in WORDS:
@@ -98,7 +98,7 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
     labels_by_name: dict[str | None, list[str]] = {}
     # Bare names come first, so that no variant of a method takes its marker and solid line.
     for label in sorted(labels, key=lambda label: label.lower() not in bare_names):
-        labels_by_name.setdefault(_named(label), []).append(label)
+        labels_by_name.setdefault(meant(label), []).append(label)
     named_looks = {name: look for name, look in (METHODS | ROLES).items() if name in labels_by_name}
     taken = {marker for _, marker in named_looks.values()}
     # Other labels get no marker of a method or role in this figure, unless no other is left.

@@ -3,6 +3,7 @@
 import ast
 import functools
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +70,7 @@ def test_only_right_answers_pass_and_no_failure_says_them(source, tmp_path):
     assert [q for q, result in results.items() if result.passed_all] == []
     assert leaks(student, results, right) == []
     other_forms_pass(student, names, right)
+    every_minimum_and_maximum_is_needed(source.stem, student, solution, names, right)
     untouched_sheet_passes_nothing(student, right, tmp_path)
 
 
@@ -127,6 +129,111 @@ def other_forms_pass(student, names, right):
             told = leaks(student, {question: refused}, right)
             assert [text for _, text in told if not re.search(text, own)] == []
     assert any(forms(value) for _, _, value in answered)
+
+
+# Wrong in one place only, so that a check that looks at the wrong end lets it pass.
+NEARLY = {  # of a lab: question and what somebody writes
+    "01_federated_averaging": [
+        ("q1", "updates = [updates[0], updates[1] + 1]"),
+        ("q5", "cut = {'clients': 6, 'seed': 5, 'alpha': 0.05}"),
+        ("q7", "mine = missed; missed = lambda *given: mine(*given) * (torch.arange(10) != 3)"),
+    ],
+    "02_shapley_theory": [
+        ("q3", "replaceable = [0.0, 40, 40, 80, 40, 90, 90, 90]"),
+        ("q3", "replaceable = [0.0, 50, 30, 90, 40, 90, 90, 90]"),
+        ("q4", "one_order = [0.0, 0, 30, 30, 40, 40, 70, 70]"),
+        ("q4", "one_order = [0.0, 20, 30, 60, 40, 60, 70, 100]"),
+    ],
+    "03_retraining_baselines": [("q3", "spread['alpha'] = 1.0")],
+    "04_cgsv": [
+        ("q2", "opponent = [[1, 0], [0.1, 1], [-1, -0.5]]"),
+        ("q3", "apart = [[1, 0.1], [-1, -0.1], [0, 1]]"),
+    ],
+    "05_reinforce_frcce": [
+        ("q2", "moved = [moved[0], moved[1] + 1]"),
+        ("q4", "trusted = {**trusted, 'rate': 2.0, 'steps': 100}"),
+        ("q4", "trusted = {**trusted, 'seed': 13, 'rate': 4.0, 'steps': 200}"),
+        ("q6", "mine = step; step = lambda *given: mine(*given) + (torch.arange(4) > 0)"),
+    ],
+    "07_fedccea": [
+        ("q4", "spent = [1, 1, 1, -0.1, 0, 0]"),
+        ("q4", "spent = [1.1, 1, 0.9, 0, 0, 0]"),
+    ],
+    "08_sfedavg": [("q4", "unlucky = [*unlucky[:-1], unlucky[-1] - 0.001]")],
+    "10_head_to_head": [
+        ("q4", """
+def leaving(scores, generator):
+    order = torch.randperm(len(scores), generator=generator)
+    return order.roll(1) if order[0] == 0 else order
+"""),
+        ("q4", """
+def leaving(scores, generator):
+    order = torch.randperm(len(scores), generator=generator)
+    return order.roll(-1) if order[1] == 0 else order
+"""),
+    ],
+    "12_replication": [
+        ("q5", "rerun.seeds = [3, *rerun.seeds]"),
+    ],
+}  # fmt: skip
+OTHER = {"min": "max", "argmin": "argmax", "amin": "amax", "minimum": "maximum"}
+OTHER |= {high: low for low, high in OTHER.items()}
+
+
+def exchanged(code, begins=""):
+    """The code, once for each min or max that decides something, with this one exchanged; only in
+    functions whose names begin so, if that is given."""
+    tree = ast.parse(code)
+    parts = [part for part in tree.body if getattr(part, "name", "").startswith(begins)]
+    nodes = [node for part in parts for node in ast.walk(part)]
+    words = [node for node in nodes if isinstance(node, ast.JoinedStr) or prints(node)]
+    said = [inner for node in words for inner in ast.walk(node)]
+    for node in nodes:
+        for field in ("id", "attr"):
+            word = getattr(node, field, "")
+            if word in OTHER and node not in said:
+                setattr(node, field, OTHER[word])
+                yield ast.unparse(tree), f"{word}: {ast.unparse(node)}"
+                setattr(node, field, word)
+
+
+def prints(node):
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
+
+
+def every_minimum_and_maximum_is_needed(lab, student, solution, names, right):
+    """With one exchanged in a check, it refuses what is right or passes what is nearly right; with
+    one exchanged in an answer, it is refused."""
+    nearly, cell = {}, ""
+    for question, code in NEARLY.get(lab, []):
+        made = {
+            name: dict(value) if type(value) is dict else value for name, value in names.items()
+        }
+        exec(code, made)
+        nearly.setdefault(question, []).append(made)
+    for question, test in student.metadata["otter"]["tests"].items():
+        if not (changed := [*exchanged(test, "test_")]):
+            continue
+        path, every = Path(names["grader"]._tests_dir, f"{question}.py"), nearly.get(question, [])
+        usual = [outcome(question, made) for made in every]
+        assert [True] not in [[*{*cases}] for cases in usual], f"{question} passes a near miss"
+        for text, place in changed:
+            path.write_text(text, encoding="utf-8")
+            told = all(outcome(question, names)) and usual == [outcome(question, m) for m in every]
+            assert not told, f"{question}: {place}: nothing shows that this is the wrong one"
+        path.write_text(test, encoding="utf-8")
+    for block in solution.cells:
+        if asked := re.match(r'grader\.check\("(\w+)"\)', block.source):
+            for text, place in exchanged(cell):
+                exec(text, made := dict(names))
+                if repr({name: made[name] for name in right[asked[1]]}) != repr(right[asked[1]]):
+                    assert not check(asked[1], made).passed_all, f"{asked[1]} passes: {place}"
+        cell = block.source if block.cell_type == "code" else cell
+
+
+def outcome(question, names):
+    """Which of a question's checks are passed."""
+    return [case.passed for case in check(question, names).test_case_results]
 
 
 def untouched_sheet_passes_nothing(student, right, folder):

@@ -276,12 +276,8 @@ def test_the_verdict_is_pythons_on_a_grid(open_page, tmp_path):
     spreads, seeds = (0.002, 0.01 * math.sqrt(2), 0.2), (2, 5, 8, 60)
     bounds, kinds = (-0.1, 0.0, 0.2), (False, True)
     grid = [*itertools.product((-0.2, 0.02), spreads, seeds, bounds, kinds), (1, 0, 5, 0, False)]
-    path = tmp_path / "page.html"
     kept = widgets.VerdictExplorer()
-    path.write_text(bare_page({"one": {"model_module": "anywidget", "state": kept.get_state()}}))
-    page = open_page(path.as_uri())
-    page.locator(".w-guess").press("End")
-    page.get_by_role("button", name="Reveal").press("Enter")
+    page = revealed(open_page, tmp_path, kept.get_state())
     heard = set()
     for setting in grid:
         state = dict(zip(("mean", "spread", "seeds", "bound", "equal"), setting, strict=True))
@@ -298,6 +294,29 @@ def test_the_verdict_is_pythons_on_a_grid(open_page, tmp_path):
         told = page.evaluate(asked, [values, kept.spans])
         assert told == pytest.approx(interval(values, low=-1, high=1)[:3], abs=1e-9), ends
     assert page.faults == []
+
+
+def test_tickets_fall_as_often_as_is_expected(open_page, tmp_path):
+    """The one random choice that is a picture only. A reader sees forty rounds, this test 4,000."""
+    explorer = widgets.TemperatureExplorer([0.2, 0.1, 0.05, 0, -0.1], drawn=2, temperature=0.1)
+    state = explorer.get_state()
+    state["_esm"] = state["_esm"].replace("ROUNDS = 40", "ROUNDS = 4000")
+    page = revealed(open_page, tmp_path, state)
+    said = page.locator("svg.w-chart").get_attribute("aria-label")
+    counts = [int(count) for count in re.findall(r"client \d (\d+)", said)]
+    assert sum(counts) == 8000
+    for count, p in zip(counts, explorer.numbers()["among those drawn"].values(), strict=True):
+        assert abs(count - 4000 * p) < 4.5 * math.sqrt(4000 * p * (1 - p)), said
+
+
+def revealed(open_page, folder, state):
+    """A page with an explorer alone, guessed and revealed."""
+    path = folder / "page.html"
+    path.write_text(bare_page({"one": {"model_module": "anywidget", "state": state}}))
+    page = open_page(path.as_uri())
+    page.locator(".w-guess").press("End")
+    page.get_by_role("button", name="Reveal").press("Enter")
+    return page
 
 
 HOSTILE = "</SCRIPT ><img src=y><!--"

@@ -155,11 +155,15 @@ def test_pictures_show_what_came_out(found: list[Entry]) -> None:
     counts = outcomes(ledger.tested(found), "paper").values()
     assert bars == {name: [own[name] for own in counts] for name in OUTCOMES}
     rows = {name: ledger.judge(item(name)) for name in (GAP, "S-FedAvg-3a-6")}
+    rows["looked"] = rows[GAP]._replace(standing=SEEN)
     figure = forest(rows, xlabel="gain")
+    meant = {CONFIRMED: "measured, confirmed", SEEN: "measured, seen"}
+    legend = {name: meant[entry.standing] for name, entry in rows.items()}
+    assert plots.shows(figure, {}, axes=("gain", "item"), legend=legend)
     for name, (start, _, *measured) in plots.drawn(figure).items():
         mean, low, high = rows[name].interval[:3]
         assert (start, measured) == (0, [low, high, mean])
-    assert verdicts(figure) == [HOLDS, HOLDS]
+    assert verdicts(figure) == [HOLDS, HOLDS, HOLDS]
 
 
 def test_the_listing_has_the_cause_and_the_remark_of_a_row(found: list[Entry]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from pathlib import Path
 
 import matplotlib as mpl
@@ -56,11 +57,23 @@ FIGURES = {
     "confusion": lambda make_fed: plots.confusion({"one": torch.eye(3), "two": torch.ones(3, 3)}),
 }
 
+AXES = {
+    **dict.fromkeys(("curves", "curves of runs"), ("round", "test accuracy")),
+    "holdings": ("client", "class"),
+    "scores of two methods": ("client", "contribution"),
+    "by_client": ("round", "contribution"),
+    "dots": ("AUC", "setting"),
+    "panels": ("round", "AUC"),
+    "slopes": ("1 of 3 pairs cross", "rank"),
+    "confusion": ("predicted class", "true class"),
+}
 
-@pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES.keys())
-def test_a_figure_says_what_it_shows_and_can_be_read_on_a_phone(make_fed, draw):
-    figure = draw(make_fed)
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_a_figure_says_what_it_shows_and_can_be_read_on_a_phone(make_fed, kind):
+    figure = FIGURES[kind](make_fed)
     assert isinstance(figure, Figure)
+    assert plots.shows(figure, {}, axes=AXES[kind])
     assert plt.get_fignums() == []  # a notebook would show it twice
     for words, least in ((figure.caption, 20), (figure.alt, 40)):
         assert len(words) > least
@@ -152,6 +165,7 @@ def test_holdings_show_the_label_counts_and_confusion_the_recalls(make_fed):
     figure = plots.holdings(fed)
     shown = torch.tensor(figure.axes[0].images[0].get_array().tolist())
     assert torch.equal(shown.long(), fed.label_counts.T)
+    assert plots.drawn(figure)["0"] == fed.label_counts[:, 0].tolist()
     assert "4 to 20 samples" in figure.alt
     figure = plots.confusion({"a": torch.tensor([[3.0, 1.0], [0.0, 0.0]])})
     assert figure.axes[0].images[0].get_array().tolist() == [[0.75, 0.25], [0, 0]]
@@ -223,6 +237,12 @@ def renamed(figure: Figure, *words: str) -> Figure:
     return figure
 
 
+def bleached(figure: Figure) -> Figure:
+    """The figure with its colour map reversed."""
+    figure.axes[0].images[0].set_cmap("Blues_r")
+    return figure
+
+
 A = interval([0.2, 0.4], low=-1, high=1)
 TWO = {"a": [1.0, 2.0], "b": [[3.0, 5.0], [5.0, 5.0]]}
 READ_OFF = {
@@ -251,6 +271,10 @@ READ_OFF = {
         plots.confusion({"a": torch.tensor([[3, 1], [0, 2]])}),
         {"predicted class": ["0", "1"], "0": [0.75, 0.25], "1": [0, 1]},
     ),
+    "grid, dark for less": (
+        bleached(plots.confusion({"a": torch.tensor([[3, 1], [0, 2]])})),
+        {"0": [-0.75, -0.25], "1": [0, -1]},
+    ),
     "table": (
         plots.table({"a": {"x": 1, "y": "-"}, "b": {"x": 2, "y": ""}}, caption="", rows="who"),
         {"who": ["x", "y"], "a": ["1", "-"], "b": ["2", ""]},
@@ -274,3 +298,15 @@ def test_a_figure_shows_these_numbers_and_no_others():
     assert plots.shows(figure, {"a": torch.tensor([5])}, "right")
     for others in ({"a": [5]}, {"a": [2, 2]}, {"b": [2]}):
         assert not plots.shows(figure, others, "left")
+    assert plots.shows(figure, {"a": [2]}, "left", axes=("round", "y"))
+    assert not plots.shows(figure, {"a": [2]}, "left", axes=("y", "round"))
+
+
+@pytest.mark.parametrize("draw", [plots.curves, plots.scores, partial(plots.dots, xlabel="AUC")])
+def test_a_method_in_another_colour_is_not_shown(draw):
+    figure = draw({"CGSV": [0.2, 0.4], "FedAvg": [0.3, 0.5]})
+    (axis,) = figure.axes
+    assert plots.shows(figure, {})
+    for mark in [*axis.get_lines(), *axis.patches]:
+        mark.set_color(METHODS["FedAvg"][0])
+    assert not plots.shows(figure, {})

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
+from fedlab_mini.games import kernel
 
 SAMPLED = {
     "permutation": lambda game, seed: fm.permutation(game, 100, seed),
@@ -103,6 +104,44 @@ def test_estimates_are_unbiased_and_know_their_error(estimate):
     z = (values - truth) / stderr
     assert 0.85 < float(z.std()) < 1.2
     assert float(((values - truth).abs() > 5 * stderr).double().mean()) < 0.005
+
+
+FEW = {
+    "permutation": lambda game, seed: fm.permutation(game, 4, seed),
+    "antithetic": lambda game, seed: fm.permutation(game, 8, seed, antithetic=True),
+    "truncated": lambda game, seed: fm.truncated(game, 4, 1e-9, seed),
+    "guided": lambda game, seed: fm.guided(game, 24, 0.0, seed),
+    "sampled Banzhaf": lambda game, seed: fm.banzhaf(game, 8, seed),
+}
+
+
+def too_wide_by(errors: list[torch.Tensor], stated: list[torch.Tensor]) -> float:
+    """The mean square that estimates state, where they state one, over that of their errors."""
+    squares, mine = (torch.stack(each).square() for each in (errors, stated))
+    known = mine.isfinite()
+    return float(mine[known].mean() / squares[known].mean())
+
+
+@pytest.mark.parametrize("estimate", FEW.values(), ids=FEW.keys())
+def test_an_error_from_four_draws_is_right_over_many_games(estimate):
+    """So few that each degree of freedom counts: one more or less, and it is a third off."""
+    errors, stated = [], []
+    for seed in range(400):
+        game = saturating(6, seed, noise=9)
+        found = estimate(game, seed)
+        truth = fm.banzhaf(game) if found.method == "Banzhaf" else fm.exact(game)
+        errors.append(found.values - truth.values)
+        stated.append(found.stderr)
+    assert 0.85 < too_wide_by(errors, stated) < 1.15
+
+
+def test_a_fit_of_ten_pairs_knows_that_five_values_were_fitted():
+    """All pairs of three against three, as alike as pairs can be, in 600 games of noise."""
+    halves = [[k in team for k in range(6)] for team in itertools.combinations(range(6), 3)]
+    pairs, generator = torch.tensor(halves[:10]).double(), torch.Generator().manual_seed(0)
+    worth = torch.randn(600, 2, 10, generator=generator, dtype=torch.float64)
+    fits = [kernel._least_squares(pairs, noise, torch.ones(10).double(), 0.0) for noise in worth]
+    assert 0.88 < too_wide_by(*zip(*fits, strict=True)) < 1.12  # with four or six: 0.83, 1.25
 
 
 @pytest.mark.parametrize("w", [[1.0, -1.0, 2.0, -2.0], [0.1, 0.2, -0.3 + 1e-15, 0.7, -0.7]])

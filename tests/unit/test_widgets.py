@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.stats import gamma
+from scipy.stats import beta, gamma, kstest
 
 import fedlab_mini as fm
 from fedlab_bench.show.headtohead import HeadToHeadExplorer
@@ -101,6 +101,39 @@ def test_printed_form_is_stable_and_a_table_of_every_number_stands_in(every):
                 if not {column, name} & {*widget.hides}:
                     assert f"<td>{value:.4g}</td>" in data["text/html"]
     assert "Count &lt;again&gt;." in Quiz([QUESTION]).fallback()
+
+
+# Random choices: the page makes the same ones, as tests/site/test_widgets.py sees
+
+
+def test_uniform_numbers_are_uniform_within_a_run_and_over_runs():
+    drawn = np.array([uniforms(seed, 400) for seed in range(400)])
+    for some in (drawn[0], drawn[:, 0], drawn.ravel(), (drawn[:, 1:] - drawn[:, :-1]).ravel() % 1):
+        assert kstest(some, "uniform").pvalue > 1e-3
+
+
+def test_shares_of_a_class_are_dirichlets():
+    explorer = PartitionExplorer([10**8] * 4, alpha=0.5, clients=3)
+    shares = []
+    for explorer.seed in range(500):
+        shares.append(explorer.counts() / 10**8)
+    for client in np.stack(shares).reshape(-1, 3).T:
+        assert kstest(client, beta(0.5, 1.0).cdf).pvalue > 1e-3
+
+
+def test_a_client_is_selected_as_often_as_its_probability_says():
+    """So the mean second step, from probabilities that differ, is the slope of the reward there."""
+    explorer, off = PolicyExplorer(LOSSES, rate=3.0, steps=2), []
+    explorer.longest = 2
+    for explorer.seed in range(1000):
+        _, omega, after = explorer.path()
+        (a, b), (_, first, second, both) = omega.tolist(), LOSSES
+        slope_a = (1 - b) * (both - first) + b * (second - both)
+        slope_b = (1 - a) * (both - second) + a * (first - both)
+        slope = torch.tensor([slope_a * a * (1 - a), slope_b * b * (1 - b)])
+        off.append(after.logit() - omega.logit() - 3.0 * slope)
+    off = torch.stack(off)
+    assert ((off.mean(0) / off.std(0)).abs() < 4.5 / 1000**0.5).all()
 
 
 # Shapley
