@@ -13,6 +13,7 @@ import torch
 
 import fedlab_mini as fm
 from fedlab_mini.__main__ import main
+from fedlab_mini.judge.draws import score_intervals
 
 NET = fm.mlp(64, 8, 10)
 LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.3)
@@ -21,8 +22,8 @@ BOTH = [fm.CGSV(), fm.exact]
 
 @pytest.fixture(scope="module")
 def fed():
-    digits, split = fm.load("digits"), fm.dirichlet_labels(0.5)
-    return fm.federation(digits, clients=5, split=split, corrupt={3: fm.flip_labels(0.9)})
+    digits, split = fm.load("digits"), fm.DirichletLabels(0.5)
+    return fm.federation(digits, clients=5, split=split, corrupt={3: fm.FlipLabels(0.9)})
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +121,8 @@ def test_every_kind_of_method_has_its_column_and_name(fed, rounds):
     names = ["second order", "Shapley, silent", "permutation", "loud", "rounds"]
     table = scored(rounds, fed, [*names[:2], drawn, loud])
     assert list(table) == names
-    silent = fm.RoundValue(fm.exact, absent="silent")
-    wanted = scored(rounds, fed, {"Second_order": fm.Taylor(), "Shapley, silent": silent})
+    silent = fm.methods.RoundValue(fm.exact, absent="silent")
+    wanted = scored(rounds, fed, {"Second_order": fm.methods.Taylor(), "Shapley, silent": silent})
     np.testing.assert_array_equal(table[names[:2]], wanted.iloc[:, :2])
     length = torch.zeros(5, dtype=torch.float64)
     for r in rounds:
@@ -154,7 +155,7 @@ def spoiling(game):
 
 @pytest.mark.parametrize("guest", [Vandal(), spoiling])
 def test_no_member_spoils_a_rivals_round(fed, rounds, guest):
-    rivals = {"value": fm.exact, "CGSV": fm.CGSV(), "second": fm.Taylor()}
+    rivals = {"value": fm.exact, "CGSV": fm.CGSV(), "second": fm.methods.Taylor()}
     before = [{k: v.clone() for k, v in r.items()} for r in rounds]
     validation = tuple(part.clone() for part in fed.validation)
     wanted = scored(rounds, fed, rivals)
@@ -204,19 +205,19 @@ def test_intervals_are_those_of_other_validation_samples(fed, rounds):
         "CGSV": fm.CGSV(),
     }
     given = {"net": NET, "validation": words, "methods": methods, "clients": range(5)}
-    table = fm.score_intervals(rounds[:1], draws=200, **given)
+    table = score_intervals(rounds[:1], draws=200, **given)
     pd.testing.assert_frame_equal(table[["mean", "CGSV", "rounds"]], fm.score(rounds[:1], **given))
     seen, spread = rounds[0]["clients"][0].item(), fed.validation[1].double().std().item()
     low, high = table.loc[seen, ["mean, low", "mean, high"]]
     assert (high - low) / 2 == pytest.approx(1.97 * spread / len(words[1]) ** 0.5, rel=0.15)
     assert (low + high) / 2 == pytest.approx(table["mean"][seen])
     assert table[["CGSV, low", "CGSV, high"]].isna().to_numpy().all()
-    again = fm.score_intervals(rounds[:1], draws=2, **given)
-    pd.testing.assert_frame_equal(again, fm.score_intervals(rounds[:1], draws=2, **given))
+    again = score_intervals(rounds[:1], draws=2, **given)
+    pd.testing.assert_frame_equal(again, score_intervals(rounds[:1], draws=2, **given))
     with pytest.raises(TypeError, match=r"^updates: .* read 3 times"):
-        fm.score_intervals(iter(rounds), draws=2, **given)
+        score_intervals(iter(rounds), draws=2, **given)
     with pytest.raises(ValueError, match=r"^draws: "):
-        fm.score_intervals(rounds, draws=1, **given)
+        score_intervals(rounds, draws=1, **given)
 
 
 def test_the_command_line_writes_the_same_table(fed, rounds, tmp_path, monkeypatch, capsys):
