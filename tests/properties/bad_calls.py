@@ -15,13 +15,13 @@ from fedlab_mini.engine import networks
 from fedlab_mini.engine.networks import cnn
 from fedlab_mini.engine.outputs import parts
 from fedlab_mini.games import values
-from fedlab_mini.judge import draws, evidence
+from fedlab_mini.judge import evidence
 from fedlab_mini.show import plots
 from fedlab_mini.worlds import corrupt, partition
 from fedlab_mini.worlds.corrupt import Backdoor, DeleteWords
 
 # where public names live
-ROOMS = (fb, fm, fm.methods, fm.attacks, corrupt, partition, networks, values, draws)
+ROOMS = (fb, fm, fm.methods, fm.attacks, corrupt, partition, networks, values)
 # what a call leaves behind, made by the package itself: nobody is asked to build one by hand
 RECORDS = {"AAM", "Cost", "DataUnavailable", "Estimate", "FedCCEAResult", "History"}
 # recorded rounds of somebody's system are checked where they are used, by the strategy; what a
@@ -159,7 +159,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
         add(name, getattr(fm, name), a=[1.0, 2, 3], b=[1.0, 3, 2])
     recorded = {"updates": [UPDATES], "theta": THETA, "net": NET, "validation": samples(9)}
     add("score", fm.score, **recorded, methods=[fm.exact])
-    add("score_intervals", draws.score_intervals, **recorded, methods=[fm.exact], draws=2)
+    add("score_intervals", fm.score_intervals, **recorded, methods=[fm.exact], draws=2)
     add("compare", fb.compare, methods={"alone": fm.methods.RoundValue(fm.alone)},
         scenarios={"few": lambda data, seed: (small(), NET)}, seeds=[0], rounds=1)  # fmt: skip
     add("detection_auc", fm.detection_auc, scores=[1.0, 2, 3], bad=[0])

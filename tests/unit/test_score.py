@@ -13,7 +13,6 @@ import torch
 
 import fedlab_mini as fm
 from fedlab_mini.__main__ import main
-from fedlab_mini.judge.draws import score_intervals
 
 NET = fm.mlp(64, 8, 10)
 LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.3)
@@ -205,19 +204,19 @@ def test_intervals_are_those_of_other_validation_samples(fed, rounds):
         "CGSV": fm.CGSV(),
     }
     given = {"net": NET, "validation": words, "methods": methods, "clients": range(5)}
-    table = score_intervals(rounds[:1], draws=200, **given)
+    table = fm.score_intervals(rounds[:1], draws=200, **given)
     pd.testing.assert_frame_equal(table[["mean", "CGSV", "rounds"]], fm.score(rounds[:1], **given))
     seen, spread = rounds[0]["clients"][0].item(), fed.validation[1].double().std().item()
     low, high = table.loc[seen, ["mean, low", "mean, high"]]
     assert (high - low) / 2 == pytest.approx(1.97 * spread / len(words[1]) ** 0.5, rel=0.15)
     assert (low + high) / 2 == pytest.approx(table["mean"][seen])
     assert table[["CGSV, low", "CGSV, high"]].isna().to_numpy().all()
-    again = score_intervals(rounds[:1], draws=2, **given)
-    pd.testing.assert_frame_equal(again, score_intervals(rounds[:1], draws=2, **given))
+    again = fm.score_intervals(rounds[:1], draws=2, **given)
+    pd.testing.assert_frame_equal(again, fm.score_intervals(rounds[:1], draws=2, **given))
     with pytest.raises(TypeError, match=r"^updates: .* read 3 times"):
-        score_intervals(iter(rounds), draws=2, **given)
+        fm.score_intervals(iter(rounds), draws=2, **given)
     with pytest.raises(ValueError, match=r"^draws: "):
-        score_intervals(rounds, draws=1, **given)
+        fm.score_intervals(rounds, draws=1, **given)
 
 
 def test_the_command_line_writes_the_same_table(fed, rounds, tmp_path, monkeypatch, capsys):
