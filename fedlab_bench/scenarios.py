@@ -14,10 +14,10 @@ from torch import Tensor
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import logistic, mlp
 from fedlab_mini.streams import stream
-from fedlab_mini.worlds.corrupt import DataCorruption, flip_labels
+from fedlab_mini.worlds.corrupt import DataCorruption, FlipLabels
 from fedlab_mini.worlds.data import Dataset, load
 from fedlab_mini.worlds.federation import Federation, federation
-from fedlab_mini.worlds.partition import Split, dirichlet_labels, dirichlet_sizes
+from fedlab_mini.worlds.partition import DirichletLabels, DirichletSizes, Split
 from fedlab_mini.worlds.scenarios import irrelevant_digits
 
 CLIENTS = 8
@@ -65,7 +65,7 @@ def irrelevant(source: str, seed: int) -> Made:
     """Two clients with uninformative labels: odd digits labelled as even; in texts, coin flips."""
     dataset, samples = _dataset(source), SAMPLES[source]
     if dataset.classes == 2:
-        wrongs = dict.fromkeys((2, 5), flip_labels(0.5))
+        wrongs = dict.fromkeys((2, 5), FlipLabels(0.5))
         fed = federation(dataset, clients=CLIENTS, samples=samples, corrupt=wrongs, seed=seed)
         return fed, _net(dataset)
     # These federations have no option ``samples``, so the split deals the usual number.
@@ -113,10 +113,10 @@ def noisier_inputs(level: float) -> noisy_inputs:
 
 SCENARIOS: dict[str, Scenario] = {
     "alike": dealt(),
-    "sizes": dealt(dirichlet_sizes(1.0, floor=5)),
-    "Dirichlet 0.5": dealt(dirichlet_labels(0.5, floor=5)),
-    "Dirichlet 0.1": dealt(dirichlet_labels(0.1, floor=5)),
-    "wrong labels": dealt(corrupt=flip_labels),
+    "sizes": dealt(DirichletSizes(1.0, floor=5)),
+    "Dirichlet 0.5": dealt(DirichletLabels(0.5, floor=5)),
+    "Dirichlet 0.1": dealt(DirichletLabels(0.1, floor=5)),
+    "wrong labels": dealt(corrupt=FlipLabels),
     "noisy inputs": dealt(corrupt=noisier_inputs),
     "irrelevant": irrelevant,
     "replicas": replicas,

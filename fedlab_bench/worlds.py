@@ -17,11 +17,12 @@ from fedlab_mini.engine.local import LocalSGD
 from fedlab_mini.engine.model import Model
 from fedlab_mini.engine.networks import cnn
 from fedlab_mini.engine.objective import Metric
-from fedlab_mini.worlds.attacks import UpdateAttack, free_ride, replay, scale, sign_flip
-from fedlab_mini.worlds.corrupt import flip_labels
+from fedlab_mini.engine.outputs import frozen
+from fedlab_mini.worlds.attacks import FreeRide, Replay, Scale, SignFlip, UpdateAttack
+from fedlab_mini.worlds.corrupt import FlipLabels
 from fedlab_mini.worlds.data import load
 from fedlab_mini.worlds.federation import Federation, federation
-from fedlab_mini.worlds.partition import LabelSplit, Split, dirichlet_labels
+from fedlab_mini.worlds.partition import DirichletLabels, LabelSplit, Split
 
 from .scenarios import CLIENTS, LEVELS, SCENARIOS, Made, Scenario, dealt, noisier_inputs
 
@@ -91,7 +92,7 @@ class predicted_step(UpdateAttack):
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:
         """See ``UpdateAttack``."""
-        steps = replay()(updates, previous, generator)
+        steps = Replay()(updates, previous, generator)
         lengths = torch.linalg.vector_norm(updates, dim=1, keepdim=True)
         tiny = torch.finfo(steps.dtype).tiny  # zeros have no direction and stay zeros
         return torch.nn.functional.normalize(steps, dim=1, eps=tiny) * lengths
@@ -132,7 +133,7 @@ class World:
         """The federation and the model of a seed."""
         fed, net = self.make(self.source, seed)
         # A copy, because every training begins anew.
-        return fed, net.now()
+        return fed, frozen(net)
 
     def worse(self, seed: int) -> list[int] | None:
         """Ids of the clients known to be of less use; None if there are none, or if all are."""
@@ -156,7 +157,7 @@ def _standing(family: str, *names: str, source: str = SOURCE, seeds: int = 10) -
 def _skewed(split: Split) -> dict[str, World]:
     """Wrong labels and noisy inputs at clients that hold different classes."""
     makers = {
-        "wrong labels": dealt(split, flip_labels),
+        "wrong labels": dealt(split, FlipLabels),
         "noisy inputs": dealt(split, noisier_inputs),
     }
     return {
@@ -203,7 +204,7 @@ def _attacked(attack: UpdateAttack, family: str = "attacks", beside: str = TWIN)
 def _crowd(clients: int, orders: int) -> dict[str, World]:
     """Many clients with few samples each; wrong labels rise from 0 to 70 % over the clients."""
     levels = [LEVELS[-1] * client / (clients - 1) for client in range(clients)]
-    corrupt = {client: flip_labels(level) for client, level in enumerate(levels) if level}
+    corrupt = {client: FlipLabels(level) for client, level in enumerate(levels) if level}
     worse = tuple(range(clients // 2, clients))
     # Equal numbers for all clients, because one more sample would reveal a good client.
     samples = 1000 // clients * clients
@@ -227,13 +228,13 @@ def _convolved(source: str, seed: int) -> Made:
 
 
 ATTACKS: dict[str, UpdateAttack] = {
-    "scale x2": scale(2),
-    "scale x4": scale(4),
-    "replay": replay(),
+    "scale x2": Scale(2),
+    "scale x4": Scale(4),
+    "replay": Replay(),
     "predicted step": predicted_step(),
-    "sign flip": sign_flip(),
-    "zero update": free_ride(0.0),
-    "noise": free_ride(0.01),
+    "sign flip": SignFlip(),
+    "zero update": FreeRide(0.0),
+    "noise": FreeRide(0.01),
 }
 WORLDS: dict[str, World] = {
     **_standing("alike", "alike"),
@@ -242,7 +243,7 @@ WORLDS: dict[str, World] = {
     "even Dirichlet 0.5": World(dealt(even_dirichlet(0.5)), "skew, even sizes"),
     "even Dirichlet 0.1": World(dealt(even_dirichlet(0.1)), "skew, even sizes"),
     **_standing("dirt", "wrong labels", "noisy inputs", "irrelevant"),
-    **_skewed(dirichlet_labels(0.5, floor=5)),
+    **_skewed(DirichletLabels(0.5, floor=5)),
     **_standing("replicas", "replicas"),
     **_standing("rare class", "rare class"),
     **{f"validation {count}": _graded("few samples", _first(count)) for count in (100, 50, 20)},
@@ -251,7 +252,7 @@ WORLDS: dict[str, World] = {
         _graded("half a round", lambda fed, seed: fed), per_round=4
     ),
     **{f"attack: {name}": _attacked(attack) for name, attack in ATTACKS.items()},
-    "alike, scale x4": _attacked(scale(4), "an attack among alike", "alike"),
+    "alike, scale x4": _attacked(Scale(4), "an attack among alike", "alike"),
     **_standing("messages", "sizes", "wrong labels", source="sms-synthetic"),
     **_standing("MNIST", "Dirichlet 0.5", "wrong labels", source="mnist5k", seeds=5),
     # A convolution needs larger steps: at 0.2 it has learned little after 20 rounds.

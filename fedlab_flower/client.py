@@ -18,8 +18,10 @@ from torch import Tensor
 import fedlab_mini as fm
 from fedlab_mini.checks import instance, reals, shown, whole
 from fedlab_mini.engine.files import described
+from fedlab_mini.engine.fit import labels_for, output_count
 from fedlab_mini.engine.local import round_updates
 from fedlab_mini.engine.minibatches import Shuffles
+from fedlab_mini.engine.outputs import twin
 from fedlab_mini.engine.train import checked_labels
 from fedlab_mini.methods.label_standardisation import Inspection
 
@@ -45,7 +47,7 @@ def client_app(
     """
     if not (isinstance(load, fm.Federation) or callable(load)):
         raise TypeError(f"load: expected a function or a Federation, got {shown(load)}")
-    net = instance("net", net, fm.Model, "fm.Model(module)").copy()
+    net = twin(instance("net", net, fm.Model, "fm.Model(module)"))
     app = ClientApp()
 
     def node_of(message: Message, context: Context, finite: bool = True) -> Node:
@@ -56,7 +58,7 @@ def client_app(
         else:
             k, x, y = load(context)
         x = reals("x", x, ["n", "d", "..."], finite=finite)
-        y = net.labels("y", y, x, net.outputs(x))
+        y = labels_for(net, "y", y, x, output_count(net, x))
         k = whole("load: the client's id", k, 0)
         return Node(k, x, y, attack, net, context.state, unpack(message.content))
 
@@ -125,7 +127,7 @@ class Node:
         one = x[:1], y[:1]  # a federation needs samples of a server, unused here
         attacks = {} if self.attack is None else {k: self.attack}
         local = fm.LocalSGD(**below("local.", task))
-        classes = 0 if y.is_floating_point() else self.net.outputs(x)
+        classes = 0 if y.is_floating_point() else output_count(self.net, x)
         fed = fm.Federation(all_x, all_y, sizes, one, one, classes, attacks=attacks)
         theta, shuffles = self.theta, Shuffles(fed, local, seed)
         last_step = task.get("last_step", torch.zeros_like(theta))
@@ -137,7 +139,7 @@ class Node:
         message, labels = received_message(self.task, kinds), self.labels()
         told = self.x.clone(), self.y.clone(), labels.clone()
         renamed = message.answer(self.net, self.theta, *told)
-        classes = self.net.outputs(self.x)
+        classes = output_count(self.net, self.x)
         renamed = checked_labels(renamed, self.k, len(labels), classes).to(labels)
         changed = not torch.equal(renamed, labels)
         if changed:

@@ -20,7 +20,9 @@ from torch import Tensor
 import fedlab_mini as fm
 from fedlab_mini.checks import distinct_ids, flag, home, instance, number, whole
 from fedlab_mini.engine import rounds as fl
+from fedlab_mini.engine.fit import output_count
 from fedlab_mini.engine.guard import made_from, names, starting_model
+from fedlab_mini.engine.rounds import Server
 from fedlab_mini.engine.train import Training
 
 from .records import LOGGER, Tasks, message_parts, pack, prefixed
@@ -96,7 +98,7 @@ class FlowerStrategy(Strategy):
         instance("net", net, fm.Model, "fm.Model(module)")
         # The server's own samples, checked, as a federation of one.
         x, y = map(torch.as_tensor, validation)
-        classes = 0 if y.is_floating_point() else net.outputs(x)
+        classes = 0 if y.is_floating_point() else output_count(net, x)
         own = fm.Federation.from_datasets(
             [validation], validation=validation, test=test, classes=classes
         )
@@ -104,7 +106,7 @@ class FlowerStrategy(Strategy):
         self.registered = clients if isinstance(clients, Mapping) else None
         K = whole("clients", len(clients) if isinstance(clients, Mapping) else clients)
         distinct_ids("clients", [*self.registered.values()] if self.registered else [], K)
-        self.server = fm.Server(K, own.classes, net, own.validation, seed)
+        self.server = Server(K, own.classes, net, own.validation, seed)
         self.own, self.table = own, torch.zeros(2, K, dtype=torch.long)
         # {node id: client id} of the nodes that have joined
         self.client_of: dict[int, int] = {}

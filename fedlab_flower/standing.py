@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 import fedlab_mini as fm
+from fedlab_mini.engine.rounds import Round
 from fedlab_mini.methods.cgsv import admitted
 
 from .ledger import Entry
@@ -75,9 +76,7 @@ class Standing:
         round = twin._round(nodes, sizes, [])
         return self.cgsv.weights(NO_SERVER, twin.state, round)
 
-    def _round(
-        self, nodes: Sequence[str], sizes: Sequence[int], missing: Sequence[str]
-    ) -> fm.Round:
+    def _round(self, nodes: Sequence[str], sizes: Sequence[int], missing: Sequence[str]) -> Round:
         """A round for the book's strategies, without updates; nodes are given by their places."""
         for node in (*nodes, *missing):
             self.place.setdefault(node, len(self.place))
@@ -91,7 +90,7 @@ class Standing:
         # [m, 0]: a strategy needs one row per node, but no score here reads it.
         rows = torch.empty(len(nodes), 0, dtype=torch.float64)
         counts = torch.tensor(sizes, dtype=torch.long)
-        return fm.Round(self.rounds + 1, rows.new_empty(0), clients, counts, rows, absent)
+        return Round(self.rounds + 1, rows.new_empty(0), clients, counts, rows, absent)
 
     def _wide(self, column: Tensor) -> Tensor:
         """A copy of a column, extended to [K] with zeros for newcomers."""

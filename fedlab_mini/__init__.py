@@ -1,7 +1,8 @@
 """fedlab_mini: contribution evaluation in federated learning, one room per concept.
 
-``import fedlab_mini as fm`` gives every public name; the chapters of the book derive them. Seven
-files, read in this order, explain a round of training:
+``import fedlab_mini as fm`` gives the names of ``__all__``, which chapters use, and the modules
+``fm.attacks``, ``fm.evidence`` and ``fm.methods``. Seven files, read in this order, explain a round
+of training:
 
 engine/plain.py        a round in its simplest form, one client after another
 engine/rounds.py       what a server sees of a round, what a strategy is, how clients are reached
@@ -12,100 +13,87 @@ engine/local.py        local training of many clients at once; which updates are
 engine/model.py        any module as a function of one flat vector
 """
 
-from . import methods
-from .engine.history import Cost, History
+import importlib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from . import methods as methods
+from .engine.history import History
 from .engine.local import LocalSGD
 from .engine.model import Model
-from .engine.networks import cnn, logistic, mlp
-from .engine.rounds import Round, Server, Step
+from .engine.networks import logistic, mlp
 from .engine.simulate import simulate
 from .engine.train import local_updates, train
-from .games.closed_forms import additive, airport, glove, majority, quadratic
-from .games.estimate import Estimate
+from .games.closed_forms import additive, glove, quadratic
 from .games.game import Game, all_coalitions
 from .games.kernel import kernel
 from .games.sampling import guided, permutation, truncated
 from .games.shapley import alone, banzhaf, exact, leave_one_out
 from .games.training_games import retraining_game, round_game
-from .games.values import core_shortfall, least_core, nucleolus
 from .judge import evidence as evidence
 from .judge.draws import score_intervals
 from .judge.metrics import detection_auc, kendall, spearman
 from .judge.removal import removal_curves
 from .judge.score import score
-from .methods import *  # noqa: F403
-from .worlds.attacks import free_ride, replay, scale, sign_flip
-from .worlds.corrupt import backdoor, delete_words, flip_labels, relabel_as, swap_labels
-from .worlds.data import Dataset, DataUnavailable, load
+from .methods.cgsv import CGSV, cosine_game, cosines
+from .methods.fedavg import FedAvg
+from .methods.fedccea import contribution_index, fedccea
+from .methods.label_standardisation import LabelStandardisation
+from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
+from .methods.round_scores import RoundScore
+from .methods.sfedavg import SFedAvg, class_relevance
+from .worlds import attacks as attacks
+from .worlds.corrupt import FlipLabels, RelabelAs, SwapLabels
+from .worlds.data import Dataset, load
 from .worlds.federation import Federation, federation
-from .worlds.partition import by_class, dirichlet_labels, dirichlet_sizes, iid, sorted_shards
+from .worlds.partition import IID, DirichletLabels, DirichletSizes, SortedShards
 from .worlds.scenarios import irrelevant_digits, noisy_digits, skewed_digits, spam
 
 __version__ = "2.0.0"
 
-__all__ = [
-    "Cost",
-    "DataUnavailable",
-    "Dataset",
-    "Estimate",
-    "Federation",
-    "Game",
-    "History",
-    "LocalSGD",
-    "Model",
-    "Round",
-    "Server",
-    "Step",
-    "additive",
-    "airport",
-    "all_coalitions",
-    "alone",
-    "backdoor",
-    "banzhaf",
-    "by_class",
-    "cnn",
-    "core_shortfall",
-    "delete_words",
-    "detection_auc",
-    "dirichlet_labels",
-    "dirichlet_sizes",
-    "exact",
-    "federation",
-    "flip_labels",
-    "free_ride",
-    "glove",
-    "guided",
-    "iid",
-    "irrelevant_digits",
-    "kendall",
-    "kernel",
-    "least_core",
-    "leave_one_out",
-    "load",
-    "local_updates",
-    "logistic",
-    "majority",
-    "mlp",
-    "noisy_digits",
-    "nucleolus",
-    "permutation",
-    "quadratic",
-    "relabel_as",
-    "removal_curves",
-    "replay",
-    "retraining_game",
-    "round_game",
-    "scale",
-    "score",
-    "score_intervals",
-    "sign_flip",
-    "simulate",
-    "skewed_digits",
-    "sorted_shards",
-    "spam",
-    "spearman",
-    "swap_labels",
-    "train",
-    "truncated",
-]
-__all__ += methods.__all__
+# At most sixty; book/api.md lists them by chapter.
+__all__ = ["CGSV", "FLDVE", "FRCCE", "IID", "DVRLRemoval", "Dataset", "DirichletLabels"]
+__all__ += ["DirichletSizes", "FedAvg", "Federation", "FlipLabels", "Game", "History"]
+__all__ += ["LabelStandardisation", "LocalSGD", "Model", "RelabelAs", "RoundScore", "SFedAvg"]
+__all__ += ["SortedShards", "SwapLabels", "additive", "all_coalitions", "alone", "banzhaf"]
+__all__ += ["class_relevance", "contribution_index", "cosine_game", "cosines", "detection_auc"]
+__all__ += ["exact", "fedccea", "federation", "glove", "guided", "irrelevant_digits", "kendall"]
+__all__ += ["kernel", "leave_one_out", "load", "local_updates", "logistic", "mlp", "noisy_digits"]
+__all__ += ["permutation", "quadratic", "removal_curves", "retraining_game", "round_game", "score"]
+__all__ += ["score_intervals", "simulate", "skewed_digits", "spam", "spearman", "train"]
+__all__ += ["truncated"]
+
+# Names of version 2.0 that are kept for one release, by the module that holds them: old=new.
+MOVED = {
+    "engine.history": "Cost",
+    "engine.networks": "cnn",
+    "engine.rounds": "Round Server Step",
+    "games.estimate": "Estimate",
+    "games.values": "core_shortfall least_core nucleolus",
+    "methods": "AAM FedCCEAResult RoundValue Taylor fit_aam settle simulator",
+    "worlds.attacks": "free_ride=FreeRide replay=Replay scale=Scale sign_flip=SignFlip",
+    "worlds.corrupt": "backdoor=Backdoor delete_words=DeleteWords flip_labels=FlipLabels "
+    "relabel_as=RelabelAs swap_labels=SwapLabels",
+    "worlds.data": "DataUnavailable",
+    "worlds.partition": "by_class=ByClass dirichlet_labels=DirichletLabels "
+    "dirichlet_sizes=DirichletSizes iid=IID sorted_shards=SortedShards",
+}
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "attacks", "evidence", "methods", "__version__"]
+
+
+if not TYPE_CHECKING:  # a type checker would accept any name, misspelt ones too
+
+    def __getattr__(name: str) -> Any:
+        for room, names in MOVED.items():
+            for old, _, new in (pair.partition("=") for pair in names.split()):
+                if name == old:
+                    now = new or old
+                    short = {"methods": "fm.methods.", "worlds.attacks": "fm.attacks."}
+                    place = short.get(room, f"fedlab_mini.{room}.")
+                    told = f"fm.{now}" if now in __all__ else f"{place}{now}"
+                    warnings.warn(f"fm.{old} is now {told}", DeprecationWarning, stacklevel=2)
+                    return getattr(importlib.import_module(f"{__name__}.{room}"), now)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import State
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.show import plots
 
 from .protocols import study
@@ -41,7 +41,7 @@ class EqualWeights(fm.CGSV):
     gamma_0 = 1 is another control: its weights stay proportional to the sizes.
     """
 
-    def weights(self, server: fm.Server, state: State, round: fm.Round) -> Tensor:
+    def weights(self, server: Server, state: State, round: Round) -> Tensor:
         """1 / m for everybody [m]."""
         m = len(round.clients)
         return round.updates.new_full((m,), 1 / m)
@@ -50,7 +50,7 @@ class EqualWeights(fm.CGSV):
 class TimesSize(fm.CGSV):
     """CGSV with its weights multiplied by the clients' numbers of samples."""
 
-    def weights(self, server: fm.Server, state: State, round: fm.Round) -> Tensor:
+    def weights(self, server: Server, state: State, round: Round) -> Tensor:
         """r_k n_k, scaled to sum 1 [m]."""
         weights = super().weights(server, state, round) * round.sizes
         return weights / weights.sum()
@@ -72,7 +72,7 @@ class Seen:
         self.angles: list[Tensor] = []
         self.undoing: list[Tensor] = []
 
-    def __call__(self, round: fm.Round, step: fm.Step) -> None:
+    def __call__(self, round: Round, step: Step) -> None:
         """Note a round."""
         direction = normalize(step.theta - round.theta, dim=0)
         if not self.seen:
@@ -133,8 +133,8 @@ def ladder(
     return fm.federation(
         data,
         clients=CLIENTS,
-        split=None if alpha is None else fm.dirichlet_labels(alpha, floor=10),
-        corrupt={client: fm.flip_labels(share) for client, share in shares.items()} if most else {},
+        split=None if alpha is None else fm.DirichletLabels(alpha, floor=10),
+        corrupt={client: fm.FlipLabels(share) for client, share in shares.items()} if most else {},
         samples=images or IMAGES[source],
         seed=seed,
     )
@@ -267,8 +267,8 @@ def ablation(
     for split, alpha in SPLITS.items():
         fed = ladder(dataset, data, seed, alpha, images=images)
         strategies: dict[str, fm.FedAvg] = {
-            PRINTED: fm.CGSV.printed(),
-            EQUAL_PRINTED: EqualWeights.printed(),
+            PRINTED: fm.CGSV(literal=True),
+            EQUAL_PRINTED: EqualWeights(literal=True),
             FEDAVG: fm.FedAvg(),
         }
         for method, strategy in strategies.items():
@@ -476,9 +476,9 @@ def odd_clients(
     yield from nines(dataset, net, seed, each, rounds)
     # Ten similar clients; the one that attacks differs only in its attack.
     attacks: dict[str, tuple[object, dict]] = {
-        "echo": (fm.replay(), {}),
-        "sign flip": (fm.sign_flip(), {}),
-        "sign flip, no floor": (fm.sign_flip(), {"floor": None}),
+        "echo": (fm.attacks.Replay(), {}),
+        "sign flip": (fm.attacks.SignFlip(), {}),
+        "sign flip, no floor": (fm.attacks.SignFlip(), {"floor": None}),
     }
     samples = images or IMAGES[data]
     for method, (attack, options) in attacks.items():

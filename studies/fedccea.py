@@ -16,7 +16,8 @@ from torch import Tensor
 import fedlab_mini as fm
 from fedlab_mini.methods.fedccea import Simulations
 from fedlab_mini.streams import stream
-from fedlab_mini.worlds.partition import Split
+from fedlab_mini.worlds.corrupt import Backdoor
+from fedlab_mini.worlds.partition import ByClass, Split
 
 from .study import Row
 
@@ -60,21 +61,21 @@ def split_of(skew: str, source: str = "digits") -> Split:
     """How labels are distributed: IID, or a few classes per client."""
     classes = SOURCES[source]
     splits = {
-        "alike": fm.iid(),
-        "weak": fm.by_class(classes.weak),
-        "strong": fm.by_class(classes.strong),
+        "alike": fm.IID(),
+        "weak": ByClass(classes.weak),
+        "strong": ByClass(classes.strong),
     }
     return splits[skew]
 
 
 def wrongs(data: fm.Dataset) -> dict[str, object]:
     """The faults of a fifth of the clients: none, wrong labels, a square in images, both."""
-    levels = {f"{percent} % noise": fm.flip_labels(percent / 100) for percent in (10, 20, 40, 80)}
+    levels = {f"{percent} % noise": fm.FlipLabels(percent / 100) for percent in (10, 20, 40, 80)}
     shape = data.shape or (1, 8, 8)
     side = 3 if shape[1] > 8 else 2
     squares = {
-        "square": fm.backdoor(None, 0.2, shape, size=side),
-        "square and label": fm.backdoor(0, 0.2, shape, size=side),
+        "square": Backdoor(None, 0.2, shape, size=side),
+        "square and label": Backdoor(0, 0.2, shape, size=side),
     }
     return {PLAIN: None, **levels, **squares}
 
@@ -134,7 +135,9 @@ def halves_agree(simulated: Simulations) -> float:
     """Rank correlation of qualities from the even simulations with those from the odd ones."""
     # Two halves share only the clients, so their agreement is due to the clients.
     halves = (slice(0, None, 2), slice(1, None, 2))
-    fits = [fm.settle(simulated.sizes[half], simulated.accuracy[half], 1) for half in halves]
+    fits = [
+        fm.methods.settle(simulated.sizes[half], simulated.accuracy[half], 1) for half in halves
+    ]
     return fm.spearman(*(fit.omega[0] for fit in fits))
 
 
@@ -153,11 +156,13 @@ def evaluation(
     steps  of Adam, where its fit is stopped
     """
     net = fm.mlp(fed.x[0].numel(), HIDDEN, fed.classes)
-    simulated = fm.simulator(fed, net, simulations, rounds, local, seed)
-    settled = fm.settle(simulated.sizes, simulated.accuracy, seed=seed)
+    simulated = fm.methods.simulator(fed, net, simulations, rounds, local, seed)
+    settled = fm.methods.settle(simulated.sizes, simulated.accuracy, seed=seed)
     omega = settled.model.omega[0]
     # Beside the converged fit, one that a user of the paper might stop early.
-    adam = fm.fit_aam(simulated.sizes, simulated.accuracy, steps=steps, every=100, seed=seed)
+    adam = fm.methods.fit_aam(
+        simulated.sizes, simulated.accuracy, steps=steps, every=100, seed=seed
+    )
     stopped = adam.omega[:, 0]
     values = {SETTLED: simulated.full * omega, STOPPED: simulated.full * stopped[-1]}
     yield "", "agreement of starts", settled.agreement
@@ -241,7 +246,7 @@ def full_rows(
     steps: int = STEPS,
 ) -> Iterator[Row]:
     """All of MNIST, two classes per client, the paper's rate: the index, and removals."""
-    images, split = fm.load(data), fm.by_class(2)
+    images, split = fm.load(data), ByClass(2)
     fed = fm.federation(
         images, clients=CLIENTS, split=split, validation=1_000, test=2_000, seed=seed
     )
@@ -273,7 +278,7 @@ def fit_rows(
         fed = dealt(data, skew, None, seed)
         for rate in RATES:
             local = fm.LocalSGD(epochs=3, batch=32, lr=rate)
-            simulated = fm.simulator(fed, net, simulations, rounds, local, seed)
+            simulated = fm.methods.simulator(fed, net, simulations, rounds, local, seed)
             for row in predicted(simulated, skew, seed):
                 yield f"{skew}, rate {rate:g}", *row
             if rate == 0.1:
@@ -291,7 +296,7 @@ def predicted(simulated: Simulations, skew: str, seed: int) -> Measured:
     guess = {"mean curve": curve.expand_as(truth)}
     # If it matters which clients participate, shuffled clients must predict worse.
     for label, inputs in {"AAM": sizes, "clients shuffled": mixed}.items():
-        model = fm.settle(inputs[seen], accuracy[seen], 1).model
+        model = fm.methods.settle(inputs[seen], accuracy[seen], 1).model
         guess[label] = model(inputs[-HELD:])[0]
     if skew == "weak":
         guess["balance of two groups"] = balanced(sizes, accuracy - curve) + curve
@@ -317,7 +322,7 @@ def balanced(sizes: Tensor, rest: Tensor) -> Tensor:
 
 def path(simulated: Simulations, seed: int, looks: Sequence[int]) -> Measured:
     """Four starts of Adam at several steps, compared with least squares."""
-    adam = fm.fit_aam(
+    adam = fm.methods.fit_aam(
         simulated.sizes,
         simulated.accuracy,
         starts=STARTS,
@@ -326,7 +331,7 @@ def path(simulated: Simulations, seed: int, looks: Sequence[int]) -> Measured:
         every=100,
         seed=seed,
     )
-    end = fm.settle(simulated.sizes, simulated.accuracy, STARTS, seed)
+    end = fm.methods.settle(simulated.sizes, simulated.accuracy, STARTS, seed)
     yield "settled", "agreement of starts", end.agreement
     for step in looks:
         omega, loss = adam.omega[step // 100 - 1], adam.loss[step // 100 - 1]  # [starts, K]
@@ -350,8 +355,8 @@ def eight(data: fm.Dataset, kind: str, seed: int) -> fm.Federation:
     """Eight clients: IID, with skew, of sizes 1 to 8, or with 0 to 7/8 wrong labels."""
     order = torch.randperm(8, generator=stream(seed, "who is noisy")).tolist()
     # Every client has a different share, so that there is one right ranking.
-    noise = {client: fm.flip_labels(place / 8) for place, client in enumerate(order) if place}
-    split = split_of(kind) if kind in SKEWS else fm.iid()
+    noise = {client: fm.FlipLabels(place / 8) for place, client in enumerate(order) if place}
+    split = split_of(kind) if kind in SKEWS else fm.IID()
     return fm.federation(
         data,
         clients=8,
@@ -378,11 +383,11 @@ def learned(simulated: Simulations, count: int, seed: int) -> dict[str, Tensor]:
     """Three scores from the first ``count`` simulations; the stopped fit at the paper's number."""
     sizes, accuracy = simulated.sizes[:count], simulated.accuracy[:count]
     scores = {
-        SETTLED: simulated.full * fm.settle(sizes, accuracy, seed=seed).model.omega[0],
+        SETTLED: simulated.full * fm.methods.settle(sizes, accuracy, seed=seed).model.omega[0],
         "ridge regression": simulated.full * ridge(sizes, accuracy),
     }
     if count == SIMULATIONS:
-        stopped = fm.fit_aam(sizes, accuracy, every=3000, seed=seed).omega[-1, 0]
+        stopped = fm.methods.fit_aam(sizes, accuracy, every=3000, seed=seed).omega[-1, 0]
         scores[STOPPED] = simulated.full * stopped
     return scores
 
@@ -407,7 +412,7 @@ def shapley_rows(
         fed = eight(data, kind, seed)
         truth = fm.exact(fm.retraining_game(fed, net, rounds, local, seed=truth_seed)).values
         game = fm.retraining_game(fed, net, rounds, local, seed=seed)
-        simulated = fm.simulator(fed, net, max(simulations), rounds, local, seed)
+        simulated = fm.methods.simulator(fed, net, max(simulations), rounds, local, seed)
         for count in simulations:
             for method, value in learned(simulated, count, seed).items():
                 yield kind, method, f"rank correlation @ {count}", fm.spearman(value, truth)
@@ -435,7 +440,7 @@ def bill_rows(
     )
     for clients, counts in bills.items():
         order = torch.randperm(clients, generator=stream(seed, "noisy clients")).tolist()
-        bad = dict.fromkeys(order[: clients // 4], fm.flip_labels(0.8))
+        bad = dict.fromkeys(order[: clients // 4], fm.FlipLabels(0.8))
         fed = fm.federation(
             data,
             clients=clients,
@@ -461,7 +466,7 @@ def same_bill(
     fed: fm.Federation, net: fm.Model, local: fm.LocalSGD, count: int, seed: int, rounds: int
 ) -> dict[str, tuple[Tensor, float]]:
     """Values and client epochs of methods that cost at most as much as ``count`` simulations."""
-    simulated = fm.simulator(fed, net, count, rounds, local, seed)
+    simulated = fm.methods.simulator(fed, net, count, rounds, local, seed)
     scores = learned(simulated, count, seed)
     spent = {method: (value, simulated.cost.client_epochs) for method, value in scores.items()}
     # One pass trains n (n + 1) / 2 clients, one simulation n / 2.

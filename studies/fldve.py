@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import State
+from fedlab_mini.engine.networks import cnn
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.methods.reinforce import others, shortened
 from fedlab_mini.show import plots
 from fedlab_mini.streams import one_thread
@@ -40,10 +41,10 @@ EARLY = (0, 10, 20, 30)  # rounds after which the noise of one and of eight prob
 # Different selection probabilities, as after some rounds, because equal ones are a special case.
 OMEGA = torch.tensor([0.5, -0.3, 0.1, 0.8, -0.6]).double().sigmoid()
 KINDS = {
-    "half at random": fm.flip_labels(0.5),
-    "nine in ten at random": fm.flip_labels(0.9),
-    "half called nine": fm.relabel_as(9, 0.5),
-    "nine in ten called nine": fm.relabel_as(9, 0.9),
+    "half at random": fm.FlipLabels(0.5),
+    "nine in ten at random": fm.FlipLabels(0.9),
+    "half called nine": fm.RelabelAs(9, 0.5),
+    "nine in ten called nine": fm.RelabelAs(9, 0.9),
 }
 
 
@@ -53,20 +54,20 @@ class OwnLoss(fm.FedAvg):
     Losses are in units of their spread, so that the weights are equally uneven in every round.
     """
 
-    def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """As federated averaging, with these weights."""
         alone = round.theta + round.updates  # one model per client
         loss = server.net.evaluate(alone, *server.validation, "loss")
         weights = torch.softmax(-loss / loss.std(), 0).to(round.updates)
         self.count(state, round, weights)
         theta = round.theta + weights @ round.updates
-        return fm.Step(theta, weights, state, evaluated=len(alone))
+        return Step(theta, weights, state, evaluated=len(alone))
 
 
 class Direct(fm.FLDVE):
     """FLDVE's policy, trained by the exact gradient of the deployed model's loss; no probes."""
 
-    def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """Weigh, differentiate, learn; returns the deployed model [P]."""
         samples, labels = server.validation
         with one_thread(), torch.enable_grad():
@@ -83,13 +84,13 @@ class Direct(fm.FLDVE):
             policy.learn(logits, (omega - slope)[None], torch.ones(1))
         state["omega"][round.clients] = omega.double()
         self.count(state, round, omega)
-        return fm.Step(model.detach(), weights.detach(), state | policy.state, evaluated=1)
+        return Step(model.detach(), weights.detach(), state | policy.state, evaluated=1)
 
 
 class ByAccuracy(fm.FLDVE):
     """FLDVE with validation accuracy as reward, instead of the loss."""
 
-    def losses(self, server: fm.Server, round: fm.Round, weights: Tensor) -> Tensor:
+    def losses(self, server: Server, round: Round, weights: Tensor) -> Tensor:
         """Share of wrong answers [C] of the models with aggregation weights [C, m]."""
         models = round.theta + weights @ round.updates
         return 1 - server.net.evaluate(models, *server.validation, "accuracy")
@@ -177,7 +178,7 @@ def images(
     """
     sizes: dict = {"samples": samples, "validation": validation, "test": test}
     dataset = fm.load(data)
-    net = fm.cnn(dataset.shape, **network)  # type: ignore[arg-type]
+    net = cnn(dataset.shape, **network)  # type: ignore[arg-type]
     cases = {("without noise", "FedAvg"): fm.federation(dataset, clients=5, **sizes, seed=seed)}
     for number in SETS:
         fed = fm.noisy_digits(dataset, number, **sizes, seed=seed)
@@ -220,7 +221,7 @@ def removed(
 
     rounds  of every training, 10 or more
     """
-    dataset, net = fm.load(data), fm.cnn(**SMALL)
+    dataset, net = fm.load(data), cnn(**SMALL)
     sizes: dict = {"samples": samples, "validation": validation, "test": test}
     for number in SETS:
         fed = fm.noisy_digits(dataset, number, **sizes, seed=seed)
@@ -248,7 +249,7 @@ class Watch:
         self.loss: dict[int, float] = {}
         self.theta: dict[int, Tensor] = {}
 
-    def __call__(self, round: fm.Round, step: fm.Step) -> None:
+    def __call__(self, round: Round, step: Step) -> None:
         if round.t % 10 == 0:
             loss = self.net.evaluate(step.theta[None], *self.second, "loss")
             self.loss[round.t] = float(loss)

@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 
 import fedlab_mini as fm
+from fedlab_mini.worlds.data import DataUnavailable
 
 from .protocols import study
 from .study import Row
@@ -36,7 +37,7 @@ print(*getattr(flower_bill, sys.argv[1])(*map(int, sys.argv[2:])))
 
 def digits() -> fm.Federation:
     """The federation of ``examples/flower``: the last client's labels are flipped."""
-    wrong = {CLIENTS - 1: fm.flip_labels(0.8)}
+    wrong = {CLIENTS - 1: fm.FlipLabels(0.8)}
     fed = fm.federation(fm.load("digits"), clients=CLIENTS, corrupt=wrong, seed=0)
     return fed.to(dtype=torch.float64)
 
@@ -53,7 +54,7 @@ def cpu() -> float:
             pid = int(path.parent.name)
             parent[pid], used[pid] = int(words[1]), sum(map(int, words[11:15]))
     if os.getpid() not in used:
-        raise fm.DataUnavailable("flower-bill: CPU seconds of processes are read from Linux' /proc")
+        raise DataUnavailable("flower-bill: CPU seconds of processes are read from Linux' /proc")
     family = {os.getpid()}
     while more := {pid for pid in parent if parent[pid] in family} - family:
         family |= more
@@ -113,7 +114,7 @@ def bill_rows(seed: int, *, rounds: int = ROUNDS, many: int = MANY) -> Iterator[
     rounds  between processes, at least 2    many  in one process, at least 2
     """
     if find_spec("flwr") is None or not EXAMPLE.is_dir():
-        raise fm.DataUnavailable(
+        raise DataUnavailable(
             "flower-bill: needs Flower and the folder examples/flower; make setup WITH=flower"
         )
     found = {

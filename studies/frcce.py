@@ -15,10 +15,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import State
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.methods.policy import Policy, log_probability, scaled
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
+from fedlab_mini.worlds.corrupt import DeleteWords
 
 from .protocols import study
 from .results import Results
@@ -59,7 +60,7 @@ def rounds_rows(
     """
     net = fm.logistic(WORDS[data], 2)
     for degree, share in FLIPS.items():
-        fed = messages(seed, CLIENTS, data, samples, 0.2, corrupt=fm.flip_labels(share))
+        fed = messages(seed, CLIENTS, data, samples, 0.2, corrupt=fm.FlipLabels(share))
         # All have the same messages and the same start, so only the evaluator differs.
         for method, options in VARIANTS.items():
             strategy = fm.FRCCE(**options)
@@ -144,7 +145,7 @@ def slope_rows(seed: int, *, networks: int = NETWORKS) -> Iterator[Row]:
     """
     digits, net = fm.load("digits", dtype=torch.float64), fm.mlp(64, 32, 10)
     local = fm.LocalSGD(epochs=1, batch=32, lr=0.1)
-    wrong = {client: fm.flip_labels(1.0) for client in SLOPE_BAD}
+    wrong = {client: fm.FlipLabels(1.0) for client in SLOPE_BAD}
     fed = fm.federation(digits, clients=8, corrupt=wrong, seed=seed)
     theta = fm.train(fed, net, fm.FedAvg(), rounds=5, local=local, seed=seed).theta
     updates = fm.local_updates(fed, net, theta, local=local, seed=seed, t=6)
@@ -212,7 +213,7 @@ def input_rows(seed: int, *, data: str = "sms", rounds: int = LENGTHS[-1]) -> It
             value = float(history.accuracy[length]) - constant
             yield features, PLAIN, f"accuracy above the constant @ {length}", value
     # Another study has word counts; this one has the paper's input, and all labels are flipped.
-    fed = fm.spam(data, features=INPUTS[-1], corrupt=fm.flip_labels(1.0), **given)
+    fed = fm.spam(data, features=INPUTS[-1], corrupt=fm.FlipLabels(1.0), **given)
     history = fm.train(fed, net, fm.FRCCE(), rounds=rounds, local=LOCAL, seed=seed)
     for length in lengths:
         found = fm.detection_auc(history.scores[length - 1], fed.corrupted)
@@ -275,11 +276,11 @@ class Removal(fm.FedAvg):
     end    "highest", "lowest" or "nobody"
     """
 
-    value: Callable[[fm.Round], Tensor]
+    value: Callable[[Round], Tensor]
     end: str = "nobody"
     weighting: str = "uniform"
 
-    def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P]; see `FedAvg`."""
         worth = self.value(round)
         order, cut = worth.argsort(), int(REMOVED * len(worth))
@@ -287,15 +288,15 @@ class Removal(fm.FedAvg):
         weights = torch.zeros_like(worth, dtype=round.updates.dtype)
         weights[stay[self.end]] = 1 / len(stay[self.end])
         self.count(state, round, worth)
-        return fm.Step(round.theta + weights @ round.updates, weights, state)
+        return Step(round.theta + weights @ round.updates, weights, state)
 
 
-def fixed(evaluator: fm.FRCCE, state: State, round: fm.Round) -> Tensor:
+def fixed(evaluator: fm.FRCCE, state: State, round: Round) -> Tensor:
     """Selection probabilities [m] of an evaluator that has stopped learning."""
     return evaluator.logits(state, round).detach().sigmoid()
 
 
-def fixed_scores(scores: Tensor, round: fm.Round) -> Tensor:
+def fixed_scores(scores: Tensor, round: Round) -> Tensor:
     """Constant scores [m] of a round's clients."""
     return scores[round.clients]
 
@@ -332,7 +333,7 @@ def without_ends(
     seed: int,
     fed: fm.Federation,
     scenario: str,
-    values: dict[str, Callable[[fm.Round], Tensor]],
+    values: dict[str, Callable[[Round], Tensor]],
     rounds: int,
 ) -> Iterator[Row]:
     """Retrain without the highest and without the lowest updates, for each way to value them.
@@ -357,7 +358,7 @@ def removal_rows(
     plain   the most rounds of FedAvg
     """
     net = fm.logistic(fed.x.shape[1], 2)
-    values: dict[str, Callable[[fm.Round], Tensor]] = {}
+    values: dict[str, Callable[[Round], Tensor]] = {}
     # Removal takes plain means, so the training beside it does, too.
     strategy = fm.FedAvg(weighting="uniform")
     longest = min(rounds, plain)
@@ -412,7 +413,7 @@ def noise_rows(
     """
     for scenario in degrees:
         share = DEGREES[scenario]
-        fed = messages(seed, clients, data, samples, 0.2, corrupt=fm.delete_words(share))
+        fed = messages(seed, clients, data, samples, 0.2, corrupt=DeleteWords(share))
         # The stronger noise is ours, and so is its evaluator.
         evaluators = tuple(EVALUATORS) if share < 0.5 else (OURS,)
         yield from removal_rows(seed, fed, evaluators, scenario, rounds, plain=RETRAINED[-1])
@@ -439,7 +440,7 @@ def clients_rows(
         yield from without_ends(seed, fed, scenario, {OURS: evaluator}, rounds)
 
 
-def by_size(round: fm.Round) -> Tensor:
+def by_size(round: Round) -> Tensor:
     """A rival that learns nothing: the number of messages of each client, [m]."""
     return round.sizes.double()
 
@@ -459,7 +460,7 @@ def ends_rows(
     """
     fed = messages(seed, source=data, samples=samples)
     net = fm.logistic(fed.x.shape[1], 2)
-    values: dict[str, Callable[[fm.Round], Tensor]] = {"sizes": by_size}
+    values: dict[str, Callable[[Round], Tensor]] = {"sizes": by_size}
     for length in lengths:
         trained = fm.train(fed, net, fm.FRCCE(), rounds=length, local=LOCAL, seed=seed)
         values[f"{OURS}, {length} rounds"] = partial(fixed, fm.FRCCE(), trained.state)

@@ -26,8 +26,8 @@ from fedlab_mini.games import shapley
 from fedlab_mini.games.training_games import retraining_game
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
-from fedlab_mini.worlds.corrupt import flip_labels
-from fedlab_mini.worlds.partition import LabelSplit, dirichlet_labels
+from fedlab_mini.worlds.corrupt import FlipLabels
+from fedlab_mini.worlds.partition import DirichletLabels, LabelSplit
 
 from .protocols import study
 from .results import HOLDS, Results
@@ -133,9 +133,9 @@ class equal_dirichlet(LabelSplit):
 HARDER: dict[str, Scenario] = {
     "Dirichlet 0.5, equal sizes": dealt(equal_dirichlet(0.5)),
     "Dirichlet 0.1, equal sizes": dealt(equal_dirichlet(0.1)),
-    "wrong labels, Dirichlet 0.5": dealt(dirichlet_labels(0.5, floor=5), flip_labels),
-    "wrong labels, Dirichlet 0.1": dealt(dirichlet_labels(0.1, floor=5), flip_labels),
-    "wrong labels, Dirichlet 0.5, equal sizes": dealt(equal_dirichlet(0.5), flip_labels),
+    "wrong labels, Dirichlet 0.5": dealt(DirichletLabels(0.5, floor=5), FlipLabels),
+    "wrong labels, Dirichlet 0.1": dealt(DirichletLabels(0.1, floor=5), FlipLabels),
+    "wrong labels, Dirichlet 0.5, equal sizes": dealt(equal_dirichlet(0.5), FlipLabels),
 }
 VALIDATE = (360, 100, 50, 20)
 READERS = ("leave one out", "Shapley, silent", "second order")  # of validation samples

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import State
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.methods.fedavg import strategy
 from fedlab_mini.methods.label_standardisation import Inspection
 from fedlab_mini.show import plots
@@ -26,7 +26,7 @@ from .sfedavg import COLD, FEDAVG, RELEVANT, SHORT, SPLITS, WARM, M, setting, so
 from .study import Claim, Row, rows_of
 
 ROUNDS, ALL_ROUNDS = 70, 100  # fewer than the paper's to save time, but on MNIST
-EXCHANGE = fm.swap_labels((1, 2))  # classes 1 and 2 are the digits 2 and 4
+EXCHANGE = fm.SwapLabels((1, 2))  # classes 1 and 2 are the digits 2 and 4
 NAMES = torch.tensor([0, 2, 1, 3, 4])  # the true class of an exchanged label
 SHARES = (0.8, 0.9, 1.0)  # of all twos and fours, at the client that exchanges them
 HARMFUL = 0.9  # also if all are asked
@@ -78,7 +78,7 @@ class Messages:
         self.known: dict[int, Tensor] = {}
         self.renamed: dict[int, Tensor] = {}  # [K], before the round's message
 
-    def __call__(self, round: fm.Round, step: fm.Step) -> None:
+    def __call__(self, round: Round, step: Step) -> None:
         """Note a round."""
         self.renamed[round.t] = step.state["corrections"]
         if note := self.rule.inspection(step.state, round.t):
@@ -118,13 +118,13 @@ class ServerSide(fm.LabelStandardisation):
 
     gain: float = 0.1
 
-    def init(self, server: fm.Server) -> State:
+    def init(self, server: Server) -> State:
         """The state before round 1."""
         tables = torch.zeros(server.clients, server.classes, server.classes)
         nobody = {"told": torch.tensor(-1), "names": torch.arange(server.classes)}
         return super().init(server) | {"tables": tables} | nobody
 
-    def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """The step of S-FedAvg; then guess from clients' own models whom to send which names."""
         done, classes = super().step(server, state, round), server.classes
         x, y = server.validation
@@ -152,7 +152,7 @@ class ServerSide(fm.LabelStandardisation):
             names[called] = torch.from_numpy(true)
         return names
 
-    def message(self, server: fm.Server, state: State, t: int) -> Renaming | None:
+    def message(self, server: Server, state: State, t: int) -> Renaming | None:
         """Names for the first suspect that seems to need them; None if there is none."""
         if state["told"] < 0 or state["looked_at"] != t:
             return None
@@ -292,7 +292,7 @@ def mostly(share: float) -> Split:
     def deal(y: Tensor, clients: int, generator: torch.Generator) -> list[Tensor]:
         # Called twice, for relevant and for irrelevant clients; the latter are all IID.
         if clients < RELEVANT:
-            return fm.iid()(y, clients, generator)
+            return fm.IID()(y, clients, generator)
         parts: list[list[Tensor]] = [[] for _ in range(clients)]
         for label in range(int(y.max()) + 1):
             ids = (y == label).nonzero().flatten()

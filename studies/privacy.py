@@ -27,10 +27,10 @@ from fedlab_mini.methods.fedavg import FedAvg, strategy
 from fedlab_mini.methods.round_scores import RoundScore, RoundValue, Scored, Taylor
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
-from fedlab_mini.worlds.corrupt import flip_labels
+from fedlab_mini.worlds.corrupt import FlipLabels
 from fedlab_mini.worlds.data import Dataset, load
 from fedlab_mini.worlds.federation import Federation, federation
-from fedlab_mini.worlds.partition import dirichlet_labels
+from fedlab_mini.worlds.partition import DirichletLabels
 
 from .protocols import study
 from .results import Results
@@ -68,8 +68,8 @@ def ladder(data: Dataset, alpha: float | None, seed: int) -> Federation:
     """Eight clients with 0 to 90 per cent wrong labels, in random order."""
     order = torch.randperm(CLIENTS, generator=stream(seed, "ladder")).tolist()
     shares = {client: 0.9 * place / (CLIENTS - 1) for client, place in enumerate(order)}
-    split = None if alpha is None else dirichlet_labels(alpha, floor=10)
-    corrupt = {client: flip_labels(share) for client, share in shares.items()}
+    split = None if alpha is None else DirichletLabels(alpha, floor=10)
+    corrupt = {client: FlipLabels(share) for client, share in shares.items()}
     return federation(data, clients=CLIENTS, split=split, corrupt=corrupt, seed=seed)
 
 

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import fedlab_mini as fm
+from fedlab_mini.games.estimate import Estimate
 from fedlab_mini.show import plots
 
 from .protocols import study
@@ -24,15 +25,15 @@ CLIENTS, SAMPLES, ROUNDS, TRAININGS = 8, 400, 10, 2
 LOCAL = fm.LocalSGD(epochs=2, batch=20, lr=0.3)
 NOISY = [2, 5]
 SCENARIOS: dict[str, dict] = {
-    "alike": {"split": fm.iid()},
-    "two noisy": {"split": fm.iid(), "corrupt": {k: fm.flip_labels(0.8) for k in NOISY}},
-    "sizes": {"split": fm.dirichlet_sizes(1.0, floor=5)},
-    "labels": {"split": fm.dirichlet_labels(0.5, floor=5)},
-    "noise": {"split": fm.iid(), "corrupt": {k: fm.flip_labels(k / 10) for k in range(1, CLIENTS)}},
+    "alike": {"split": fm.IID()},
+    "two noisy": {"split": fm.IID(), "corrupt": {k: fm.FlipLabels(0.8) for k in NOISY}},
+    "sizes": {"split": fm.DirichletSizes(1.0, floor=5)},
+    "labels": {"split": fm.DirichletLabels(0.5, floor=5)},
+    "noise": {"split": fm.IID(), "corrupt": {k: fm.FlipLabels(k / 10) for k in range(1, CLIENTS)}},
 }
 # With two noisy clients, only the sound ones are ranked, because noisy ones are easy to place.
 RANKED = {"two noisy": [k for k in range(CLIENTS) if k not in NOISY]}
-SCORES: dict[str, Callable[[fm.Game, int], fm.Estimate]] = {
+SCORES: dict[str, Callable[[fm.Game, int], Estimate]] = {
     "exact": lambda game, seed: fm.exact(game),
     "leave-one-out": lambda game, seed: fm.leave_one_out(game),
     "20 truncated orders": lambda game, seed: fm.truncated(game, 20, 0.02, seed),

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import State
+from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.methods.sfedavg import algorithm_2
 from fedlab_mini.show import plots
 from fedlab_mini.streams import stream
@@ -25,7 +25,7 @@ from .results import Results
 from .study import Claim, Derived, Row, rows_of
 
 ROUNDS, HALF, M, RELEVANT, IRRELEVANT = 100, 50, 5, 6, 4
-SPLITS = {"IID": fm.iid(), "1 class": fm.sorted_shards(1)}
+SPLITS = {"IID": fm.IID(), "1 class": fm.SortedShards(1)}
 # The rate is higher than the paper's: a client has a small part of its samples.
 LOCAL = fm.LocalSGD(epochs=5, batch=32, lr=0.05, decay=0.995, decay_every=20)
 FEW = replace(LOCAL, steps=5, lr=0.01)  # exactly as in Algorithm 1: five minibatches
@@ -57,7 +57,7 @@ class Oracle(fm.SFedAvg):
     pool: tuple[int, ...] = ()
     steered: bool = False
 
-    def select(self, server: fm.Server, state: State, t: int) -> Tensor:
+    def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids [m] drawn from the pool."""
         pool, generator = torch.tensor(self.pool), stream(server.seed, "oracle", t)
         if not self.steered:
@@ -75,17 +75,17 @@ class OwnScale(fm.SFedAvg):
     state  asked [K] rounds of each client; spread, a moving average of the values' spread
     """
 
-    def init(self, server: fm.Server) -> State:
+    def init(self, server: Server) -> State:
         """The state before round 1."""
         asked, spread = torch.zeros(server.clients), torch.ones(()).double()
         return super().init(server) | {"asked": asked, "spread": spread}
 
-    def select(self, server: fm.Server, state: State, t: int) -> Tensor:
+    def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids [m] drawn by a softmax of phi / (temperature x spread)."""
         phi = state["phi"] / state["spread"].clamp(min=1e-12)
         return super().select(server, state | {"phi": phi}, t)
 
-    def step(self, server: fm.Server, state: State, round: fm.Round) -> fm.Step:
+    def step(self, server: Server, state: State, round: Round) -> Step:
         """The step of S-FedAvg; then count, and measure the spread of values."""
         done = super().step(server, state, round)
         state = done.state
@@ -107,7 +107,7 @@ class Bandit(OwnScale):
 
     doubt: float = 1.0
 
-    def select(self, server: fm.Server, state: State, t: int) -> Tensor:
+    def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids [m] of the largest bounds; at random first, then those never asked."""
         asked, spread = state["asked"], float(state["spread"])
         bound = state["phi"] + self.doubt * spread * (2 * math.log(t) / asked).sqrt()
@@ -124,7 +124,7 @@ class Panel:
     of_class: class relevances [K, classes] of each round, if the rule keeps them
     """
 
-    def __init__(self, rule: fm.SFedAvg, server: fm.Server):
+    def __init__(self, rule: fm.SFedAvg, server: Server):
         self.rule, self.server = rule, server
         phi = rule.init(server)["phi"]
         self.opinions = {way: phi.clone() for way in (ORDERS, LISTED, *UNPAID.values())}
@@ -132,7 +132,7 @@ class Panel:
         self.earned: list[Tensor] = []
         self.of_class: list[Tensor] = []
 
-    def __call__(self, round: fm.Round, step: fm.Step) -> None:
+    def __call__(self, round: Round, step: Step) -> None:
         """Value the same game in the other ways."""
         server, state = self.server, step.state
         game = fm.round_game(server.net, round.theta, round.updates, *server.validation)
@@ -150,7 +150,7 @@ def with_panel(
     fed: fm.Federation, net: fm.Model, rule: fm.SFedAvg, rounds: int, local: fm.LocalSGD, seed: int
 ) -> tuple[fm.History, Panel]:
     """A training of the rule, watched by a panel."""
-    panel = Panel(rule, fm.Server(fed.clients, fed.classes, net, fed.validation, seed))
+    panel = Panel(rule, Server(fed.clients, fed.classes, net, fed.validation, seed))
     return fm.train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=panel), panel
 
 
@@ -378,7 +378,7 @@ def watched(fed: fm.Federation, seed: int, rounds: int) -> tuple[Tensor, fm.Hist
     _, net, local = setting()
     rule, of_class = fm.SFedAvg(M, temperature=1.0, by_class=True), []
 
-    def note(round: fm.Round, step: fm.Step) -> None:
+    def note(round: Round, step: Step) -> None:
         of_class.append(step.state["class_scores"])
 
     history = fm.train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=note)
@@ -391,7 +391,7 @@ def classes(seed: int, *, rounds: int = ROUNDS) -> Iterator[Row]:
     for name, irrelevant in FEDS.items():
         fed = federation_of(data, SPLITS["1 class"], irrelevant, seed)
         yield from of_classes(fed, watched(fed, seed, rounds)[0], name)
-    fed = federation_of(data, fm.iid(), IRRELEVANT, seed)
+    fed = federation_of(data, fm.IID(), IRRELEVANT, seed)
     loud, y = min(fed.corrupted), fed.y.clone()
     y[slice(*fed.offsets[loud : loud + 2].tolist())] = 2  # the class of the digit 4
     seen, history = watched(replace(fed, y=y), seed, rounds)

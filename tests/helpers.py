@@ -37,6 +37,22 @@ def numbers(*shape: int, seed: int) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
+def airport(costs: Sequence[float]) -> fm.Game:
+    """v(S) = the longest runway that S needs; its users share every piece of it."""
+    lengths = torch.tensor(costs, dtype=torch.float64)
+    order = lengths.argsort()
+    pieces = torch.diff(lengths[order], prepend=lengths.new_zeros(1))
+    phi = torch.empty_like(lengths)
+    phi[order] = (pieces / torch.arange(len(lengths), 0, -1)).cumsum(0)
+    return fm.Game(len(lengths), lambda s: (s * lengths).amax(1), shapley=phi, name="airport")
+
+
+def majority(votes: Sequence[int], quota: int) -> fm.Game:
+    """v(S) = 1 if the votes of S reach the quota."""
+    counts = torch.tensor(votes, dtype=torch.float64)
+    return fm.Game(len(votes), lambda s: (s.double() @ counts >= quota).double(), name="majority")
+
+
 class Played:
     """A strategy that is shown rounds by hand: its state, and the bill so far."""
 

@@ -32,11 +32,11 @@ CELL = re.compile(
 ALLOWED = re.findall(
     r"\S+",
     """
-airport glove majority core_shortfall Cost Game.client_epochs Game.shapley
+glove Game.client_epochs Game.shapley
 cnn.shape load.part board.families picture.place recorded.purpose noisy_digits.noise_set
 skewed_digits.skew removal_curves.fractions score.per
 guided.tolerance truncated.tolerance CGSV.gamma0 LabelStandardisation.permutations
-SFedAvg.permutations Taylor.order CappedTaylor.order fedccea.neutral fit_aam.neutral settle.neutral
+SFedAvg.permutations Taylor.order CappedTaylor.order
 """,
 )
 
@@ -72,7 +72,7 @@ def options(value: object) -> list[str]:
 def unused() -> Iterator[str]:
     """All unused ``name`` and ``name.option``."""
     words, keys = used()
-    named = {name: getattr(room, name) for room in (fm, fb) for name in room.__all__}
+    named = {name: getattr(room, name) for room in (fm, fm.methods, fb) for name in room.__all__}
     named |= {
         n: f for n, f in vars(plots).items() if getattr(f, "__module__", "") == plots.__name__
     }

@@ -18,7 +18,7 @@ NET = fm.mlp(64, 32, 10)
 
 def federation(clients: int) -> fm.Federation:
     """Digits dealt to the clients; the last one's labels are flipped."""
-    wrong = {clients - 1: fm.flip_labels(0.8)}
+    wrong = {clients - 1: fm.FlipLabels(0.8)}
     fed = fm.federation(fm.load("digits"), clients=clients, corrupt=wrong, seed=0)
     return fed.to(dtype=torch.float64)
 

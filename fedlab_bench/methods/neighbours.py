@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import torch
 
+from fedlab_mini.engine.fit import output_table
 from fedlab_mini.engine.rounds import Round, Server, State
 from fedlab_mini.games.round_tables import gradient
 from fedlab_mini.methods.cgsv import cosines
@@ -112,7 +113,7 @@ class ClassCosine(RoundScore):
         net, samples = server.net, server.validation[0]
         parts = dict(zip(net.shapes, net.split(round.updates), strict=True))
         # A bias has one number per class, which has no direction.
-        name = net.output_table(samples)
+        name = output_table(net, samples)
         if parts[name].ndim < 3 or len(parts[name][0]) != server.classes:
             raise ValueError(
                 f"class cosine: expected a last layer with a row for each class, got {name} "

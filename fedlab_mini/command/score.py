@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from ..checks import home, reals
+from ..engine.fit import labels_for
 from ..engine.model import Model
 from ..engine.networks import mlp
 from ..judge.draws import score_intervals
@@ -127,7 +128,7 @@ def _scores(options: argparse.Namespace) -> pandas.DataFrame:
     if options.validation is not None:
         with archive("--validation", options.validation, ("x", "y")) as samples:
             inputs = reals(f"{samples.label}: x", samples.value("x"), ["N", "..."])
-            labels = net.labels(f"{samples.label}: y", samples.value("y"), inputs)
+            labels = labels_for(net, f"{samples.label}: y", samples.value("y"), inputs)
         given["validation"] = inputs, labels
     if options.draws is None:
         return score(rounds, **given)

@@ -14,6 +14,7 @@ from ..streams import LOCK, stream
 from ..worlds.federation import Federation
 from .minibatches import Plan
 from .model import Model
+from .outputs import look
 from .probe import copied, trainable
 
 
@@ -29,7 +30,7 @@ class Alone:
         self.generators = [like.device] if like.is_cuda else []
         self.flat = like.new_empty(most, net.P)
         self.theta = like.new_empty(net.P)
-        self.remembers = net.look(fed.x, training=True).remembers
+        self.remembers = look(net, fed.x, training=True).remembers
         self._begin()
 
     def _begin(self) -> None:

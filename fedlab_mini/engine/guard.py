@@ -18,10 +18,12 @@ from torch import Tensor
 from ..checks import instance, reals, shown, whole
 from ..worlds.federation import Federation
 from .files import described
+from .fit import check_fits, check_objective
 from .history import History
 from .minibatches import LocalSGD
 from .model import Model
 from .objective import Objective
+from .outputs import frozen
 from .rounds import Round, State, Step
 
 
@@ -39,9 +41,9 @@ def starting_model(
     instance("net", net, Model, "fm.Model(module)")
     instance("local", local, LocalSGD, "fm.LocalSGD(...)")
     local.rate(whole("rounds", rounds))  # the last step size must be finite
-    net.check(fed.x, fed.classes)
-    taken = net.now()
-    taken.check_objective(fed.x, fed.y)
+    check_fits(net, fed.x, fed.classes)
+    taken = frozen(net)
+    check_objective(taken, fed.x, fed.y)
     if start is not None:
         instance("start", start, History, "a History, as fm.train or History.load returns")
         if theta is not None:
@@ -55,7 +57,7 @@ def starting_model(
             fed.x.device, copy=True
         )
     # A model that is a copy already comes from a training that has warned.
-    if not net.ours and taken is not net:
+    if not net._ours and taken is not net:
         warnings.warn(
             f"net: the training starts anew, from theta=net.init({seed}); theta=net.theta() "
             "starts from the module's own weights",
@@ -166,7 +168,7 @@ def checked_state(name: str, state: Any, like: State | None = None) -> State:
 
 def checked_step(name: str, step: Any, round: Round, before: State) -> Step:
     """What a strategy's ``step`` returned, checked; TypeError or ValueError if it is wrong."""
-    instance(name, step, Step, "fm.Step(theta, weights, state)")
+    instance(name, step, Step, "Step(theta, weights, state)")
     theta = reals(f"{name}: theta", step.theta, [len(round.theta)])
     weights = reals(f"{name}: weights", step.weights, [len(round.clients)])
     state = checked_state(name, step.state, before)

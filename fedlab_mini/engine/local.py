@@ -23,7 +23,8 @@ from ..streams import LOCK, no_denormals, one_thread, stream
 from ..worlds.federation import Federation
 from .alone import Alone
 from .minibatches import LocalSGD, Plan, Shuffles
-from .model import CACHE, Model
+from .model import Model
+from .outputs import CACHE, numbers_per_sample, parts, stacked_outputs
 
 __all__ = ["LocalSGD", "Shuffles", "finite_rows", "train_rows"]
 
@@ -222,8 +223,8 @@ def rows_at_once(fed: Federation, net: Model, plan: Plan, rows: int) -> int:
     number = fed.x.element_size()
     fitting = STACK // (net.P * number)
     # Autograd keeps activations until the backward pass, and they must fit into the cache, too.
-    by_hand = net.layers and net.objective.given_loss is None
-    if not by_hand and (kept := net.numbers_per_sample(fed.x, training=True)):
+    by_hand = parts(net).layers and net.objective.given_loss is None
+    if not by_hand and (kept := numbers_per_sample(net, fed.x, training=True)):
         batch = plan.blocks.shape[1]
         fitting = min(fitting, CACHE // (kept * batch * number))
     # At least one, because a model may be larger than the cache.
@@ -234,9 +235,9 @@ def new_stack(fed: Federation, net: Model, like: Tensor, plan: Plan, most: int) 
     """Working memory for ``most`` rows, of the kind that the model needs."""
     batch = plan.blocks.shape[1]
     # The gradients by hand are those of cross-entropy.
-    if net.layers and net.objective.given_loss is None:
+    if parts(net).layers and net.objective.given_loss is None:
         return PerceptronStack(net, fed, like, most, batch)
-    if net.numbers_per_sample(fed.x, training=True):
+    if numbers_per_sample(net, fed.x, training=True):
         return ModuleStack(net, fed, like, most, batch)
     return Alone(net, fed, like, most)
 
@@ -285,7 +286,7 @@ class Stack:
         # This memory first holds the starting models; the last loop replaces them by the updates.
         if len(thetas) > 1:
             thetas = torch.index_select(thetas, 0, run.to(thetas.device), out=updates)
-        starts = self.net.parts.split(thetas)  # one row for all models, or one row each
+        starts = parts(self.net).split(thetas)  # one row for all models, or one row each
         pairs = zip(self.parameters, starts, strict=True)
         # [1 or R, *shape] -> [R, *shape]: a copy for every row, in memory of earlier rounds
         trained = [parameter[: len(run)].copy_(start) for parameter, start in pairs]
@@ -294,7 +295,7 @@ class Stack:
             if (low, high) not in prepared:
                 prepared[low, high] = self.prepare([part[low:high] for part in trained])
             self.step(prepared[low, high], *tables)
-        for end, start, update in zip(trained, starts, self.net.parts.split(updates), strict=True):
+        for end, start, update in zip(trained, starts, parts(self.net).split(updates), strict=True):
             torch.sub(end, start, out=update)
         return updates
 
@@ -400,7 +401,7 @@ class ModuleStack(Stack):
     def step(self, leaves: Any, index: Tensor, labels: Tensor, step_sizes: Tensor) -> None:
         # Autograd records the losses only, not the step itself.
         with torch.enable_grad():
-            outputs = self.net.stacked_scores(leaves, self.x[index])  # [R, b, ...]
+            outputs = stacked_outputs(self.net, leaves, self.x[index])  # [R, b, ...]
             loss = self.net.objective.step_loss(outputs, labels, step_sizes)
             # With this option a parameter that no score depends on gets zeros and not None.
             gradients = torch.autograd.grad(loss, leaves, materialize_grads=True)

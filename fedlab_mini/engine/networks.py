@@ -41,7 +41,7 @@ class Images(nn.Module):
 def _ours(module: nn.Module) -> Model:
     """A model whose module the package has made, so that no weights of a user can be lost."""
     net = Model(module)
-    net.ours = True
+    net._ours = True
     return net
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .model import Model
+from .outputs import twin
 
 State = dict[str, Tensor]  # all that later rounds depend on; a history's file contains it
 
@@ -29,11 +30,11 @@ class Server:
 
     def copy(self) -> Server:
         """A server with copies of the model and of the validation samples."""
-        twin = replace(self, net=self.net.copy())
-        if len(self.validation):  # empty if rounds are scored without samples
-            inputs, labels = self.validation
-            twin = replace(twin, validation=(inputs.clone(), labels.clone()))
-        return twin
+        net, validation = twin(self.net), self.validation
+        if len(validation):  # empty if rounds are scored without samples
+            inputs, labels = validation
+            validation = inputs.clone(), labels.clone()
+        return replace(self, net=net, validation=validation)
 
 
 @dataclass(frozen=True)

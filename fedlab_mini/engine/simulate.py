@@ -26,6 +26,7 @@ from .local import Participants, client_updates, limit_of, samples_used, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
 from .objective import Metric, check_metric
+from .outputs import judged
 from .sweep import block_size, spread
 
 
@@ -120,8 +121,8 @@ class Simulation:
             for t in range(1, rounds + 1):
                 block.one_round(participation[:, t - 1], t)
                 if not self.last or t == rounds:
-                    (judged,) = self.net.judged(block.thetas, x, y, self.metric)
-                    values.append(judged.cpu())
+                    (found,) = judged(self.net, block.thetas, x, y, self.metric)
+                    values.append(found.cpu())
         return {
             "values": torch.stack(values, 1),  # T tensors [b] -> [b, T]
             "left_out": block.left_out,

@@ -29,6 +29,7 @@ from .history import History, Log
 from .local import UpdateMemory, limit_of, round_updates, usable
 from .minibatches import LocalSGD, Shuffles
 from .model import Model
+from .outputs import judged
 from .rounds import Message, ReadOnly, Round, Server, State, Step, Strategy, Workers, copied
 
 
@@ -239,7 +240,7 @@ class Training:
         known = given.given_loss is None or given.given_metric is not None
         # A model with its own loss but no metric has no accuracy: NaN.
         metrics = ("accuracy", "loss") if known else ("loss", "loss")
-        accuracy, loss = net.judged(self.log.theta[None], *self.test, *metrics)
+        accuracy, loss = judged(net, self.log.theta[None], *self.test, *metrics)
         self.log.accuracy.append(accuracy[0].cpu() if known else loss[0].cpu() * nan)
         self.log.loss.append(loss[0].cpu())
 

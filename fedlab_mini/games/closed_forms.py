@@ -17,7 +17,6 @@ from .. import checks
 from .game import Game
 
 MOST_GLOVES = 100  # of each kind, because the value is a double sum of factorials
-MOST_STEPS = 10**8  # of the dynamic program for votes; they take one or two minutes
 
 
 def additive(w: Sequence[float] | Tensor) -> Game:
@@ -65,66 +64,6 @@ def _pairing_chance(own: int, other: int) -> float:
             orders = math.factorial(before) * math.factorial(players - 1 - before)
             chance += choices * orders / math.factorial(players)
     return chance
-
-
-def airport(costs: Sequence[float] | Tensor) -> Game:
-    """v(S) = the longest runway S needs; its users share every piece [Littlechild & Owen 1973]."""
-    lengths = _by_player("costs", costs)
-    if (lengths < 0).any():
-        raise ValueError("costs: expected numbers of at least 0")
-    players = len(lengths)
-    # In order of length, each further piece has one user less.
-    by_length = lengths.argsort()
-    pieces = torch.diff(lengths[by_length], prepend=lengths.new_zeros(1))
-    users = torch.arange(players, 0, -1)  # of each piece
-    phi = torch.empty_like(lengths)
-    phi[by_length] = (pieces / users).cumsum(0)
-    longest = partial(_longest, lengths)
-    return Game(players, longest, shapley=phi, name=f"airport {lengths.tolist()}")
-
-
-def _longest(lengths: Tensor, coalitions: Tensor) -> Tensor:
-    # Players outside the coalition count as 0, the shortest runway.
-    return (coalitions * lengths).amax(1)
-
-
-def majority(weights: Sequence[int] | Tensor, quota: int) -> Game:
-    """v(S) = 1 if the votes of S reach the quota; its Shapley value by dynamic programming."""
-    votes = checks.wholes("weights", checks.in_order("weights", weights), ["n"]).tolist()
-    players = len(votes)
-    quota = checks.whole("quota", quota, high=sum(votes))
-    if players**3 * quota > MOST_STEPS:
-        raise ValueError(f"weights: expected few votes and players, n^3 x quota <= {MOST_STEPS:,}")
-    shares = [_pivotal_chance(votes, player, quota) for player in range(players)]
-    vote_counts = torch.tensor(votes, dtype=torch.float64)
-    wins = partial(_wins, vote_counts, quota)
-    phi = torch.tensor(shares, dtype=torch.float64)
-    return Game(players, wins, shapley=phi, name=f"majority {votes} quota {quota}")
-
-
-def _wins(vote_counts: Tensor, quota: int, coalitions: Tensor) -> Tensor:
-    return (coalitions.double() @ vote_counts >= quota).double()
-
-
-def _pivotal_chance(votes: list[int], player: int, quota: int) -> float:
-    """Chance that the votes reach the quota when this player joins."""
-    players = len(votes)
-    # ways[size][total]: how many coalitions of ``size`` other players have ``total`` votes
-    ways = [[0] * quota for _ in range(players)]
-    ways[0][0] = 1
-    for vote in votes[:player] + votes[player + 1 :]:
-        for members in range(players - 1, 0, -1):
-            # Downwards, so that a player's votes are added at most once.
-            for vote_sum in range(quota - 1, vote - 1, -1):
-                ways[members][vote_sum] += ways[members - 1][vote_sum - vote]
-    # The others' votes are below the quota, but with the player's votes they reach it.
-    short_by = max(0, quota - votes[player])
-    pivotal = [sum(totals[short_by:quota]) for totals in ways]
-    # Chapter 2, step 2: every size has weight 1 / n, which the coalitions of this size share.
-    return sum(
-        pivotal_count / (players * math.comb(players - 1, members))
-        for members, pivotal_count in enumerate(pivotal)
-    )
 
 
 def quadratic(updates: Tensor, weights: Tensor, g: Tensor, H: Tensor) -> Game:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..engine.model import CACHE, Model
-from ..engine.objective import Metric, judged_by
+from ..engine.model import Model
+from ..engine.objective import Metric
+from ..engine.outputs import CACHE, judge, parts
 from ..streams import one_thread
 from .game import encode
 
@@ -55,7 +55,8 @@ class RoundGame:
             untouched = self.net.evaluate(self.theta[None], self.x, self.y, self.metric)
             quality[~nonempty.cpu()] = untouched.cpu()
         if nonempty.any():
-            deep = self.net.layers and len(self.net.layers) > 1
+            layers = parts(self.net).layers
+            deep = layers and len(layers) > 1
             evaluate = _stacked if deep else _one_by_one
             with one_thread():
                 evaluated = evaluate(self, shares[nonempty], totals[nonempty])
@@ -121,9 +122,7 @@ def _stacked(game: RoundGame, shares: Tensor, totals: Tensor) -> Tensor:
         later_layers = _later_layers(net, models[:, -later_parameters:], shares[rows], totals[rows])
         outputs = [_class_scores(shares[rows], first, later_layers) for first in first_outputs]
         together = torch.cat(outputs, 2).transpose(1, 2)  # [c, N, classes]
-        word = isinstance(game.metric, str)
-        judge = net.judges[game.metric] if word else partial(judged_by, game.metric)
-        quality[rows] = judge(together, game.y)
+        quality[rows] = judge(net, game.metric)(together, game.y)
     return quality
 
 

@@ -16,10 +16,12 @@ import torch
 from torch import Tensor
 
 from .. import checks
+from ..engine.fit import labels_for, output_count
 from ..engine.guard import starting_model
 from ..engine.local import LocalSGD
 from ..engine.model import Model
 from ..engine.objective import Metric, check_metric
+from ..engine.outputs import frozen
 from ..engine.simulate import simulate
 from ..worlds.federation import Federation
 from .coalitions import RoundGame
@@ -52,12 +54,12 @@ def round_game(
     """
     check_metric("metric", metric)
     checks.choice("absent", absent, ("left out", "silent"))
-    net = checks.instance("net", net, Model, "fm.Model(module)").now()
+    net = frozen(checks.instance("net", net, Model, "fm.Model(module)"))
     theta = checks.reals("theta", theta, [net.P])
     updates = checks.reals("updates", updates, ["m", net.P])
     x = checks.reals("x", x, ["N", "..."])
     theta, updates, x = _common_type(theta, updates, x)
-    y = net.labels("y", y, x, net.outputs(x)).clone()
+    y = labels_for(net, "y", y, x, output_count(net, x)).clone()
     players = len(updates)
     weights = [1.0] * players if weights is None else weights  # type: ignore[assignment]
     weights = checks.reals("weights", weights, [players], dtype=theta.dtype)
@@ -112,7 +114,7 @@ def retraining_game(
     check_metric("metric", metric)
     local = LocalSGD() if local is None else local
     # A copy, so that no warning says that the training starts anew: in a game all do.
-    net = checks.instance("net", net, Model, "fm.Model(module)").now()
+    net = frozen(checks.instance("net", net, Model, "fm.Model(module)"))
     net, _ = starting_model(fed, net, rounds, local, seed)
     fed.server(on)
     # A copy, so that later changes to the clients do not change the game.

@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, instance, reals, shown
+from ..engine.fit import labels_for, output_count
 from ..engine.model import Model
 from ..engine.objective import Metric, check_metric
+from ..engine.outputs import frozen
 from ..engine.rounds import Round, Server, State, Step, Strategy, copied
 from ..games.estimate import Estimate
 from ..games.game import Game
@@ -80,12 +82,12 @@ def score(
                 update is not finite is left out of that round, with a warning
     """
     # Copies, here and in the records, because a generator may overwrite a round with the next.
-    net = instance("net", net, Model, "fm.Model(module)").now()
+    net = frozen(instance("net", net, Model, "fm.Model(module)"))
     samples = ABSENT if validation is None else _samples(validation, net)
     like, classes = torch.empty(0), 0
     if validation is not None:
         like, labels = samples
-        classes = 0 if labels.is_floating_point() else net.outputs(like)
+        classes = 0 if labels.is_floating_point() else output_count(net, like)
     check_metric("metric", metric)
     choice("per", per, ("record", "round"))
     named_methods = by_name(methods, scoring())
@@ -216,7 +218,7 @@ def _samples(validation: Any, net: Model) -> tuple[Tensor, Tensor]:
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise TypeError(f"validation: expected a pair (x, y), got {shown(validation)}")
     inputs = reals("validation[0]", validation[0], ["N", "..."])
-    labels = net.labels("validation[1]", validation[1], inputs, net.outputs(inputs))
+    labels = labels_for(net, "validation[1]", validation[1], inputs, output_count(net, inputs))
     return inputs.clone(), labels.clone()
 
 

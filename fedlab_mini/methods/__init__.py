@@ -1,7 +1,8 @@
 """Contribution methods, one file per family; ``fm.train`` runs each strategy.
 
-Every name in ``__all__`` is public: users reach it as ``fm.NAME``, the API page lists it, and the
-tests of the promises that every strategy makes cover it.
+Every name in ``__all__`` is public: users reach it as ``fm.methods.NAME``, and what a chapter
+derives also as ``fm.NAME``. The API page lists it, and the tests of the promises that every
+strategy makes cover it.
 """
 
 from .aam import AAM

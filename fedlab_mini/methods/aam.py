@@ -10,6 +10,8 @@ from dataclasses import KW_ONLY, dataclass
 import torch
 from torch import Tensor
 
+RESTING = 0.5  # the sigmoid's output in a round that is still to come
+
 
 @dataclass(frozen=True)
 class AAM:
@@ -19,7 +21,6 @@ class AAM:
     w1 [F, H, R], b1 [F, H], w2 [F, H], b2 [F]  the layers after it
     form      "linear": as in the paper, sigmoids of the X_r, then H linear nodes and one output;
               "hidden": the H nodes are sigmoids of weighted sums of the X_r
-    neutral   the sigmoid is 2 sigmoid(X) - 1, which is 0 for rounds that are still to come
     """
 
     omega: Tensor
@@ -29,7 +30,6 @@ class AAM:
     b2: Tensor
     _: KW_ONLY
     form: str = "linear"
-    neutral: bool = False
 
     def __call__(self, sizes: Tensor) -> Tensor:
         """Approximated accuracy [F, S, R] after every round; sizes [S, R, K].
@@ -49,12 +49,12 @@ class AAM:
         if self.form == "linear":
             increments, intercept = self.collapsed()
             # Chapter 7, step 2: a round adds a_r (sigmoid(X_r) - 1/2), and later rounds add 0.
-            added = (self._squash(weighted) - self.resting) * increments[:, None]
+            added = (weighted.sigmoid() - RESTING) * increments[:, None]
             return added.cumsum(2) + intercept[:, None, None]
         first_weights = self.w1.transpose(1, 2)[:, None]
         # Later rounds have X = 0 and add nothing to a node, so padded inputs are running sums.
         nodes = (weighted[..., None] * first_weights).cumsum(2)  # [F, S, R, H]
-        nodes = self._squash(nodes + self.b1[:, None, None])
+        nodes = (nodes + self.b1[:, None, None]).sigmoid()
         return (nodes * self.w2[:, None, None]).sum(-1) + self.b2[:, None, None]
 
     def collapsed(self) -> tuple[Tensor, Tensor]:
@@ -66,7 +66,7 @@ class AAM:
             raise ValueError("form: only linear nodes collapse, got sigmoid nodes")
         # a = W2 W1 of chapter 7: [F, H] and [F, H, R] -> [F, R]
         increments = (self.w2[:, :, None] * self.w1).sum(1)
-        padding = self.resting * increments.sum(1)
+        padding = RESTING * increments.sum(1)
         return increments, (self.w2 * self.b1).sum(1) + self.b2 + padding
 
     def slope(self, sizes: Tensor) -> Tensor:
@@ -77,11 +77,3 @@ class AAM:
             (gradient,) = torch.autograd.grad(last_round.sum(), weighted)  # [F, S, R]
         # If every quality is 0, data does not change the predicted accuracy.
         return torch.where(self.omega.any(1), gradient.mean((1, 2)), 0)
-
-    @property
-    def resting(self) -> float:
-        """The sigmoid's output in a round that is still to come."""
-        return 0.0 if self.neutral else 0.5
-
-    def _squash(self, x: Tensor) -> Tensor:
-        return 2 * x.sigmoid() - 1 if self.neutral else x.sigmoid()

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .. import checks
 from ..streams import one_thread, stream
-from .aam import AAM
+from .aam import AAM, RESTING
 from .adam import adam_step
 
 NODES = 10  # of the AAM's hidden layer
@@ -39,18 +39,14 @@ class Settled:
     agreement: float
 
 
-def settle(
-    sizes: Tensor, accuracy: Tensor, starts: int = 3, seed: int = 0, *, neutral: bool = False
-) -> Settled:
+def settle(sizes: Tensor, accuracy: Tensor, starts: int = 3, seed: int = 0) -> Settled:
     """Fit the linear form to convergence, from equal and from random qualities.
 
     sizes [S, R, K], accuracy [S, R]; a quality below a thousandth of the mean counts as 0
-    neutral       which sigmoid the model has, see `AAM`; both reach the same least error
     raises        ValueError or TypeError naming the argument
     """
     sizes, accuracy = _check_data(sizes, accuracy)
     starts = checks.whole("starts", starts)
-    neutral = checks.flag("neutral", neutral)
     clients = sizes.shape[2]
     chance = stream(seed, "settle")
     first = torch.rand(starts, clients, generator=chance, dtype=torch.float64) * 2 / clients
@@ -63,26 +59,16 @@ def settle(
     best_first = losses.argsort().tolist()
     points = torch.stack([descents[start][0] for start in best_first])
     omega = points[:, :clients]
-    model = _one_node(points[0], clients, neutral)
+    model = _one_node(points[0], clients)
     return Settled(model, omega, losses[best_first], rank_agreement(omega))
 
 
-def _one_node(point: Tensor, clients: int, neutral: bool) -> AAM:
+def _one_node(point: Tensor, clients: int) -> AAM:
     """The AAM [F = 1] with one node that collapses to a point (omega, a, c)."""
     omega, increments, intercept = point[:clients], point[clients:-1], point[-1]
     one = torch.ones(1, 1).to(point)
-    if neutral:  # the neutral sigmoid is twice as steep, and 0 at rest
-        increments = increments / 2
-    else:
-        intercept = intercept - increments.sum() / 2
-    return AAM(
-        omega[None],
-        increments[None, None],
-        intercept.view(1, 1),
-        one,
-        torch.zeros_like(one[0]),
-        neutral=neutral,
-    )
+    level = intercept - RESTING * increments.sum()
+    return AAM(omega[None], increments[None, None], level.view(1, 1), one, torch.zeros_like(one[0]))
 
 
 def rank_agreement(scores: Tensor) -> float:
@@ -196,7 +182,6 @@ def fit_aam(
     starts: int = 1,
     start: str = "equal",
     form: str = "linear",
-    neutral: bool = False,
     steps: int = 3000,
     lr: float = 0.01,
     every: int = 50,
@@ -212,7 +197,7 @@ def fit_aam(
     omega stays >= 0, which picks one of two equal models, (omega, a) and (-omega, -a)
     raises        ValueError or TypeError naming the argument
     """
-    check_fit_options(form, neutral, steps, lr)
+    check_fit_options(form, steps, lr)
     checks.choice("start", start, ("equal", "random"))
     checks.whole("every", every)
     sizes, accuracy = _check_data(sizes, accuracy)
@@ -230,7 +215,7 @@ def fit_aam(
     losses, omegas = [], []
     with one_thread():
         for step in range(1, steps + 1):
-            model = AAM(*parameters, form=form, neutral=neutral)
+            model = AAM(*parameters, form=form)
             loss, slopes = slopes_of(model, sizes, accuracy, weight)
             adam_step(parameters, slopes, first_moments, second_moments, step_counts, lr)
             omega.clamp_(min=0)
@@ -239,7 +224,7 @@ def fit_aam(
                 omegas.append(omega.clone())
     fits, clients = omega.shape
     return Fit(
-        AAM(*parameters, form=form, neutral=neutral),
+        AAM(*parameters, form=form),
         torch.stack(losses) if losses else omega.new_empty(0, fits),
         torch.stack(omegas) if omegas else omega.new_empty(0, fits, clients),
         every,
@@ -254,18 +239,17 @@ def _linear_slopes(
     Autograd would take twice as long, which matters because a fit has thousands of steps.
     """
     increments, intercept = model.collapsed()
-    scale = 2.0 if model.neutral else 1.0
     squashed = model.weighted(sizes).sigmoid_()
-    added = (squashed - 0.5).mul_(scale)  # by a round, in units of its increment
+    added = squashed - RESTING  # by a round, in units of its increment
     guess = (added * increments[:, None]).cumsum(2).add_(intercept[:, None, None])
     error = guess.sub_(accuracy)
     by_guess = error * (2 * weight[:, :, None])
     loss = (error * by_guess).sum((1, 2)) / 2
-    # The chain rule back through c = W2 b1 + b2 + resting * sum(a), and then through a = W2 W1.
+    # The chain rule back through c = W2 b1 + b2 + sum(a) / 2, and then through a = W2 W1.
     by_intercept = by_guess.sum((1, 2))
     later = by_guess.flip(2).cumsum(2).flip(2)  # round r' changes all guesses from r' on
-    by_increments = (later * added).sum(1) + model.resting * by_intercept[:, None]
-    by_weighted = later.mul_(increments[:, None]).mul_(squashed).mul_(1 - squashed).mul_(scale)
+    by_increments = (later * added).sum(1) + RESTING * by_intercept[:, None]
+    by_weighted = later.mul_(increments[:, None]).mul_(squashed).mul_(1 - squashed)
     return loss, [
         by_weighted.flatten(1) @ sizes.flatten(0, 1),
         model.w2[:, :, None] * by_increments[:, None],
@@ -282,7 +266,7 @@ def _hidden_slopes(
     parameters = (model.omega, model.w1, model.b1, model.w2, model.b2)
     leaves = [parameter.detach().requires_grad_() for parameter in parameters]
     with torch.enable_grad():
-        guess = AAM(*leaves, form="hidden", neutral=model.neutral)(sizes)
+        guess = AAM(*leaves, form="hidden")(sizes)
         loss = ((guess - accuracy).square() * weight[:, :, None]).sum((1, 2))
         gradients = torch.autograd.grad(loss.sum(), leaves)
     # Fused Adam walks through memory, so gradients need the same memory layout as parameters.
@@ -318,10 +302,9 @@ def _first_parameters(sizes: Tensor, level: Tensor, start: str, seed: int) -> li
     return [omega * took_part, w1, b1, w2, level]
 
 
-def check_fit_options(form: str, neutral: bool, steps: int, lr: float) -> None:
+def check_fit_options(form: str, steps: int, lr: float) -> None:
     """Check the options of `fit_aam` before anything is simulated; errors name the option."""
     checks.choice("form", form, ("linear", "hidden"))
-    checks.flag("neutral", neutral)
     checks.whole("steps", steps)
     checks.number("lr", lr, 0, 1e3, ends="(]")
 

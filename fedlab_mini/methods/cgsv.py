@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, flag, number, reals
-from ..engine.model import Model
 from ..engine.rounds import Round, Server, State, Step
 from ..games.game import Game
 from ..streams import one_thread
@@ -122,28 +121,17 @@ class CGSV(FedAvg):
         theta = round.theta + self._step_size(lengths, weights) * step
         return Step(theta, weights, state)
 
-    def rewards(
-        self, state: State, step: Tensor, beta: float = 1.0, *, by_layer: Model | None = None
-    ) -> Tensor:
+    def rewards(self, state: State, step: Tensor, beta: float = 1.0) -> Tensor:
         """The reward that each client would get: ``step`` [P] without its smallest entries, [K, P].
 
         Client k gets the share tanh(beta r_k) / max_j tanh(beta r_j) of the entries, namely the
-        largest ones [Xu et al. 2021, Eqs. 5-6]. In the paper, each client then continues from its
-        own, poorer model. ``train`` has one model for all, so nobody actually gets this reward.
-        by_layer  None: the largest of all P entries, their number rounded down, as in the text.
-                  A model: as in the paper's code, the largest of each of its parameter tensors,
-                  rounded up, without the smallest entry even at a share of 1
+        largest ones, their number rounded down [Xu et al. 2021, Eqs. 5-6]. In the paper, each
+        client then continues from its own, poorer model. ``train`` has one model for all, so nobody
+        actually gets this reward.
         """
         shares = torch.tanh(beta * state["r"].clamp(min=0))
         shares = shares / shares.max() if shares.max() > 0 else shares
-        if by_layer is None:
-            return _largest(step, (shares * len(step)).floor())
-        layers = [layer.flatten() for layer in by_layer.split(step)]
-        # The paper's code fails on a layer of one entry; here that entry is sent.
-        most = [max(1, len(layer) - 1) for layer in layers]
-        counts = [(shares * len(layer)).ceil() for layer in layers]
-        sent = map(_largest, layers, map(torch.clamp_max, counts, most))
-        return torch.cat([*sent], 1)
+        return _largest(step, (shares * len(step)).floor())
 
     def learn(self, state: State, round: Round, psi: Tensor) -> None:
         """Mix the judged clients' weights with their cosines; absent clients keep theirs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -150,7 +151,9 @@ class FedAvg(Configuration):
 
     @classmethod
     def printed(cls, **asked: Any) -> Self:
-        """The paper's text, except for the given options; the same as ``literal=True``."""
+        """The name that ``literal=True`` had in version 2.0; kept for one release."""
+        told = f"{cls.__name__}.printed() is now {cls.__name__}(literal=True)"
+        warnings.warn(told, DeprecationWarning, stacklevel=2)
         options: dict[str, Any] = {"literal": True} if cls.PRINTED else {}
         return cls(**options | asked)
 

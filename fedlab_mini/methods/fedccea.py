@@ -123,7 +123,6 @@ def fedccea(
     steps: int | None = None,
     lr: float = 0.01,
     form: str = "linear",
-    neutral: bool = False,
     metric: Metric = "accuracy",
     on: str = "validation",
     cache: str | os.PathLike[str] | None = None,
@@ -135,7 +134,7 @@ def fedccea(
                          of its data, uniform in (0, 1)
     starts               how many fits run to convergence from different qualities; the best counts
     steps, lr            fit once by Adam for so many steps instead, see `fit_aam`
-    form, neutral        the AAM, see `AAM`; "hidden" only with ``steps``
+    form                 of the AAM, see `AAM`; "hidden" only with ``steps``
     metric, on           what is approximated (minus the loss, if it is a loss), and on which of the
                          server's samples it is measured
     cache, n_jobs        of the simulator, see `simulate`; the fit takes about a second
@@ -144,7 +143,7 @@ def fedccea(
     source               [Shyn et al. 2021, Algorithms 1 and 2; chapter 7]
     """
     began = time.perf_counter()
-    check_fit_options(form, neutral, 1 if steps is None else steps, lr)
+    check_fit_options(form, 1 if steps is None else steps, lr)
     checks.whole("starts", starts)
     if steps is None and form == "hidden":
         raise ValueError(
@@ -158,8 +157,8 @@ def fedccea(
 
     def fitted(sizes: Tensor, accuracy: Tensor, starts: int) -> Settled | Fit:
         if steps is None:
-            return settle(sizes, accuracy, starts, seed, neutral=neutral)
-        return fit_aam(sizes, accuracy, form=form, neutral=neutral, steps=steps, lr=lr, seed=seed)
+            return settle(sizes, accuracy, starts, seed)
+        return fit_aam(sizes, accuracy, form=form, steps=steps, lr=lr, seed=seed)
 
     fit = fitted(runs.sizes, worth, starts)
     quality = fit.model.omega[0]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..checks import choice, number, whole
+from ..engine.fit import output_table
 from ..engine.rounds import Round, Server, State, Step
 from ..streams import one_thread, stream
 from .fedavg import FedAvg, bounded, median_sent, optional, strategy
@@ -122,7 +123,7 @@ class FRCCE(FedAvg):
         if self.layer == "all":
             return slice(0, net.P)
         # "2" of "2.weight" and "2.bias"; the parameters of a layer are neighbours
-        layer = net.output_table(server.validation[0]).rpartition(".")[0]
+        layer = output_table(net, server.validation[0]).rpartition(".")[0]
         names = [name.rpartition(".")[0] for name in net.shapes]
         ends = [0, *itertools.accumulate(shape.numel() for shape in net.shapes.values())]
         first = names.index(layer)

@@ -27,7 +27,7 @@ class UpdateAttack:
 
 
 @dataclass(frozen=True)
-class sign_flip(UpdateAttack):
+class SignFlip(UpdateAttack):
     """Sends the reversed update: ``-strength * update``."""
 
     strength: float = 1.0
@@ -40,7 +40,7 @@ class sign_flip(UpdateAttack):
 
 
 @dataclass(frozen=True)
-class free_ride(UpdateAttack):
+class FreeRide(UpdateAttack):
     """Trains nothing: sends Gaussian noise, of standard deviation ``noise`` in every parameter."""
 
     noise: float = 1e-3
@@ -57,7 +57,7 @@ class free_ride(UpdateAttack):
 
 
 @dataclass(frozen=True)
-class scale(UpdateAttack):
+class Scale(UpdateAttack):
     """Sends ``factor * update``: a large factor boosts the update, a small factor hides it."""
 
     factor: float
@@ -70,7 +70,7 @@ class scale(UpdateAttack):
 
 
 @dataclass(frozen=True)
-class replay(UpdateAttack):
+class Replay(UpdateAttack):
     """Trains nothing: sends the server's last step back; zeros in round 1."""
 
     def __call__(self, updates: Tensor, previous: Tensor | None, generator: Generator) -> Tensor:

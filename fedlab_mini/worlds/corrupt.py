@@ -47,7 +47,7 @@ class DataCorruption:
 
 
 @dataclass(frozen=True)
-class flip_labels(DataCorruption):
+class FlipLabels(DataCorruption):
     """Exactly round(share * n) labels become another class, each other class equally likely."""
 
     share: float
@@ -57,7 +57,7 @@ class flip_labels(DataCorruption):
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         if classes < 2:
-            raise ValueError(f"classes: flip_labels needs another class to flip to, got {classes}")
+            raise ValueError(f"classes: FlipLabels needs another class to flip to, got {classes}")
         flipped = _random_positions(self.share, y, generator)
         # A shift by at least one class never gives the old label.
         shift = torch.randint(1, classes, (len(flipped),), generator=generator).to(y)
@@ -66,7 +66,7 @@ class flip_labels(DataCorruption):
 
 
 @dataclass(frozen=True)
-class relabel_as(DataCorruption):
+class RelabelAs(DataCorruption):
     """round(share * n) random samples get the label ``target``; some may already have it."""
 
     target: int
@@ -86,8 +86,8 @@ class relabel_as(DataCorruption):
 
 
 @dataclass(frozen=True, init=False)
-class swap_labels(DataCorruption):
-    """All labels a become b and all b become a, for each pair: ``swap_labels((2, 4), (1, 7))``."""
+class SwapLabels(DataCorruption):
+    """All labels a become b and all b become a, for each pair: ``SwapLabels((2, 4), (1, 7))``."""
 
     pairs: tuple[tuple[int, int], ...] = ()
 
@@ -99,7 +99,7 @@ class swap_labels(DataCorruption):
         checks.store(self, pairs=tuple(map(tuple, pair_matrix.tolist())))
 
     def __repr__(self) -> str:
-        return f"swap_labels({', '.join(map(str, self.pairs))})"
+        return f"SwapLabels({', '.join(map(str, self.pairs))})"
 
     def change(self, x: Tensor, y: Tensor, classes: int, generator: Generator) -> Samples:
         pairs = checks.wholes("pairs", self.pairs, ["pairs", 2], 0, classes - 1)
@@ -112,7 +112,7 @@ class swap_labels(DataCorruption):
 
 
 @dataclass(frozen=True)
-class delete_words(DataCorruption):
+class DeleteWords(DataCorruption):
     """round(messages * n) random messages each lose round(share * words) of their words, at random.
 
     form   "counts": x holds word counts; deleted words are no longer counted
@@ -145,7 +145,7 @@ class delete_words(DataCorruption):
 
 
 @dataclass(frozen=True)
-class backdoor(DataCorruption):
+class Backdoor(DataCorruption):
     """round(share * n) random images get a bright square in the lower right corner.
 
     target   the label of these images; None keeps their labels (a pixel-only backdoor)

@@ -47,12 +47,12 @@ def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Te
     """Positions of every client's samples by the split, as disjoint groups."""
     shown_split = checks.shown(split)
     if not callable(split) or isinstance(split, type):
-        raise TypeError(f"split: expected a split such as fm.iid(), got {shown_split}")
+        raise TypeError(f"split: expected a split such as fm.IID(), got {shown_split}")
     try:
         dealt_groups = list(split(y, clients, generator))
     except TypeError as error:
         raise TypeError(
-            f"split: expected a split such as fm.iid(), got {shown_split}: {error}"
+            f"split: expected a split such as fm.IID(), got {shown_split}: {error}"
         ) from error
     groups = [checks.wholes("split", group, ["n"], 0, len(y) - 1) for group in dealt_groups]
     # Users may write their own splits, so the result is checked like any argument.
@@ -110,7 +110,7 @@ class Corruption:
             self.attacks[client] = corruption
             # Attacks act on the updates of every round, and change no sample.
             return torch.zeros(len(y), dtype=torch.bool)
-        such_as = "a corruption such as fm.flip_labels(0.4)"
+        such_as = "a corruption such as fm.FlipLabels(0.4)"
         change = checks.instance(name, corruption, DataCorruption, such_as)
         # Each corruption has its own stream, so it does not affect other clients.
         generator = stream(self.seed, "corruption", client, number)

@@ -20,7 +20,7 @@ from .attacks import UpdateAttack
 from .data import Dataset
 from .data.dataset import MOST_CLASSES, Samples
 from .deal import Corruption, check_deal, deal, server_samples
-from .partition import Split, iid
+from .partition import IID, Split
 
 V = TypeVar("V")
 
@@ -67,7 +67,7 @@ class Federation:
         }
         attacks = _by_client("attacks", self.attacks, clients)
         for client, attack in attacks.items():
-            such_as = "an attack such as sign_flip()"
+            such_as = "an attack such as fm.attacks.SignFlip()"
             checks.instance(f"attacks[{client}]", attack, UpdateAttack, such_as)
         unusable = checks.distinct_ids("unusable", self.unusable, clients).tolist()
         if not set(_not_finite(x, sizes)) <= set(unusable):
@@ -237,7 +237,7 @@ def federation(
 ) -> Federation:
     """Deal a data set to clients and to the server, then corrupt the clients that you name.
 
-    split             how the clients' samples are dealt (see ``partition``); default ``iid()``
+    split             how the clients' samples are dealt (see ``partition``); default ``IID()``
     corrupt           {client id: a data corruption, an update attack, or a list of them}; a client
                       that none of them changes gets a warning and does not count as ``corrupted``
     validation, test  how many random samples the server keeps; or a separate Dataset
@@ -253,7 +253,7 @@ def federation(
         positions = positions[: checks.whole("samples", samples, clients, len(positions))]
     # Sorted, so that a split sees the labels in the order of the data set.
     positions = positions.sort().values
-    split = iid() if split is None else split
+    split = IID() if split is None else split
     groups = deal(split, data.y[positions], clients, stream(seed, "split"))
     dealt_samples = [(data.x[positions[group]], data.y[positions[group]]) for group in groups]
     corrupted = Corruption(dealt_samples, data.classes, seed)

@@ -39,7 +39,7 @@ class LabelSplit:
 
 
 @dataclass(frozen=True)
-class iid(LabelSplit):
+class IID(LabelSplit):
     """Samples are shuffled and dealt evenly: client sizes differ by at most one."""
 
     def deal(self, y: Tensor, clients: int, generator: Generator) -> list[Tensor]:
@@ -48,7 +48,7 @@ class iid(LabelSplit):
 
 
 @dataclass(frozen=True)
-class by_class(LabelSplit):
+class ByClass(LabelSplit):
     """Client k holds c = classes_per_client classes: k*c, k*c+1, ..., starting again at the end.
 
     A class that several clients hold is shuffled and divided evenly among them. Only classes that
@@ -96,7 +96,7 @@ class by_class(LabelSplit):
 
 
 @dataclass(frozen=True)
-class sorted_shards(LabelSplit):
+class SortedShards(LabelSplit):
     """Samples are sorted by label and cut into equal shards, which are dealt at random to clients.
 
     [McMahan et al. 2017, Section 3]: with two shards, a client holds about two classes.
@@ -151,7 +151,7 @@ class Dirichlet(LabelSplit):
 
 
 @dataclass(frozen=True)
-class dirichlet_labels(Dirichlet):
+class DirichletLabels(Dirichlet):
     """Each class is divided among the clients in proportions drawn from Dirichlet(alpha, ...).
 
     alpha   small: few clients share a class; large: nearly iid
@@ -174,7 +174,7 @@ class dirichlet_labels(Dirichlet):
 
 
 @dataclass(frozen=True)
-class dirichlet_sizes(Dirichlet):
+class DirichletSizes(Dirichlet):
     """Labels iid, sizes unequal: ``floor`` samples each, the rest in Dirichlet(alpha) proportions.
 
     [F-RCCE's setting: Dirichlet(0.5) sizes; the floor is our choice, as the text states none]

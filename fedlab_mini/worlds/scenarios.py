@@ -14,16 +14,16 @@ from torch import Tensor
 
 from .. import checks
 from ..streams import stream
-from .corrupt import DataCorruption, flip_labels, relabel_as
+from .corrupt import DataCorruption, FlipLabels, RelabelAs
 from .data import Dataset, load
 from .data.text import FORMS
 from .deal import check_deal
 from .federation import Federation, federation
-from .partition import Split, by_class, dirichlet_sizes, iid, sorted_shards
+from .partition import IID, ByClass, DirichletSizes, SortedShards, Split
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5)  # label noise of FLDVE's second set
 # FedCCEA's three splits.
-SKEWS = {"iid": iid(), "weak": by_class(5), "strong": by_class(2)}
+SKEWS = {"iid": IID(), "weak": ByClass(5), "strong": ByClass(2)}
 
 
 def irrelevant_digits(
@@ -42,10 +42,10 @@ def irrelevant_digits(
 
     relevant, irrelevant  how many clients hold even digits, and how many hold odd digits with the
                labels of one random bijection odd -> even; the seed decides their ids
-    split      how each group's samples are dealt; default ``sorted_shards(1)``, as in the paper: a
+    split      how each group's samples are dealt; default ``SortedShards(1)``, as in the paper: a
                client holds one or two classes
     corrupt    a corruption of one relevant client, which the seed chooses among those it changes:
-               with ``swap_labels((1, 2))``, as in the paper, the client's labels 2 and 4 are
+               with ``SwapLabels((1, 2))``, as in the paper, the client's labels 2 and 4 are
                exchanged (classes 0..4 are 0, 2, 4, 6, 8)
     validation, test  how many even digits the server keeps; by default the paper's 1,000 and
                4,000 if there are 14,000 or more, else a fifth each
@@ -62,7 +62,7 @@ def irrelevant_digits(
     )
     relevant = checks.whole("relevant", relevant, 1, len(even_digits))
     irrelevant = checks.whole("irrelevant", irrelevant, 0, len(odd_digits))
-    split = sorted_shards(1) if split is None else split
+    split = SortedShards(1) if split is None else split
     # Full MNIST gets the paper's numbers, and a smaller set gets a fixed share.
     if len(even_digits) >= 14_000:
         server = {"validation": 1_000, "test": 4_000}
@@ -132,8 +132,8 @@ def skewed_digits(
     """FedCCEA's setting: clients with all, half or two of the classes, a fifth of them corrupted.
 
     skew       "iid"; "weak": five classes per client; "strong": two classes per client
-    noise      share of wrong labels at the corrupted clients, see `flip_labels`
-    corrupt    another corruption instead, e.g. `backdoor`
+    noise      share of wrong labels at the corrupted clients, see `FlipLabels`
+    corrupt    another corruption instead, e.g. `Backdoor`
     share      share of the clients that are corrupted, rounded; the seed decides which ones
     samples, validation, test  numbers of samples; by default a fifth of the data each for
                validation and test, at most 5,000, and all other samples for the clients
@@ -144,7 +144,7 @@ def skewed_digits(
     noise = checks.number("noise", noise, 0, 1)
     checks.choice("skew", skew, list(SKEWS))
     share = checks.number("share", share, 0, 1)
-    corruption = flip_labels(noise) if corrupt is None else corrupt
+    corruption = FlipLabels(noise) if corrupt is None else corrupt
     clean = corrupt is None and noise == 0
     corrupted = 0 if clean else round(share * clients)
     # A larger share includes the corrupted clients of a smaller one, so curves over it are paired.
@@ -194,9 +194,9 @@ def noisy_digits(
     client_ids = _random_ids(clients, seed)
     # All three are defined, even if the number of clients does not fit the second.
     corruptions: dict[int, dict[int, DataCorruption]] = {
-        1: {client_ids[0]: flip_labels(0.5)},
-        2: {client: flip_labels(level) for client, level in zip(client_ids, LEVELS, strict=False)},
-        3: {client_ids[0]: relabel_as(9, 0.9)},
+        1: {client_ids[0]: FlipLabels(0.5)},
+        2: {client: FlipLabels(level) for client, level in zip(client_ids, LEVELS, strict=False)},
+        3: {client_ids[0]: RelabelAs(9, 0.9)},
     }
     return federation(
         data,
@@ -241,12 +241,12 @@ def spam(
         data = load(data, dtype=dtype, features=features)
     clients = check_deal(data, clients)
     # With two classes, flipping every label is the strongest possible label noise.
-    corruption = flip_labels(1.0) if corrupt is None else corrupt
+    corruption = FlipLabels(1.0) if corrupt is None else corrupt
     corrupted_ids = sorted(_random_ids(clients, seed)[: round(share * clients)])
     fed = federation(
         data,
         clients=clients,
-        split=dirichlet_sizes(alpha, floor=floor),
+        split=DirichletSizes(alpha, floor=floor),
         corrupt=dict.fromkeys(corrupted_ids, corruption),
         validation=validation,
         test=test,

@@ -46,7 +46,8 @@ def strategies() -> dict[str, fm.FedAvg]:
 
 @pytest.mark.filterwarnings("ignore:round .* not finite", "ignore:left out")
 @pytest.mark.parametrize(
-    ("name", "attack"), each_value(list(strategies()), [None, fm.replay(), Sends(torch.nan)])
+    ("name", "attack"),
+    each_value(list(strategies()), [None, fm.attacks.Replay(), Sends(torch.nan)]),
 )
 def test_every_strategy_gives_what_it_gives_in_one_process(make_fed, name, attack):
     fed, strategy = make_fed(SIZES), strategies()[name]
@@ -84,8 +85,8 @@ class Killed(Exception):
 
 def test_a_server_that_is_killed_goes_on_to_the_same_bytes(tmp_path, caplog):
     """Clients have renamed labels by then, and one round more than the server remembers."""
-    given = {"split": fm.iid(), "relevant": 4, "irrelevant": 0, "seed": 1}
-    fed = fm.irrelevant_digits(corrupt=fm.swap_labels((1, 2)), **given).to(dtype=torch.float64)
+    given = {"split": fm.IID(), "relevant": 4, "irrelevant": 0, "seed": 1}
+    fed = fm.irrelevant_digits(corrupt=fm.SwapLabels((1, 2)), **given).to(dtype=torch.float64)
     training, last = (fed, fm.mlp(64, 16, 5), fm.LabelStandardisation(3)), 11
     options = {"local": LocalSGD(), "seed": 1}
 

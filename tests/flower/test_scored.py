@@ -16,6 +16,7 @@ from helpers import Played, a_round
 
 import fedlab_bench as fb
 import fedlab_mini as fm
+from fedlab_mini.engine.rounds import Server
 
 pytest.importorskip("flwr", reason="Flower is not installed: make setup WITH=flower")
 
@@ -201,7 +202,7 @@ def test_scores_are_those_of_the_book(tmp_path):
         assert found[name] == pytest.approx(dict(wanted[name]), abs=1e-5), name
     # fm.score hears of those who sent something only; CGSV is told of the others, too.
     flat = nn.utils.parameters_to_vector
-    cgsv = Played(fm.CGSV(), fm.Server(4, 3, server["net"], samples(9), 0))
+    cgsv = Played(fm.CGSV(), Server(4, 3, server["net"], samples(9), 0))
     for t, one in recorded.items():
         theta = flat(one["theta"].values())
         updates = torch.stack([flat(model.values()) - theta for model in one["models"]])

@@ -118,7 +118,7 @@ explained = lambda guess, truth, curve: max(0, share(guess, truth, curve))
         ("q7", """
 halves = torch.zeros(2, 60)
 halves[0, :30] = halves[1, 30:] = 1
-pair = fm.fit_aam(graded.sizes, graded.accuracy, used=halves, **fits).model.omega
+pair = fm.methods.fit_aam(graded.sizes, graded.accuracy, used=halves, **fits).model.omega
 agreement["graded"] = float(torch.corrcoef(pair)[0, 1])
 """, "the qualities are correlated and not their ranks"),
     ],

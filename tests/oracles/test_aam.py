@@ -9,8 +9,7 @@ from torch import Tensor, nn
 import fedlab_mini as fm
 
 NODES = 10
-FORMS = [(form, neutral) for form in ("linear", "hidden") for neutral in (False, True)]
-every_form = pytest.mark.parametrize(("form", "neutral"), FORMS)
+every_form = pytest.mark.parametrize("form", ["linear", "hidden"])
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -40,10 +39,10 @@ def padded(sizes: Tensor) -> Tensor:
 class PlainAAM(nn.Module):
     """One AAM in plain PyTorch: padded inputs [N, R, K] -> accuracy [N]."""
 
-    def __init__(self, model: fm.AAM, f: int):
+    def __init__(self, model: fm.methods.AAM, f: int):
         super().__init__()
         clients, rounds = model.omega.shape[1], model.w1.shape[2]
-        self.form, self.neutral = model.form, model.neutral
+        self.form = model.form
         self.quality = nn.Linear(clients, 1, bias=False)
         self.first, self.last = nn.Linear(rounds, NODES), nn.Linear(NODES, 1)
         self.double()
@@ -51,14 +50,11 @@ class PlainAAM(nn.Module):
         for own, part in zip(self.parameters(), given, strict=True):
             own.data.copy_(part[f])
 
-    def squash(self, z: Tensor) -> Tensor:
-        return 2 * torch.sigmoid(z) - 1 if self.neutral else torch.sigmoid(z)
-
     def forward(self, rows: Tensor) -> Tensor:
         x = self.quality(rows)[:, :, 0]  # X [N, R]
         if self.form == "linear":
-            return self.last(self.first(self.squash(x)))[:, 0]
-        return self.last(self.squash(self.first(x)))[:, 0]
+            return self.last(self.first(x.sigmoid()))[:, 0]
+        return self.last(self.first(x).sigmoid())[:, 0]
 
 
 def fit_plainly(
@@ -83,9 +79,9 @@ def fit_plainly(
 
 @every_form
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 6, 4)])
-def test_the_aam_is_linear_layers_on_padded_inputs(form, neutral, shape):
+def test_the_aam_is_linear_layers_on_padded_inputs(form, shape):
     sizes = 2 * drawn(*shape)
-    model = fm.AAM(*random_parts(3, *shape[1:]), form=form, neutral=neutral)
+    model = fm.methods.AAM(*random_parts(3, *shape[1:]), form=form)
     found = model(sizes)
     for f in range(3):
         wanted = PlainAAM(model, f)(padded(sizes)).detach().view(shape[:2])
@@ -95,14 +91,13 @@ def test_the_aam_is_linear_layers_on_padded_inputs(form, neutral, shape):
 # --- linear nodes collapse -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neutral", [False, True])
-def test_linear_nodes_collapse_to_one_number_a_round(neutral):
+def test_linear_nodes_collapse_to_one_number_a_round():
     """A guess is c plus a_r times the sigmoid of round r's sizes, above one half."""
     sizes = 2 * drawn(6, 5, 3)
-    model = fm.AAM(*random_parts(2, 5, 3), form="linear", neutral=neutral)
+    model = fm.methods.AAM(*random_parts(2, 5, 3), form="linear")
     a, c = model.collapsed()
     x = torch.einsum("src,fc->fsr", sizes, model.omega)
-    centred = (1 / (1 + (-x).exp()) - 0.5) * (2 if neutral else 1)
+    centred = 1 / (1 + (-x).exp()) - 0.5
     wanted = c[:, None, None] + (a[:, None] * centred).cumsum(2)
     torch.testing.assert_close(model(sizes), wanted, rtol=0, atol=1e-12)
 
@@ -111,12 +106,12 @@ def test_linear_nodes_collapse_to_one_number_a_round(neutral):
 
 
 @every_form
-def test_slope_times_quality_is_what_one_more_unit_brings(form, neutral):
+def test_slope_times_quality_is_what_one_more_unit_brings(form):
     omega, *above = random_parts(2, 4, 3)
     omega = omega.abs()
     omega[0, 1] = 0
-    model = fm.AAM(omega, *above, form=form, neutral=neutral)
-    nobody = fm.AAM(0 * omega, *above, form=form, neutral=neutral)
+    model = fm.methods.AAM(omega, *above, form=form)
+    nobody = fm.methods.AAM(0 * omega, *above, form=form)
     assert not nobody.slope(drawn(5, 4, 3)).any()
     sizes, h = drawn(5, 4, 3), 1e-5
     last, slope = (lambda x: model(x)[..., -1].mean(1)), model.slope(sizes)
@@ -134,14 +129,15 @@ def test_slope_times_quality_is_what_one_more_unit_brings(form, neutral):
 
 @every_form
 @pytest.mark.parametrize("start", ["random", "equal"])
-def test_a_stack_of_fits_is_plain_adam_on_each_ones_simulations(form, neutral, start):
+def test_a_stack_of_fits_is_plain_adam_on_each_ones_simulations(form, start):
     sizes = 2 * drawn(8, 4, 3)
     accuracy = 0.5 + 0.1 * (sizes @ torch.tensor([0.8, 0.3, -0.8]).double()).cumsum(1)
     used = torch.ones(3, 8)
     used[1, 5:], used[2, [0, 3, 4]] = 0, 0
-    options = {"form": form, "neutral": neutral, "start": start, "used": used, "seed": 5}
-    begun = fm.fit_aam(sizes, accuracy, steps=1, lr=1e-300, **options).model  # before all steps
-    fit = fm.fit_aam(sizes, accuracy, steps=60, lr=0.05, every=1, **options)
+    options = {"form": form, "start": start, "used": used, "seed": 5}
+    # before all steps
+    begun = fm.methods.fit_aam(sizes, accuracy, steps=1, lr=1e-300, **options).model
+    fit = fm.methods.fit_aam(sizes, accuracy, steps=60, lr=0.05, every=1, **options)
     for f in range(3):
         plain, seen = PlainAAM(begun, f), used[f].bool()
         losses = fit_plainly(plain, sizes[seen], accuracy[seen], 60, 0.05)

@@ -17,10 +17,11 @@ import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_bench import registry, truth
 from fedlab_bench.rounds import Recorded
+from fedlab_mini.games.values import least_core, nucleolus
 
 SCENARIO, SEED, N = "sizes", 0, 8
 VALUES = {"Shapley": fm.exact, "Banzhaf": fm.banzhaf, "leave one out": fm.leave_one_out}
-VALUES |= {"least core": fm.least_core, "nucleolus": fm.nucleolus}
+VALUES |= {"least core": least_core, "nucleolus": nucleolus}
 STORED = ("least core", "nucleolus", "second order", "FedIF")
 
 

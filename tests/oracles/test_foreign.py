@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import majority
 
 import fedlab_mini as fm
 
@@ -34,7 +35,7 @@ pytestmark = [
 GAMES = {
     "noise 6": lambda make_game: make_game(6, 1),
     "glove 3+4": lambda make_game: fm.glove(3, 4),
-    "majority 7": lambda make_game: fm.majority([0, 3, 1, 1, 5, 2, 2], 8),
+    "majority 7": lambda make_game: majority([0, 3, 1, 1, 5, 2, 2], 8),
 }
 OURS = {
     ("pydvl", "shapley"): fm.exact,

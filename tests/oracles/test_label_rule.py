@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 import fedlab_mini as fm
-from fedlab_mini.engine.rounds import Round
+from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.methods.label_standardisation import Inspection
 
 CLASSES = 5
@@ -126,7 +126,7 @@ def test_a_healthy_client_is_not_harmed(margin):
 def told(predicted: Tensor, y: Tensor, **options) -> Inspection:
     """The message of a server whose model predicts so of its validation samples."""
     strategy = fm.LabelStandardisation(None, window=1, spread=1, **options)
-    server = fm.Server(3, CLASSES, NET, (seen_as(predicted), y), 0)
+    server = Server(3, CLASSES, NET, (seen_as(predicted), y), 0)
     still = torch.zeros(3, NET.P, dtype=torch.float64)
     this = Round(1, THETA, torch.arange(3), torch.ones(3).long(), still)
     done = strategy.step(server, strategy.init(server), this)

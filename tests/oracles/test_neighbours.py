@@ -66,7 +66,7 @@ def quadratic(this: Round, order: int) -> fm.Game:
 @pytest.mark.parametrize("order", [1, 2])
 def test_taylor_is_the_closed_form_of_the_quadratic_game(order: int) -> None:
     game = quadratic(a_round(), order)
-    torch.testing.assert_close(after(fm.Taylor(order), a_round()), game.shapley)
+    torch.testing.assert_close(after(fm.methods.Taylor(order), a_round()), game.shapley)
     torch.testing.assert_close(fm.exact(game).values, game.shapley)
 
 
@@ -87,7 +87,7 @@ def test_capped_is_the_closed_form_of_updates_no_longer_than_the_median(order: i
     game = quadratic(replace(this, updates=factors[:, None] * this.updates), order)
     found = after(fb.CappedTaylor(order), this)
     torch.testing.assert_close(found, game.shapley)
-    uncut = after(fm.Taylor(order), this)
+    uncut = after(fm.methods.Taylor(order), this)
     assert (found - uncut).abs().max() > 0.02 * uncut.abs().max()
 
 
@@ -103,14 +103,14 @@ def test_round_values_are_those_of_each_round_summed(value, metric: str, absent:
             NET, THETA, this.updates, X, Y, metric=metric, weights=this.sizes, absent=absent
         )
         wanted[this.clients] += value(game).values * 0.5 ** (this.t - 1)
-    rule = fm.RoundValue(value, metric=metric, absent=absent, discount=0.5)
+    rule = fm.methods.RoundValue(value, metric=metric, absent=absent, discount=0.5)
     torch.testing.assert_close(after(rule, *rounds), wanted / 3)
 
 
 def test_memory_is_a_moving_average_that_begins_with_the_first_score() -> None:
     rounds = [a_round(1), a_round(2, (0, 2, 3)), a_round(3)]
-    each = [after(fm.RoundValue(), this) for this in rounds]
-    kept = after(fm.RoundValue(memory=0.7), *rounds)
+    each = [after(fm.methods.RoundValue(), this) for this in rounds]
+    kept = after(fm.methods.RoundValue(memory=0.7), *rounds)
     wanted = each[0].clone()
     for this, phi in zip(rounds[1:], each[1:], strict=True):
         ids = this.clients
@@ -122,7 +122,7 @@ def test_shapleyfl_scales_each_round_and_smooths() -> None:
     rounds = [a_round(1), a_round(2)]
     scaled = []
     for this in rounds:
-        phi = after(fm.RoundValue(), this)
+        phi = after(fm.methods.RoundValue(), this)
         scaled.append((phi - phi.min()) / (phi.max() - phi.min()))
     found = after(fb.ShapleyFL(memory=0.6), *rounds)
     torch.testing.assert_close(found, 0.6 * scaled[0] + 0.4 * scaled[1])
@@ -185,15 +185,15 @@ def test_all_methods_share_one_table_a_round(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_fairness_of_the_two_round_games() -> None:
     this = a_round(scale=0.1)
-    out = fair(lambda: fm.RoundValue(), this, SERVER)
-    silent = fair(lambda: fm.RoundValue(absent="silent"), this, SERVER)
+    out = fair(lambda: fm.methods.RoundValue(), this, SERVER)
+    silent = fair(lambda: fm.methods.RoundValue(absent="silent"), this, SERVER)
     assert silent["null"] == 0
     assert out["null"] > 0.01
     for found in (out, silent):
         assert found["twin"] < 1e-12
         assert found["efficiency"] < 1e-9
     assert abs(silent["split"]) < 0.02 < abs(out["split"])
-    assert fair(lambda: fm.RoundValue(fm.leave_one_out), this, SERVER)["efficiency"] > 0.01
+    assert fair(lambda: fm.methods.RoundValue(fm.leave_one_out), this, SERVER)["efficiency"] > 0.01
 
 
 def test_removal_is_judged_among_random_orders() -> None:

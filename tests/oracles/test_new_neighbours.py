@@ -148,7 +148,7 @@ def test_gtg_draws_orders_anew_and_comes_near_the_exact_value() -> None:
         assert sweep[:, 0].tolist() == list(range(K))
         assert (sweep.sort(1).values == torch.arange(K)).all()
     assert not torch.equal(sweeps[0], sweeps[1])
-    exact = after(fm.RoundValue(fm.exact), ROUNDS)
+    exact = after(fm.methods.RoundValue(fm.exact), ROUNDS)
     many = after(fb.GTGShapley(between=0, within=0, settled=0, samples=3_000), ROUNDS)
     assert (many - exact).norm() < 0.05 * exact.norm()
 

@@ -8,6 +8,7 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.networks import cnn
 
 pytestmark = pytest.mark.oracle
 SIZES = (9, 1, 20, 33, 4, 16, 2, 40)
@@ -31,7 +32,7 @@ class Residual(nn.Module):
 NETS = {
     "logistic": lambda: fm.logistic(6, 3),
     "three layers": lambda: fm.mlp(6, 8, 5, 3),
-    "cnn": lambda: fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
+    "cnn": lambda: cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
     "own module": lambda: fm.Model(Residual()),
 }
 nets = pytest.mark.parametrize("make_net", NETS.values(), ids=NETS.keys())

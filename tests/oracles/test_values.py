@@ -9,6 +9,7 @@ from scipy.optimize import linprog, minimize
 
 import fedlab_bench as fb
 import fedlab_mini as fm
+from fedlab_mini.games.values import core_shortfall, least_core, nucleolus
 
 
 def game_of(worth: dict[str, float], n: int) -> fm.Game:
@@ -43,13 +44,13 @@ RANDOM = [(seed, n) for n in (3, 6) for seed in range(3)]
     ids=["Lemaire 1991", "Talmud 100", "Talmud 200", "Talmud 300", "gloves"],
 )
 def test_the_nucleolus_of_published_games(game: fm.Game, shares: tuple) -> None:
-    assert fm.nucleolus(game).values.tolist() == pytest.approx(shares, abs=1e-6)
+    assert nucleolus(game).values.tolist() == pytest.approx(shares, abs=1e-6)
 
 
 def test_the_shapley_values_beside_them() -> None:
     assert fm.exact(LEMAIRE).values.tolist() == pytest.approx([51750, 25875, 12375])
     assert fm.exact(estate(200)).values.tolist() == pytest.approx([100 / 3, 250 / 3, 250 / 3])
-    assert fm.core_shortfall(LEMAIRE) == pytest.approx(-6562.5)
+    assert core_shortfall(LEMAIRE) == pytest.approx(-6562.5)
 
 
 def excesses(game: fm.Game, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +66,7 @@ def test_the_nucleolus_meets_kohlbergs_criterion(make_game, seed: int, n: int) -
     Balanced: the grand coalition is a combination of them in which each has a positive weight
     """
     game = make_game(n, seed)
-    x = fm.nucleolus(game).values.numpy()
+    x = nucleolus(game).values.numpy()
     sets, short = excesses(game, x)
     for level in np.unique(np.round(short, 7)):
         chosen = sets[short >= level - 1e-6]
@@ -86,10 +87,10 @@ def test_the_nucleolus_meets_kohlbergs_criterion(make_game, seed: int, n: int) -
 @pytest.mark.parametrize(("seed", "n"), RANDOM)
 def test_the_least_core_is_the_shortest_of_the_fairest(make_game, seed: int, n: int) -> None:
     game = make_game(n, seed)
-    x, shortfall = fm.least_core(game).values.numpy(), fm.core_shortfall(game)
+    x, shortfall = least_core(game).values.numpy(), core_shortfall(game)
     sets, short = excesses(game, x)
     assert short.max() == pytest.approx(shortfall, abs=1e-7)
-    assert shortfall <= excesses(game, fm.nucleolus(game).values.numpy())[1].max() + 1e-9
+    assert shortfall <= excesses(game, nucleolus(game).values.numpy())[1].max() + 1e-9
     other = minimize(
         lambda y: y @ y,
         x + 0.01,
@@ -128,6 +129,6 @@ def test_beta_shapley_joins_with_a_random_probability(make_game, alpha: float, b
 
 def test_one_player_gets_all() -> None:
     alone = fm.Game(1, lambda s: 3 * s[:, 0].double())
-    for value in (fm.least_core, fm.nucleolus, fb.beta_shapley):
+    for value in (least_core, nucleolus, fb.beta_shapley):
         assert value(alone).values.tolist() == pytest.approx([3.0])
-    assert fm.core_shortfall(alone) == 0
+    assert core_shortfall(alone) == 0

@@ -11,9 +11,17 @@ import torch
 import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_bench.show import leaderboard
+from fedlab_mini.engine import networks
+from fedlab_mini.engine.networks import cnn
+from fedlab_mini.engine.outputs import parts
+from fedlab_mini.games import values
 from fedlab_mini.judge import evidence
 from fedlab_mini.show import plots
+from fedlab_mini.worlds import corrupt, partition
+from fedlab_mini.worlds.corrupt import Backdoor, DeleteWords
 
+# where public names live
+ROOMS = (fb, fm, fm.methods, fm.attacks, corrupt, partition, networks, values)
 # what a call leaves behind, made by the package itself: nobody is asked to build one by hand
 RECORDS = {"AAM", "Cost", "DataUnavailable", "Estimate", "FedCCEAResult", "History"}
 # recorded rounds of somebody's system are checked where they are used, by the strategy; what a
@@ -56,7 +64,7 @@ def spoilt(make: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(**given: Any) -> Any:
         wrong = {1: make(**given)}
-        data = DATA_OF_WORDS if make is fm.delete_words else DATA
+        data = DATA_OF_WORDS if make is DeleteWords else DATA
         fed = fm.federation(data, clients=3, corrupt=wrong, validation=9, test=9)
         return fed, fm.train(fed, fm.mlp(4, data.classes), fm.FedAvg(), rounds=2, local=LOCAL)
 
@@ -78,7 +86,8 @@ def seen(make: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(**given: Any) -> Any:
         net = make(**given)
-        first = net.layers[0][0] if net.layers else 64 if make is fm.cnn else 4
+        layers = parts(net).layers
+        first = layers[0][0] if layers else 64 if make is cnn else 4
         return net.forward(net.init(0), torch.ones(2, first))
 
     return call
@@ -89,8 +98,9 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     found: dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]] = {}
 
     def add(public: str, call: Callable[..., Any], **given: Any) -> None:
-        target: Any = fb if hasattr(fb, public) else fm
-        for part in public.split("."):
+        first, *parts = public.split(".")
+        target: Any = next(getattr(room, first) for room in ROOMS if first in vars(room))
+        for part in parts:
             target = getattr(target, part)
         found[public] = (call, target, given)
 
@@ -99,31 +109,30 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
 
     game = fm.additive([1.0, 2.0, 3.0])
     for name in (*fm.methods.__all__, *fb.methods.__all__):
-        kind = getattr(fb if name in fb.methods.__all__ else fm, name)
+        kind = getattr(fb.methods if name in fb.methods.__all__ else fm.methods, name)
         if inspect.isclass(kind) and issubclass(kind, fm.FedAvg):
             add(name, trained(kind), **{"m": 2} if issubclass(kind, fm.SFedAvg) else {})
-    for name in ("iid", "dirichlet_labels", "dirichlet_sizes", "by_class", "sorted_shards"):
-        add(name, dealt(getattr(fm, name)))
-    for name in ("free_ride", "replay", "sign_flip"):
-        add(name, spoilt(getattr(fm, name)))
-    add("scale", spoilt(fm.scale), factor=2.0)
-    add("flip_labels", spoilt(fm.flip_labels), share=0.5)
-    add("relabel_as", spoilt(fm.relabel_as), target=1)
-    add("delete_words", spoilt(fm.delete_words), share=0.5)
-    add("backdoor", spoilt(fm.backdoor), target=1, share=0.5, shape=(1, 2, 2), size=1)
-    add("swap_labels", spoilt(lambda pairs: fm.swap_labels(*several(pairs))), pairs=[(0, 1)])
-    add("core_shortfall", fm.core_shortfall, game=game)
+    for name in ("IID", "DirichletLabels", "DirichletSizes", "ByClass", "SortedShards"):
+        add(name, dealt(getattr(partition, name)))
+    for name in ("FreeRide", "Replay", "SignFlip"):
+        add(name, spoilt(getattr(fm.attacks, name)))
+    add("Scale", spoilt(fm.attacks.Scale), factor=2.0)
+    add("FlipLabels", spoilt(fm.FlipLabels), share=0.5)
+    add("RelabelAs", spoilt(fm.RelabelAs), target=1)
+    add("DeleteWords", spoilt(DeleteWords), share=0.5)
+    add("Backdoor", spoilt(Backdoor), target=1, share=0.5, shape=(1, 2, 2), size=1)
+    add("SwapLabels", spoilt(lambda pairs: fm.SwapLabels(*several(pairs))), pairs=[(0, 1)])
     add("beta_shapley", fb.beta_shapley, game=game, alpha=16.0, beta=1.0)
-    for name in ("exact", "leave_one_out", "alone", "banzhaf", "least_core", "nucleolus"):
+    for name in ("exact", "leave_one_out", "alone", "banzhaf"):
         add(name, getattr(fm, name), game=game)
+    for name in ("core_shortfall", "least_core", "nucleolus"):
+        add(name, getattr(values, name), game=game)
     for name in ("permutation", "guided"):
         add(name, getattr(fm, name), game=game, samples=6)
     add("truncated", fm.truncated, game=game, samples=6, tolerance=0.0)
     add("kernel", fm.kernel, game=fm.additive([1.0, 2.0, 3.0, 4.0]), budget=10)
     add("additive", played(fm.additive), w=[1.0, 2.0])
-    add("airport", played(fm.airport), costs=[1.0, 2.0])
     add("glove", played(fm.glove), left=1, right=2)
-    add("majority", played(fm.majority), weights=[2, 1, 1], quota=3)
     add("quadratic", played(fm.quadratic), updates=torch.ones(3, 2), weights=torch.ones(3),
         g=torch.ones(2), H=torch.eye(2))  # fmt: skip
     add("Game", played(fm.Game), n=2, value=lambda s: s.sum(1))
@@ -137,10 +146,11 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("train", fm.train, **training, strategy=fm.FedAvg(), rounds=1)
     add("local_updates", fm.local_updates, **training, theta=THETA)
     add("simulate", fm.simulate, **training, participation=torch.ones(2, 1, 3))
-    add("simulator", fm.simulator, **training, simulations=2, rounds=1)
+    add("simulator", fm.methods.simulator, **training, simulations=2, rounds=1)
     add("fedccea", fm.fedccea, **training, simulations=5, rounds=1, steps=3)
-    add("fit_aam", fm.fit_aam, sizes=torch.ones(4, 2, 3), accuracy=torch.rand(4, 2), steps=3)
-    add("settle", fm.settle, sizes=torch.ones(4, 2, 3), accuracy=torch.rand(4, 2))
+    simulated = {"sizes": torch.ones(4, 2, 3), "accuracy": torch.rand(4, 2)}
+    add("fit_aam", fm.methods.fit_aam, **simulated, steps=3)
+    add("settle", fm.methods.settle, **simulated)
     add("removal_curves", fm.removal_curves, **training, scores=[1.0, 2, 3], rounds=1)
     by_class = fm.SFedAvg(2, by_class=True)
     history = fm.train(small(), NET, by_class, rounds=1, local=LOCAL)
@@ -150,13 +160,13 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     recorded = {"updates": [UPDATES], "theta": THETA, "net": NET, "validation": samples(9)}
     add("score", fm.score, **recorded, methods=[fm.exact])
     add("score_intervals", fm.score_intervals, **recorded, methods=[fm.exact], draws=2)
-    add("compare", fb.compare, methods={"alone": fm.RoundValue(fm.alone)},
+    add("compare", fb.compare, methods={"alone": fm.methods.RoundValue(fm.alone)},
         scenarios={"few": lambda data, seed: (small(), NET)}, seeds=[0], rounds=1)  # fmt: skip
     add("detection_auc", fm.detection_auc, scores=[1.0, 2, 3], bad=[0])
     add("contribution_index", fm.contribution_index, v=[1.0, 2, 3])
     add("mlp", seen(lambda widths: fm.mlp(*several(widths))), widths=[4, 3])
     add("logistic", seen(fm.logistic), inputs=4, classes=3)
-    add("cnn", seen(fm.cnn), shape=(1, 8, 8), channels=(2, 2), kernel=3, hidden=4)
+    add("cnn", seen(cnn), shape=(1, 8, 8), channels=(2, 2), kernel=3, hidden=4)
     add("Model", seen(fm.Model), module=torch.nn.Linear(4, 3))
     add("LocalSGD", lambda **given: fm.train(
         small(), NET, fm.FedAvg(), rounds=2, local=fm.LocalSGD(**given)))  # fmt: skip
@@ -182,8 +192,6 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     x, y = samples(9)
     add("Model.init", NET.init, seed=0)
     add("Model.split", NET.split, theta=THETA)
-    add("Model.outputs", NET.outputs, x=x)
-    add("Model.check", NET.check, x=x, classes=3)
     for method in ("forward", "predict"):
         add(f"Model.{method}", getattr(NET, method), theta=THETA, x=x)
     add("Model.evaluate", NET.evaluate, thetas=THETA[None], x=x, y=y)
@@ -202,7 +210,7 @@ def rooms(beside: Callable[..., None]) -> None:
     beside("plots", plots.dots, values={"CGSV": [0.1, 0.2]}, xlabel="AUC")
     beside("plots", plots.confusion, tables={"client 0": torch.ones(3, 3)})
     beside("plots", plots.table, data={"CGSV": {"AUC": 0.5}}, caption="A table.")
-    frame = fb.compare({"alone": fm.RoundValue(fm.alone)},
+    frame = fb.compare({"alone": fm.methods.RoundValue(fm.alone)},
         {"few": lambda data, seed: (small(), NET)}, seeds=[0, 1], rounds=1)  # fmt: skip
     for show in (leaderboard.summary, leaderboard.board, leaderboard.picture):
         beside("leaderboard", show, frame=frame)

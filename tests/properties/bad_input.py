@@ -23,6 +23,8 @@ import torch
 from bad_calls import CALLS
 
 import fedlab_mini as fm
+from fedlab_mini.games.estimate import Estimate
+from fedlab_mini.worlds.data import DataUnavailable
 
 # what a user may hand over by mistake; made anew for every case
 VALUES: dict[str, Callable[[], Any]] = {
@@ -88,7 +90,7 @@ def judge(case: Case) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = call(**(given | {case.argument: value}))
-    except (TypeError, ValueError, fm.DataUnavailable) as error:
+    except (TypeError, ValueError, DataUnavailable) as error:
         return refusal(case, error)
     except Exception as error:
         return f"raw {type(error).__name__}: {str(error)[:90]}"
@@ -138,8 +140,8 @@ def sound(result: Any) -> bool:
         return bool(torch.isfinite(result).all())
     if isinstance(result, float):
         return math.isfinite(result)
-    if isinstance(result, fm.Estimate | fm.FedCCEAResult):
-        return sound(result.values if isinstance(result, fm.Estimate) else result.index)
+    if isinstance(result, Estimate | fm.methods.FedCCEAResult):
+        return sound(result.values if isinstance(result, Estimate) else result.index)
     if is_dataclass(result) and not isinstance(result, type):
         return all(sound(getattr(result, f.name)) for f in fields(result) if f.name != "strategy")
     if isinstance(result, tuple | list):

@@ -15,6 +15,7 @@ from bad_calls import NET
 from torch import full, nn, ones, tensor, zeros
 
 import fedlab_mini as fm
+from fedlab_mini.worlds.attacks import Replay, Scale
 
 NAN, INF = math.nan, math.inf
 Table = dict[str, dict[str | tuple[str, str], Sequence[Any]]]
@@ -22,7 +23,7 @@ SHARE = (1.1, -0.1, NAN)
 METRIC, ON = ("f1",), ("train",)
 NO_BATCH = [nn.BatchNorm1d(2, track_running_stats=False), nn.Linear(2, 2, dtype=torch.complex64)]
 NO_BATCH += [nn.InstanceNorm1d(2, track_running_stats=True), nn.Sequential(nn.BatchNorm1d(2))]
-FLIP = fm.flip_labels(0.1)
+FLIP = fm.FlipLabels(0.1)
 
 
 def dealing(groups: Any) -> Any:
@@ -44,21 +45,26 @@ WORLDS: Table = {
         "validation": (0, 60),
         "test": (-1,),
         "samples": (2, 99999),
-        "split": (fm.iid, *map(dealing, ([torch.arange(9)], None, [[0.5]] * 3, [[0]] * 3))),
-        "corrupt": ({10: FLIP}, {-1: FLIP}, {0: []}, {0: [fm.scale(2.0), fm.replay()]}),
+        "split": (fm.IID, *map(dealing, ([torch.arange(9)], None, [[0.5]] * 3, [[0]] * 3))),
+        "corrupt": (
+            {10: FLIP},
+            {-1: FLIP},
+            {0: []},
+            {0: [Scale(2.0), Replay()]},
+        ),
     },
-    "flip_labels": {"share": SHARE},
-    "relabel_as": {"share": (2,), "target": (-1, 5)},
-    "delete_words": {"share": (-1,), "messages": (1.5,), "form": ("bag",)},
-    "backdoor": {"target": (9,), "share": (3.0,), "shape": ((8, 8), (1, 28, 28)), "size": (9,)},
-    "swap_labels": {"pairs": ([], [(1, 2), (2, 3)], [1, 2], [(0, 7)])},
-    "sign_flip": {"strength": (0.0,)},
-    "free_ride": {"noise": (-1.0,)},
-    "scale": {"factor": (INF,)},
-    "dirichlet_labels": {"alpha": (0, -1.0), "floor": (0,)},
-    "dirichlet_sizes": {"alpha": (NAN, INF, 1e-320), "floor": (0,)},
-    "by_class": {"classes_per_client": (0, 11)},
-    "sorted_shards": {"shards_per_client": (0,)},
+    "FlipLabels": {"share": SHARE},
+    "RelabelAs": {"share": (2,), "target": (-1, 5)},
+    "DeleteWords": {"share": (-1,), "messages": (1.5,), "form": ("bag",)},
+    "Backdoor": {"target": (9,), "share": (3.0,), "shape": ((8, 8), (1, 28, 28)), "size": (9,)},
+    "SwapLabels": {"pairs": ([], [(1, 2), (2, 3)], [1, 2], [(0, 7)])},
+    "SignFlip": {"strength": (0.0,)},
+    "FreeRide": {"noise": (-1.0,)},
+    "Scale": {"factor": (INF,)},
+    "DirichletLabels": {"alpha": (0, -1.0), "floor": (0,)},
+    "DirichletSizes": {"alpha": (NAN, INF, 1e-320), "floor": (0,)},
+    "ByClass": {"classes_per_client": (0, 11)},
+    "SortedShards": {"shards_per_client": (0,)},
 }
 
 ENGINE: Table = {
@@ -89,8 +95,6 @@ GAMES: Table = {
     "Game": {"n": (0, -1, 10**400), "shapley": ([1.0],), "client_epochs": (-1.0,)},
     "additive": {"w": ([], [1.0, NAN], ones(2, 2))},
     "glove": {"left": (0,), "right": (-1,)},
-    "airport": {"costs": ([1.0, -1.0], [1.0, INF])},
-    "majority": {"weights": ([], [1, -1, 3], [1.5, 2, 1]), "quota": (0, 5)},
     "quadratic": {"updates": (ones(3),), "H": (ones(3, 3), torch.arange(4.0).view(2, 2))},
     **{name: {"game": (fm.additive(range(25)),)} for name in ("exact", "least_core", "nucleolus")},
     "beta_shapley": {"alpha": (0,)},

@@ -7,14 +7,16 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from helpers import airport, majority
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
 import fedlab_mini as fm
+from fedlab_mini.games.estimate import Estimate
 
-Estimator = Callable[[fm.Game], fm.Estimate]
+Estimator = Callable[[fm.Game], Estimate]
 
 EXACT: dict[str, Estimator] = {"subsets": fm.exact, "kernel": lambda game: fm.kernel(game, 64)}
 ORDERS: dict[str, Estimator] = {  # efficient and null in every single order
@@ -93,5 +95,5 @@ def test_additive_games_leave_nothing_to_estimate(w):
 
 def test_one_client_s_own_gain_and_loss_where_any_two_suffice():
     for estimate in ONE.values():
-        assert estimate(fm.majority([1, 1, 1], 2)).values.tolist() == [0, 0, 0]
-    assert fm.alone(fm.airport([1, 2, 3])).values.tolist() == [1, 2, 3]
+        assert estimate(majority([1, 1, 1], 2)).values.tolist() == [0, 0, 0]
+    assert fm.alone(airport([1, 2, 3])).values.tolist() == [1, 2, 3]

@@ -20,12 +20,14 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from bad_calls import CALLS, NET, THETA, samples
+from bad_calls import CALLS, THETA, samples
 from conftest import random_federation
 from torch import Tensor, nn
 
 import fedlab_mini as fm
+from fedlab_mini.games.estimate import Estimate
 from fedlab_mini.worlds.attacks import UpdateAttack
+from fedlab_mini.worlds.corrupt import Backdoor, DeleteWords
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -45,20 +47,19 @@ MORE: dict[str, dict[str, Any]] = {
     "Federation": {"noise": torch.zeros(3)},
     "Federation.from_datasets": {"truth": {0: "nothing"}},
 }
-AAM = fm.AAM(*(torch.rand(shape) for shape in ((1, 3), (1, 2, 2), (1, 2), (1, 2), (1,))))
-STAMP = fm.backdoor(1, 0.5, (1, 2, 2), 1)
+AAM = fm.methods.AAM(*(torch.rand(shape) for shape in ((1, 3), (1, 2, 2), (1, 2), (1, 2), (1,))))
+STAMP = Backdoor(1, 0.5, (1, 2, 2), 1)
 # Public methods and instances that take arrays: what is called, and with what.
 METHODS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-    "Estimate": (fm.Estimate, {"values": X[0], "stderr": X[1], "evaluations": 1}),
+    "Estimate": (Estimate, {"values": X[0], "stderr": X[1], "evaluations": 1}),
     "Game.__call__": (fm.additive([1.0, 2.0]), {"coalitions": torch.eye(2, dtype=torch.bool)}),
-    "Model.output_table": (NET.output_table, {"x": X}),
     "AAM.__call__": (AAM, {"sizes": torch.rand(4, 2, 3)}),
-    "backdoor.stamp": (STAMP.stamp, {"x": X}),
-    "delete_words.__call__": (fm.delete_words(0.5), SPOIL | {"x": X.round()}),
+    "Backdoor.stamp": (STAMP.stamp, {"x": X}),
+    "DeleteWords.__call__": (DeleteWords(0.5), SPOIL | {"x": X.round()}),
 }
 # Bound methods have an object of their own; else what is public itself, as the calls of
 # ``bad_calls`` read games and models at once.
-KEEP_OR_STAR = ("Model", "Model.split", "mlp", "swap_labels")
+KEEP_OR_STAR = ("Model", "Model.split", "mlp", "SwapLabels")
 LISTED = {
     name: (call if inspect.ismethod(call) else target, given)
     for name, (call, target, given) in CALLS.items()
@@ -232,11 +233,13 @@ class InPlace(fm.FedAvg):
         return done
 
 
-@pytest.mark.parametrize(("kind", "attack"), [(InPlace, fm.replay()), (fm.FedAvg, Replays())])
+@pytest.mark.parametrize(
+    ("kind", "attack"), [(InPlace, fm.attacks.Replay()), (fm.FedAvg, Replays())]
+)
 def test_who_works_in_place_trains_as_its_twin_does(kind, attack):
     torch.manual_seed(0)
     one = trained(kind(per_round=3), attack)
     torch.manual_seed(0)
-    other = trained(fm.FedAvg(per_round=3), fm.replay())
+    other = trained(fm.FedAvg(per_round=3), fm.attacks.Replay())
     for part in ("theta", "scores", "weights", "selected", "accuracy", "loss"):
         assert torch.equal(getattr(one, part), getattr(other, part)), part

@@ -17,7 +17,7 @@ THETA = NET.init(1, dtype=torch.float64)
 UPDATES = 0.1 * (numbers(1, NET.P, seed=2) + numbers(5, NET.P, seed=3))
 DIRECTIONS = {"size": fm.FedAvg(), "CGSV": fm.CGSV(), "CGSV, as printed": fm.CGSV(literal=True)}
 DIRECTIONS |= {name: BOOK[name] for name in ("class cosine", "trust cosine", "FedIF")}
-IN_PROPORTION = {"first order": fm.Taylor(1), "capped": fb.CappedTaylor(1)}
+IN_PROPORTION = {"first order": fm.methods.Taylor(1), "capped": fb.CappedTaylor(1)}
 
 
 def after(strategy: fm.FedAvg, factor: float) -> torch.Tensor:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from helpers import numbers
+from helpers import majority, numbers
 from torch import Tensor
 
 import fedlab_mini as fm
+from fedlab_mini.games.estimate import Estimate
 from fedlab_mini.show import plots
 
-SAMPLERS: dict[str, Callable[[fm.Game, int, int], fm.Estimate]] = {
+SAMPLERS: dict[str, Callable[[fm.Game, int, int], Estimate]] = {
     "permutation": fm.permutation,
     "antithetic": lambda game, draws, seed: fm.permutation(game, 2 * draws, seed, antithetic=True),
     "truncated": lambda game, draws, seed: fm.truncated(game, draws, 0.01, seed),
@@ -61,7 +62,7 @@ def test_a_sampled_value_is_never_called_sure(sampler):
 
 def test_what_is_unknown_is_seen():
     """In words, in tables, and at the end of a bar."""
-    found = fm.permutation(fm.majority([1] * 12, 11), 3)
+    found = fm.permutation(majority([1] * 12, 11), 3)
     unknown = found.stderr.isnan()
     assert 0 < int(unknown.sum()) < 12
     assert repr(found).count("0±?") == int(unknown.sum())

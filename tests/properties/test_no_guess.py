@@ -11,6 +11,7 @@ from torch import nn
 
 import fedlab_bench as fb
 import fedlab_mini as fm
+from fedlab_mini.engine.networks import cnn
 
 SIZES, INPUTS, CLASSES = (5, 8, 3), 6, 3
 
@@ -39,7 +40,7 @@ def test_a_layer_without_a_row_for_each_class_is_refused(make_fed):
 
 def test_images_of_another_order_are_refused_not_reshaped():
     sides = 3, 6, 4
-    net = fm.cnn(sides, CLASSES, channels=(2, 3), kernel=3, hidden=4)
+    net = cnn(sides, CLASSES, channels=(2, 3), kernel=3, hidden=4)
     images = torch.randn(5, *sides, generator=torch.Generator().manual_seed(0))
     theta = net.init(0)
     assert torch.equal(net.forward(theta, images), net.forward(theta, images.flatten(1)))

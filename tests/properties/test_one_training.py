@@ -9,19 +9,25 @@ import torch
 from helpers import Sends
 
 import fedlab_mini as fm
+from fedlab_mini.worlds.corrupt import Backdoor
 
 ROUNDS, CLIENTS = 4, 6
 CASES = {
     "nothing": {},
-    "backdoor": {2: fm.backdoor(1, 0.5, (1, 4, 4), 2)},
-    "free_ride": {2: fm.free_ride(0.3)},
-    "replay": {2: fm.replay()},
-    "scale beyond the rule": {2: fm.scale(1e6)},
-    "scale without end": {2: fm.scale(1e300)},
+    "backdoor": {2: Backdoor(1, 0.5, (1, 4, 4), 2)},
+    "FreeRide": {2: fm.attacks.FreeRide(0.3)},
+    "replay": {2: fm.attacks.Replay()},
+    "scale beyond the rule": {2: fm.attacks.Scale(1e6)},
+    "scale without end": {2: fm.attacks.Scale(1e300)},
     "no number": {2: Sends(torch.nan)},
-    "one of each": {0: fm.flip_labels(0.5), 1: fm.sign_flip(), 2: Sends(torch.inf), 3: fm.replay()},
-    "everybody": dict.fromkeys(range(CLIENTS), fm.scale(1e6)),
-    "within the rule until the model is ruined": dict.fromkeys(range(5), fm.scale(30.0)),
+    "one of each": {
+        0: fm.FlipLabels(0.5),
+        1: fm.attacks.SignFlip(),
+        2: Sends(torch.inf),
+        3: fm.attacks.Replay(),
+    },
+    "everybody": dict.fromkeys(range(CLIENTS), fm.attacks.Scale(1e6)),
+    "within the rule until the model is ruined": dict.fromkeys(range(5), fm.attacks.Scale(30.0)),
 }
 
 
@@ -44,7 +50,7 @@ def named(work) -> tuple[object, list[str]]:
 
 @pytest.mark.parametrize("wrong", CASES.values(), ids=CASES)
 def test_everybody_always_is_train(wrong):
-    dealt = {"clients": CLIENTS, "split": fm.dirichlet_sizes(2.0), "validation": 60, "test": 60}
+    dealt = {"clients": CLIENTS, "split": fm.DirichletSizes(2.0), "validation": 60, "test": 60}
     fed = fm.federation(small_images(), corrupt=wrong, seed=1, **dealt)
     net, everybody = fm.mlp(16, 8, 3), torch.ones(2, ROUNDS, CLIENTS)
     given = {"local": fm.LocalSGD(epochs=2, batch=16, lr=0.2, decay=0.5), "seed": 3}

@@ -11,6 +11,7 @@ import fedlab_bench as fb
 import fedlab_mini as fm
 from fedlab_bench.__main__ import main
 from fedlab_bench.rounds import Recorded
+from fedlab_mini.engine.rounds import Server
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def submitted(path):
     assert fb.read_submission(path).name == "mine"
 
 
-SERVER = fm.Server(2, 3, NET, (torch.rand(3, 4), torch.arange(3)), 0)
+SERVER = Server(2, 3, NET, (torch.rand(3, 4), torch.arange(3)), 0)
 WRITES = {
     "History.save": trained,
     "simulate": lambda path: fm.simulate(federation(), NET, torch.ones(1, 1, 2), cache=path),

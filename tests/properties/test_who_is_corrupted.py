@@ -8,15 +8,16 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini.worlds.attacks import free_ride
+from fedlab_mini.worlds.attacks import FreeRide
+from fedlab_mini.worlds.corrupt import Backdoor
 
 CORRUPTIONS = {
-    "no label": fm.flip_labels(1e-6),
-    "relabel_as": fm.relabel_as(3, 0.3),
-    "swap_labels": fm.swap_labels((0, 1)),
-    "swapped back": [fm.swap_labels((0, 1)), fm.swap_labels((0, 1))],
-    "backdoor": fm.backdoor(None, 0.2, (1, 8, 8)),
-    "with an attack": [fm.flip_labels(1e-6), free_ride()],
+    "no label": fm.FlipLabels(1e-6),
+    "RelabelAs": fm.RelabelAs(3, 0.3),
+    "SwapLabels": fm.SwapLabels((0, 1)),
+    "swapped back": [fm.SwapLabels((0, 1)), fm.SwapLabels((0, 1))],
+    "backdoor": Backdoor(None, 0.2, (1, 8, 8)),
+    "with an attack": [fm.FlipLabels(1e-6), FreeRide()],
 }
 
 
@@ -28,7 +29,7 @@ def test_corrupted_is_who_differs_from_an_honest_federation(corruption, samples)
     clean = fm.federation(data, **made)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        asked = dict.fromkeys(range(0, 10, 2), corruption) | {1: fm.flip_labels(0.0)}
+        asked = dict.fromkeys(range(0, 10, 2), corruption) | {1: fm.FlipLabels(0.0)}
         fed = fm.federation(data, corrupt=asked, **made)
     differs = {
         k

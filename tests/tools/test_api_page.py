@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import itertools
 import re
 
 import torch
@@ -11,8 +12,9 @@ import docstrings
 import fedlab_bench as fb
 import fedlab_mini as fm
 
-PAGE = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
-EXAMPLES = docstrings.examples(chapters.ROOT / "book" / "examples.txt")
+BOOK = chapters.ROOT / "book"
+PAGE = (BOOK / "api.md").read_text(encoding="utf-8")
+EXAMPLES = docstrings.examples(BOOK / "examples.txt")
 
 
 def test_every_public_name_is_on_the_page_with_an_example():
@@ -20,9 +22,19 @@ def test_every_public_name_is_on_the_page_with_an_example():
     for module, names in re.findall(r"automodule:: (\S+)\n   :members:(.*)", PAGE):
         every = importlib.import_module(module).__all__ if not names.strip() else names.split(",")
         listed |= {name.strip() for name in every}
-    assert {*fm.__all__, *fb.__all__} <= listed
+    assert {*fm.__all__, *fm.methods.__all__, *fb.__all__} <= listed
     assert {*EXAMPLES} == listed, "book/examples.txt has a ## NAME for each"
     assert all(re.search(rf"\b{name}\b", text) for name, text in EXAMPLES.items())
+
+
+def test_the_table_has_each_name_under_fm_once_in_a_chapter_that_uses_it():
+    rows = re.findall(r"^\| \{doc\}`\w+ <\.\./notebooks/(\w+)>`[^|]*\|(.*)\|$", PAGE, re.MULTILINE)
+    named = {chapter: re.findall(r"`(\w+)`", names) for chapter, names in rows}
+    assert sorted(itertools.chain(*named.values())) == sorted(fm.__all__)
+    for chapter, names in named.items():
+        pages = [BOOK / "methods.md", *BOOK.glob(f"*/{chapter}.md")]
+        text = "".join(page.read_text(encoding="utf-8") for page in pages)
+        assert not [name for name in names if not re.search(rf"\bfm\.{name}\b", text)], chapter
 
 
 def test_every_example_holds(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import torch
 
 import fedlab_bench as fb
 from fedlab_bench import truth, worlds
-from fedlab_mini.worlds.attacks import replay
+from fedlab_mini.worlds.attacks import Replay
 from studies import bench_findings, leaderboard
 
 PREDICTED, HALF = "attack: predicted step", "half the clients a round"
@@ -33,7 +33,7 @@ def test_who_predicts_the_step_sends_the_servers_last_one_at_an_honest_length():
         step, sent = this["theta"] - last["theta"], this["updates"][worlds.ATTACKER]
         assert float(torch.cosine_similarity(sent, step, dim=0)) == pytest.approx(1)
         # A mean of updates is shorter than the longest of them; this is no replay.
-        assert sent.norm() > 1.2 * replay()(sent[None], step, torch.Generator()).norm()
+        assert sent.norm() > 1.2 * Replay()(sent[None], step, torch.Generator()).norm()
 
 
 def test_no_row_of_version_1_has_changed(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -259,33 +257,3 @@ def test_rewards_keep_the_largest_entries():
     assert sent[2].tolist() == [0, -9, 0, 0, 8, 0, 0, 0, -7, 6]
     assert not sent[3:].any()
     assert not fm.CGSV().rewards(started(3).state, torch.ones(4)).any()  # before round 1
-
-
-@pytest.mark.parametrize("beta", [0.5, 1.0, 8.0])
-def test_rewards_of_the_papers_code_by_layer(beta):
-    """Entry by entry: in each layer, so many are longer that a client does not get this one."""
-    net, state = fm.mlp(5, 4, 3), {"r": torch.tensor([0.4, 0.25, 0.2, 0.149, 0.001])}
-    step = random_updates(1, net.P, seed=3)[0]
-    q = [math.tanh(beta * r) / math.tanh(beta * 0.4) for r in state["r"].double().tolist()]
-    wanted = []
-    for share in q:
-        row, first = [], 0
-        for size in (5 * 4, 4, 4 * 3, 3):
-            layer = step[first : first + size].tolist()
-            most = min(math.ceil(share * size), size - 1)
-            row += [x if sum(abs(y) > abs(x) for y in layer) < most else 0.0 for x in layer]
-            first += size
-        wanted.append(row)
-    state = {"r": state["r"].double()}
-    assert fm.CGSV(original=True).rewards(state, step, beta, by_layer=net).tolist() == wanted
-    of_one = fm.CGSV().rewards(state, torch.ones(1), by_layer=fm.Model(OneNumber()))
-    assert of_one.tolist() == [[1.0]] * 5
-
-
-class OneNumber(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(1))
-
-    def forward(self, x):
-        return self.scale * x

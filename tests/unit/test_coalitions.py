@@ -7,6 +7,7 @@ import torch
 from helpers import numbers, of_module
 
 import fedlab_mini as fm
+from fedlab_mini.engine.networks import cnn
 from fedlab_mini.games import coalitions as module
 from fedlab_mini.games.coalitions import RoundGame
 
@@ -15,7 +16,7 @@ NETS = {
     "mlp": lambda: fm.mlp(6, 8, 3),
     "four layers": lambda: fm.mlp(6, 8, 5, 4, 3),
     "general": lambda: of_module(fm.mlp(6, 8, 3)),
-    "cnn": lambda: fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
+    "cnn": lambda: cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5),
 }
 nets = pytest.mark.parametrize("make_net", NETS.values(), ids=NETS.keys())
 

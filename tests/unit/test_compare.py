@@ -19,6 +19,7 @@ from fedlab_bench.scenarios import CLIENTS
 from fedlab_bench.worlds import DRAWN, WORSE, World
 from fedlab_mini.engine import progress
 from fedlab_mini.engine.files import Cache
+from fedlab_mini.engine.rounds import Round, Server, Step
 from fedlab_mini.judge.score import Watch
 
 SMALL = {
@@ -191,10 +192,10 @@ def test_scenarios_are_what_they_say(name: str, data: str) -> None:
 
 def test_scores_that_are_read_between_rounds_stay_as_they_were() -> None:
     fed, net = SCENARIOS["Dirichlet 0.5"]("digits", 0)
-    watch = Watch({"CGSV": fm.CGSV()}, fm.Server(8, 10, net, fed.validation, 0))
+    watch = Watch({"CGSV": fm.CGSV()}, Server(8, 10, net, fed.validation, 0))
     kept: list[torch.Tensor] = []
 
-    def look(round: fm.Round, step: fm.Step) -> None:
+    def look(round: Round, step: Step) -> None:
         watch(round, step)
         kept.append(watch.scores()["CGSV"])
 

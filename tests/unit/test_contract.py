@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
+from fedlab_mini.engine.rounds import Step
 
 
 class Remembers(fm.CGSV):
@@ -23,7 +24,7 @@ class Counts(fm.FedAvg):
 class Uncounted(fm.FedAvg):
     def step(self, server, state, round):
         weights = self.weights(server, state, round)
-        return fm.Step(round.theta + weights @ round.updates, weights, state)
+        return Step(round.theta + weights @ round.updates, weights, state)
 
 
 def changed(change) -> fm.FedAvg:
@@ -69,7 +70,7 @@ def run(make_fed, strategy):
 BROKEN = {
     r'Remembers.pace: .* add to init.s state an entry "pace"': lambda: Remembers(3),
     r'Counts.seen: .* write to state\["seen"\] in step': Counts,
-    r"round 1: Mine.step: expected fm.Step\(.*\), got None": lambda: changed(lambda done: None),
+    r"round 1: Mine.step: expected Step\(.*\), got None": lambda: changed(lambda done: None),
     r"round 1: Uncounted.step: counts no round .* write self.count\(": Uncounted,
     r"round 1: Mine.step: expected the state that init begins with \(rounds, total\)": (
         lambda: stating(mood=torch.ones(3))

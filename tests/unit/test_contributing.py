@@ -18,7 +18,7 @@ import fedlab_mini as fm
 
 fm.methods.__path__.append(str(pathlib.Path(__file__).parent))
 kind = importlib.import_module("fedlab_mini.methods.my_score").MyScore
-fm.MyScore = fm.methods.MyScore = kind
+fm.methods.MyScore = kind
 fm.methods.__all__.append("MyScore")
 """
 

@@ -6,13 +6,13 @@ What is refused: tests/properties/out_of_range.py.
 import pytest
 import torch
 
-from fedlab_mini.worlds.attacks import free_ride, replay, scale, sign_flip
+from fedlab_mini.worlds.attacks import FreeRide, Replay, Scale, SignFlip
 from fedlab_mini.worlds.corrupt import (
-    backdoor,
-    delete_words,
-    flip_labels,
-    relabel_as,
-    swap_labels,
+    Backdoor,
+    DeleteWords,
+    FlipLabels,
+    RelabelAs,
+    SwapLabels,
 )
 from fedlab_mini.worlds.data import load
 
@@ -25,11 +25,11 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 DATA = [
-    flip_labels(0.4),
-    relabel_as(3, 0.9),
-    swap_labels((0, 1), (2, 4)),
-    backdoor(2, 0.3, (1, 8, 8)),
-    backdoor(None, 0.3, (1, 8, 8)),
+    FlipLabels(0.4),
+    RelabelAs(3, 0.9),
+    SwapLabels((0, 1), (2, 4)),
+    Backdoor(2, 0.3, (1, 8, 8)),
+    Backdoor(None, 0.3, (1, 8, 8)),
 ]
 
 
@@ -43,17 +43,17 @@ def test_inputs_are_not_modified_and_changed_tells_the_truth(corruption):
     assert {*new_y.tolist()} <= {*range(5)}
     again, other = (corruption(x, y, 5, generator(seed)) for seed in (1, 2))
     assert all(map(torch.equal, (new_x, new_y, changed), again))
-    if not isinstance(corruption, swap_labels):
+    if not isinstance(corruption, SwapLabels):
         assert not all(map(torch.equal, again, other))
 
 
 def test_flip_labels_takes_each_other_class_equally_often():
     """And exactly so many."""
     for share in (0.0, 0.1, 0.5):
-        _, y, _ = flip_labels(share)(EVEN.x, EVEN.y, 5, generator())
+        _, y, _ = FlipLabels(share)(EVEN.x, EVEN.y, 5, generator())
         assert int((y != EVEN.y).sum()) == round(share * len(EVEN))
     y = torch.full((40_000,), 2)
-    _, flipped, _ = flip_labels(1.0)(torch.zeros(40_000, 1), y, 5, generator())
+    _, flipped, _ = FlipLabels(1.0)(torch.zeros(40_000, 1), y, 5, generator())
     counts = flipped.bincount(minlength=5)
     assert counts[2] == 0
     assert (counts[[0, 1, 3, 4]] - 10_000).abs().max() < 400  # 4.6 standard deviations
@@ -61,23 +61,23 @@ def test_flip_labels_takes_each_other_class_equally_often():
 
 def test_swap_labels_swaps_and_relabel_as_names():
     labels = torch.arange(5).repeat(179)[: len(EVEN)]
-    _, y, _ = swap_labels((0, 1), [2, 4])(EVEN.x, labels, 5, generator())
+    _, y, _ = SwapLabels((0, 1), [2, 4])(EVEN.x, labels, 5, generator())
     assert y[:5].tolist() == [1, 0, 4, 3, 2]
-    assert repr(swap_labels((0, 1), [2, 4])) == "swap_labels((0, 1), (2, 4))"
-    _, y, changed = relabel_as(4, 0.9)(EVEN.x, 0 * EVEN.y, 5, generator())
+    assert repr(SwapLabels((0, 1), [2, 4])) == "SwapLabels((0, 1), (2, 4))"
+    _, y, changed = RelabelAs(4, 0.9)(EVEN.x, 0 * EVEN.y, 5, generator())
     assert int((y == 4).sum()) == int(changed.sum()) == round(0.9 * len(EVEN))
 
 
 @pytest.mark.parametrize("share", [0.2, 1.0])
 def test_delete_words_from_counts(share):
     bag = SMS.subset(range(300))
-    x, _, changed = delete_words(share)(bag.x, bag.y, 2, generator())
+    x, _, changed = DeleteWords(share)(bag.x, bag.y, 2, generator())
     total = bag.x.sum(1)
     assert x.sum(1).equal(total - (share * total.double()).round().to(total))
     assert ((x >= 0) & (x <= bag.x)).all()
     assert changed.equal((x != bag.x).any(1))
     full = bag.subset(total >= 5)
-    _, _, changed = delete_words(share, messages=0.25)(full.x, full.y, 2, generator())
+    _, _, changed = DeleteWords(share, messages=0.25)(full.x, full.y, 2, generator())
     assert int(changed.sum()) == round(0.25 * len(full))
 
 
@@ -85,7 +85,7 @@ def test_delete_words_from_tokens_moves_the_rest_left():
     row = torch.tensor([[5.0, 3.0, 5.0, 9.0, 1.0, 0.0, 0.0], [7.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
     y = torch.zeros(2, dtype=torch.long)
     for seed in range(20):
-        x, _, _ = delete_words(0.4, form="tokens")(row, y, 2, generator(seed))
+        x, _, _ = DeleteWords(0.4, form="tokens")(row, y, 2, generator(seed))
         remaining = iter(row[0].tolist())
         assert all(token in remaining for token in x[0, :3].tolist())  # in their order
         assert not x[0, 3:].any()  # padding only at the end
@@ -93,7 +93,7 @@ def test_delete_words_from_tokens_moves_the_rest_left():
 
 
 def test_backdoor_stamps_the_corner_and_relabels():
-    x, y, _ = backdoor(2, 0.3, (1, 8, 8), size=2)(EVEN.x, EVEN.y, 5, generator())
+    x, y, _ = Backdoor(2, 0.3, (1, 8, 8), size=2)(EVEN.x, EVEN.y, 5, generator())
     images = x.view(-1, 8, 8)
     stamped = (images[:, 6:, 6:] == 1).all(dim=(1, 2))
     assert int(stamped.sum()) == round(0.3 * len(EVEN))
@@ -102,7 +102,7 @@ def test_backdoor_stamps_the_corner_and_relabels():
     images[:, 6:, 6:] = EVEN.x.view(-1, 8, 8)[:, 6:, 6:]
     assert images.reshape(-1, 64).equal(EVEN.x)  # nothing else has changed
     colour, y = torch.zeros(4, 3 * 5 * 4), torch.tensor([0, 1, 0, 1])
-    stamped, labels, _ = backdoor(None, 1.0, (3, 5, 4), size=1)(colour, y, 2, generator())
+    stamped, labels, _ = Backdoor(None, 1.0, (3, 5, 4), size=1)(colour, y, 2, generator())
     assert labels.equal(y)
     expected = torch.zeros(4, 3, 5, 4)
     expected[:, :, -1, -1] = 1
@@ -113,20 +113,20 @@ def test_attacks_do_what_they_say():
     updates = torch.tensor([[1.0, -2.0], [0.5, 4.0]])
     previous = torch.tensor([3.0, 7.0])
     for attack, known, wanted in (
-        (sign_flip(), None, -updates),
-        (sign_flip(2.0), None, -2 * updates),
-        (scale(10.0), None, 10 * updates),
-        (scale(0.0), None, 0 * updates),
-        (replay(), previous, previous.repeat(2, 1)),
-        (replay(), updates + 1, updates + 1),
-        (replay(), None, 0 * updates),
-        (free_ride(0.0), None, 0 * updates),
+        (SignFlip(), None, -updates),
+        (SignFlip(2.0), None, -2 * updates),
+        (Scale(10.0), None, 10 * updates),
+        (Scale(0.0), None, 0 * updates),
+        (Replay(), previous, previous.repeat(2, 1)),
+        (Replay(), updates + 1, updates + 1),
+        (Replay(), None, 0 * updates),
+        (FreeRide(0.0), None, 0 * updates),
     ):
         for dtype in (torch.float32, torch.float64):
             assert attack(updates.to(dtype), known, generator()).equal(wanted.to(dtype))
     updates = torch.ones(3, 20_000)
-    sent = free_ride(0.01)(updates, None, generator())
+    sent = FreeRide(0.01)(updates, None, generator())
     assert sent.std().item() == pytest.approx(0.01, rel=0.05)
     assert abs(sent.mean().item()) < 3e-4
-    assert sent.equal(free_ride(0.01)(updates * 9, None, generator()))  # whatever the update
+    assert sent.equal(FreeRide(0.01)(updates * 9, None, generator()))  # whatever the update
     assert not sent[0].equal(sent[1])

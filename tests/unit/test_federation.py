@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
+from fedlab_mini.worlds.corrupt import Backdoor
 
 
 def pair(n: int = 4, inputs: int = 3, label: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
@@ -78,7 +79,7 @@ BAD = [
     (lambda: replace(build(), x=NAN[0].expand(4, 3)), "x"),
     (lambda: replace(build(), sizes=[4, 0]), "sizes"),
     (lambda: replace(build(), truth={1: "bad"}), "truth"),
-    (lambda: replace(build(), attacks={1: fm.sign_flip()}), "attacks"),
+    (lambda: replace(build(), attacks={1: fm.attacks.SignFlip()}), "attacks"),
     (lambda: replace(build(), unusable={0}), "unusable"),
     (lambda: replace(build(), noise=torch.zeros(2)), "noise"),
 ]  # fmt: skip
@@ -115,13 +116,13 @@ def test_dealing_gives_every_sample_to_one_owner_by_the_seed():
 
 def test_corruption_reaches_only_the_named_clients_and_noise_counts_what_it_changed():
     wrongs = {
-        0: fm.flip_labels(0.4),
-        1: fm.relabel_as(3, 1.0),
-        2: fm.sign_flip(),
-        3: [fm.flip_labels(0.5), fm.scale(2.0)],
-        6: fm.swap_labels((2, 7)),
-        7: fm.backdoor(None, 0.25, DIGITS.shape),
-        8: [fm.flip_labels(1.0), fm.relabel_as(4, 1.0)],  # changed twice counts once
+        0: fm.FlipLabels(0.4),
+        1: fm.RelabelAs(3, 1.0),
+        2: fm.attacks.SignFlip(),
+        3: [fm.FlipLabels(0.5), fm.attacks.Scale(2.0)],
+        6: fm.SwapLabels((2, 7)),
+        7: Backdoor(None, 0.25, DIGITS.shape),
+        8: [fm.FlipLabels(1.0), fm.RelabelAs(4, 1.0)],  # changed twice counts once
     }
     clean = fm.federation(DIGITS, clients=9, seed=2)
     fed = fm.federation(DIGITS, clients=9, seed=2, corrupt=wrongs)
@@ -133,5 +134,5 @@ def test_corruption_reaches_only_the_named_clients_and_noise_counts_what_it_chan
     assert float(fed.noise[8]) == 1
     assert set(fed.client(8)[1].tolist()) == {4}
     assert fed.corrupted == set(wrongs)
-    assert fed.attacks == {2: fm.sign_flip(), 3: fm.scale(2.0)}
-    assert "flip_labels" in fed.truth[3]
+    assert fed.attacks == {2: fm.attacks.SignFlip(), 3: fm.attacks.Scale(2.0)}
+    assert "FlipLabels" in fed.truth[3]

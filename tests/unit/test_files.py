@@ -122,8 +122,12 @@ PAIRS = {  # name: (one, its equal made again, another that looks much the same)
     "layout": (BENT.view(50, 100).T, BENT.view(50, 100).T.clone(), BENT.view(100, 50)),
     "set": ({0, 8}, {8, 0}, {0, 16}),  # these sets have other orders
     "map of lists": ({"a": [[1], [2]]}, {"a": [[1], [2]]}, {"a": [[1, 2]]}),
-    "strategy": (fm.RoundValue(doubled), fm.RoundValue(doubled), fm.RoundValue(tripled)),
-    "attack": (fm.sign_flip(), fm.sign_flip(), fm.free_ride()),
+    "strategy": (
+        fm.methods.RoundValue(doubled),
+        fm.methods.RoundValue(doubled),
+        fm.methods.RoundValue(tripled),
+    ),
+    "attack": (fm.attacks.SignFlip(), fm.attacks.SignFlip(), fm.attacks.FreeRide()),
     "module": (nn.Dropout(0.5), nn.Dropout(0.5), nn.Dropout(0.25)),
     "buffer": (shifted(1.0), shifted(1.0), shifted(2.0)),
 }

@@ -7,11 +7,12 @@ import torch
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD
+from fedlab_mini.engine.networks import cnn
 from fedlab_mini.engine.simulate import Simulation
 
 SIZES = (9, 4, 20, 13)
 LOCAL = LocalSGD(epochs=2, batch=8, lr=0.3)
-NETS = {"mlp": fm.mlp(6, 8, 3), "cnn": fm.cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5)}
+NETS = {"mlp": fm.mlp(6, 8, 3), "cnn": cnn((1, 2, 3), 3, channels=(2,), kernel=3, hidden=5)}
 nets = pytest.mark.parametrize("net", NETS.values(), ids=NETS.keys())
 
 

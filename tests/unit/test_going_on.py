@@ -53,7 +53,7 @@ class Fails(UpdateAttack):
 
 
 REPAIR = {"m": None, "window": 2, "spread": 1, "margin": 0.5}
-KINDS = {getattr(room, name) for room in (fm, fb) for name in room.methods.__all__}
+KINDS = {getattr(room.methods, name) for room in (fm, fb) for name in room.methods.__all__}
 KINDS = {kind for kind in KINDS if isinstance(kind, type) and issubclass(kind, fm.FedAvg)}
 STRATEGIES = {
     **{kind.__name__: kind() for kind in sorted(KINDS, key=lambda kind: kind.__name__)},
@@ -66,7 +66,7 @@ STRATEGIES = {
     "SFedAvg orders": fm.SFedAvg(exact=False),
     "repair": fm.LabelStandardisation(**REPAIR),
     "repair once": fm.LabelStandardisation(**REPAIR, once=True),
-    "RoundValue partial": fm.RoundValue(partial(fm.permutation, samples=4), memory=0.5),
+    "RoundValue partial": fm.methods.RoundValue(partial(fm.permutation, samples=4), memory=0.5),
     "Slow": Slow(speed=0.3),
 }
 
@@ -80,7 +80,7 @@ def federation(name: str = "plain") -> fm.Federation:
         own = slice(*fed.offsets[k : k + 2].tolist())
         y[own] = torch.tensor([1, 2, 0])[y[own]]
     fed = replace(fed, y=y)
-    liars = {0: Fails(), 2: fm.replay(), 3: fm.free_ride(0.1)}
+    liars = {0: Fails(), 2: fm.attacks.Replay(), 3: fm.attacks.FreeRide(0.1)}
     return with_attacks(fed, liars) if name == "hostile" else fed
 
 
@@ -161,7 +161,7 @@ def test_a_live_history_goes_on_and_is_left_as_it_was(name):
 
 # --- what is refused -----------------------------------------------------------------------------
 
-SIGNS = with_attacks(federation(), {2: fm.sign_flip()})
+SIGNS = with_attacks(federation(), {2: fm.attacks.SignFlip()})
 OTHER = {  # the words of the refusal, and what is changed
     r"seed \(3, now 4\)$": {"seed": 4},
     "data$": {"fed": replace(federation(), y=federation().y.flip(0))},

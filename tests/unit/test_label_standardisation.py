@@ -219,9 +219,9 @@ def test_without_messages_it_is_sfedavg(make_fed):
 
 
 def test_an_exchange_is_undone_and_forgiven():
-    given = {"split": fm.iid(), "seed": 1, "relevant": 4, "irrelevant": 0}
+    given = {"split": fm.IID(), "seed": 1, "relevant": 4, "irrelevant": 0}
     truth = fm.irrelevant_digits(**given).y
-    fed = fm.irrelevant_digits(corrupt=fm.swap_labels((1, 2)), **given)
+    fed = fm.irrelevant_digits(corrupt=fm.SwapLabels((1, 2)), **given)
     (k,) = (k for k, text in fed.truth.items() if text.startswith("swap"))
     assert not torch.equal(fed.y, truth)
     heard = []

@@ -11,8 +11,8 @@ from sklearn.metrics import log_loss
 from torch import nn
 
 import fedlab_mini as fm
-from fedlab_mini.engine.model import measure
-from fedlab_mini.engine.networks import Images
+from fedlab_mini.engine.networks import Images, cnn
+from fedlab_mini.engine.outputs import measure, parts
 
 
 class Own(nn.Module):
@@ -45,12 +45,12 @@ MODELS = {
         (fm.Model(nn.Sequential(nn.Linear(4, 3), nn.ReLU())), None, 15),
         (fm.Model(nn.Sequential(nn.Flatten(), nn.Linear(4, 2))), ((4, 2),), 10),
         (fm.Model(nn.Sequential(nn.Flatten(2), nn.Linear(4, 2))), None, 10),
-        (fm.cnn((3, 32, 32), 10, channels=(4, 8), kernel=5, hidden=16), None, 9490),
+        (cnn((3, 32, 32), 10, channels=(4, 8), kernel=5, hidden=16), None, 9490),
     ],
 )
 def test_which_modules_are_stacked_and_how_many_parameters_they_have(net, layers, P):
     """The convolutional one: (3 25 + 1) 4 + (4 25 + 1) 8 + (8 64 + 1) 16 + 17 10."""
-    assert (net.layers, net.P) == (layers, P)
+    assert (parts(net).layers, net.P) == (layers, P)
     assert net.theta().shape == net.init(0).shape == (P,)
 
 
@@ -120,7 +120,7 @@ def test_the_storage_of_images_changes_no_result():
     assert Images((2, 4, 4))(numbers(3, 32, seed=0)).is_contiguous(
         memory_format=torch.channels_last
     )
-    odd, x = fm.cnn((1, 6, 5), 3, channels=(2, 3), kernel=3, hidden=7), numbers(8, 30, seed=0)
+    odd, x = cnn((1, 6, 5), 3, channels=(2, 3), kernel=3, hidden=7), numbers(8, 30, seed=0)
     usual = copy.deepcopy(odd.module)
     usual[0] = nn.Unflatten(1, (1, 6, 5))
     theta, plainly = odd.init(2, dtype=torch.float64), fm.Model(usual)

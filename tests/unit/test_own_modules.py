@@ -11,6 +11,7 @@ from torch import nn
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD, Shuffles, rows_at_once
+from fedlab_mini.engine.outputs import numbers_per_sample
 
 SIZES = (9, 1, 20, 33, 4, 16, 2, 40)  # last minibatches of many widths
 
@@ -22,7 +23,7 @@ def test_stacks_that_hold_what_fits_the_cache_train_and_judge_as_a_loop(
     fed, local = make_fed(SIZES, server=700), LocalSGD(batch=8, steps=5)
     net = fm.Model(nn.Sequential(*layers))
     plan = Shuffles(fed, local, 0).plan(1, torch.arange(8).numpy(), fed.sizes.numpy())
-    kept = net.numbers_per_sample(fed.x, training=True)
+    kept = numbers_per_sample(net, fed.x, training=True)
     assert 6 + 6 < kept < 60  # inputs, and what Tanh put out; not the parameters
     noise = torch.Generator().manual_seed(0)
     thetas = net.init(1) + torch.randn(5, net.P, generator=noise, dtype=torch.float64) / 9
@@ -35,7 +36,7 @@ def test_stacks_that_hold_what_fits_the_cache_train_and_judge_as_a_loop(
             batches = plain.batches(fed, local, 4, 1, k)
             wanted = plain.update(net, thetas[0], fed.client(k), batches, local.lr)
             torch.testing.assert_close(updates[k], wanted, rtol=0, atol=1e-9)
-        monkeypatch.setattr("fedlab_mini.engine.model.CACHE", 1 << 10 if rows == 3 else 1 << 22)
+        monkeypatch.setattr("fedlab_mini.engine.outputs.CACHE", 1 << 10 if rows == 3 else 1 << 22)
         losses = net.evaluate(thetas, *fed.test, "loss")
         assert losses.tolist() == pytest.approx([loss for _, loss in judged], abs=1e-9)
 

@@ -181,7 +181,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "^net: draws random numbers of Python or NumPy",
     ),
     "a slope that PyTorch lacks": (
-        lambda: trained(F.mse_loss, module=Attending(), strategy=fm.Taylor(2)),
+        lambda: trained(F.mse_loss, module=Attending(), strategy=fm.methods.Taylor(2)),
         "^net: PyTorch cannot differentiate its loss",
     ),
     "a loss a sample": (
@@ -291,7 +291,7 @@ WORKS = {
         F.mse_loss,
         module=nn.Sequential(shared := nn.Linear(4, 4), nn.Tanh(), shared, nn.Linear(4, 1)),
     ),
-    "a loss without curvature": lambda: trained(nn.L1Loss(), strategy=fm.Taylor(2)),
+    "a loss without curvature": lambda: trained(nn.L1Loss(), strategy=fm.methods.Taylor(2)),
     "a metric for methods that read accuracy": lambda: trained(
         F.mse_loss, strategy=fm.SFedAvg(1), metric=lambda o, y: -F.l1_loss(o, y)
     ),

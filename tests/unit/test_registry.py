@@ -10,14 +10,15 @@ import torch
 import fedlab_mini as fm
 from fedlab_bench import METHODS
 from fedlab_bench.registry import BOTH, COMPARED, SIZES, Retrained, Row, watcher
+from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.judge.registry import looked_up, scoring
 
 NET, CLIENTS = fm.mlp(4, 6, 3), 4
 CHANCE = torch.Generator().manual_seed(0)
 X = torch.rand(60, 4, generator=CHANCE, dtype=torch.float64)
-SERVER = fm.Server(CLIENTS, 3, NET, (X, torch.arange(60) % 3), 0)
+SERVER = Server(CLIENTS, 3, NET, (X, torch.arange(60) % 3), 0)
 UPDATES = 0.3 * torch.randn(CLIENTS, NET.P, generator=CHANCE, dtype=torch.float64)
-ROUND = fm.Round(
+ROUND = Round(
     1,
     NET.init(0, dtype=torch.float64),
     torch.arange(CLIENTS),
@@ -29,7 +30,7 @@ WATCHING += [Row("FedAvg", SIZES), Row("permutation", BOTH), Row("FLDVE", BOTH)]
 WATCHING += [Row("S-FedAvg", BOTH), Row("quality inference", {"validation samples"})]
 
 
-def scores(row, round: fm.Round, server: fm.Server) -> torch.Tensor:
+def scores(row, round: Round, server: Server) -> torch.Tensor:
     torch.manual_seed(0)
     strategy = watcher(row.method)
     state = strategy.init(server)

@@ -12,6 +12,7 @@ from helpers import Played
 from torch import Tensor, nn
 
 import fedlab_mini as fm
+from fedlab_mini.engine.outputs import parts
 from fedlab_mini.engine.rounds import Round, Server
 from fedlab_mini.methods.policy import scaled
 from fedlab_mini.methods.reinforce import shortened
@@ -22,7 +23,8 @@ LN2 = math.log(2)
 def a_server(clients: int, net: fm.Model | None = None) -> Server:
     """A server whose one sample is x = 1 of class 0."""
     net = fm.logistic(1, 2) if net is None else net
-    x = torch.ones(1, net.layers[0][0] if net.layers else 6, dtype=torch.float64)
+    layers = parts(net).layers
+    x = torch.ones(1, layers[0][0] if layers else 6, dtype=torch.float64)
     return Server(clients, 2, net, (x, torch.tensor([0])), 0)
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 import fedlab_mini as fm
+from fedlab_mini.worlds.corrupt import DeleteWords
 
 
 def shares_wrong(fed: fm.Federation, clean: fm.Federation) -> Tensor:
@@ -109,7 +110,7 @@ def test_sizes_and_splits_of_irrelevant_digits():
     held = (fed.label_counts > 0).sum(1)
     assert int(held.max()) <= 3
     assert float(held.double().mean()) < 2.5  # one class or two, as the paper's
-    even = fm.irrelevant_digits(seed=2, split=fm.iid())
+    even = fm.irrelevant_digits(seed=2, split=fm.IID())
     assert ((even.label_counts > 0).sum(1) == 5).all()
     assert even.corrupted == fed.corrupted
     assert server_sizes(fm.irrelevant_digits(made_up(29_000, seed=1))) == (1_000, 4_000)
@@ -118,7 +119,7 @@ def test_sizes_and_splits_of_irrelevant_digits():
 
 
 def test_the_seed_decides_who_is_irrelevant_and_by_what_names():
-    data, wrong = made_up(600), fm.flip_labels(1.0)
+    data, wrong = made_up(600), fm.FlipLabels(1.0)
     feds = [fm.irrelevant_digits(data, corrupt=wrong, seed=seed) for seed in range(15)]
     odd = [frozenset(k for k, t in fed.truth.items() if t != repr(wrong)) for fed in feds]
     assert set().union(*odd) == set(range(10))
@@ -129,7 +130,7 @@ def test_the_seed_decides_who_is_irrelevant_and_by_what_names():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_corruption_goes_to_a_client_that_it_changes(seed):
     """Of six clients with a class or two, not all hold digits 2 or 4."""
-    wrong = fm.swap_labels((1, 2))
+    wrong = fm.SwapLabels((1, 2))
     fed, clean = (fm.irrelevant_digits(seed=seed, corrupt=c) for c in (wrong, None))
     assert torch.equal(fed.x, clean.x)
     (k,) = fed.corrupted - clean.corrupted
@@ -151,7 +152,7 @@ def test_skewed_digits_hold_so_many_classes_and_a_fifth_of_the_clients_is_noisy(
     assert int(clean.sizes.sum()) == 1797 - 2 * (1797 // 5)
     assert clean.corrupted == set()
     assert len(fed.corrupted) == 4
-    assert set(fed.truth.values()) == {repr(fm.flip_labels(0.4))}
+    assert set(fed.truth.values()) == {repr(fm.FlipLabels(0.4))}
     wrong = [round(0.4 * n) if k in fed.corrupted else 0 for k, n in enumerate(fed.sizes.tolist())]
     assert (shares_wrong(fed, clean) * fed.sizes).round().tolist() == wrong
 
@@ -190,7 +191,7 @@ def test_spam_has_fifty_clients_of_unequal_size_of_whom_a_fifth_flips_every_labe
 def test_tokens_are_standardised_by_the_clients_messages_after_the_corruption():
     """``features`` only decides about scaling where the data are given."""
     tokens = fm.load("sms-synthetic", features="tokens", dtype=torch.float64)
-    wrong = fm.delete_words(0.5, form="tokens")
+    wrong = DeleteWords(0.5, form="tokens")
     fed = fm.spam(features="tokens", corrupt=wrong, seed=3, dtype=torch.float64)
     raw = fm.spam(tokens, corrupt=wrong, seed=3)
     assert float(raw.x.max()) > 100  # word ids

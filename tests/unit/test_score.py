@@ -21,8 +21,8 @@ BOTH = [fm.CGSV(), fm.exact]
 
 @pytest.fixture(scope="module")
 def fed():
-    digits, split = fm.load("digits"), fm.dirichlet_labels(0.5)
-    return fm.federation(digits, clients=5, split=split, corrupt={3: fm.flip_labels(0.9)})
+    digits, split = fm.load("digits"), fm.DirichletLabels(0.5)
+    return fm.federation(digits, clients=5, split=split, corrupt={3: fm.FlipLabels(0.9)})
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +120,8 @@ def test_every_kind_of_method_has_its_column_and_name(fed, rounds):
     names = ["second order", "Shapley, silent", "permutation", "loud", "rounds"]
     table = scored(rounds, fed, [*names[:2], drawn, loud])
     assert list(table) == names
-    silent = fm.RoundValue(fm.exact, absent="silent")
-    wanted = scored(rounds, fed, {"Second_order": fm.Taylor(), "Shapley, silent": silent})
+    silent = fm.methods.RoundValue(fm.exact, absent="silent")
+    wanted = scored(rounds, fed, {"Second_order": fm.methods.Taylor(), "Shapley, silent": silent})
     np.testing.assert_array_equal(table[names[:2]], wanted.iloc[:, :2])
     length = torch.zeros(5, dtype=torch.float64)
     for r in rounds:
@@ -154,7 +154,7 @@ def spoiling(game):
 
 @pytest.mark.parametrize("guest", [Vandal(), spoiling])
 def test_no_member_spoils_a_rivals_round(fed, rounds, guest):
-    rivals = {"value": fm.exact, "CGSV": fm.CGSV(), "second": fm.Taylor()}
+    rivals = {"value": fm.exact, "CGSV": fm.CGSV(), "second": fm.methods.Taylor()}
     before = [{k: v.clone() for k, v in r.items()} for r in rounds]
     validation = tuple(part.clone() for part in fed.validation)
     wanted = scored(rounds, fed, rivals)

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import fedlab_mini as fm
-from fedlab_mini import settle
-from fedlab_mini.methods import aam_fit
+from fedlab_mini.methods import aam_fit, settle
 
 
 def simulated(quality, noise=0.0, seed=0):
@@ -17,7 +16,7 @@ def simulated(quality, noise=0.0, seed=0):
     sizes = torch.rand(60, 4, omega.shape[1], generator=g).double()
     one = torch.ones(1, 1).double()
     a = torch.tensor([[[0.4, 0.3, 0.2, 0.1]]]).double()
-    accuracy = fm.AAM(omega, a, 0.2 * one, one, 0 * one[0])(sizes)[0]
+    accuracy = fm.methods.AAM(omega, a, 0.2 * one, one, 0 * one[0])(sizes)[0]
     return sizes, accuracy + noise * torch.randn(accuracy.shape, generator=g).double()
 
 
@@ -36,7 +35,7 @@ def test_the_error_is_least_and_its_model_gives_it():
     found = settle(sizes, accuracy)
     omega = found.omega[:1].clone().requires_grad_()
     m = found.model
-    error = (fm.AAM(omega, m.w1, m.b1, m.w2, m.b2)(sizes)[0] - accuracy).square().mean()
+    error = (fm.methods.AAM(omega, m.w1, m.b1, m.w2, m.b2)(sizes)[0] - accuracy).square().mean()
     (slope,) = torch.autograd.grad(error, omega)
     assert found.omega[0, 3] == 0
     assert slope[0, 3] > 0
@@ -44,15 +43,8 @@ def test_the_error_is_least_and_its_model_gives_it():
     assert abs(error.item() - found.loss[0].item()) < 1e-9
     assert (found.loss.diff() >= 0).all()
     assert len(found.omega.unique(dim=0)) == 3  # from different starts
-    adam = fm.fit_aam(sizes, accuracy, steps=500).loss[-1, 0]
+    adam = fm.methods.fit_aam(sizes, accuracy, steps=500).loss[-1, 0]
     assert found.loss[0] < adam
-
-
-def test_neutral_or_not_the_settled_model_is_the_same_function():
-    sizes, accuracy = simulated([1.5, 1.0, 0.2, 0.4], noise=0.02)
-    plain, neutral = (settle(sizes, accuracy, neutral=flag) for flag in (False, True))
-    assert torch.equal(plain.omega, neutral.omega)
-    torch.testing.assert_close(neutral.model(sizes), plain.model(sizes), rtol=0, atol=1e-12)
 
 
 def test_a_client_that_never_took_part_has_no_quality():

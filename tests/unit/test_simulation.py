@@ -166,7 +166,7 @@ def test_other_work_in_the_same_folder_is_not_taken_for_this_one(make_fed, tmp_p
         *(((fed, net, p), {name: value}) for name, value in changed.items()),
         ((fed, net, p * 0.5), {}),
         ((make_fed(SIZES, seed=1), net, p), {}),
-        ((with_attacks(fed, {1: fm.sign_flip()}), net, p), {}),
+        ((with_attacks(fed, {1: fm.attacks.SignFlip()}), net, p), {}),
         ((fed, fm.Model(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))), p), {}),
     ]
     for done, (arguments, changes) in enumerate(other, start=2):

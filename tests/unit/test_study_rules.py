@@ -87,7 +87,7 @@ def test_a_server_finds_any_one_to_one_names_in_a_confusion_matrix() -> None:
 
 
 def test_a_log_names_whom_was_asked_and_who_renamed() -> None:
-    fed = fm.irrelevant_digits(split=fm.iid(), corrupt=fm.swap_labels((1, 2)), seed=0)
+    fed = fm.irrelevant_digits(split=fm.IID(), corrupt=fm.SwapLabels((1, 2)), seed=0)
     swapped, healthy, irrelevant = who(fed)
     assert sorted([swapped, *healthy, *irrelevant]) == list(range(10))
     assert sound(fed) == healthy
@@ -138,7 +138,7 @@ def test_ways_to_value_a_round_differ_by_the_bonus_alone() -> None:
 
 
 def test_a_client_in_company_is_compared_with_itself() -> None:
-    fed = fm.irrelevant_digits(split=fm.iid(), seed=0)  # all hold all classes
+    fed = fm.irrelevant_digits(split=fm.IID(), seed=0)  # all hold all classes
     one, *others = sound(fed)
     alone, together = (torch.full((10,), float("nan")).double() for _ in range(2))
     alone[one], together[one], together[others[0]] = 0.5, 0.1, 0.3
@@ -149,7 +149,7 @@ def test_a_client_in_company_is_compared_with_itself() -> None:
 
 
 def test_repairs_and_harm_are_counted_by_kind_of_client() -> None:
-    fed = fm.irrelevant_digits(split=fm.iid(), corrupt=fm.swap_labels((1, 2)), seed=0)
+    fed = fm.irrelevant_digits(split=fm.IID(), corrupt=fm.SwapLabels((1, 2)), seed=0)
     swapped, healthy, irrelevant = who(fed)
     history = fm.train(fed, fm.mlp(64, 32, 5), fm.SFedAvg(), rounds=1, seed=0)
 

@@ -10,6 +10,7 @@ from helpers import Sends, of_module, with_attacks
 
 import fedlab_mini as fm
 from fedlab_mini.engine.local import LocalSGD, limit_of, usable
+from fedlab_mini.engine.rounds import Server
 
 SIZES = (9, 4, 20, 13, 7)
 
@@ -36,7 +37,7 @@ def test_history_shapes_meaning_and_table(make_fed):
         assert float(history.accuracy[at]) == float(net.evaluate(theta[None], *fed.test))
         assert float(history.loss[at]) == float(net.evaluate(theta[None], *fed.test, "loss"))
     assert torch.equal(history.weights > 0, history.selected)
-    server = fm.Server(5, 3, net, fed.validation, 1)
+    server = Server(5, 3, net, fed.validation, 1)
     assert torch.equal(history.strategy.scores(server, history.state), history.scores[-1])
     frame = history.to_frame()
     assert list(frame) == ["round", "client", "score", "weight", "selected", "accuracy", "loss"]
@@ -91,7 +92,7 @@ def test_a_client_with_nan_data_is_excluded_by_name_and_training_goes_on(make_fe
     assert history.cost.client_epochs == 8
 
 
-LONG = fm.scale(1e8)
+LONG = fm.attacks.Scale(1e8)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +150,8 @@ def test_no_update_is_judged_by_those_of_other_clients(others, kept):
 @pytest.mark.parametrize(
     ("attack", "sent"),
     [
-        (fm.sign_flip(2.0), lambda honest, step: -2 * honest),
-        (fm.replay(), lambda honest, step: step),
+        (fm.attacks.SignFlip(2.0), lambda honest, step: -2 * honest),
+        (fm.attacks.Replay(), lambda honest, step: step),
     ],
 )
 def test_an_attack_changes_the_attackers_row_and_no_other(make_fed, attack, sent, stacked):
@@ -168,7 +169,7 @@ def test_an_attack_changes_the_attackers_row_and_no_other(make_fed, attack, sent
 
 
 def test_free_riders_noise_is_seeded_by_client_and_round(make_fed):
-    riders = dict.fromkeys((1, 4), fm.free_ride(0.5))
+    riders = dict.fromkeys((1, 4), fm.attacks.FreeRide(0.5))
     fed, net = with_attacks(make_fed(SIZES), riders), fm.logistic(6, 3)
     asked = ([0, 1, 2, 3, 4], 1), ([4, 1], 1), ([4, 1], 2)
     sent, fewer, later = (

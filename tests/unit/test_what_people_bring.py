@@ -462,8 +462,6 @@ def retraining() -> fm.Game:
 
 GAMES = {
     "glove": lambda: fm.glove(2, 3),
-    "airport": lambda: fm.airport([1.0, 2.0, 3.0]),
-    "majority": lambda: fm.majority([1, 1, 1], 2),
     "additive": lambda: fm.additive([1.0, -2.0]),
     "quadratic": lambda: fm.quadratic(UPDATES, [1, 2, 3], UPDATES[0], torch.eye(NET.P)),
     "cosine": lambda: fm.cosine_game(UPDATES),

@@ -53,10 +53,10 @@ def history():
     return fm.train(fed, fm.logistic(64, 10), fm.CGSV(), rounds=3, local=local, seed=0)
 
 
-def model(neutral=False):
+def model():
     generator = torch.Generator().manual_seed(0)
     parts = [torch.rand(*s, generator=generator) for s in ((2, 3), (2, 4, 5), (2, 4), (2, 4), (2,))]
-    return fm.AAM(*[part.double() for part in parts], neutral=neutral)
+    return fm.methods.AAM(*[part.double() for part in parts])
 
 
 def compared(scores=(("a", 0.5), ("b", 0.8), ("c", 0.81)), truth=0.8):
@@ -299,7 +299,7 @@ def test_first_step_is_reinforce():
 
 
 def test_prediction_is_the_models():
-    aam = model(neutral=True)
+    aam = model()
     explorer = AAMExplorer(aam, [0.5, 1.0, 1.5])
     explorer.shares = [1.0, 0.4, 0.0]
     sizes = torch.tensor([0.5, 0.4, 0.0]).double()

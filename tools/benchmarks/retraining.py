@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import fedlab_mini as fm
+from fedlab_mini.games.estimate import Estimate
 from fedlab_mini.games.game import all_coalitions
 
 from .loop import Order, PlainLoop, engine_order
@@ -65,7 +66,7 @@ def run(repetitions: int) -> list[Result]:
     """Eight clients, 64-32-10, 10 rounds: 256 coalitions, 10,240 client epochs."""
     fed, net = digits(), fm.mlp(*WIDTHS)
     print(f"all coalitions, float64, 2 rounds, game - loop: {check_equal(fed, net):.1e} in loss")
-    found: dict[str, fm.Estimate] = {}
+    found: dict[str, Estimate] = {}
 
     def stacked() -> None:
         game = fm.retraining_game(fed, net, ROUNDS, LOCAL, "accuracy", seed=0)

@@ -72,9 +72,10 @@ def compare(label: str, python: str, n: int, target: float, repetitions: int) ->
     import torch
 
     import fedlab_mini as fm
+    from fedlab_mini.games.estimate import Estimate
 
     worth, bits = torch.from_numpy(table(n)), 1 << torch.arange(n)
-    found: dict[str, fm.Estimate] = {}
+    found: dict[str, Estimate] = {}
     answer: dict[str, dict] = {}
 
     def mine() -> None:

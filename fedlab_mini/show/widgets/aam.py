@@ -9,7 +9,7 @@ import torch
 import traitlets
 
 from ... import checks
-from ...methods.aam import AAM
+from ...methods.aam import AAM, RESTING
 from ...methods.fedccea import contribution_index
 from .base import Explorer, Numbers, by_name, client_names, program
 
@@ -29,7 +29,6 @@ class AAMExplorer(Explorer):
     quality = traitlets.List(traitlets.Float()).tag(sync=True)
     slopes = traitlets.List(traitlets.Float()).tag(sync=True)
     start = traitlets.Float().tag(sync=True)
-    neutral = traitlets.Bool().tag(sync=True)
     full = traitlets.List(traitlets.Float()).tag(sync=True)
     corrupted = traitlets.List(traitlets.Int()).tag(sync=True)
     shares = traitlets.List(traitlets.Float()).tag(sync=True)
@@ -49,7 +48,6 @@ class AAMExplorer(Explorer):
             quality=quality.tolist(),
             slopes=slopes.tolist(),
             start=float(start),
-            neutral=model.neutral,
             full=sizes.tolist(),
             corrupted=sorted(checks.distinct_ids("corrupted", corrupted, client_count).tolist()),
             shares=[1.0] * client_count,
@@ -61,13 +59,9 @@ class AAMExplorer(Explorer):
         unit = torch.ones(1, 1, dtype=torch.float64)
         omega = torch.tensor([self.quality], dtype=torch.float64)
         slopes = torch.tensor(self.slopes, dtype=torch.float64)
-        # Without data, the sigmoid is one half, or 0 in the neutral form.
-        resting_sum = 0 if self.neutral else 0.5 * float(slopes.sum())
-        start = torch.full((1, 1), self.start - resting_sum).double()
+        start = torch.full((1, 1), self.start - RESTING * float(slopes.sum())).double()
         # A complete model with one linear node of weight 1 and the same collapsed form.
-        model = AAM(
-            omega, slopes.view(1, 1, rounds), start, unit, 0 * unit[0], neutral=self.neutral
-        )
+        model = AAM(omega, slopes.view(1, 1, rounds), start, unit, 0 * unit[0])
         return float(model(sizes.expand(1, rounds, -1))[0, 0, -1])
 
     def numbers(self) -> Numbers:

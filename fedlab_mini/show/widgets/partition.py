@@ -27,7 +27,7 @@ class PartitionExplorer(Explorer):
     raises   ValueError naming the argument
 
     Shares are gamma variables of shape alpha at fixed uniform numbers, scaled to sum 1. The rule
-    is that of `dirichlet_labels`, but the random numbers differ.
+    is that of `DirichletLabels`, but the random numbers differ.
     """
 
     _esm = program("kit", "random", "partition")

@@ -2,15 +2,13 @@
 function build(ui) {
   const { model } = ui;
   const [quality, slopes, start, full] = ["quality", "slopes", "start", "full"].map((key) => model.get(key));
-  const rest = model.get("neutral") ? 0 : 0.5;
-  const squash = (x) => (model.get("neutral") ? 2 * sigmoid(x) - 1 : sigmoid(x));
   const marked = new Set(model.get("corrupted"));
   const names = full.map((_, k) => `client ${k}${marked.has(k) ? " (corrupted)" : ""}`);
   /* Accuracy after every round when the same sizes are used in each. */
   const curve = (sizes) => {
     const sum = total(sizes.map((x, k) => x * quality[k]));
     let accuracy = start;
-    return slopes.map((a) => (accuracy += a * (squash(sum) - rest)));
+    return slopes.map((a) => (accuracy += a * (sigmoid(sum) - 0.5)));
   };
   const whole = curve(full).at(-1);
   const nothing = curve(full.map(() => 0)).at(-1);
