@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from torch import Tensor
 
 import fedlab_bench as fb
 from fedlab_mini.engine.files import whole_file
@@ -20,12 +21,18 @@ from fedlab_mini.judge.student import visible
 
 from . import bench_findings, every, leaderboard, ledger, ledger_views, store, telling
 from .items import ROOT
-from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, WORDS
+from .metrics import is_count, span
+from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, WORDS, Results
 
 BOOK = ROOT / "book"
 COVERAGE, SIMULATED = ROOT / "data" / "coverage.csv", 20_000  # studies behind each of its rows
-HOPELESS = 2  # its last distributions, whose rare values most samples of seeds do not contain
+HOPELESS = 4  # its last distributions, whose rare values most samples of seeds do not contain
+LOOKS = COVERAGE.with_name("looks.csv")
+# A seed is far off if it lies so many times the median distance from the median.
+ZEROS, FAR, FEW = 0.8, 15, 0.2
 PROMISED, NORMAL = 0.05, 0.01  # the error of an interval: nominal, and for normal values
+ZERO = f"at least {100 * ZEROS:.0f} % of the differences are exactly 0"
+DISASTER = f"a few seeds, at most {100 * FEW:.0f} %, lie far off and not at an end"
 SEEN, LIVE = "seen", "live"
 DECIDED = (HOLDS, FAILS)
 Record = dict[str, Any]  # a sentence, as `telling.told` yields it
@@ -109,6 +116,57 @@ def coverage() -> dict[str, str]:
         "hopeless": table(head, rows[-HOPELESS:]),
         "unseen": "\n".join(f"- {evidence.count([0] * count).could()}" for count in seeds),
     }
+
+
+def looks() -> str:
+    """How often any of the looks at a study misses the truth, after so many blocks."""
+    stored = pd.read_csv(LOOKS)
+    counts = list(dict.fromkeys(stored.blocks))
+    allowed = [sum(PROMISED / look for look in range(1, k + 1)) for k in counts]
+    rows: list[list[Any]] = [["what is allowed", "any", *(f"{sum_:.3f}" for sum_ in allowed)]]
+    for (name, seeds), own in stored.groupby(["values", "seeds"], sort=False):
+        rows.append([name, seeds, *(f"{share:.3f}" for share in own["any"])])
+    head = ["one value per seed", "seeds per block", "1 look", *(f"{k} looks" for k in counts[1:])]
+    return (
+        f"{table(head, rows)}\n\nEach cell is the share of {SIMULATED:,} simulated studies in "
+        "which at least one of so many looks had an interval without the true mean."
+    )
+
+
+def rare(records: Sequence[Record], entries: Sequence[ledger.Entry]) -> str:
+    """The sentences and rows whose seeds look like the distributions that defeat every interval."""
+    named = {study.name: study for study in every()}
+    rows = [e for e in entries if e.verdict in WORDS and e.item.study in named]
+    asked = [(f"{r['chapter']}: `{r['key']}`", r["asked"]) for r in records if r.get("study")]
+    asked += [(f"`{e.item.id}`", [e.item.study, *e.item.asked]) for e in rows
+              if not e.item.rival_study]  # fmt: skip
+    read = {study: store.read(named[study]) for study in {of[0] for _, of in asked}}
+    kinds = {name: defeats(*values) for name, of in asked if (values := seeds_of(read[of[0]], of))}
+    found = {kind: [name for name in kinds if kinds[name] == kind] for kind in (ZERO, DISASTER)}
+    return "\n".join(f"- {kind}: {', '.join(own) or 'none'}" for kind, own in found.items())
+
+
+def seeds_of(results: Results, asked: Sequence[str]) -> tuple[Tensor, float, float] | None:
+    """One value per seed and their range; None for a count, and for what has no stored row."""
+    study, metric, *places = asked
+    cut = places.index("minus") if "minus" in places else len(places)
+    sides = [(*own, "", "")[:2] for own in (places[:cut], places[cut + 1 :]) if own]
+    if not sides or not all(results.has(metric, *side) for side in sides) or is_count(metric):
+        return None
+    low, high = span(metric, study)
+    one, *rival = (results.values(metric, *side) for side in sides)
+    return (one - rival[0], low - high, high - low) if rival else (one, low, high)
+
+
+def defeats(values: Tensor, low: float, high: float) -> str:
+    """Which rare event the values show, one per seed; empty if none."""
+    inside = (values != low) & (values != high)
+    if ZEROS <= (values == 0).double().mean() < 1 and inside.all():
+        return ZERO
+    distance = (values - values.median()).abs()
+    usual = distance.median()
+    far = (distance > FAR * usual) & inside
+    return DISASTER if usual > 0 and 0 < far.double().mean() <= FEW else ""
 
 
 def seeds_needed() -> str:
@@ -263,6 +321,8 @@ def parts() -> dict[str, dict[str, str]]:
         "ledger_rows.txt": {"rows": ledger_views.listing(entries)},
         "how_we_know.txt": {
             **coverage(),
+            "looks": looks(),
+            "rare": rare(records, entries),
             "seeds": seeds_needed(),
             "sentences": counted(studies, records),
             "studies": studied(studies, records),

@@ -262,6 +262,14 @@ class Results:
         ]
         return [own for number, own in self.blocks.items() if stood and number >= min(stood)]
 
+    def over_all(self, metric: str, method: Place = "", scenario: str = "") -> Stored:
+        """The interval, or count, of all seeds that confirm, whatever was asked of them.
+
+        A table shows this: it asks no question, and its cells count the same seeds
+        """
+        read = self.count if is_count(metric) else self.interval
+        return read(metric, method, scenario).against("")
+
     def curve(
         self, metric: str, method: str = "", scenario: str = ""
     ) -> tuple[list[float], Tensor]:
@@ -289,10 +297,18 @@ class Results:
     def _cell(self, metric: str, method: str, scenario: str) -> object:
         if not self.has(metric, method, scenario):
             return ""
+        found = self.over_all(metric, method, scenario)
         # A count is shown as text, because a table would write a share with its interval.
-        if is_count(metric):
-            return str(self.count(metric, method, scenario))
-        return self.interval(metric, method, scenario)
+        return str(found) if is_count(metric) else found
+
+    def settings(self) -> plots.Table:
+        """The protocol as a table: the paper's and our settings, with the seeds of these rows."""
+        protocol = dict(self.study.protocol)
+        theirs, ours = protocol["repetitions"]
+        blocks = f" in {len(self.blocks)} blocks" if len(self.blocks) > 1 else ""
+        drawn = f"{self.n} that confirm{blocks}" if self.confirmed else "none that confirm"
+        ours = ours.replace(f"{self.study.confirm} that confirm", drawn)
+        return replace(self.study, protocol=protocol | {"repetitions": (theirs, ours)}).settings()
 
     @property
     def whose(self) -> str:

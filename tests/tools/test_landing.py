@@ -31,6 +31,8 @@ def test_minutes_are_the_same_wherever_they_stand():
         found = re.search(r"\*\*Time\*\* (\d+) minutes, (\d+) without", source.read_text("utf-8"))
         assert minutes[int(source.stem[:2])] == tuple(map(int, found.groups())), source.stem
     about = (ROOT / "book" / "about.md").read_text(encoding="utf-8")
+    hung = re.findall(r"\[(\d+) [^\]]+\]\[\d+\] (\d+) min", about)
+    assert {int(k): int(whole) for k, whole in hung} == {k: m[0] for k, m in minutes.items()}
     ways = re.findall(r"^\|.*?\|(.*)\| (\d+) \((\d+)\) \|$", about, re.MULTILINE)
     assert len(ways) > 10
     for names, *told in ways:

@@ -34,6 +34,27 @@ def test_the_table_is_what_other_luck_gives_with_the_intervals_of_the_package(na
         assert found[1:3] == pytest.approx(ends, abs=1e-9)
 
 
+LOOKS = pd.read_csv(made.LOOKS).set_index(["values", "seeds", "blocks"])
+
+
+def test_looks_miss_as_often_as_the_page_says():
+    """Normal values stay far below what is allowed, skewed ones do not, zeros are worst."""
+    normal, skewed, *_, zeros = (LOOKS.loc[name] for name in made.LOOKED_AT)
+    assert normal["any"].max() < 0.02
+    assert skewed["any"][5, 5] > 0.05 > skewed["any"][20, 5]
+    assert 0.4 < skewed["any"][5, 1] / skewed["any"][5, 5] < 0.6
+    assert zeros["any"][20, 5] > zeros["any"][5, 5] > 0.114  # more than is allowed
+    for name, block in ((made.LOOKED_AT[1], 5), (made.LOOKED_AT[-1], 5)):
+        again = made.looked_at(name, block, 4_000, luck=1)
+        for row in again:
+            stored = LOOKS.loc[name, block, row["blocks"]]
+            assert [row["last"], row["any"]] == pytest.approx([*stored], abs=0.03)
+    # A single look is a study of the other table.
+    for values in made.LOOKED_AT:
+        share = LOOKS["any"][values, 5, 1]
+        assert 1 - share == pytest.approx(STORED["rule"][values, 5], abs=0.015)
+
+
 def test_the_explorer_of_the_landing_page_is_what_its_five_lines_give():
     stored, text = first_minute.EXPLORER.read_text(encoding="utf-8"), first_minute.made()
     assert NUMBER.sub("0", stored) == NUMBER.sub("0", text), "run data/made/first_minute.py"

@@ -3,6 +3,8 @@
 import doctest
 import re
 
+import torch
+
 from studies import pages, telling
 
 RECORDS = [
@@ -38,6 +40,20 @@ def test_a_sentence_is_confirmed_only_if_it_stood_when_the_seeds_were_drawn():
 def test_sentences_and_studies_are_counted():
     numbers = re.findall(r"\| (\d) \| (\d) \| (\d) \|", pages.counted([TOY], RECORDS))
     assert numbers == [tuple(row) for row in ("211", "110", "110", "110", "101", "642")]
+
+
+def test_values_that_defeat_an_interval_are_named():
+    rest = [0.01 * k for k in range(1, 10)]
+    told = {
+        "zeros": ([0.0] * 9 + [0.3], pages.ZERO),
+        "all zero": ([0.0] * 10, ""),  # then a seed is imagined, and the interval is wide
+        "at an end": ([0.0] * 9 + [1.0], ""),
+        "disaster": ([*rest, 0.9], pages.DISASTER),
+        "two kinds": ([*rest[:5], *([0.9] * 5)], ""),
+        "plain": (rest, ""),
+    }
+    found = {name: pages.defeats(torch.tensor(values), -1, 1) for name, (values, _) in told.items()}
+    assert found == {name: kind for name, (_, kind) in told.items()}
 
 
 def test_every_example_of_how_we_know_holds():
