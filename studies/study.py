@@ -49,7 +49,7 @@ class Claim:
     id       stable: paper, place and number, such as F-RCCE-2a-1
     study    whose rows are read; ``b`` may be of another one, ``rival_study``
     distance how far our protocol is from the paper's; ``departures`` are the settings in which it
-             differs, where one or two do
+             differs, where one to three do
     bound    the source of low and high: the paper, or the book if the paper gives none
     decides  the cause of the outcome      reason  why nothing is tested, or no number compared
     """

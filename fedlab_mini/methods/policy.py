@@ -25,7 +25,7 @@ class Policy:
 
     inputs   [m, d] one row per client      phi [P] all parameters, trained by Adam
     outputs  1: the same small network reads every row; K: one network reads all rows at once
-    clamp    the mean of omega is kept in [clamp, 1 - clamp], so that exploration never ends
+    clamp    a penalty pulls the mean of omega back if it leaves [clamp, 1 - clamp]; 0: no penalty
     """
 
     def __init__(self, d: int, outputs: int, widths: tuple[int, ...], lr: float, clamp: float):

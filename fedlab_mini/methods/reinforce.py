@@ -42,7 +42,7 @@ class FRCCE(FedAvg):
     scaling    "client": every update is scaled to mean square 1; "none": it is not scaled
     layer      the policy reads the "last" layer of the update, which gives the model's outputs (in
                a linear model, that is the whole update), or "all" of it
-    clamp      the mean probability is kept in [clamp, 1 - clamp]; 0: it may take any value
+    clamp      a penalty pulls the mean probability back if it leaves [clamp, 1 - clamp]; 0: none
     limit      updates longer than ``limit`` times the median length (without zeros) are shortened
                to this length; None: no update is shortened
     weighting, per_round: see `FedAvg`
@@ -239,15 +239,24 @@ class FLDVE(FRCCE):
 
     probes, baseline  8 selections per round, each compared with the mean of the others; with one
                       probe, the baseline is the loss before the round
+    reads             the policy reads each client's "update", or its "model" theta + update, as
+                      in the paper
     literal           the paper's text: omega itself is the action, and its model is rewarded;
-                      the baseline is the loss before the round; raw updates, lr 1e-5
+                      the baseline is the loss before the round; raw models are read, lr 1e-5
     other arguments, scores, quality, omega: see `FRCCE`     source [fldve2022data; chapter 6]
     """
 
     probes: int = 8
     baseline: str = "probes"
+    reads: str = "update"
 
-    PRINTED: ClassVar = FRCCE.PRINTED | {"probes": 1, "baseline": "previous", "sign": "gain"}
+    PRINTED: ClassVar = FRCCE.PRINTED | {
+        "probes": 1,
+        "baseline": "previous",
+        "sign": "gain",
+        "reads": "model",
+    }
+    CHECKS: ClassVar = FRCCE.CHECKS | {"reads": partial(choice, accepted=("update", "model"))}
 
     @classmethod
     def completed(cls, asked: dict[str, Any]) -> dict[str, Any]:
@@ -263,6 +272,12 @@ class FLDVE(FRCCE):
             raise ValueError(
                 f"probes: expected 1, as the paper's text samples nothing, got {self.probes}"
             )
+
+    def logits(self, state: State, round: Round, policy: Policy | None = None) -> Tensor:
+        """The policy's output, see `FRCCE.logits`; it reads updates or models."""
+        if self.reads == "model":
+            round = replace(round, updates=round.theta + round.updates)
+        return super().logits(state, round, policy)
 
     def draw(self, server: Server, omega: Tensor, t: int, clients: Tensor | None = None) -> Tensor:
         """Selections [Q, m], see `FRCCE.draw`; literal: omega itself, [1, m]."""

@@ -249,6 +249,22 @@ def test_what_is_read_changes_what_the_policy_says(layer, scaling, read):
     assert found == [*read, "last"]
 
 
+def test_fldve_reads_updates_or_models():
+    rows, start = helpers.numbers(3, 26, seed=0), torch.zeros(26)
+    start[:2] = torch.tensor([0.5, -0.5])  # the model that `a_round` begins with
+
+    def omega(reads: str, theta: float, sent: Tensor) -> Tensor:
+        rule = fm.FLDVE(reads=reads, layer="all", limit=None)
+        played = started(rule, 3, fm.mlp(3, 4, 2))
+        played.step(a_round(sent, theta=theta))
+        return played["omega"]
+
+    models = omega("model", 0.5, rows)
+    torch.testing.assert_close(models, omega("update", 0.0, rows + start))
+    assert not torch.allclose(models, omega("update", 0.5, rows), atol=1e-4)
+    assert fm.FLDVE.departures()["reads"] == {"as printed": "model", "ours": "update"}
+
+
 def test_the_policy_has_the_printed_widths():
     no_bias = fm.Model(nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 2, bias=False)))
     for net, inputs in ((fm.mlp(3, 4, 2), 10), (fm.logistic(1, 2), 4), (no_bias, 8)):
