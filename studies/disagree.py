@@ -183,11 +183,9 @@ def clashes(found: Iterable[Answer]) -> Iterator[Clash]:
     for question, own in by_question.items():
         for one in own:
             for name, interval in rows_of(question):
-                other = Answer(name, f"rows of {name}", one.claim, interval)
                 if name != one.source:
+                    other = Answer(name, f"rows of {name}", one.claim, interval)
                     yield Clash(question, one, other, word(one, other))
-                elif different := numbers(one, other):  # a table beside the sentence
-                    yield Clash(question, one, other, different)
         for one, other in combinations(own, 2):
             if one.source == other.source and one.claim.asked == other.claim.asked:
                 yield Clash(question, one, other, numbers(one, other) or word(one, other))
