@@ -19,6 +19,7 @@ from fedlab_mini.checks import home
 from fedlab_mini.command import (
     PICTURES,
     explained,
+    folder,
     matched,
     module_files,
     own_method,
@@ -31,16 +32,17 @@ from fedlab_mini.judge.registry import looked_up, scoring
 
 from . import entering, judging, submission, truth
 from .comparing import compare
-from .measures import BESIDE_TRUTH, MEASURES, OF_ATTACKS
+from .measures import BESIDE_TRUTH, MEASURES, OF_ATTACKS, OF_METHODS
 from .registry import METHODS
 from .rounds import FLOATS, recorded, slug
 from .scenarios import SAMPLES, SCENARIOS
-from .worlds import ROUNDS, WORLDS, chosen
+from .worlds import BAD, ROUNDS, WORLDS, chosen
 
 if TYPE_CHECKING:
     import pandas
 
 FEW = (*("size", "alone", "leave one out", "Shapley", "Shapley, silent"), *("CGSV", "second order"))
+NO_TRUTH = "there is no truth for these seeds; python -m fedlab_bench truth makes it"
 MOST_SEEDS, LARGEST_SEED = 100_000, 10**9
 
 
@@ -89,7 +91,8 @@ def _compare_options(add: Callable[..., object]) -> None:
     add("--scenarios", nargs="+", default=nine, help=f"of: {'; '.join(nine)}")
     add("--rounds", type=int, default=ROUNDS, help="of every training")
     add("--data", default="digits", choices=tuple(SAMPLES))
-    add("--metric", default="tau", choices=tuple(MEASURES), help="what is printed")
+    measures = tuple(BESIDE_TRUTH | OF_METHODS)
+    add("--metric", default="tau", choices=measures, help="what is printed")
     kept = "folder for finished cells, so that a second call goes on"
     add("--cache", type=home, help=kept)
     add("--csv", type=home, help="write all measures here, in long format")
@@ -120,6 +123,9 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
     # Checked now, not after an hour of training.
     outputs = {"--csv": options.csv, "--figure": options.figure}
     writable(outputs, [*module_files(options.method)], {"--figure": PICTURES})
+    folder("--cache", options.cache)
+    if options.metric == "AUC" and not BAD.keys() & {*options.scenarios}:
+        raise ValueError(f"--metric: AUC needs one of the scenarios {'; '.join(BAD)}")
     asked = list(METHODS) if list(options.beside) == ["all"] else options.beside
     names = looked_up("--beside", asked, METHODS).values()
     own = dict(own_method("--method", text) for text in options.method)
@@ -136,10 +142,10 @@ def _compare(options: argparse.Namespace) -> pandas.DataFrame:
         cache=options.cache,
         n_jobs=options.jobs,
     )
+    if options.csv:  # first, so that no error below loses what took long
+        write_csv(options.csv, frame, index=False)
     tables = [summary(frame, options.metric)]
     tables += [summary(frame, options.metric, against=name) for name in own]
-    if options.csv:
-        write_csv(options.csv, frame, index=False)
     if options.figure:
         measured = set(frame[frame.metric == options.metric].scenario)
         places = [scenario for scenario in options.scenarios if scenario in measured]
@@ -220,6 +226,8 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     if options.scores_to and len(in_python) != 1:
         raise ValueError(f"--scores-to: expected one score in Python, got {len(in_python)}")
     frozen_truth = truth.Frozen(*truth_folders)
+    if in_python and not options.scores_to:  # which keeps scores that nobody can judge yet
+        _judgeable(options, frozen_truth)
     submissions = [
         submission.read_submission(text) if text.endswith(".csv") else _python(text, options)
         for text in options.scores
@@ -232,8 +240,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
         submission.Submission(entry.scores, lines).write(options.scores_to)
     frame = judging.judge(submissions, frozen_truth)
     if frame.empty:
-        maker = "python -m fedlab_bench truth"
-        raise ValueError(f"there is no truth for these seeds; {maker} makes it")
+        raise ValueError(NO_TRUTH)
     told: list[object] = []
     if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(frame.seed):
         seed_list = ", ".join(map(str, sorted(unjudged)))
@@ -264,6 +271,20 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     return frame
 
 
+def _judgeable(options: argparse.Namespace, frozen: truth.Frozen) -> None:
+    """Refuse scores in Python that could not be judged or not be shown, before computing them."""
+    cells = [(name, seed) for name in _names(options, entering.EIGHT) for seed in options.seeds]
+    known = {name for name, seed in cells if frozen.knows(name, seed)}
+    attacks = {name for name in known if truth.owner_of(name) is None}
+    fit = attacks if options.metric in OF_ATTACKS else known - attacks
+    if options.metric == "AUC":
+        fit = {name for name in fit if WORLDS[name].bad is not None}
+    if not known:
+        raise ValueError(NO_TRUTH)
+    if not fit:
+        raise ValueError(f"--metric: no scenario with a truth for these seeds has {options.metric}")
+
+
 def _rivals() -> list[dict[str, str]]:
     """What the committed submissions say of themselves."""
     return [submission.notes_of(path) for path in _submissions()]
@@ -274,6 +295,7 @@ def _submissions() -> list[Path]:
 
 
 def _rounds(options: argparse.Namespace) -> None:
+    folder("--to", options.to)
     chosen_worlds = chosen(_names(options, ["all"]))
     for world_name, seed in truth.cells_of(chosen_worlds, options.seeds):
         cell_folder = options.to / f"{slug(world_name)}-{seed}"
@@ -282,6 +304,7 @@ def _rounds(options: argparse.Namespace) -> None:
 
 
 def _freeze(options: argparse.Namespace) -> None:
+    folder("--to", options.to)
     for truth_path in truth.freeze(_names(options, ["all"]), options.seeds, options.to):
         print(truth_path)
 

@@ -50,7 +50,8 @@ def server_app(net: fm.Model, strategy: fl.Strategy, **settings: Any) -> Trainin
                 it with ``fm.History.load(path).to_frame()``
     same_as_train  True: clients get the seed and all sizes, so that their minibatches are those of
                 ``fm.train``; False: each client draws its own, with a seed made from its data
-    timeout     seconds that a round waits for replies; late or failing clients are missing in it
+    timeout     seconds that a round waits for replies; late or failing clients are missing in it.
+                Nodes that join before the first round have as long to answer, at least 30
     patience    seconds that the start waits for clients that have not joined
     other arguments, errors: see ``fm.train``. RuntimeError if ``same_as_train`` lacks a client
     """
@@ -253,7 +254,8 @@ class FlowerStrategy(Strategy):
         """Admit nodes until ``enough()`` is true, or for so many seconds."""
         deadline = time.monotonic() + seconds
         while True:
-            self._welcome(t, min(seconds, JOIN_WAIT))
+            # Before the first round, a slow machine gets the time that it has in a round.
+            self._welcome(t, min(seconds, JOIN_WAIT if t else max(JOIN_WAIT, self.timeout)))
             if enough() or time.monotonic() > deadline:
                 return
             # Flower does not report new nodes, so the server has to look for them.

@@ -5,10 +5,12 @@ Below: items (what is asked), exact (what needs no seeds), store.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from secrets import randbelow
@@ -177,10 +179,8 @@ def again(study: Study, seeds: Sequence[int], places: Iterable[tuple[str, str, s
             stops after the last of them; derived metrics need all rows
     """
     asked = set(places)
-    stored = store.rows(study)
-    made = set(zip(stored.scenario, stored.method, stored.metric, strict=True))
-    early = asked <= made
-    tables = []
+    early = asked <= _places(store.rows(study))
+    study, tables = replace(study, derived=None) if early else study, []
     with bar(None, study.name, len(seeds), delay=0) as progress, one_thread():
         for seed in seeds:
             missing, rows = set(asked), []
@@ -190,8 +190,64 @@ def again(study: Study, seeds: Sequence[int], places: Iterable[tuple[str, str, s
                 if early and not missing:
                     break
             tables.append(pd.DataFrame(rows, columns=COLUMNS))
+            if len(tables) == 1:  # not after the last seed
+                _refuse_missing(asked, Results(study, tables[0]))
             progress.update()
-    return Results(replace(study, derived=None) if early else study, pd.concat(tables))
+    return Results(study, pd.concat(tables))
+
+
+def _places(frame: pd.DataFrame) -> set[tuple[str, str, str]]:
+    return set(zip(frame.scenario, frame.method, frame.metric, strict=True))
+
+
+def _refuse_missing(asked: Iterable[tuple[str, str, str]], results: Results) -> None:
+    """KeyError for the first of the places that these results lack."""
+    for scenario, method, metric in sorted(asked):
+        if not results.has(metric, method, scenario):
+            results.values(metric, method, scenario)
+
+
+def refuse_early(
+    study: Study, changes: Mapping[str, object], places: Iterable[tuple[str, str, str]]
+) -> None:
+    """KeyError if changed settings leave no row for a place, as far as stored labels tell."""
+    asked, stored = set(places), store.rows(study)
+    if asked <= _places(stored):
+        study = replace(study, derived=None)
+    labels = ["scenario", "method", "metric"]
+    names = {text for label in labels for text in stored[label].unique()}
+    defaults = study.defaults()
+    gone = {text for name, new in changes.items() for text in lost(names, defaults[name], new)}
+    left = stored[~stored[labels].isin(gone).any(axis=1)]
+    _refuse_missing(asked, Results(study, left))
+
+
+def lost(names: Iterable[str], default: object, new: object) -> set[str]:
+    """The labels that a changed setting no longer makes.
+
+    Several values: labels such as "100 clients", if there is one for each value by default. A
+    whole number: labels such as "accuracy @ 800" beyond it, if the last of them is the default
+    """
+    forms: dict[str, dict[str, str]] = {}  # with a # for the value: {value: label}
+    several = isinstance(default, tuple)
+    values = {*map(str, default)} if isinstance(default, tuple) else set()
+    for name in names:
+        place = r"(?<=@ )\d+$" if not several else rf"(?<![\w.])({_either(values)})(?![\w.])"
+        for found in re.finditer(place, name):
+            form = f"{name[: found.start()]}#{name[found.end() :]}"
+            forms.setdefault(form, {})[found[0]] = name
+    if isinstance(new, tuple):
+        left = {*map(str, new)}
+        whole = [made for made in forms.values() if made.keys() == values and len(values) > 1]
+        return {name for made in whole for value, name in made.items() if value not in left}
+    if not isinstance(new, int):
+        return set()
+    ends = [made for made in forms.values() if str(max(map(int, made))) == str(default)]
+    return {name for made in ends for value, name in made.items() if int(value) > new}
+
+
+def _either(values: Iterable[str]) -> str:
+    return "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
 
 
 def places_of(item: Claim, name: str) -> list[tuple[str, str, str]]:
@@ -219,27 +275,37 @@ def rerun(
     if settings and not names:
         raise ValueError(f"set: {start} is not run, so it has no settings")
     seeds = fresh_seeds(count, first) if names else []
+    places = {n: [place for i in wanted for place in places_of(i, n)] for n in names}
+    with _explained(settings):
+        for name in names if settings else ():
+            refuse_early(named(name), changes[name], places[name])
     for name in names:
         about = f"{name}: seeds {seeds[0]} to {seeds[-1]}, some {minutes(named(name), count):.1f}"
         rest = f" with the study's settings, here {', '.join(settings)}" if settings else ""
         print(f"{about} minutes of computing{rest}; nothing is stored", flush=True)
     start_time, new = time.monotonic(), {}
     how = f"fresh, with {', '.join(settings)}" if settings else "fresh"
-    try:
+    with _explained(settings):
         for name in names:
-            places = [place for item in wanted for place in places_of(item, name)]
             study = named(name)
             study = replace(study, rows=partial(study.rows, **changes[name]))
-            new[name] = again(study, seeds, places)
+            new[name] = again(study, seeds, places[name])
         for item in wanted:
             own, rival = new[item.study], new[item.rival_study or item.study]
             parts += [_told(judge(item)), _told(judged(item, own, rival, how), head=False)]
+    took = f"took {(time.monotonic() - start_time) / 60:.1f} minutes" if names else ""
+    return "\n".join(filter(None, [*parts, took])).lstrip("\n")
+
+
+@contextlib.contextmanager
+def _explained(settings: Sequence[str]) -> Iterator[None]:
+    """A KeyError, for rows that are missing, as a ValueError that names the settings."""
+    try:
+        yield
     except KeyError as error:
         if not settings:
             raise
         raise ValueError(f"set: with {', '.join(settings)} {error.args[0]}") from error
-    took = f"took {(time.monotonic() - start_time) / 60:.1f} minutes" if names else ""
-    return "\n".join(filter(None, [*parts, took])).lstrip("\n")
 
 
 def _told(entry: Entry, head: bool = True) -> str:

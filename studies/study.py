@@ -180,14 +180,18 @@ class Study:
         """The seeds of a confirming block; the first block has number 1."""
         return [BLOCK * number + place for place in range(self.confirm)]
 
+    def defaults(self) -> dict[str, Any]:
+        """The settings of ``rows``, as they stand in its signature."""
+        given = inspect.signature(self.rows).parameters.values()
+        return {one.name: one.default for one in given if one.kind is one.KEYWORD_ONLY}
+
     def changed(self, texts: Sequence[str]) -> dict[str, object]:
         """Settings of ``rows`` from texts NAME=VALUE, such as ``rounds=50``, ``clients=10,20``.
 
         Separate several numbers with commas, several words with semicolons.
         raises  ValueError that names the settings, or the values that one accepts
         """
-        given = inspect.signature(self.rows).parameters.values()
-        known = {one.name: one.default for one in given if one.kind is one.KEYWORD_ONLY}
+        known = self.defaults()
         told = "; ".join(f"{name}={_written(value)}" for name, value in known.items())
         found: dict[str, object] = {}
         for text in texts:

@@ -35,6 +35,7 @@ KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3
 METADATA = {"kernelspec": KERNELSPEC, "language_info": {"name": "python"}}
 JUPYTEXT_VERSION = re.compile(r"^ +jupytext_version: .*\n", re.MULTILINE)
 Job = tuple[Path, Path, dict[str, Any]]  # source, where the raw result goes, parameters
+KERNEL_START = 600  # seconds to answer, at most; a busy machine is slow
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -164,6 +165,7 @@ def run(source: Path, target: Path, parameters: dict[str, Any]) -> NotebookNode:
     write_atomic(blank, nbformat.writes(read_text(source)))
     name = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source.name
     options = {"kernel_name": KERNELSPEC["name"], "cwd": NOTEBOOKS, "progress_bar": False}
+    options |= {"start_timeout": KERNEL_START, "iopub_timeout": KERNEL_START}
     options["request_save_on_cell_execute"] = False  # otherwise the file is written twice per cell
     try:
         patiently(papermill.execute_notebook, blank, target, parameters=parameters, **options)
@@ -274,6 +276,12 @@ def stable_widgets(notebook: NotebookNode, stem: str) -> NotebookNode:
     for index, model in enumerate(order):
         text = text.replace(model, hashlib.sha256(f"{stem}/{index}".encode()).hexdigest()[:32])
     return nbformat.reads(text, as_version=4)
+
+
+def digest(notebook: NotebookNode) -> str:
+    """A hash that changes if a cell is edited, added or removed, but not if cells are run."""
+    cells = repr([(cell.cell_type, cell.source.strip()) for cell in notebook.cells])
+    return hashlib.sha256(cells.encode()).hexdigest()[:16]
 
 
 def serialise(notebook: NotebookNode) -> str:

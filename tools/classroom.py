@@ -27,10 +27,17 @@ import marking
 
 
 def people(names: str) -> list[str]:
-    """The names of a file, one per line, or of a text, separated by commas."""
-    if Path(names).is_file():
-        names = Path(names).read_text(encoding="utf-8").replace("\n", ",")
-    return [name for part in names.split(",") if (name := part.strip())]
+    """The names of a file, one per line, or of a text, separated by commas.
+
+    Each becomes a folder, so the program ends at one that would lie elsewhere
+    """
+    listed = Path(names).is_file()
+    parts = Path(names).read_text("utf-8-sig").splitlines() if listed else names.split(",")
+    found = [name for part in parts if (name := part.strip())]
+    for name in found:
+        if set(name) & {"/", "\\"} or not name.strip("."):
+            sys.exit(f"NAMES: {name!r} is no name of a folder; nothing was written")
+    return found
 
 
 def sheets(folder: Path, names: list[str], lab: str = "") -> None:

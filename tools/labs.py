@@ -106,7 +106,7 @@ def tidy(notebook: NotebookNode, stem: str, given: dict[str, str]) -> NotebookNo
     for cell in clean.cells:
         if cell.cell_type == "code":
             cell.execution_count, cell.outputs = None, []
-    clean.metadata["sheet"] = digest(clean)
+    clean.metadata["sheet"] = chapters.digest(clean)
     return clean
 
 
@@ -148,17 +148,11 @@ def reasons(stem: str) -> dict[str, str]:
     return {f"q{k}": " ".join(text.split()) for k, text in ITEM.findall(part[1] + "\n\n")}
 
 
-def digest(notebook: NotebookNode) -> str:
-    """A hash that changes if a cell is edited, added or removed, but not if cells are run."""
-    cells = repr([(cell.cell_type, cell.source.strip()) for cell in notebook.cells])
-    return hashlib.sha256(cells.encode()).hexdigest()[:16]
-
-
 def place(notebook: NotebookNode, sheet: Path) -> str:
     """Write a new sheet, or replace an unedited one; return what was done."""
     try:
         there = nbformat.read(sheet, as_version=4) if sheet.exists() else notebook
-        untouched = there.metadata.get("sheet") == digest(there)
+        untouched = there.metadata.get("sheet") == chapters.digest(there)
     except Exception:  # not a sheet
         untouched = False
     if not untouched:

@@ -35,6 +35,7 @@ import labs
 from handed_in import LARGEST, Content, Refused, contents, leave_page, mark_of, named, shown
 
 LONGEST = 900  # seconds for one sheet
+NO_SHEET = "no lab sheet of this book"
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "PYTHONPATH", "LD_LIBRARY_PATH")
 KEPT += ("IPYTHON", "JUPYTER", "MPL", "PYDEVD", "TQDM", "OMP", "ATEN")  # and what begins so
 RAISED = re.compile(r"^ *((?:the cell that sets \w+|its cell) raised .*)$", re.M)  # quiet.py
@@ -96,13 +97,35 @@ def questions(lab: str) -> dict[str, float]:
     return {q: float(p[1]) if (p := worth[q]) else 1.0 for q in sorted(tests, key=grades.counted)}
 
 
+def opened(content: bytes) -> nbformat.NotebookNode:
+    """A sheet in UTF-8 or UTF-16, also if its cells lack what an editor or a filter leaves out."""
+    if not content.strip():
+        raise Refused(f"{NO_SHEET}: the file is empty")
+    try:
+        held = json.loads(content)
+    except (ValueError, RecursionError):
+        raise Refused(f"{NO_SHEET}: it is cut off, or no notebook") from None
+    try:
+        for cell in held["cells"]:
+            cell.setdefault("metadata", {})
+            if cell["cell_type"] == "code":
+                cell.setdefault("outputs", [])
+                cell.setdefault("execution_count", None)
+        return nbformat.reads(json.dumps(held), as_version=4)
+    except Exception:
+        raise Refused(f"{NO_SHEET}: its cells are not those of a notebook") from None
+
+
 def marked(content: bytes, archives: dict[str, Path], env: dict[str, str]) -> Marks:
     """The marks of a sheet; any failure becomes a status."""
-    marks = Marks(status="no lab sheet of this book")
+    marks = Marks(status=f"{NO_SHEET}: its metadata do not name a lab")
     try:
-        notebook = nbformat.reads(content.decode("utf-8"), as_version=4)
+        notebook = opened(content)
         lab = notebook.metadata["otter"]["assignment_name"]
         archive = archives[lab]
+    except Refused as refused:
+        marks.status = str(refused)
+        return marks
     except Exception:
         return marks
     marks.lab, marks.status = lab, "graded"
@@ -186,7 +209,7 @@ def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
     given = contents(folder)  # all are read before the first one runs
     if not given:
         sys.exit(f"{folder}: no file in it")
-    table = grades.Table(folder, again)
+    table = grades.Table(folder, again, {w: mark_of(content) for w, (_, content) in given.items()})
     new = {w: file for w, file in given.items() if not table.knows(w, mark_of(file[1]))}
     sheets = {where: content for where, (_, content) in new.items() if isinstance(content, bytes)}
     for where in [where for where in new if where not in sheets]:
@@ -199,6 +222,7 @@ def grade(folder: Path, again: bool = False) -> list[dict[str, Any]]:
         jobs = {pool.submit(marked, sheets[where], archives, env): where for where in sheets}
         for job in as_completed(jobs):
             said(table, jobs[job], new[jobs[job]], job.result())
+    table.write()  # also if nothing is new: names that have suffered are right again
     before = len(given) - len(new)
     print(f"{table.path}: {len(given)} files, {before} marked before; a page beside each sheet")
     return [table.rows[where] for where in given]
@@ -209,9 +233,8 @@ def said(table: grades.Table, where: str, given: Content, marks: Marks) -> None:
     sheet, content = given
     if marks.lab or named(sheet):
         marks.status += leave_page(sheet, marks.page(shown(sheet.name)))
-    student = re.sub(r"\.ipynb$", "", Path(where).parts[0], flags=re.IGNORECASE) or where
-    row = marks.row()
-    table.add({"student": student, "file": where, **row, "sha256": mark_of(content)})
+    row = marks.row() | {"student": grades.student(where), "file": where}
+    table.add({**row, "sha256": mark_of(content)})
     print(f"{where}  {marks.status}, {row['points']:g} of {row['possible']:g}", flush=True)
 
 

@@ -139,6 +139,7 @@ def main(names: list[str]) -> int:
     chapters.use_own_settings()
     options = ["-p", "outputs", "-q", "-W", "default", "-W", QUIET, "--nbval"]
     options += ["--nbval-current-env", "--nbval-sanitize-with", "tests/notebooks/sanitize.cfg"]
+    options += [f"--nbval-kernel-startup-timeout={chapters.KERNEL_START}"]
     options += ["-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
     return pytest.main([*options, *map(str, reading.gather(sources))])
 

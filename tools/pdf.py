@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 Piece = dict[str, Any]  # text, style and title of a page
-PATIENCE = 60_000  # ms, for a page to load or to draw
+PATIENCE = 300_000  # ms, for a page to load or to draw; a busy machine is slow
 LOOK = {
     "format": "A4",
     "margin": {"top": "22mm", "bottom": "20mm", "left": "18mm", "right": "18mm"},

@@ -32,6 +32,7 @@ from fedlab_mini.show.following import Line, Part
 from glued import RECORD, glued
 
 STORED = chapters.BUILD / "stored"
+WRITTEN = "written"  # the digest of a notebook's cells as they were written here
 CODE = re.compile(r"(?:\{([\w:-]+)\})?(?<!`)(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
 OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
 TITLED = re.compile(r"(.+?)\s*<([^<>]+)>", re.DOTALL)
@@ -416,9 +417,25 @@ def places(source: Path) -> list[Path]:
 
 
 def texts(source: Path, whole: NotebookNode) -> dict[Path, str]:
-    """{path: text} of the files of a chapter."""
-    both = map(chapters.serialise, split(whole, chapters.key(source)))
-    return dict(zip(places(source), both, strict=False))
+    """{path: text} of the files of a chapter; each holds a digest of its cells."""
+    both = split(whole, chapters.key(source))
+    for notebook in both:
+        notebook.metadata[WRITTEN] = chapters.digest(notebook)
+    return dict(zip(places(source), map(chapters.serialise, both), strict=False))
+
+
+def edited(path: Path) -> bool:
+    """Whether a file holds what somebody has written, so that it must not be replaced.
+
+    Cells that were only run are no work that is lost. A notebook without a digest was never ours
+    """
+    try:
+        held = nbformat.read(path, as_version=4)
+        return held.metadata.get(WRITTEN) != chapters.digest(held)
+    except FileNotFoundError:
+        return False
+    except Exception:  # no notebook, or one that was cut off
+        return True
 
 
 def gather(sources: Iterable[Path] | None = None) -> list[Path]:

@@ -105,7 +105,7 @@ class Cluster:
     def flwr(self, *command: str) -> dict:
         """What Flower's command line answers; RuntimeError with its words where it fails."""
         words = [str(BIN / "flwr"), *command, "--format", "json"]
-        done = subprocess.run(words, env=self.env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(words, env=self.env, capture_output=True, text=True, timeout=600)
         start = done.stdout.find("{")
         answer = json.loads(done.stdout[start:]) if start >= 0 else {"success": False}
         if not answer.get("success", True):
@@ -126,7 +126,7 @@ class Cluster:
             "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
             *secure, "--database", str(database), "--disable-runtime-dependency-installation",
         )  # fmt: skip
-        for _ in range(1200):  # a busy machine takes a minute
+        for _ in range(6000):  # a busy machine takes minutes
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
             if self.processes["superlink"].poll() is not None:
@@ -166,8 +166,11 @@ class Cluster:
         asked = " ".join(f"{n}={json.dumps(value)}" for n, value in (given | settings).items())
         return str(self.flwr("run", str(APP), "here", "--run-config", asked)["run-id"])
 
-    def wait(self, run: str, rounds: int, seconds: float = 600) -> str:
-        """The status of a run once it has ended, such as ``finished:completed``."""
+    def wait(self, run: str, rounds: int, seconds: float = 1800) -> str:
+        """The status of a run once it has ended, such as ``finished:completed``.
+
+        raises  TimeoutError after so many seconds
+        """
         end, asked = time.monotonic() + seconds, time.monotonic()
         while time.monotonic() < end:
             time.sleep(0.5)
@@ -176,12 +179,12 @@ class Cluster:
                 status = self.flwr("list", "--run-id", run, "here")["runs"][0]["status"]
                 if status.startswith("finished"):
                     return status
-        return f"unfinished after {seconds:.0f} s"
+        raise TimeoutError(f"unfinished after {seconds:.0f} s: see {self.folder}")
 
     def log(self, run: str) -> str:
         """What the server has logged of a run."""
         words = [str(BIN / "flwr"), "log", run, "here", "--show"]
-        given = {"capture_output": True, "text": True, "check": True, "timeout": 120}
+        given = {"capture_output": True, "text": True, "check": True, "timeout": 600}
         return subprocess.run(words, env=self.env, **given).stdout
 
     def rounds(self) -> int:

@@ -141,10 +141,19 @@ def writable(
         # A missing folder is refused, because `whole_file` would make one even for a typing error.
         # A device such as /dev/null is refused, because a file would replace it.
         special = path.exists() and not path.is_file()
-        if special or not path.absolute().parent.is_dir():
+        place = path.absolute().parent
+        if special or not (place.is_dir() and os.access(place, os.W_OK)):
             raise ValueError(f"{option}: expected a plain file in an existing folder, got {path}")
         unread(option, path, taken)
         taken.append(path)
+
+
+def folder(option: str, path: Path | None) -> None:
+    """Refuse a folder that cannot be made or written into, before the computation."""
+    if path is not None:
+        there = next(part for part in (path, *path.absolute().parents) if part.exists())
+        if not (there.is_dir() and os.access(there, os.W_OK)):
+            raise ValueError(f"{option}: expected a folder to write into, got {path}")
 
 
 def write_csv(path: str | Path, frame: pandas.DataFrame, **options: Any) -> None:

@@ -191,4 +191,4 @@ def test_the_simulation_gives_what_one_process_gives():
     (text,) = re.findall(r"```python\n(fed = .*?flower\.train.*?)```", page, flags=re.DOTALL)
     start = "import torch, fedlab_mini as fm\nimport fedlab_flower as flower\n"
     pytest.importorskip("ray", reason="Ray is not installed: make setup WITH=flower")
-    subprocess.run([sys.executable, "-c", start + text + COMPARE], check=True, timeout=400)
+    subprocess.run([sys.executable, "-c", start + text + COMPARE], check=True, timeout=600)

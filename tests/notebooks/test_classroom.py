@@ -117,13 +117,18 @@ def test_one_lab_is_handed_out_to_names_with_spaces(tmp_path, monkeypatch):
         classroom.main()
         found = sorted(path.relative_to(room).as_posix() for path in room.rglob("*.ipynb"))
         assert found == [f"ann/{LAB}.ipynb", f"ben meyer/{LAB}.ipynb"]
+    names.write_text("\ufeffMeyer, Ben\r\n\r\nann\r\n", encoding="utf-8")
+    assert classroom.people(str(names)) == ["Meyer, Ben", "ann"]  # a line is a name
+    for outside in ("../x", "ann, ..", "a\\b"):
+        with pytest.raises(SystemExit, match="nothing was written"):
+            classroom.people(outside)
     with pytest.raises(SystemExit, match=r"LAB is one of 1, .*, 10, 12, not '11'"):
         classroom.sheets(room, [], "11")
 
 
 def test_one_table_and_a_page_each(handed_in):
     folder, rows = handed_in
-    with open(folder / "grades.csv", encoding="utf-8", newline="") as file:
+    with open(folder / "grades.csv", encoding="utf-8-sig", newline="") as file:
         table = {row["student"]: row for row in csv.DictReader(file)}
     assert len(table) == len(rows)
     assert {"ann", "ben"} < {*rows}
@@ -155,7 +160,7 @@ def test_a_hostile_sheet_costs_nobody_else_their_marks(handed_in):
     assert rows[240 * "x"]["status"].startswith("graded (no page: ")
     assert re.search(NO_SHEET, rows["strange"]["status"])
     assert rows["folder"]["status"] == rows["link"]["status"] == "no file: a link or a folder"
-    assert "\n'=1+1" in (folder / "grades.csv").read_text(encoding="utf-8").replace("\r", "")
+    assert "\n,'=1+1" in (folder / "grades.csv").read_text(encoding="utf-8").replace("\r", "")
     for page in folder.rglob("*.html"):
         assert page.is_dir() or "<script" not in page.read_text(encoding="utf-8")
 
@@ -185,7 +190,7 @@ def test_a_question_counts_what_its_lab_says_and_ten_stands_behind_nine(tmp_path
         points = {f"q{k}": 1 for k in (10, *range(1, 10)) if k <= last}
         table.add({"student": where, "file": where, **points, "sha256": "0"})
     header = (tmp_path / "grades.csv").read_text(encoding="utf-8").splitlines()[0]
-    assert header == ",".join([*grades.FIRST, *asked, "sha256"])
+    assert header == grades.MARK + ",".join([*grades.FIRST, *asked, "sha256"])
 
 
 @pytest.mark.parametrize("text", WRONG_RESULTS)

@@ -287,7 +287,8 @@ def said_by(student, folder):
     """What every second cell prints, in a kernel."""
     nbformat.write(student, folder / "mine.ipynb")
     where = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(student, timeout=300, resources=where, allow_errors=True)
+    start = chapters.KERNEL_START
+    client = NotebookClient(student, startup_timeout=start, resources=where, allow_errors=True)
     chapters.patiently(client.execute)
     cells = student.cells[2::2]
     return ["".join(output.get("text", "") for output in cell.outputs) for cell in cells]

@@ -17,7 +17,7 @@ def test_solutions_run_in_the_state_of_their_chapter(own_settings):
     place = reading.places(chapters.sources(["01"])[0])[1]
     stored, again = (nbformat.read(place, as_version=4) for _ in range(2))
     here = {"metadata": {"path": str(place.parent)}}
-    NotebookClient(again, timeout=600, resources=here).execute()
+    NotebookClient(again, startup_timeout=chapters.KERNEL_START, resources=here).execute()
     told = [[plain(cell) for cell in book.cells[2:]] for book in (stored, again)]
     assert any(told[0])
     assert all(map(outputs.agree, *told))

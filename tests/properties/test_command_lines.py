@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import shlex
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -28,6 +29,29 @@ LINES = (
     "data fetch nothing",
 )
 STUDIES = ("nothing", "show nothing", "run nothing", "run cgsv-odd --seeds x")
+
+
+EARLY = (  # what cannot end well; nothing is trained for it
+    "compare --metric AUC --scenarios alike",
+    "compare --metric 'rank gained'",
+    "compare --cache broken.npz/cache",
+    "rounds --to broken.npz/rounds",
+    "truth --to broken.npz",
+    "judge size --seeds 200-201",
+    "judge size --scenarios sizes --metric AUC",
+    "judge size --csv no/folder/out.csv",
+)
+
+
+@pytest.mark.parametrize("line", EARLY)
+def test_what_cannot_end_well_is_refused_before_computing(line, folder, capsys, monkeypatch):
+    for name in ("fedlab_bench.worlds.World.made", "fedlab_mini.train"):
+        monkeypatch.setattr(name, lambda *_, **__: pytest.fail("something was computed"))
+    with pytest.raises(SystemExit) as left:
+        sys.exit(bench_command.main(shlex.split(line)))
+    assert left.value.code not in (0, None)
+    assert re.search(r"[a-z]{4}", "".join(capsys.readouterr()))
+    assert {path.stem for path in folder.iterdir()} == {"broken", "good", "samples"}
 
 
 @pytest.fixture

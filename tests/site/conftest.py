@@ -9,6 +9,7 @@ from urllib.request import url2pathname
 import matplotlib
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+from visit import PATIENCE
 
 import chromium
 
@@ -76,6 +77,7 @@ def open_page(browser):
 def watched_page(browser: Browser) -> Page:
     """A page that may not leave this machine, and that tells its faults and files."""
     context = browser.new_context(reduced_motion="reduce")
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.faults, page.files = [], set()
 

@@ -1,5 +1,6 @@
 """JupyterLab as `make lab` starts it: a chapter reads right, nothing else asks for attention."""
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import time
 import nbformat
 import pytest
 from helpers import ALL_CASES
-from visit import look
+from visit import PATIENCE, look, rest
 
 import chapters
 import reading
@@ -35,21 +36,26 @@ def lab(tmp_path_factory):
     with log.open("w") as out:
         server = subprocess.Popen(command, cwd=chapters.ROOT, env=env, stdout=out, stderr=out)
     try:
-        for _ in range(600):
+        for _ in range(1200):
             found = re.search(r"http://(?:localhost|127\.0\.0\.1):\d+/", log.read_text())
             if found or server.poll() is not None:
                 break
             time.sleep(0.1)
+        if not found and server.poll() is None:
+            raise TimeoutError("JupyterLab has no address yet")
         assert found, log.read_text()[-2000:]
         yield found[0]
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(timeout=60)
+        server.kill()
 
 
 @pytest.fixture
 def page(browser):
     found = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    found.set_default_timeout(2 * PATIENCE)  # a server and a kernel start
     yield found
     found.close()
 
@@ -64,18 +70,18 @@ def test_a_chapter_reads_right_and_its_explorer_answers_before_any_cell_has_run(
     stored = nbformat.read(reading.places(source)[0], as_version=4).cells
     page.goto(f"{lab}lab/tree/notebooks/{source.stem}.ipynb?reset")
     listed = page.locator(".jp-DirListing-itemName")
-    listed.nth(len(chapters.numbered()) - 1).wait_for(timeout=60_000)
+    listed.nth(len(chapters.numbered()) - 1).wait_for()
     shown = [name for name in listed.all_inner_texts() if name[0].isdigit()]
     assert shown == [f"{source.stem}.ipynb" for source in chapters.numbered()]
     texts = sum(cell.cell_type == "markdown" for cell in stored)
-    page.wait_for_function(look("ready"), arg=texts, timeout=120_000)
-    page.get_by_text("| Idle").wait_for(timeout=120_000)
+    page.wait_for_function(look("ready"), arg=texts)
+    page.get_by_text("| Idle").wait_for()
     board = page.locator(".fedlab-widget").first
-    board.locator(".w-guess").press("End", timeout=60_000)
+    board.locator(".w-guess").press("End")
     board.get_by_role("button", name="Reveal").click()
     before = board.locator("data[data-of]").evaluate_all(SHOWN)
     board.locator("input[type=range]:not(.w-guess)").first.press("ArrowLeft")
-    page.wait_for_timeout(500)
+    rest(page, 500)
     assert board.locator("data[data-of]").evaluate_all(SHOWN) != before
     seen = page.evaluate(look("seen"))
     assert seen["bad"] == RAW.findall(seen["text"]) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from visit import look
+from visit import look, rest
 
 CHAPTER, NEXT = "notebooks/01_federated_averaging.html", "notebooks/02_shapley_theory.html"
 SHORT = "book/board.html"  # a page that is soon drawn, as its neighbours are
@@ -22,9 +22,8 @@ def stored(page) -> dict:
 def test_a_section_read_to_its_end_is_ticked_until_it_is_forgotten(site, open_page) -> None:
     page = open_page((site / CHAPTER).as_uri())
     ticked = page.locator("#pst-page-toc-nav .read-mark")
-    section = page.evaluate(look("endOfSection"))
-    page.wait_for_timeout(1000)
-    assert not stored(page), "passing by is not reading"
+    section, kept = page.evaluate(look("passingBy"))
+    assert kept == 0, "passing by is not reading"
     ticked.first.wait_for(state="attached")
     here = page.locator(f"#pst-page-toc-nav .toc-h2 > a[href='#{section}'] .read-mark")
     assert (here.count(), here.get_attribute("aria-label")) == (1, "read")
@@ -42,8 +41,7 @@ def test_a_section_read_to_its_end_is_ticked_until_it_is_forgotten(site, open_pa
     assert (ticked.count(), beside.count(), stored(page)) == (0, 0, {})
     page.get_by_role("button", name="Slides").click()  # where arrow keys turn slides
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(300)
-    assert page.url.endswith("01_federated_averaging.html#slides-2")
+    page.wait_for_url("**/01_federated_averaging.html#slides-2")
 
 
 def test_arrow_keys_turn_pages_and_leave_what_means_something_else(site, open_page) -> None:
@@ -52,7 +50,7 @@ def test_arrow_keys_turn_pages_and_leave_what_means_something_else(site, open_pa
     page.keyboard.press("Control+ArrowRight")
     page.focus("a.right-next")
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(1000)
+    rest(page, 1000)
     assert page.url.endswith(SHORT)
     page.evaluate("document.activeElement.blur()")
     for key, there in (("Right", "book/cards"), ("Left", "book/board"), ("Left", "book/teaching")):

@@ -10,7 +10,7 @@ from pathlib import Path
 import anywidget
 import nbformat
 import pytest
-from visit import DESK, HEIGHT, PHONE, axe, look, wear
+from visit import DESK, HEIGHT, PHONE, axe, look, rest, wear
 
 import chapters
 import page_scripts
@@ -179,7 +179,7 @@ def a_guess_comes_before_the_truth(page, board, button, cls, quantity, name):
     assert place == pytest.approx((truth - low) / (high - low), abs=0.02)
     assert float(asked.get_attribute("value")) == pytest.approx(truth)
     button("Guess again").press("Enter")
-    page.wait_for_timeout(1000)  # for the screen reader's ease
+    rest(page, 1000)  # for the screen reader's ease
     veiled()
     refuses()
     assert guess.evaluate("e => e === document.activeElement"), "the keyboard is lost"
@@ -199,26 +199,26 @@ def nothing_is_cramped_hidden_or_hard_to_read(page, board, button):
 
 def a_replay_moves_and_ends_in_the_present(page, board, button):
     """Without motion it is a step; with it, it moves by itself until it is there."""
-    page.wait_for_timeout(1000)  # the truth comes to rest, and is said
+    rest(page, 1000)  # the truth comes to rest, and is said
     present = board.evaluate(LOOK)
     button("Replay").press("Enter")
-    page.wait_for_timeout(300)
+    rest(page, 300)
     step = board.evaluate(LOOK)
-    page.wait_for_timeout(300)
+    rest(page, 300)
     assert board.evaluate(LOOK) == step != present
     button("To the end").press("Enter")
-    page.wait_for_timeout(1000)
+    rest(page, 1000)
     assert board.evaluate(LOOK) == present
     page.emulate_media(reduced_motion="no-preference")
     button("Replay").press("Enter")
     button("Pause").press("Enter")
-    page.wait_for_timeout(1000)  # what is said comes once a second
+    rest(page, 1000)  # what is said comes once a second
     paused = board.evaluate(LOOK)
-    page.wait_for_timeout(300)
+    rest(page, 300)
     assert board.evaluate(LOOK) == paused != present
     button("Go on").press("Enter")
     button("Replay").wait_for()
-    page.wait_for_timeout(1000)
+    rest(page, 1000)
     assert board.evaluate(LOOK) == present
     page.emulate_media(reduced_motion="reduce")
 

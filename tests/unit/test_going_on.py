@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -146,7 +147,14 @@ def test_another_process_goes_on_to_the_same_bytes(folder, name, fed):
     place = CASES.index((name, fed))
     whole, longer = run(STRATEGIES[name], fed), fm.History.load(folder / f"{place}.longer.npz")
     assert_same(parts(longer), parts(whole))
-    assert longer.cost.seconds > fm.History.load(folder / f"{place}.npz").cost.seconds > 0
+
+
+def test_the_seconds_of_both_calls_are_added_up(monkeypatch):
+    """By a clock that stands at 2 and 7 in the first call, at 20 and 31 in the second."""
+    clock = SimpleNamespace(perf_counter=iter([2.0, 7.0, 20.0, 31.0]).__next__)
+    monkeypatch.setattr("fedlab_mini.engine.train.time", clock)
+    start = run(fm.FedAvg(), rounds=3)
+    assert (start.cost.seconds, run(fm.FedAvg(), start=start).cost.seconds) == (5.0, 16.0)
 
 
 @pytest.mark.parametrize("name", ["CGSV", "SFedAvg by class", "repair", "Slow"])

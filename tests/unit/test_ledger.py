@@ -247,6 +247,33 @@ def test_a_setting_is_refused_with_those_that_are_known(toy: Claim, text: str) -
     assert str(refusal.value) == REFUSED[text]
 
 
+EARLY = {  # a row, --set -> what is said before anything is computed
+    ("F-RCCE-T1", "clients=100,200"): "frcce-bill has no 'seconds' of 'F-RCCE' in '500 clients'",
+    ("F-RCCE-2.1-1", "rounds=400"): "frcce-judge has no 'AUC @ 800' of 'ours' in '20 % wrong'",
+    ("CGSV-S-2", "splits=alike"): "cgsv-length has no 'accuracy @ 20' of 'CGSV' in 'Dirichlet 0.5'",
+}
+
+
+@pytest.mark.parametrize(("row", "text"), EARLY)
+def test_a_setting_that_leaves_a_row_without_a_number_is_refused_before_computing(
+    row: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr(ledger, "again", lambda *_: pytest.fail("a seed was computed"))
+    with pytest.raises(SystemExit) as refusal:
+        command.main(["row", row, "--set", text])
+    assert str(refusal.value) == f"set: with {text} {EARLY[row, text]}"
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["splits=alike", "rounds=20", "rounds=3200"])
+def test_a_setting_that_leaves_the_rows_is_no_reason_to_refuse(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "again", lambda *_: pytest.skip("a seed would be computed"))
+    with pytest.raises(pytest.skip.Exception, match="would be computed"):
+        command.main(["row", "CGSV-S-1", "--set", text])
+
+
 def test_fresh_seeds_are_new_each_time_and_beyond_all_blocks() -> None:
     draws = [tuple(ledger.fresh_seeds(2)) for _ in range(20)]
     assert len(set(draws)) > 10

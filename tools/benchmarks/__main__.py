@@ -8,15 +8,18 @@ import json
 import os
 import platform
 import time
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch starts its threads
 
 import torch
 
-from . import coalitions, engine, retraining, shapley
+from fedlab_mini.command import writable
+
+from . import coalitions, engine, retraining, shapley, sweeps
 from .timing import Result, machine, table
 
-MODULES = (engine, coalitions, retraining, shapley)
+MODULES = (engine, coalitions, retraining, shapley, sweeps)
 BENCHMARKS = {module.NAME: module for module in MODULES}
 
 
@@ -30,6 +33,8 @@ def arguments() -> argparse.Namespace:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
     if given.repetitions < 1:
         parser.error(f"--repetitions: expected at least 1, got {given.repetitions}")
+    if given.json:  # now, not after an hour of measuring
+        writable({"--json": Path(given.json).expanduser()}, [])
     return given
 
 
