@@ -161,7 +161,7 @@ class ServerSide(fm.LabelStandardisation):
 
 def who(fed: fm.Federation) -> tuple[int, list[int], list[int]]:
     """The ids of the client with exchanged labels, the healthy ones, and the irrelevant ones."""
-    (swapped,) = (k for k, what in fed.truth.items() if what.startswith("swap"))
+    (swapped,) = (k for k, what in fed.truth.items() if what.startswith("SwapLabels"))
     return swapped, sound(fed), sorted(fed.corrupted - {swapped})
 
 

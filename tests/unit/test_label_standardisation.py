@@ -222,7 +222,7 @@ def test_an_exchange_is_undone_and_forgiven():
     given = {"split": fm.IID(), "seed": 1, "relevant": 4, "irrelevant": 0}
     truth = fm.irrelevant_digits(**given).y
     fed = fm.irrelevant_digits(corrupt=fm.SwapLabels((1, 2)), **given)
-    (k,) = (k for k, text in fed.truth.items() if text.startswith("swap"))
+    (k,) = (k for k, text in fed.truth.items() if text.startswith("SwapLabels"))
     assert not torch.equal(fed.y, truth)
     heard = []
 
