@@ -277,3 +277,19 @@ def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("name", [study.name for study in studies.every() if study.figure])
 def test_a_figure_of_a_study_has_axes_that_the_book_knows(name: str) -> None:
     assert [*figures.faults(studies.results(name).figure())] == []
+
+
+def test_a_table_counts_all_seeds_and_a_sentence_those_of_its_question() -> None:
+    """The question came before the second block, so the first one does not judge it."""
+    told = {"repetitions": ("none", "3 seeds to look at, 4 that confirm; each trains twice")}
+    blocks = {k: STUDY.block(k) for k in (1, 2)}
+    asked = {"repaired | bad | here | 0.5": 2}
+    drawn = [(seed, *row) for own in blocks.values() for seed in own for row in rows(seed)]
+    frame = pd.DataFrame(drawn, columns=["seed", "scenario", "method", "metric", "value"])
+    found = studies.Results(replace(STUDY, protocol=told), frame, True, blocks, asked)
+    assert found.count("repaired", "bad", "here").n == 4
+    everything = found.over_all("repaired", "bad", "here")
+    assert (everything.n, found.over_all("AUC @ 10", "bad", "here").n) == (8, 8)
+    assert str(everything) in str(found.table("repaired", scenario="here"))
+    protocol = str(found.settings())
+    assert "8 that confirm in 2 blocks; each trains twice" in protocol
