@@ -235,8 +235,7 @@ class Results:
 
         asked      metric, method and scenario, and those of a rival behind "minus"
         low, high  the range of the values
-        asks       the question of a sentence; without one, or for one that was worded later, any
-                   question about these rows counts
+        asks       the question of a sentence; without one, any question about these rows counts
         If no question was asked, all seeds count as one block
         """
         blocks = self._since(asked, asks)
@@ -255,13 +254,13 @@ class Results:
 
     def _since(self, asked: Sequence[str], asks: str | None) -> list[Sequence[int]]:
         """The seeds of each block drawn since a question was asked."""
-        if asks in self.asked:
-            first = self.asked[asks]
-        else:  # a table, or a sentence worded since: as any question about these rows
-            about = question(asked).rpartition(SEPARATOR)[0]
-            own = [k for each, k in self.asked.items() if each.rpartition(SEPARATOR)[0] == about]
-            first = min(own, default=math.inf)
-        return [own for number, own in self.blocks.items() if number >= first]
+        about = question(asked).rpartition(SEPARATOR)[0]
+        stood = [
+            number
+            for each, number in self.asked.items()
+            if each == asks or (asks is None and each.rpartition(SEPARATOR)[0] == about)
+        ]
+        return [own for number, own in self.blocks.items() if stood and number >= min(stood)]
 
     def over_all(self, metric: str, method: Place = "", scenario: str = "") -> Stored:
         """The interval, or count, of all seeds that confirm, whatever was asked of them.

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import chapters
+import chromium
 import deadlines
 
 LISTS = chapters.ROOT / "tests/mutants"
@@ -66,7 +67,8 @@ def read(names: Iterable[str] = ()) -> list[Mutant]:
         sys.exit(f"no mutants of {', '.join(wanted)} in {LISTS}")
     files = [path for path in files if chapters.runnable([path.stem])]
     tables = [tomllib.loads(path.read_text(encoding="utf-8"))["mutant"] for path in files]
-    return [Mutant(**table) for tables_of_file in tables for table in tables_of_file]
+    found = [Mutant(**table) for tables_of_file in tables for table in tables_of_file]
+    return [m for m in found if not m.test.startswith("tests/site") or chromium.find()]
 
 
 @contextmanager

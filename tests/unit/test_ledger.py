@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import figures
 import studies
 from fedlab_mini.show import plots
 from studies import __main__ as command
@@ -164,6 +165,11 @@ def test_pictures_show_what_came_out(found: list[Entry]) -> None:
         mean, low, high = rows[name].interval[:3]
         assert (start, measured) == (0, [low, high, mean])
     assert verdicts(figure) == [HOLDS, HOLDS, HOLDS]
+
+
+@pytest.mark.parametrize("name", [study.name for study in studies.every() if study.figure])
+def test_a_figure_of_a_study_has_axes_that_the_book_knows(name: str) -> None:
+    assert [*figures.faults(studies.results(name).figure())] == []
 
 
 def test_the_listing_has_the_cause_and_the_remark_of_a_row(found: list[Entry]) -> None:

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-import figures
 import studies
 from fedlab_mini.judge import evidence
 from studies import __main__ as command
@@ -272,11 +271,6 @@ def test_the_command_line(capsys: pytest.CaptureFixture, monkeypatch: pytest.Mon
     ):
         command.main(line.split())
         assert said in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", [study.name for study in studies.every() if study.figure])
-def test_a_figure_of_a_study_has_axes_that_the_book_knows(name: str) -> None:
-    assert [*figures.faults(studies.results(name).figure())] == []
 
 
 def test_a_table_counts_all_seeds_and_a_sentence_those_of_its_question() -> None:
