@@ -28,6 +28,7 @@ ROOT = chapters.ROOT
 TABLE, WRITTEN = ROOT / "book" / "terms.toml", ROOT / "book" / "terms.txt"
 PACKAGES = ("fedlab_mini", "fedlab_bench", "fedlab_flower", "studies")
 CODE = re.compile(r"`[^`]*`|\$[^$]*\$|<!--.*?-->|\{[\w:-]+\}`[^`]*`|https?://\S+", re.DOTALL)
+LINK = re.compile(r"\{(?:ref|doc|term|numref)\}`([^`<>]*)(?:<[^`<>]*>)?`")  # its text is prose
 TYPED = re.compile(r"\(\w*-?\w+\)=|:label: .*|\]\([^)]*\)")  # labels, targets of links
 
 
@@ -54,7 +55,8 @@ def terms() -> tuple[Term, ...]:
 def faults(texts: Iterable[str]) -> Iterator[str]:
     """What is replaced, and by which word, one line per match."""
     for text in texts:
-        plain = " ".join(TYPED.sub(" ", CODE.sub(" {code} ", text)).split())
+        plain = CODE.sub(" {code} ", LINK.sub(r"\1", text))
+        plain = " ".join(TYPED.sub(" ", plain).split())
         for term in terms():
             for found in term.pattern.finditer(plain) if term.pattern else ():
                 around = plain[max(0, found.start() - 40) : found.end() + 30].strip()
