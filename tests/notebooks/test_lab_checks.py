@@ -19,13 +19,13 @@ NAMES = [source.stem for source in SOURCES]
 MISTAKES = {  # of a lab: question, what somebody writes, what the check calls it
     "02_shapley_theory": [
         ("q1", "left_out = [36, 42, 48]", "what the others earn is written"),
-        ("q1", "shares = [28.5, 31.5, 10.5]", "first in two of the six orders is counted once"),
+        ("q1", "shares = [28.5, 31.5, 10.5]", "first in two of the six orderings is counted once"),
         ("q2", "change = [31, 28, 13]", "the new shares are written"),
         ("q4", "one_order = [0, 20, 30, 50, 40, 61, 70, 90]", "a pair earns more or less"),
     ],
     "03_retraining_baselines": [
         ("q1", "hours_left_out = 92 * 93 / 360", "left out is counted as trained"),
-        ("q1", "hours_left_out = 92 * 91 / 360", "the training with everybody is forgotten"),
+        ("q1", "hours_left_out = 92 * 91 / 360", "the run with everybody is forgotten"),
         ("q3", "spread['alpha'] = 0.5", "a step too high"),
         ("q4", "cut['seed'] = 4", "the cell was not run again"),
         ("q6", "twins = max(pairs, key=gone.get)", "the pair with the largest loss is taken"),
