@@ -93,7 +93,7 @@ for seed in (0, 3, 4):
     history = fm.train(partial(seed), net, fm.FRCCE(per_round=4), rounds=40, seed=seed)
     auc.append(fm.detection_auc(history.scores[-1], flipped))
 mean_auc = {**mean_auc, "scores": sum(auc) / 3}
-""", "the training gets no seed=seed or no local=sgd"),
+""", "the run gets no seed=seed or no local=sgd"),
     ],
     "06_reinforce_fldve": [
         ("q1", "plain = 5 / 3", "the weights are not squared"),
@@ -145,17 +145,17 @@ def leaving(scores, generator):
 """, "drawn without the generator"),
         ("q5", "mine = lambda round, server: -(round.updates @ gradient(round, server))",
          "the sizes are left out"),
-        ("q7", "exact_epochs = 2**10 * 30", "counted as a training of one client"),
+        ("q7", "exact_epochs = 2**10 * 30", "counted as if one client trained"),
     ],
     "08_sfedavg": [
         ("q1", "values = with_zero", "the first client adds to 0"),
         ("q1", "relevance = [0.05 + 0.75 * v for v in values]", "the two factors are exchanged"),
         ("q2", "temperature_for = lambda gap, ratio: gap / ratio", "the logarithm is forgotten"),
-        ("q4", "wait = wait - 1", "only the rounds between the two draws are counted"),
+        ("q4", "wait = wait - 1", "only the rounds between the two selections are counted"),
         ("q5", """
 for t in asked:
     asked[t] = float(run(t).selected[-20:, [*fed.corrupted]].double().mean())
-""", "the divisor is not the number of those who were asked"),
+""", "the divisor is not the number of those who were selected"),
         ("q5", """
 for t in asked:
     asked[t] = int(run(t).selected[:, [*fed.corrupted]].sum()) / 120
@@ -175,7 +175,7 @@ def longest_absence(selected):
         ("q6", """
 counted = longest_absence
 longest_absence = lambda selected: counted(selected) + 1
-""", "the round of a draw is counted, too"),
+""", "the round of a selection is counted, too"),
         ("q7", """
 def learn(phi, chosen, sv):
     phi[chosen] = 0.75 * phi[chosen] + 0.25 * sv
