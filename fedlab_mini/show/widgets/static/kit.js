@@ -241,7 +241,7 @@ function board({ model, el }, name, build) {
         mark.style.setProperty("--at", clamp((at - min) / (max - min), 0, 1));
         if (!known) return "";
         const far = format(Math.abs(guess - truth), digits);
-        return `The truth is ${format(truth, digits)}${guess === undefined ? "" : Number(far) ? `, your guess was ${far} too ${guess > truth ? "high" : "low"}` : ", as you guessed"}.`;
+        return `The answer is ${format(truth, digits)}${guess === undefined ? "" : Number(far) ? `, your guess was ${far} too ${guess > truth ? "high" : "low"}` : ", as you guessed"}.`;
       } };
     },
     guess(value) {
