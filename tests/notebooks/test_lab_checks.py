@@ -19,13 +19,13 @@ NAMES = [source.stem for source in SOURCES]
 MISTAKES = {  # of a lab: question, what somebody writes, what the check calls it
     "02_shapley_theory": [
         ("q1", "left_out = [36, 42, 48]", "what the others earn is written"),
-        ("q1", "shares = [28.5, 31.5, 10.5]", "first in two of the six orders is counted once"),
+        ("q1", "shares = [28.5, 31.5, 10.5]", "first in two of the six orderings is counted once"),
         ("q2", "change = [31, 28, 13]", "the new shares are written"),
         ("q4", "one_order = [0, 20, 30, 50, 40, 61, 70, 90]", "a pair earns more or less"),
     ],
     "03_retraining_baselines": [
         ("q1", "hours_left_out = 92 * 93 / 360", "left out is counted as trained"),
-        ("q1", "hours_left_out = 92 * 91 / 360", "the training with everybody is forgotten"),
+        ("q1", "hours_left_out = 92 * 91 / 360", "the run with everybody is forgotten"),
         ("q3", "spread['alpha'] = 0.5", "a step too high"),
         ("q4", "cut['seed'] = 4", "the cell was not run again"),
         ("q6", "twins = max(pairs, key=gone.get)", "the pair with the largest loss is taken"),
@@ -93,7 +93,7 @@ for seed in (0, 3, 4):
     history = fm.train(partial(seed), net, fm.FRCCE(per_round=4), rounds=40, seed=seed)
     auc.append(fm.detection_auc(history.scores[-1], flipped))
 mean_auc = {**mean_auc, "scores": sum(auc) / 3}
-""", "the training gets no seed=seed or no local=sgd"),
+""", "the run gets no seed=seed or no local=sgd"),
     ],
     "06_reinforce_fldve": [
         ("q1", "plain = 5 / 3", "the weights are not squared"),
@@ -145,17 +145,17 @@ def leaving(scores, generator):
 """, "drawn without the generator"),
         ("q5", "mine = lambda round, server: -(round.updates @ gradient(round, server))",
          "the sizes are left out"),
-        ("q7", "exact_epochs = 2**10 * 30", "counted as a training of one client"),
+        ("q7", "exact_epochs = 2**10 * 30", "counted as if one client trained"),
     ],
     "08_sfedavg": [
         ("q1", "values = with_zero", "the first client adds to 0"),
         ("q1", "relevance = [0.05 + 0.75 * v for v in values]", "the two factors are exchanged"),
         ("q2", "temperature_for = lambda gap, ratio: gap / ratio", "the logarithm is forgotten"),
-        ("q4", "wait = wait - 1", "only the rounds between the two draws are counted"),
+        ("q4", "wait = wait - 1", "only the rounds between the two selections are counted"),
         ("q5", """
 for t in asked:
     asked[t] = float(run(t).selected[-20:, [*fed.corrupted]].double().mean())
-""", "the divisor is not the number of those who were asked"),
+""", "the divisor is not the number of those who were selected"),
         ("q5", """
 for t in asked:
     asked[t] = int(run(t).selected[:, [*fed.corrupted]].sum()) / 120
@@ -175,7 +175,7 @@ def longest_absence(selected):
         ("q6", """
 counted = longest_absence
 longest_absence = lambda selected: counted(selected) + 1
-""", "the round of a draw is counted, too"),
+""", "the round of a selection is counted, too"),
         ("q7", """
 def learn(phi, chosen, sv):
     phi[chosen] = 0.75 * phi[chosen] + 0.25 * sv

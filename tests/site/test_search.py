@@ -35,10 +35,10 @@ SOUGHT = {
     # words of the field
     "free rider": f"{GLOSSARY}free-rider",
     "leave one out": "book/methods.html#leave-one-out",
-    "rank correlation": f"{REFRESHER}rank-correlation-are-two-orders-alike",
+    "rank correlation": f"{REFRESHER}rank-correlation-do-two-rankings-agree",
     "temperature": f"{GLOSSARY}temperature",
     "fairness": "notebooks/evidence/10_head_to_head.html#is-it-fair-four-properties",
-    "what is auc": f"{REFRESHER}auc-does-a-score-find-the-bad-clients",
+    "what is auc": f"{REFRESHER}auc-does-a-score-find-the-corrupted-clients",
     # what stands beside the text
     "download pdf": "book/downloads.html",
     "symbols": "book/notation.html",

@@ -173,7 +173,7 @@ def a_guess_comes_before_the_truth(page, board, button, cls, quantity, name):
     far = float(guess.input_value()) - truth
     digits = len(board.locator(".w-ask .w-now-at").inner_text().partition(".")[2])
     said = board.locator("[role=status]").inner_text()
-    assert f"The truth is {truth:.{digits}f}, your guess was {far:.{digits}f} too high" in said
+    assert f"The answer is {truth:.{digits}f}, your guess was {far:.{digits}f} too high" in said
     scale, at = guess.bounding_box(), mark.bounding_box()
     place = (at["x"] + at["width"] / 2 - scale["x"] - 8) / (scale["width"] - 16)
     assert place == pytest.approx((truth - low) / (high - low), abs=0.02)
@@ -199,7 +199,7 @@ def nothing_is_cramped_hidden_or_hard_to_read(page, board, button):
 
 def a_replay_moves_and_ends_in_the_present(page, board, button):
     """Without motion it is a step; with it, it moves by itself until it is there."""
-    rest(page, 1000)  # the truth comes to rest, and is said
+    rest(page, 1000)  # the answer comes to rest, and is said
     present = board.evaluate(LOOK)
     button("Replay").press("Enter")
     rest(page, 300)

@@ -27,7 +27,7 @@ function format(x, digits = 2) {
 /* Who has the most: names, unless all have the same. */
 function largest(list, names) {
   const found = names.filter((_, k) => list[k] > Math.max(...list) - 1e-9);
-  return found.length < names.length ? found.join(", ") : "nobody, all are alike";
+  return found.length < names.length ? found.join(", ") : "nobody, all are equal";
 }
 
 /* The Shapley value of a game given as 2^n worths, index = bit mask of the coalition. */
@@ -173,7 +173,7 @@ function board({ model, el }, name, build) {
       ui.root.append(button);
       return button;
     },
-    /* The question, in words that may follow the settings; the truth is the number that the table column `of` has
+    /* The question, in words that may follow the settings; the answer is the number that the table column `of` has
      * in the row `name()`. Until it is revealed, which takes a guess, columns and rows in `hides`, a list or a function
      * that gives it, show a question mark, and no line of a chart that is an `answer` is drawn. `replay: { key, at(value, part) }`: where a setting stands at a part of the
      * way that ends in the present state. */
@@ -241,7 +241,7 @@ function board({ model, el }, name, build) {
         mark.style.setProperty("--at", clamp((at - min) / (max - min), 0, 1));
         if (!known) return "";
         const far = format(Math.abs(guess - truth), digits);
-        return `The truth is ${format(truth, digits)}${guess === undefined ? "" : Number(far) ? `, your guess was ${far} too ${guess > truth ? "high" : "low"}` : ", as you guessed"}.`;
+        return `The answer is ${format(truth, digits)}${guess === undefined ? "" : Number(far) ? `, your guess was ${far} too ${guess > truth ? "high" : "low"}` : ", as you guessed"}.`;
       } };
     },
     guess(value) {

@@ -40,7 +40,7 @@ function build(ui) {
     ui.slider({ key: "recall", label: "recall, right group", min: 0.5, max: 1, step: 0.01, digits: 2 });
     ui.slider({ key: "fraction", label: "looks right, wrong group", min: 0, max: 1, step: 0.01, digits: 2 });
     ui.slider({ key: "margin", label: "margin", min: 0, max: 0.5, step: 0.01, digits: 2 });
-    ui.toggle({ key: "strict", label: "strict, as printed: no margin" });
+    ui.toggle({ key: "strict", label: "strict, as published: no margin" });
   });
   let plot, show;
   ui.group("w-sides", () => {

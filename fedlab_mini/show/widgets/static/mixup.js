@@ -5,7 +5,7 @@ function build(ui) {
   const { model } = ui;
   const names = [0, 1, 2].map((k) => `client ${k}`);
   const [most, step, mean] = [400, "the model moves by", "mean score"];
-  const asked = (rounds) => (rounds > 1 ? `Later rounds come in random orders. What is the mean of the scores that client 0 is told in ${rounds} rounds?` : "Which score is client 0 told?");
+  const asked = (rounds) => (rounds > 1 ? `In later rounds they come in random order. What is the mean of the scores that client 0 is told in ${rounds} rounds?` : "Which score is client 0 told?");
   ui.ask({ question: () => `Replies come in the order ${model.get("order").join(", ")}. The server takes the first for client 0's. ${asked(model.get("rounds"))}`,
     of: "told", name: () => names[0], min: -1, max: 1.5, step: 0.05, digits: 2, hides: ["told"],
     replay: { key: "order", at: (order, part) => (part < 1 ? ORDERS[0] : order) } });

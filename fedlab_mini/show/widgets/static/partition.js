@@ -59,7 +59,7 @@ function build(ui) {
   ui.group("w-controls", () => {
     ui.slider({ key: "alpha", label: "alpha", min: 0.05, max: 100, step: 0.05, log: true });
     ui.slider({ key: "clients", label: "clients", min: 2, max: most });
-    ui.slider({ key: "seed", label: "draw", min: 0, max: 19 });
+    ui.slider({ key: "seed", label: "seed", min: 0, max: 19 });
   });
   const names = Array.from({ length: most }, (_, k) => `client ${k}`);
   const columns = [...classes.map((name) => ({ name: `class ${name}`, short: name, digits: 0, bar: true })), { name: "samples", digits: 0 }];

@@ -31,11 +31,11 @@ function build(ui) {
   const marked = new Set(model.get("corrupted"));
   const last = model.get("longest");
   const asked = Math.max(0, names.findIndex((_, k) => !marked.has(k)));
-  ui.ask({ question: () => `The rule learns for ${model.get("steps")} steps ${{ none: "without a baseline", moving: "with a moving average as baseline", aggregate: "with the loss of everybody as baseline" }[model.get("baseline")]}. How likely is ${marked.size ? "sound " : ""}${names[asked]} to be selected then?`,
+  ui.ask({ question: () => `The rule learns for ${model.get("steps")} steps ${{ none: "without a baseline", moving: "with a moving average as baseline", aggregate: "with the loss of all clients as baseline" }[model.get("baseline")]}. How likely is ${marked.size ? "clean " : ""}${names[asked]} to be selected then?`,
     of: "probability", name: () => names[asked], min: 0, max: 1, step: 0.01, digits: 2, hides: ["probability", "of these probabilities"],
     replay: { key: "steps", at: (steps, part) => Math.round(steps * part) } });
   ui.group("w-controls", () => {
-    ui.choice({ key: "sign", label: "reward", options: [[1, "loss falls (ours)"], [-1, "loss rises (as printed)"]] });
+    ui.choice({ key: "sign", label: "reward", options: [[1, "loss falls (ours)"], [-1, "loss rises (as published)"]] });
     ui.choice({ key: "baseline", label: "baseline", options: [["none", "none"], ["moving", "moving average"], ["aggregate", "loss of everybody"]] });
     ui.slider({ key: "rate", label: "learning rate", min: 0.001, max: 100, step: 0.05, log: true });
     ui.slider({ key: "seed", label: "run", min: 0, max: 19 });

@@ -1,4 +1,4 @@
-/* A training, round by round: accuracy, and each client's score and weight; clients can be hidden. */
+/* A training run, round by round: accuracy, and each client's score and weight; clients can be hidden. */
 function build(ui) {
   const { model } = ui;
   const real = (row) => row.map((x) => x ?? NaN); // JSON has no NaN

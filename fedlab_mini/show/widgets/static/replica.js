@@ -20,7 +20,7 @@ function build(ui) {
   ui.group("w-controls", () => ui.toggle({ key: "twice", label: "C joins twice" }));
   let line, facts;
   ui.group("w-sides", () => {
-    line = numberLine(ui, "Means of the clients, models and the truth", 0, 12);
+    line = numberLine(ui, "Means of the clients, models and the true number", 0, 12);
     facts = ui.table("All together", ["model of all", "worth of all"], [{ name: "value" }], { head: "" });
   });
   const show = ui.table("What each is worth", names, [{ name: "n", digits: 0 },
@@ -37,9 +37,9 @@ function build(ui) {
     show("Shapley value φ", shapley(worth));
     show.rows.at(-1).hidden = !twice;
     facts("value", [all[full], worth[full]]);
-    line([...own().slice(0, 3).map(({ mean }, k) => ({ at: mean, name: names[k], tint: colour(k) })), { at: truth, name: "truth", up: true }, { at: all[full], name: "all", tint: "var(--accent)", up: true },
+    line([...own().slice(0, 3).map(({ mean }, k) => ({ at: mean, name: names[k], tint: colour(k) })), { at: truth, name: "true", up: true }, { at: all[full], name: "all", tint: "var(--accent)", up: true },
       { at: all[full ^ 4], name: twice ? "one C" : "no C", tint: colour(2), up: true, answer: true }]);
-    return `The model of all is ${format(all[full])}, with ${twice ? "one C" : "no C"} it is ${format(all[full ^ 4])}; the truth is ${format(truth)}. So ${twice ? "one C" : "C"} is missed by ${format(missed[2])}.`;
+    return `The model of all is ${format(all[full])}, with ${twice ? "one C" : "no C"} it is ${format(all[full ^ 4])}; the true number is ${format(truth)}. So ${twice ? "one C" : "C"} is missed by ${format(missed[2])}.`;
   };
 }
 

@@ -1,4 +1,4 @@
-/* A game of two to four players: sliders for the coalitions, a row for every order, the mean below. */
+/* A game of two to four players: sliders for the coalitions, a row for every ordering, the mean below. */
 function sequences(players) {
   if (players.length < 2) return [players];
   return players.flatMap((first) => sequences(players.filter((p) => p !== first)).map((rest) => [first, ...rest]));
@@ -15,7 +15,7 @@ function marginals(values, order) {
   return added;
 }
 
-/* Every order is a way up: coalitions by size to the right, by worth upwards. A line is as wide as many counted orders take
+/* Every ordering is a way up: coalitions by size to the right, by worth upwards. A line is as wide as many counted orderings take
  * it, and has the colour of the player who joins. Beside it what the shares add up to; the guess is an outline. */
 function lattice(ui, names, low, high) {
   const n = names.length;
@@ -26,7 +26,7 @@ function lattice(ui, names, low, high) {
   const spot = Array.from({ length: 1 << n }, (_, mask) => {
     const size = members(mask).length;
     const alike = Array.from({ length: 1 << n }, (_, m) => m).filter((m) => members(m).length === size);
-    return 14 + (246 * size) / n + (54 * (2 * alike.indexOf(mask) + 1 - alike.length)) / (2 * alike.length); // worths may be alike
+    return 14 + (246 * size) / n + (54 * (2 * alike.indexOf(mask) + 1 - alike.length)) / (2 * alike.length); // worths may be equal
   });
   const box = (k, from, to, attributes) => shape("rect", { x: 296 + (76 / n) * k, width: 70 / n, y: Math.min(height(from), height(to)), height: Math.max(1, Math.abs(height(from) - height(to))), ...attributes });
   return (values, orders, phi, guess) => {
@@ -71,7 +71,7 @@ function build(ui) {
     for (let mask = 1; mask < 1 << names.length; mask++) {
       ui.slider({ key: "values", path: [mask], label: `worth of ${label(mask)}`, min: low, max: high, step, digits: 2 });
     }
-    ui.slider({ key: "orders", label: "orders counted", min: 1, max: all.length, text: (k) => `${k} of ${all.length}` });
+    ui.slider({ key: "orders", label: "orderings counted", min: 1, max: all.length, text: (k) => `${k} of ${all.length}` });
   });
   const rows = [...all.map((order) => order.map((i) => names[i]).join(", ")), "mean"];
   let picture, show, bars;
@@ -80,7 +80,7 @@ function build(ui) {
       picture = lattice(ui, names, Math.min(low, 0), high);
       bars = ui.table("Share of each player", names, [{ name: "share", short: "share φ", bar: true }], { head: "player", tint: colour });
     });
-    ui.group("", () => { show = ui.table("What each player adds, order by order", rows, names.map((name) => ({ name })), { head: "order" }); });
+    ui.group("", () => { show = ui.table("What each player adds, ordering by ordering", rows, names.map((name) => ({ name })), { head: "ordering" }); });
   });
   show.rows.at(-1).classList.add("w-strong");
   return () => {
@@ -93,7 +93,7 @@ function build(ui) {
     show.rows.forEach((row, k) => row.classList.toggle("w-off", k >= used && k < all.length));
     bars("share", phi);
     const what = used === all.length ? "the Shapley value" : "an estimate of the Shapley value";
-    return `The mean over ${used} of ${all.length} orders is ${what}. It sums to ${format(total(phi))}, what all earn together.`;
+    return `The mean over ${used} of ${all.length} orderings is ${what}. It sums to ${format(total(phi))}, what all earn together.`;
   };
 }
 

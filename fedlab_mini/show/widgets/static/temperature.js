@@ -72,7 +72,7 @@ function build(ui) {
       ...chance.map((c, k) => shape("path", { d: `M${3 + wide * k} ${132 - 3 * ROUNDS * c}h${wide - 2}`, class: "w-axis", "stroke-width": 2 }))]),
       shape("path", { d: "M2 132H378", class: "w-axis" }), ...names.map((_, k) => shape("text", { x: 2 + wide * (k + 0.5), y: 146, "text-anchor": "middle" }, String(k))));
     tickets.setAttribute("aria-label", `Tickets of ${ROUNDS} rounds${ui.veiled ? "" : `: ${count.map((c, k) => `client ${k} ${c}`).join(", ")}`}`);
-    return `With relevance ${format(expected)} irrelevant clients are expected among ${m}, without it ${format((m * bad.size) / n)}. Tickets count the draws of ${ROUNDS} rounds, bars the expected ones.`;
+    return `With relevance ${format(expected)} irrelevant clients are expected among ${m}, without it ${format((m * bad.size) / n)}. Tickets count how often each client is drawn in ${ROUNDS} rounds, bars how often is expected.`;
   };
 }
 
