@@ -44,7 +44,7 @@ def style(name: str) -> str:
 
 
 class Widget(anywidget.AnyWidget):
-    """A widget with the same printed form in every run, and a table for viewers without widgets."""
+    """A widget that prints the same in every run, and a table for viewers without widgets."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: open it in JupyterLab or on the book's site>"

@@ -23,7 +23,7 @@ class PartitionExplorer(Explorer):
     totals   [C]  samples of each class, 2 to 12 classes
     classes  [C]  names of the classes; default 0, 1, ...
     alpha         .05 to 100; small: few clients hold most of a class
-    clients       2 to 12; seed: which draw. Within one draw, shares change smoothly with alpha
+    clients       2 to 12; seed: of the shares. With the same seed, they change smoothly with alpha
     raises   ValueError naming the argument
 
     Shares are gamma variables of shape alpha at fixed uniform numbers, scaled to sum 1. The rule
@@ -67,7 +67,7 @@ class PartitionExplorer(Explorer):
     def counts(self) -> np.ndarray:
         """Samples [C, K] of each class at each client."""
         uniform_draws = np.array(uniforms(self.seed, len(self.totals) * self.most))
-        # Each row has numbers for the most clients, so one more client changes no other's draw.
+        # Each row has numbers for the most clients, so one more client changes no other's.
         uniform_draws = uniform_draws.reshape(len(self.totals), self.most)[:, : self.clients]
         shares = gammaincinv(self.alpha, uniform_draws)
         shares /= shares.sum(1, keepdims=True)

@@ -18,7 +18,7 @@ LONGEST = 400
 
 
 class PolicyExplorer(Explorer):
-    """REINFORCE on one round: one coin per client, one draw per step, and a free choice of rule.
+    """REINFORCE on one round: one coin per client, one sample per step, and a free choice of rule.
 
     losses     [2^n]  validation loss of the model with each selection, index = bit mask; or a
                       `Game` of n players with minus the loss as its value; 2 to 8 clients

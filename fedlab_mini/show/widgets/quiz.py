@@ -26,7 +26,7 @@ class Quiz(Widget):
     questions = traitlets.List(traitlets.Dict()).tag(sync=True)
 
     def __init__(self, questions: Sequence[Mapping[str, Any]]):
-        # A text is also a sequence, but one of letters.
+        # A text is also a sequence, but one of characters.
         if isinstance(questions, str | bytes | Mapping) or not isinstance(questions, Sequence):
             raise TypeError(
                 f"questions: expected a list of questions, got {checks.shown(questions)}"

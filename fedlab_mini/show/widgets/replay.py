@@ -1,4 +1,4 @@
-"""RoundReplay: show a training again, round by round. It works with any History; see chapter 6."""
+"""RoundReplay: show a run again, round by round. It works with any History; see chapter 6."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REAL = traitlets.Float(allow_none=True)
 
 
 class RoundReplay(Explorer):
-    """Accuracy, scores and weights of a training after each round; clients can be switched off.
+    """Accuracy, scores and weights of a training run after each round; clients can be switched off.
 
     history    what `train` returned: T rounds, K clients; a dash shows a value that is not finite
     corrupted  ids to be marked, for instance ``fed.corrupted``

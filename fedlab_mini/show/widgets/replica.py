@@ -14,10 +14,10 @@ NAMES = ["A", "B", "C", "C again"]
 
 class ReplicaExplorer(Explorer):
     """Clients hold numbers. A coalition's model is the mean of its numbers, or 0 without any. Its
-    value is minus the squared distance from the truth.
+    value is minus the squared distance from the true number.
 
     sizes, means  [3]  how many numbers A, B and C hold, and their means
-    truth, twice       the true number; whether C joins a second time with the same numbers
+    `truth`, `twice`   the true number; whether C joins a second time with the same numbers
     """
 
     _esm = program("kit", "line", "replica")
@@ -37,7 +37,7 @@ class ReplicaExplorer(Explorer):
             models = (coalitions * sizes * means).sum(1) / counts.clamp(min=1)
             return -((models - self.truth) ** 2)
 
-        # An absent replica holds no numbers, so its value is 0 and no other value changes.
+        # An absent copy holds no numbers, so its value is 0 and no other value changes.
         game = Game(len(NAMES), worth)
         everybody = torch.ones(1, len(NAMES), dtype=torch.bool)
         client_columns = {

@@ -1,4 +1,4 @@
-"""ShapleyExplorer: change a coalition's worth and see the effect on orders and Shapley values.
+"""ShapleyExplorer: change a coalition's worth and see the effect on its Shapley values.
 
 Chapter 2 shows it.
 """
@@ -19,14 +19,14 @@ from .base import Explorer, Numbers, by_name, program
 
 
 class ShapleyExplorer(Explorer):
-    """A small game with one slider per coalition, one row per order, and one bar per player.
+    """A small game with one slider per coalition, one row per ordering, and one bar per player.
 
     values   [2^n]  worth of every coalition, index = bit mask (first player 1, second 2, third 4);
                     the empty coalition has worth 0
     names    [n]    names of the players, 2 to 4 names
     highest         upper end of the sliders; default: the largest worth. The lower end is 0, or
                     the lowest worth if it is negative
-    orders          how many of the n! orders count; all orders give the Shapley value ``phi`` [n]
+    orders          how many of the n! orderings count; with all, ``phi`` [n] is the Shapley value
     raises   ValueError for another number of values, or values not finite or above ``highest``
     """
 
@@ -44,7 +44,7 @@ class ShapleyExplorer(Explorer):
         names: Sequence[str] = ("A", "B", "C"),
         highest: float | None = None,
     ):
-        # Two to four players, because more orders do not fit on a screen.
+        # Two to four players, because more orderings do not fit on a screen.
         player_names = [str(name) for name in names]
         if not 2 <= len(player_names) <= 4:
             raise ValueError(f"names: expected 2 to 4 players, got {len(player_names)}")
@@ -66,7 +66,7 @@ class ShapleyExplorer(Explorer):
 
     @property
     def hides(self) -> tuple[str, ...]:  # type: ignore[override]  # players have names
-        # The marginal gains in each order would reveal the answer.
+        # The marginal gains in each ordering would reveal the answer.
         return ("share", *self.names)
 
     @property
@@ -87,7 +87,7 @@ class ShapleyExplorer(Explorer):
             label = ", ".join(self.names[player] for player in order)
             gains_by_order[label] = [gain_by_player[player] for player in player_ids]
         counted = list(gains_by_order.values())[: self.orders]
-        # The mean over all orders is the Shapley value, and over fewer orders an estimate.
+        # The mean over all orderings is the Shapley value, and over fewer an estimate.
         all_counted = len(counted) == len(gains_by_order)
         player_shares = self.phi if all_counted else torch.tensor(counted).double().mean(0).tolist()
         gains_by_order["mean"] = player_shares
