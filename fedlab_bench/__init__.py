@@ -4,8 +4,8 @@
 ``fm.score`` by name. The book's own methods are in ``fedlab_mini``, which does not import this.
 
 registry    the scores that are compared       methods/   related methods from the literature
-worlds      the scenarios                      truth      frozen values of two retrainings
-rounds      recorded rounds of a server        judging    scores compared with the truth
+worlds      the scenarios                      `truth`    frozen values of two retrainings
+rounds      recorded rounds of a server        judging    scores and reference values
 comparing   your method, your scenarios        entering, submission   scores from other people
 measures    what is measured, and how          show/, command   tables, figures, command line
 """

@@ -11,9 +11,9 @@ from fedlab_mini.command import terminal
 
 COMMANDS = {
     "compare": "your method beside the book's, on the same federations",
-    "judge": "scores beside the frozen truth of the bench",
+    "judge": "scores beside the frozen reference values of the bench",
     "rounds": "the recorded rounds of the bench, as files",
-    "truth": "retrain the truth of seeds",
+    "truth": "retrain, for the reference values of seeds",
     "score": "score the clients of recorded rounds, by the neighbours, too",
 }
 

@@ -1,10 +1,10 @@
 """The bench from the command line; the pages *The bench* and *Bring your own* show it.
 
-compare                       compare your method with others: freeze federations, then judge
-judge scores.csv              judge a file of scores, from any language, by the frozen truth
-judge module:NAME             judge a score in Python, which watches recorded rounds
-rounds --to FOLDER            write the recorded rounds as files, to score them elsewhere
-truth --to FOLDER             retrain: make the frozen truth, or the truth of held-out seeds
+`compare`                     compare your method with others: freeze federations, then judge
+`judge scores.csv`            judge a file of scores, beside the frozen reference values
+`judge module:NAME`           judge a score in Python, which watches recorded rounds
+`rounds --to FOLDER`          write the recorded rounds as files, to score them elsewhere
+`truth --to FOLDER`           retrain: make the frozen reference values, or held-out ones
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pandas
 
 FEW = (*("size", "alone", "leave one out", "Shapley", "Shapley, silent"), *("CGSV", "second order"))
-NO_TRUTH = "there is no truth for these seeds; python -m fedlab_bench truth makes it"
+NO_TRUTH = "these seeds have no reference values; python -m fedlab_bench truth makes them"
 MOST_SEEDS, LARGEST_SEED = 100_000, 10**9
 
 
@@ -63,9 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description=__doc__, formatter_class=formatter)
     commands = parser.add_subparsers(dest="command", required=True)
     beside = commands.add_parser("compare", help="a method of yours beside others")
-    judge = commands.add_parser("judge", help="judge scores beside the frozen truth")
+    judge = commands.add_parser("judge", help="judge scores beside the frozen reference values")
     rounds = commands.add_parser("rounds", help="write the recorded rounds as files")
-    frozen = commands.add_parser("truth", help="retrain the truth of seeds")
+    frozen = commands.add_parser("truth", help="retrain, for the reference values of seeds")
     _compare_options(beside.add_argument)
     _judge_options(judge.add_argument)
     for command in (rounds, frozen):
@@ -89,7 +89,7 @@ def _compare_options(add: Callable[..., object]) -> None:
     add("--beside", nargs="+", default=FEW, help=some)
     nine = tuple(SCENARIOS)
     add("--scenarios", nargs="+", default=nine, help=f"of: {'; '.join(nine)}")
-    add("--rounds", type=int, default=ROUNDS, help="of every training")
+    add("--rounds", type=int, default=ROUNDS, help="of every training run")
     add("--data", default="digits", choices=tuple(SAMPLES))
     measures = tuple(BESIDE_TRUTH | OF_METHODS)
     add("--metric", default="tau", choices=measures, help="what is printed")
@@ -104,7 +104,7 @@ def _compare_options(add: Callable[..., object]) -> None:
 def _judge_options(add: Callable[..., object]) -> None:
     add("scores", nargs="+", help="FILE.csv, module:NAME, or a score of the book")
     add("--alone", action="store_true", help="without the scores of the book")
-    more = "folders of truth for more seeds"
+    more = "folders of reference values for more seeds"
     add("--truth", nargs="+", default=[], type=home, help=more)
     measures = tuple(BESIDE_TRUTH | OF_ATTACKS)
     add("--metric", default="tau", choices=measures, help="what is printed")
@@ -187,7 +187,7 @@ def _python(score_text: str, options: argparse.Namespace) -> submission.Submissi
 
 
 def _read(options: argparse.Namespace, truth_folders: Sequence[Path]) -> Iterator[Path]:
-    """All files that a judgement reads: the judged scores, the truth, the bench's own scores."""
+    """All files that a judgement reads: judged scores, reference values, the bench's own scores."""
     yield from (Path(text) for text in options.scores if text.endswith(".csv"))
     yield from module_files(options.scores)
     for place in truth_folders:
@@ -244,7 +244,7 @@ def _judge(options: argparse.Namespace) -> pandas.DataFrame:
     told: list[object] = []
     if unjudged := {seed for entry in submissions for _, seed in entry.scores} - set(frame.seed):
         seed_list = ", ".join(map(str, sorted(unjudged)))
-        told.append(f"not judged, as their truth is held out: seeds {seed_list}")
+        told.append(f"not judged, as their reference values are held out: seeds {seed_list}")
     notes = {entry.name: entry.notes for entry in submissions}
     if not options.alone:
         entered_cells = {cell for entry in submissions for cell in entry.scores}
@@ -282,7 +282,7 @@ def _judgeable(options: argparse.Namespace, frozen: truth.Frozen) -> None:
     if not known:
         raise ValueError(NO_TRUTH)
     if not fit:
-        raise ValueError(f"--metric: no scenario with a truth for these seeds has {options.metric}")
+        raise ValueError(f"--metric: no scenario that these seeds can judge has {options.metric}")
 
 
 def _rivals() -> list[dict[str, str]]:

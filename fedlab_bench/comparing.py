@@ -3,8 +3,8 @@
     python -m fedlab_bench compare                                 the book's methods, on digits
     python -m fedlab_bench compare --method my_module:MyScore      the same with your method
 
-Chapter 10 uses it. Truth, rounds and judgement come from other modules of the bench. This module
-adds what scores do not show: the cost and stability of a method, and the effect of its use.
+Chapter 10 uses it. Reference values, rounds and judgement come from other modules of the
+bench. This module adds what scores do not show: a method's cost, stability and effect in use.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def compare(
     scenarios  names from ``fb.SCENARIOS``, or {name: function (data, seed) -> (fed, net)};
                default: all nine. The value of a coalition is measured on the federation's test
                samples, which no server sees. Clients of less use are the corrupted clients
-    data       "digits", "mnist5k" or "sms-synthetic"; rounds, local: for every training
+    data       "digits", "mnist5k" or "sms-synthetic"; rounds, local: for every run
     metric     of the values, as in ``fm.retraining_game``
     cache      folder for finished cells, so that an interrupted run can continue
     n_jobs     how many cells run in parallel, through joblib; ``joblib.parallel_config`` can set
                the backend
 
-    returns    columns seed, scenario, method, metric, value. The method "(the truth itself)" holds
-               the ceiling: how well the exact values of two trainings agree
+    returns    columns seed, scenario, method, metric, value. The method `(the truth itself)` holds
+               the ceiling: how well the exact values of two training runs agree
     raises     TypeError or ValueError naming the argument, or a file of ``cache`` that is damaged
     """
     import pandas  # here, since it takes a second to import
@@ -137,16 +137,16 @@ def _arrays(rows: Sequence[tuple[str, str, float]]) -> dict[str, np.ndarray]:
 
 
 def cell(world: World, seed: int, methods: Mapping[str, Method]) -> Rows:
-    """Rows (method, metric, value) of one world and seed: the truth, then each method's scores.
+    """Rows (method, metric, value) of one world and seed: the ceiling, then each method's.
 
-    The truth is the exact value of retraining, for two seeds of training; their agreement is the
-    ceiling. Methods see the rounds of a third training: unchanged, with the validation samples
-    drawn again, from another training, and with a plain mean as the aggregate
+    The reference values are the exact values of retraining, for two seeds of training; their
+    agreement is the ceiling. Methods see the rounds of a third training run: unchanged, with the
+    validation samples drawn again, from another run, and with a plain mean as the aggregate
     """
     table = trained(world, seed)
     values, worse = values_of(world, table), world.worse(seed)
     yield from ((CEILING, *measured) for measured in ceiling(values, worse))
-    # [2, 2^K] -> [2^K]: removal uses the mean of both trainings
+    # [2, 2^K] -> [2^K]: removal uses the mean of both training runs
     worth = torch.from_numpy(table).double().mean(0)
     fed, net = world.made(seed)
     rounds, lot = recorded(world, seed), luck(seed, RECORDED)
@@ -172,7 +172,7 @@ def cell(world: World, seed: int, methods: Mapping[str, Method]) -> Rows:
         yield from ((name, *measured) for measured in against(scores, values, worse))
         yield from ((name, *measured) for measured in removal(scores, worth, seed))
         weights = FixedWeights(client_weights=tuple(contribution_index(scores).tolist()))
-        # The same training as the plain one, so that only the weights differ.
+        # The same seed as that of the plain run, so that only the weights differ.
         gained = in_use(world, seed, weights) - plain
         if not math.isnan(gained):  # it is NaN without classes
             yield name, "accuracy gained by weights", gained
@@ -181,7 +181,7 @@ def cell(world: World, seed: int, methods: Mapping[str, Method]) -> Rows:
 def said_again(
     world: World, seed: int, seen: Recorded, methods: Mapping[str, Method]
 ) -> dict[str, dict[str, Tensor]]:
-    """Scores on other validation samples, in another training, and with a plain mean."""
+    """Scores on other validation samples, in another training run, and with a plain mean."""
     samples = resampled(world.made(seed)[0], seed).validation
     redrawn = replace(seen, server=replace(seen.server, validation=samples))
     others = {
@@ -208,7 +208,7 @@ def seconds_a_round(watch: Watch, name: str, last: Round) -> float:
 
 
 def in_use(world: World, seed: int, strategy: Strategy) -> float:
-    """Test accuracy of a training under a strategy."""
+    """Test accuracy of a training run under a strategy."""
     fed, net = world.made(seed)
     lot = luck(seed, IN_USE)
     done = train(fed, net, strategy, rounds=world.rounds, local=world.local, seed=lot)

@@ -55,7 +55,7 @@ def entered(
 
 
 def watched(seen: Recorded, methods: Mapping[str, Method]) -> Watch:
-    """Show a training to all methods that do not train themselves."""
+    """Show a training run to all methods that do not train themselves."""
     strategies = {
         name: watcher(method)
         for name, method in methods.items()

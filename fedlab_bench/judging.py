@@ -1,6 +1,6 @@
-"""Judging: compare scores with the frozen truth, without any training.
+"""Judging: compare scores with the frozen reference values, without any training.
 
-Builds on truth, submission, metrics and evidence.
+Builds on `truth`, submission, metrics and evidence.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ Measured = Iterator[tuple[str, float]]
 
 
 def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame:
-    """How good each score is in each scenario and seed with a known truth; a long table.
+    """How good each score is in each scenario and seed with reference values; a long table.
 
-    returns  columns seed, scenario, method, metric, value; the method "(the truth itself)" holds
-             the ceiling: how well the truths of two trainings agree
+    returns  columns seed, scenario, method, metric, value; the method `(the truth itself)` holds
+             the ceiling: how well the reference values of two training runs agree
     raises   ValueError naming submissions that share a name, or have the ceiling's name
     """
     import pandas  # here, since it takes a second to import
@@ -46,7 +46,7 @@ def judge(submissions: Iterable[Submission], frozen: Frozen) -> pandas.DataFrame
         raise ValueError(f"name: expected a different name for every score, got {', '.join(taken)}")
     asked = dict.fromkeys(cell for one in entries for cell in one.scores)
     rows: list[tuple[Any, ...]] = []
-    # Cell by cell, because all scores of a cell share its truth.
+    # Cell by cell, because all scores of a cell share its reference values.
     for scenario, seed in asked:
         if not frozen.knows(scenario, seed):
             continue
@@ -99,7 +99,7 @@ def _committed(*names: str) -> pandas.DataFrame:
 
 
 def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
-    """Mean agreement with the truth of each training, and the AUC if bad clients are known."""
+    """Mean agreement with the reference values of each run; the AUC if some clients are worse."""
     yield "tau", _mean([kendall(scores, value) for value in values])
     yield "relative error", _mean([relative_error(scores, value) for value in values])
     if bad is not None:
@@ -107,8 +107,8 @@ def against(scores: Tensor, values: Tensor, bad: list[int] | None) -> Measured:
 
 
 def ceiling(values: Tensor, bad: list[int] | None) -> Measured:
-    """The truth of one training as a score, judged by the other; the mean of both directions."""
-    # [2, K] -> the other training's row as [1, K]
+    """The values of one run as a score, judged by the other run; the mean of both directions."""
+    # [2, K] -> the other run's row as [1, K]
     measured = [list(against(values[i], values[1 - i : 2 - i], bad)) for i in (0, 1)]
     for (metric, first), (_, second) in zip(*measured, strict=True):
         yield metric, (first + second) / 2

@@ -1,4 +1,4 @@
-"""Measures: how a score compares with the truth, what its use does, and how stable it is.
+"""Measures: how a score compares with reference values, what its use does, and how stable it is.
 
 Chapter 10 defines each measure. Builds on fedlab_mini.judge; used by judging and comparing.
 """
@@ -45,7 +45,7 @@ OF_ATTACKS = {
 OF_METHODS = {
     **{
         f"removal, {first} first": Measure(
-            *(0, 1, True), f"share of random orders of leaving that it beats, the {first} first"
+            *(0, 1, True), f"share of random sequences of leaving that it beats, the {first} first"
         )
         for first in ("best", "worst")
     },
@@ -53,23 +53,23 @@ OF_METHODS = {
         f"stability, {again}": Measure(-1, 1, True, f"tau with its own scores, {words}")
         for again, words in {
             "validation draw": "the validation samples drawn again",
-            "training": "in another training",
+            "training": "in another training run",
             "aggregation": "where the model is a plain mean",
         }.items()
     },
     "accuracy gained by weights": Measure(
-        -1, 1, True, "test accuracy of a training with the scores as weights, minus without"
+        -1, 1, True, "test accuracy of a training run with the scores as weights, minus without"
     ),
     "evaluations a round": Measure(0, math.inf, False, "models that it evaluates"),
     "client epochs": Measure(0, math.inf, False, "passes over a client's data"),
-    "seconds": Measure(0, math.inf, False, "processor seconds of a training"),
+    "seconds": Measure(0, math.inf, False, "processor seconds of a training run"),
 }
 MEASURES = BESIDE_TRUTH | OF_ATTACKS | OF_METHODS
-ORDERS = 200  # random orders to compare a removal with, and as many to break ties
+ORDERS = 200  # random orderings to compare a removal with, and as many to break ties
 
 
 def relative_error(scores: Tensor, truth: Tensor) -> float:
-    """|c scores - truth| / |truth| with the best factor c >= 0, so that only shares matter."""
+    """`|c scores - truth| / |truth|` with the best factor c >= 0, so that only shares matter."""
     # Scores of 0, or in the opposite direction, explain nothing, so the error is 1.
     squared = scores @ scores
     # Least squares: c = s.t / s.s minimises the length of c s - t.
@@ -78,18 +78,19 @@ def relative_error(scores: Tensor, truth: Tensor) -> float:
 
 
 def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, float]]:
-    """Clients leave one by one, the best or the worst first; compared with random orders.
+    """Clients leave one by one, the best or the worst first; compared with random orderings.
 
     The area is the mean worth of the remaining clients. "removal, best first" is the share of
-    random orders with a larger area (1: no order does more harm), "removal, worst first" the share
-    with a smaller area; equal areas count half. Clients with tied scores leave in random order, and
-    the result is a mean over ``ORDERS`` orders. So equal scores give about 1/2, whatever the ids
+    random orderings with a larger area (1: no ordering does more harm), "removal, worst first" the
+    share with a smaller area; equal areas count half. Clients with tied scores leave in random
+    order, and the result is a mean over ``ORDERS`` of them. So equal scores give about 1/2,
+    whatever the ids
     """
     generator = stream(seed, "removal")
     shuffles = torch.rand(2 * ORDERS, len(scores), generator=generator).argsort(1)
-    # Half of the orders are compared with the scores, the other half break the scores' ties.
+    # Half of the orderings are compared with the scores; the other half break the scores' ties.
     rivals, tie_breaks = shuffles.split(ORDERS)
-    # A stable sort keeps the random order of tied scores.
+    # A stable sort keeps tied scores as they were drawn.
     ranking = ranks(scores)[tie_breaks].argsort(dim=1, descending=True, stable=True)
     best_first = tie_breaks.gather(1, ranking)  # [ORDERS, n]
     after_best, after_worst = (left_over(best_first, worth), left_over(best_first.flip(1), worth))
@@ -100,7 +101,7 @@ def removal(scores: Tensor, worth: Tensor, seed: int) -> Iterator[tuple[str, flo
 
 def beaten(random_areas: Tensor, areas: Tensor) -> float:
     """The share of pairs with a larger random area; equal areas count half."""
-    # [ORDERS, 1] - [1, ORDERS]: every random order minus every order that the scores allow
+    # [ORDERS, 1] - [1, ORDERS]: all random orderings minus all that the scores allow
     gaps = random_areas[:, None] - areas[None]
     larger = (gaps > 1e-12).double().mean()
     equal = (gaps.abs() <= 1e-12).double().mean()
@@ -108,7 +109,7 @@ def beaten(random_areas: Tensor, areas: Tensor) -> float:
 
 
 def left_over(orders: Tensor, worth: Tensor) -> Tensor:
-    """Worth after the first 1, ..., n - 1 of each order [m, n] have left: [m, n - 1]."""
+    """Worth after the first 1, ..., n - 1 of each ordering [m, n] have left: [m, n - 1]."""
     gone = (1 << orders).cumsum(1)[:, :-1]  # bit masks of the clients that have left
     # The mask of all clients has all bits set, so subtraction clears the bits in ``gone``.
     everybody = len(worth) - 1
@@ -137,7 +138,7 @@ def fair(made: Callable[..., Any], round: Round, server: Server) -> dict[str, fl
         return strategy.scores(told, state).double().cpu()
 
     plain = scored(round.updates, sizes)
-    # One more client, in three forms: the first one's twin, a client of zeros, half of the first.
+    # One more client, in three forms: the first one's copy, a client of zeros, half of the first.
     with_twin = torch.cat([round.updates, first_update])
     with_zeros = torch.cat([round.updates, 0 * first_update])
     null = scored(with_zeros, torch.cat([sizes, first_size]))

@@ -30,7 +30,7 @@ from .methods.semivalues import beta_shapley
 SIZES = frozenset[str]()
 UPDATES = frozenset({"single updates"})
 BOTH = frozenset({"single updates", "validation samples"})
-# Repeated trainings with chosen clients only.
+# Repeated training runs with some clients only.
 TRAININGS = frozenset({"trainings"})
 
 

@@ -1,4 +1,4 @@
-"""Rounds: what a server of the bench sees: one training, recorded round by round.
+"""Rounds: what a server of the bench sees: one training run, recorded round by round.
 
 ``fm.score`` reads these records, in memory or as .npz files. Builds on worlds and the engine.
 """
@@ -22,7 +22,7 @@ from fedlab_mini.streams import one_thread
 
 from .worlds import World
 
-# No two purposes share a training; the bench has frozen results of the first three.
+# No two purposes share a training run; the bench has frozen results of the first three.
 TRUTH, SECOND_TRUTH, RECORDED, AGAIN, IN_USE = range(5)
 FROZEN, OTHERS = 3, 10**6
 PARTS = ("t", "theta", "updates", "clients", "sizes")
@@ -30,7 +30,7 @@ FLOATS = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 
 
 def luck(seed: int, purpose: int) -> int:
-    """The seed of a training, different for every purpose."""
+    """The seed of a training run, different for every purpose."""
     if purpose < FROZEN:
         return FROZEN * seed + purpose
     return OTHERS + 2 * seed + purpose - FROZEN
@@ -82,7 +82,7 @@ class Recorded:
 def recorded(world: World, seed: int, purpose: int = RECORDED, weighting: str = "size") -> Recorded:
     """Train once and keep every round; the bytes are equal on equal kinds of processors.
 
-    purpose  decides the seed: that of the frozen bench, or that of another training
+    purpose  decides the seed: that of the frozen bench, or that of another training run
     """
     fed, net = world.made(seed)
     rounds: list[Round] = []

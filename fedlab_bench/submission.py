@@ -4,7 +4,7 @@
     # sees: single updates
     # cost: 8 evaluations per round
     scenario,seed,client,score
-    alike,0,0,0.125
+    sizes,0,0,0.125
 
 Builds on worlds.
 """

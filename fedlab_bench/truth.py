@@ -1,7 +1,7 @@
-"""Truth: the retraining values of the bench's clients, frozen in files that anybody can recompute.
+"""Reference values: the bench's values by retraining, frozen in files that anybody can recompute.
 
-Each seed has two tables, from two trainings with other seeds than the recorded rounds. Worths are
-minus the loss on samples that no server has seen. Builds on rounds and games.
+Each seed has two tables, from two training runs with other seeds than the recorded rounds. Worths
+are minus the loss on samples that no server has seen. Builds on rounds and games.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def folder() -> Path:
     if place.is_dir():
         return place
     raise FileNotFoundError(
-        f"the bench's frozen truth is not at {place}; give its FOLDER in {VARIABLE}, or make it: "
+        f"the bench's frozen values are not at {place}; give their FOLDER in {VARIABLE}, or: "
         f"python -m fedlab_bench truth --to FOLDER/{FOLDER}/truth"
     )
 
@@ -64,9 +64,9 @@ def game(world: World, seed: int, purpose: int) -> Game:
 
 
 def trained(world: World, seed: int) -> np.ndarray:
-    """All worths of two games [2, 2^n]; or, if orders are sampled, values and errors [2, 2, n].
+    """All worths of two games [2, 2^n]; or, if orderings are sampled, values and errors [2, 2, n].
 
-    The samples of orders also differ between both games, so their difference is in the ceiling
+    Both games also sample other orderings, so that difference is in the ceiling, too
     """
     rows: list[Tensor] = []
     with one_thread():
@@ -85,14 +85,14 @@ def freeze(names: Iterable[str], seeds: Iterable[int], to: Path) -> Iterator[Pat
     """Train what is missing, with one file per world; a second call continues an interrupted one.
 
     Several processes may share a folder: each keeps the results of the others.
-    raises  ValueError if no world in ``names`` has its own truth, or none has such a seed
+    raises  ValueError if no world in ``names`` has its own values, or none has such a seed
     """
     asked = list(names)
     owners = {name: WORLDS[name] for name in asked if WORLDS[name].truth == ""}
     if not owners:
         others = ", ".join(dict.fromkeys(owner_of(name) or "no retraining" for name in asked))
         raise ValueError(
-            f"scenarios: {', '.join(asked)}: judged by {others}, without a truth of its own"
+            f"scenarios: {', '.join(asked)}: judged by {others}, without values of its own"
         )
     cells = cells_of(owners, seeds)
     with progress.bar(None, "truth", len(cells)) as progress_bar:
@@ -143,7 +143,7 @@ def sha256(path: Path) -> str:
 
 
 class Frozen:
-    """The truth in one or more folders; a hash checks each of the bench's own files.
+    """The reference values in one or more folders; a hash checks each of the bench's own files.
 
     If two folders hold a seed, the first one counts.
     """
@@ -171,19 +171,19 @@ class Frozen:
                 self.tables[name] = {**tables, **self.tables.get(name, {})}
 
     def knows(self, name: str, seed: int) -> bool:
-        """Is the truth of a world and seed available? An attack needs none."""
+        """Are the reference values of a world and seed available? An attack needs none."""
         owner = owner_of(name)
         return owner is None or str(seed) in self.tables.get(owner, {})
 
     def of(self, name: str, seed: int) -> Tensor:
-        """The retraining values of a world's clients in two trainings: Shapley values [2, K]."""
+        """The retraining values of a world's clients in two runs: Shapley values [2, K]."""
         owner = owner_of(name)
-        assert owner is not None, f"{name} has no truth"
+        assert owner is not None, f"{name} has no reference values"
         return values_of(WORLDS[owner], self.tables[owner][str(seed)])
 
 
 def owner_of(name: str) -> str | None:
-    """The world whose truth judges this one."""
+    """The world whose reference values judge this one."""
     truth = WORLDS[name].truth
     return name if truth == "" else truth
 

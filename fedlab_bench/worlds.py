@@ -104,13 +104,13 @@ class World:
 
     make       (data, seed) -> federation and model
     family     the column of the leaderboard in which it counts
-    truth      name of the world whose retraining judges it; empty: its own; None: no world
-    beside     for a world without truth: the world in which its attacker is honest
+    `truth`    name of the world whose retraining judges it; empty: its own; None: no world
+    beside     for a world without any: the world in which its attacker is honest
     per_round  how many clients participate in a round; None: all
-    sampled    how many orders of clients estimate its truth; 0: all coalitions are retrained
+    sampled    how many orderings estimate its reference values; 0: all coalitions are retrained
     seeds      how many of the public seeds it has, and how many of the held-out seeds
     clients    number of clients
-    rounds, local, metric  of every training: number of rounds, local training, metric of worth
+    rounds, local, metric  of every run: number of rounds, local training, metric of worth
     bad        ids of the clients known to be of less use; None: nothing is known; DRAWN: the
                corrupted clients of the seed's federation
     """
@@ -132,7 +132,7 @@ class World:
     def made(self, seed: int) -> Made:
         """The federation and the model of a seed."""
         fed, net = self.make(self.source, seed)
-        # A copy, because every training begins anew.
+        # A copy, because every training run begins anew.
         return fed, frozen(net)
 
     def worse(self, seed: int) -> list[int] | None:
@@ -167,7 +167,7 @@ def _skewed(split: Split) -> dict[str, World]:
 
 
 def _graded(family: str, seen: Callable[[Federation, int], Federation]) -> World:
-    """Wrong labels in increasing shares, with other server samples but the same truth."""
+    """Wrong labels in increasing shares, other server samples, the same reference values."""
 
     def make(source: str, seed: int) -> tuple[Federation, Model]:
         fed, net = SCENARIOS[GRADED](source, seed)
@@ -206,7 +206,7 @@ def _crowd(clients: int, orders: int) -> dict[str, World]:
     levels = [LEVELS[-1] * client / (clients - 1) for client in range(clients)]
     corrupt = {client: FlipLabels(level) for client, level in enumerate(levels) if level}
     worse = tuple(range(clients // 2, clients))
-    # Equal numbers for all clients, because one more sample would reveal a good client.
+    # Equal numbers for all clients, because one more sample would reveal a clean client.
     samples = 1000 // clients * clients
 
     def make(source: str, seed: int) -> tuple[Federation, Model]:

@@ -119,7 +119,7 @@ class Node:
             # Only a holder of the data knows this seed; a repeated round gets the same seed.
             seed = int(joblib.hash(described((self.x, self.y))), 16)
             sizes, k = torch.tensor([len(y)]), 0
-        # Minibatches are dealt from one order of all samples. Only the number of other
+        # Minibatches are dealt from one shuffle of all samples. Only the number of other
         # clients' samples matters, so zeros replace them.
         begin, total = int(sizes[:k].sum()), int(sizes.sum())
         all_x, all_y = (part.new_zeros(total, *part.shape[1:]) for part in (x, y))

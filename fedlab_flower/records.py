@@ -116,7 +116,7 @@ def message_parts(message: fl.Message, k: int) -> dict[str, Any]:
     TypeError unless it is a dataclass
     """
     fields = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}  # type: ignore[arg-type]
-    # A client must not learn which other clients are asked.
+    # A client must not learn which other clients get the message.
     fields["clients"] = torch.tensor([k])
     return {"kind": type(message).__name__} | prefixed("message.", fields)
 

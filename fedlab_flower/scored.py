@@ -58,7 +58,7 @@ def Scored(
               starts at the folder where Flower runs the server
     methods   names of scores. From the updates: "CGSV", "class cosine", "step cosine" (with the
               step that the training took). With ``trusted``: "trust cosine". With ``validate``:
-              "leave one out", "second order", "Shapley, silent". None: all that can be computed,
+              "leave one out", `"second order"`, "Shapley, silent". None: all that can be computed,
               except "Shapley, silent", which costs the most
     validate  loss of a model on the server's samples. It judges the models that ``strategy`` makes
               from some replies: m + 1 per round for the first score, 2 m + 2 for the second
@@ -200,7 +200,7 @@ class Scorer:
 
     @contextlib.contextmanager
     def _unharmed(self, server_round: int) -> Iterator[None]:
-        """Raise errors until the first round is scored; later errors must not end a training."""
+        """Raise errors until the first round is scored; later errors must not end a run."""
         level = FLOWER.level
         try:
             yield

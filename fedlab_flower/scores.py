@@ -164,7 +164,7 @@ def losses(
     """Scores [m] from losses: v(S) is minus the loss of the model made from the replies of S.
 
     A reply outside S is left out, or in the silent game kept with an update of 0. For a strategy
-    that averages by size, these are the two games of chapter 2. The second order is the mean gain
+    that averages by size, these are the two games of chapter 2. The Taylor score is the mean gain
     of joining first and last in the silent game, which is Shapley's value for a quadratic loss
     """
     place_of = {reply.node: place for place, reply in enumerate(replies.ordered)}

@@ -41,7 +41,7 @@ class TrainingApp(ServerApp):
 
 
 def server_app(net: fm.Model, strategy: fl.Strategy, **settings: Any) -> TrainingApp:
-    """The ServerApp of a training: a `FlowerStrategy` with these settings, which a run starts.
+    """The ServerApp of a training run: a `FlowerStrategy` with these settings, which a run starts.
 
     clients     {Flower's node id: client id 0..K-1}, which decides the sender of a reply, whatever
                 the reply says; or K: nodes then state their own ids, as in a simulation
@@ -132,7 +132,7 @@ class FlowerStrategy(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Tasks for the clients that the book's strategy chooses, as far as they are online."""
+        """Tasks for the clients that the book's strategy selects, as far as they are online."""
         log, training = self.training.log, self.training
         self.grid, t = grid, log.rounds + 1
         # A function of the state, so `one_round` gets the same answer when it asks again.
@@ -166,7 +166,7 @@ class FlowerStrategy(Strategy):
         return []
 
     def aggregate_evaluate(self, *_: Any, **__: Any) -> None:
-        """Nothing, because no client was asked."""
+        """Nothing, because no client got a message."""
 
     def summary(self) -> None:
         """Write the strategy and its clients to Flower's log at the start."""

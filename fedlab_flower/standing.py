@@ -40,7 +40,7 @@ class Standing:
         self.state = {"r": none, "psi": none, "sizes": none.long(), "times": none.long()}
 
     def scores(self) -> dict[str, dict[str, float]]:
-        """{score: {node: running score}}, for all nodes that were ever asked."""
+        """{score: {node: running score}}, for all nodes that were ever selected."""
         cgsv = {"CGSV": self.state["r"]} if "CGSV" in self.now else {}
         columns = self.now | cgsv
         return {

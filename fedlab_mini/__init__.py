@@ -1,4 +1,4 @@
-"""fedlab_mini: contribution evaluation in federated learning, one room per concept.
+"""fedlab_mini: contribution evaluation in federated learning, one subpackage per concept.
 
 ``import fedlab_mini as fm`` gives the names of ``__all__``, which chapters use, and the modules
 ``fm.attacks``, ``fm.evidence`` and ``fm.methods``. Seven files, read in this order, explain a round
@@ -7,7 +7,7 @@ of training:
 engine/plain.py        a round in its simplest form, one client after another
 engine/rounds.py       what a server sees of a round, what a strategy is, how clients are reached
 methods/fedavg.py      the strategy that all others inherit from
-engine/train.py        a round: choose clients, train, leave out bad updates, aggregate, record
+engine/train.py        a round: select clients, train, leave out unusable updates, aggregate, record
 engine/minibatches.py  which samples form which minibatch
 engine/local.py        local training of many clients at once; which updates are usable
 engine/model.py        any module as a function of one flat vector

@@ -2,7 +2,7 @@
 
 A value of the wrong kind raises TypeError, and a value out of range raises ValueError. NumPy
 numbers and arrays are accepted, too. Accepted values are returned as plain Python numbers or as
-tensors. Used by every room above.
+tensors. Used by every subpackage above.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class FedIF(RoundScore):
 
     memory  share of the past that the moving average keeps; the paper's gamma is 1 minus it
 
-    Departures: the paper's average starts at 0, so a client that is rarely asked stays low; ours
+    Departures: the paper's average starts at 0, so a client that is rarely selected stays low; ours
     starts at the first score. The paper also weights the aggregate by the score; here it does not.
     Cost    one gradient per round, no evaluation
     source  [Tang et al. 2025, FedIF, Eq. 6-8]; its gamma is .3 or .4

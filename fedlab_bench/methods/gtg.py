@@ -1,4 +1,4 @@
-"""GTG-Shapley: guided orders are added until their mean converges, with two truncations.
+"""GTG-Shapley: guided orderings are added until their mean converges, with two truncations.
 
 Chapter 10 compares it with others. Builds on round_scores and sampling.
 """
@@ -22,20 +22,20 @@ from fedlab_mini.streams import stream
 
 @strategy
 class GTGShapley(RoundScore):
-    """Guided truncation as published: skip quiet rounds, end orders early, stop when converged.
+    """Guided truncation as published: skip quiet rounds, end orderings early, stop when converged.
 
     between   a round is skipped, with values 0, if its gain |v(N) - v(empty)| is at most this
-    within    an order ends once |v(N) - v(S)| is at most this; the remaining clients add 0
+    within    an ordering ends once |v(N) - v(S)| is at most this; the remaining clients add 0
     unit      of these two: "gain", shares of the largest gain so far and of the round's gain; or
               "worth", absolute numbers as published (the paper prints none; its authors' code has
-              .01 and .001 of accuracy). Gains shrink during a training, so a number that suits
-              the first rounds skips the last rounds
-    settled   a round stops once each of the last ``window`` running means of the orders is this
-              near the last one, as a mean relative change over clients
-    least     a round stops only after more than so many orders
-    samples   most orders of a round, except for the first sweep; the paper has no such limit
+              .01 and .001 of accuracy). Gains shrink while the model is trained, so a number that
+              suits the first rounds skips the last rounds
+    `settled` a round stops once each of the last ``window`` running means of the orderings is
+              this near the last one, as a mean relative change over clients
+    least     a round stops only after more than so many orderings
+    samples   most orderings of a round, except for the first sweep; the paper has no such limit
 
-    A sweep is a group of orders in which every client is first once; only whole sweeps are added.
+    A sweep is a group of orderings in which every client is first once; only whole sweeps count.
     A coalition is evaluated only once, so m clients cost at most 2^m evaluations per round.
     source    [Liu et al. 2022, Algorithm 1]; ``least`` and ``window`` from its authors' code
     """
@@ -81,13 +81,13 @@ class GTGShapley(RoundScore):
         return self._guided(game, tolerance, server.seed, t)
 
     def _guided(self, game: Game, tolerance: float, seed: int, t: int) -> Tensor:
-        """The mean of guided orders; sweeps are added until it converges."""
+        """The mean of guided orderings; sweeps are added until it converges."""
         gains = torch.empty(0, game.n, dtype=torch.float64)
         while True:
             sweep = self._sweep(game.n, seed, t, len(gains) // game.n)
             gains = torch.cat([gains, sampling.gains_in(game, sweep, tolerance)])
             orders = torch.arange(1, len(gains) + 1)
-            # [orders so far, m]: the mean of all orders up to each order
+            # [orderings so far, m]: the mean of all orderings up to each
             means = gains.cumsum(0) / orders[:, None]
             if len(gains) > self.least and self._has_settled(means[-self.window :]):
                 return means[-1]
@@ -95,7 +95,7 @@ class GTGShapley(RoundScore):
                 return means[-1]
 
     def _sweep(self, players: int, seed: int, t: int, index: int) -> Tensor:
-        """Orders [m, m] with the first places 0, 1, ..., m - 1 and the others at random."""
+        """Orderings [m, m] with the first places 0, 1, ..., m - 1 and the others at random."""
         # Every sweep has its own stream, so more sweeps do not change the earlier ones.
         chance = stream(seed, "GTG orders", t, index)
         orders = torch.rand(players, players, generator=chance, dtype=torch.float64).argsort(1)
@@ -106,6 +106,6 @@ class GTGShapley(RoundScore):
 
     def _has_settled(self, means: Tensor) -> bool:
         change, last = (means - means[-1]).abs(), means[-1].abs()
-        # A client with values of 0 in all of these orders has not changed; this avoids 0 / 0.
+        # A client with values of 0 in all of these orderings has not changed; this avoids 0 / 0.
         shares = change / torch.where(change > 0, last, 1)
         return float(shares.mean(1).max()) <= self.settled

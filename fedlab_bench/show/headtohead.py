@@ -72,7 +72,7 @@ class HeadToHeadExplorer(Explorer):
         )
         if seed_count < 2:
             raise ValueError(f"frame: expected 2 seeds or more, got {seed_count}")
-        # The truth is the line in the figure, not one of the methods.
+        # The ceiling is the line in the figure, not one of the methods.
         known_methods = [method for method in dict.fromkeys(frame.method) if method != CEILING]
         method_names = known_methods[:6] if methods is None else list(methods)
         for method in method_names:

@@ -83,11 +83,11 @@ def summary(
 ) -> Table:
     """A measure of methods (rows) in scenarios (columns), over seeds.
 
-    frame    from ``compare``; the row "(the truth itself)" is the ceiling
+    frame    from ``compare``; the row `(the truth itself)` is the ceiling
     methods, scenarios  names to show, in this order; None: all
     spread   True: mean and interval; False: only the mean
     against  a method: the table shows its value minus that of each other method, seed by seed. If
-             the interval contains 0, we cannot separate the two
+             the interval contains 0, the two are indistinguishable
     raises   TypeError for another frame, ValueError for names that are not in the frame
     """
     checks.flag("spread", spread)
@@ -168,7 +168,7 @@ def picture(
                 colour = "black" if method in mine else style.colour
                 words = canvas.dots_row(axis, row, values, colour, low, high)
                 told.append(f"{shown}, {SHOWN.get(method, method)} {words}")
-        # The truth is the dashed line, not a row among the methods.
+        # The ceiling is the dashed line, not a row among the methods.
         if CEILING in per_seed:
             mean = sum(per_seed[CEILING]) / len(per_seed[CEILING])
             axis.axvline(mean, color="0.5", linestyle="--", linewidth=1)
@@ -183,7 +183,7 @@ def picture(
     ends = [end for axis in axes for end in axis.get_xlim()]
     for axis in axes:
         axis.set_xlim(min(ends), max(ends))
-    figure.supxlabel(f"{metric}: {meaning}\ndashed: the ceiling, a second training")
+    figure.supxlabel(f"{metric}: {meaning}\ndashed: the ceiling, a second training run")
     figure.supylabel("method")
     seen = "a dot a seed, and below it the mean and its 95 % interval"
     return canvas.finished(figure, f"{metric}: {seen}.", f"{metric}: {'; '.join(told)}.")

@@ -1,8 +1,8 @@
-"""Guard: the checks and warnings of a training, so that ``train.py`` shows a round only.
+"""Guard: the checks and warnings of a training run; so ``train.py`` shows only a round.
 
-They concern the arguments, the clients that are left out, the history that a training continues,
-and what a strategy returns; the page "Bring your own" has a template of a strategy. Below: history,
-files. Above: train, simulate, flower.
+They concern the arguments, the clients that are left out, the history that a training run
+continues, and what a strategy returns; the page "Bring your own" has a template of a strategy.
+Below: history, files. Above: train, simulate, flower.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def starting_model(
                 "theta: start= already holds the model to continue; give only one of them"
             )
         return taken, start.theta.to(fed.x, copy=True)
-    # The whole training uses the type and the device of the data.
+    # The whole training run uses the type and the device of the data.
     if theta is not None:
         return taken, reals("theta", theta, [taken.P], dtype=fed.x.dtype).to(
             fed.x.device, copy=True
         )
-    # A model that is a copy already comes from a training that has warned.
+    # A model that is a copy already comes from a training run that has warned.
     if not net._ours and taken is not net:
         warnings.warn(
             f"net: the training starts anew, from theta=net.init({seed}); theta=net.theta() "
@@ -91,7 +91,7 @@ def names(ids: Iterable[int]) -> str:
 
 
 def warn_unusable_data(fed: Federation) -> None:
-    """Warn once a training of clients whose inputs are not finite."""
+    """Warn once in a training run about clients whose inputs are not finite."""
     if fed.unusable:
         warnings.warn(
             f"client {names(fed.unusable)} holds inputs that are not finite and is left out",
@@ -125,7 +125,7 @@ def sum_up(left_out: Counter[int]) -> None:
 
 
 def check_start(start: History, made_from: Callable[[], Mapping[str, str]], rounds: int) -> None:
-    """Refuse a history of another training, and name the settings that differ."""
+    """Refuse a history of another training run, and name the settings that differ."""
     try:
         before, now = start.made_from(), made_from()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""History: the record of a training, while it runs and at its end, and its file on disk.
+"""History: the record of a training run, while it runs and at its end, and its file on disk.
 
 Chapter 1 introduces it. Below: files, rounds. Above: train, guard.
 """
@@ -67,7 +67,7 @@ class History:
     accuracy, loss [T + 1]  on the test set; index 0 is before training. If the model has a metric,
                             accuracy is that metric; it is NaN if there are no classes
     scores, weights [T, K]  contribution after each round; aggregation weight in each round
-    selected [T, K]         which clients were asked to participate
+    selected [T, K]         which clients were selected
     changes                 source of the last three: each round's entries, for some clients only
     theta [P]               the final model; cost: see ``Cost``
     state                   the strategy's state at the end
@@ -105,7 +105,7 @@ class History:
 
     @cached_property
     def selected(self) -> Tensor:
-        """Which clients were asked to participate in each round, [T, K]."""
+        """Which clients were selected in each round, [T, K]."""
         return table(self.changes["selected"], self.clients, kept=False)
 
     @property
@@ -207,7 +207,7 @@ def _changes(name: str, arrays: Mapping[str, Tensor]) -> Changes:
 
 @dataclass
 class Log:
-    """The record of a training while it runs; ``history`` turns it into a ``History``.
+    """The record of a training run while it runs; ``history`` turns it into a ``History``.
 
     Fields as in ``History``; ``seconds`` counts earlier calls only
     """
@@ -230,7 +230,7 @@ class Log:
 
     @staticmethod
     def after(start: History, fresh: Log) -> Log:
-        """The log of a training that continues ``start``, with devices and types of ``fresh``."""
+        """The log of a run that continues ``start``, with devices and types of ``fresh``."""
         return Log(
             theta=start.theta.to(fresh.theta, copy=True),
             last_step=start.last_step.to(fresh.theta, copy=True),

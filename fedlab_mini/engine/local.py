@@ -35,7 +35,7 @@ TOO_LONG = 1e3  # times the first model's length (at least 1): a longer update i
 
 
 def limit_of(theta: Tensor) -> float:
-    """The greatest length of a usable update in a training that starts at ``theta`` [P]."""
+    """The greatest length of a usable update in a training run from ``theta`` [P]."""
     return TOO_LONG * max(1.0, float(torch.linalg.vector_norm(theta)))
 
 
@@ -126,7 +126,7 @@ def round_updates(
     last_step: Tensor,
     memory: UpdateMemory | None = None,
 ) -> Tensor:
-    """The updates [m, P] that the clients ``ids`` [m] send in round ``t`` of one training."""
+    """The updates [m, P] that the clients ``ids`` [m] send in round ``t`` of one training run."""
     sizes = torch.from_numpy(shuffles.sizes[ids.numpy()])
     everybody = Participants(torch.zeros_like(ids), ids, sizes)
     # [m, P], filled stack by stack while the loop below exhausts the generator
@@ -141,7 +141,7 @@ def round_updates(
 class UpdateMemory:
     """Memory for a round's updates; it is used again when nobody holds the earlier updates.
 
-    New memory each round would cost a training of 100 clients a twentieth of its time
+    New memory each round would cost a training run of 100 clients a twentieth of its time
     """
 
     def __init__(self) -> None:

@@ -209,7 +209,7 @@ class Shuffles:
 
     def plan(self, t: int, clients: np.ndarray, counts: np.ndarray) -> Plan:
         """Minibatches of round ``t`` for the entries: clients, and how many samples each uses."""
-        # If all clients participate in every round, a training makes only one layout.
+        # If all clients participate in every round, a training run makes only one layout.
         key = clients.tobytes() + counts.tobytes()
         if self.layout is None or self.layout[0] != key:
             self.layout = key, Layout(self, clients, counts)

@@ -1,7 +1,7 @@
 """Model: any ``nn.Module`` seen as a function of one flat parameter vector ``theta [P]``.
 
-Chapter 1 derives it. A model has ten public names, which its docstring lists. What other rooms need
-beside them are functions of a model: ``outputs`` evaluates, ``fit`` asks whether it fits the data.
+Chapter 1 derives it. A model has ten public names, which its docstring lists. Other subpackages
+also need functions of a model: ``outputs`` evaluates, ``fit`` asks whether it fits the data.
 Below: fit, outputs, probe. Above: networks, local.
 """
 

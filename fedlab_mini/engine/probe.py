@@ -296,7 +296,7 @@ def _same(one: Any, other: Any, seen: set[int]) -> bool:
         return _same(vars(one), vars(other), seen)
     try:
         return bool(one == other)
-    except Exception:  # arrays and other values that have no truth value
+    except Exception:  # arrays and other values that ``bool`` refuses
         return False
 
 

@@ -42,7 +42,7 @@ class Round:
     """What a strategy sees of round ``t`` (1, 2, ...): m participants, but not their data.
 
     theta [P]; clients [m] ids; sizes [m] samples; updates [m, P] local minus global parameters;
-    missing: ids of clients that were asked and sent nothing usable; memo: computed results.
+    missing: ids of selected clients that sent nothing usable; memo: computed results.
     A strategy may keep all of it, because the next round uses other memory. But it may write into
     copies only.
     """
@@ -96,7 +96,7 @@ class Strategy(Protocol):
 
     ``methods.fedavg.FedAvg`` is the base to inherit from. A strategy stores nothing in itself. All
     that it remembers is in the state that it returns, so the same object can be used for several
-    trainings. ``message`` and ``heard`` are the only way to reach clients besides training.
+    training runs. ``message`` and ``heard`` are the only way to reach clients besides training.
     """
 
     def init(self, server: Server) -> State:
@@ -104,7 +104,7 @@ class Strategy(Protocol):
         ...
 
     def select(self, server: Server, state: State, t: int) -> Tensor:
-        """Ids of the clients that are asked to participate in round ``t``."""
+        """Ids of the clients that are selected for round ``t``."""
         ...
 
     def step(self, server: Server, state: State, round: Round) -> Step:
@@ -116,7 +116,7 @@ class Strategy(Protocol):
         ...
 
     def message(self, server: Server, state: State, t: int) -> Message | None:
-        """What clients are asked besides training, after round ``t``; None if nothing."""
+        """What the server sends to clients besides its model, after round ``t``; None: nothing."""
         ...
 
     def heard(self, server: Server, state: State, changed: Tensor) -> State:

@@ -1,4 +1,4 @@
-"""Simulation: many federated trainings at once, one for each row of a participation tensor.
+"""Simulation: many federated training runs at once, one for each row of a participation tensor.
 
 Chapter 3 introduces it. Leave-one-out, exact Shapley values by retraining, truncated Monte Carlo
 and removal curves are this one call with different tensors. A run in which all clients always
@@ -44,7 +44,7 @@ def simulate(
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Tensor:
-    """Many federated trainings at once; a tensor says who participates when, with how much data.
+    """Many training runs at once; a tensor says who participates when, with how much data.
 
     participation [B, T, K]  share in [0, 1] (or bool) of its data that client k uses in round t of
                              run b: the first ceil(share * n_k) of one fixed shuffle; 0: absent

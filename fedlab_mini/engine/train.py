@@ -47,11 +47,11 @@ def train(
 ) -> History:
     """Train one federated model with a strategy.
 
-    rounds   number of rounds of the whole training, including those of ``start``
+    rounds   number of rounds of the whole training run, including those of ``start``
     theta    [P] the first model; default: ``net.init(seed)``
-    start    a history of the same training, returned or loaded, to continue from
+    start    a history of the same training run, returned or loaded, to continue from
     watch    called as ``watch(round, step)`` after every round's step; it must change nothing
-    returns  a ``History``; the same seed gives the same bytes, also if the training was continued
+    returns  a ``History``; the same seed gives the same bytes, also if the run was continued
     raises   ValueError or TypeError naming the argument, or the part of the strategy's results
              that is wrong. A client whose update is not finite or far too long (``local.usable``)
              is left out of that round, and a warning names it the first time
@@ -69,7 +69,7 @@ def train(
 
 @dataclass(eq=False)
 class Training:
-    """The server's side of a training: its strategy, its clients and its log."""
+    """The server's side of a training run: its strategy, its clients and its log."""
 
     server: Server
     workers: Workers
@@ -123,7 +123,7 @@ class Training:
         return self.log.history(self.strategy, clients, seconds, labels, decided_by)
 
     def one_round(self, t: int) -> None:
-        """Choose clients, train them, leave out unusable updates, step, record the result."""
+        """Select clients, train them, leave out unusable updates, step, record the result."""
         log, workers = self.log, self.workers
         chosen = self._chosen(t)
         clients, updates = workers.updates(log.theta, chosen, t, log.last_step)
@@ -277,7 +277,7 @@ def changed(names: Sequence[str], before: tuple[int, ...], now: tuple[int, ...])
 
 
 def made_from(of_clients: Callable[[], dict[str, str]], strategy: Strategy) -> dict[str, str]:
-    """What decides a training, part by part, as text or as a hash."""
+    """What decides a training run, part by part, as text or as a hash."""
     return of_clients() | {"strategy": described(strategy)}
 
 
@@ -324,7 +324,7 @@ class InProcess:
     def updates(
         self, theta: Tensor, chosen: Tensor, t: int, last_step: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Ids of the chosen clients that can train, and their updates [m, P] in round ``t``."""
+        """Ids of the selected clients that can train, and their updates [m, P] in round ``t``."""
         # A client with inputs that are not finite does not train: it is missing.
         able = [k for k in chosen.tolist() if k not in self.fed.unusable]
         able_ids = torch.tensor(able, dtype=torch.long)

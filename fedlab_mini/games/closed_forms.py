@@ -16,7 +16,7 @@ from torch import Tensor
 from .. import checks
 from .game import Game
 
-MOST_GLOVES = 100  # of each kind, because the value is a double sum of factorials
+MOST_GLOVES = 100  # of each kind, because the value sums factorials over two counts
 
 
 def additive(w: Sequence[float] | Tensor) -> Game:

@@ -134,7 +134,7 @@ def _half_codes(shares: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_halves(shares: Tensor) -> Tensor:
-    """An order of the coalitions: by their members in the upper half, then in the lower half."""
+    """The coalitions sorted by their members in the upper half, then in the lower half."""
     return torch.from_numpy(np.lexsort(_half_codes(shares))).to(shares.device)
 
 

@@ -31,7 +31,7 @@ class Estimate:
     """A value for every player.
 
     values, stderr [n]  the estimate and its standard error: 0 if the value is exact; NaN, shown as
-                        ±?, if the sample cannot tell: one draw, or draws that all agree
+                        ±?, if that is unknown: one sample, or samples that all agree
     evaluations         how many distinct coalitions were needed
     client_epochs       what it cost to train them (0 for games without training)
     method              name of the estimator
@@ -61,9 +61,9 @@ class Estimate:
 
 
 def unless_alike(stderr: Tensor, worth: Tensor) -> Tensor:
-    """Standard errors [n] of a sample; NaN if its draws are equal up to rounding.
+    """Standard errors [n]; NaN if all samples are equal up to rounding.
 
-    worth  worths of the game, including the largest. Equal draws do not prove that all would agree
+    worth  worths of the game, including the largest. Equal samples do not prove that all would be
     """
     return stderr.where(stderr > ROUNDING * worth.abs().max(), torch.nan)
 

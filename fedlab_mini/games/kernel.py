@@ -75,7 +75,7 @@ def _paired_sample(n: int, pairs: int, generator: torch.Generator) -> tuple[Tens
 
 
 def _count_draws(times: dict[int, int], codes: list[int], pairs: int) -> bool:
-    """Count draws until the next would be one pair too many; return whether this happened."""
+    """Count samples until the next would be one pair too many; return whether this happened."""
     for code in codes:
         if code not in times and len(times) == pairs:
             return True
@@ -103,7 +103,7 @@ def _least_squares(
     residual = target - design @ phi
     # The influence of a pair, [p, n - 1].
     influence = torch.einsum("cpi,cp->pi", design, residual) @ inverse
-    # The sandwich sums squared influences of pairs, because the two coalitions are one draw.
+    # The sandwich sums squared influences of pairs, because the two coalitions are one sample.
     covariance = torch.einsum("p,pi,pj->ij", times, influence, influence)
     # The last value is the gain minus the others, so its variance is the sum of all covariances.
     variances = torch.cat([covariance.diagonal(), covariance.sum()[None]])

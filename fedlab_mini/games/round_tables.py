@@ -94,7 +94,7 @@ def _differentiable() -> Iterator[None]:
     except RuntimeError as error:
         raise ValueError(
             "net: PyTorch cannot differentiate its loss in the vector of parameters, or not twice, "
-            f"which scores of first or second order need ({error}); values of the round's game "
+            f"which first-order and Taylor scores need ({error}); values of the round's game "
             "need no gradient"
         ) from error
 

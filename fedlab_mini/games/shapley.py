@@ -1,6 +1,6 @@
 """Shapley: the Shapley value and similar values, all averages of marginal contributions.
 
-Chapter 2 derives them. Estimators from sampled orders are in ``sampling``, the regression on
+Chapter 2 derives them. Estimators from sampled orderings are in ``sampling``, the regression on
 sampled coalitions is in ``kernel``, and other ways to share a gain are in ``values``.
 """
 
@@ -17,7 +17,7 @@ from ..streams import stream
 from .estimate import Estimate, asking, unless_alike
 from .game import MOST_ENUMERATED, Game, all_coalitions
 
-MOST_SAMPLES = 1_000_000  # orders or coalitions that one estimate may draw
+MOST_SAMPLES = 1_000_000  # orderings or coalitions that one estimate may draw
 
 
 def exact(game: Game) -> Estimate:

@@ -1,4 +1,4 @@
-"""Training games: the worth of a coalition for one round, or for a whole training.
+"""Training games: the worth of a coalition for one round, or for a whole training run.
 
 Chapter 2 derives the round game, whose players are one round's updates. Chapter 3 derives the
 retraining game, whose players are clients. Below: coalitions, engine.simulate.
@@ -104,7 +104,7 @@ def retraining_game(
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Game:
-    """The game of whole trainings: v(S) is the final quality if only the clients of S participate.
+    """The game of training runs: v(S) is the final quality if only the clients of S participate.
 
     metric  as in ``round_game``, on the server's ``on`` samples
     cache   folder for finished blocks of 32 coalitions; a game that was killed continues from them

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 def score_intervals(
     updates: Any, *, validation: tuple[Any, Any] | None = None, draws: int = 20, **given: Any
 ) -> pandas.DataFrame:
-    """The table of ``fm.score``, with an interval over validation draws for each score.
+    """The table of ``fm.score``, with an interval over resampled validation sets for each score.
 
     updates  and the rest as for ``fm.score``; the records must be readable more than once
     draws    how often ``validation`` is resampled, with repetition and to the same size; all
-             methods score each draw, so the time is ``draws`` + 1 times that of ``fm.score``
+             methods score each set, so the time is ``draws`` + 1 times that of ``fm.score``
     returns  the same table; next to a column "exact" are "exact, low" and "exact, high", a 95 %
              interval that shows how much the score depends on the validation samples. NaN if no
-             draw changes a score, because its method does not use them
+             such set changes a score, because its method does not use them
     raises   as ``fm.score``, and for draws below 2
 
-    Another training would change the scores more. The rounds of one training give no interval, as
+    Another training run would change the scores more. The rounds of one run give no interval, as
     each begins where the previous one ended: they are not independent, and later rounds matter less
     """
     import pandas  # here, since it takes a second to import

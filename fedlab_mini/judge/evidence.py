@@ -78,7 +78,7 @@ class Interval(NamedTuple):
         return self.high < bound
 
     def within(self, low: float, high: float) -> bool:
-        """Is the whole interval inside [low, high]? Two methods are alike only up to a width."""
+        """Is the whole interval inside [low, high]? Two methods are equal only up to a width."""
         return low <= self.low and self.high <= high
 
 
@@ -106,7 +106,7 @@ def interval(
 ) -> Interval:
     """Mean of one value per seed, with an interval for the true mean (see the rule in this file).
 
-    values     [n]  at least 2; they count as independent draws, as different seeds are
+    values     [n]  at least 2; they count as independent samples, as different seeds are
     level      probability of covering the true mean, .95
     low, high  the range of the metric, such as 0 and 1; infinite if an end is unknown. If all
                seeds agree and an end is infinite, the interval has no bound on that side

@@ -60,10 +60,10 @@ def kendall(a: Scores, b: Scores) -> float:
 
 
 def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
-    """Probability that a random bad client scores below a random good one (ties count half).
+    """Probability that a random corrupted client scores below a clean one (ties count half).
 
-    scores [K]; bad: ids of the bad clients; at least one client is bad and one good. 1 is perfect,
-    .5 is guessing. The ids of a pandas column are those of its index
+    scores [K]; bad: ids of the corrupted clients; at least one client is corrupted and one
+    clean. 1 is perfect, .5 is guessing. The ids of a pandas column are those of its index
     """
     from sklearn.metrics import roc_auc_score  # here, since it takes a second to import
 
@@ -75,12 +75,12 @@ def detection_auc(scores: Scores, bad: Iterable[int]) -> float:
     if not 0 < len(bad_ids) < clients:
         raise ValueError(f"bad: expected some of {clients} ids but not all, got {bad_ids}")
     is_bad = [client in bad_ids for client in range(clients)]
-    # Ranks are negated, because bad clients are the positive class and should have low scores.
+    # Ranks are negated, because corrupted clients are the positive class: low scores.
     return float(roc_auc_score(is_bad, (-ranks(scores)).tolist()))
 
 
 def _places(ids: list[Any], bad: Iterable[Any]) -> list[int]:
-    """The positions of the bad clients in an index."""
+    """The positions of the corrupted clients in an index."""
     places = {client: place for place, client in enumerate(ids)}
     bad_ids = list(checks.instance("bad", bad, Iterable, "client ids"))
     unknown = [client for client in bad_ids if client not in places]

@@ -56,7 +56,7 @@ def removal_curves(
 ) -> RemovalCurves:
     """Retrain without the best or without the worst clients; a good score separates the curves.
 
-    scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all trainings
+    scores [K]; fractions in [0, 1) of the clients, rounded down to whole clients; all runs
     are one ``simulate`` call of 2 F runs, judged on the server's test set. The seed draws the order
     in which clients with tied scores are removed
     """
@@ -83,7 +83,7 @@ def removal_curves(
 def _present(scores: Tensor, removed: Tensor, seed: int) -> Tensor:
     """The remaining clients, [2, F, K] of 0 and 1: without the highest, then without the lowest."""
     clients = len(scores)
-    # A stable sort keeps the random order of tied clients, whose ids carry no meaning.
+    # A stable sort keeps tied clients as they were drawn, because their ids carry no meaning.
     drawn = torch.randperm(clients, generator=stream(seed, "removal ties"))
     worst_first = drawn[ranks(scores)[drawn].argsort(stable=True)]
     present = torch.ones(2, len(removed), clients)

@@ -57,7 +57,7 @@ def score(
     methods     strategies such as ``fm.CGSV()``, which watch the rounds and change nothing;
                 functions of a round's game such as ``fm.exact``, or of (round, server) -> [m],
                 averaged over all rounds (a round without the client counts 0); names such as
-                "second order" or "Shapley, silent", which ``python -m fedlab_mini score --help``
+                "leave one out" or "Shapley, silent", which ``python -m fedlab_mini score --help``
                 lists. A mapping {name: method} names the columns. Your own methods get copies, so
                 they cannot change what other methods see
     theta       the model before round 1, if the records do not hold it
@@ -125,7 +125,7 @@ def score(
 class Watch:
     """Strategies that watch rounds, and functions that value each round's game.
 
-    ``fm.train(..., watch=Watch(...))`` also shows it the rounds of a training, without any effect
+    ``fm.train(..., watch=Watch(...))`` also shows it the rounds of a run, without any effect
     """
 
     def __init__(self, methods: Mapping[str, Any], server: Server, metric: Metric = "loss"):

@@ -1,6 +1,6 @@
 """Fit the accuracy approximation model, either to convergence or for a number of steps. Chapter 7.
 
-``settle`` minimises the squared error from several starts. Its qualities mean something only if all
+`settle` minimises the squared error from several starts. Its qualities mean something only if all
 starts lead to the same ranking. ``fit_aam`` runs Adam for a number of steps, as a user of the paper
 would. Builds on aam; used by fedccea.
 """

@@ -51,8 +51,8 @@ class CGSV(FedAvg):
                 seen; times [K] rounds in which a client was judged
     ``t`` in gamma_t counts a client's own rounds, so a client that joins late adapts as fast as the
     others did. Old weights sum to 1 over a round's clients, but cosines do not. If gammas differ,
-    each mix is divided by the sum that it would have if all clients had that gamma. A client that
-    was asked but sent nothing usable scores psi = 0.
+    each mix is divided by the sum that it would have if all clients had that gamma. A selected
+    client that sent nothing usable scores psi = 0.
     raises      ValueError or TypeError naming the argument    source [xu2021gradient; chapter 4]
     """
 
@@ -136,7 +136,7 @@ class CGSV(FedAvg):
     def learn(self, state: State, round: Round, psi: Tensor) -> None:
         """Mix the judged clients' weights with their cosines; absent clients keep theirs."""
         missing = round.missing[state["sizes"][round.missing] > 0]
-        # A client that was asked but sent nothing usable has cosine 0, and so loses weight.
+        # A selected client that sent nothing usable has cosine 0, and so loses weight.
         judged = torch.cat([round.clients, missing])
         psi = torch.cat([psi, psi.new_zeros(len(missing))])
         state["times"][judged] += 1

@@ -171,11 +171,11 @@ class FedAvg(Configuration):
         return {"rounds": torch.tensor(0), "total": total}
 
     def select(self, server: Server, state: State, t: int) -> Tensor:
-        """Ids of the clients that are asked to participate in round ``t``."""
+        """Ids of the clients that are selected for round ``t``."""
         if self.per_round is None:
             return torch.arange(server.clients)
         order = torch.randperm(server.clients, generator=stream(server.seed, "selection", t))
-        # Sorted, so that sums over the same clients do not depend on the order of the draw.
+        # Sorted, so that sums over the same clients do not depend on the order of the ids.
         return order[: self.per_round].sort().values
 
     def weights(self, server: Server, state: State, round: Round) -> Tensor:
@@ -197,7 +197,7 @@ class FedAvg(Configuration):
         return state["total"] / state["rounds"].clamp(min=1)
 
     def message(self, server: Server, state: State, t: int) -> Message | None:
-        """What the server asks clients besides training, after round ``t``; None: nothing."""
+        """What the server sends to clients besides its model, after round ``t``; None: nothing."""
         return None
 
     def heard(self, server: Server, state: State, changed: Tensor) -> State:

@@ -48,7 +48,7 @@ def contribution_index(v: Tensor | Sequence[float]) -> Tensor:
 
 @dataclass(frozen=True)
 class Simulations:
-    """The simulator's results: S trainings of R rounds with K clients.
+    """The simulator's results: S training runs of R rounds with K clients.
 
     sizes [S, R, K]     samples used, in units of the clients' mean size |D|
     accuracy [S, R]     of the global model after each round
@@ -97,7 +97,7 @@ class FedCCEAResult:
         """Paper versus code, see ``FedAvg.departures``; "ours" are the defaults of ``fedccea``."""
         options = inspect.signature(fedccea).parameters
         ours = {name: options[name].default for name in PRINTED}
-        ours["steps"] = ours["steps"] or "until settled"
+        ours["steps"] = ours["steps"] or "until converged"
         return versus({name: (printed, ours[name]) for name, printed in PRINTED.items()})
 
     def to_frame(self) -> pandas.DataFrame:
@@ -130,7 +130,7 @@ def fedccea(
 ) -> FedCCEAResult:
     """Contribution by data quality, learned from the accuracies that random data sizes reach.
 
-    simulations, rounds  S trainings of R rounds; in each round every client uses a random share
+    simulations, rounds  S training runs of R rounds; in each round every client uses a random share
                          of its data, uniform in (0, 1)
     starts               how many fits run to convergence from different qualities; the best counts
     steps, lr            fit once by Adam for so many steps instead, see `fit_aam`
@@ -168,7 +168,7 @@ def fedccea(
     several = len(indices) > 1
     spread = indices.amax(0) - indices.amin(0)
     fit_error = mean_error = math.nan
-    # Simulations are independent draws, so the last fifth serves as a random fifth.
+    # Simulations are independent samples, so the last fifth serves as a random fifth.
     held_out = len(worth) // 5
     # The error of a fit is measured on simulations that it has not seen.
     if held_out:
@@ -210,7 +210,7 @@ def simulator(
     cache: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> Simulations:
-    """FedCCEA's first phase: S trainings with random data sizes, as one participation tensor.
+    """FedCCEA's first phase: S runs with random data sizes, as one participation tensor.
 
     Each simulation draws from its own stream, so those of S = 50 are the first 50 of S = 100.
     """

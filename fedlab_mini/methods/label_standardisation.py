@@ -24,7 +24,7 @@ from .sfedavg import SFedAvg
 class Inspection:
     """The message of label standardisation: what the server sends, and how a client answers it.
 
-    clients [s]       the clients asked
+    clients [s]       the clients that get the message
     right [classes]   P, the share of each class that the server's model gets right
     margin, groups    see `LabelStandardisation`
     """
@@ -150,7 +150,7 @@ class LabelStandardisation(SFedAvg):
         if not stable_at or int(state["looked_at"]) != t or (self.once and stable_at != t):
             return None
         suspects = state["phi"] < state["phi"].mean()
-        # Clients that renamed labels have the mean phi, and would not be asked again.
+        # Clients that renamed labels have the mean phi, and would get no further message.
         if not self.literal:
             suspects |= state["corrections"] > 0
         asked = suspects.nonzero().flatten()

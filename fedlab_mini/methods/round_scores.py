@@ -33,7 +33,7 @@ def _callable(name: str, value: object) -> Callable[..., Any]:
 
 
 def few_or_many(game: Game) -> Estimate:
-    """Shapley values of a game: exact up to 12 players, from 64 antithetic orders with more."""
+    """Shapley values of a game: exact up to 12 players, from 64 antithetic orderings with more."""
     if game.n <= 12:
         return shapley.exact(game)
     return sampling.permutation(game, 64, antithetic=True)
@@ -113,7 +113,7 @@ class RoundValue(RoundScore):
 
     With Shapley values, this is multi-round reconstruction [Song et al. 2019]; with a ``discount``
     it is lambda-MR. Under partial participation it is the federated Shapley value [Wang et al.
-    2020]: a client that is not asked earns 0 in that round.
+    2020]: a client that is not selected earns 0 in that round.
     """
 
     value: Callable[..., Any] = field(default=few_or_many, kw_only=False)

@@ -1,7 +1,7 @@
 """S-FedAvg: contribution decides selection. Chapter 8 derives it.
 
 Each round is a small game of the updates that arrived. Its Shapley values change the relevances,
-which decide who is asked next. Builds on fedavg and games; used by label_standardisation.
+which decide who is selected next. Builds on fedavg and games; used by label_standardisation.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ def _check_temperature(name: str, value: object) -> float:
 class SFedAvg(FedAvg):
     """Select clients by a softmax of their relevance, which follows the rounds' Shapley values.
 
-    m             clients asked per round, drawn without replacement; None: all
+    m             clients selected per round, drawn without replacement; None: all
     alpha, beta   phi_k <- alpha phi_k + beta sv_k for the round's clients; phi starts at 1 / K
-    permutations  number of orders of the round's clients, if values are not exact
+    permutations  number of orderings of the round's clients, if values are not exact
     temperature   selection ~ softmax(phi / temperature); the paper has 1; math.inf: uniform
     metric        "accuracy", "loss" or a function of (outputs, labels), on the validation samples,
                   of the model theta + the mean update of a coalition
     empty         value of the empty coalition: "theta", that of the model before the round, or
                   "zero"
-    exact         True: Shapley values by all 2^m coalitions; False: by ``permutations`` orders;
-                  None: exact if that needs at most as many coalitions as the orders may need
+    exact         True: Shapley values by all 2^m coalitions; False: by ``permutations`` orderings;
+                  None: exact if that needs at most as many coalitions as the orderings may need
     by_class      also keep a relevance for every class (``class_scores``), from the same round
                   with the validation samples of that class
     weighting     of the aggregate and of every coalition: "uniform" (Eq. 3) or "size"
     absent        "left out", as in the paper: weights are renormalised in every coalition;
                   "silent": an absent client adds nothing, so a client that sends zeros earns 0
-    literal       the paper's text: temperature 1, ten orders, and Algorithm 2's sets, which
-                  compare a place in the order with a place in the list of clients
+    literal       the paper's text: temperature 1, ten orderings, and Algorithm 2's sets, which
+                  compare a place in the ordering with a place in the list of clients
 
     scores [K]    relevance phi
     state         FedAvg's, and phi; values [K] the last round's Shapley values, 0 for absent
                   clients; class_scores [K, classes] with ``by_class``
-    A client that was asked but sent nothing usable earns the round's lowest value, at most 0.
+    A selected client that sent nothing usable earns the round's lowest value, at most 0.
     raises        ValueError or TypeError naming the argument
     source        [Nagalapatti & Narayanam 2021; chapter 8]
     """
@@ -114,7 +114,7 @@ class SFedAvg(FedAvg):
     def select(self, server: Server, state: State, t: int) -> Tensor:
         """Ids [m] drawn one after another by ``probabilities``, without replacement.
 
-        The m largest of phi / temperature + Gumbel noise are such a draw [Efraimidis & Spirakis
+        The m largest of phi / temperature + Gumbel noise are such a sample [Efraimidis & Spirakis
         2006; Kool et al. 2019]. A client's noise depends on its id, and nothing can underflow.
         """
         clients, phi = server.clients, state["phi"]
@@ -185,7 +185,7 @@ class SFedAvg(FedAvg):
         return values, game.evaluations
 
     def _enumerate(self, m: int) -> bool:
-        # True if exact values cost no more than the orders may; all orders share both ends.
+        # True if exact values cost no more than the orderings may, which all share both ends.
         if self.exact is None:
             return m <= 20 and 2**m <= self.permutations * (m - 1) + 2
         return self.exact
@@ -194,8 +194,8 @@ class SFedAvg(FedAvg):
 def algorithm_2(game: Game, permutations: int, seed: int) -> Tensor:
     """Algorithm 2 as the paper prints it: the mean of v(S + i) - v(S), S = {j : place of j <= i}.
 
-    It compares i, a client's place in the list 1..n, with places in the order. So S holds the first
-    i clients of the order, perhaps i itself, and the last client of the list always earns 0.
+    It compares i, a client's place in the list 1..n, with places in the ordering. So S has the
+    first i clients of the ordering, perhaps i itself. The last client of the list always earns 0.
     """
     n, chance = game.n, stream(seed, "orders")
     orders = torch.stack([torch.randperm(n, generator=chance) for _ in range(permutations)])
@@ -209,8 +209,8 @@ def algorithm_2(game: Game, permutations: int, seed: int) -> Tensor:
 def class_relevance(history: History) -> Tensor:
     """S-FedAvg's class-specific relevance phi_c: which updates help the model to see class c.
 
-    history  of a training with ``SFedAvg(..., by_class=True)``
-    returns  [K, classes]; a large phi_c alone does not show a good client, because a client that
+    history  of a training run with ``SFedAvg(..., by_class=True)``
+    returns  [K, classes]; a large phi_c alone does not show a clean client, because a client that
              labels everything c has one, too (chapter 8); so compare it with phi
     raises   TypeError or ValueError naming the argument
     source   [Nagalapatti & Narayanam 2021, Class-Specific Best Client Selection]

@@ -1,1 +1,1 @@
-"""Show: figures, tables and interactive widgets. No chapter needs this room to compute a result."""
+"""Show: figures, tables and interactive widgets. No chapter needs it to compute a result."""

@@ -56,7 +56,7 @@ def labelled(
     checks.instance(name, by_label, Mapping, "{label: values}")
     if not empty:
         check_labels(name, by_label)
-    # NaN is accepted, so that the curve of a training that diverged is drawn as far as it goes.
+    # NaN is accepted, so that the curve of a run that diverged is drawn as far as it goes.
     values_by_label = {
         label: checks.reals(
             f"{name}[{label!r}]", label_values, shape, dtype=torch.float64, finite=False

@@ -76,7 +76,7 @@ def differing(sentences: Sequence[Sequence[Part]], own: Mapping[str, str]) -> li
         numbers = [part for part in parts if not isinstance(part, str)]
         if not all(name in own for name, _, _ in numbers):
             continue
-        # Compared as printed, because digits that the sentence does not show may differ.
+        # Compared as texts, because digits that the sentence does not show may differ.
         printed = [_printed(own[name], number_format) for name, number_format, _ in numbers]
         stored = [stored_number for _, _, stored_number in numbers]
         if printed == stored:
@@ -94,7 +94,7 @@ def differing(sentences: Sequence[Sequence[Part]], own: Mapping[str, str]) -> li
 def _printed(own: str, number_format: str) -> str:
     """A number in the format of a sentence."""
     try:
-        # Only literals are read, so that no code in a printed form is run.
+        # Only literals are read, so that no code in a number is run.
         own_value = ast.literal_eval(own)
     except (ValueError, SyntaxError):
         own_value = own

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 EXACT, CORRUPTED = "#000000", "#D55E00"
-SETTINGS = ("#5A5F6E", "#AFAAA0", "#85807B")  # greys; sound clients have the first
+SETTINGS = ("#5A5F6E", "#AFAAA0", "#85807B")  # greys; clean clients have the first
 CLIENTS = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"),
     *("#8C564B", "#6A3D9A", "#7F7F7F", "#B2DF8A", "#000000"),
@@ -89,7 +89,7 @@ def meant(label: str) -> str | None:
 def styles(labels: Iterable[str]) -> dict[str, Style]:
     """The style of each label of a figure.
 
-    A label that names a method, or corrupted or sound clients, has the colour of what it names.
+    A label that names a method, or corrupted or clean clients, has the colour of what it names.
     The bare name, or else the first such label, also has its marker, and a solid line. Further
     labels have other markers and lines. Labels without such a name are grey
     """
@@ -103,7 +103,7 @@ def styles(labels: Iterable[str]) -> dict[str, Style]:
     taken = {marker for _, marker in named_looks.values()}
     # Other labels get no marker of a method or role in this figure, unless no other is left.
     free_markers = itertools.cycle([marker for marker in MARKERS if marker not in taken] or MARKERS)
-    # If sound clients have the first grey, settings begin with the second.
+    # If clean clients have the first grey, settings begin with the second.
     greys = SETTINGS[1:] + SETTINGS[:1] if "sound" in labels_by_name else SETTINGS
     chosen_styles = {}
     for name, group_labels in labels_by_name.items():

@@ -1,7 +1,7 @@
 """Attacks: what a client sends instead of its update, every round.
 
-Chapter 1 uses them. The repr of an attack says what it does; the federation keeps this text as
-ground truth. Attacks do not change the honest updates.
+Chapter 1 uses them. The repr of an attack says what it does; the federation keeps this text in
+`truth`. Attacks do not change the honest updates.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Replay(UpdateAttack):
             return torch.zeros_like(updates)
         last_step = checks.reals("previous", previous, ["..."], finite=False).to(updates)
         vector, matrix = updates.shape[1:], updates.shape
-        # One step for all rows, or one per row if several trainings run at once.
+        # One step for all rows, or one per row if several runs are trained at once.
         if last_step.shape not in (vector, matrix):
             expected = f"{checks.dims(vector)} or {checks.dims(matrix)}"
             got = checks.dims(last_step.shape)

@@ -1,7 +1,7 @@
 """Corrupt: changes to a client's data, once, before training.
 
-Chapter 1 uses it. The repr of a corruption says what it does; the federation keeps this text as
-ground truth. Nothing is changed in place. ``attacks`` holds the changes to updates.
+Chapter 1 uses it. The repr of a corruption says what it does; the federation keeps this text in
+`truth`. Nothing is changed in place. ``attacks`` holds the changes to updates.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def deal(split: Split, y: Tensor, clients: int, generator: Generator) -> list[Te
 
 
 class Corruption:
-    """The clients' samples after their corruption, and the truth about it, for judging."""
+    """The clients' samples after their corruption, and what was done to them, for judging."""
 
     def __init__(self, samples: list[Samples], classes: int, seed: int) -> None:
         self.samples = samples

@@ -1,4 +1,4 @@
-"""Federation: the clients' data, the server's own samples, and the truth about corruption.
+"""Federation: the clients' data, the server's own samples, and what was corrupted.
 
 Chapter 1 introduces it. One tensor holds all client samples, client after client, so that a
 minibatch of many clients needs one gather.
@@ -33,7 +33,7 @@ class Federation:
     sizes [K]            number of samples of each client, ``n_k``
     validation, test     the server's samples (x, y): for decisions, and for reports
     classes              number of classes; 0: ``y`` holds numbers [n, ...] for a loss of your own
-    truth                {client id: what was done to its data or updates}, for judging only
+    `truth`              {client id: what was done to its data or updates}, for judging only
     attacks              {client id: the update attack that it runs after local training}
     noise [K]            share of a client's samples that its data corruptions changed, for judging
     unusable             ids of clients with data that are not finite: they never participate
@@ -171,7 +171,7 @@ class Federation:
         validation, test  the server's samples, in the same form
         classes           number of classes; by default the highest label + 1. 0: there are none,
                           as in regression; the model then needs a loss of its own
-        truth             {client id: what is wrong with its data}, if known; for judging only
+        `truth`           {client id: what is wrong with its data}, if known; for judging only
 
         Clients with NaN or infinite inputs stay in the federation but never participate, and a
         warning names them. All arrays are copied.

@@ -121,7 +121,7 @@ class SortedShards(LabelSplit):
 
 @dataclass(frozen=True)
 class Dirichlet(LabelSplit):
-    """The base of both Dirichlet splits: ``alpha`` of the draw, and the least size of a client."""
+    """The base of both Dirichlet splits: ``alpha`` of the shares, and the least size of clients."""
 
     alpha: float = 0.5
     floor: int = 1
@@ -131,7 +131,7 @@ class Dirichlet(LabelSplit):
         checks.store(self, alpha=alpha, floor=checks.whole("floor", self.floor))
 
     def sizes(self, total: int, clients: int, generator: Generator) -> list[int]:
-        """Whole numbers with sum ``total``, from the rounded running sums of one draw [K].
+        """Whole numbers with sum ``total``, from the rounded running sums of one sample [K].
 
         Gamma(alpha) is Gamma(alpha + 1) * U^(1 / alpha); with logarithms, nothing underflows to 0.
         """
@@ -157,7 +157,7 @@ class DirichletLabels(Dirichlet):
     alpha   small: few clients share a class; large: nearly iid
     floor   least number of samples per client; a smaller client gets some from the largest one
 
-    The draw is per class, over clients [Yurochkin et al. 2019], so client sizes differ, too.
+    Shares are drawn per class, over clients [Yurochkin et al. 2019], so sizes differ, too.
     (Hsu et al. 2019 draw per client, over classes.)
     """
 

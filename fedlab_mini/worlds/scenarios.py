@@ -49,7 +49,7 @@ def irrelevant_digits(
                exchanged (classes 0..4 are 0, 2, 4, 6, 8)
     validation, test  how many even digits the server keeps; by default the paper's 1,000 and
                4,000 if there are 14,000 or more, else a fifth each
-    returns    5 classes; ``truth`` and ``noise`` name the irrelevant clients and the corrupted one
+    returns    5 classes; `truth` and `noise` name the irrelevant clients and the corrupted one
     raises     ValueError naming the argument       [Nagalapatti & Narayanam 2021, Experiments]
     """
     data = _loaded(data, dtype)
