@@ -20,6 +20,7 @@ from .methods import *  # noqa: F403
 from .registry import CEILING as CEILING
 from .registry import METHODS as METHODS
 from .registry import Retrained
+from .registry import shown as shown
 from .rounds import recorded
 from .scenarios import SCENARIOS as SCENARIOS
 from .show.leaderboard import board, picture, summary
@@ -27,6 +28,7 @@ from .submission import Refused as Refused
 from .submission import Submission, read_submission
 from .truth import CONFIRMING as CONFIRMING
 from .truth import HELD_OUT as HELD_OUT
+from .truth import LATEST as LATEST
 from .truth import PUBLIC as PUBLIC
 from .truth import VERSION as VERSION
 from .truth import Frozen as Frozen

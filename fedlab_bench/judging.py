@@ -76,7 +76,8 @@ def stored(cells: Collection[tuple[str, int]], besides: Collection[str] = ()) ->
 def judged(seeds: Iterable[int]) -> pandas.DataFrame:
     """The stored results of a block of seeds: the committed submissions, and the ceiling.
 
-    seeds    PUBLIC, HELD_OUT or CONFIRMING; the last has only families that the page has claims on
+    seeds    PUBLIC, HELD_OUT, CONFIRMING or LATEST; CONFIRMING has only families that the page has
+             claims on, LATEST only those whose claims were worded anew
     returns  columns seed, scenario, method, metric, value, for ``standings``
     raises   ValueError for seeds without stored results
     """

@@ -106,9 +106,28 @@ COMPARED = (
     Row("F-RCCE"),
     *(Row(name, TRAININGS) for name in RETRAINED),
 )
-# Names in tables that are longer than those in stored results.
-SHOWN = {"CGSV": "CGSV's weights"}
 CEILING = "(the truth itself)"
+# How tables and figures show stored names of scores, scenarios and families.
+SHOWN = {
+    "CGSV": "CGSV's weights",
+    "second order": "Taylor score",
+    "second order, capped": "Taylor score, capped",
+    CEILING: "ceiling",
+    "alike": "similar label mixes",
+    "alike, scale x4": "similar label mixes, scale x4",
+    "an attack among alike": "an attack among similar label mixes",
+    "dirt": "corrupted clients",
+    "dirt under skew": "corrupted clients under skew",
+    "messages": "synthetic messages",
+    "messages: sizes": "synthetic messages: sizes",
+    "messages: wrong labels": "synthetic messages: wrong labels",
+    "replicas": "copies",
+}
+
+
+def shown(name: str) -> str:
+    """A stored name as tables and figures show it."""
+    return SHOWN.get(name, name)
 
 
 def compared() -> dict[str, Method]:

@@ -36,7 +36,7 @@ VERSION = "1.4"
 FOLDER = f"v{VERSION.partition('.')[0]}"
 # The last block is not for submissions: it confirmed the sentences of the bench's page, once.
 PUBLIC, HELD_OUT = range(10), range(100, 110)
-CONFIRMING = (*range(300, 310), *range(400, 410))
+CONFIRMING, LATEST = range(300, 310), range(400, 410)
 VARIABLE = "FEDLAB_BENCH"
 
 

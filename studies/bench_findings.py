@@ -1,9 +1,10 @@
 """The sentences of the page *The bench*, as claims about the board's rows.
 
-The rows of three blocks, seeds 100 to 109, 300 to 309 and 400 to 409, are results like those of a
-study, so a claim is judged on all blocks together, by the one rule of ``Results.judge``. A sentence
-whose claims no longer give it stops the page; a block alone, only if its whole interval lies on
-the other side. Below: results. Above: leaderboard (the page), pages, disagree.
+The rows of the blocks, seeds 100 to 109 and 300 to 309, and 400 to 409 where a sentence was worded
+anew, are results like those of a study, so a claim is judged on all blocks together, by the one
+rule of ``Results.judge``. A sentence whose claims no longer give it stops the page; a block alone,
+only if its whole interval lies on the other side.
+Below: results. Above: leaderboard (the page), pages, disagree.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .results import ALIKE, FAILS, HOLDS, Entry, Results
 from .study import COLUMNS, Claim, Study
 
 NAME = "bench"
-BLOCKS = {1: fb.HELD_OUT, 3: fb.CONFIRMING[:10], 4: fb.CONFIRMING[10:]}
+BLOCKS = {1: fb.HELD_OUT, 3: fb.CONFIRMING, 4: fb.LATEST}
 TAU, AUC, PAY = "tau", "AUC", "pay gained"
 SKEW, EVEN, SIZES, DIRT, RARE = "skew", "skew, even sizes", "sizes", "dirt", "rare class"
 FEW, HALF, LOUD = "few samples", "half a round", "an attack among alike"
@@ -34,6 +35,7 @@ SPAM, THIRTY = "messages", "30 clients"
 LATER, BEFORE = "attack: predicted step", "attacks of version 1"  # it came with version 1.1
 FIRST = (SKEW, EVEN, FEW, HARD, "attacks")  # reported by version 1
 TOLD = (*FIRST, SIZES, DIRT, RARE, HALF, LOUD, SPAM, THIRTY)
+TOLD_ANEW = (SKEW, EVEN, RARE)  # they have the latest seeds, too
 SECOND, CAPPED = "second order", "second order, capped"
 SHAPLEY, GTG = "Shapley", "GTG-Shapley"
 CGSV, CLASS, MEAN, TRUST = "CGSV", "class cosine", "mean cosine", "trust cosine"
@@ -87,7 +89,7 @@ def each(*scores: str, of: Iterable[str] = SCORES, **asked: Any) -> tuple[Claim,
 @cache
 def board() -> dict[str, Results]:
     """The rows of all blocks as results, per scenario and per family; a value per seed."""
-    return results_of(pandas.concat([fb.judged(seeds) for seeds in (fb.HELD_OUT, fb.CONFIRMING)]))
+    return results_of(pandas.concat([fb.judged(seeds) for seeds in BLOCKS.values()]))
 
 
 def results_of(frame: pandas.DataFrame) -> dict[str, Results]:

@@ -29,7 +29,9 @@ TABLE, WRITTEN = ROOT / "book" / "terms.toml", ROOT / "book" / "terms.txt"
 PACKAGES = ("fedlab_mini", "fedlab_bench", "fedlab_flower", "studies")
 CODE = re.compile(r"`[^`]*`|\$[^$]*\$|<!--.*?-->|\{[\w:-]+\}`[^`]*`|https?://\S+", re.DOTALL)
 LINK = re.compile(r"\{(?:ref|doc|term|numref)\}`([^`<>]*)(?:<[^`<>]*>)?`")  # its text is prose
-TYPED = re.compile(r"\([a-z]\w*-[\w-]+\)=?|:label: .*|\]\([^)]*\)|:::+\{[\w:]+\} [\w-]+$", re.M)  # labels
+TYPED = re.compile(
+    r"\([a-z]\w*-[\w-]+\)=?|:label: .*|\]\([^)]*\)|:::+\{[\w:]+\} [\w-]+$", re.M
+)  # labels
 
 
 class Term(NamedTuple):

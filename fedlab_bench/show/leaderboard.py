@@ -17,7 +17,7 @@ from fedlab_mini.show.tables import Table, table
 
 from ..judging import Standing, compared_frame, family_of, over_seeds, standings
 from ..measures import MEASURES
-from ..registry import CEILING, SHOWN
+from ..registry import CEILING, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -62,8 +62,8 @@ def board(
     shown_families = _picked("families", families, known_families)
     picked_methods = _picked("methods", methods, by_method)
     cells = {
-        SHOWN.get(method, method): {
-            family: _text(by_method[method].get(family)) for family in shown_families
+        shown(method): {
+            shown(family): _text(by_method[method].get(family)) for family in shown_families
         }
         for method in picked_methods
     }
@@ -109,17 +109,17 @@ def summary(
             if (against, scenario) in by_seed
         }
         low, high = low - high, high - low
-        what = f", {SHOWN.get(against, against)} minus the method of the row"
+        what = f", {shown(against)} minus the method of the row"
     cells: dict[str, dict[str, object]] = {}
     for method in names:
         # Not every method is measured everywhere, but all rows have the same columns.
-        row: dict[str, object] = dict.fromkeys(columns, "")
-        cells[SHOWN.get(method, method)] = row
+        row: dict[str, object] = dict.fromkeys(map(shown, columns), "")
+        cells[shown(method)] = row
         for scenario in columns:
             per_seed = [*by_seed.get((method, scenario), ())]
             if per_seed:
                 # A single seed has no interval, only its value.
-                row[scenario] = (
+                row[shown(scenario)] = (
                     interval(per_seed, low=low, high=high)
                     if spread and len(per_seed) > 1
                     else sum(per_seed) / len(per_seed)
@@ -157,9 +157,9 @@ def picture(
     figure, axes = canvas.new_figure(*size, len(places))
     low, high, _, meaning = MEASURES[metric]
     told = []
-    for number, (shown, axis) in enumerate(zip(places, axes, strict=True)):
-        chosen = rows.scenario if shown in set(rows.scenario) else families
-        ((_, per_seed, _),) = over_seeds(rows[chosen == shown], metric)
+    for number, (name, axis) in enumerate(zip(places, axes, strict=True)):
+        chosen = rows.scenario if name in set(rows.scenario) else families
+        ((_, per_seed, _),) = over_seeds(rows[chosen == name], metric)
         for row, (method, style) in enumerate(styles(methods).items()):
             if method in mine:
                 axis.axhspan(row - 0.45, row + 0.45, color="#FFE680", zorder=0)
@@ -167,15 +167,15 @@ def picture(
                 values = torch.tensor(per_seed[method], dtype=torch.float64)
                 colour = "black" if method in mine else style.colour
                 words = canvas.dots_row(axis, row, values, colour, low, high)
-                told.append(f"{shown}, {SHOWN.get(method, method)} {words}")
+                told.append(f"{shown(name)}, {shown(method)} {words}")
         # The ceiling is the dashed line, not a row among the methods.
         if CEILING in per_seed:
             mean = sum(per_seed[CEILING]) / len(per_seed[CEILING])
             axis.axvline(mean, color="0.5", linestyle="--", linewidth=1)
-        axis.set(title=shown, ylim=(len(methods) - 0.4, -0.6))
+        axis.set(title=shown(name), ylim=(len(methods) - 0.4, -0.6))
         axis.grid(axis="x", color="0.9", linewidth=0.8)
         # One column of names is enough, because all panels have the same rows.
-        names = [canvas.shown_label(SHOWN.get(method, method)) for method in methods]
+        names = [canvas.shown_label(shown(method)) for method in methods]
         axis.set_yticks(range(len(methods)), names if number % columns == 0 else [])
         for method, label in zip(methods, axis.get_yticklabels(), strict=False):
             label.set_fontweight("bold" if method in mine else "normal")
@@ -214,7 +214,7 @@ def fragment(frame: pandas.DataFrame, notes: Notes, metric: str) -> str:
     columns = ["score", "must see", "entered", *families]
     # Two columns of words have no button, because their cells have no data-value to sort by.
     head_cells = "".join(
-        f'<th scope="col"><button type="button">{html.escape(column)}</button></th>'
+        f'<th scope="col"><button type="button">{html.escape(shown(column))}</button></th>'
         if column not in ("must see", "entered")
         else f'<th scope="col">{column}</th>'
         for column in columns
@@ -281,7 +281,7 @@ def _html_row(
     method: str, by_family: Mapping[str, Standing], families: list[str], notes: Notes
 ) -> str:
     # Anybody can enter a score, so its name and notes are escaped, never HTML.
-    escaped_name = html.escape(SHOWN.get(method, method), quote=False)
+    escaped_name = html.escape(shown(method), quote=False)
     its_notes = notes.get(method, {})
     cost_html = f"<small>{html.escape(its_notes['cost'])}</small>" if "cost" in its_notes else ""
     version_html = (

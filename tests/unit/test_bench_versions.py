@@ -97,7 +97,7 @@ def test_a_block_of_seeds_is_read_from_its_file():
     [("CGSV", 0.9, "bench-weights-1"), ("mean cosine", 0.5, "bench-weights-2")],
 )
 def test_a_sentence_that_the_blocks_refute_is_not_written(score, value, claim):
-    rows = pandas.concat([fb.judged(fb.HELD_OUT), fb.judged(fb.CONFIRMING)])
+    rows = pandas.concat([fb.judged(seeds) for seeds in bench_findings.BLOCKS.values()])
     assert bench_findings.faults() == []
     asked = rows.method.eq(score) & rows.scenario.eq(bench_findings.WRONG) & rows.metric.eq("AUC")
     # Not all alike, or the rule would imagine a seed at the far end.
@@ -107,7 +107,7 @@ def test_a_sentence_that_the_blocks_refute_is_not_written(score, value, claim):
 
 
 def test_a_block_alone_stops_a_sentence_only_from_the_other_side():
-    rows = pandas.concat([fb.judged(fb.HELD_OUT), fb.judged(fb.CONFIRMING)])
+    rows = pandas.concat([fb.judged(seeds) for seeds in bench_findings.BLOCKS.values()])
     asked = rows.method.eq("class cosine") & rows.metric.eq("AUC")
     asked &= rows.scenario.eq("half the clients a round") & rows.seed.isin(fb.HELD_OUT)
     for value, word in ((0.5, []), (0.1, ["bench-half a round-1"])):
@@ -119,7 +119,7 @@ def test_a_block_alone_stops_a_sentence_only_from_the_other_side():
 def test_no_score_means_every_score():
     ids = [claim.id for one in bench_findings.FINDINGS for claim in one.claims]
     assert len(ids) == len(set(ids))
-    rows = pandas.concat([fb.judged(fb.HELD_OUT), fb.judged(fb.CONFIRMING)])
+    rows = pandas.concat([fb.judged(seeds) for seeds in bench_findings.BLOCKS.values()])
     asked = rows.method.eq("nucleolus") & rows.metric.eq("tau") & rows.scenario.eq("sizes")
     rows.loc[asked, "value"] = [0.99 + 0.001 * (n % 2) for n in range(asked.sum())]
     (fault,) = bench_findings.faults(bench_findings.results_of(rows))
