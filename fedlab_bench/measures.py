@@ -121,7 +121,7 @@ def fair(made: Callable[..., Any], round: Round, server: Server) -> dict[str, fl
 
     made      () -> a strategy
     null      the score of a client that sends zeros
-    twin      the difference between two clients with the same update
+    copy      the difference between two clients with the same update
     split     a client's gain if it appears as two clients, each with half of its samples
     efficiency  the distance of the sum from the round's gain
     These are shares of the largest score, efficiency a share of the gain, measured by the loss
@@ -147,7 +147,7 @@ def fair(made: Callable[..., Any], round: Round, server: Server) -> dict[str, fl
     gain = _gain(round, sizes, server)
     return {
         "null": float(null[-1].abs() / _largest(null)),
-        "twin": float((twin[0] - twin[-1]).abs() / _largest(twin)),
+        "copy": float((twin[0] - twin[-1]).abs() / _largest(twin)),
         "split": float((split[0] + split[-1] - plain[0]) / _largest(plain)),
         "efficiency": abs(float(plain.sum()) - gain) / abs(gain),
     }

@@ -15,7 +15,7 @@ from fedlab_mini.show.widgets.base import Explorer, Numbers, by_name, half_width
 
 from ..judging import compared_frame
 from ..measures import MEASURES
-from ..registry import CEILING
+from ..registry import CEILING, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -87,14 +87,14 @@ class HeadToHeadExplorer(Explorer):
             [end if math.isfinite(end) else None for end in MEASURES[name][:2]] for name in measures
         ]
         super().__init__(
-            names=method_names,
-            kinds=kinds,
+            names=[shown(name) for name in method_names],
+            kinds=[shown(kind) for kind in kinds],
             measures=measures,
             ways=[1 if MEASURES[measure].more else -1 for measure in measures],
             values=_values(frame, measures, kinds, [*method_names, CEILING]),
             ranges=ranges,
             spans=half_widths(seed_count),
-            scenario=checks.choice("scenario", scenario, tuple(kinds)),
+            scenario=shown(checks.choice("scenario", scenario, tuple(kinds))),
             metric=checks.choice("metric", metric, tuple(measures)),
             seeds=seed_count if seeds is None else checks.whole("seeds", seeds, 2, seed_count),
         )

@@ -190,7 +190,7 @@ def test_fairness_of_the_two_round_games() -> None:
     assert silent["null"] == 0
     assert out["null"] > 0.01
     for found in (out, silent):
-        assert found["twin"] < 1e-12
+        assert found["copy"] < 1e-12
         assert found["efficiency"] < 1e-9
     assert abs(silent["split"]) < 0.02 < abs(out["split"])
     assert fair(lambda: fm.methods.RoundValue(fm.leave_one_out), this, SERVER)["efficiency"] > 0.01
