@@ -153,7 +153,7 @@ def growth_figure(results: Results) -> Figure:
         at, values = results.curve("seconds, clients", method)
         line = torch.full((len(values), len(ROUND)), math.nan, dtype=torch.float64)
         line[:, [ROUND.index(int(clients)) for clients in at]] = values
-        lines[method] = line
+        lines[{"second order": "Taylor score"}.get(method, method)] = line
     ends = {method: int((~line[0].isnan()).nonzero()[-1]) for method, line in lines.items()}
     figure = plots.curves(
         lines,

@@ -79,7 +79,8 @@ def of_markdown(path: Path) -> Iterator[str]:
 
 def of_table(path: Path) -> Iterator[str]:
     """Every text of a quiz and its cards."""
-    yield from re.findall(r'"((?:[^"\\]|\\.)*)"', path.read_text(encoding="utf-8"))
+    text = re.sub(r"^key = .*", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    yield from re.findall(r'"((?:[^"\\]|\\.)*)"', text)
 
 
 def of_code(path: Path) -> Iterator[str]:
