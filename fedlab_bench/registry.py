@@ -112,7 +112,7 @@ SHOWN = {
     "CGSV": "CGSV's weights",
     "second order": "Taylor score",
     "second order, capped": "Taylor score, capped",
-    CEILING: "ceiling",
+    CEILING: "ceiling: a second retraining",
     "alike": "similar label mixes",
     "alike, scale x4": "similar label mixes, scale x4",
     "an attack among alike": "an attack among similar label mixes",

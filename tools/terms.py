@@ -34,6 +34,9 @@ TYPED = re.compile(
 )  # labels
 
 
+FENCE = re.compile(r"^([ ]*)(`{3,})([^\n`]*)\n(.*?)^[ ]*\2`*[ ]*$", re.DOTALL | re.MULTILINE)
+
+
 class Term(NamedTuple):
     """An entry of the table: the word that stands, and what finds the words that it replaces."""
 
@@ -65,12 +68,18 @@ def faults(texts: Iterable[str]) -> Iterator[str]:
                 yield f"say *{term.stands}*, not {found[0]!r}: ... {around} ..."
 
 
+def prose_of(fence: re.Match[str]) -> str:
+    """What of a fenced block is prose: nothing of code, all of a directive such as a figure."""
+    kind = fence[3].strip()
+    return "" if re.fullmatch(r"\w*|\{eval-rst\}", kind) else fence[4]
+
+
 def of_markdown(path: Path) -> Iterator[str]:
     """The prose of a page or chapter, with the captions and descriptions of its figures."""
     cells = chapters.read_text(path).cells
     for cell in cells:
         if cell.cell_type == "markdown":
-            yield from re.split(r"\n\s*\n", re.sub(r"```\w*\n.*?```", "", cell.source, flags=re.S))
+            yield from re.split(r"\n\s*\n", FENCE.sub(prose_of, cell.source))
         about = cell.metadata.get("mystnb", {})
         yield about.get("image", {}).get("alt", "")
         yield about.get("figure", {}).get("caption", "")
