@@ -35,6 +35,7 @@ import chapters
 import glued
 import labs
 import reading
+import terms
 
 LONGEST = 30  # lines of a cell
 WIDEST, WIDEST_IN_BOX = 88, 76  # columns of code that a page shows
@@ -366,7 +367,9 @@ def main() -> None:
     orphans = {path for place in places for path in place.parent.glob("*.ipynb")} - places
     orphans = {path for path in orphans if not reading.edited(path)}  # a reader may have own ones
     found += [f"{path}: no text {chapters.key(path)}.md" for path in sorted(orphans)]
-    found += labs.stale()
+    found += [*labs.stale(), *terms.all_faults()]
+    if terms.WRITTEN.read_text(encoding="utf-8") != terms.glossary():
+        found.append("book/terms.txt is not what terms.toml gives; run: python tools/terms.py --write")
     print("\n".join(found or [f"{len(texts)} chapters and {len(pages)} pages: no fault"]))
     sys.exit(bool(found) or not texts)
 
