@@ -121,7 +121,7 @@ def fair(made: Callable[..., Any], round: Round, server: Server) -> dict[str, fl
 
     made      () -> a strategy
     null      the score of a client that sends zeros
-    twin      the difference between two clients with the same update
+    `twin`    the difference between two clients with the same update
     split     a client's gain if it appears as two clients, each with half of its samples
     efficiency  the distance of the sum from the round's gain
     These are shares of the largest score, efficiency a share of the gain, measured by the loss
