@@ -1,6 +1,6 @@
 """Studies: every empirical claim of the book with its protocol, its stored rows and its verdict.
 
-``python -m studies list`` lists them. A chapter reads stored results and tests its sentences:
+``python -m studies list`` lists them. A chapter reads stored results and tests its claims:
 
     import studies
     from studies import tell

@@ -38,7 +38,7 @@ HEAD = (
 
 
 def line(study: Study) -> str:
-    """One line about a study: seeds seen and confirmed, questions, minutes left, state, verdict."""
+    """One line about a study: its seeds of both kinds, questions, minutes left, state, verdict."""
     known = about(study)
     seconds = list(known.get("seconds", {}).values())
     blocks = known.get("blocks", [])
@@ -68,7 +68,7 @@ def page(study: Study) -> str:
         parts += ["\n".join(blocks)] if blocks else []
     told = Counter(r["chapter"] for r in telling.told() if r.get("study") == study.name)
     where = ", ".join(f"{chapter}: {count}" for chapter, count in told.items()) or "none"
-    return "\n\n".join([*parts, f"Sentences of the book that rest on it: {where}."])
+    return "\n\n".join([*parts, f"Claims of the book that rest on it: {where}."])
 
 
 @terminal()
@@ -76,7 +76,9 @@ def main(words: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m studies", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("list", help="every study: seeds seen and confirmed, minutes left, verdicts")
+    verbs.add_parser(
+        "list", help="every study: seeds to look at and to confirm, minutes left, verdicts"
+    )
     runs = verbs.add_parser("run", help="compute seeds to look at; an interrupted run continues")
     runs.add_argument("--seeds", type=seeds_of, help="such as 0-9 or 0,3,5; default: the study's")
     confirms = verbs.add_parser("confirm", help="compute a block of seeds that nobody has seen")
@@ -99,7 +101,9 @@ def main(words: Sequence[str] | None = None) -> None:
     rows.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=set_help)
     verbs.add_parser("check", help="are the stored results what the code gives?")
     disagrees = verbs.add_parser("disagree", help="questions that two sources answer differently")
-    disagrees.add_argument("--all", action="store_true", help="also those that they answer alike")
+    disagrees.add_argument(
+        "--all", action="store_true", help="also those that they answer in one way"
+    )
     writes = verbs.add_parser("pages", help="write what pages of the book show of stored rows")
     writes.add_argument("--check", action="store_true", help="only say what is out of date")
     bench = verbs.add_parser("bench", help="the bench's own files; see studies/leaderboard.py")

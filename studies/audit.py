@@ -19,7 +19,7 @@ from . import probes, store
 from .study import COLUMNS, Study
 
 TOLERANCE = 1e-4  # of whole rows, on one kind of processor
-SPREADS = 6.0  # on another kind, where long trainings diverge: standard deviations between seeds
+SPREADS = 6.0  # on another kind, where long runs diverge: standard deviations between seeds
 SOUND, OTHER, NO_DATA = "verified", "other rows", "no data"
 
 

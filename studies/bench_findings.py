@@ -185,8 +185,8 @@ FINDINGS = (
         lambda shown: (
             f"**A server with few samples is better off with none.** Wrong labels are found with "
             f"an AUC of {shown(AUC, CLASS, FEW)} by *class cosine*, which looks at no sample, and "
-            f"of {shown(AUC, SECOND, FEW)} by *second order*, which looks at a hundred or fewer, "
-            f"or at none of one class."
+            f"of {shown(AUC, SECOND, FEW)} by the *Taylor score*, which looks at a hundred or "
+            f"fewer, or at none of one class."
         ),
         holds=(ask(AUC, CLASS, FEW, SECOND, above=0),),
     ),
@@ -214,8 +214,8 @@ FINDINGS = (
         "predicted step",
         lambda shown: (
             "**Scores that punish other attacks do not punish the predicted step.** Over the six "
-            "attacks of version 1 together, the attacker's pay clearly falls by *FedIF*, *second "
-            "order, capped* and *trust cosine*. None of these lowers the pay of *predicted step*, "
+            "attacks of version 1 together, the attacker's pay clearly falls by *FedIF*, *Taylor "
+            "score, capped* and *trust cosine*. None of these lowers the pay of *predicted step*, "
             "which clearly rises by *CGSV* and *class cosine* and clearly falls by *FedCE*."
         ),
         holds=(
@@ -238,10 +238,11 @@ FINDINGS = (
     Finding(
         "dirt",
         lambda shown: (
-            f"**Among similar clients the corrupted ones are found.** The AUC of *second order* is "
-            f"{shown(AUC, SECOND, DIRT)}, that of *CGSV's weights* {shown(AUC, CGSV, DIRT)}, that "
-            f"of *class cosine* {shown(AUC, CLASS, DIRT)}. *FedCE*, to which an update that points "
-            f"elsewhere is a contribution, puts them first, {shown(AUC, FEDCE, DIRT)}."
+            f"**Among similar clients the corrupted ones are found.** The AUC of the *Taylor "
+            f"score* is {shown(AUC, SECOND, DIRT)}, that of *CGSV's weights* "
+            f"{shown(AUC, CGSV, DIRT)}, that of *class cosine* {shown(AUC, CLASS, DIRT)}. *FedCE*, "
+            f"to which an update that points elsewhere is a contribution, puts them first, "
+            f"{shown(AUC, FEDCE, DIRT)}."
         ),
         holds=(
             *each(metric=AUC, at=DIRT, above=0.5, of=(SECOND, CGSV, CLASS)),
@@ -253,9 +254,9 @@ FINDINGS = (
         lambda shown: (
             f"**Among similar clients a multiplied update pays, unless lengths are capped.** Over "
             f"a training run, four times the length raises a client's share of the pay by *leave "
-            f"one out* by {shown(PAY, LOO, LOUD)}, by *second order* by "
+            f"one out* by {shown(PAY, LOO, LOUD)}, by the *Taylor score* by "
             f"{shown(PAY, SECOND, LOUD)}. Where the server first cuts longer updates to the "
-            f"round's median, *second order* changes it by {shown(PAY, CAPPED, LOUD)}."
+            f"round's median, the *Taylor score* changes it by {shown(PAY, CAPPED, LOUD)}."
         ),
         holds=(
             *each(metric=PAY, at=LOUD, above=0, of=(LOO, SECOND)),
@@ -268,9 +269,9 @@ FINDINGS = (
             f"**Leave one out finds the only holder of a class.** Its AUC is "
             f"{shown(AUC, LOO, RARE)}. So does *FedCE*, which puts corrupted clients first as "
             f"well. For all other scores on the board it is not clear that they put the holder "
-            f"above three of four other clients: *second order* has {shown(AUC, SECOND, RARE)}, "
-            f"silent Shapley {shown(AUC, SILENT, RARE)}. *CGSV's weights* put the holder last, "
-            f"{shown(AUC, CGSV, RARE)}, and retraining ranks it low, "
+            f"above three of four other clients: the *Taylor score* has "
+            f"{shown(AUC, SECOND, RARE)}, silent Shapley {shown(AUC, SILENT, RARE)}. *CGSV's "
+            f"weights* put the holder last, {shown(AUC, CGSV, RARE)}, and retraining ranks it low, "
             f"{shown(AUC, fb.CEILING, RARE)}."
         ),
         holds=(
@@ -284,7 +285,7 @@ FINDINGS = (
         lambda shown: (
             f"**Half of the clients per round are enough for wrong labels,** found with an AUC of "
             f"{shown(AUC, CLASS, HALF)} by *class cosine* and {shown(AUC, SECOND, HALF)} by "
-            f"*second order*."
+            f"the *Taylor score*."
         ),
         holds=each(metric=AUC, at=HALF, above=0.5, of=(CLASS, SECOND)),
     ),

@@ -258,10 +258,10 @@ def ablation(
     images: int | None = None,
     rounds: int = ONE_FOUR_SIXTEEN[-1],
 ) -> Iterator[Row]:
-    """The printed rule, equal weights with the same step, and FedAvg.
+    """The rule as published, equal weights with the same step, and FedAvg.
 
     images  of all clients; None: those of IMAGES
-    rounds  of every training, 15 or more
+    rounds  of every training run, 15 or more
     """
     dataset, net = setting(data)
     for split, alpha in SPLITS.items():
@@ -285,7 +285,7 @@ STEPS: dict[str, dict] = {
     MEDIAN: {},
     "0.1": {"server_lr": 0.1},
     "0.3": {"server_lr": 0.3},
-    # The printed rule has no floor, so its weights may become negative.
+    # The rule as published has no floor, so its weights may become negative.
     ONE: {"server_lr": 1.0, "floor": None},
     "3": {"server_lr": 3.0},
 }
@@ -297,7 +297,7 @@ def steps(
     """The server's step on two data sets: the median length of an update, and constants.
 
     images  of all clients, of each data set; None: those of IMAGES
-    rounds  of every training, 15 or more; on MNIST at most 60
+    rounds  of every training run, 15 or more; on MNIST at most 60
     """
     for source in IMAGES:
         data, net = setting(source)
@@ -367,7 +367,7 @@ def named(gamma0: float) -> str:
 def gammas(seed: int, *, rounds: int = ONE_FOUR_SIXTEEN[-1]) -> Iterator[Row]:
     """gamma_0 from 0 to 1, with wrong labels and label skew (Dirichlet 0.5).
 
-    rounds  of every training, 15 or more
+    rounds  of every training run, 15 or more
     """
     data, net = setting("digits")
     fed = ladder(data, "digits", seed, SPLITS[SKEWED])
@@ -394,7 +394,7 @@ GAMMA_CLAIMS = [
 
 
 def gammas_figure(results: Results) -> Figure:
-    """Accuracy after 60 rounds against gamma_0, with our step and the printed one."""
+    """Accuracy after 60 rounds against gamma_0, with our step and the published one."""
     lines = {
         step: torch.stack(
             [results.values("accuracy @ 60", named(gamma0), step) for gamma0 in GAMMAS], dim=1
@@ -470,7 +470,7 @@ def odd_clients(
 
     each    images per client if one client has the nines
     images  of all clients if one attacks; None: those of IMAGES
-    rounds  of a training if one has the nines, 60 or more; a quarter of them if one attacks
+    rounds  of a run if one has the nines, 60 or more; a quarter of them if one attacks
     """
     dataset, net = setting(data)
     yield from nines(dataset, net, seed, each, rounds)

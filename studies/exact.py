@@ -1,6 +1,6 @@
-"""Exact: sentences that need no seeds: algebra, tested on a small case, and the papers' arithmetic.
+"""Exact: claims that need no seeds: algebra, tested on a small case, and the papers' arithmetic.
 
-Each function returns whether the sentence is true, and what was found. Above: ledger.
+Each function returns whether the claim is true, and what was found. Above: ledger.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def expansion() -> Found:
 
 
 def printed_sets() -> Found:
-    """S-FedAvg, Algorithm 2: the mean over many orders in a game in which each of three adds 1."""
+    """S-FedAvg, Algorithm 2: the mean over many orderings of a game in which all three add 1."""
     game = fm.Game(3, lambda coalitions: coalitions.double().sum(1))
     values = algorithm_2(game, 6000, seed=0)
     told = ", ".join(f"{value:.2f}" for value in values.tolist())
@@ -114,7 +114,7 @@ def printed_sets() -> Found:
 
 
 def needs_all_orders() -> Found:
-    """S-FedAvg: are 120 orders needed for exact values of five, or 32 coalitions?"""
+    """S-FedAvg: are 120 orderings needed for exact values of five, or 32 coalitions?"""
     worth = torch.rand(32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     bits = 2 ** torch.arange(5)
     game = fm.Game(5, lambda s: worth[(s * bits).sum(1)])
@@ -126,11 +126,11 @@ def needs_all_orders() -> Found:
         by_orders[place] += game(with_empty).diff() / 120
     estimate = fm.exact(game)
     same = torch.allclose(estimate.values, by_orders)
-    return not same, "32 coalitions give the values of all 120 orders"
+    return not same, "32 coalitions give the values of all 120 orderings"
 
 
 def empty_is_nothing() -> Found:
-    """S-FedAvg: does it matter if the empty coalition is worth 0? Ten orders with and without."""
+    """S-FedAvg: does it matter if the empty coalition is worth 0? Ten orderings, both ways."""
     base = 0.8
     with_it = fm.Game(5, lambda s: base + 0.01 * s.double().sum(1))
     without = fm.Game(5, lambda s: torch.where(s.any(1), base + 0.01 * s.double().sum(1), 0.0))
@@ -153,6 +153,6 @@ def grows_more_slowly() -> Found:
 
 
 def doubled_beyond_sixteen() -> Found:
-    """FedCCEA, footnote 10: the time of all three methods doubles from 16 to 32 clients."""
+    """FedCCEA, footnote 10: the time of all three methods grows twofold from 16 to 32 clients."""
     growth = [seconds[4] / seconds[3] for seconds in TABLE_2.values()]
     return min(growth) > 1.9, f"{growth[0]:.2f}-fold, TMC {growth[1]:.2f}-fold"

@@ -38,7 +38,7 @@ KINDS = (*SKEWS, "sizes", "graded noise")  # federations of eight
 LENGTHS = (25, 100, 400)  # simulations
 TABLE2 = (4, 8, 12, 16, 32, 64)  # clients
 BILLS = {8: (100,), 16: (100, 400), 32: (100, 400), 64: (100,)}  # clients: simulations
-ANOTHER = 1000  # is added to a seed for trainings that share nothing with those of the seed
+ANOTHER = 1000  # is added to a seed for runs that share nothing with those of the seed
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def evaluation(
 ) -> Measured:
     """One federation: the values, their convergence, and the effect of removing clients.
 
-    whole  at the paper's size: only FedCCEA, because one training takes seconds
+    whole  at the paper's size: only FedCCEA, because one training run takes seconds
     steps  of Adam, where its fit is stopped
     """
     net = fm.mlp(fed.x[0].numel(), HIDDEN, fed.classes)
@@ -196,7 +196,7 @@ Staying = dict[tuple[str, str], Tensor]  # method, metric -> who trains, [K] or 
 def retrained(
     fed: fm.Federation, net: fm.Model, staying: Staying, local: fm.LocalSGD, seed: int, rounds: int
 ) -> Measured:
-    """Test accuracy of trainings without some clients, all computed at once."""
+    """Test accuracy of training runs without some clients, all computed at once."""
     # One stack from one start: differences are due to who leaves.
     tables = torch.stack([shares.expand(rounds, CLIENTS) for shares in staying.values()])
     final = fm.simulate(fed, net, tables, local=local, seed=seed, on="test", last=True)[:, 0]
@@ -205,7 +205,7 @@ def retrained(
 
 
 def ends(order: Tensor, removed: int) -> Iterator[tuple[str, Tensor]]:
-    """Who stays [..., K] if the first or last of an order [..., K], lowest first, leave."""
+    """Who stays [..., K] if the first or last of an ordering [..., K], lowest first, leave."""
     for end, gone in (("lowest", slice(0, removed)), ("highest", slice(CLIENTS - removed, None))):
         staying = torch.ones(order.shape, dtype=torch.float64)
         yield f"accuracy without {end} @ {removed}", staying.scatter_(-1, order[..., gone], 0.0)
@@ -371,7 +371,7 @@ def eight(data: fm.Dataset, kind: str, seed: int) -> fm.Federation:
 
 def ridge(sizes: Tensor, accuracy: Tensor, penalty: float = 1.0) -> Tensor:
     """Coefficients [K] of the mean sizes used so far, for the deviation from the mean curve."""
-    # Deviations from the mean remove what every training learns over time.
+    # Deviations from the mean remove what every training run learns over time.
     so_far = sizes.cumsum(1) / torch.arange(1, sizes.shape[1] + 1)[:, None]
     inputs = (so_far - so_far.mean(0)).flatten(0, 1)
     targets = (accuracy - accuracy.mean(0)).flatten()
@@ -399,14 +399,14 @@ def shapley_rows(
     rounds: int = 10,
     simulations: Sequence[int] = LENGTHS,
 ) -> Iterator[Row]:
-    """Rank correlation with exact Shapley values from other trainings, for eight clients."""
+    """Rank correlation with exact Shapley values from other training runs, for eight clients."""
     data, net, local = (
         fm.load("digits"),
         fm.mlp(64, HIDDEN, 10),
         fm.LocalSGD(epochs=2, batch=20, lr=0.3),
     )
     truth_seed = ANOTHER + seed
-    # A score from the same trainings as the truth would share their chance errors.
+    # A score from the same training runs as the reference values would share their chance errors.
     assert truth_seed != seed
     for kind in kinds:
         fed = eight(data, kind, seed)
@@ -431,7 +431,7 @@ def bill_rows(
 ) -> Iterator[Row]:
     """A quarter of the clients have 80 % wrong labels: which method finds them at equal cost?
 
-    bills  {number of clients: number of simulations that a method may cost}
+    `bills`  {number of clients: number of simulations that a method may cost}
     """
     data, net, local = (
         fm.load("digits"),
@@ -483,7 +483,7 @@ def same_bill(
 
 
 def designs(count: int, clients: int, seed: int) -> dict[str, Tensor]:
-    """Other random shares [count, 1, K], the same in all rounds of a training; half on average."""
+    """Other random shares [count, 1, K], the same in all rounds of a run; half on average."""
     generator = stream(seed, "designs")
     amounts, coins = torch.rand(2, count, 1, clients, generator=generator, dtype=torch.float64)
     whole = (coins < 0.5).double()
@@ -492,7 +492,7 @@ def designs(count: int, clients: int, seed: int) -> dict[str, Tensor]:
 
 
 def time_rows(seed: int, *, data: str = "mnist", clients: Sequence[int] = TABLE2) -> Iterator[Row]:
-    """Table 2: seconds of one training of each kind at every n, on one thread; 300 samples each."""
+    """Table 2: seconds of one run of each kind at every n, on one thread; 300 samples each."""
     images, net = fm.load(data), fm.mlp(784, HIDDEN, 10)
     # Two rounds are timed and taken times 25: all rounds cost the same.
     local, rounds = fm.LocalSGD(epochs=3, batch=32, lr=0.1), 2
@@ -502,7 +502,7 @@ def time_rows(seed: int, *, data: str = "mnist", clients: Sequence[int] = TABLE2
             images, clients=count, samples=samples, validation=500, test=500, seed=seed
         )
         ids, places = torch.arange(count), torch.linspace(1, count, min(count, 8)).round()
-        along = ids < places[:, None]  # coalitions along one order
+        along = ids < places[:, None]  # coalitions along one ordering
         others = ids != torch.arange(3)[:, None]
         generator = stream(seed, "shares", count)
         shares = torch.rand(3, rounds, count, generator=generator)

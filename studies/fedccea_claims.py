@@ -148,7 +148,7 @@ def compared(results: Results) -> Derived:
 
 
 def four_bills(results: Results) -> Derived:
-    """FedCCEA for four times the bill of Monte Carlo."""
+    """FedCCEA at four times the cost of Monte Carlo."""
     for clients in (16, 32):
         at = f"{clients} clients"
         beyond = results.values("AUC @ 400", SETTLED, at) - results.values("AUC @ 100", "TMC", at)
@@ -169,14 +169,14 @@ def seconds(results: Results) -> Derived:
 
 def mark(results: Results, scenario: str) -> str:
     """A mark for a setting in which the starts of some seed end with different rankings."""
-    return "" if results.values("one ranking", "", scenario).all() else " (unsettled)"
+    return "" if results.values("one ranking", "", scenario).all() else " (not converged)"
 
 
 def gaps(results: Results, scenario: str) -> Figure:
     """Accuracy without the eight lowest minus without the eight highest."""
     values = {
         label: results.values("gap @ 8", method, scenario)
-        for label, method in zip(("settled", "stopped", *RIVALS), METHODS, strict=True)
+        for label, method in zip(("converged", "stopped", *RIVALS), METHODS, strict=True)
     }
     xlabel, reference = "accuracy: lowest gone minus highest gone", {"no difference": 0.0}
     return plots.dots(values, xlabel=xlabel, ylabel="score", reference=reference)
@@ -228,7 +228,7 @@ def explained_table(results: Results) -> plots.Table:
 
 
 def beside(found: Mapping[str, Results]) -> plots.Table:
-    """Tables 1 and 3: the change without zeros, printed beside ours; ``found`` by data set."""
+    """Tables 1 and 3: the change without zeros, the paper's beside ours; ``found`` by data set."""
     data: dict[str, dict[str, object]] = {}
     for name, (whole, *printed) in TABLE3.items():
         source, skew = name.split(", ")
@@ -237,7 +237,7 @@ def beside(found: Mapping[str, Results]) -> plots.Table:
         for method, accuracy in zip((SETTLED, *RIVALS), printed, strict=True):
             row[f"{method}, paper"] = accuracy - whole
             row[method] = results.interval("change without zeros", method, at)
-    caption = "Change of accuracy when the zeros of each method leave: printed, and ours."
+    caption = "Change of accuracy when the zeros of each method leave: as published, and ours."
     return plots.table(data, rows="setting", caption=caption)
 
 
@@ -257,7 +257,7 @@ def equality(found: Mapping[str, Results]) -> plots.Table:
 
 
 def table2(results: Results) -> plots.Table:
-    """Table 2: a training of each kind, and a hundred simulations over one pass."""
+    """Table 2: a training run of each kind, and a hundred simulations over one pass."""
     data = {}
     for place, clients in enumerate(TABLE2):
         at = f"{clients} clients"
@@ -272,7 +272,7 @@ def table2(results: Results) -> plots.Table:
             "here  ": results.interval("passes", "100 simulations", at),
             "S / (n + 1)": 100 / (clients + 1),
         }
-    caption = "Seconds of a simulation and of a training of TMC; 100 simulations over one pass."
+    caption = "Seconds of a simulation and of a training run of TMC; 100 simulations over one pass."
     return plots.table(data, rows="clients", caption=caption, digits=1)
 
 
@@ -284,7 +284,7 @@ def ranks(results: Results) -> plots.Table:
         method: {kind: results.interval(metric, method, kind) for kind in KINDS}
         for method, metric in (learned | dict.fromkeys(others, "rank correlation")).items()
     }
-    caption = "Rank correlation with the exact value of other trainings; learned from 100."
+    caption = "Rank correlation with the exact value of other runs; learned from 100."
     return plots.table(data, rows="score", caption=caption)
 
 
@@ -308,20 +308,20 @@ def same_bill(results: Results) -> Figure:
         for label, method in shown.items()
     }
     stacked = {label: torch.stack(values, 1) for label, values in lines.items()}
-    return plots.panels({"one bill": stacked}, x=list(BILLS), xlabel="clients",
+    return plots.panels({"equal cost": stacked}, x=list(BILLS), xlabel="clients",
                         ylabel="detection AUC", chance=0.5)  # fmt: skip
 
 
 def designs(results: Results) -> plots.Table:
     """Detection AUC at equal cost, by the half of the data that trains and by the estimator."""
     rows = {
-        "FedCCEA, settled": (SETTLED, 100),
+        "FedCCEA, converged": (SETTLED, 100),
         "FedCCEA, stopped": (STOPPED, 100),
         "ridge, the same simulations": ("ridge regression", 100),
         "ridge, amounts kept all rounds": ("ridge, amounts kept", 100),
         "ridge, whole clients": ("ridge, whole clients", 100),
         "Monte Carlo": ("TMC", 100),
-        "FedCCEA, four times the bill": (SETTLED, 400),
+        "FedCCEA, four times the cost": (SETTLED, 400),
     }
     data = {
         label: {
@@ -332,7 +332,7 @@ def designs(results: Results) -> plots.Table:
         }
         for label, (method, count) in rows.items()
     }
-    return plots.table(data, rows="method", caption="Detection AUC for one bill; .5 is chance.")
+    return plots.table(data, rows="method", caption="Detection AUC at equal cost; .5 is chance.")
 
 
 NOISE_CLAIMS = [missed(f"alike, {wrong}", "Figs. 13, 14") for wrong in WRONGS[:3]]
@@ -341,7 +341,7 @@ FIT_CLAIMS = [
     Claim(f"{at}: {AGREED}", "agreement of starts", "settled", at=at, low=0.95, source="book")
     for at in SKEWS
 ]
-AS_GOOD = "for the same bill FedCCEA finds wrong labels as well as TMC (within .05)"
+AS_GOOD = "at the same cost FedCCEA finds wrong labels as well as TMC (within .05)"
 BILL_CLAIMS = [
     Claim(f"{at}: {AS_GOOD}", "AUC @ 100", SETTLED, "TMC", at, low=-0.05, source="book")
     for at in ("8 clients", "32 clients")

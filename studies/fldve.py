@@ -34,7 +34,7 @@ ROUNDS = 30  # of the paper
 LOCAL = fm.LocalSGD(epochs=1, batch=32, lr=0.25)
 CURVE = (5, 10, 15, 20, 25, 30)  # rounds of the paper's training at which accuracy is looked at
 LOOKS = (10, 30, 120, 300, 1200, 4800)  # rounds of the long training that are looked at
-LONG = 1200  # of the shorter trainings beside it; a server that stops early looks no further
+LONG = 1200  # of the shorter runs beside it; a server that stops early looks no further
 LONG_RULES = ("FedAvg", "FLDVE", "rewarded by accuracy", "own loss", "direct gradient")
 PLACES = (10, 30, 100)  # rounds of which the best selection and weights are sought
 EARLY = (0, 10, 20, 30)  # rounds after which the noise of one and of eight probes is measured
@@ -137,7 +137,7 @@ def effective(weights: Tensor) -> Tensor:
 
 
 def looks(rounds: int) -> list[int]:
-    """The rounds of LOOKS within a training of this length."""
+    """The rounds of LOOKS within a training run of this length."""
     return [t for t in LOOKS if t <= rounds]
 
 
@@ -174,7 +174,7 @@ def images(
     network  its kernel, channels and hidden units
     samples, validation, test  numbers of images, of all clients and of the server
     methods  of RULES
-    rounds   of every training, 5 or more
+    rounds   of every training run, 5 or more
     """
     sizes: dict = {"samples": samples, "validation": validation, "test": test}
     dataset = fm.load(data)
@@ -219,7 +219,7 @@ def removed(
 ) -> Iterator[Row]:
     """Table 1, only removal, with the federations and the start of ``images``.
 
-    rounds  of every training, 10 or more
+    rounds  of every training run, 10 or more
     """
     dataset, net = fm.load(data), cnn(**SMALL)
     sizes: dict = {"samples": samples, "validation": validation, "test": test}
@@ -275,7 +275,7 @@ def watched(
 def long(seed: int, *, rounds: int = LOOKS[-1]) -> Iterator[Row]:
     """Up to 4,800 rounds on the small digits: the final weights and their effect.
 
-    rounds  of every training, 10 or more; at most 1,200 for the rivals
+    rounds  of every training run, 10 or more; at most 1,200 for the rivals
     """
     data, net = fm.load("digits"), fm.mlp(64, 32, 10)
     clean = fm.federation(
@@ -293,7 +293,7 @@ def long(seed: int, *, rounds: int = LOOKS[-1]) -> Iterator[Row]:
 def lengths(
     fed: fm.Federation, net: fm.Model, wrong: Tensor, history: fm.History, watch: Watch
 ) -> Iterator[tuple[str, float]]:
-    """A training at the rounds of LOOKS, and where its server would have stopped it."""
+    """A training run at the rounds of LOOKS, and where its server would have stopped it."""
     for t in watch.theta:
         yield f"accuracy @ {t}", last_five(history, t)
         yield f"test loss @ {t}", float(history.loss[t])
@@ -339,7 +339,7 @@ def single(fed: fm.Federation, samples: Tensor, labels: Tensor) -> fm.Federation
 def signal(seed: int, *, rounds: int = LONG) -> Iterator[Row]:
     """Loss and accuracy as reward, each on many and on few images; digits, set 2.
 
-    rounds  of every training, 10 or more; FedAvg has at most 100
+    rounds  of every training run, 10 or more; FedAvg has at most 100
     """
     data, net = fm.load("digits"), fm.mlp(64, 32, 10)
     fed = fm.noisy_digits(data, 2, samples=540, validation=900, test=357, seed=seed)
@@ -425,7 +425,7 @@ def kinds(
 ) -> Iterator[Row]:
     """Amount and kind of noise; its systematic part; the best weights of a round; probes.
 
-    rounds  of every training, 5 or more
+    rounds  of every training run, 5 or more
     early   rounds after which the noise of one and of eight probes is measured
     places  rounds of which the best selection and weights are sought
     """
@@ -462,11 +462,11 @@ def after(fed: fm.Federation, net: fm.Model, seed: int, t: int) -> tuple[Tensor,
 
 
 def systematic(fed: fm.Federation, net: fm.Model, fault: Callable, seed: int) -> float:
-    """Share of a fault's squared effect on an update that is the same in every draw of the fault.
+    """Share of a fault's squared effect on an update that is the same for all samples of the fault.
 
     One client's labels are drawn anew 20 times; images, minibatches and start do not change.
     """
-    # A client with correct labels, so that each draw of the fault starts from the same data.
+    # A client with correct labels, so that each sampled fault starts from the same data.
     sound = next(k for k in range(5) if k not in fed.corrupted)
     (samples, labels), repeats = fed.client(sound), 20
     theta, _ = after(fed, net, seed, 10)
@@ -479,7 +479,7 @@ def systematic(fed: fm.Federation, net: fm.Model, fault: Callable, seed: int) ->
     effect = torch.stack([update(named) for named in faulty]) - update(labels)
     total = effect.square().sum(1).mean()
     common = effect.mean(0).square().sum()
-    # The mean of 20 draws still contains a twentieth of their variance, which is subtracted.
+    # The mean of 20 samples still contains a twentieth of their variance, which is subtracted.
     return float((repeats * common - total) / (repeats - 1) / total)
 
 
@@ -538,7 +538,7 @@ def kind_metrics(results: Results) -> Derived:
 
 
 def long_metrics(results: Results) -> Derived:
-    """For each seed, whether a sentence of chapter 6 is true: 1 or 0."""
+    """For each seed, whether a claim of chapter 6 is true: 1 or 0."""
     for where in PLACED:
         for method in ("FLDVE", "direct gradient", "rewarded by accuracy", "own loss"):
             places, clients = results.curve("effective clients", method, where)
@@ -673,7 +673,7 @@ def noise_found(results: Results) -> plots.Table:
         row: dict[str, object] = {}
         for where in ("set 1", "set 3"):
             lowest = results.count("noisy client lowest @ 30", method, where)
-            row[f"noisy client lowest, {where}"] = str(lowest)
+            row[f"corrupted client lowest, {where}"] = str(lowest)
         row["rank correlation, set 2"] = results.interval("rank correlation @ 30", method, "set 2")
         table[method] = row
     return plots.table(table, rows="rule", caption=f"Weights after 30 rounds; {results.whose}.")
@@ -718,7 +718,7 @@ def signal_table(results: Results) -> plots.Table:
 
 
 def small_claims() -> Iterator[Claim]:
-    """The paper's sentences with 250 images per client; the ledger has them at the paper's size."""
+    """The paper's claims with 250 images per client; the ledger has them at the paper's size."""
     for at in PLACED:
         clean, noisy = ("FedAvg", "without noise"), ("FedAvg", at)
         sentence = f"noise lowers the accuracy of FedAvg, {at}"

@@ -1,4 +1,4 @@
-"""Flower bill: CPU time of a round between processes or in one process, and of a start alone.
+"""Cost of Flower: CPU time of a round between processes or in one process, and of a start alone.
 
 Chapter 11 reads these results. Below: training, flower. Beside: growth.
 """

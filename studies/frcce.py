@@ -56,7 +56,7 @@ def rounds_rows(
 
     data     "sms-synthetic" or "sms"
     samples  how many messages, the server's among them; None: all
-    rounds   of every training
+    rounds   of every training run
     """
     net = fm.logistic(WORDS[data], 2)
     for degree, share in FLIPS.items():
@@ -69,7 +69,7 @@ def rounds_rows(
 
 
 def ranked(fed: fm.Federation, history: fm.History) -> Iterator[tuple[str, float]]:
-    """Results of a training: AUC of the score at several rounds, spread of omega, accuracy."""
+    """Results of a training run: AUC of the score at several rounds, spread of omega, accuracy."""
     omega = by_round(history)
     for place in LOOKS:
         if place <= len(omega):
@@ -87,7 +87,7 @@ def by_round(history: fm.History) -> Tensor:
 
 
 def sides(feds: Sequence[fm.Federation], histories: Sequence[fm.History]) -> dict[str, Tensor]:
-    """Mean omega of the sound and of the corrupted clients in each round, each [seeds, T]."""
+    """Mean omega of the clean and of the corrupted clients in each round, each [seeds, T]."""
     lines: dict[str, list[Tensor]] = {"sound": [], "corrupted": []}
     for fed, history in zip(feds, histories, strict=True):
         bad = torch.tensor([client in fed.corrupted for client in range(fed.clients)])
@@ -116,7 +116,7 @@ def learned(results: Results) -> Derived:
 
 ROUNDS_CLAIMS = [
     Claim(
-        f"{degree}: as printed, the score finds corrupted clients (AUC above .75)",
+        f"{degree}: as published, the score finds corrupted clients (AUC above .75)",
         "AUC @ 1000", PRINTED, at=degree, low=0.75, item="Abstract",
     )
     for degree in FLIPS
@@ -229,7 +229,7 @@ JUDGED = (50, 200, 800)
 def judge_rows(seed: int, *, rounds: int = JUDGED[-1]) -> Iterator[Row]:
     """All labels of ten clients and some of the server's labels are flipped.
 
-    rounds  of every training, 50 or more
+    rounds  of every training run, 50 or more
     """
     fed = messages(seed, source="sms-synthetic", share=0.2)
     net = fm.logistic(fed.x.shape[1], 2)
@@ -257,10 +257,10 @@ def judged_longer(results: Results) -> Derived:
 
 # --- removal: what do the highest and the lowest do for the model? ------------------------------
 
-CURVE = (20, 50, 100, 200, 500, 1000)  # rounds of a training at which the model is tested
+CURVE = (20, 50, 100, 200, 500, 1000)  # rounds of a training run at which the model is tested
 RETRAINED = (20, 50, 100)  # the same of a retraining
-RIVALS = 50  # rounds of each training of leave-one-out
-SHORT = (50, 200)  # rounds of evaluators that are to show what a short training does
+RIVALS = 50  # rounds of each training run of leave-one-out
+SHORT = (50, 200)  # rounds of evaluators that are to show what a short run does
 EVALUATORS: dict[str, dict] = {OURS: {}, PRINTED: {"literal": True}}
 DEGREES = {"20 % of the words": 0.2, "80 % of the words": 0.8}
 MANY = (50, 100, 200, 300, 400, 500)  # clients of Fig. 2c
@@ -354,7 +354,7 @@ def removal_rows(
 ) -> Iterator[Row]:
     """Train evaluators and leave-one-out, then retrain without the highest and the lowest.
 
-    rounds  of an evaluator, and the most of any other training
+    rounds  of an evaluator, and the most of any other training run
     plain   the most rounds of FedAvg
     """
     net = fm.logistic(fed.x.shape[1], 2)
@@ -533,7 +533,7 @@ LEARNED = "F-RCCE"
 
 
 def bill_rows(seed: int, *, clients: Sequence[int] = BILLED, rounds: int = ROUNDS) -> Iterator[Row]:
-    """Table 1 in full: 1,000 rounds of F-RCCE, 50 of each training of leave-one-out.
+    """Table 1 in full: 1,000 rounds of F-RCCE, 50 of each run of leave-one-out.
 
     rounds  of F-RCCE, and the most of leave-one-out
     """

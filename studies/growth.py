@@ -127,7 +127,7 @@ def growth_rows(
     """
     for many in clients:
         fed = crowd(many, seed)
-        # The difference between two lengths of a training does not include the start.
+        # The difference between two lengths of a run does not include the start.
         short, long = (fastest(partial(rounds, fed, number, seed), 5) for number in (2, 42))
         yield "", "federation", f"seconds a round @ {many}", (long - short) / 40
         words = [sys.executable, "-c", MEMORY, str(many), str(seed)]

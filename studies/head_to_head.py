@@ -1,4 +1,4 @@
-"""Head to head: every method of the comparison on federations of eight, and the truth's noise.
+"""Head to head: every method of the comparison on federations of eight, and the ceiling.
 
 Chapter 10 reads these results. Beside the nine scenarios of ``fb.compare`` there are harder ones:
 label skew with equal sizes, wrong labels under label skew, few validation samples.
@@ -119,7 +119,7 @@ class equal_dirichlet(LabelSplit):
         return [torch.tensor(group) for group in groups]
 
     def shares(self, y: Tensor, clients: int, generator: Generator) -> Tensor:
-        """Samples per class and client: a Dirichlet draw, scaled until all sizes are equal."""
+        """Samples per class and client: Dirichlet shares, scaled until all sizes are equal."""
         counts = y.bincount().double()
         shape = torch.full((len(counts), clients), self.alpha, dtype=torch.float64)
         # torch.distributions takes no generator; a share of zero could not be scaled.
@@ -164,15 +164,15 @@ def harder_rows(
 
 
 def judged_once(world: World, seed: int, names: Iterable[str], few_samples: bool) -> Iterator[Row]:
-    """Tau and AUC of methods that watch one training: (validation samples, method, metric, value).
+    """Tau and AUC of methods that watch one run: (validation samples, method, metric, value).
 
-    The truth comes from two other trainings, judged on samples that no server sees
+    The reference values come from two other runs, judged on samples that no server sees
     """
     values, worse = values_of(world, trained(world, seed)), world.worse(seed)
     seen, (fed, net) = recorded(world, seed), world.made(seed)
     samples = {"": fed.validation}
     if few_samples:
-        # The truth's own samples, too, to see how much sharing them helps.
+        # The samples of the reference values, too, to see how much sharing them helps.
         samples = {**fewer(fed.validation, seed), "360 of the truth": fed.test}
     methods = {name: METHODS[name] for name in names}
     scores: dict[tuple[str, str], Tensor] = {}
@@ -226,31 +226,31 @@ def head_to_head_figure(results: Results) -> Figure:
 
 
 said = partial(Claim, source="book")
-# Sentences of chapter 10 with the bounds that they have on digits, judged on three sets of data.
+# Claims of chapter 10 with the bounds that they have on digits, judged on three sets of data.
 CARRIES = (
-    said("sizes: two trainings agree, tau > .6", TAU, CEILING, at="sizes", low=0.6),
-    said("wrong labels: two trainings agree, tau > .6", TAU, CEILING, at=FLIPS, low=0.6),
-    said("sizes: counting samples has a tau > .6", TAU, "size", at="sizes", low=0.6),
-    said("sizes: the silent game is nearer the truth", TAU, SILENT, "Shapley", "sizes", low=0),
-    said("sizes: second order ranks like silent Shapley", TWIN, SECOND, at="sizes", low=0.65),
-    said("wrong labels: second order ranks like silent", TWIN, SECOND, at=FLIPS, low=0.65),
-    said("wrong labels: one training per client near the ceiling", *NEAR, at=FLIPS, low=-0.15),
+    said("sizes: two training runs agree, tau > .6", TAU, CEILING, at="sizes", low=0.6),
+    said("wrong labels: two training runs agree, tau > .6", TAU, CEILING, at=FLIPS, low=0.6),
+    said("sizes: ranking by size has a tau > .6", TAU, "size", at="sizes", low=0.6),
+    said("sizes: the silent game is nearer to retraining", TAU, SILENT, "Shapley", "sizes", low=0),
+    said("sizes: the Taylor score ranks like silent Shapley", TWIN, SECOND, at="sizes", low=0.65),
+    said("wrong labels: the Taylor score ranks like silent", TWIN, SECOND, at=FLIPS, low=0.65),
+    said("wrong labels: one training run per client near the ceiling", *NEAR, at=FLIPS, low=-0.15),
     said("Dirichlet 0.1: six scores below the ceiling", *BEST_OF_SIX, at=SKEW, high=0),
-    said("Dirichlet 0.1: counting beats second order", TAU, "size", SECOND, SKEW, low=0),
+    said("Dirichlet 0.1: ranking by size beats the Taylor score", TAU, "size", SECOND, SKEW, low=0),
     said("Dirichlet 0.1: weights by CGSV cost accuracy", GAIN, "CGSV", at=SKEW, high=0),
     said("Dirichlet 0.1: F-RCCE ranks anew, tau < .6", AGAIN, "F-RCCE", at=SKEW, high=0.6),
     said("wrong labels: CGSV has an AUC > .7", AUC, "CGSV", at=FLIPS, low=0.7),
     said("rare class: holder first by three", AUC, "the lowest of three", at=RARE, low=0.65),
     said("rare class: holder last by three", AUC, "the highest of three", at=RARE, high=0.35),
-    said("rare class: lower by retraining than by second order", *RANKED_LOWER, RARE, high=0),
+    said("rare class: lower by retraining than by the Taylor score", *RANKED_LOWER, RARE, high=0),
     said("rare class: weights by leave one out cost accuracy", GAIN, LOO, at=RARE, high=0),
 )
 
 
 def carried(sets: Mapping[str, Results]) -> tuple[dict, dict[str, set[str]]]:
-    """The verdict on each sentence for each data set, and the sentences that hold there.
+    """The verdict on each claim for each data set, and the claims that hold there.
 
-    returns  {sentence: {set: verdict}}; {set: sentences that hold}, also "all" and "everywhere"
+    returns  {sentence: {set: verdict}}; {set: claims that hold}, also "all" and "everywhere"
     """
     verdicts = {name: results.verdicts() for name, results in sets.items()}
     sentences = [claim.sentence for claim in CARRIES]

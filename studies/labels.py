@@ -1,4 +1,4 @@
-"""Label standardisation with the paper's protocol: who is asked, repaired, and harmed.
+"""Label standardisation with the paper's protocol: messages, repairs, and harm.
 
 [nagalapatti2021game, Fig. 5]; chapter 9 reads these results. Below: sfedavg.
 """
@@ -29,7 +29,7 @@ ROUNDS, ALL_ROUNDS = 70, 100  # fewer than the paper's to save time, but on MNIS
 EXCHANGE = fm.SwapLabels((1, 2))  # classes 1 and 2 are the digits 2 and 4
 NAMES = torch.tensor([0, 2, 1, 3, 4])  # the true class of an exchanged label
 SHARES = (0.8, 0.9, 1.0)  # of all twos and fours, at the client that exchanges them
-HARMFUL = 0.9  # also if all are asked
+HARMFUL = 0.9  # also if all get the message
 OURS, SERVER, STRICT = "our rule", "server's matrices", "strict rule"
 ALL, PRINTED, ONCE, CURRENT = "all are asked", "all as printed", "asked once", "current groups"
 COLD_PRINTED, NARROW = "printed rule, T = 0.02", "our rule, 2 %"
@@ -57,7 +57,7 @@ WIDE = {  # on MNIST: stable within 5 % and within 2 %
 
 @strategy
 class AskAll(fm.LabelStandardisation):
-    """Label standardisation that asks all clients, not only suspects."""
+    """Label standardisation that sends its message to all clients, not only to suspects."""
 
     def inspection(self, state: State, t: int) -> Inspection | None:
         """The message of label standardisation, for every client."""
@@ -66,10 +66,10 @@ class AskAll(fm.LabelStandardisation):
 
 
 class Messages:
-    """Which clients a rule asks, and their answers: ``train(..., watch=Messages(rule))``.
+    """Who gets a rule's message, and the answers: ``train(..., watch=Messages(rule))``.
 
-    sent   round -> ids asked, or suspected if the rule tells only some of them
-    known  round -> the relevances [K] that decided which clients were asked
+    sent   round -> ids that got it, or suspects if the rule tells only some of them
+    known  round -> the relevances [K] that decided who got the message
     """
 
     def __init__(self, rule: fm.LabelStandardisation):
@@ -168,7 +168,7 @@ def who(fed: fm.Federation) -> tuple[int, list[int], list[int]]:
 def left(
     fed: fm.Federation, history: fm.History, log: Messages | None = None
 ) -> Iterator[tuple[str, float]]:
-    """Results of a training: accuracy, who was asked, repaired or harmed, and relevance."""
+    """Results of a training run: accuracy, who got messages, repairs, harm, and relevance."""
     swapped, healthy, _ = who(fed)
     yield "accuracy", float(history.accuracy[-20:].mean())
     # Whether the relevance of a repaired client is that of a healthy one.
@@ -193,7 +193,7 @@ def repaired(fed: fm.Federation, history: fm.History) -> Iterator[tuple[str, flo
 
 
 def inquiry(log: Messages, history: fm.History, swapped: int) -> Iterator[tuple[str, float]]:
-    """Which clients the server asked, and when the client with exchanged labels renamed them."""
+    """Which clients got the message, and when the client with exchanged labels renamed them."""
     yield "rounds with a message", float(len(log.sent))
     yield "any message", float(bool(log.sent))
     heard = log.heard(history)
@@ -254,7 +254,7 @@ def mnist_rates(
     width: int = 200,
     rounds: int = ALL_ROUNDS,
 ) -> Iterator[Row]:
-    """Fig. 5 on MNIST: FedAvg, S-FedAvg, our rule and the printed one, stable by 5 % and 2 %.
+    """Fig. 5 on MNIST: FedAvg, S-FedAvg, our rule and the published one, stable by 5 % and 2 %.
 
     width  hidden units of each of the network's two layers
     """
@@ -318,8 +318,8 @@ def scarce_figure(results: Results) -> Figure:
 
 
 def cold_claims(data: str, at: str = "") -> Iterator[Claim]:
-    """Fig. 5 at temperature 0.02: FedAvg, S-FedAvg, the printed rule, in this order."""
-    names = {FEDAVG: "FedAvg", COLD: "S-FedAvg", COLD_PRINTED: "the printed rule"}
+    """Fig. 5 at temperature 0.02: FedAvg, S-FedAvg, the rule as published, in this order."""
+    names = {FEDAVG: "FedAvg", COLD: "S-FedAvg", COLD_PRINTED: "the rule as published"}
     for less, more in ((FEDAVG, COLD), (COLD, COLD_PRINTED)):
         sentence = f"At temperature .02 {names[more]} is more accurate than {names[less]} ({data})."
         yield Claim(sentence, "accuracy", more, less, at, 0, item="Fig. 5", source="book")

@@ -1,10 +1,10 @@
 """The bench's files: the book's own scores, their results, and the computed parts of its page.
 
     python -m studies bench enter           the book's scores into data/bench/*/submissions
-    python -m studies bench judge FOLDER    judge all submissions; FOLDER: truth held out
-    python -m studies bench confirm FOLDER  the book's scores on seeds that confirm sentences
+    python -m studies bench judge FOLDER    judge all submissions; FOLDER: held-out values
+    python -m studies bench confirm FOLDER  the book's scores on seeds that confirm claims
 
-Compute the truth first: ``python -m fedlab_bench truth --to FOLDER``; held out: --seeds 100-109;
+First compute reference values: `python -m fedlab_bench truth --to FOLDER`, --seeds 100-109;
 to confirm: --seeds 300-309 and 400-409, and the scenarios that ``confirm`` asks for.
 """
 
@@ -38,8 +38,8 @@ CONFIRMED = PLACE / "confirmed.csv"
 SHOWN = ("tau", "AUC", "rank gained", "pay gained")
 SEEDS = (*fb.PUBLIC, *fb.HELD_OUT)
 DATED = ("date", "version")  # when a score was entered; it does not change if scenarios are added
-# All coalitions of thirty clients cannot be evaluated; orders of a hundred until they settle can,
-# but they take a quarter of an hour.
+# All coalitions of thirty clients cannot be evaluated; orderings of a hundred until they converge
+# can, but they take a quarter of an hour.
 MOST_CLIENTS = {
     **dict.fromkeys(("Shapley", "Shapley, silent", "Banzhaf", "least core", "nucleolus"), 8),
     **dict.fromkeys(("S-FedAvg's relevance", "ShapleyFL"), 8),
@@ -86,7 +86,7 @@ def enter(names: Iterable[str]) -> None:
         fit = _fitting(name)
         missing = {score: scoring[score] for score in fit if not cells <= known[score].keys()}
         for entered in fb.entered(missing, [name], SEEDS) if missing else []:
-            # Stored rows stay, also those of the twin without the attack.
+            # Stored rows stay, also those of the scenario without the attack.
             known[entered.name] = {**entered.scores, **known[entered.name]}
         for score in missing:
             ordered = sorted(known[score], key=lambda cell: (places[cell[0]], cell[1]))
@@ -107,9 +107,9 @@ def submissions() -> list[fb.Submission]:
 
 
 def judge(held_out: Path) -> None:
-    """Judge all submissions by all truth, and write a manifest of all files."""
+    """Judge all submissions by all reference values, and write a manifest of all files."""
     before = manifest(PLACE)
-    MANIFEST.unlink(missing_ok=True)  # the files that are frozen now are the truth from here on
+    MANIFEST.unlink(missing_ok=True)  # the files that are frozen now count from here on
     frozen = fb.Frozen(PLACE / "truth", held_out)
     frame = _kept(fb.judge(submissions(), frozen))
     with whole_file(JUDGED) as part:
@@ -133,7 +133,7 @@ def judge(held_out: Path) -> None:
 def _kept(frame: pandas.DataFrame) -> pandas.DataFrame:
     """The rows, with the stored value if it differs only by rounding.
 
-    Stored rows of scenarios and seeds without truth here are kept, too.
+    Stored rows of scenarios and seeds without reference values here are kept, too.
     """
     if not JUDGED.is_file():
         return frame
@@ -147,7 +147,7 @@ def _kept(frame: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def confirm(folder: Path) -> None:
-    """Compute the book's scores on unseen seeds, in the scenarios that the sentences are about.
+    """Compute the book's scores on unseen seeds, in the scenarios that the claims are about.
 
     Stored scores are not computed again, so that a block is looked at only once
     """
@@ -167,11 +167,11 @@ def confirm(folder: Path) -> None:
             continue
         seeds = sorted({seed for _, _, seed in missing})
         if lacking := {str(owner_of(n)) for _, n, seed in missing if not frozen.knows(n, seed)}:
-            raise ValueError(f"{folder}: no truth of seeds {seeds} of {sorted(lacking)}")
+            raise ValueError(f"{folder}: no reference values of seeds {seeds} of {sorted(lacking)}")
         lacks = {score for score, _, _ in missing}
         entering = {score: method for score, method in methods().items() if score in lacks}
         frame = fb.judge(fb.entered(entering, names, seeds), frozen)
-        # An attack needs its twin without the attack, which is in another family.
+        # An attack needs the scenario without it, which is in another family.
         frame = frame[frame.scenario.isin(names)].assign(value=frame.value.round(6))
         cell_of_row = zip(frame.method, frame.scenario, frame.seed, strict=True)
         frame = frame[[one not in there for one in cell_of_row]]  # the ceiling may stand already
@@ -213,7 +213,7 @@ def parts() -> dict[str, str]:
 
 
 def scenarios() -> str:
-    """One row per scenario: family, clients, whose truth, seeds."""
+    """One row per scenario: family, clients, whose reference values, seeds."""
     lines = ["| scenario | family | clients | judged by | seeds |"]
     lines.append("| --- | --- | --- | --- | --- |")
     for name, world in fb.WORLDS.items():
@@ -228,5 +228,5 @@ def _truth_in_words(world: fb.World) -> str:
     if world.truth is None:
         return "what the attacker gains"
     if world.truth:
-        return f"the truth of *{world.truth}*"
-    return f"{world.sampled} orders, twice" if world.sampled else "all 256 coalitions, twice"
+        return f"the reference values of *{world.truth}*"
+    return f"{world.sampled} orderings, twice" if world.sampled else "all 256 coalitions, twice"

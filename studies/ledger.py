@@ -84,7 +84,7 @@ def _read(name: str) -> Results:
 
 def named(name: str) -> Study:
     """The study of a name."""
-    from . import named as found  # the list of studies imports this room
+    from . import named as found  # the list of studies imports this file
 
     return found(name)
 
@@ -97,7 +97,7 @@ def by_plain_engine() -> list[tuple[Entry, Entry]]:
     return [(judge(item), other.judge(item)) for item in chosen]
 
 
-# --- counting and showing --------------------------------------------------------------------
+# --- numbers and texts -----------------------------------------------------------------------
 
 
 def counted(found: Iterable[Entry], by: str = "paper") -> dict[str, dict[str, int]]:
@@ -113,7 +113,7 @@ def counted(found: Iterable[Entry], by: str = "paper") -> dict[str, dict[str, in
 
 
 def tested(found: Iterable[Entry]) -> list[Entry]:
-    """The entries about sentences of the papers that have a verdict."""
+    """The entries about claims of the papers that have a verdict."""
     return [e for e in found if e.item.source == "paper" and e.verdict in WORDS]
 
 
@@ -123,7 +123,7 @@ def summary(found: Sequence[Entry]) -> str:
     words = Counter(entry.verdict for entry in own)
     confirmed = sum(entry.standing == CONFIRMED for entry in own)
     return (
-        f"{len(own)} sentences, table cells and curves of five papers are tested: "
+        f"{len(own)} claims of five papers, in words, tables and curves, are tested: "
         f"{words[HOLDS]} hold, {words[FAILS]} do not, and {words[NOT_SHOWN] + words[ALIKE]} are "
         f"open. {confirmed} verdicts rest on seeds drawn to confirm."
     )
@@ -316,7 +316,7 @@ def _told(entry: Entry, head: bool = True) -> str:
     if not entry.measured:
         return "\n".join([*title, f"  {entry.verdict}: {item.reason}"])
     label = ("stored" if seeds else "found") if head else "fresh"
-    could = f" ({entry.could} would have been)" if entry.could else ""
+    could = f" ({entry.could} detectable)" if entry.could else ""
     rest = f"{entry.standing}, {seeds} seeds" if seeds else entry.standing
     if entry.each:
         rest += f"; blocks alone: {', '.join(entry.each)}"

@@ -30,7 +30,7 @@ OUTCOMES = ("hold", "do not hold", "open")  # in the order of the bars
 def forest(rows: Mapping[str, Entry], *, xlabel: str) -> Figure:
     """Claims and measurements, one row per item; the keys are the labels.
 
-    In the band the paper's sentence is true; a diamond is its own number; dot and line are mean
+    In the band the paper's claim is true; a diamond is its own number; dot and line are mean
     and interval, and the dot is filled if the seeds were drawn to confirm it. The verdict is right.
     """
     if not rows:
@@ -101,7 +101,9 @@ def _legend(figure: Figure, entries: Sequence[Entry], diamonds: bool) -> None:
     if any(entry.standing == CONFIRMED for entry in entries):
         handles.append(Line2D([], [], label="measured, confirmed", **dot))
     if any(entry.standing != CONFIRMED for entry in entries):
-        handles.append(Line2D([], [], markerfacecolor="white", label="measured, seen", **dot))
+        handles.append(
+            Line2D([], [], markerfacecolor="white", label="measured, exploratory", **dot)
+        )
     if diamonds:
         look: dict[str, Any] = {"marker": "D", "color": "black", "linestyle": "none"}
         handles.append(Line2D([], [], label="the paper's number", **look))
@@ -118,7 +120,7 @@ def _number(text: str) -> float | None:
 
 
 def verdict_bars(found: Iterable[Entry]) -> Figure:
-    """How many of each paper's tested sentences hold, do not hold, or are open."""
+    """How many of each paper's tested claims hold, do not hold, or are open."""
     papers = outcomes(tested(found), "paper")
     figure, (axis,) = new_figure(7.0, 1.2 + 0.5 * len(papers))
     left = [0] * len(papers)
@@ -134,9 +136,7 @@ def verdict_bars(found: Iterable[Entry]) -> Figure:
                 axis.text(left[row] + count / 2, row, str(count), **place)
         left = [start + count for start, count in zip(left, own, strict=True)]
     axis.set_yticks(range(len(papers)), list(papers))
-    axis.set(
-        ylabel="paper", xlabel="tested sentences, cells and curves", ylim=(len(papers) - 0.5, -0.5)
-    )
+    axis.set(ylabel="paper", xlabel="tested claims", ylim=(len(papers) - 0.5, -0.5))
     figure.legend(loc="outside upper right", ncols=3, frameon=False)
     told = [
         f"{paper}: {', '.join(f'{label} {count}' for label, count in counts.items())}"
@@ -158,7 +158,7 @@ def outcomes(found: Iterable[Entry], by: str) -> dict[str, dict[str, int]]:
 
 
 def cause_table(found: Sequence[Entry]) -> dict[str, dict[str, int]]:
-    """For each shared cause: outcomes of papers' sentences that it decides, and our rows."""
+    """For each shared cause: outcomes of papers' claims that it decides, and our rows."""
     return {
         cause: _by_outcome([entry for entry in found if cause in split(entry.item.decides)])
         for cause in CAUSES
@@ -187,14 +187,14 @@ def listing(found: Sequence[Entry]) -> str:
 
 def _row(entry: Entry) -> str:
     item = entry.item
-    could = f"{entry.could} would have been seen" if entry.could else ""
+    could = f"{entry.could} detectable with 80 % power" if entry.could else ""
     protocol = ": ".join(filter(None, [item.distance, item.departures]))
     seeds = f"{entry.seeds} seeds" if entry.seeds else ""
     if entry.each and entry.interval:
         seeds += f" of {entry.interval.blocks} blocks (alone: {', '.join(entry.each)})"
     standing = entry.standing if entry.verdict in WORDS else ""
     says = item.sentence if item.source == "paper" else f"(ours) {item.sentence}"
-    printed = f"printed: {item.printed}" if str(item.printed) else ""
+    printed = f"the paper prints: {item.printed}" if str(item.printed) else ""
     cells = (
         (f"{item.item}: {says}", printed),
         (entry.verdict, entry.measured, could),

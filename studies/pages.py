@@ -22,7 +22,7 @@ from fedlab_mini.judge.student import visible
 from . import bench_findings, every, leaderboard, ledger, ledger_views, store, telling
 from .items import ROOT
 from .metrics import is_count, span
-from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, WORDS, Results
+from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, SEEN, WORDS, Results
 
 BOOK = ROOT / "book"
 COVERAGE, SIMULATED = ROOT / "data" / "coverage.csv", 20_000  # studies behind each of its rows
@@ -33,9 +33,9 @@ ZEROS, FAR, FEW = 0.8, 15, 0.2
 PROMISED, NORMAL = 0.05, 0.01  # the error of an interval: nominal, and for normal values
 ZERO = f"at least {100 * ZEROS:.0f} % of the differences are exactly 0"
 DISASTER = f"a few seeds, at most {100 * FEW:.0f} %, lie far off and not at an end"
-SEEN, LIVE = "seen", "live"
+LIVE = "live"
 DECIDED = (HOLDS, FAILS)
-Record = dict[str, Any]  # a sentence, as `telling.told` yields it
+Record = dict[str, Any]  # a claim, as `telling.told` yields it
 
 
 class Known(NamedTuple):
@@ -68,7 +68,7 @@ def known_studies() -> list[Known]:
 
 
 def _known_bench() -> Known:
-    """The bench as a study, by the claims behind the sentences of its page."""
+    """The bench as a study, by the claims of its page."""
     judged = [
         bench_findings.judged(claim) for one in bench_findings.FINDINGS for claim in one.claims
     ]
@@ -80,11 +80,11 @@ def _known_bench() -> Known:
 
 def standing(record: Record, stood: Mapping[str, frozenset[str]]) -> str:
     """Confirmed if its question was asked before the seeds that judge it were drawn."""
-    if record["half"] != CONFIRMED:
-        return str(record["half"])
-    # A bound chosen after looking at the block has been seen, even if its seeds "confirm".
+    if record["half"] == LIVE:
+        return LIVE
+    # A bound chosen after looking at the block is exploratory, even if its seeds "confirm".
     stands = telling.claim_of(record).question in stood.get(record["study"], ())
-    return CONFIRMED if stands else SEEN
+    return CONFIRMED if stands and record["half"] == CONFIRMED else SEEN
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -97,7 +97,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def coverage() -> dict[str, str]:
-    """For each distribution: how often the usual interval and ours contain the truth."""
+    """For each distribution: how often the usual interval and ours contain the true mean."""
     stored = pd.read_csv(COVERAGE)
     cells = [f"{t:.2f} → **{rule:.2f}**" for t, rule in zip(stored.t, stored.rule, strict=True)]
     shown = stored.assign(cell=[cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in cells])
@@ -119,7 +119,7 @@ def coverage() -> dict[str, str]:
 
 
 def looks() -> str:
-    """How often any of the looks at a study misses the truth, after so many blocks."""
+    """How often any of the looks at a study misses the true mean, after so many blocks."""
     stored = pd.read_csv(LOOKS)
     counts = list(dict.fromkeys(stored.blocks))
     allowed = [sum(PROMISED / look for look in range(1, k + 1)) for k in counts]
@@ -134,7 +134,7 @@ def looks() -> str:
 
 
 def rare(records: Sequence[Record], entries: Sequence[ledger.Entry]) -> str:
-    """The sentences and rows whose seeds look like the distributions that defeat every interval."""
+    """The claims and rows whose seeds look like the distributions that defeat every interval."""
     named = {study.name: study for study in every()}
     rows = [e for e in entries if e.verdict in WORDS and e.item.study in named]
     asked = [(f"{r['chapter']}: `{r['key']}`", r["asked"]) for r in records if r.get("study")]
@@ -179,18 +179,18 @@ def seeds_needed() -> str:
     head += [f"seeds, to see it {power} % of the time" for power in (80, 90)]
     told = [f"{visible(seeds):.1f} standard deviations with {seeds} seeds" for seeds in (5, 10, 20)]
     return (
-        f"{table(head, rows)}\n\nThe other way round: four times in five we see "
+        f"{table(head, rows)}\n\nThe other way round: detectable with 80 % power is "
         f"a difference of {', '.join(told)}."
     )
 
 
-# --- sentences and studies -----------------------------------------------------------------------
+# --- claims and studies --------------------------------------------------------------------------
 
 
 def counted(studies: Sequence[Known], records: Sequence[Record]) -> str:
-    """The number of tested sentences, of each kind, and the expected number of false ones."""
+    """The number of tested claims, of each kind, and the expected number of false ones."""
     stood = {study.name: study.stood for study in studies}
-    chapters, claims = "sentences of the chapters", "claims that studies judge"
+    chapters, claims = "claims of the chapters", "claims of the studies"
     found = [(chapters, standing(r, stood), "undecided" not in r["bounds"]) for r in records]
     found += [
         (claims, CONFIRMED if question in study.stood else SEEN, word in DECIDED)
@@ -207,15 +207,15 @@ def counted(studies: Sequence[Known], records: Sequence[Record]) -> str:
     rows.append(["together", *(sum(row[column] for row in rows) for column in (1, 2, 3))])
     return (
         f"{table(['', 'all', 'decided', 'not shown'], rows)}\n\n"
-        f"{total} confirmed sentences and claims say what is so, or what is not. If values were "
-        f"normal, each interval would miss the truth with a chance of {100 * NORMAL:.0f} %, and "
+        f"{total} confirmed claims say what is so, or what is not. If values were normal, "
+        f"each interval would miss the true mean with a chance of {100 * NORMAL:.0f} %, and "
         f"{NORMAL * total:.1f} of them would be wrong by chance. If each interval only kept its "
         f"promise, {100 * PROMISED:.0f} %, these would be {PROMISED * total:.1f}."
     )
 
 
 def studied(studies: Sequence[Known], records: Sequence[Record]) -> str:
-    """The seeds, blocks, sentences and verdicts of each study."""
+    """The seeds, blocks, claims and verdicts of each study."""
     stood, rows = {study.name: study.stood for study in studies}, []
     for study in studies:
         own = [standing(r, stood) for r in records if r.get("study") == study.name]
@@ -225,21 +225,21 @@ def studied(studies: Sequence[Known], records: Sequence[Record]) -> str:
         verdicts = [words[HOLDS], words[FAILS], words[NOT_SHOWN] + words[ALIKE]]
         seeds = [study.look, study.confirm, study.blocks]
         rows.append([f"`{study.name}`", *seeds, *told, *verdicts])
-    head = ["study", "look", "confirm", "blocks", "sentences", "claims", "hold", "do not", "open"]
+    head = ["study", "look", "confirm", "blocks", "chapters", "own", "hold", "do not", "open"]
     return (
         f"{sum(study.confirm > 0 for study in studies)} of {len(studies)} studies have seeds that "
         f"confirm; {sum(study.blocks for study in studies)} blocks were drawn in "
-        "all. *Look* and *confirm* count seeds. *Sentences* are those of the chapters, *claims* "
-        "those that the study judges: so many are confirmed, of so many. Of the claims, so many "
+        "all. *Look* and *confirm* count seeds. *Chapters* counts the claims of the chapters, "
+        "*own* those of the study: so many are confirmed, of so many. Of the study's own, so many "
         "hold, do not hold, or are open: not shown, or not shown to differ.\n\n"
         f"{table(head, rows)}"
     )
 
 
 def listed(records: Sequence[Record], stood: Mapping[str, frozenset[str]]) -> str:
-    """Every sentence of the book that is tested, chapter by chapter.
+    """Every tested claim of the book, chapter by chapter.
 
-    raises  ValueError for a false sentence, whose output was edited after it ran
+    raises  ValueError for a claim that is false, because its output was edited after it ran
     """
     parts = []
     for chapter in dict.fromkeys(record["chapter"] for record in records):
@@ -253,7 +253,7 @@ def listed(records: Sequence[Record], stood: Mapping[str, frozenset[str]]) -> st
             blocks = f" of {r['blocks']} blocks" if r.get("blocks", 1) > 1 else ""
             seeds, how = f"{r['seeds']}{blocks}", standing(r, stood)
             rows.append([f"`{r['key']}`", asked(r), bounds(r), shown, seeds, how])
-        head = ["sentence", "of", "says", "measured", "seeds", "standing"]
+        head = ["claim", "of", "says", "measured", "seeds", "standing"]
         parts.append(f"````{{dropdown}} {chapter}: {len(own)}\n{table(head, rows)}\n````")
     return "\n\n".join(parts)
 
@@ -287,7 +287,7 @@ def bounds(record: Record) -> str:
             said.append(f"from {bound[0]:g} to {bound[1]:g}")
         elif relation == "undecided":
             power = record.get("power")
-            would = f"; {power:.2g} would have been seen" if power is not None else ""
+            would = f"; {power:.2g} detectable with 80 % power" if power is not None else ""
             said.append(f"not shown to differ from {bound:g}{would}")
         else:
             said.append(f"{relation} {bound:g}")
@@ -298,7 +298,7 @@ def bounds(record: Record) -> str:
 
 
 def by_paper(own: Sequence[ledger.Entry]) -> str:
-    """A table of how many tested sentences of each paper hold, do not hold, or are open."""
+    """A table of how many tested claims of each paper hold, do not hold, or are open."""
     sure = Counter(entry.item.paper for entry in own if entry.standing == CONFIRMED)
     rows = [
         [paper, n["all"], n[HOLDS], n[FAILS], n[NOT_SHOWN] + n[ALIKE], sure[paper]]

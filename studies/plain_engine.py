@@ -37,7 +37,7 @@ Choice = Callable[[Tensor], Tensor]  # relevances [K] -> ids [m]
 
 @dataclass
 class Course:
-    """Results of a training: accuracies [T + 1]; who was asked and relevances, [T, K] each."""
+    """Results of a training run: accuracies [T + 1]; selections and relevances, [T, K] each."""
 
     accuracy: Tensor
     asked: Tensor
@@ -47,7 +47,7 @@ class Course:
 def rows(seed: int, *, rounds: int = sfedavg.ROUNDS) -> Iterator[Row]:
     """FedAvg with 0, 1 and 4 irrelevant clients; S-FedAvg at two temperatures; CGSV's ranking.
 
-    rounds  of every training, 4 or more; of CGSV at most 60
+    rounds  of every training run, 4 or more; of CGSV at most 60
     """
     data, net, local = sfedavg.setting()
     split = sfedavg.SPLITS[SPLIT]
@@ -92,7 +92,7 @@ def selected(
     seed: int,
     rounds: int,
 ) -> Course:
-    """S-FedAvg by hand; at an infinite temperature draws are uniform, and nothing is valued."""
+    """S-FedAvg by hand; at an infinite temperature selection is uniform, and nothing is valued."""
     generator = torch.Generator().manual_seed(seed)
     theta = net.init(seed, dtype=fed.x.dtype)
     phi = torch.full((fed.clients,), 1 / fed.clients, dtype=torch.float64)

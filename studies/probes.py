@@ -105,7 +105,7 @@ def here() -> dict[str, str]:
 
 
 def vendor() -> str:
-    """The vendor and kind of the processor: long trainings agree only on one kind."""
+    """The vendor and kind of the processor: long runs agree only on one kind."""
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text() if cpuinfo.is_file() else ""
     names = ("vendor_id", "cpu family", "model")

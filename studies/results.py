@@ -1,4 +1,4 @@
-"""Results: the stored rows of a study, its intervals, and the verdict on each sentence.
+"""Results: the stored rows of a study, its intervals, and the verdict on each claim.
 
 Above: store, telling. Below: study, metrics.
 """
@@ -25,11 +25,11 @@ from .study import SEPARATOR, Claim, Place, Study, flat, question
 HOLDS, FAILS, NOT_SHOWN, ALIKE = "holds", "does not hold", "not shown", "not shown to differ"
 WORDS = (HOLDS, FAILS, NOT_SHOWN, ALIKE)
 UNTESTED, ONLY_A_NUMBER = "cannot be tested", "not compared"
-CONFIRMED, SEEN, WITHOUT = "confirmed", "seen", "without seeds"
+CONFIRMED, SEEN, WITHOUT = "confirmed", "exploratory", "without seeds"
 
 
 class Stored(Interval):
-    """An interval with its study and the difference that could have been seen.
+    """An interval with its study and the difference that was detectable.
 
     blocks   the number of blocks k that it uses; its level is 1 - .05 / k
     each     the interval of every block alone, if there are several
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
     """A claim and its outcome.
 
     measured  the interval, or what was found without seeds, as text
-    standing  confirmed: on seeds drawn after the question; seen: on others; without seeds
+    standing  confirmed: on seeds drawn after the question; exploratory: on others; without seeds
     each      the verdict of every block alone, if several were drawn
     """
 
@@ -74,7 +74,7 @@ class Entry(NamedTuple):
 
     @property
     def could(self) -> str:
-        """The difference that could have been seen with 80 % power, if none was shown."""
+        """The difference that was detectable with 80 % power, if none was shown."""
         if self.interval is None or self.verdict not in (NOT_SHOWN, ALIKE):
             return ""
         return f"{self.interval.power:.2g}"
@@ -351,12 +351,12 @@ class Results:
         return ", ".join(f"{word} {count}" for word, count in counts.items() if count) or "none"
 
     def judged(self) -> plots.Table:
-        """For each sentence: its source, the paper's number, the measured value, the verdict."""
+        """For each claim: its source, the paper's number, the measured value, the verdict."""
         data = {}
         for sentence, entry in self.verdicts().items():
-            item, could = entry.item, f" ({entry.could} would have been)" if entry.could else ""
+            item, could = entry.item, f" ({entry.could} detectable)" if entry.could else ""
             whose = {"paper": item.item or "paper", "book": "this book"}[item.source]
             row = {"source": whose, "printed": str(item.printed), "measured": entry.measured}
             data[sentence] = {**row, "verdict": entry.verdict + could}
         caption = f"{self.study.item}: {self.whose}, mean and 95 % interval."
-        return plots.table(data, rows="sentence", caption=caption)
+        return plots.table(data, rows="claim", caption=caption)

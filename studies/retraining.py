@@ -1,4 +1,4 @@
-"""Retraining: how well exact values of eight clients agree between two trainings.
+"""Retraining: how well exact values of eight clients agree between two training runs.
 
 Chapter 3 reads these results. Each seed of the study is a split of the digits; within it, only
 the seed of training changes: start values and minibatches.
@@ -31,7 +31,7 @@ SCENARIOS: dict[str, dict] = {
     "labels": {"split": fm.DirichletLabels(0.5, floor=5)},
     "noise": {"split": fm.IID(), "corrupt": {k: fm.FlipLabels(k / 10) for k in range(1, CLIENTS)}},
 }
-# With two noisy clients, only the sound ones are ranked, because noisy ones are easy to place.
+# With two corrupted clients, only the clean ones are ranked; corrupted ones are easy to place.
 RANKED = {"two noisy": [k for k in range(CLIENTS) if k not in NOISY]}
 SCORES: dict[str, Callable[[fm.Game, int], Estimate]] = {
     "exact": lambda game, seed: fm.exact(game),
@@ -44,10 +44,10 @@ SAME, OTHER = "rank correlation, same training", "rank correlation, another trai
 
 
 def ranking_rows(seed: int, *, samples: int = SAMPLES, rounds: int = ROUNDS) -> Iterator[Row]:
-    """Rank correlation of one training's scores with the exact values of each training.
+    """Rank correlation of one run's scores with the exact values of each training run.
 
     samples  of all clients
-    rounds   of every training
+    rounds   of every training run
     """
     data, net = fm.load("digits", dtype=torch.float64), fm.mlp(64, 32, 10)
     training_seeds = range(TRAININGS * seed, TRAININGS * (seed + 1))
@@ -56,9 +56,9 @@ def ranking_rows(seed: int, *, samples: int = SAMPLES, rounds: int = ROUNDS) -> 
         fed = fm.federation(data, clients=CLIENTS, samples=samples, seed=seed, **setting)
         games = [fm.retraining_game(fed, net, rounds, LOCAL, seed=s) for s in training_seeds]
         ranked = RANKED.get(scenario, list(range(CLIENTS)))
-        truth = torch.stack([fm.exact(game).values[ranked] for game in games])  # [trainings, K]
+        truth = torch.stack([fm.exact(game).values[ranked] for game in games])  # [runs, K]
         for method, score in SCORES.items():
-            # Every training has its own draws, so that sampling errors are independent.
+            # Every training run has its own samples, so that sampling errors are independent.
             pairs = zip(games, training_seeds, strict=True)
             estimates = [score(game, training_seed) for game, training_seed in pairs]
             values = torch.stack([estimate.values[ranked] for estimate in estimates])
@@ -72,21 +72,21 @@ def ranking_rows(seed: int, *, samples: int = SAMPLES, rounds: int = ROUNDS) -> 
 
 
 def to_another(values: Tensor, truth: Tensor, statistic: Callable = fm.spearman) -> float:
-    """Mean agreement of values with another training's truth, [trainings, K] each."""
+    """Mean agreement of values with the reference values of another run, [runs, K] each."""
     pairs = list(itertools.permutations(range(len(truth)), 2))
     return sum(statistic(values[i], truth[j]) for i, j in pairs) / len(pairs)
 
 
 def to_its_own(values: Tensor, truth: Tensor) -> float:
-    """Mean rank correlation of a training's values with the truth of the same training."""
+    """Mean rank correlation of a run's values with the reference values of the same run."""
     return sum(fm.spearman(a, b) for a, b in zip(values, truth, strict=True)) / len(truth)
 
 
 def not_luck(values: Tensor) -> float:
-    """The share of the variance between clients that all trainings have in common.
+    """The share of the variance between clients that all training runs have in common.
 
-    values  [trainings, K]. A value is a client's worth plus chance: covariances between trainings
-    contain only the worth, variances within a training both.
+    values  [runs, K]. A value is a client's worth plus chance: covariances between runs contain
+    only the worth, variances within a run both.
     """
     covariances = torch.cov(values)
     between = (covariances.sum() - covariances.trace()) / (TRAININGS * (TRAININGS - 1))
@@ -94,10 +94,10 @@ def not_luck(values: Tensor) -> float:
 
 
 def ranking_figure(results: Results) -> Figure:
-    """One row per scenario, one dot per split: agreement of two exact trainings."""
+    """One row per scenario, one dot per split: agreement of exact values of two runs."""
     return plots.dots(
         {scenario: results.values(OTHER, "exact", scenario) for scenario in SCENARIOS},
-        xlabel="rank correlation of exact values between two trainings",
+        xlabel="rank correlation of exact values between two training runs",
         ylabel="clients",
         title="The same data, trained again",
         low=-1,
@@ -107,7 +107,7 @@ def ranking_figure(results: Results) -> Figure:
 
 CLAIMS = tuple(
     Claim(
-        f"clients that differ in {kind} agree in rank better than alike ones",
+        f"clients that differ in {kind} agree in rank better than IID clients",
         OTHER,
         ("exact", kind),
         ("exact", "alike"),

@@ -108,10 +108,10 @@ class Bandit(OwnScale):
     doubt: float = 1.0
 
     def select(self, server: Server, state: State, t: int) -> Tensor:
-        """Ids [m] of the largest bounds; at random first, then those never asked."""
+        """Ids [m] of the largest bounds; at random first, then those never selected."""
         asked, spread = state["asked"], float(state["spread"])
         bound = state["phi"] + self.doubt * spread * (2 * math.log(t) / asked).sqrt()
-        # In round 1 the bound is 0/0; afterwards it is infinite for clients never asked.
+        # In round 1 the bound is 0/0; afterwards it is infinite for clients never selected.
         if not asked.any():
             bound = torch.rand(len(bound), generator=stream(server.seed, "bandit"))
         return bound.topk(self.m or len(bound)).indices.sort().values
@@ -120,7 +120,7 @@ class Bandit(OwnScale):
 class Panel:
     """Relevances by other ways to value S-FedAvg's rounds: ``watch=Panel(...)``.
 
-    seen [rounds, K] of each way; earned: the exact values [K] of each round, nan if not asked;
+    seen [rounds, K] of each way; earned: the exact values [K] of each round, nan if not selected;
     of_class: class relevances [K, classes] of each round, if the rule keeps them
     """
 
@@ -149,13 +149,13 @@ class Panel:
 def with_panel(
     fed: fm.Federation, net: fm.Model, rule: fm.SFedAvg, rounds: int, local: fm.LocalSGD, seed: int
 ) -> tuple[fm.History, Panel]:
-    """A training of the rule, watched by a panel."""
+    """A training run of the rule, watched by a panel."""
     panel = Panel(rule, Server(fed.clients, fed.classes, net, fed.validation, seed))
     return fm.train(fed, net, rule, rounds=rounds, local=local, seed=seed, watch=panel), panel
 
 
 def ways(game: fm.Game, seed: int) -> dict[str, Tensor]:
-    """The values [m] of a round's game by ten orders, by Algorithm 2, and with v(empty) = 0."""
+    """The values [m] of a round's game by ten orderings, by Algorithm 2, and with v(empty) = 0."""
     zeroed = fm.Game(game.n, lambda mask: torch.where(mask.any(1), game(mask), 0.0))
     return {
         ORDERS: fm.permutation(game, 10, seed).values,
@@ -166,7 +166,7 @@ def ways(game: fm.Game, seed: int) -> dict[str, Tensor]:
 
 
 def uniform(**options: object) -> fm.SFedAvg:
-    """FedAvg that also keeps phi: at an infinite temperature, draws are uniform."""
+    """FedAvg that also keeps phi: at an infinite temperature, selection is uniform."""
     return fm.SFedAvg(M, temperature=math.inf, **options)  # type: ignore[arg-type]
 
 
@@ -187,7 +187,7 @@ def sound(fed: fm.Federation) -> list[int]:
 
 
 def late(rounds: Tensor) -> Tensor:
-    """The second half of a training, because relevance needs many rounds."""
+    """The second half of a training run, because relevance needs many rounds."""
     return rounds[len(rounds) // 2 :]
 
 
@@ -199,7 +199,7 @@ def late_auc(relevances: Tensor | list[Tensor], irrelevant: list[int]) -> float:
 
 
 def left(fed: fm.Federation, history: fm.History, every: int = 10) -> Iterator[tuple[str, float]]:
-    """Results of a training: accuracy, restlessness, who was asked, and relevance."""
+    """Results of a training run: accuracy, restlessness, who was selected, and relevance."""
     rounds, half = len(history.selected), len(history.selected) // 2
     for t in range(every, rounds + 1, every):
         yield f"accuracy @ {t}", float(history.accuracy[t - every + 1 : t + 1].mean())
@@ -209,14 +209,14 @@ def left(fed: fm.Federation, history: fm.History, every: int = 10) -> Iterator[t
         relevant, irrelevant = sound(fed), sorted(fed.corrupted)
         asked, phi = late(history.selected).double(), late(history.scores).mean(0)
         yield SHARE, float(asked[:, relevant].sum() / asked.sum())
-        # An oracle asks only relevant clients, so the others cannot be compared.
+        # An oracle selects only relevant clients, so the others cannot be compared.
         if not isinstance(history.strategy, Oracle):
             yield "AUC", late_auc(history.scores, irrelevant)
             yield "relevance gap", float(phi[relevant].mean() - phi[irrelevant].mean())
 
 
 def in_effect(fed: fm.Federation, history: fm.History) -> float:
-    """The effective number of relevant clients, by how often each was asked."""
+    """The effective number of relevant clients, by how often each was selected."""
     often = late(history.selected)[:, sound(fed)].double().sum(0)
     return float(often.sum() ** 2 / (often**2).sum())
 
@@ -294,7 +294,7 @@ def figures(
 def values(
     seed: int, *, rounds: int = ROUNDS, splits: Sequence[str] = tuple(SPLITS)
 ) -> Iterator[Row]:
-    """What relevance finds under uniform draws, by estimator, work, validation set and kind."""
+    """What relevance finds under uniform sampling, by estimator, work, validation set and kind."""
     data, net, local = setting()
     for name in splits:
         fed = federation_of(data, SPLITS[name], IRRELEVANT, seed)
@@ -304,7 +304,7 @@ def values(
         yield from kinds(fed, history, panel, name)
         quick = fm.train(fed, net, uniform(), rounds=rounds, local=FEW, seed=seed)
         yield name, "five minibatches", "AUC", late_auc(quick.scores, sorted(fed.corrupted))
-        # With selection, too, because there a wrong relevance decides who is asked again.
+        # With selection, too, because there a wrong relevance decides who is selected again.
         x, y = fed.validation
         for size in (*SIZES, len(y)):
             small = replace(fed, validation=(x[:size], y[:size]))
@@ -340,7 +340,7 @@ def kinds(fed: fm.Federation, history: fm.History, panel: Panel, scenario: str) 
 def in_company(fed: fm.Federation, earned: Tensor) -> dict[str, float]:
     """A relevant client's mean value if it adds a class, and if others hold all its classes.
 
-    earned [rounds, K], nan if not asked. A class is present if another relevant client of the
+    earned [rounds, K], nan if not selected. A class is present if another relevant client of the
     round holds it. Clients with only one of the two kinds of rounds are left out.
     """
     held, relevant, means = fed.label_counts > 0, sound(fed), []
@@ -374,7 +374,7 @@ def of_classes(fed: fm.Federation, seen: Tensor, scenario: str) -> Iterator[Row]
 
 
 def watched(fed: fm.Federation, seed: int, rounds: int) -> tuple[Tensor, fm.History]:
-    """The class relevances of a training [T, K, classes], and the training."""
+    """The class relevances of a training run [T, K, classes], and the run."""
     _, net, local = setting()
     rule, of_class = fm.SFedAvg(M, temperature=1.0, by_class=True), []
 

@@ -34,16 +34,16 @@ def rows_of(scenario: str, method: str, found: Iterable[tuple[str, float]]) -> I
 
 @dataclass(frozen=True)
 class Claim:
-    """An empirical sentence as data: what is measured, its bounds, and the source.
+    """An empirical claim as data: what is measured, its bounds, and the source.
 
     metric   of ``a``; with ``b`` it is a - b, seed by seed. Both are methods of the scenario
              ``at``, or pairs (method, scenario)
-    low, high  the sentence holds if the whole interval lies between them, and does not hold if it
+    low, high  the claim holds if the whole interval lies between them, and does not hold if it
              lies outside
     equal    "no difference" from 0, or from low if low equals high; at best the difference is
              not shown
     printed  the paper's number for a, or for a - b         item  its place, such as "Fig. 2a"
-    source   "paper", or "book" for a sentence that the paper does not contain
+    source   "paper", or "book" for a claim that the paper does not contain
 
     A row of the ledger also has
     id       stable: paper, place and number, such as F-RCCE-2a-1
@@ -94,7 +94,7 @@ class Claim:
         within: Sequence[float] | None = None,
         undecided: float | None = None,
     ) -> Claim:
-        """The sentence of a chapter about ``asked``, in the words of ``tell``."""
+        """The claim of a chapter about ``asked``, in the words of ``tell``."""
         metric, *places = asked
         cut = places.index("minus") if "minus" in places else len(places)
         if undecided is not None:
@@ -149,7 +149,7 @@ class Study:
     """One table, figure or question: the paper's claims, its protocol and ours, and the results.
 
     name      of its files, such as "frcce-rounds"        item  "F-RCCE, Fig. 2a"
-    says      the paper's sentences and numbers, in our words
+    says      the paper's claims and numbers, in our words
     protocol  {setting: (the paper's, ours)}; the first says if the paper does not tell
     rows      seed, settings -> rows (scenario, method, metric, value); a pure function
     claims    those of the ledger, and further ones

@@ -1,9 +1,9 @@
-"""Telling: one call tests a sentence of the book and gives the text its number.
+"""Telling: one call tests a claim of the book and gives the text its number.
 
     gain = rounds.paired("accuracy @ 300", "FLDVE", "FedAvg", "set 2")
     tell("gain", gain, above=0)        # false: AssertionError; true: {glue:text}`gain` shows it
 
-Every sentence is recorded in the notebook's outputs, where ``told`` reads it.
+Every claim is recorded in the notebook's outputs, where ``told`` reads it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SUFFIX = "x-sentence+json"
 
 
 class Told:
-    """A glued value: the text of an interval with the record of its sentence."""
+    """A glued value: the text of an interval with the record of its claim."""
 
     def __init__(self, text: str, record: dict[str, Any]):
         self.text, self.record = text, record
@@ -45,11 +45,11 @@ def tell(
     within: tuple[float, float] | None = None,
     undecided: float | None = None,
 ) -> None:
-    """Assert a sentence, and glue its interval under ``key``.
+    """Assert a claim, and glue its interval under ``key``.
 
     above, below  the whole interval lies there     within  it lies between two numbers
     undecided     it contains this value: no difference is shown. Then ``key_power`` is glued, too:
-                  the difference that these seeds would have shown, with 80 % power
+                  the difference that was detectable with 80 % power
     raises        AssertionError that says what was measured; TypeError without a bound
     """
     from myst_nb import glue  # the command line does not need it
@@ -74,7 +74,7 @@ def tell(
 
 
 def sentence(found: Interval, bounds: dict[str, Any]) -> dict[str, Any]:
-    """The record of a sentence: the question, the study, and the outcome."""
+    """The record of a claim: the question, the study, and the outcome."""
     relation = {name: list(b) if isinstance(b, tuple) else b for name, b in bounds.items()}
     ends = [_finite(end) for end in found[:3]]
     record = {"bounds": relation, "mean, low, high": ends, "seeds": found.n}
@@ -91,18 +91,18 @@ def _finite(number: float) -> float | None:
 
 
 def claim_of(record: Mapping[str, Any]) -> Claim:
-    """The claim of a sentence, from its record; a live run does not record its question."""
+    """The claim of a tested text, from its record; a live run does not record its question."""
     asked = record.get("asked", ("", ""))[1:]
     return Claim.told(record.get("key", ""), asked, **record["bounds"])
 
 
 def true(record: Mapping[str, Any], found: Interval) -> bool:
-    """Whether an interval lies within the sentence's bounds."""
+    """Whether an interval lies within the claim's bounds."""
     return word_of(claim_of(record), found) in (HOLDS, ALIKE)
 
 
 def told() -> Iterator[dict[str, Any]]:
-    """Every sentence of the book that a notebook has recorded: its record, chapter and key."""
+    """Every claim of the book that a notebook has recorded: its record, chapter and key."""
     folder = ROOT / "notebooks"
     for path in [*sorted(folder.glob("*.ipynb")), *sorted(folder.glob("evidence/*.ipynb"))]:
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:

@@ -47,6 +47,7 @@ ALSO = {
     "Shapley": "exact",
     "TMC": "truncated",
     "orders": "permutation",
+    "orderings": "permutation",
     "AAM": "FedCCEA",
 }
 ROLES = {"corrupted": (CORRUPTED, "X"), "sound": (SETTINGS[0], "o")}
@@ -54,7 +55,7 @@ SPOILT = (
     *("corrupted", "corruption", "noisy", "noise", "irrelevant"),
     *("exchanged", "wrong", "flipped", "scaled"),
 )
-SOUND = ("sound", "healthy", "relevant", "no corruption", "no noise")
+SOUND = ("clean", "sound", "healthy", "relevant", "no corruption", "no noise")
 METHOD_WORDS = {label: label for label in METHODS} | ALSO
 # A method has priority over a role: "CGSV, 80 % noise" has the colour of CGSV.
 WORDS = (METHOD_WORDS, dict.fromkeys(SPOILT, "corrupted"), dict.fromkeys(SOUND, "sound"))

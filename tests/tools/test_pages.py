@@ -30,8 +30,8 @@ def test_a_sentence_is_confirmed_only_if_it_stood_when_the_seeds_were_drawn():
         "| `late` | AUC @ 5: ours, all flipped (`toy`) | above 0.5 | 0.80 [0.70, 0.90] | 20 "
         "| confirmed |",
         "| `alike` | AUC: ours minus theirs, here (`toy`) | from -0.1 to 0.1 "
-        "| 0.00 [-0.05, 0.05] | 20 | seen |",
-        "| `open` | gap (`toy`) | not shown to differ from 0; 0.25 would have been seen "
+        "| 0.00 [-0.05, 0.05] | 20 | exploratory |",
+        "| `open` | gap (`toy`) | not shown to differ from 0; 0.25 detectable with 80 % power "
         "| 0.10 [-0.05, 0.25] | 20 | confirmed |",
         "| `run` | the run in the chapter | below 2 | 1.00 [0.50, 1.50] | 5 | live |",
     ]

@@ -23,7 +23,11 @@ def test_the_gaps_are_those_of_the_scores_that_are_named() -> None:
     found = studies.results("fedccea-letters")
     drawn = rows_of_dots(views.gaps(found, STRONG))
     assert len(drawn) == 4
-    for label, method in (("settled", "FedCCEA"), ("stopped", "FedCCEA, stopped"), ("LOO", "LOO")):
+    for label, method in (
+        ("converged", "FedCCEA"),
+        ("stopped", "FedCCEA, stopped"),
+        ("LOO", "LOO"),
+    ):
         low, high = (
             found.values(f"accuracy without {end} @ 8", method, STRONG)
             for end in ("lowest", "highest")

@@ -158,7 +158,7 @@ def test_pictures_show_what_came_out(found: list[Entry]) -> None:
     rows = {name: ledger.judge(item(name)) for name in (GAP, "S-FedAvg-3a-6")}
     rows["looked"] = rows[GAP]._replace(standing=SEEN)
     figure = forest(rows, xlabel="gain")
-    meant = {CONFIRMED: "measured, confirmed", SEEN: "measured, seen"}
+    meant = {CONFIRMED: "measured, confirmed", SEEN: "measured, exploratory"}
     legend = {name: meant[entry.standing] for name, entry in rows.items()}
     assert plots.shows(figure, {}, axes=("gain", "item"), legend=legend)
     for name, (start, _, *measured) in plots.drawn(figure).items():
