@@ -369,7 +369,9 @@ def main() -> None:
     found += [f"{path}: no text {chapters.key(path)}.md" for path in sorted(orphans)]
     found += [*labs.stale(), *terms.all_faults()]
     if terms.WRITTEN.read_text(encoding="utf-8") != terms.glossary():
-        found.append("book/terms.txt is not what terms.toml gives; run: python tools/terms.py --write")
+        found.append(
+            "book/terms.txt is not what terms.toml gives; run: python tools/terms.py --write"
+        )
     print("\n".join(found or [f"{len(texts)} chapters and {len(pages)} pages: no fault"]))
     sys.exit(bool(found) or not texts)
 

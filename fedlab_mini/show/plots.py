@@ -551,9 +551,9 @@ def _coloured(axis: Any) -> bool:
     worn += [(str(box.get_label()), bar.get_facecolor()) for box in bars for bar in box]
     if not bars:
         rows = [text.get_text() for text in axis.get_yticklabels()]
-        dots = [line for line in axis.get_lines() if line.get_marker() in ("o", "D")]
-        rowed = {line: round(line.get_ydata()[0] - 0.1) for line in dots}
-        worn += [(rows[y], line.get_color()) for line, y in rowed.items() if y < len(rows)]
+        unnamed = [line for line in axis.get_lines() if line.get_label()[0] == "_"]
+        dots = [line for line in unnamed if line.get_marker() in ("o", "D")]
+        worn += [(rows[round(dot.get_ydata()[0] - 0.1)], dot.get_color()) for dot in dots]
     # The lines or bars of clients, such as "1 noisy", have the clients' colours.
     known = [(label, to_rgba(colour)) for label, colour in worn if meant(label)]
     return all(

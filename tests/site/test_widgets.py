@@ -309,6 +309,17 @@ def test_tickets_fall_as_often_as_is_expected(open_page, tmp_path):
         assert abs(count - 4000 * p) < 4.5 * math.sqrt(4000 * p * (1 - p)), said
 
 
+@pytest.mark.parametrize("explorer", [
+    widgets.MixUpExplorer(rounds=400),
+    widgets.PartitionExplorer([60] * 3, alpha=0.3, clients=5, seed=7),
+    widgets.PolicyExplorer([1, 0.4, 1.6, 0.8], seed=3),
+], ids=lambda explorer: type(explorer).__name__)  # fmt: skip
+def test_other_random_choices_are_pythons(explorer, open_page, tmp_path):
+    """Whose distributions tests/unit/test_widgets.py looks at."""
+    page = revealed(open_page, tmp_path, explorer.get_state())
+    assert differences(page, type(explorer)) == []
+
+
 def revealed(open_page, folder, state):
     """A page with an explorer alone, guessed and revealed."""
     path = folder / "page.html"

@@ -160,15 +160,11 @@ def test_scores_draw_one_bar_a_client_and_mark_the_corrupted():
     assert [label.get_text() for label in axis.get_xticklabels()] == ["0", "1\ncorrupted", "2"]
 
 
-def test_holdings_show_the_label_counts_and_confusion_the_recalls(make_fed):
+def test_holdings_show_the_label_counts(make_fed):
     fed = make_fed((9, 4, 20))
     figure = plots.holdings(fed)
-    shown = torch.tensor(figure.axes[0].images[0].get_array().tolist())
-    assert torch.equal(shown.long(), fed.label_counts.T)
-    assert plots.drawn(figure)["0"] == fed.label_counts[:, 0].tolist()
+    assert plots.shows(figure, {str(c): row for c, row in enumerate(fed.label_counts.T)})
     assert "4 to 20 samples" in figure.alt
-    figure = plots.confusion({"a": torch.tensor([[3.0, 1.0], [0.0, 0.0]])})
-    assert figure.axes[0].images[0].get_array().tolist() == [[0.75, 0.25], [0, 0]]
 
 
 def test_corrupted_clients_are_told_apart_without_colour_too():
@@ -268,8 +264,8 @@ READ_OFF = {
         {"a": [-x for x in interval([1, 2])[:3]], "c": [-0.5]},
     ),
     "grid": (
-        plots.confusion({"a": torch.tensor([[3, 1], [0, 2]])}),
-        {"predicted class": ["0", "1"], "0": [0.75, 0.25], "1": [0, 1]},
+        plots.confusion({"a": torch.tensor([[3, 1], [0, 0]])}),
+        {"predicted class": ["0", "1"], "0": [0.75, 0.25], "1": [0, 0]},
     ),
     "grid, dark for less": (
         bleached(plots.confusion({"a": torch.tensor([[3, 1], [0, 2]])})),

@@ -3,9 +3,10 @@
     python tests/mutants/drawn/drawn.py [PART ...]    those with nothing in killed_by
 
 An operator, a statement that it can edit and an edit were drawn once. Each runs on a copy of the
-book, on the test files and chapters that execute its line (or on those PARTs), until one fails.
-Which lines they execute is measured once and kept in `_build/lines`: remove it when tests have
-changed. The table, `drawn.csv`, is written after each mutant, so a second call goes on.
+book, on the test files and chapters that execute its line (or on those PARTs), until one fails; if
+it is in no module, on what reads its file. Which lines they execute is measured once and kept in
+`_build/lines`: remove it when tests have changed. The table, `drawn.csv`, is written after each
+mutant, so a second call goes on.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ TABLE, LINES = Path(__file__).with_name("drawn.csv"), ROOT / "_build" / "lines"
 PACKAGES = "fedlab_mini,fedlab_bench,fedlab_flower"
 PARTS = [f"tests/{kind}/test_*.py" for kind in ("unit", "properties", "oracles", "flower")]
 PARTS += ["book/chapters/*.md"]
+LABS = "tests/notebooks/test_labs.py::test_only_right_answers_pass_and_no_failure_says_them"
+EXPLORERS = ("tickets_fall_as_often_as_is_expected", "other_random_choices_are_pythons")
 SLOWEST = 600  # seconds
 
 
@@ -57,14 +60,29 @@ def measured(part: str) -> coverage.CoverageData:
     return data
 
 
-def verdict(row: dict[str, str], known: dict[str, coverage.CoverageData]) -> str:
-    """The test or the chapter that notices a mutant, or "survived"."""
-    file, before = ROOT / row["file"], row["before"]
+def readers(file: Path) -> list[str]:
+    """What reads a file that is no module: an explorer's program, a quiz, a lab, or a chapter."""
+    if file.suffix == ".js":
+        return [f"tests/site/test_widgets.py::test_{name}" for name in EXPLORERS]
+    if file.suffix == ".toml":
+        return ["tests/unit/test_quizzes.py"]
+    return [f"{LABS}[{file.stem}]"] if file.parent.name == "labs" else [str(file)]
+
+
+def executing(file: Path, before: str, known: dict[str, coverage.CoverageData]) -> list[str]:
+    """What executes a statement of a module; first who names the module, and is short."""
     first = 1 + file.read_text("utf-8").partition(before)[0].count("\n")
     lines = {*range(first, first + 1 + before.count("\n"))}
     seen = [part for part in known if lines & {*(known[part].lines(str(file)) or ())}]
-    # First who names the module, and is short.
-    seen.sort(key=lambda p: (file.stem not in (text := (ROOT / p).read_text("utf-8")), len(text)))
+    texts = {part: (ROOT / part).read_text("utf-8") for part in seen}
+    return sorted(seen, key=lambda part: (file.stem not in texts[part], len(texts[part])))
+
+
+def verdict(row: dict[str, str], known: dict[str, coverage.CoverageData]) -> str:
+    """The test or the chapter that notices a mutant, or "survived"."""
+    file, before = ROOT / row["file"], row["before"]
+    module = file.suffix == ".py"
+    seen = executing(file, before, known) if module else readers(Path(row["file"]))
     skip = shutil.ignore_patterns(".git", ".venv", "_build", "__pycache__", "*.egg-info")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(shutil.copytree(ROOT, f"{folder}/book", ignore=skip))
