@@ -93,7 +93,7 @@ def _parser(package: str) -> argparse.ArgumentParser:
         help="what the values of a round's game measure",
     )
     add("--seed", type=int, default=0)
-    told = "add 95%% intervals from this number of draws of the validation samples; 20 are enough"
+    told = "add 95%% intervals: resample the validation samples this number of times; 20 are enough"
     add("--draws", type=int, help=f"{told}. The time is multiplied by this number")
     add("--csv", type=home, help="a file to which the table is written")
     return parser
@@ -145,7 +145,7 @@ def _shown(scores: pandas.DataFrame, draws: int) -> Table:
             if not name.endswith((", low", ", high")):
                 cell = row[name] if math.isnan(ends[0]) else (row[name], *ends)
                 cells[str(client)][name] = cell
-    over = f"95 % interval over {draws} draws of the validation samples"
+    over = f"95 % interval over {draws} resampled sets of validation samples"
     caption = f"Score [{over}]; a score that does not use these samples has no interval."
     return table(cells, rows="client", caption=caption, digits=4)
 

@@ -234,7 +234,7 @@ def test_the_command_line_writes_the_same_table(fed, rounds, tmp_path, monkeypat
     low, high = by_draw.loc[0, ["exact, low", "exact, high"]]
     told = capsys.readouterr().out
     assert f"{low:.4f}, {high:.4f}]" in told.splitlines()[1]
-    assert "95 % interval over 3 draws of the validation samples" in told
+    assert "95 % interval over 3 resampled sets of validation samples" in told
     assert told.count("[") == 6  # five clients and the caption: CGSV has none
     main([*words, "--methods", "CGSV,Shapley_silent,exact,mine:half", "--csv", "scores.csv"])
     read = pd.read_csv("scores.csv", index_col="client")
