@@ -1,7 +1,7 @@
 """fedlab_mini: contribution evaluation in federated learning, one subpackage per concept.
 
 ``import fedlab_mini as fm`` gives the names of ``__all__``, which chapters use, and the modules
-``fm.attacks``, ``fm.evidence`` and ``fm.methods``. Seven files, read in this order, explain a round
+``fm.attacks``, ``fm.evidence`` and ``fm.methods``. Nine files, read in this order, explain a round
 of training:
 
 engine/plain.py        a round in its simplest form, one client after another
@@ -11,6 +11,8 @@ engine/train.py        a round: select clients, train, leave out unusable update
 engine/minibatches.py  which samples form which minibatch
 engine/local.py        local training of many clients at once; which updates are usable
 engine/model.py        any module as a function of one flat vector
+engine/outputs.py      its outputs for many vectors at once, and what they are judged by
+engine/objective.py    the loss that training lowers, and the measures of a round
 """
 
 import importlib

@@ -119,6 +119,7 @@ def _results(rows: pandas.DataFrame) -> Results:
     seeds = set(rows.seed)
     complete = rows.groupby(["method", "metric"]).seed.transform("nunique") == len(seeds)
     blocks = {number: [seed for seed in own if seed in seeds] for number, own in BLOCKS.items()}
+    blocks = {number: own for number, own in blocks.items() if own}
     # Every question counts as asked of all blocks.
     asked = {claim.question: min(BLOCKS) for one in FINDINGS for claim in one.claims}
     study = Study(name=NAME, item="The bench", says="", protocol={}, rows=lambda seed: ())

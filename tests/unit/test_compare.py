@@ -82,7 +82,7 @@ def test_differences_are_taken_seed_by_seed() -> None:
     gap = fm.evidence.paired(AUCS["alike", "a"], AUCS["alike", "b"], low=0, high=1)
     for frame in (BY_HAND, BY_HAND.iloc[::-1].sort_values("scenario", kind="stable")):
         table = summary(frame, "AUC", against="a", methods=["a", "b", CEILING])
-        assert [row[0] for row in table.rows] == ["b", CEILING]
+        assert [row[0] for row in table.rows] == ["b", fb.shown(CEILING)]
         assert table.rows[0][1:] == [str(gap), ""]
         assert table.rows[1][1] == ""
         assert table.rows[1][2].startswith("-0.37 [-1.00, ")
@@ -95,7 +95,7 @@ def test_differences_are_taken_seed_by_seed() -> None:
 
 def test_a_picture_names_metric_and_methods_in_a_panel_a_scenario() -> None:
     figure = picture(BY_HAND, "AUC", ["sizes", "alike"], ["b"])
-    assert [axis.get_title() for axis in figure.axes] == ["sizes", "alike"]
+    assert [axis.get_title() for axis in figure.axes] == ["sizes", "similar label mixes"]
     assert figure.get_supxlabel().startswith("AUC: chance that")
     named = {text.get_text(): text.get_fontweight() for text in figure.axes[0].get_yticklabels()}
     assert named == {"a": "normal", "b": "bold"}

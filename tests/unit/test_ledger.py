@@ -219,7 +219,7 @@ def test_a_row_runs_again_on_seeds_that_nobody_used(toy: Claim, tmp_path, capsys
     fresh = [{(m, s): v for s, m, _, v in toy_rows(seed)} for seed in range(30000, 30005)]
     gain = [round(row["good", "here"], 6) - round(row["bad", "here"], 6) for row in fresh]
     assert re.search(rf"fresh +{sum(gain) / 5:.2f}\d* \[.*\]: holds; fresh, 5 seeds", said)
-    assert re.search(r"stored .*: holds; seen, 3 seeds", said)
+    assert re.search(r"stored .*: holds; exploratory, 3 seeds", said)
     # Nothing was stored: neither a file nor a row more.
     assert {path.name: path.read_bytes() for path in tmp_path.glob("toy.*")} == before
     assert not list(tmp_path.glob("parts/*.csv"))
@@ -233,7 +233,7 @@ def test_a_setting_is_changed_for_a_run_which_says_so(toy: Claim, tmp_path, caps
     said = capsys.readouterr().out
     assert "with the study's settings, here low=0.8, methods=good;bad; nothing is stored" in said
     assert re.search(r"fresh .*: does not hold; fresh, with low=0\.8, methods=good;bad,", said)
-    assert re.search(r"stored .*: holds; seen, 3 seeds", said)
+    assert re.search(r"stored .*: holds; exploratory, 3 seeds", said)
     assert {path.name: path.read_bytes() for path in tmp_path.glob("toy.*")} == before
 
 
