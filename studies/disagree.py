@@ -163,6 +163,8 @@ def _ends(numbers: Sequence[float | None]) -> list[float]:
 def sentences(entries: Iterable[Mapping[str, Any]]) -> Iterator[Clash]:
     """Sentences of pages, each judged on all rows that its question has."""
     for entry in entries:
+        if "words" in entry:
+            _stands(entry["page"], entry["words"])
         claim = Claim.told(entry["says"], (entry["measure"], *entry["of"]), **entry["holds"])
         question: Question = (entry["measure"], tuple(entry["of"]), None)
         if "minus" in entry:
@@ -211,11 +213,15 @@ def said(clash: Clash) -> bool:
     """Whether a page says that the two differ: the table names the page and its words."""
     for entry in table().get("said", []):
         if entry["question"] in str(clash).splitlines()[0]:
-            text = " ".join((ROOT / entry["page"]).read_text(encoding="utf-8").split())
-            if entry["words"] not in text:
-                raise ValueError(f"{FILE.name}: {entry['page']} does not say {entry['words']!r}")
+            _stands(entry["page"], entry["words"])
             return True
     return False
+
+
+def _stands(page: str, words: str) -> None:
+    """Raise ValueError unless a page has these words."""
+    if words not in " ".join((ROOT / page).read_text(encoding="utf-8").split()):
+        raise ValueError(f"{FILE.name}: {page} does not say {words!r}")
 
 
 def page(every_question: bool = False) -> tuple[str, int]:
