@@ -161,6 +161,11 @@ def test_pictures_show_what_came_out(found: list[Entry]) -> None:
     meant = {CONFIRMED: "measured, confirmed", SEEN: "measured, exploratory"}
     legend = {name: meant[entry.standing] for name, entry in rows.items()}
     assert plots.shows(figure, {}, axes=("gain", "item"), legend=legend)
+    for name, entry in rows.items():  # alone, without marks that it does not need
+        alone = forest({name: entry}, xlabel="gain")
+        assert plots.called(alone) == {name: legend[name]}
+        told = [text.get_text() for text in alone.legends[0].get_texts()]
+        assert {*told} & {*meant.values()} == {legend[name]}
     for name, (start, _, *measured) in plots.drawn(figure).items():
         mean, low, high = rows[name].interval[:3]
         assert (start, measured) == (0, [low, high, mean])

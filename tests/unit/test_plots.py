@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 import torch
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -116,6 +117,10 @@ def test_panels_show_a_mean_and_its_interval_at_every_place_on_one_scale():
     assert {round(v, 9) for v in (found.low, found.high)} <= {round(float(y), 9) for y in edge}
     assert str(found) in figure.alt
     assert first.get_ylim() == second.get_ylim()
+    figure = plots.panels({"one": {"CGSV": runs, "FedAvg": runs}}, x=[1, 10], ylabel="AUC")
+    assert plots.shows(figure, {})
+    colours = [to_hex(band.get_facecolor()[0]) for band in figure.axes[0].collections]
+    assert [each.upper() for each in colours] == [METHODS[name][0] for name in ("CGSV", "FedAvg")]
 
 
 def test_slopes_cross_where_two_rankings_part():
@@ -137,8 +142,8 @@ def test_curves_show_every_line_and_say_where_it_ends():
     figure = plots.curves(LINES)
     assert [line.get_label() for line in figure.axes[0].get_lines()] == ["one", "two"]
     assert "two 0.25" in figure.alt
-    thin_and_mean = plots.curves(RUNS).axes[0].get_lines()
-    assert len(thin_and_mean) == 4
+    thin_and_mean = plots.curves({"CGSV": RUNS["one"]}).axes[0].get_lines()
+    assert [line.get_color() for line in thin_and_mean] == [METHODS["CGSV"][0]] * 4
     assert thin_and_mean[-1].get_ydata() == pytest.approx(RUNS["one"].mean(0).tolist(), abs=1e-6)
 
 
