@@ -144,13 +144,14 @@ def answers() -> Iterator[Answer]:
     for record in telling.told():
         if record.get("study") in sources():
             claim = telling.claim_of(record)
-            found = Interval(*_ends(record["mean, low, high"]), record["seeds"])
+            mean, low, high = _ends(record["mean, low, high"])
+            found = Interval(mean, low, high, record["seeds"])
             yield Answer(record["study"], f"{record['chapter']}: {record['key']}", claim, found)
     for one in bench_findings.FINDINGS:
         for claim in one.claims:
-            found = bench_findings.judged(claim).interval
-            assert found is not None
-            yield Answer(bench_findings.NAME, claim.id, claim, found)
+            entry = bench_findings.judged(claim)
+            assert entry.interval is not None
+            yield Answer(bench_findings.NAME, claim.id, claim, entry.interval)
 
 
 def _ends(numbers: Sequence[float | None]) -> list[float]:
