@@ -181,8 +181,8 @@ def confirm(folder: Path) -> None:
         print(family, flush=True)
     known = {"confirming": {}, **manifest(PLACE)}
     seeds_here = sorted({int(seed) for table in frozen.tables.values() for seed in table})
-    block = f"{seeds_here[0]}-{seeds_here[-1]}"
-    new = {f"{block}/{name}": digest for name, digest in _hashes(folder).items()}
+    named = f"{seeds_here[0]}-{seeds_here[-1]}"
+    new = {f"{named}/{name}": digest for name, digest in _hashes(folder).items()}
     _write_manifest(known | {"confirming": known["confirming"] | new})
 
 
