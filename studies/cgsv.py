@@ -19,7 +19,7 @@ from fedlab_mini.engine.rounds import Round, Server, State, Step
 from fedlab_mini.show import plots
 
 from .protocols import study
-from .results import Results
+from .results import Results, shown
 from .study import Claim, Derived, Row, rows_of
 
 CLIENTS, ROUNDS = 10, 60
@@ -341,7 +341,7 @@ def steps_figure(results: Results) -> Figure:
     }
     return plots.dots(
         {
-            f"{length:.1f}: {method}, {source}": results.values(
+            f"{length:.1f}: {shown(method)}, {source}": results.values(
                 "rank correlation @ 60", method, source
             )
             for (source, method), length in sorted(lengths.items(), key=lambda item: item[1])
@@ -396,7 +396,7 @@ GAMMA_CLAIMS = [
 def gammas_figure(results: Results) -> Figure:
     """Accuracy after 60 rounds against gamma_0, with our step and the published one."""
     lines = {
-        step: torch.stack(
+        shown(step): torch.stack(
             [results.values("accuracy @ 60", named(gamma0), step) for gamma0 in GAMMAS], dim=1
         )
         for step in (OUR_STEP, PRINTED_STEP)

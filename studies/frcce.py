@@ -22,7 +22,7 @@ from fedlab_mini.streams import stream
 from fedlab_mini.worlds.corrupt import DeleteWords
 
 from .protocols import study
-from .results import Results
+from .results import Results, shown
 from .study import Claim, Derived, Row, rows_of
 
 CLIENTS, ROUNDS = 50, 1000
@@ -88,10 +88,10 @@ def by_round(history: fm.History) -> Tensor:
 
 def sides(feds: Sequence[fm.Federation], histories: Sequence[fm.History]) -> dict[str, Tensor]:
     """Mean omega of the clean and of the corrupted clients in each round, each [seeds, T]."""
-    lines: dict[str, list[Tensor]] = {"sound": [], "corrupted": []}
+    lines: dict[str, list[Tensor]] = {"clean": [], "corrupted": []}
     for fed, history in zip(feds, histories, strict=True):
         bad = torch.tensor([client in fed.corrupted for client in range(fed.clients)])
-        for name, clients in (("sound", ~bad), ("corrupted", bad)):
+        for name, clients in (("clean", ~bad), ("corrupted", bad)):
             lines[name].append(by_round(history)[:, clients].mean(1))
     return {name: torch.stack(curves) for name, curves in lines.items()}
 
@@ -126,7 +126,8 @@ ROUNDS_CLAIMS = [
 def rounds_figure(results: Results) -> Figure:
     """AUC of every variant against rounds, half of the labels flipped; one band per picture."""
     lines = {
-        method: {HALF_FLIPPED: results.curve("AUC", method, HALF_FLIPPED)[1]} for method in VARIANTS
+        shown(method): {HALF_FLIPPED: results.curve("AUC", method, HALF_FLIPPED)[1]}
+        for method in VARIANTS
     }
     return plots.panels(lines, x=LOOKS, ylabel="detection AUC", chance=0.5)
 
@@ -492,11 +493,11 @@ def ends_figure(results: Results) -> Figure:
     differences = {}
     for scenario in results.scenarios:
         for method in results.methods:
-            label = ", ".join(filter(None, [method, scenario]))
+            label = ", ".join(filter(None, [shown(method), scenario]))
             for sign, metric in ((-1, "lost without highest"), (1, "gained without lowest")):
                 if results.has(f"{metric} @ 50", method, scenario):
-                    shown = f"{label}: no {metric.split()[-1]}"
-                    differences[shown] = sign * results.values(f"{metric} @ 50", method, scenario)
+                    row = f"{label}: no {metric.split()[-1]}"
+                    differences[row] = sign * results.values(f"{metric} @ 50", method, scenario)
     xlabel = "accuracy after 50 rounds, minus FedAvg's"
     return plots.dots(differences, xlabel=xlabel, reference={"FedAvg": 0.0})
 

@@ -22,10 +22,19 @@ from fedlab_mini.show import plots
 from .metrics import is_count, span
 from .study import SEPARATOR, Claim, Place, Study, flat, question
 
+# Words in stored names of methods and metrics, and the words that tables and figures show instead.
+SHOWN = {"printed": "published", "healthy client": "clean client"}
 HOLDS, FAILS, NOT_SHOWN, ALIKE = "holds", "does not hold", "not shown", "not shown to differ"
 WORDS = (HOLDS, FAILS, NOT_SHOWN, ALIKE)
 UNTESTED, ONLY_A_NUMBER = "cannot be tested", "not compared"
 CONFIRMED, SEEN, WITHOUT = "confirmed", "exploratory", "without seeds"
+
+
+def shown(name: str) -> str:
+    """A stored name of a method or a metric as tables and figures show it."""
+    for stored, word in SHOWN.items():
+        name = name.replace(stored, word)
+    return name
 
 
 class Stored(Interval):
@@ -287,12 +296,13 @@ class Results:
         data: dict[str, dict[str, object]] = {}
         for place, method in dict.fromkeys((s, m) for s, m, _ in self._parts):
             if scenario is None or place == scenario:
-                row = ", ".join(filter(None, [method, "" if scenario else place]))
-                cells = {m: self._cell(m, method, place) for m in metrics}
+                names = [method, "" if scenario else place]
+                row = ", ".join(shown(name) for name in names if name)
+                cells = {shown(m): self._cell(m, method, place) for m in metrics}
                 if any(cells.values()):
                     data[row] = cells
-        shown = caption or f"{self.study.item}: mean and 95 % interval over {self.whose}."
-        return plots.table(data, rows="method", caption=shown, **look)  # type: ignore[arg-type]
+        said = caption or f"{self.study.item}: mean and 95 % interval over {self.whose}."
+        return plots.table(data, rows="method", caption=said, **look)  # type: ignore[arg-type]
 
     def _cell(self, metric: str, method: str, scenario: str) -> object:
         if not self.has(metric, method, scenario):

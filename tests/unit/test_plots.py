@@ -188,7 +188,12 @@ TOGETHER = [  # labels that stand in one figure
         *("label standardisation", "exact", "leave-one-out", "truncated"),
     ],
     ["exact", "leave-one-out", "truncated", "permutation", "guided", "kernel", "Banzhaf"],
-    ["our sign, sound", "our sign, corrupted", "printed sign, sound", "printed sign, corrupted"],
+    [
+        "our sign, clean",
+        "our sign, corrupted",
+        "published sign, clean",
+        "published sign, corrupted",
+    ],
     ["FedAvg", "S-FedAvg, T = 1", "S-FedAvg, T = 0.02"],
 ]
 
@@ -201,7 +206,7 @@ def test_what_stands_in_one_figure_differs_without_colour_too():
 
 
 def test_a_method_has_its_style_whatever_else_is_drawn():
-    others = ["IID", "corrupted", "sound", *TOGETHER[0]]
+    others = ["IID", "corrupted", "clean", *TOGETHER[0]]
     for name, (colour, marker) in METHODS.items():
         for labels in ([name], [*others, name], [name, *others], [f"{name}, old", name]):
             assert plots.styles(labels)[name] == plots.Style(colour, marker, "-")
