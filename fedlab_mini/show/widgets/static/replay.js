@@ -43,7 +43,7 @@ function build(ui) {
     plotAccuracy([{ y: accuracy, colour: "currentColor", name: "accuracy" }], t / last);
     const quantity = model.get("quantity");
     plotClients(kept(names.map((name, k) => ({ y: [0, ...table[quantity].map((r) => r[k])], colour: colour(k), dash: marked.has(k) ? "6 3" : undefined, name, answer: quantity === "weights" || scored === "ω" }))), t / last);
-    return t ? `After round ${t} of ${last} the test accuracy is ${format(accuracy[t], 3)}.` : `Before training the test accuracy is ${format(accuracy[0], 3)}.`;
+    return t ? `After round ${t}, accuracy is ${format(accuracy[t], 3)}.` : `Before training, accuracy is ${format(accuracy[0], 3)}.`;
   };
 }
 
