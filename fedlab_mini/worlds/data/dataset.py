@@ -29,7 +29,9 @@ class Dataset:
     labels      name of every class; by default "0", "1", ...
     shape       (channels, height, width) of an image, None if samples are not images
     part        "train", "test" or "all" of an official split, None if there is none
-    vocabulary  the word behind every column (bag of words) or token id - 1 (tokens)
+    vocabulary  what stands in every column, in words; for tokens the word of token id - 1
+    groups [N]  who collected each sample, as an index into ``group_names``; None if not known
+    missing     [N, c] True where a value was not recorded; None if nothing is missing
     raises      TypeError or ValueError naming the argument
     """
 
@@ -43,6 +45,9 @@ class Dataset:
     shape: tuple[int, int, int] | None = None
     part: str | None = None
     vocabulary: tuple[str, ...] = ()
+    groups: Tensor | None = None
+    group_names: tuple[str, ...] = ()
+    missing: Tensor | None = None
 
     def __post_init__(self) -> None:
         x = checks.reals("x", self.x, ["N", "d"])
@@ -51,6 +56,14 @@ class Dataset:
         if labels and len(labels) != classes:
             raise ValueError(f"labels: expected {classes} class names, got {len(labels)}")
         part, shape = self.part, self.shape
+        names = checks.texts("group_names", self.group_names)
+        groups, missing = self.groups, self.missing
+        if groups is not None:
+            groups = checks.wholes("groups", groups, [len(x)], 0, len(names) - 1).clone()
+        if missing is not None:
+            missing = checks.array("missing", missing, [len(x), "c"]).clone()
+            if missing.dtype != torch.bool:
+                raise TypeError(f"missing: expected True or False, got {missing.dtype} values")
         checks.store(
             self,
             x=x.clone(),
@@ -63,6 +76,9 @@ class Dataset:
             shape=None if shape is None else image("shape", shape, x.shape[1]),
             part=None if part is None else checks.text("part", part),
             vocabulary=checks.texts("vocabulary", self.vocabulary),
+            groups=groups,
+            group_names=names,
+            missing=missing,
         )
 
     def __len__(self) -> int:
@@ -86,7 +102,12 @@ class Dataset:
                 f"index: expected a mask of length {len(self)} that keeps a sample or more, "
                 f"got one that keeps {int(positions.sum())} of {len(positions)}"
             )
-        return replace(self, x=self.x[positions], y=self.y[positions])
+        return self._rows(positions)
+
+    def _rows(self, keep: Tensor) -> Dataset:
+        """The samples at positions, or under a mask."""
+        of_samples = {"x": self.x, "y": self.y, "groups": self.groups, "missing": self.missing}
+        return replace(self, **{k: v if v is None else v[keep] for k, v in of_samples.items()})
 
     def only_classes(self, classes: Sequence[int]) -> Dataset:
         """The samples of these classes, relabelled 0, 1, ... in the order given."""
@@ -102,8 +123,7 @@ class Dataset:
         if not inside.any():
             raise ValueError(f"classes: no sample of {self.name} has one of the classes {chosen}")
         return replace(
-            self,
-            x=self.x[inside],
+            self._rows(inside),
             y=relabelled[inside],
             classes=count,
             labels=tuple(self.labels[label] for label in chosen),
@@ -116,7 +136,12 @@ class Dataset:
         device = checks.device("device", device)
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
         x = self.x.to(dtype=dtype, device=device)
-        return replace(self, x=x, y=self.y.to(device=device))
+        others = {
+            name: kept.to(device=device)
+            for name in ("y", "groups", "missing")
+            if (kept := getattr(self, name)) is not None
+        }
+        return replace(self, x=x, **others)
 
     def sha256(self) -> str:
         """Fingerprint of the samples: shape, type and bytes of x and y."""
