@@ -7,6 +7,7 @@ five lengths; scores come from a third training run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -36,16 +37,16 @@ READ = (
 # Strategies that decide something by their score have a training run of their own.
 OWN: dict[str, fm.FedAvg] = {
     "CGSV": fm.CGSV(),
-    "CGSV as printed": fm.CGSV(literal=True),
+    "CGSV as published": fm.CGSV(literal=True),
     "F-RCCE": fm.FRCCE(),
-    "F-RCCE as printed": fm.FRCCE(literal=True),
+    "F-RCCE as published": fm.FRCCE(literal=True),
     "FLDVE": fm.FLDVE(),
-    "FLDVE as printed": fm.FLDVE(literal=True),
+    "FLDVE as published": fm.FLDVE(literal=True),
     "S-FedAvg": fm.SFedAvg(m=3),
-    "S-FedAvg as printed": fm.SFedAvg(m=3, literal=True),
+    "S-FedAvg as published": fm.SFedAvg(m=3, literal=True),
     "FedAvg": fm.FedAvg(),
 }
-LEARNED = ("F-RCCE", "F-RCCE as printed", "FLDVE", "FLDVE as printed")
+LEARNED = ("F-RCCE", "F-RCCE as published", "FLDVE", "FLDVE as published")
 SIMULATIONS = 15  # of FedCCEA, and 4 and 16 times as many
 CLINICS = fm.LocalSGD(epochs=5, batch=32, lr=0.1)
 PATIENTS = fm.LocalSGD(epochs=5, batch=16, lr=0.05)
@@ -54,31 +55,33 @@ PATIENTS = fm.LocalSGD(epochs=5, batch=16, lr=0.05)
 def retrained(
     fed: fm.Federation, net: fm.Model, local: fm.LocalSGD, seed: int, lengths: Sequence[int]
 ) -> Iterator[tuple[str, str, Tensor]]:
-    """Values of every coalition's training: method, metric @ length, values [K]."""
+    """Values of the training runs of all coalitions: method, metric @ length, values [K]."""
     coalitions = fm.all_coalitions(fed.clients)
     participation = coalitions[:, None, :].expand(-1, max(lengths), -1)
     for measure in ("accuracy", "loss"):
         curves = fm.simulate(fed, net, participation, local=local, seed=seed, metric=measure)
         worths = -curves if measure == "loss" else curves
         for length in lengths:
-            worth = worths[:, length - 1]
-            game = fm.Game(fed.clients, lambda rows, worth=worth: worth[_numbers(rows)])
+            game = fm.Game(fed.clients, _Worths(coalitions, worths[:, length - 1]))
             values = fm.exact(game).values
             yield measure, f"value @ {length}", values
             yield measure, f"share @ {length}", values / values.sum()
             if measure == "accuracy":
-                yield (
-                    f"{measure}, leave one out",
-                    f"value @ {length}",
-                    fm.leave_one_out(game).values,
-                )
-                yield f"{measure}, alone", f"value @ {length}", fm.alone(game).values
+                left_out, alone = fm.leave_one_out(game), fm.alone(game)
+                yield f"{measure}, leave one out", f"value @ {length}", left_out.values
+                yield f"{measure}, alone", f"value @ {length}", alone.values
 
 
-def _numbers(coalitions: Tensor) -> Tensor:
-    """The place of each coalition in ``fm.all_coalitions``."""
-    every = fm.all_coalitions(coalitions.shape[1])
-    return (coalitions[:, None, :] == every).all(2).int().argmax(1)
+@dataclass(frozen=True)
+class _Worths:
+    """The worth of a coalition, looked up among those of all coalitions, [2^K, K] and [2^K]."""
+
+    coalitions: Tensor
+    worths: Tensor
+
+    def __call__(self, wanted: Tensor) -> Tensor:
+        places = (wanted[:, None, :] == self.coalitions).all(2).int().argmax(1)
+        return self.worths[places]
 
 
 def twice_retrained(

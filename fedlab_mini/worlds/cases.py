@@ -1,4 +1,4 @@
-"""Cases: the two federations that the book returns to, six invented clinics and four real hospitals.
+"""Cases: the federations that the book returns to, six invented clinics and four real hospitals.
 
 Chapter 1 opens with the clinics. Each has one property that is known, so a score can be judged by
 what it says of a clinic. Nothing is known about the hospitals: they are the reality check. Builds
@@ -88,8 +88,8 @@ def six_clinics(
         BIRCH: "small",
         CEDAR: "rare: 90 eights and nines, which nobody else has",
         DAMSON: f"careless: {damson:.0%} of its labels are wrong" if damson else "clean",
-        ELM: "a copy of Alder's first 150 samples" if copies else "150 samples of its own",
-        FIR: "trains like the others" if trains else "idle: trains nothing, sends noise",
+        ELM: "a copy of Alder's first 150 samples" if copies else "clean",
+        FIR: "clean" if trains else "idle: trains nothing, sends noise",
     }
     return replace(
         fed,
@@ -119,15 +119,17 @@ def four_hospitals(judged_by: str = "all", *, seed: int = 0) -> Federation:
     checks.choice("judged_by", judged_by, ("all", *HOSPITALS))
     data = load("heart", dtype=torch.float64)
     generator = stream(seed, "patients")
-    trains, validates, tests = [], [], []
-    for hospital in range(len(HOSPITALS)):
-        patients = (data.groups == hospital).nonzero().flatten()
-        patients = patients[torch.randperm(len(patients), generator=generator)]
-        first, second = int(0.6 * len(patients)), int(0.8 * len(patients))
-        for part, ids in zip(
-            (trains, validates, tests), patients.tensor_split([first, second]), strict=True
-        ):
-            part.append(ids)
+    trains: list[Tensor] = []
+    validates: list[Tensor] = []
+    tests: list[Tensor] = []
+    for count in torch.bincount(data.groups).tolist():
+        # The patients of a hospital follow one another.
+        begin = sum(map(len, (*trains, *validates, *tests)))
+        patients = begin + torch.randperm(count, generator=generator)
+        first, second = int(0.6 * count), int(0.8 * count)
+        trains.append(patients[:first])
+        validates.append(patients[first:second])
+        tests.append(patients[second:])
     x = restandardised(data, torch.cat(trains)).float()
 
     def samples(ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,9 +143,8 @@ def four_hospitals(judged_by: str = "all", *, seed: int = 0) -> Federation:
         classes=data.classes,
         name="four hospitals" if judged_by == "all" else f"four hospitals, judged by {judged_by}",
     )
-    notes = {
-        client: f"{data.y[ids].double().mean():.0%} ill, {data.missing[ids].double().mean():.0%} "
-        "of values missing"
-        for client, ids in enumerate(trains)
-    }
+    notes = {}
+    for client, ids in enumerate(trains):
+        ill, missing = data.y[ids].double().mean(), data.missing[ids].double().mean()
+        notes[client] = f"{ill:.0%} ill, {missing:.0%} of values missing"
     return replace(fed, names=HOSPITALS, notes=notes)

@@ -1,8 +1,8 @@
 """Data: labelled samples by name. `load("digits")` gives a `Dataset`; chapter 1 begins with one.
 
-"digits", "mnist5k", "sms-synthetic" and "heart" come with the package. Other sets are in the folder that
-FEDLAB_DATA names, or in the user's cache, and are checked by SHA-256. `python -m fedlab_mini data
-list` shows which sets are present.
+"digits", "mnist5k", "sms-synthetic" and "heart" come with the package. Other sets are in the folder
+that FEDLAB_DATA names, or in the user's cache, and are checked by SHA-256. `python -m fedlab_mini
+data list` shows which sets are present.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class Dataset:
     shape       (channels, height, width) of an image, None if samples are not images
     part        "train", "test" or "all" of an official split, None if there is none
     vocabulary  what stands in every column, in words; for tokens the word of token id - 1
-    groups [N]  who collected each sample, as an index into ``group_names``; None if not known
-    missing     [N, c] True where a value was not recorded; None if nothing is missing
+    groups [N]  who collected each sample, as an index into ``group_names``
+    missing     [N, c] True where a value was not recorded; c = 0 if the set does not say
     raises      TypeError or ValueError naming the argument
     """
 
@@ -45,9 +45,9 @@ class Dataset:
     shape: tuple[int, int, int] | None = None
     part: str | None = None
     vocabulary: tuple[str, ...] = ()
-    groups: Tensor | None = None
+    groups: Tensor = None  # type: ignore[assignment]  # zeros unless given
     group_names: tuple[str, ...] = ()
-    missing: Tensor | None = None
+    missing: Tensor = None  # type: ignore[assignment]  # [N, 0] unless given
 
     def __post_init__(self) -> None:
         x = checks.reals("x", self.x, ["N", "d"])
@@ -56,14 +56,14 @@ class Dataset:
         if labels and len(labels) != classes:
             raise ValueError(f"labels: expected {classes} class names, got {len(labels)}")
         part, shape = self.part, self.shape
-        names = checks.texts("group_names", self.group_names)
         groups, missing = self.groups, self.missing
-        if groups is not None:
-            groups = checks.wholes("groups", groups, [len(x)], 0, len(names) - 1).clone()
-        if missing is not None:
-            missing = checks.array("missing", missing, [len(x), "c"]).clone()
-            if missing.dtype != torch.bool:
-                raise TypeError(f"missing: expected True or False, got {missing.dtype} values")
+        names = checks.texts("group_names", self.group_names)
+        if groups is None:
+            groups = torch.zeros(len(x), dtype=torch.int64)
+        if missing is None:
+            missing = torch.zeros(len(x), 0, dtype=torch.bool)
+        elif checks.array("missing", missing, [len(x), "..."]).dtype != torch.bool:
+            raise TypeError(f"missing: expected True or False, got {checks.shown(missing)}")
         checks.store(
             self,
             x=x.clone(),
@@ -76,9 +76,9 @@ class Dataset:
             shape=None if shape is None else image("shape", shape, x.shape[1]),
             part=None if part is None else checks.text("part", part),
             vocabulary=checks.texts("vocabulary", self.vocabulary),
-            groups=groups,
+            groups=checks.wholes("groups", groups, [len(x)], 0, max(len(names), 1) - 1).clone(),
             group_names=names,
-            missing=missing,
+            missing=checks.array("missing", missing, [len(x), "..."]).clone(),
         )
 
     def __len__(self) -> int:
@@ -106,8 +106,8 @@ class Dataset:
 
     def _rows(self, keep: Tensor) -> Dataset:
         """The samples at positions, or under a mask."""
-        of_samples = {"x": self.x, "y": self.y, "groups": self.groups, "missing": self.missing}
-        return replace(self, **{k: v if v is None else v[keep] for k, v in of_samples.items()})
+        groups, missing = self.groups[keep], self.missing[keep]
+        return replace(self, x=self.x[keep], y=self.y[keep], groups=groups, missing=missing)
 
     def only_classes(self, classes: Sequence[int]) -> Dataset:
         """The samples of these classes, relabelled 0, 1, ... in the order given."""
@@ -136,12 +136,10 @@ class Dataset:
         device = checks.device("device", device)
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
         x = self.x.to(dtype=dtype, device=device)
-        others = {
-            name: kept.to(device=device)
-            for name in ("y", "groups", "missing")
-            if (kept := getattr(self, name)) is not None
-        }
-        return replace(self, x=x, **others)
+        y, groups, missing = (
+            part.to(device=device) for part in (self.y, self.groups, self.missing)
+        )
+        return replace(self, x=x, y=y, groups=groups, missing=missing)
 
     def sha256(self) -> str:
         """Fingerprint of the samples: shape, type and bytes of x and y."""
