@@ -121,7 +121,7 @@ def scores_of_rounds(
 
     fm.train(fed, net, fm.FedAvg(), rounds=rounds, local=local, seed=seed, watch=watch)
     frame = fm.score(seen, net=net, validation=fed.validation, methods=list(READ))
-    for name in frame.columns:
+    for name in READ:
         values = torch.tensor(frame[name].to_numpy())
         yield from per_client(fed, f"{name}{of}", f"score @ {rounds}", values)
 
