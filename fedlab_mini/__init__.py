@@ -45,6 +45,7 @@ from .methods.reinforce import FLDVE, FRCCE, DVRLRemoval
 from .methods.round_scores import RoundScore
 from .methods.sfedavg import SFedAvg, class_relevance
 from .worlds import attacks as attacks
+from .worlds.cases import four_hospitals, six_clinics
 from .worlds.corrupt import FlipLabels, RelabelAs, SwapLabels
 from .worlds.data import Dataset, load
 from .worlds.federation import Federation, federation
@@ -59,11 +60,11 @@ __all__ += ["DirichletSizes", "FedAvg", "Federation", "FlipLabels", "Game", "His
 __all__ += ["LabelStandardisation", "LocalSGD", "Model", "RelabelAs", "RoundScore", "SFedAvg"]
 __all__ += ["SortedShards", "SwapLabels", "additive", "all_coalitions", "alone", "banzhaf"]
 __all__ += ["class_relevance", "contribution_index", "cosine_game", "cosines", "detection_auc"]
-__all__ += ["exact", "fedccea", "federation", "glove", "guided", "irrelevant_digits", "kendall"]
-__all__ += ["kernel", "leave_one_out", "load", "local_updates", "logistic", "mlp", "noisy_digits"]
-__all__ += ["permutation", "quadratic", "removal_curves", "retraining_game", "round_game", "score"]
-__all__ += ["score_intervals", "simulate", "skewed_digits", "spam", "spearman", "train"]
-__all__ += ["truncated"]
+__all__ += ["exact", "fedccea", "federation", "four_hospitals", "glove", "guided"]
+__all__ += ["irrelevant_digits", "kendall", "kernel", "leave_one_out", "load", "local_updates"]
+__all__ += ["logistic", "mlp", "noisy_digits", "permutation", "quadratic", "removal_curves"]
+__all__ += ["retraining_game", "round_game", "score", "score_intervals", "simulate", "six_clinics"]
+__all__ += ["skewed_digits", "spam", "spearman", "train", "truncated"]
 
 # Names of version 2.0 that are kept for one release, by the module that holds them: old=new.
 MOVED = {

@@ -37,6 +37,7 @@ class Federation:
     attacks              {client id: the update attack that it runs after local training}
     noise [K]            share of a client's samples that its data corruptions changed, for judging
     unusable             ids of clients with data that are not finite: they never participate
+    names [K], notes     the clients' names, and {client id: what sets it apart}, for display
     raises               TypeError or ValueError naming the argument
     """
 
@@ -51,6 +52,8 @@ class Federation:
     unusable: frozenset[int] = frozenset()
     name: str = "federation"
     noise: Tensor = None  # type: ignore[assignment]  # zeros unless given
+    names: tuple[str, ...] = ()
+    notes: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         classes = checks.whole("classes", self.classes, 0, MOST_CLASSES)
@@ -77,6 +80,9 @@ class Federation:
         noise = torch.zeros(clients, dtype=torch.float64)
         if self.noise is not None:
             noise = checks.reals("noise", self.noise, [clients]).clone()
+        names = checks.texts("names", self.names)
+        if names and len(set(names)) != clients:
+            raise ValueError(f"names: expected {clients} different names, got {len(set(names))}")
         checks.store(
             self,
             x=x,
@@ -89,6 +95,8 @@ class Federation:
             unusable=frozenset(unusable),
             name=checks.text("name", self.name),
             noise=noise,
+            names=names,
+            notes=_by_client("notes", self.notes, clients),
         )
 
     @property
@@ -146,11 +154,16 @@ class Federation:
         smallest, largest = int(self.sizes.min()), int(self.sizes.max())
         size = f"{smallest}" if smallest == largest else f"{smallest}-{largest}"
         corrupted = f", corrupted {sorted(self.corrupted)}" if self.truth else ""
-        return (
+        told = (
             f"Federation({self.name}: {self.clients} clients x {size} samples, "
             f"{self.classes or 'no'} classes, "
             f"validation {len(self.validation[1])}, test {len(self.test[1])}{corrupted})"
         )
+        width = max(map(len, self.names), default=0)
+        for client, name in enumerate(self.names):
+            note = self.notes.get(client, "")
+            told += f"\n  {client} {name:{width}} {self.sizes[client]:5,} samples  {note}".rstrip()
+        return told
 
     @classmethod
     def from_datasets(

@@ -189,6 +189,8 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], dict[str,
     add("irrelevant_digits", fm.irrelevant_digits, data=DIGITS, relevant=2, irrelevant=1,
         validation=30, test=30)  # fmt: skip
     add("spam", fm.spam, data=DATA_OF_WORDS, clients=3, validation=9, test=9)
+    add("six_clinics", fm.six_clinics)
+    add("four_hospitals", fm.four_hospitals)
     x, y = samples(9)
     add("Model.init", NET.init, seed=0)
     add("Model.split", NET.split, theta=THETA)

@@ -1,8 +1,8 @@
 """Data: labelled samples by name. `load("digits")` gives a `Dataset`; chapter 1 begins with one.
 
-"digits", "mnist5k" and "sms-synthetic" come with the package. Other sets are in the folder that
-FEDLAB_DATA names, or in the user's cache, and are checked by SHA-256. `python -m fedlab_mini data
-list` shows which sets are present.
+"digits", "mnist5k", "sms-synthetic" and "heart" come with the package. Other sets are in the folder
+that FEDLAB_DATA names, or in the user's cache, and are checked by SHA-256. `python -m fedlab_mini
+data list` shows which sets are present.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import torch
 from ... import checks
 from . import images
 from .dataset import Dataset
+from .heart import heart
 from .registry import CARDS, Card, card
 from .store import DataUnavailable, fetch, folder
 from .text import read_sms, text_dataset
 
+MESSAGES = ("sms-synthetic", "sms")
 READERS = {
     "digits": images.digits,
     "mnist5k": images.mnist5k,
@@ -38,8 +40,8 @@ def load(
 ) -> Dataset:
     """A data set by name; it never downloads anything.
 
-    name        "digits", "mnist5k", "sms-synthetic" (embedded); "mnist", "emnist-letters", "sms",
-                "cifar10" (real sets, see `folder`)
+    name        "digits", "mnist5k", "sms-synthetic", "heart" (embedded); "mnist", "emnist-letters",
+                "sms", "cifar10" (real sets, see `folder`)
     part        "train" (default), "test" or "all" for sets with an official split, else None
     dtype       floating type of the inputs
     features    for messages: "bag-of-words" (default) or "tokens"; see `text_dataset`
@@ -50,7 +52,7 @@ def load(
     data_card = card(name)
     checks.floating("dtype", dtype)
     part = _checked_part(data_card, part)
-    if data_card.shape is None:
+    if data_card.name in MESSAGES:
         return text_dataset(
             read_sms(data_card),
             features="bag-of-words" if features is None else features,
@@ -62,7 +64,9 @@ def load(
         )
     for argument, value in (("features", features), ("vocabulary", vocabulary)):
         if value is not None:
-            raise ValueError(f"{argument}: only for sets of messages, but {name} holds images")
+            raise ValueError(f"{argument}: only for sets of messages, but {name} holds none")
+    if name == "heart":
+        return heart(data_card, dtype)
     return _image_dataset(data_card, part, dtype)
 
 

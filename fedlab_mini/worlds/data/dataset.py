@@ -29,7 +29,9 @@ class Dataset:
     labels      name of every class; by default "0", "1", ...
     shape       (channels, height, width) of an image, None if samples are not images
     part        "train", "test" or "all" of an official split, None if there is none
-    vocabulary  the word behind every column (bag of words) or token id - 1 (tokens)
+    vocabulary  what stands in every column, in words; for tokens the word of token id - 1
+    groups [N]  who collected each sample, as an index into ``group_names``
+    missing     [N, c] True where a value was not recorded; c = 0 if the set does not say
     raises      TypeError or ValueError naming the argument
     """
 
@@ -43,6 +45,9 @@ class Dataset:
     shape: tuple[int, int, int] | None = None
     part: str | None = None
     vocabulary: tuple[str, ...] = ()
+    groups: Tensor = None  # type: ignore[assignment]  # zeros unless given
+    group_names: tuple[str, ...] = ()
+    missing: Tensor = None  # type: ignore[assignment]  # [N, 0] unless given
 
     def __post_init__(self) -> None:
         x = checks.reals("x", self.x, ["N", "d"])
@@ -51,6 +56,14 @@ class Dataset:
         if labels and len(labels) != classes:
             raise ValueError(f"labels: expected {classes} class names, got {len(labels)}")
         part, shape = self.part, self.shape
+        groups, missing = self.groups, self.missing
+        names = checks.texts("group_names", self.group_names)
+        if groups is None:
+            groups = torch.zeros(len(x), dtype=torch.int64)
+        if missing is None:
+            missing = torch.zeros(len(x), 0, dtype=torch.bool)
+        elif checks.array("missing", missing, [len(x), "..."]).dtype != torch.bool:
+            raise TypeError(f"missing: expected True or False, got {checks.shown(missing)}")
         checks.store(
             self,
             x=x.clone(),
@@ -63,6 +76,9 @@ class Dataset:
             shape=None if shape is None else image("shape", shape, x.shape[1]),
             part=None if part is None else checks.text("part", part),
             vocabulary=checks.texts("vocabulary", self.vocabulary),
+            groups=checks.wholes("groups", groups, [len(x)], 0, max(len(names), 1) - 1).clone(),
+            group_names=names,
+            missing=checks.array("missing", missing, [len(x), "..."]).clone(),
         )
 
     def __len__(self) -> int:
@@ -86,7 +102,12 @@ class Dataset:
                 f"index: expected a mask of length {len(self)} that keeps a sample or more, "
                 f"got one that keeps {int(positions.sum())} of {len(positions)}"
             )
-        return replace(self, x=self.x[positions], y=self.y[positions])
+        return self._rows(positions)
+
+    def _rows(self, keep: Tensor) -> Dataset:
+        """The samples at positions, or under a mask."""
+        groups, missing = self.groups[keep], self.missing[keep]
+        return replace(self, x=self.x[keep], y=self.y[keep], groups=groups, missing=missing)
 
     def only_classes(self, classes: Sequence[int]) -> Dataset:
         """The samples of these classes, relabelled 0, 1, ... in the order given."""
@@ -102,8 +123,7 @@ class Dataset:
         if not inside.any():
             raise ValueError(f"classes: no sample of {self.name} has one of the classes {chosen}")
         return replace(
-            self,
-            x=self.x[inside],
+            self._rows(inside),
             y=relabelled[inside],
             classes=count,
             labels=tuple(self.labels[label] for label in chosen),
@@ -116,7 +136,10 @@ class Dataset:
         device = checks.device("device", device)
         dtype = self.x.dtype if dtype is None else checks.floating("dtype", dtype)
         x = self.x.to(dtype=dtype, device=device)
-        return replace(self, x=x, y=self.y.to(device=device))
+        y, groups, missing = (
+            part.to(device=device) for part in (self.y, self.groups, self.missing)
+        )
+        return replace(self, x=x, y=y, groups=groups, missing=missing)
 
     def sha256(self) -> str:
         """Fingerprint of the samples: shape, type and bytes of x and y."""
