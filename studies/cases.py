@@ -172,7 +172,7 @@ def clinic_rows(
 ) -> Iterator[Row]:
     """What retraining and every score say of each of the six clinics.
 
-    lengths  rounds at which the trainings of all coalitions are judged
+    lengths  rounds at which the training runs of all coalitions are judged
     rounds   of the training runs that scores read
     times    how much longer the learned scores train
     """
