@@ -6,7 +6,8 @@ five lengths; scores come from a third training run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,11 @@ from torch import Tensor
 
 import fedlab_bench as fb  # registers the scores of the bench  # noqa: F401
 import fedlab_mini as fm
+from fedlab_mini.engine import guard
+from fedlab_mini.engine.minibatches import Shuffles
+from fedlab_mini.engine.outputs import judged
+from fedlab_mini.engine.simulate import Block, Simulation
+from fedlab_mini.worlds.data.dataset import Samples
 from fedlab_mini.worlds.data.heart import HOSPITALS
 
 from .protocols import study
@@ -47,29 +53,39 @@ OWN: dict[str, fm.FedAvg] = {
     "FedAvg": fm.FedAvg(),
 }
 LEARNED = ("F-RCCE", "F-RCCE as published", "FLDVE", "FLDVE as published")
+JUDGING = ("F-RCCE", "FLDVE", "S-FedAvg")  # rules that depend on whose samples judge
 SIMULATIONS = 15  # of FedCCEA, and 4 and 16 times as many
 CLINICS = fm.LocalSGD(epochs=5, batch=32, lr=0.1)
 PATIENTS = fm.LocalSGD(epochs=5, batch=16, lr=0.05)
 
 
-def retrained(
-    fed: fm.Federation, net: fm.Model, local: fm.LocalSGD, seed: int, lengths: Sequence[int]
-) -> Iterator[tuple[str, str, Tensor]]:
-    """Values of the training runs of all coalitions: method, metric @ length, values [K]."""
+def worths(
+    fed: fm.Federation,
+    net: fm.Model,
+    local: fm.LocalSGD,
+    seed: int,
+    lengths: Sequence[int],
+    judges: Mapping[str, Samples],
+) -> dict[tuple[str, str, int], Tensor]:
+    """{(judge, measure, length): worths of all coalitions [2^K]}, from one training run of each.
+
+    It is what ``fm.retraining_game`` computes, for several lengths, measures and judges at once.
+    """
     coalitions = fm.all_coalitions(fed.clients)
-    participation = coalitions[:, None, :].expand(-1, max(lengths), -1)
-    for measure in ("accuracy", "loss"):
-        curves = fm.simulate(fed, net, participation, local=local, seed=seed, metric=measure)
-        worths = -curves if measure == "loss" else curves
-        for length in lengths:
-            game = fm.Game(fed.clients, _Worths(coalitions, worths[:, length - 1]))
-            values = fm.exact(game).values
-            yield measure, f"value @ {length}", values
-            yield measure, f"share @ {length}", values / values.sum()
-            if measure == "accuracy":
-                left_out, alone = fm.leave_one_out(game), fm.alone(game)
-                yield f"{measure}, leave one out", f"value @ {length}", left_out.values
-                yield f"{measure}, alone", f"value @ {length}", alone.values
+    net, theta = guard.starting_model(fed, net, max(lengths), local, seed)
+    shuffles = Shuffles(fed, local, seed)
+    simulation = Simulation(fed, net, theta, shuffles, "accuracy", "validation", last=True)
+    found = defaultdict(list)
+    for some in coalitions.split(32):
+        block = Block(simulation, len(some))
+        for t in range(1, max(lengths) + 1):
+            block.one_round(some, t)
+            if t in lengths:
+                for judge, (x, y) in judges.items():
+                    accuracy, loss = judged(net, block.thetas, x, y, "accuracy", "loss")
+                    found[judge, "accuracy", t].append(accuracy)
+                    found[judge, "loss", t].append(-loss)
+    return {place: torch.cat(parts) for place, parts in found.items()}
 
 
 @dataclass(frozen=True)
@@ -90,18 +106,31 @@ def twice_retrained(
     local: fm.LocalSGD,
     seed: int,
     lengths: Sequence[int],
-    of: str,
+    judges: Mapping[str, Samples],
 ) -> Iterator[Row]:
-    """Reference values by two training runs, and how far both agree."""
-    seen: dict[tuple[str, str], list[Tensor]] = {}
+    """Reference values by two training runs of all coalitions, and how far both agree.
+
+    judges  {what a method's name ends with: the samples that judge}
+    """
+    coalitions = fm.all_coalitions(fed.clients)
+    seen: dict[tuple[str, int], list[Tensor]] = defaultdict(list)
     for run, name in enumerate((RETRAINED, AGAIN)):
-        for measure, metric, values in retrained(fed, net, local, 3 * seed + run, lengths):
-            seen.setdefault((measure, metric), []).append(values)
-            yield from per_client(fed, f"{name}, {measure}{of}", metric, values)
-    for (measure, metric), (one, other) in seen.items():
-        if metric.startswith("value"):
-            place = metric.partition(" @ ")[2]
-            yield ALL, f"{RETRAINED}, {measure}{of}", f"tau @ {place}", fm.kendall(one, other)
+        told = worths(fed, net, local, 3 * seed + run, lengths, judges)
+        for (judge, measure, length), worth in told.items():
+            game = fm.Game(fed.clients, _Worths(coalitions, worth))
+            values, method = fm.exact(game).values, f"{measure}{judge}"
+            seen[method, length].append(values)
+            yield from per_client(fed, f"{name}, {method}", f"value @ {length}", values)
+            shares = values / values.sum()
+            yield from per_client(fed, f"{name}, {method}", f"share @ {length}", shares)
+            if measure == "accuracy":
+                for part, of in (("leave one out", fm.leave_one_out), ("alone", fm.alone)):
+                    method = f"{measure}, {part}{judge}"
+                    values = of(game).values
+                    seen[method, length].append(values)
+                    yield from per_client(fed, f"{name}, {method}", f"value @ {length}", values)
+    for (method, length), (one, other) in seen.items():
+        yield ALL, f"{RETRAINED}, {method}", f"tau @ {length}", fm.kendall(one, other)
 
 
 def per_client(fed: fm.Federation, method: str, metric: str, values: Tensor) -> Iterator[Row]:
@@ -134,11 +163,12 @@ def scores_of_strategies(
     rounds: int,
     times: Iterable[int],
     of: str,
+    names: Iterable[str] = tuple(OWN),
 ) -> Iterator[Row]:
     """Scores of strategies that act on them, each in its own run, also for more rounds."""
-    for name, strategy in OWN.items():
+    for name in names:
         lengths = [rounds * many for many in times if many == 1 or name in LEARNED]
-        history = fm.train(fed, net, strategy, rounds=max(lengths), local=local, seed=seed)
+        history = fm.train(fed, net, OWN[name], rounds=max(lengths), local=local, seed=seed)
         for length in lengths:
             yield ALL, f"{name}{of}", f"accuracy @ {length}", float(history.accuracy[length])
             if name != "FedAvg":
@@ -177,7 +207,7 @@ def clinic_rows(
     times    how much longer the learned scores train
     """
     fed, net = fm.six_clinics(seed), fm.mlp(64, 32, 10)
-    yield from twice_retrained(fed, net, CLINICS, seed, lengths, "")
+    yield from twice_retrained(fed, net, CLINICS, seed, lengths, {"": fed.validation})
     given = (fed, net, CLINICS, 3 * seed + 2, rounds)
     yield from scores_of_rounds(*given, "")
     yield from scores_of_strategies(*given, times, "")
@@ -198,12 +228,18 @@ def hospital_rows(
     lengths, rounds, times  as for the clinics
     """
     net = fm.mlp(14, 8, 2)
-    for judge in judges:
-        fed, of = fm.four_hospitals(judge, seed=seed), f", judged by {judge}"
-        yield from twice_retrained(fed, net, PATIENTS, seed, lengths, of)
+    feds = {f", judged by {judge}": fm.four_hospitals(judge, seed=seed) for judge in judges}
+    # Who judges changes no training, so one training run of each coalition serves all judges.
+    patients = {of: fed.validation for of, fed in feds.items()}
+    first = next(iter(feds.values()))
+    yield from twice_retrained(first, net, PATIENTS, seed, lengths, patients)
+    for of, fed in feds.items():
         given = (fed, net, PATIENTS, 3 * seed + 2, rounds)
         yield from scores_of_rounds(*given, of)
-        yield from scores_of_strategies(*given, times if judge == "all" else (1,), of)
+        if fed is first:
+            yield from scores_of_strategies(*given, times, of)
+        else:
+            yield from scores_of_strategies(*given, (1,), of, JUDGING)
         yield from learned_from_sizes(*given, (1,), of)
 
 
