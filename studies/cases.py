@@ -55,6 +55,14 @@ OWN: dict[str, fm.FedAvg] = {
 LEARNED = ("F-RCCE", "F-RCCE as published", "FLDVE", "FLDVE as published")
 JUDGING = ("F-RCCE", "FLDVE", "S-FedAvg")  # rules that depend on whose samples judge
 SIMULATIONS = 15  # of FedCCEA, and 4 and 16 times as many
+# One thing about one clinic changes, and everything else stays.
+CHANGES: dict[str, dict] = {
+    "as they are": {},
+    **{f"Alder {size}": {"alder": size} for size in (150, 225, 400)},
+    **{f"Damson {wrong:.0%} wrong": {"damson": wrong} for wrong in (0.0, 0.25, 0.75, 1.0)},
+    "Elm has its own": {"elm_copies": False},
+    "Fir trains": {"fir_trains": True},
+}
 CLINICS = fm.LocalSGD(epochs=5, batch=32, lr=0.1)
 PATIENTS = fm.LocalSGD(epochs=5, batch=16, lr=0.05)
 
@@ -243,8 +251,30 @@ def hospital_rows(
         yield from learned_from_sizes(*given, (1,), of)
 
 
+def changed_rows(
+    seed: int, *, changes: Sequence[str] = tuple(CHANGES), rounds: int = ROUNDS
+) -> Iterator[Row]:
+    """What retraining and some scores say of each clinic if one thing changes.
+
+    changes  names in ``CHANGES``
+    rounds   of every training run
+    """
+    net = fm.mlp(64, 32, 10)
+    for change in changes:
+        fed, of = fm.six_clinics(seed, **CHANGES[change]), f", {change}"
+        told = worths(fed, net, CLINICS, 3 * seed, (rounds,), {"": fed.validation})
+        game = fm.Game(6, _Worths(fm.all_coalitions(6), told["", "accuracy", rounds]))
+        values = fm.exact(game).values
+        shares = values / values.sum()
+        yield from per_client(fed, f"{RETRAINED}, accuracy{of}", f"share @ {rounds}", shares)
+        given = (fed, net, CLINICS, 3 * seed + 2, rounds)
+        yield from scores_of_rounds(*given, of)
+        yield from scores_of_strategies(*given, (1,), of, ("CGSV",))
+
+
 SHORT = {"lengths": (1,), "rounds": 1, "times": (1,)}
 STUDIES = (
     study("clinics", clinic_rows, probe=SHORT),
+    study("clinics-changed", changed_rows, probe={"changes": ("Fir trains",), "rounds": 1}),
     study("hospitals", hospital_rows, probe=SHORT | {"judges": ("Switzerland",)}),
 )
