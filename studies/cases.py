@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -59,20 +60,40 @@ CLINICS = fm.LocalSGD(epochs=5, batch=32, lr=0.1)
 PATIENTS = fm.LocalSGD(epochs=5, batch=16, lr=0.05)
 
 
+@dataclass(frozen=True)
+class Case:
+    """A federation, how it is trained, and what the names of its methods end with.
+
+    seed  of the data; the three training runs have seeds of their own
+    """
+
+    fed: fm.Federation
+    net: fm.Model
+    local: fm.LocalSGD
+    seed: int
+    of: str = ""
+
+    def train(self, strategy: fm.FedAvg, rounds: int, **options: Any) -> fm.History:
+        """The training run that scores read; retraining has two others."""
+        given = {"local": self.local, "seed": 3 * self.seed + 2, **options}
+        return fm.train(self.fed, self.net, strategy, rounds=rounds, **given)
+
+    def rows(self, method: str, metric: str, values: Tensor) -> Iterator[Row]:
+        """One row for each client, whose name is the scenario."""
+        pairs = zip(self.fed.names, values, strict=True)
+        return ((name, method, metric, float(value)) for name, value in pairs)
+
+
 def worths(
-    fed: fm.Federation,
-    net: fm.Model,
-    local: fm.LocalSGD,
-    seed: int,
-    lengths: Sequence[int],
-    judges: Mapping[str, Samples],
+    case: Case, seed: int, lengths: Sequence[int], judges: Mapping[str, Samples]
 ) -> dict[tuple[str, str, int], Tensor]:
     """{(judge, measure, length): worths of all coalitions [2^K]}, from one training run of each.
 
     It is what ``fm.retraining_game`` computes, for several lengths, measures and judges at once.
     """
+    fed, local = case.fed, case.local
     coalitions = fm.all_coalitions(fed.clients)
-    net, theta = guard.starting_model(fed, net, max(lengths), local, seed)
+    net, theta = guard.starting_model(fed, case.net, max(lengths), local, seed)
     shuffles = Shuffles(fed, local, seed)
     simulation = Simulation(fed, net, theta, shuffles, "accuracy", "validation", last=True)
     found = defaultdict(list)
@@ -101,46 +122,35 @@ class _Worths:
 
 
 def twice_retrained(
-    fed: fm.Federation,
-    net: fm.Model,
-    local: fm.LocalSGD,
-    seed: int,
-    lengths: Sequence[int],
-    judges: Mapping[str, Samples],
+    case: Case, lengths: Sequence[int], judges: Mapping[str, Samples]
 ) -> Iterator[Row]:
     """Reference values by two training runs of all coalitions, and how far both agree.
 
     judges  {what a method's name ends with: the samples that judge}
     """
-    coalitions = fm.all_coalitions(fed.clients)
+    players = case.fed.clients
+    coalitions = fm.all_coalitions(players)
     seen: dict[tuple[str, int], list[Tensor]] = defaultdict(list)
     for run, name in enumerate((RETRAINED, AGAIN)):
-        told = worths(fed, net, local, 3 * seed + run, lengths, judges)
+        told = worths(case, 3 * case.seed + run, lengths, judges)
         for (judge, measure, length), worth in told.items():
-            game = fm.Game(fed.clients, _Worths(coalitions, worth))
+            game = fm.Game(players, _Worths(coalitions, worth))
             values, method = fm.exact(game).values, f"{measure}{judge}"
             seen[method, length].append(values)
-            yield from per_client(fed, f"{name}, {method}", f"value @ {length}", values)
+            yield from case.rows(f"{name}, {method}", f"value @ {length}", values)
             shares = values / values.sum()
-            yield from per_client(fed, f"{name}, {method}", f"share @ {length}", shares)
+            yield from case.rows(f"{name}, {method}", f"share @ {length}", shares)
             if measure == "accuracy":
                 for part, of in (("leave one out", fm.leave_one_out), ("alone", fm.alone)):
                     method = f"{measure}, {part}{judge}"
                     values = of(game).values
                     seen[method, length].append(values)
-                    yield from per_client(fed, f"{name}, {method}", f"value @ {length}", values)
+                    yield from case.rows(f"{name}, {method}", f"value @ {length}", values)
     for (method, length), (one, other) in seen.items():
         yield ALL, f"{RETRAINED}, {method}", f"tau @ {length}", fm.kendall(one, other)
 
 
-def per_client(fed: fm.Federation, method: str, metric: str, values: Tensor) -> Iterator[Row]:
-    """One row for each client, whose name is the scenario."""
-    return ((name, method, metric, float(v)) for name, v in zip(fed.names, values, strict=True))
-
-
-def scores_of_rounds(
-    fed: fm.Federation, net: fm.Model, local: fm.LocalSGD, seed: int, rounds: int, of: str
-) -> Iterator[Row]:
+def scores_of_rounds(case: Case, rounds: int) -> Iterator[Row]:
     """Scores that read one run of federated averaging and change nothing in it."""
     seen: list[dict] = []
 
@@ -148,49 +158,33 @@ def scores_of_rounds(
         parts = ("theta", "updates", "clients", "sizes")
         seen.append({part: getattr(round, part) for part in parts})
 
-    fm.train(fed, net, fm.FedAvg(), rounds=rounds, local=local, seed=seed, watch=watch)
-    frame = fm.score(seen, net=net, validation=fed.validation, methods=list(READ))
+    case.train(fm.FedAvg(), rounds, watch=watch)
+    frame = fm.score(seen, net=case.net, validation=case.fed.validation, methods=list(READ))
     for name in READ:
         values = torch.tensor(frame[name].to_numpy())
-        yield from per_client(fed, f"{name}{of}", f"score @ {rounds}", values)
+        yield from case.rows(f"{name}{case.of}", f"score @ {rounds}", values)
 
 
 def scores_of_strategies(
-    fed: fm.Federation,
-    net: fm.Model,
-    local: fm.LocalSGD,
-    seed: int,
-    rounds: int,
-    times: Iterable[int],
-    of: str,
-    names: Iterable[str] = tuple(OWN),
+    case: Case, rounds: int, times: Iterable[int], names: Iterable[str] = tuple(OWN)
 ) -> Iterator[Row]:
     """Scores of strategies that act on them, each in its own run, also for more rounds."""
     for name in names:
         lengths = [rounds * many for many in times if many == 1 or name in LEARNED]
-        history = fm.train(fed, net, OWN[name], rounds=max(lengths), local=local, seed=seed)
+        history, method = case.train(OWN[name], max(lengths)), f"{name}{case.of}"
         for length in lengths:
-            yield ALL, f"{name}{of}", f"accuracy @ {length}", float(history.accuracy[length])
+            yield ALL, method, f"accuracy @ {length}", float(history.accuracy[length])
             if name != "FedAvg":
                 scores = history.scores[length - 1]
-                yield from per_client(fed, f"{name}{of}", f"score @ {length}", scores)
+                yield from case.rows(method, f"score @ {length}", scores)
 
 
-def learned_from_sizes(
-    fed: fm.Federation,
-    net: fm.Model,
-    local: fm.LocalSGD,
-    seed: int,
-    rounds: int,
-    times: Iterable[int],
-    of: str,
-) -> Iterator[Row]:
+def learned_from_sizes(case: Case, rounds: int, times: Iterable[int]) -> Iterator[Row]:
     """FedCCEA's index, from few simulations and from more, fitted to convergence."""
     for many in times:
-        found = fm.fedccea(
-            fed, net, simulations=SIMULATIONS * many, rounds=rounds, local=local, seed=seed
-        )
-        yield from per_client(fed, f"FedCCEA{of}", f"score @ {rounds * many}", found.index)
+        seed = 3 * case.seed + 2
+        found = fm.fedccea(case.fed, case.net, SIMULATIONS * many, rounds, case.local, seed)
+        yield from case.rows(f"FedCCEA{case.of}", f"score @ {rounds * many}", found.index)
 
 
 def clinic_rows(
@@ -206,12 +200,11 @@ def clinic_rows(
     rounds   of the training runs that scores read
     times    how much longer the learned scores train
     """
-    fed, net = fm.six_clinics(seed), fm.mlp(64, 32, 10)
-    yield from twice_retrained(fed, net, CLINICS, seed, lengths, {"": fed.validation})
-    given = (fed, net, CLINICS, 3 * seed + 2, rounds)
-    yield from scores_of_rounds(*given, "")
-    yield from scores_of_strategies(*given, times, "")
-    yield from learned_from_sizes(*given, times, "")
+    case = Case(fm.six_clinics(seed), fm.mlp(64, 32, 10), CLINICS, seed)
+    yield from twice_retrained(case, lengths, {"": case.fed.validation})
+    yield from scores_of_rounds(case, rounds)
+    yield from scores_of_strategies(case, rounds, times)
+    yield from learned_from_sizes(case, rounds, times)
 
 
 def hospital_rows(
@@ -227,20 +220,16 @@ def hospital_rows(
     judges   whose patients the server holds
     lengths, rounds, times  as for the clinics
     """
-    net = fm.mlp(14, 8, 2)
     feds = {f", judged by {judge}": fm.four_hospitals(judge, seed=seed) for judge in judges}
+    cases = [Case(fed, fm.mlp(14, 8, 2), PATIENTS, seed, of) for of, fed in feds.items()]
     # Who judges changes no training, so one training run of each coalition serves all judges.
-    patients = {of: fed.validation for of, fed in feds.items()}
-    first = next(iter(feds.values()))
-    yield from twice_retrained(first, net, PATIENTS, seed, lengths, patients)
-    for of, fed in feds.items():
-        given = (fed, net, PATIENTS, 3 * seed + 2, rounds)
-        yield from scores_of_rounds(*given, of)
-        if fed is first:
-            yield from scores_of_strategies(*given, times, of)
-        else:
-            yield from scores_of_strategies(*given, (1,), of, JUDGING)
-        yield from learned_from_sizes(*given, (1,), of)
+    patients = {case.of: case.fed.validation for case in cases}
+    yield from twice_retrained(cases[0], lengths, patients)
+    for case in cases:
+        names, many = (tuple(OWN), times) if case is cases[0] else (JUDGING, (1,))
+        yield from scores_of_rounds(case, rounds)
+        yield from scores_of_strategies(case, rounds, many, names)
+        yield from learned_from_sizes(case, rounds, (1,))
 
 
 SHORT = {"lengths": (1,), "rounds": 1, "times": (1,)}
