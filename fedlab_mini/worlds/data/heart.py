@@ -25,8 +25,10 @@ FEATURES = (
     *("ST-T abnormality", "ventricular hypertrophy"),
     *("male", "fasting blood sugar above 120 mg/dl", "angina on exercise"),
 )
-CODES = (*(("cp", code) for code in (1, 2, 3, 4)), ("restecg", 1), ("restecg", 2))
-CODES = (*CODES, ("sex", 1), ("fbs", 1), ("exang", 1))
+CODES = (
+    *(("cp", kind) for kind in (1, 2, 3, 4)),
+    *(("restecg", 1), ("restecg", 2), ("sex", 1), ("fbs", 1), ("exang", 1)),
+)
 
 
 def heart(card: Card, dtype: torch.dtype) -> Dataset:
