@@ -1,6 +1,6 @@
 """Cases: the federations that the book returns to, six invented clinics and four real hospitals.
 
-Chapter 1 opens with the clinics. Each has one property that is known, so a score can be judged by
+*Methods* lists them. Each clinic has one property that is known, so a score can be judged by
 what it says of a clinic. Nothing is known about the hospitals: they are the reality check. Builds
 on data, deal and federation.
 """
@@ -50,7 +50,7 @@ def six_clinics(
                  360 validation and 360 test samples of all ten digits
     raises       ValueError or TypeError naming the argument
 
-    With 64-32-10 perceptrons, the book trains five local epochs a round, for 48 rounds.
+    The book's studies train 64-32-10 perceptrons with five local epochs a round, for 48 rounds.
     """
     copies, trains = checks.flag("elm_copies", elm_copies), checks.flag("fir_trains", fir_trains)
     damson = checks.number("damson", damson, 0, 1)
@@ -84,7 +84,7 @@ def six_clinics(
         name="six clinics",
     )
     notes = {
-        ALDER: "large",
+        ALDER: "large" if alder > 150 else "clean",
         BIRCH: "small",
         CEDAR: "rare: 90 eights and nines, which nobody else has",
         DAMSON: f"careless: {damson:.0%} of its labels are wrong" if damson else "clean",

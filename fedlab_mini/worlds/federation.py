@@ -81,8 +81,9 @@ class Federation:
         if self.noise is not None:
             noise = checks.reals("noise", self.noise, [clients]).clone()
         names = checks.texts("names", self.names)
-        if names and len(set(names)) != clients:
-            raise ValueError(f"names: expected {clients} different names, got {len(set(names))}")
+        if names and not len(names) == len(set(names)) == clients:
+            shown = checks.shown(names)
+            raise ValueError(f"names: expected {clients} different names, got {shown}")
         checks.store(
             self,
             x=x,

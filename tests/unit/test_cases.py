@@ -122,6 +122,6 @@ def test_names_of_clients_are_different():
     x, y = torch.zeros(2, 1), torch.zeros(2).long()
     given = {"x": x, "y": y, "sizes": [1, 1], "validation": (x, y), "test": (x, y), "classes": 1}
     assert fm.Federation(**given, names=("a", "b"), notes={1: "small"}).notes == {1: "small"}
-    for names in (("a",), ("a", "a")):
+    for names in (("a",), ("a", "a"), ("a", "b", "a")):
         with pytest.raises(ValueError, match=r"^names: expected 2 different names"):
             fm.Federation(**given, names=names)
