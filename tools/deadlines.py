@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 
-NOT_RUN = "not run: "  # before the name of a test; tools/check.py looks for it
+NOT_RUN = "a deadline passed, not run: "  # before the name of a test; tools/check.py looks for it
 LATE = re.compile(r"time-?\s?out|timed out|didn't respond in", re.IGNORECASE)
 WORK = 0.3  # CPU seconds of a look at the machine
 SHARE = 0.5  # of a processor; tests that run two at a time leave each other more

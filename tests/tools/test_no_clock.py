@@ -12,6 +12,7 @@ import sys
 import pytest
 
 import chapters
+import check
 import deadlines
 import labs
 
@@ -197,3 +198,13 @@ def test_a_deadline_that_passes_ends_in_not_run_on_a_busy_machine_alone(tmp_path
     assert sorted(left) == sorted(late if busy else []), said
     failed = re.findall(r"^(?:FAILED|ERROR) test_late.py::(\w+)", said, re.MULTILINE)
     assert sorted(failed) == sorted(["test_that_is_wrong", *([] if busy else late)]), said
+
+
+def test_a_chapter_that_needs_other_packages_has_passed_no_deadline(monkeypatch):
+    """What it says holds "not run", too, and no machine was busy."""
+    monkeypatch.setattr(chapters, "find_spec", lambda name: None)
+    said = chapters.left_out(chapters.ROOT / "book/chapters/11_out_of_the_notebook.md")
+    assert "is not run: it needs" in said
+    assert check.LEFT_OUT.findall(said) == []
+    late = f"SKIPPED [1] {deadlines.NOT_RUN}tests/a.py::test_b (a busy machine; Timeout)"
+    assert check.LEFT_OUT.findall(late) == ["tests/a.py::test_b"]
