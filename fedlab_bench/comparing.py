@@ -1,7 +1,7 @@
 """Comparing: compare any method with all others, on federations that are frozen, then judged.
 
-    python -m fedlab_bench compare                                 the book's methods, on digits
-    python -m fedlab_bench compare --method my_module:MyScore      the same with your method
+    python -m fedlab_bench compare                               # the book's methods
+    python -m fedlab_bench compare --method my_module:MyScore    # yours beside them
 
 Chapter 10 uses it. Reference values, rounds and judgement come from other modules of the
 bench. This module adds what scores do not show: a method's cost, stability and effect in use.

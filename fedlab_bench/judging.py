@@ -139,6 +139,11 @@ def compared_frame(frame: Any) -> pandas.DataFrame:
         raise ValueError(
             f"frame: expected a table of fb.compare, got one without {sorted(lacking)}"
         )
+    # Each row counts as a seed, so a repeated one would make intervals too short.
+    keys = ["seed", "scenario", "method", "metric"]
+    if (again := frame.duplicated(keys)).any():
+        row = ", ".join(f"{key} {frame.loc[again, key].iloc[0]}" for key in keys)
+        raise ValueError(f"frame: expected each row once, got several of {row}")
     return frame
 
 

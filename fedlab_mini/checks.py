@@ -290,7 +290,13 @@ def reals(
         raise TypeError(f"{name}: expected numbers {dims(shape)}, got {shown(tensor)}")
     # Half precision is widened, because sums over many samples would lose digits.
     if not tensor.is_floating_point() or tensor.element_size() < 4:
-        tensor = tensor.to(dtype or torch.float32)
+        given, tensor = tensor, tensor.to(dtype or torch.float32)
+        # Ids and times are long numbers, and rounding would make one of two.
+        if not given.is_floating_point() and not torch.equal(tensor.to(given.dtype), given):
+            raise ValueError(
+                f"{name}: expected whole numbers that {str(tensor.dtype)[6:]} holds exactly, got "
+                f"up to {int(given.abs().max())}; give them as float64, or scaled"
+            )
     # A finite sum has finite terms. A sum of finite terms may overflow; then each is checked.
     if finite and not math.isfinite(tensor.sum()) and not torch.isfinite(tensor).all():
         raise ValueError(f"{name}: holds NaN or infinite values")
@@ -347,10 +353,29 @@ def by_id(name: str, value: Any, ids: Iterable[Any]) -> Any:
     own, wanted = ids_of(value), list(ids)
     if own is None or own == wanted:
         return value
-    if len(own) != len(wanted) or set(own) != set(wanted):
+    if len(own) != len(wanted) or set(own) != set(wanted) or len(set(own)) < len(own):
         expected = f"an index of the ids {shown(wanted)}"
         raise ValueError(f"{name}: expected {expected}, got {shown(own)}")
     return value.loc[wanted]
+
+
+def alongside(name: str, value: Any, other: Any) -> Any:
+    """Labels in the order of the samples' index; by place if either index is just 0, 1, ..."""
+    own, ids = ids_of(value), ids_of(other)
+    if own is None or ids is None or own == ids:
+        return value
+    by_place = list(range(len(own))) in (own, ids) and set(own) != set(ids)
+    return value if by_place else by_id(name, value, ids)
+
+
+def in_columns(name: str, value: Any, columns: Sequence[Any]) -> Any:
+    """A frame with its columns in this order; anything else as it is."""
+    own = list(getattr(value, "columns", columns))
+    if own == list(columns) or not columns:
+        return value
+    if set(own) != set(columns) or len(set(own)) < len(own):
+        raise ValueError(f"{name}: expected the columns {shown(columns)}, got {shown(own)}")
+    return value[list(columns)]
 
 
 def in_order(name: str, value: Any) -> Any:

@@ -23,14 +23,13 @@ from fedlab_mini.engine.simulate import Block, Simulation
 from fedlab_mini.worlds.data.dataset import Samples
 from fedlab_mini.worlds.data.heart import HOSPITALS
 
+from .case_claims import AGAIN, ALL, OF_CLINICS, OF_HOSPITALS, RETRAINED, gained
 from .protocols import study
 from .study import Row
 
 LENGTHS = (6, 12, 24, 48, 96)  # rounds at which a training run is judged
 ROUNDS = 48  # of the run that scores read
 TIMES = (1, 4, 16)  # how much longer learned scores train
-ALL = "all clients"  # the scenario of what belongs to no single client
-RETRAINED, AGAIN = "retrained", "retrained again"
 READ = (
     *("size", "alone", "leave one out", "Shapley", "Shapley, silent", "first order"),
     *(
@@ -56,6 +55,14 @@ OWN: dict[str, fm.FedAvg] = {
 LEARNED = ("F-RCCE", "F-RCCE as published", "FLDVE", "FLDVE as published")
 JUDGING = ("F-RCCE", "FLDVE", "S-FedAvg")  # rules that depend on whose samples judge
 SIMULATIONS = 15  # of FedCCEA, and 4 and 16 times as many
+# One thing about one clinic changes, and everything else stays.
+CHANGES: dict[str, dict[str, Any]] = {
+    "as they are": {},
+    **{f"Alder {size}": {"alder": size} for size in (150, 225, 400)},
+    **{f"Damson {wrong:.0%} wrong": {"damson": wrong} for wrong in (0.0, 0.25, 0.75, 1.0)},
+    "Elm has its own": {"elm_copies": False},
+    "Fir trains": {"fir_trains": True},
+}
 CLINICS = fm.LocalSGD(epochs=5, batch=32, lr=0.1)
 PATIENTS = fm.LocalSGD(epochs=5, batch=16, lr=0.05)
 
@@ -207,6 +214,26 @@ def clinic_rows(
     yield from learned_from_sizes(case, rounds, times)
 
 
+def changed_rows(
+    seed: int, *, changes: Sequence[str] = tuple(CHANGES), rounds: int = ROUNDS
+) -> Iterator[Row]:
+    """What retraining and some scores say of each clinic if one thing changes.
+
+    changes  names in ``CHANGES``
+    rounds   of every training run
+    """
+    for change in changes:
+        fed = fm.six_clinics(seed, **CHANGES[change])
+        case = Case(fed, fm.mlp(64, 32, 10), CLINICS, seed, f", {change}")
+        told = worths(case, 3 * seed, (rounds,), {"": fed.validation})
+        game = fm.Game(6, _Worths(fm.all_coalitions(6), told["", "accuracy", rounds]))
+        values = fm.exact(game).values
+        shares = values / values.sum()
+        yield from case.rows(f"{RETRAINED}, accuracy{case.of}", f"share @ {rounds}", shares)
+        yield from scores_of_rounds(case, rounds)
+        yield from scores_of_strategies(case, rounds, (1,), ("CGSV",))
+
+
 def hospital_rows(
     seed: int,
     *,
@@ -234,6 +261,12 @@ def hospital_rows(
 
 SHORT = {"lengths": (1,), "rounds": 1, "times": (1,)}
 STUDIES = (
-    study("clinics", clinic_rows, probe=SHORT),
-    study("hospitals", hospital_rows, probe=SHORT | {"judges": ("Switzerland",)}),
+    study("clinics", clinic_rows, OF_CLINICS.values(), derived=gained, probe=SHORT),
+    study("clinics-changed", changed_rows, probe={"changes": ("Fir trains",), "rounds": 1}),
+    study(
+        "hospitals",
+        hospital_rows,
+        OF_HOSPITALS.values(),
+        probe=SHORT | {"judges": ("Switzerland",)},
+    ),
 )

@@ -143,10 +143,8 @@ def answers() -> Iterator[Answer]:
             yield Answer(study.name, claim.id or claim.sentence, claim, entry.interval)
     for record in telling.told():
         if record.get("study") in sources():
-            claim = telling.claim_of(record)
-            mean, low, high = _ends(record["mean, low, high"])
-            found = Interval(mean, low, high, record["seeds"])
-            yield Answer(record["study"], f"{record['chapter']}: {record['key']}", claim, found)
+            claim, place = telling.claim_of(record), f"{record['chapter']}: {record['key']}"
+            yield Answer(record["study"], place, claim, interval_of(record))
     for one in bench_findings.FINDINGS:
         for claim in one.claims:
             entry = bench_findings.judged(claim)
@@ -154,11 +152,11 @@ def answers() -> Iterator[Answer]:
             yield Answer(bench_findings.NAME, claim.id, claim, entry.interval)
 
 
-def _ends(numbers: Sequence[float | None]) -> list[float]:
-    infinite = (math.nan, -math.inf, math.inf)
-    return [
-        end if number is None else number for number, end in zip(numbers, infinite, strict=True)
-    ]
+def interval_of(record: Mapping[str, Any]) -> Interval:
+    """The interval that a notebook has recorded; an end without a number is infinite."""
+    ends = zip(record["mean, low, high"], (math.nan, -math.inf, math.inf), strict=True)
+    mean, low, high = (end if number is None else number for number, end in ends)
+    return Interval(mean, low, high, record["seeds"])
 
 
 def sentences(entries: Iterable[Mapping[str, Any]]) -> Iterator[Clash]:

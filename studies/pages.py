@@ -19,7 +19,7 @@ from fedlab_mini.engine.files import whole_file
 from fedlab_mini.judge import evidence
 from fedlab_mini.judge.student import visible
 
-from . import bench_findings, every, leaderboard, ledger, ledger_views, store, telling
+from . import advice, bench_findings, every, leaderboard, ledger, ledger_views, store, telling
 from .items import ROOT
 from .metrics import is_count, span
 from .results import ALIKE, CONFIRMED, FAILS, HOLDS, NOT_SHOWN, SEEN, WORDS, Results
@@ -333,11 +333,20 @@ def parts() -> dict[str, dict[str, str]]:
 
 
 def write(check: bool = False) -> list[Path]:
-    """Write the files that are out of date; with ``check`` only return them."""
+    """Write the files and regions that are out of date; with ``check`` only return the files.
+
+    raises  ValueError that names each advice that no longer holds, and the pages that print it
+    """
+    if found := advice.faults():
+        raise ValueError("advice that its claims no longer support:\n" + "\n".join(found))
+    texts = {
+        BOOK / name: "\n".join(
+            f"<!-- {k} -->\n\n{part}\n\n<!-- end -->\n" for k, part in own.items()
+        )
+        for name, own in parts().items()
+    }
     stale = []
-    for name, own in parts().items():
-        text = "\n".join(f"<!-- {k} -->\n\n{part}\n\n<!-- end -->\n" for k, part in own.items())
-        path = BOOK / name
+    for path, text in {**texts, **advice.pages()}.items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
             if not check:

@@ -1,8 +1,9 @@
-"""Sphinx extension: the package's docstrings as a page, each public name with its example.
+"""Sphinx extension: the packages' docstrings as pages, each public name with its example.
 
 The first paragraph does not change; the table of arguments becomes a list of terms, which fits
-any width. A module's docstring is only prose. Examples are in `book/examples.txt`, and
-`tests/tools/test_api_page.py` runs them.
+any width. A module's docstring is prose and indented code. Examples are in `book/examples.txt`, and
+`tests/tools/test_api_page.py` runs them. Half of the markup has no style and is left out, which
+keeps pages below what `tests/site/test_reference.py` allows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx import addnodes
+
 CODE = re.compile(r"(`+)(.+?)\1")
 SPECIAL = re.compile(r"([*|_\\])")
 ROW = re.compile(r"(\S.*?) {2,}(\S.*)")
@@ -20,6 +24,13 @@ MORE = re.compile(r"; +(\w[\w, ]*?) {2,}")  # a second argument on the line of t
 WIDTH = 92  # of the docstring of a method
 SOURCE = re.compile(r"(?:^| {2,})(?:source +)?(\[[^][]+\]\)?)$")
 NAMED = ("class", "function", "exception")
+ENTRY = "book/api"
+SPAN = re.compile(r'<span(?: class="([^"]*)")?[^>]*>|</span>')
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
+IN_CODE = {"n", "nn", "p", "w"}  # spans of these classes look like what is around them
+IN_SIGNATURE = IN_CODE | {"pre", "sig-return", "sig-return-icon", "sig-return-typehint"}
+DEFAULT = '<span class="default_value">'
+ONE_STYLE = (f'<span class="o">=</span> {DEFAULT}', f"{DEFAULT}= ")
 
 
 def prose(line: str) -> str:
@@ -83,14 +94,65 @@ def rewrite(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
     first, *rest = paragraphs(lines) or [[]]
     lines[:] = [*map(prose, first), ""]
     for paragraph in rest:
-        lines += [*map(prose, paragraph), ""] if what == "module" else listed(paragraph)
-    alike = ".flower." in name  # has the name of another object, which has the example
+        if what != "module":
+            lines += listed(paragraph)
+        elif paragraph[0].startswith("    "):
+            lines += [".. code-block:: text", "", *paragraph, ""]
+        else:
+            lines += [*map(prose, paragraph), ""]
+    alike = name.startswith("fedlab_flower.")  # the name of an object that has the example
     example = app.examples.get(name.split(".")[-1]) if what in NAMED and not alike else None
     if example:
         lines += [".. code-block:: pycon", "", *("   " + x for x in example.splitlines()), ""]
 
 
+def without(html: str, unseen: set[str]) -> str:
+    """The text without spans of some classes; what is inside them stays."""
+    kept: list[bool] = []
+
+    def chosen(tag: re.Match[str]) -> str:
+        if tag[0] != "</span>":
+            kept.append(tag[1] not in unseen)
+            return tag[0] if kept[-1] else ""
+        return tag[0] if kept.pop() else ""
+
+    return SPAN.sub(chosen, html)
+
+
+def lighten(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Leave out what no style is about, on pages with signatures."""
+    if SIGNATURE.search(context.get("body", "")):
+        body = without(context["body"], IN_CODE)
+        body = SIGNATURE.sub(lambda found: without(found[0], IN_SIGNATURE), body)
+        context["body"] = body.replace(*ONE_STYLE)
+
+
+def without_members(app: Any, doctree: nodes.document) -> None:
+    """A page's contents have its functions and classes, not what a class has."""
+    for signature in doctree.findall(addnodes.desc_signature):
+        if signature.get("class"):
+            signature["_toc_name"] = ""
+
+
+def lead(app: Any, doctree: nodes.document, page: str) -> None:
+    """A name in the tables of the entry page leads to its definition."""
+    if page != ENTRY:
+        return
+    objects = app.env.get_domain("py").objects.items()
+    known = {full.split(".")[-1]: found for full, found in objects if found.objtype in NAMED}
+    for cell in doctree.findall(nodes.entry):
+        for word in [*cell.findall(nodes.literal)]:
+            if found := known.get(word.astext()):
+                address = app.builder.get_relative_uri(page, found.docname)
+                link = nodes.reference("", "", internal=True, refuri=f"{address}#{found.node_id}")
+                word.replace_self(link)
+                link += word
+
+
 def setup(app: Any) -> dict[str, bool]:
     app.examples = examples(Path(app.srcdir) / "book/examples.txt")
     app.connect("autodoc-process-docstring", rewrite)
+    app.connect("doctree-read", without_members, priority=400)  # before Sphinx reads contents
+    app.connect("doctree-resolved", lead)
+    app.connect("html-page-context", lighten)
     return {"parallel_read_safe": True}

@@ -4,6 +4,8 @@
     python tools/labs.py --check    only say which student's sheets are out of date
 
 The source is a MyST text in otter-grader's format; raw cells mark questions, solutions and tests.
+What follows the raw cell "# FOR THE TEACHER" stands in the solution only: what goes wrong in class,
+and answers with their reasons, which explain questions of choice.
 A test's failure message contains its hints, one for each wrong try, separated by //.
 A sheet contains its checks, its name and a digest of its cells, so that it works under any file
 name, and is not overwritten once somebody has edited it.
@@ -29,7 +31,7 @@ LABS = chapters.NOTEBOOKS / "labs"
 STUDENT = LABS / "student"
 SOLUTIONS = chapters.BUILD / "labs"
 QUIET = Path(__file__).with_name("quiet.py").read_text(encoding="utf-8")
-ANSWERS = chapters.ROOT / "book" / "teaching.md"
+NOTES = "# FOR THE TEACHER"
 LINES = re.MULTILINE | re.DOTALL
 CHOICE = re.compile(r"(chosen\(\w+, ['\"])([a-z]+)(['\"]\))")
 TOLD = re.compile(r',\s*failure_message="(.*)"\)\ndef (test_\w+)')
@@ -69,17 +71,30 @@ def sources() -> list[Path]:
 
 def assign(source: Path) -> tuple[NotebookNode, NotebookNode]:
     """The student's sheet and the sheet with solutions, both without outputs."""
+    whole, notes = parted(source)
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")  # of libraries that otter loads
         from otter.assign import main as otter_assign
 
         master, made = Path(folder, f"{source.stem}.ipynb"), Path(folder, "made")
-        nbformat.write(chapters.read_text(source), master)
+        nbformat.write(whole, master)
         otter_assign(str(master), str(made), no_run_tests=True)
         views = [made / view / master.name for view in ("student", "autograder")]
         student, solution = (nbformat.read(view, as_version=4) for view in views)
-    given = definitions(student)
-    return tidy(student, source.stem, given), tidy(solution, source.stem, given)
+    solution.cells += notes
+    given, told = definitions(student), reasons(notes)
+    return tidy(student, source.stem, given, told), tidy(solution, source.stem, given, told)
+
+
+def parted(source: Path) -> tuple[NotebookNode, list[NotebookNode]]:
+    """A lab without its notes for the teacher, and these notes."""
+    whole = chapters.read_text(source)
+    marks = [k for k, c in enumerate(whole.cells) if (c.cell_type, c.source) == ("raw", NOTES)]
+    if len(marks) != 1:
+        raise ValueError(f"{source.name}: expected one raw cell {NOTES!r}, got {len(marks)}")
+    notes = whole.cells[marks[0] + 1 :]
+    del whole.cells[marks[0] :]
+    return whole, notes
 
 
 def definitions(student: NotebookNode) -> dict[str, str]:
@@ -93,9 +108,10 @@ def definitions(student: NotebookNode) -> dict[str, str]:
     return found
 
 
-def tidy(notebook: NotebookNode, stem: str, given: dict[str, str]) -> NotebookNode:
+def tidy(
+    notebook: NotebookNode, stem: str, given: dict[str, str], told: dict[str, str]
+) -> NotebookNode:
     """The same sheet with quiet checks, and with ids and metadata that do not change."""
-    told = reasons(stem)
     held = notebook.metadata["otter"]["tests"]
     tests = {name: hushed(text, told.get(name, ""), given[name]) for name, text in held.items()}
     head = nbformat.v4.new_code_cell(HEAD.replace("NAME", stem))
@@ -119,7 +135,7 @@ def hushed(test: str, reason: str = "", given: str = "") -> str:
     hints = 2 if CHOICE.search(test) else 3  # there the answer is explained after the third try
     if CHOICE.search(test):
         if not reason:
-            raise ValueError(f"a question of choice without its answer in {ANSWERS.name}")
+            raise ValueError(f"a question of choice without its answer in the notes:\n{test}")
         coded = base64.b64encode(reason.encode()).decode()
         head = head.replace('why = ""', f'why = "{coded}"')
     test = CHOICE.sub(lambda found: f"{found[1]}{mark(found[2])}{found[3]}", test)
@@ -136,16 +152,12 @@ def mark(letters: str) -> str:
     return hashlib.sha256(f"lab {letters}".encode()).hexdigest()[:16]
 
 
-def reasons(stem: str) -> dict[str, str]:
-    """The answers of the teachers' page to each question of a lab."""
-    part = re.search(
-        rf"^### Lab {int(stem[:2])}\..*?Answers\n(.*?)^:::",
-        ANSWERS.read_text(encoding="utf-8"),
-        LINES,
-    )
-    if not part:
-        raise ValueError(f"{ANSWERS.name} has no answers to lab {stem}")
-    return {f"q{k}": " ".join(text.split()) for k, text in ITEM.findall(part[1] + "\n\n")}
+def reasons(notes: list[NotebookNode]) -> dict[str, str]:
+    """The answers in the notes for the teacher, by question."""
+    text = "\n\n".join(cell.source for cell in notes).partition("### Answers\n")[2]
+    if not text:
+        raise ValueError('the notes for the teacher have no "### Answers"')
+    return {f"q{k}": " ".join(answer.split()) for k, answer in ITEM.findall(text + "\n\n")}
 
 
 def place(notebook: NotebookNode, sheet: Path) -> str:

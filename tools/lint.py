@@ -50,6 +50,8 @@ BOXED_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BACKTICK_DIRECTIVE = re.compile(r"^`{3,}\{(?!figure\})", re.MULTILINE)
 GUESS = re.compile(r"(?:^|[.!?:]\s)Guess\b[^\n]*(?:\n[^\n]+)*\Z", re.MULTILINE)
 MARKS = ("typed", "unchecked", "cause")
+# Words of a record of advice; `studies pages --check` holds them against its claims.
+ADVISED = re.compile(r"<!-- advice: .*?<!-- end of advice -->", re.DOTALL)
 MARK = re.compile(rf"<!--\s*({'|'.join(MARKS)})\b:?\s*(.*?)\s*-->", re.DOTALL)
 END = re.compile(r"(?<=[.!?>])\s+(?=[A-Z(\"“{])")
 WORKED = {"Exercises", "Quiz", "References"}  # worked by hand, or about other people's numbers
@@ -140,7 +142,7 @@ def pieces(cells: Sequence[NotebookNode]) -> list[Piece]:
             found += [Paragraph(told, ("figure",), section, opening)] if told else []
             found.append(cell)
             continue
-        for token, inside in tokens(cell.source):
+        for token, inside in tokens(ADVISED.sub("{advice}", cell.source)):
             if token.type == "heading_open":
                 level = int(token.tag[1])
             elif token.type == "table_open":

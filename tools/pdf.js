@@ -3,14 +3,14 @@ async () => {
   const all = (selector) => [...document.querySelectorAll(selector)];
 
   // Nothing stays folded; a quiz gives way to its questions with their answers.
-  for (const box of all("details")) box.open = true;
+  for (const box of all("article details")) box.open = true;
   for (const box of all(".toggle-hidden")) box.classList.remove("toggle-hidden");
   for (const answers of all(".widget-table").filter((table) => table.querySelector("details"))) {
     const cell = answers.closest(".cell_output");
     for (let box = answers; box !== cell; box = box.parentElement) box.hidden = false;
     cell.querySelector('script[type$="widget-view+json"]').nextElementSibling.style.display = "none";
   }
-  const folded = all("details, details p, .solution p")
+  const folded = all("article details, article details p, .solution p")
     .filter((part) => !part.closest("summary") && !part.checkVisibility());
   if (folded.length) throw new Error(`stays folded: ${folded[0].outerHTML}`);
 

@@ -7,6 +7,12 @@ document.addEventListener("DOMContentLoaded", () => {
   document.body.append(column);
 });
 
+/* What unfolds the pages below a page of the list is an arrow without words. */
+document.addEventListener("DOMContentLoaded", () => {
+  for (const arrow of document.querySelectorAll(".bd-sidebar-primary .has-children > details > summary"))
+    arrow.setAttribute("aria-label", `Pages below: ${arrow.parentElement.previousElementSibling.textContent}`);
+});
+
 /* By keyboard the text comes before the list of chapters, where a second skip link leads. Of the copy buttons only
    the first of a section is a stop for Tab; from there arrow keys go to the code before and after. */
 document.addEventListener("DOMContentLoaded", () => {
@@ -42,6 +48,13 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   }
 });
+
+/* A bookmark from when the reference was one page, such as api.html#fedlab_mini.methods.CGSV */
+if (location.pathname.endsWith("/book/api.html")) {
+  const [, top, below] = location.hash.match(/^#(?:module-)?(fedlab_\w+|studies)(?:\.(\w+))?/) ?? [];
+  const second = top === "fedlab_mini" && ["methods", "judge", "show"].includes(below);
+  if (top) location.replace(`${top}${second ? "_methods" : ""}.html${location.hash}`);
+}
 
 /* The moving picture of the landing page moves by itself, unless the reader wants less motion; its button always works. */
 document.addEventListener("DOMContentLoaded", () => {

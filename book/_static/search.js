@@ -2,7 +2,7 @@
    around them. Sphinx's search fetches other pages for that, which a browser refuses from disk. */
 document.addEventListener("DOMContentLoaded", () => {
   if (DOCUMENTATION_OPTIONS.pagename !== "search") return;
-  const REFERENCE = "book/api", A_PAGE = 3, MOST = 30, BEFORE = 80, LENGTH = 240;
+  const REFERENCE = /^book\/(fedlab_|studies)/, A_PAGE = 3, MOST = 30, BEFORE = 80, LENGTH = 240;
   const program = Object.assign(document.createElement("script"), { src: "_static/search-texts.js" });
   const loaded = new Promise(done => program.addEventListener("load", done));
   document.head.append(program);
@@ -51,7 +51,7 @@ document.addEventListener("DOMContentLoaded", () => {
       + 2 * Math.min(count(heading, any), 1) + 10 * share;
   };
   // The reference comes first for who writes a name of the package, with its case or underscore.
-  const place = (page, title, query) => page !== REFERENCE || title === query.trim() && /[_A-Z(]/.test(title) ? 1 : 0.6;
+  const place = (page, title, query) => !REFERENCE.test(page) || title === query.trim() && /[_A-Z(]/.test(title) ? 1 : 0.6;
   const asks = (title, query) => split(query).length > 1 && stems(title).includes(stems(query)) ? 15 : 0;
   const search = (wanted, query) => {
     const found = [];

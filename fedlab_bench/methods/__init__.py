@@ -1,6 +1,6 @@
 """Methods: the neighbours, which are scores of the literature related to the book's methods.
 
-Every name in ``__all__`` is public: users reach it as ``fb.NAME``, the API page lists it, and the
+Every name in ``__all__`` is public: users reach it as ``fb.NAME``, the reference lists it, and the
 tests of the promises that every strategy makes cover it.
 """
 

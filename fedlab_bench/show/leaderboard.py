@@ -91,7 +91,7 @@ def summary(
     raises   TypeError for another frame, ValueError for names that are not in the frame
     """
     checks.flag("spread", spread)
-    rows = _measured(frame, metric)
+    rows = _measured(frame, metric).dropna(subset="value")
     columns = _picked("scenarios", scenarios, rows.scenario)
     low, high, *_ = MEASURES[metric]
     # In the order of seeds, because differences are taken seed by seed.
@@ -111,6 +111,7 @@ def summary(
         low, high = low - high, high - low
         what = f", {shown(against)} minus the method of the row"
     cells: dict[str, dict[str, object]] = {}
+    counts = set()
     for method in names:
         # Not every method is measured everywhere, but all rows have the same columns.
         row: dict[str, object] = dict.fromkeys(map(shown, columns), "")
@@ -118,6 +119,7 @@ def summary(
         for scenario in columns:
             per_seed = [*by_seed.get((method, scenario), ())]
             if per_seed:
+                counts.add(len(per_seed))
                 # A single seed has no interval, only its value.
                 row[shown(scenario)] = (
                     interval(per_seed, low=low, high=high)
@@ -125,7 +127,8 @@ def summary(
                     else sum(per_seed) / len(per_seed)
                 )
     words = "mean and 95 % interval" if spread else "mean"
-    caption = f"{metric}{what}: {words} over {rows.seed.nunique()} seeds."
+    seeds = " to ".join(map(str, sorted({min(counts), max(counts)}))) if counts else "0"
+    caption = f"{metric}{what}: {words} over {seeds} seeds."
     return table(cells, rows="method", caption=caption)
 
 

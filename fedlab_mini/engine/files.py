@@ -11,10 +11,12 @@ import hashlib
 import inspect
 import itertools
 import os
+import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 
 import joblib
 import numpy as np
@@ -23,6 +25,7 @@ from torch import Tensor, nn
 
 from ..checks import home, shown
 
+HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")  # the book's own code
 WRITES = itertools.count()  # each write gets its own file, in threads, too
 
 
@@ -61,7 +64,7 @@ def read_arrays(name: str, path: Path) -> dict[str, np.ndarray]:
 
 
 def described(value: object) -> str:
-    """A setting as text, the same in every process: arrays by hash, functions by source.
+    """A setting as text, the same in every process: arrays by hash, own code by its source.
 
     raises  ValueError for a lambda, because it has no name
     """
@@ -75,7 +78,7 @@ def described(value: object) -> str:
     if isinstance(value, partial):
         return f"partial({described((value.func, value.args, value.keywords))})"
     if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
+        return _class(value)
     if isinstance(value, nn.Module):
         return described(dict(map(_layer, value.named_modules())))
     if hasattr(value, "__wrapped__"):  # by functools.cache, for instance
@@ -104,6 +107,49 @@ def _layer(named: tuple[str, nn.Module]) -> tuple[str, str]:
     return name, described((type(layer), held, layer._buffers, hooks, own))
 
 
+def _class(kind: type) -> str:
+    """A class's name; one that no library holds also has a hash of its methods."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    held = [part for own in kind.__mro__ if _is_own(own) for part in vars(own).values()]
+    plain = [getattr(part, "__func__", getattr(part, "fget", part)) for part in held]
+    methods = [part for part in plain if isinstance(part, FunctionType)]
+    return f"{name} {_hash(_source(*methods).encode())}" if methods else name
+
+
+def _is_own(code: type | FunctionType) -> bool:
+    """Is it a reader's code, and not that of this version of the book or of a library?"""
+    module = code.__module__.partition(".")[0]
+    file = getattr(sys.modules.get(code.__module__), "__file__", None)
+    libraries = tuple(sysconfig.get_paths()[path] for path in ("stdlib", "purelib", "platlib"))
+    if module in HOUSE or module in sys.builtin_module_names:
+        return False
+    return file is None or not file.startswith(libraries)
+
+
+def _source(*functions: FunctionType) -> str:
+    """The source of functions, and of all own functions that they call by name."""
+    found = dict.fromkeys(functions)
+    waiting = list(functions)
+    for function in waiting:
+        codes = [function.__code__]
+        for code in codes:
+            codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+            for name in code.co_names:
+                called = function.__globals__.get(name)
+                if isinstance(called, FunctionType) and called not in found and _is_own(called):
+                    found[called] = None
+                    waiting.append(called)
+    return "\n".join(map(_text, found))
+
+
+def _text(function: FunctionType) -> str:
+    try:
+        return inspect.getsource(function)
+    except OSError:  # typed at a prompt
+        code = function.__code__
+        return repr((code.co_code, code.co_consts, code.co_names))
+
+
 def _function(function: FunctionType) -> str:
     name = f"{function.__module__}.{function.__qualname__}"
     if function.__name__ == "<lambda>":
@@ -113,12 +159,8 @@ def _function(function: FunctionType) -> str:
     inside = [described(part) for part in contents if part is not function]
     inside += map(described, function.__defaults__ or ())
     inside += map(described, sorted((function.__kwdefaults__ or {}).items()))
-    try:
-        text = inspect.getsource(function)
-    except OSError:  # typed at a prompt
-        code = function.__code__
-        text = repr((code.co_code, code.co_consts, code.co_names))
-    return f"{name} {_hash(text.encode())} {inside if inside else ''}".strip()
+    text = _source(function).encode()
+    return f"{name} {_hash(text)} {inside if inside else ''}".strip()
 
 
 def _hash(content: bytes) -> str:

@@ -141,6 +141,7 @@ class Model:
         """
         check_metric("metric", metric)
         net = of.asked(self, keep=True)
+        y = checks.alongside("y", y, x)
         x = of.inputs(net, x)
         thetas = reals("thetas", thetas, ["C", net.P], dtype=x.dtype, finite=False).to(x.device)
         y = labels_for(self, "y", y, x)

@@ -130,24 +130,41 @@ class Objective:
                     "loss: reads parameters directly, as weight decay does, but theta does not "
                     "replace them there; give a function of (outputs, labels) alone"
                 )
-        own = {"loss": self.given_loss and self.loss, "metric": self.given_metric}
-        for name, function in own.items():
-            if function is not None and not _pairs(function, outputs, y):
-                raise ValueError(
-                    f"{name}: does not pair outputs and labels; outputs have shape "
-                    f"{checks.dims(['N', *outputs.shape[1:]])}, labels "
-                    f"{checks.dims(['N', *y.shape[1:]])}; both need the same"
-                )
-            if function is not None and _remembers(function, outputs, y):
-                raise ValueError(
-                    f"{name}: remembers earlier calls, so its values depend on their order"
-                )
-        first = _first_argument(self.given_metric)
-        if first in ("y_true", "true", "target", "targets"):
-            raise ValueError(
-                f"metric: is called with (outputs, labels), but its first argument is {first}; "
-                "write a function that exchanges them"
-            )
+            _refuse_unpaired("loss", self.loss, outputs, y)
+        if self.given_metric is not None:
+            refuse_misread(self.given_metric, outputs, y)
+
+
+def refuse_misread(metric: Function, outputs: Tensor, y: Tensor) -> None:
+    """Refuse a metric that takes outputs for labels, or whose lower values are better.
+
+    outputs, y  two samples, from which the metric learns shapes and types
+    """
+    first = _first_argument(metric)
+    if first in ("y_true", "true", "target", "targets", "labels"):
+        raise ValueError(
+            f"metric: is called with (outputs, labels), but its first argument is {first}; "
+            "write a function that exchanges them"
+        )
+    _refuse_unpaired("metric", metric, outputs, y)
+    right, wrong = _of_right_and_wrong(metric, outputs, y)
+    if right < wrong:
+        raise ValueError(
+            f"metric: higher values must be better, but right answers get {right:.3g} and wrong "
+            f'ones {wrong:.3g}; give metric="loss", or a function that changes the sign'
+        )
+
+
+def _refuse_unpaired(name: str, function: Function, outputs: Tensor, y: Tensor) -> None:
+    """Refuse a loss or metric that compares each output with all labels, or has a memory."""
+    if not _pairs(function, outputs, y):
+        raise ValueError(
+            f"{name}: does not pair outputs and labels; outputs have shape "
+            f"{checks.dims(['N', *outputs.shape[1:]])}, labels "
+            f"{checks.dims(['N', *y.shape[1:]])}; both need the same"
+        )
+    if _remembers(function, outputs, y):
+        raise ValueError(f"{name}: remembers earlier calls, so its values depend on their order")
 
 
 def _no_accuracy(outputs: Tensor, y: Tensor) -> NoReturn:
@@ -159,6 +176,8 @@ def _no_accuracy(outputs: Tensor, y: Tensor) -> NoReturn:
 
 def judged_by(metric: Any, outputs: Tensor, y: Tensor) -> Tensor:
     """The values of a function of (outputs, labels) for C models, [C] in float64."""
+    ends = [0, -1]  # two samples
+    refuse_misread(metric, outputs[0, ends], y[ends])
     found = []
     for of_model in outputs:
         try:
@@ -183,6 +202,24 @@ def _first_argument(function: Function | None) -> str:
         return next(iter(inspect.signature(function).parameters))  # type: ignore[arg-type]
     except (TypeError, ValueError, StopIteration):  # no argument, or a built-in function
         return ""
+
+
+def _of_right_and_wrong(metric: Function, outputs: Tensor, y: Tensor) -> tuple[float, float]:
+    """The values for two right answers and for the same two exchanged; 0, 0 if it fails on them."""
+    labels = torch.stack([torch.zeros_like(y[0]), torch.ones_like(y[0])])
+    answers = outputs.new_zeros(outputs.shape)
+    if y.ndim == 1 and y.dtype == torch.long and outputs[0].numel() > 1:
+        answers[[0, 1], labels] = 4
+    elif answers.numel() == labels.numel():
+        answers += labels.view_as(answers)
+    else:
+        return 0.0, 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return float(metric(answers, labels)), float(metric(answers.flip(0), labels))
+        except Exception:  # two samples may be too few for this function
+            return 0.0, 0.0
 
 
 def _remembers(function: Function, outputs: Tensor, y: Tensor) -> bool:

@@ -71,6 +71,7 @@ def simulate(
     _runs, rounds, _clients = participation.shape
     net, theta = guard.starting_model(fed, net, rounds, local, seed, theta)
     guard.warn_unusable_data(fed)
+    judged(net, theta[None], *fed.server(on), metric)  # a metric that fails does so before training
     simulation = Simulation(fed, net, theta, Shuffles(fed, local, seed), metric, on, last)
     blocks = participation.split(block_size(fed, net, theta, participation, local))
     folder = None

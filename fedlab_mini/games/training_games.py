@@ -57,6 +57,7 @@ def round_game(
     net = frozen(checks.instance("net", net, Model, "fm.Model(module)"))
     theta = checks.reals("theta", theta, [net.P])
     updates = checks.reals("updates", updates, ["m", net.P])
+    y = checks.alongside("y", y, x)
     x = checks.reals("x", x, ["N", "..."])
     theta, updates, x = _common_type(theta, updates, x)
     y = labels_for(net, "y", y, x, output_count(net, x)).clone()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..checks import array, shown, whole
+from ..checks import alongside, array, shown, whole
 from ..engine import progress
 from ..streams import stream
 from .score import score
@@ -47,7 +47,8 @@ def score_intervals(
         )
     table = score(updates, validation=validation, **given)
     inputs = array("validation[0]", validation[0], ["N", "..."])
-    labels = array("validation[1]", validation[1], [len(inputs)])
+    labels = alongside("validation[1]", validation[1], validation[0])
+    labels = array("validation[1]", labels, [len(inputs), "..."])
     again = []
     for draw in progress.bar(range(draws), "validation draws"):
         luck = stream(given.get("seed", 0), "validation draws", draw)

@@ -24,17 +24,17 @@ NOTHING = 1e-12
 def ranks(scores: Tensor) -> Tensor:
     """Ranks 0, 1, ... of scores [K], the lowest first; tied scores share a rank.
 
-    Sorted neighbours a and b tie if |a - b| is at most 1e-6 of the larger one's size, or 1e-12 of
-    the largest size of all. If a ties with b and b with c, all three share a rank
+    A score ties with the lowest one of its group if they differ by at most 1e-6 of the larger
+    one's size, or 1e-12 of the largest size of all; otherwise, it is the lowest of the next group
     """
     ascending, order = scores.double().sort(stable=True)
-    sizes = ascending.abs()
-    larger = torch.maximum(sizes[1:], sizes[:-1])
-    room = torch.maximum(TIED * larger, NOTHING * sizes.max())
-    apart = ascending.diff() > room
-    places = torch.zeros_like(order)
-    places[order[1:]] = apart.cumsum(0)
-    return places
+    nothing = NOTHING * ascending.abs().max().item()
+    places, rank, lowest = [], 0, ascending[0].item()
+    for score in ascending.tolist():
+        if score - lowest > max(TIED * max(abs(score), abs(lowest)), nothing):
+            rank, lowest = rank + 1, score
+        places.append(rank)
+    return torch.empty_like(order).scatter_(0, order, torch.tensor(places, device=order.device))
 
 
 def spearman(a: Scores, b: Scores) -> float:

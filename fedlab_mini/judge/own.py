@@ -10,11 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ..engine.files import HOUSE
 from ..engine.rounds import Round, Server, State
 from ..methods.fedavg import strategy
 from ..methods.round_scores import RoundScore, Scored
-
-HOUSE = ("fedlab_mini", "fedlab_bench", "fedlab_flower")  # the book's own code
 
 
 @strategy
@@ -29,13 +28,21 @@ class FunctionScore(RoundScore):
 
 
 def takes_round(function: Callable[..., Any]) -> bool:
-    """Does a function take (round, server), and not only a game?"""
+    """Does a function take (round, server), and not only a game?
+
+    raises  ValueError for a function of a game that needs more, such as ``fm.permutation``
+    """
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     required = [one for one in parameters if one.kind in positional and one.default is one.empty]
+    names = [one.name for one in required]
+    if names[:1] == ["game"] and len(names) > 1:
+        needs = ", ".join(f"{name}=..." for name in names[1:])
+        called = getattr(function, "__name__", "this")
+        raise ValueError(f"methods: write functools.partial({called}, {needs}), not {called} alone")
     return len(required) == 2
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pickle import UnpicklingError
@@ -221,12 +222,28 @@ def named(value: Any) -> bool:
 def in_order_of_parameters(label: str, rows: Any) -> None:
     """Refuse a frame whose columns are not in the order of the parameters."""
     columns = list(getattr(rows, "columns", ()))
-    numbers = sorted(columns, key=str)
-    if columns != numbers and columns != list(range(len(columns))):
+    if columns != sorted(columns, key=_by_number):
         raise ValueError(
             f"{label}: its columns, {shown(columns)}, are not in their order; give "
             "frame.to_numpy() with the parameters in the order of net.shapes"
         )
+
+
+def in_order_of_rounds(files: Iterable[Any]) -> None:
+    """Refuse files in the order of their letters, where round_10 comes before round_2."""
+    names = [str(one) for one in files if isinstance(one, str | os.PathLike)]
+    if names == sorted(names) != sorted(names, key=_by_number):
+        raise ValueError(
+            f"updates: {shown([os.path.basename(name) for name in names])} are in the order of "
+            "letters; sort them by the number of the round"
+        )
+
+
+def _by_number(column: Any) -> list[Any]:
+    """A key that sorts p2 before p10, as its number says and not its letters."""
+    # Splitting at numbers leaves words at even places and numbers at odd ones.
+    parts = re.split(r"(\d+)", str(column))
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def all_clients(updates: Iterable[Any]) -> list[Hashable]:
@@ -291,7 +308,7 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
     elif isinstance(value, list | tuple) and not all(map(_is_number, value)):
         arrays = list(value)
     else:
-        return reals(label, value, [net.P], finite=False)
+        return _parameters(label, value, [net.P])
     if len(arrays) != len(net.shapes):
         shapes = [f"{parameter} {dims(shape)}" for parameter, shape in net.shapes.items()]
         wanted = ", ".join(shapes)
@@ -300,10 +317,21 @@ def flat(net: Model, label: str, value: Any) -> Tensor:
             f"module.state_dict() in its order, got {len(arrays)}"
         )
     parameters = [
-        reals(f"{label}: {parameter}", array, shape, finite=False).flatten()
+        _parameters(f"{label}: {parameter}", array, shape).flatten()
         for (parameter, shape), array in zip(net.shapes.items(), arrays, strict=True)
     ]
     return torch.cat(parameters)
+
+
+def _parameters(label: str, value: Any, shape: Sequence[int | str]) -> Tensor:
+    """Real numbers of a shape; small whole numbers, as a compressed message has, are refused."""
+    numbers = array(label, value, shape)
+    if numbers.element_size() < 4 and not numbers.is_floating_point():
+        raise TypeError(
+            f"{label}: expected real numbers, got {shown(numbers)}; multiply what was quantised "
+            "by its scale"
+        )
+    return reals(label, numbers, shape, finite=False)
 
 
 def _row_by_row(label: str, stacks: Mapping[str, Any]) -> list[dict[str, Tensor]]:
@@ -323,7 +351,7 @@ def _is_number(value: Any) -> bool:
 def parameter_rows(net: Model, label: str, value: Any) -> Tensor:
     """Rows [m, P], from such an array or from a list of the parameters of m clients."""
     if not isinstance(value, list | tuple):
-        return reals(label, value, ["m", net.P], finite=False)
+        return _parameters(label, value, ["m", net.P])
     if not value:
         return torch.empty(0, net.P)
     return torch.stack([flat(net, f"{label}[{i}]", one) for i, one in enumerate(value)])

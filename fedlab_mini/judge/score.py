@@ -7,6 +7,7 @@ The page "Bring your own" shows it. Builds on records, registry and games. The c
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..checks import choice, instance, reals, shown
+from ..checks import alongside, choice, instance, reals, shown
 from ..engine.fit import labels_for, output_count
 from ..engine.model import Model
 from ..engine.objective import Metric, check_metric
@@ -26,7 +27,7 @@ from ..games.training_games import round_game
 from ..streams import one_thread, stream
 from .ids import client_ids
 from .own import FunctionScore, is_guest, takes_round
-from .records import all_clients, flat, opened
+from .records import all_clients, flat, in_order_of_rounds, opened
 from .registry import by_name, scoring
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 Recorded = Mapping[str, Any] | Tensor | np.ndarray | str | os.PathLike[str]
 Method = Strategy | Callable[[Game], Estimate]
+# Float masks are longer than an update by more than this factor.
+MASKED = 100
 
 
 def score(
@@ -79,7 +82,8 @@ def score(
     returns     a frame with one row per client and one column per method; higher is a larger
                 contribution. The last column, ``rounds``, counts the client's rounds
     raises      TypeError or ValueError naming the record, its file and its key. A client whose
-                update is not finite is left out of that round, with a warning
+                update is not finite is left out of that round, with a warning. Of several methods,
+                one that fails has NaN in its column, and a warning says why
     """
     # Copies, here and in the records, because a generator may overwrite a round with the next.
     net = frozen(instance("net", net, Model, "fm.Model(module)"))
@@ -97,12 +101,15 @@ def score(
         )
     # Called now, so that a bad seed raises an error before the first round.
     stream(seed, "scores")
+    if isinstance(updates, list | tuple):
+        in_order_of_rounds(updates)
     ids = all_clients(updates) if clients is None else client_ids("clients", clients)
     places = {client: row for row, client in enumerate(ids)}
     if len(places) != len(ids) or not ids:
         raise ValueError(f"clients: expected distinct ids, at least one, got {shown(clients)}")
     server = Server(len(ids), classes, net, samples, seed)
-    watch = Watch(named_methods, server, metric)
+    spare = len(named_methods) > 1 and validation is not None
+    watch = Watch(named_methods, server, metric, spare=spare)
     model = None if theta is None else flat(net, "theta", theta).to(like, copy=True)
     t, last_number = 0, -1
     # One record at a time: a long history needs no more memory than a round.
@@ -114,10 +121,16 @@ def score(
             if model is None:  # nobody replied yet
                 continue
             this = record.round(t, net, model, places)
+        _warn_of_masks(this, ids)
         model = watch(this)
         del this, record, entry  # before the next round is read
     if not t:
         raise ValueError("updates: expected at least one round, got none")
+    if len(watch.failed) == len(named_methods):
+        raise next(iter(watch.failed.values()))
+    for name, error in watch.failed.items():
+        message = f"methods: {name} fails, so its column is empty: {error}"
+        warnings.warn(message, stacklevel=2)
     found = watch.scores(by_round=per == "round")
     return _table(found | {"rounds": watch.present}, ids)
 
@@ -126,10 +139,20 @@ class Watch:
     """Strategies that watch rounds, and functions that value each round's game.
 
     ``fm.train(..., watch=Watch(...))`` also shows it the rounds of a run, without any effect
+
+    spare  a method that fails in a round is noted in ``failed``, and its scores are NaN
     """
 
-    def __init__(self, methods: Mapping[str, Any], server: Server, metric: Metric = "loss"):
-        self.methods, self.server, self.metric = methods, server, metric
+    def __init__(
+        self,
+        methods: Mapping[str, Any],
+        server: Server,
+        metric: Metric = "loss",
+        *,
+        spare: bool = False,
+    ):
+        self.methods, self.server, self.metric, self.spare = methods, server, metric, spare
+        self.failed: dict[str, Exception] = {}
         self.strategies: dict[str, Strategy] = {}
         self.servers: dict[str, Server] = {}
         self.states: dict[str, State] = {}
@@ -160,19 +183,26 @@ class Watch:
             return this.theta
         self.rounds += 1
         self.present[this.clients] += 1
-        for method_name in self.methods:
-            # A guest gets a copy, so it cannot change the round of others or the next model.
-            own = this.copy() if method_name in self.guests else this
-            if method_name in self.strategies:
-                strategy, told = self.strategies[method_name], self.servers[method_name]
-                state = copied(self.states[method_name])
-                done = strategy.step(told, state, own)
-                self.states[method_name] = done.state
-                self.evaluated[method_name] += done.evaluated
-            else:
-                self.totals[method_name][this.clients] += self._value(method_name, own)
+        for method_name in [name for name in self.methods if name not in self.failed]:
+            try:
+                self._show(method_name, this)
+            except Exception as error:  # a method may fail in any way
+                if not self.spare:
+                    raise
+                self.failed[method_name] = error
         shares = (this.sizes / this.sizes.sum()).to(this.updates)
         return this.theta + shares @ this.updates
+
+    def _show(self, method_name: str, this: Round) -> None:
+        # A guest gets a copy, so it cannot change the round of others or the next model.
+        own = this.copy() if method_name in self.guests else this
+        if method_name not in self.strategies:
+            self.totals[method_name][this.clients] += self._value(method_name, own)
+            return
+        strategy, told = self.strategies[method_name], self.servers[method_name]
+        done = strategy.step(told, copied(self.states[method_name]), own)
+        self.states[method_name] = done.state
+        self.evaluated[method_name] += done.evaluated
 
     def _value(self, method_name: str, this: Round) -> Tensor:
         """A function's values of a round's game, [m]."""
@@ -194,6 +224,8 @@ class Watch:
         own_rounds = self.present.clamp(min=1)
         scores, totals = {}, dict(self.totals)
         for method_name, strategy in self.strategies.items():
+            if method_name in self.failed:
+                continue
             label, clients = f"{method_name}.scores", self.server.clients
             state = self.states[method_name]
             said = strategy.scores(self.servers[method_name], state)
@@ -204,7 +236,23 @@ class Watch:
                 totals[method_name] = total
         for method_name, total in totals.items():
             scores[method_name] = total / (own_rounds if by_round else rounds)
+        unknown = torch.full((self.server.clients,), torch.nan, dtype=torch.float64)
+        scores |= dict.fromkeys(self.failed, unknown)
         return {method_name: scores[method_name] for method_name in self.methods}
+
+
+def _warn_of_masks(this: Round, ids: Sequence[Hashable]) -> None:
+    """Warn of updates that are far longer than the others, as a mask or an attack makes them."""
+    lengths = torch.linalg.vector_norm(this.updates, dim=1, dtype=torch.float64).cpu()
+    usual = lengths.median() if len(lengths) else 0
+    far = lengths > MASKED * usual
+    if usual > 0 and far.any():
+        names = [ids[client] for client in this.clients[far].tolist()]
+        warnings.warn(
+            f"round {this.t}: the updates of {shown(names)} are over {MASKED} times as long as "
+            "the median one; if they are masked, no score of this round means anything",
+            stacklevel=3,
+        )
 
 
 def _table(scores: Mapping[str, Tensor], ids: Sequence[Hashable]) -> pandas.DataFrame:
@@ -218,7 +266,8 @@ def _samples(validation: Any, net: Model) -> tuple[Tensor, Tensor]:
     if not isinstance(validation, tuple | list) or len(validation) != 2:
         raise TypeError(f"validation: expected a pair (x, y), got {shown(validation)}")
     inputs = reals("validation[0]", validation[0], ["N", "..."])
-    labels = labels_for(net, "validation[1]", validation[1], inputs, output_count(net, inputs))
+    given = alongside("validation[1]", validation[1], validation[0])
+    labels = labels_for(net, "validation[1]", given, inputs, output_count(net, inputs))
     return inputs.clone(), labels.clone()
 
 

@@ -1,7 +1,7 @@
 """Contribution methods, one file per family; ``fm.train`` runs each strategy.
 
 Every name in ``__all__`` is public: users reach it as ``fm.methods.NAME``, and what a chapter
-derives also as ``fm.NAME``. The API page lists it, and the tests of the promises that every
+derives also as ``fm.NAME``. The reference lists it, and the tests of the promises that every
 strategy makes cover it.
 """
 

@@ -185,9 +185,18 @@ class FedAvg(Configuration):
             amounts = torch.ones_like(amounts)
         return (amounts / amounts.sum()).to(round.updates)
 
+    def _weights(self, server: Server, state: State, round: Round) -> Tensor:
+        """What ``weights`` returns, which anybody may override: numbers [m], as the updates are."""
+        given, like = self.weights(server, state, round), round.updates
+        found = torch.as_tensor(given, dtype=like.dtype, device=like.device)
+        if found.shape != round.clients.shape:
+            expected = f"an array [{len(like)}], got one of shape {list(found.shape)}"
+            raise ValueError(f"{type(self).__name__}.weights: expected {expected}")
+        return found
+
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P], the weights behind it, and the new state."""
-        weights = self.weights(server, state, round)
+        weights = self._weights(server, state, round)
         self.count(state, round, weights)
         # Chapter 1, step 4: [m] @ [m, P] -> [P]; the mean of models is theta + the mean update.
         return Step(round.theta + weights @ round.updates, weights, state)

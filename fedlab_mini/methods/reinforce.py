@@ -160,7 +160,7 @@ class FRCCE(FedAvg):
 
     def selected(self, server: Server, round: Round, selections: Tensor) -> Tensor:
         """Weights [Q, m] of the selections [Q, m], renormalised; zeros for an empty one."""
-        chosen = selections * self.weights(server, {}, round)
+        chosen = selections * self._weights(server, {}, round)
         total = chosen.sum(1, keepdim=True)
         return chosen / torch.where(total > 0, total, 1)
 
@@ -227,7 +227,7 @@ class FRCCE(FedAvg):
         if not self.literal and type(self).deployed is not FRCCE.deployed:
             judged["deployed"] = weights[None]
         if self.baseline == "aggregate":
-            judged["everybody"] = self.weights(server, state, round)[None]
+            judged["everybody"] = self._weights(server, state, round)[None]
         if self.baseline == "previous" or (self.baseline == "moving" and not state["rounds"]):
             judged["before"] = torch.zeros_like(weights)[None]
         return judged
@@ -286,7 +286,7 @@ class FLDVE(FRCCE):
 
     def deployed(self, server: Server, round: Round, omega: Tensor, selections: Tensor) -> Tensor:
         """Aggregation weights [m] in proportion to omega."""
-        trusted = omega * self.weights(server, {}, round)
+        trusted = omega * self._weights(server, {}, round)
         return trusted / trusted.sum() if trusted.sum() > 0 else trusted
 
 
@@ -302,7 +302,7 @@ class DVRLRemoval(FLDVE):
         """Equal weights [m] of the clients with omega of at least 1/2."""
         staying = (omega >= 0.5).to(omega)
         if not staying.any():
-            return self.weights(server, {}, round)
+            return self._weights(server, {}, round)
         return self.selected(server, round, staying[None])[0]
 
 

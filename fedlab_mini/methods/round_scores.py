@@ -78,7 +78,7 @@ class RoundScore(FedAvg):
         A score that evaluates models also returns their number: (scores, evaluated). By default,
         the scores are the clients' weights, which is contribution by size.
         """
-        return self.weights(server, state, round)
+        return self._weights(server, state, round)
 
     def scores(self, server: Server, state: State) -> Tensor:
         """Contribution of every client so far, [K]."""
@@ -86,7 +86,7 @@ class RoundScore(FedAvg):
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """Federated averaging's model [P]; stores the values of the round's updates."""
-        weights, clients = self.weights(server, state, round), round.clients
+        weights, clients = self._weights(server, state, round), round.clients
         found = self.score(server, state, round)
         found, evaluated = found if isinstance(found, tuple) else (found, 0)
         name = f"{type(self).__name__}.score"
@@ -148,10 +148,11 @@ class Taylor(RoundScore):
 
     def score(self, server: Server, state: State, round: Round) -> Scored:
         """First- or second-order values of the round's updates, [m]; needs no evaluation."""
-        # [m, P]: the rows w_i delta_i; their sum is U
-        weighted = self.weights(server, state, round)[:, None] * round.updates
+        weights, updates = self._weights(server, state, round), round.updates
         direction = gradient(round, server)
         if self.order == 2:
-            curved = hessian_product(round, server, weighted.sum(0))
-            direction = direction + curved / 2
-        return -(weighted @ direction)
+            direction = direction + hessian_product(round, server, weights @ updates) / 2
+        # In float64, so that equal updates have equal scores; row by row, to copy one at a time.
+        direction = direction.double()
+        slopes = torch.stack([update.double() @ direction for update in updates])
+        return -(weights * slopes)

@@ -129,7 +129,7 @@ class SFedAvg(FedAvg):
 
     def step(self, server: Server, state: State, round: Round) -> Step:
         """The new global model [P], from the mean update; then the relevances are updated."""
-        weights = self.weights(server, state, round)
+        weights = self._weights(server, state, round)
         samples, labels = server.validation
         if self.by_class:
             # The Shapley value is linear: its value on all samples is a mean over the classes.

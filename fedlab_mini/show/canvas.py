@@ -70,6 +70,25 @@ def labelled(
     return values_by_label
 
 
+def in_one_order(name: str, by_label: Any, like: Mapping[str, Any] | None = None) -> Any:
+    """Pandas columns in one order of the clients, by their index; other values as they are.
+
+    The order is 0, 1, ... if these are the ids, and otherwise that of the first column, where
+    those of ``like`` come before the others
+    """
+    if not isinstance(by_label, Mapping):
+        return by_label
+    found = map(checks.ids_of, [*(like or {}).values(), *by_label.values()])
+    ids: list[Any] = next((index for index in found if index is not None), [])
+    if not ids:
+        return by_label
+    numbers = list(range(len(ids)))
+    ids = numbers if set(ids) == set(numbers) else ids
+    return {
+        label: checks.by_id(f"{name}[{label!r}]", column, ids) for label, column in by_label.items()
+    }
+
+
 def positions_of(x: Sequence[float] | Tensor | None, count: int) -> Any:
     return range(count) if x is None else checks.reals("x", x, [count], finite=False)
 

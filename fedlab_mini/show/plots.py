@@ -32,6 +32,7 @@ from .canvas import (
     dots_row,
     draw_legend,
     finished,
+    in_one_order,
     labelled,
     line_look,
     mark_clients,
@@ -296,11 +297,15 @@ def scores(
     The bars of a single method have the colours of the clients
     """
     check_texts(ylabel=ylabel)
-    heights = labelled("values", values, "K")
+    in_order = in_one_order("values", values)
+    heights = labelled("values", in_order, "K")
     clients = len(next(iter(heights.values())))
     # Once more, now that the first label has said how many clients all others must have.
     heights = labelled("values", heights, clients)
-    errors_by_label = {} if stderr is None else labelled("stderr", stderr, clients, least=0)
+    errors_by_label = {}
+    if stderr is not None:
+        errors = in_one_order("stderr", stderr, in_order)
+        errors_by_label = labelled("stderr", errors, clients, least=0)
     corrupted_ids = checks.distinct_ids("corrupted", corrupted, clients).tolist()
     figure, (axis,) = new_figure()
     bar_width = 0.8 / len(heights)
@@ -380,8 +385,9 @@ def slopes(
     right  {label: [K] values}, by which the right ends are; rank 1 is the highest value
     """
     check_texts(name=name)
-    start = labelled("left", {name: left}, "K")[name]
-    ends = labelled("right", right, len(start))
+    lefts = in_one_order("left", {name: left})
+    start = labelled("left", lefts, "K")[name]
+    ends = labelled("right", in_one_order("right", right, lefts), len(start))
     at_left = _from_the_top(start)
     pairs = len(start) * (len(start) - 1) // 2
     figure, axes = new_figure(5.0, 2.9, len(ends))

@@ -7,7 +7,7 @@ minibatch of many clients needs one gather.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -204,13 +204,16 @@ class Federation:
         if not pairs:
             raise ValueError("datasets: expected at least one client, got none")
         samples: list[Samples] = []
+        # A frame's columns have the order of the first client's, wherever their names are the same.
+        first = pairs[0][0] if isinstance(pairs[0], tuple | list) and pairs[0] else None
+        columns = list(getattr(first, "columns", ()))
         for client, pair in enumerate(pairs):
             # The first client decides the type, because mixed types would be widened silently.
             first_x = samples[0][0] if samples else None
             name_of = f"datasets[{client}]"
-            samples.append(_checked_samples(name_of, pair, kind, like=first_x))
-        validation = _checked_samples("validation", validation, kind)
-        test = _checked_samples("test", test, kind)
+            samples.append(_checked_samples(name_of, pair, kind, like=first_x, columns=columns))
+        validation = _checked_samples("validation", validation, kind, columns=columns)
+        test = _checked_samples("test", test, kind, columns=columns)
         if classes != 0:
             everything = [*samples, validation, test]
             needed = 1 + max(int(labels.max()) for _, labels in everything)
@@ -289,12 +292,14 @@ def _checked_samples(
     *,
     like: Tensor | None = None,
     finite: bool = False,
+    columns: Sequence[Any] = (),
 ) -> Samples:
     """A checked pair: x [n, ...] floating, y [n] in 0..classes-1, or [n, ...] of x's type."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise TypeError(f"{name}: expected a pair of arrays (x, y), got {checks.shown(pair)}")
-    x = checks.reals(f"{name}: x", pair[0], ["n", "d", "..."], finite=finite)
-    y = _labels(f"{name}: y", pair[1], x, classes)
+    given = checks.in_columns(f"{name}: x", pair[0], columns)
+    x = checks.reals(f"{name}: x", given, ["n", "d", "..."], finite=finite)
+    y = _labels(f"{name}: y", checks.alongside(f"{name}: y", pair[1], given), x, classes)
     if like is not None and x.dtype != like.dtype:
         raise TypeError(f"{name}: inputs are {x.dtype}, the first client's {like.dtype}")
     if like is not None and x.shape[1:] != like.shape[1:]:

@@ -187,7 +187,7 @@ for name in ("theta", "scores", "weights", "loss"):
 @pytest.mark.skipif(" " in sys.prefix, reason="Flower cannot work below a folder with a space")
 def test_the_simulation_gives_what_one_process_gives():
     """The example on the reference page; in a process of its own, as Ray leaves files open."""
-    page = (chapters.ROOT / "book" / "api.md").read_text(encoding="utf-8")
+    page = (chapters.ROOT / "book" / "fedlab_flower.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```python\n(fed = .*?flower\.train.*?)```", page, flags=re.DOTALL)
     start = "import torch, fedlab_mini as fm\nimport fedlab_flower as flower\n"
     pytest.importorskip("ray", reason="Ray is not installed: make setup WITH=flower")

@@ -226,7 +226,7 @@ def test_a_machine_is_ready_or_says_what_is_wrong(monkeypatch, capsys):
 
 
 def test_notes_for_the_board_name_sections_of_their_chapters():
-    board = (chapters.ROOT / "book" / "board.md").read_text(encoding="utf-8")
+    board = (chapters.ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
     for source, notes in zip(chapters.numbered(), board.split("\n## Chapter ")[1:], strict=True):
         pages = [source, *source.parents[1].glob(f"evidence/{source.name}")]
         text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
@@ -234,3 +234,20 @@ def test_notes_for_the_board_name_sections_of_their_chapters():
         named = re.findall(r"^\| ([^|]+) \|", notes, re.MULTILINE)[1:]
         assert len(named) >= 5
         assert set(named) <= set(titles), set(named) - set(titles)
+
+
+def test_the_teachers_key_has_the_letters_of_each_lab():
+    page = (chapters.ROOT / "book" / "teaching.md").read_text(encoding="utf-8")
+    for source in labs.sources():
+        text = source.read_text(encoding="utf-8")
+        title = re.search(r"^# (Lab \d+\. .*)$", text, re.MULTILINE)[1]
+        (part,) = re.findall(
+            rf"^### {re.escape(title)}\n(.*?)^:::$", page, re.MULTILINE | re.DOTALL
+        )
+        told = dict(re.findall(r"^\*\*Q(\d+):\*\* ([a-e](?:, [a-e])*)[;.]", part, re.MULTILINE))
+        blocks = dict(
+            re.findall(r"^name: q(\d+)\n(.*?)# END QUESTION$", text, re.MULTILINE | re.DOTALL)
+        )
+        keys = {question: labs.CHOICE.search(block) for question, block in blocks.items()}
+        right = {question: ", ".join(found[2]) for question, found in keys.items() if found}
+        assert told == right != {}, source.stem

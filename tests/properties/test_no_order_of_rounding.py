@@ -48,11 +48,37 @@ def test_rounding_changes_no_measure(seed):
 
 
 def test_ties_by_hand():
-    assert ranks(torch.tensor([1.0, 1 + 5e-7, 1 + 1.4e-6, 1 + 3e-6])).tolist() == [0, 0, 0, 1]
+    assert ranks(torch.tensor([1.0, 1 + 5e-7, 1 + 1.4e-6, 1 + 3e-6])).tolist() == [0, 0, 1, 2]
     assert ranks(torch.tensor([0.0, 1e-13, -5e-13, 1.0])).tolist() == [0, 0, 0, 1]
     apart = torch.tensor([3.0, 1, 2, 5]) * 1e-5 + 1  # told apart whatever their unit
     for factor in (1e-30, 1.0, 1e30):
         assert ranks(factor * apart.double()).tolist() == [2, 0, 1, 3]
+
+
+@pytest.mark.parametrize(("clients", "spread"), [(1_000, 1e-5), (10_000, 1e-4)])
+def test_ties_form_no_chains(clients, spread):
+    """Among many close scores neighbours tie, and the lowest and the highest do not."""
+    from scipy.stats import kendalltau
+    from sklearn.metrics import roc_auc_score
+
+    chance = np.random.default_rng(0)
+    scores, bad = 1 + spread * chance.normal(size=clients), np.arange(clients) < clients // 10
+    scores[bad] -= spread
+    again = scores + 0.1 * spread * chance.normal(size=clients)
+    auc = roc_auc_score(bad, -scores)
+    assert fm.detection_auc(scores, np.flatnonzero(bad)) == pytest.approx(auc, abs=0.01)
+    assert fm.kendall(scores, again) == pytest.approx(kendalltau(scores, again)[0], abs=0.02)
+
+
+@pytest.mark.parametrize("method", ["first order", "second order", "second order, capped"])
+def test_equal_updates_have_equal_scores(method):
+    """Six clients send one update: no score reads an order out of the last digit."""
+    for seed in range(8):
+        torch.manual_seed(seed)
+        x, y, net = torch.randn(40, 6), torch.randint(0, 3, (40,)), fm.mlp(6, 5, 3)
+        record = {"theta": net.init(seed), "updates": 0.1 * torch.randn(1, net.P).repeat(6, 1)}
+        table = fm.score([record], net=net, validation=(x, y), methods=[method])
+        assert fm.kendall(table[method].to_numpy(), torch.arange(6)) == 0, seed
 
 
 def test_ids_break_no_tie():

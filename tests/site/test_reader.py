@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
 from visit import look, rest
 
 CHAPTER, NEXT = "notebooks/01_federated_averaging.html", "notebooks/02_shapley_theory.html"
-SHORT = "book/board.html"  # a page that is soon drawn, as its neighbours are
+SHORT = "book/teaching.html"  # a page that is soon drawn, as its neighbours are
+
+MOVED = {  # an address that somebody may have kept: where it leads now
+    "adopt.html": "about.html#statement-of-need",
+    "adopt.html#for-a-team-from-question-to-score-in-a-day": (
+        "about.html#for-a-team-from-question-to-score-in-a-day"
+    ),
+    "adopt.html#for-a-project-depending-on-the-package": (
+        "about.html#for-a-project-depending-on-the-package"
+    ),
+    "adopt.html#a-story-of-use": "about.html#for-a-teacher",
+    "adopt.html#for-a-teacher-a-week-before-the-first-class": (
+        "teaching.html#before-the-first-class"
+    ),
+    "board.html": "teaching.html#at-the-board",
+    "board.html#chapter-4": "teaching.html#chapter-4",
+    "board.html#chapter-12": "teaching.html#chapter-12",
+}
 
 pytestmark = pytest.mark.browser
 
@@ -53,6 +71,20 @@ def test_arrow_keys_turn_pages_and_leave_what_means_something_else(site, open_pa
     rest(page, 1000)
     assert page.url.endswith(SHORT)
     page.evaluate("document.activeElement.blur()")
-    for key, there in (("Right", "book/cards"), ("Left", "book/board"), ("Left", "book/teaching")):
+    around = [("Right", "notebooks/refresher"), ("Left", "book/teaching"), ("Left", "book/cards")]
+    for key, there in around:
         page.keyboard.press(f"Arrow{key}")
         page.wait_for_url(f"**/{there}.html")
+
+
+def test_addresses_of_pages_that_moved_lead_to_what_they_had(site, open_page, browser) -> None:
+    page = open_page((site / SHORT).as_uri())
+    for kept, now in MOVED.items():
+        page.goto(f"{site.as_uri()}/book/{kept}")
+        page.wait_for_url(f"**/book/{now}")
+        assert page.locator(f"[id='{now.partition('#')[2]}']").count() == 1, kept
+    with closing(browser.new_context(java_script_enabled=False)) as plain:
+        page = plain.new_page()
+        for kept in ("adopt.html", "board.html"):
+            page.goto(f"{site.as_uri()}/book/{kept}")
+            page.wait_for_url(f"**/book/{MOVED[kept]}")

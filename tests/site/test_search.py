@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.browser
 
-GLOSSARY, FAQ = "book/glossary.html#term-", "book/faq.html#"
+GLOSSARY, FAQ, RUN = "book/glossary.html#term-", "book/faq.html#", "book/run.html#"
 REFRESHER = "notebooks/refresher.html#"
 CHAPTER = {path.stem[:2]: f"notebooks/{path.stem}.html" for path in
            sorted(Path(__file__).parents[2].glob("book/chapters/[01]*.md"))}  # fmt: skip
@@ -18,15 +18,15 @@ SOUGHT = {
     "which method is best": CHAPTER["10"],
     "gradient inversion": "notebooks/privacy.html#a-picture-from-an-update",
     "what is shapley": CHAPTER["02"],
-    "colab": f"{FAQ}can-i-use-it-on-binder",
-    "CUDA": f"{FAQ}do-i-need-a-gpu-does-cuda-work",
+    "colab": f"{RUN}can-i-use-it-on-binder",
+    "CUDA": f"{RUN}do-i-need-a-gpu-does-cuda-work",
     "malicious client": f"{FAQ}a-score-is-negative-is-the-client-malicious",
     "can a client cheat": f"{FAQ}what-is-a-free-rider-and-is-it-found",
     "monte carlo shapley": f"{GLOSSARY}permutation-sampling",
     "confidence interval": "book/how_we_know.html#what-an-interval-says",
     # questions as people ask them
     "how do I use my own model": f"{FAQ}my-own-model",
-    "how to install": f"{FAQ}how-do-i-install-it",
+    "how to install": f"{RUN}two-commands",
     "is it private": f"{FAQ}is-federated-learning-private-by-itself",
     "cost of shapley value": f"{CHAPTER['02']}#what-it-costs",
     "does more data mean more contribution": "notebooks/evidence/05_reinforce_frcce.html"
@@ -42,7 +42,7 @@ SOUGHT = {
     # what stands beside the text
     "download pdf": "book/downloads.html",
     "symbols": "book/notation.html",
-    "round_game": "book/api.html#fedlab_mini.games.training_games.round_game",
+    "round_game": "book/fedlab_mini.html#fedlab_mini.games.training_games.round_game",
 }
 
 

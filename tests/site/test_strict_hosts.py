@@ -1,4 +1,4 @@
-"""Hosts that allow a page little: the headers that `book/adopt.md` asks for are enough."""
+"""Hosts that allow a page little: the headers that `book/run.md` asks for are enough."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def host(site: Path, policy: str) -> Iterator[str]:
 
 
 def test_the_site_works_under_the_policy_that_its_page_names(browser, site):
-    text = (ROOT / "book" / "adopt.md").read_text(encoding="utf-8")
+    text = (ROOT / "book" / "run.md").read_text(encoding="utf-8")
     told = re.search(r"Content-Security-Policy: ([^`\n]+)", text)
-    assert told, "book/adopt.md names no policy"
+    assert told, "book/run.md names no policy"
     with host(site, told[1]) as address, closing(browser.new_page()) as page:
         page.goto(f"{address}/{PAGE}")
         page.wait_for_function("async () => (await window.MathJax?.startup?.promise, true)")

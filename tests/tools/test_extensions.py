@@ -43,6 +43,13 @@ def test_a_docstrings_table_becomes_a_list_and_no_word_is_lost():
         assert said <= Counter(re.findall(r"[^\W_]+", " ".join(lines))), name
 
 
+def test_markup_without_a_style_goes_and_no_letter_of_a_signature():
+    made = '<em><span class="n"><span class="pre">x</span></span><span class="o">=</span></em>'
+    made = f'<span id="x"></span>{made}<span class="sig-paren">)</span>'
+    left = '<span id="x"></span><em>x<span class="o">=</span></em><span class="sig-paren">)</span>'
+    assert docstrings.without(made, docstrings.IN_SIGNATURE) == left
+
+
 def test_a_symbol_is_found_by_the_letter_that_is_typed():
     settings = {"doctitle_xform": False, "myst_enable_extensions": ["dollarmath"]}
     tree = publish_doctree(TABLE, parser=Parser(), settings_overrides=settings)

@@ -31,7 +31,7 @@ def test_chapters_import_nothing_that_their_package_does_not_bring():
 
 def test_the_cell_for_colab_installs_the_checkout_and_moves_to_where_studies_are_found():
     cell = re.search(
-        r"```text\n(.*?)```", (chapters.ROOT / "book/faq.md").read_text("utf-8"), re.S
+        r"```text\n(.*?)```", (chapters.ROOT / "book/run.md").read_text("utf-8"), re.S
     )[1]
     clone, install, move = (line.split() for line in cell.splitlines() if line[:1] in ("!", "%"))
     assert f"./{clone[-1]}" in install

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 from functools import partial
@@ -137,6 +138,54 @@ PAIRS = {  # name: (one, its equal made again, another that looks much the same)
 def test_words_tell_apart_what_decides_a_result(name):
     one, same, other = map(described, PAIRS[name])
     assert one == same != other
+
+
+OWN_CODE = """
+import dataclasses
+
+def helper(x):
+    return 2 * x
+
+def metric(outputs, y):
+    return helper(outputs)
+
+@dataclasses.dataclass(frozen=True)
+class Attack:
+    strength: float = 1.0
+
+    def __call__(self, updates):
+        return helper(updates) * self.strength
+
+class Later(Attack):
+    pass
+
+print("an unrelated line")
+"""
+
+
+@pytest.mark.parametrize("edit", ["2 * x", "* self.strength", "an unrelated line"])
+def test_own_code_is_told_apart_by_what_it_runs(edit, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def words(version, text):
+        (tmp_path / f"own_{version}.py").write_text(text)
+        own = importlib.import_module(f"own_{version}")
+        parts = own.metric, own.Attack(), own.Later()
+        return [described(part).replace(f"own_{version}", "own") for part in parts]
+
+    name = abs(hash(edit))
+    before, again = words(f"{name}_a", OWN_CODE), words(f"{name}_b", OWN_CODE)
+    after = words(f"{name}_c", OWN_CODE.replace(edit, f"{edit} + 1" if "*" in edit else "other"))
+    assert before == again
+    changed = [one != other for one, other in zip(before, after, strict=True)]
+    assert (
+        changed
+        == {
+            "2 * x": [True, True, True],
+            "* self.strength": [False, True, True],
+            "an unrelated line": [False, False, False],
+        }[edit]
+    )
 
 
 def test_a_lambda_has_no_name():

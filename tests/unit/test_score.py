@@ -242,3 +242,27 @@ def test_the_command_line_writes_the_same_table(fed, rounds, tmp_path, monkeypat
     expected = scored(rounds, fed, [fm.CGSV(), "Shapley, silent", fm.exact])
     np.testing.assert_array_equal(read.iloc[:, :3], expected.iloc[:, :3])
     np.testing.assert_allclose(read.half, read.exact / 2)  # for the loss
+
+
+def test_one_masked_client_has_the_best_cosine_and_moves_every_other_score():
+    fed, net, local = fm.six_clinics(), fm.mlp(64, 32, 10), fm.LocalSGD(epochs=5, batch=32, lr=0.1)
+    theta = fm.train(fed, net, fm.FedAvg(), rounds=3, local=local).theta
+    plain = fm.local_updates(fed, net, theta, t=4, local=local)
+    masked = plain.clone()
+    masked[1] += 10 * torch.randn(len(theta), generator=torch.Generator().manual_seed(0))
+
+    def scores(updates):
+        one_round = [{"theta": theta, "updates": updates, "sizes": fed.sizes}]
+        given = {"net": net, "validation": fed.validation, "methods": ["CGSV", fm.leave_one_out]}
+        found = fm.score(one_round, **given)
+        return fm.cosines(updates, fed.sizes.float() @ updates), found["leave_one_out"]
+
+    cosine, honest = scores(plain)
+    with pytest.warns(UserWarning, match=r"^round 1: the updates of \[1\] are over 100 times"):
+        hidden, moved = scores(masked)
+    assert cosine.argmax() != 1
+    assert hidden.argmax() == 1
+    assert hidden[1] > 0.9
+    others = [0, 2, 3, 4, 5]
+    assert ((moved - honest).abs() > 5 * honest.abs())[others].all()
+    assert masked.norm(dim=1)[1] > 20 * masked.norm(dim=1).median()

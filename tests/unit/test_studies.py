@@ -14,7 +14,7 @@ import pytest
 import studies
 from fedlab_mini.judge import evidence
 from studies import __main__ as command
-from studies import audit, metrics, runs, store, telling
+from studies import audit, metrics, probes, runs, store, telling
 from studies.results import ALIKE, FAILS, HOLDS, NOT_SHOWN, reachable
 from studies.study import Claim, Study
 
@@ -231,6 +231,23 @@ def test_a_probe_names_a_change_of_the_code_on_any_day(monkeypatch) -> None:
         assert len(found) == 1, found
         assert found[0].startswith("toy: its probe gives 0.9"), found
         assert found[0].endswith(f"AUC @ 1 of good, here, seed {number}")
+
+
+def test_a_probe_of_another_processor_may_be_infinite_where_it_was_no_number(place: Path) -> None:
+    def making(value: float) -> Study:
+        def made(seed: int, shift: float = 0.0):
+            yield from rows(seed, shift)
+            if shift:
+                yield "here", "both", "ratio", value
+
+        return replace(STUDY, rows=made)
+
+    runs.run(making(math.nan))
+    assert probes.fault(making(math.nan), 1) == ""
+    assert probes.fault(making(-math.inf), 1).startswith("its probe gives -inf and not nan")
+    edited(place, lambda known: known["probe"].update(machine="another"))
+    assert probes.fault(making(-math.inf), 1) == ""
+    assert probes.fault(making(1.0), 1).startswith("its probe gives 1 and not nan")
 
 
 def test_no_seed_is_added_by_other_code() -> None:

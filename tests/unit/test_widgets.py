@@ -17,6 +17,7 @@ from fedlab_bench.show.headtohead import HeadToHeadExplorer
 from fedlab_mini.show import widgets
 from fedlab_mini.show.widgets import (
     AAMExplorer,
+    ChangesExplorer,
     CosineExplorer,
     DriftExplorer,
     LabelRuleExplorer,
@@ -83,6 +84,7 @@ def every(history):
         TemperatureExplorer([0.2, 0.1, 0.0], drawn=2),
         LabelRuleExplorer(),
         MixUpExplorer(),
+        changed(),
         VerdictExplorer(),
         HeadToHeadExplorer(compared()),
         Quiz([QUESTION]),
@@ -351,6 +353,29 @@ def test_a_mix_up_moves_scores_and_never_the_model():
     drift = [list(MixUpExplorer(rounds=t).numbers()["told"].values()) for t in (1, 400, 20_000)]
     far = [max(abs(x - 4 / 9) for x in places) for places in drift]
     assert [x < limit for x, limit in zip(far, (1, 0.1, 0.02), strict=True)] == [False, True, True]
+
+
+# One thing changes
+
+
+def changed() -> ChangesExplorer:
+    """Two clients; the second one changes, and moves its share by the score alone."""
+    before = {"retraining": [[0.4, 0.6], [0.6, 0.4]], "score": [[0.9, 0.7], [0.1, 0.3]]}
+    after = {"retraining": before["retraining"], "score": [[0.2, 0.4], [0.8, 0.6]]}
+    told = {"nothing changes": before, "B lies": after}
+    shares = {c: {s: torch.tensor(of) for s, of in told[c].items()} for c in told}
+    return ChangesExplorer(["A", "B"], shares, {"B lies": "B"}, change="B lies", score="score")
+
+
+def test_a_change_shows_shares_before_and_then_beside_the_reference():
+    explorer = changed()
+    assert explorer.numbers() == {
+        "before": pytest.approx({"A": 0.8, "B": 0.2}),
+        "then": pytest.approx({"A": 0.3, "B": 0.7}),
+        "retraining": pytest.approx({"A": 0.5, "B": 0.5}),
+    }
+    assert explorer.who == [0, 1]
+    assert "retraining" in explorer.hides
 
 
 # Verdict

@@ -5,6 +5,7 @@ the state that the notebook stores, on the book's site.
 """
 
 from .aam import AAMExplorer
+from .changes import ChangesExplorer
 from .cosine import CosineExplorer
 from .drift import DriftExplorer
 from .labelrule import LabelRuleExplorer
@@ -20,6 +21,7 @@ from .verdict import VerdictExplorer
 
 __all__ = [
     "AAMExplorer",
+    "ChangesExplorer",
     "CosineExplorer",
     "DriftExplorer",
     "LabelRuleExplorer",

@@ -50,6 +50,7 @@ class Dataset:
     missing: Tensor = None  # type: ignore[assignment]  # [N, 0] unless given
 
     def __post_init__(self) -> None:
+        labels_of_x = checks.alongside("y", self.y, self.x)
         x = checks.reals("x", self.x, ["N", "d"])
         classes = checks.whole("classes", self.classes, 1, MOST_CLASSES)
         labels = checks.texts("labels", self.labels)
@@ -67,7 +68,7 @@ class Dataset:
         checks.store(
             self,
             x=x.clone(),
-            y=checks.wholes("y", self.y, [len(x)], 0, classes - 1).clone(),
+            y=checks.wholes("y", labels_of_x, [len(x)], 0, classes - 1).clone(),
             classes=classes,
             name=checks.text("name", self.name),
             source=checks.text("source", self.source),
