@@ -167,7 +167,8 @@ const cut = () => {
   const scrolls = (e) => ["auto", "scroll", "hidden"].includes(getComputedStyle(e).overflowX);
   const right = (e) => e.getBoundingClientRect().right;
   for (const e of article.querySelectorAll("mjx-math, pre, table, img, svg, .cell_output *")) {
-    if (!e.checkVisibility() || !e.clientWidth || e.closest("mjx-assistive-mml")) continue;
+    // A single pixel is for screen readers only.
+    if (!e.checkVisibility() || e.clientWidth < 2 || e.closest("mjx-assistive-mml")) continue;
     let edge = right(article);
     for (let box = e.parentElement; box !== article; box = box.parentElement) {
       if (scrolls(box)) edge = Math.min(edge, right(box));
